@@ -1,0 +1,173 @@
+//! Kubernetes objects turned into what scheduling reads of them.
+//!
+//! Knows: the fields of Pod and Node, API defaults not included. Must not know: where the objects come from.
+
+use std::sync::Arc;
+
+use k8s_openapi::{
+    api::core::v1 as api,
+    apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::ObjectMeta},
+};
+use thiserror::Error;
+
+use crate::{
+    class::{NodeTerm, PodInfo, Requirement, Scheduled, Taint, Toleration},
+    node::NodeInfo,
+    quantity::{Quantity, QuantityError},
+    resources::Resources,
+};
+
+mod pod;
+pub mod requests;
+
+/// Why an object cannot be scheduled with.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum IngestError {
+    /// A quantity that does not parse.
+    #[error("{path}: {source}")]
+    Quantity {
+        /// The field.
+        path: String,
+        /// What is wrong with it.
+        source: QuantityError,
+    },
+    /// A quantity below zero.
+    #[error("{path}: {value:?} is negative; a resource is never less than 0")]
+    Negative {
+        /// The field.
+        path: String,
+        /// The text.
+        value: String,
+    },
+    /// Something without which the object has no identity.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+}
+
+/// A list of resources by name.
+pub(crate) type ResourceList = std::collections::BTreeMap<String, ApiQuantity>;
+
+/// The amounts of a list, exact.
+///
+/// # Errors
+/// The first amount that does not parse or is negative, with its path.
+pub(crate) fn quantities(
+    list: Option<&ResourceList>,
+    path: &str,
+) -> Result<std::collections::BTreeMap<String, Quantity>, IngestError> {
+    let parse = |(name, text): (&String, &ApiQuantity)| {
+        let path = || format!("{path}[{name}]");
+        let quantity =
+            Quantity::parse(&text.0).map_err(|source| IngestError::Quantity { path: path(), source })?;
+        if quantity.is_negative() {
+            return Err(IngestError::Negative { path: path(), value: text.0.clone() });
+        }
+        Ok((name.clone(), quantity))
+    };
+    list.into_iter().flatten().map(parse).collect()
+}
+
+/// A pod.
+///
+/// # Errors
+/// A name, namespace or UID that is missing, a quantity that is none.
+pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
+    let spec = pod.spec.as_ref().ok_or(IngestError::Missing("spec"))?;
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    let node_name = spec.node_name.as_deref().filter(|name| !name.is_empty());
+    Ok(PodInfo {
+        uid: text(pod.metadata.uid.as_deref().ok_or(IngestError::Missing("metadata.uid"))?),
+        name: text(pod.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?),
+        class: Arc::new(pod::class(pod, spec)?),
+        scheduler_name: text(spec.scheduler_name.as_deref().unwrap_or("default-scheduler")),
+        priority: spec.priority.unwrap_or(0),
+        gates: spec.scheduling_gates.iter().flatten().map(|gate| text(&gate.name)).collect(),
+        node_name: node_name.map(text),
+        deleting: pod.metadata.deletion_timestamp.is_some(),
+        finished: matches!(phase, Some("Succeeded" | "Failed")),
+        generation: pod.metadata.generation.unwrap_or(0),
+        condition: status.and_then(scheduled),
+    })
+}
+
+fn scheduled(status: &api::PodStatus) -> Option<Scheduled> {
+    let condition = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;
+    Some(Scheduled {
+        status: condition.status == "True",
+        reason: text(condition.reason.as_deref().unwrap_or_default()),
+        message: text(condition.message.as_deref().unwrap_or_default()),
+    })
+}
+
+/// A node.
+///
+/// # Errors
+/// A missing name, a quantity that is none.
+pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
+    let name = node.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?;
+    let status = node.status.as_ref();
+    let allocatable = quantities(status.and_then(|status| status.allocatable.as_ref()), "status.allocatable")?;
+    let images = status.and_then(|status| status.images.as_ref()).into_iter().flatten();
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
+    Ok(NodeInfo {
+        name: text(name),
+        uid: text(node.metadata.uid.as_deref().unwrap_or(name)),
+        labels: labels(&node.metadata),
+        taints: taints.map(taint).collect(),
+        unschedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
+        allowed_pods: allocatable.get("pods").map_or(0, |pods| pods.units()),
+        allocatable: resources(&allocatable),
+        images: images
+            .map(|image| (image.names.iter().flatten().map(text).collect(), image.size_bytes.unwrap_or(0)))
+            .collect(),
+    })
+}
+
+pub(crate) fn resources(list: &std::collections::BTreeMap<String, Quantity>) -> Resources {
+    Resources::from_quantities(list.iter().map(|(name, quantity)| (name.as_str(), *quantity)))
+}
+
+pub(crate) fn labels(metadata: &ObjectMeta) -> Vec<(Arc<str>, Arc<str>)> {
+    metadata.labels.iter().flatten().map(|(key, value)| (text(key), text(value))).collect()
+}
+
+fn taint(taint: &api::Taint) -> Taint {
+    Taint {
+        key: text(&taint.key),
+        value: text(taint.value.as_deref().unwrap_or_default()),
+        effect: text(&taint.effect),
+    }
+}
+
+pub(crate) fn toleration(toleration: &api::Toleration) -> Toleration {
+    let field = |field: &Option<String>| text(field.as_deref().unwrap_or_default());
+    Toleration {
+        key: field(&toleration.key),
+        operator: field(&toleration.operator),
+        value: field(&toleration.value),
+        effect: field(&toleration.effect),
+    }
+}
+
+/// A term of a node affinity.
+#[must_use]
+pub fn node_term(term: &api::NodeSelectorTerm) -> NodeTerm {
+    let requirements = |list: &Option<Vec<api::NodeSelectorRequirement>>| {
+        list.iter().flatten().map(requirement).collect::<Vec<_>>()
+    };
+    NodeTerm { expressions: requirements(&term.match_expressions), fields: requirements(&term.match_fields) }
+}
+
+fn requirement(requirement: &api::NodeSelectorRequirement) -> Requirement {
+    Requirement {
+        key: text(&requirement.key),
+        operator: text(&requirement.operator),
+        values: requirement.values.iter().flatten().map(text).collect(),
+    }
+}
+
+pub(crate) fn text(text: impl AsRef<str>) -> Arc<str> {
+    Arc::from(text.as_ref())
+}
+

@@ -1,0 +1,132 @@
+//! The class of a pod: all that any plugin reads of it.
+//!
+//! Knows: where in a pod's spec each of those fields is. Must not know: what plugins make of them.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1 as api;
+
+use super::{
+    IngestError, labels, node_term,
+    requests::{self, Amounts, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, Reading},
+    resources, text, toleration,
+};
+use crate::{
+    class::{ANY_IP, Class, HostPort, Unbuilt},
+    quantity::Quantity,
+};
+
+pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec) -> Result<Class, IngestError> {
+    let namespace = pod.metadata.namespace.as_deref().ok_or(IngestError::Missing("metadata.namespace"))?;
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
+    let preferred = affinity.and_then(|node| node.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let wanted = requests::total(pod, spec, Reading::default())?;
+    let accounted = requests::total(pod, spec, Reading { use_status: true, ..Reading::default() })?;
+    let nonzero = nonzero(pod, spec, &accounted)?;
+    let defaults = [("cpu", parsed(DEFAULT_MILLI_CPU)), ("memory", parsed(DEFAULT_MEMORY))];
+    let scored = Reading { use_status: false, skip_pod_level: true, non_missing: &defaults };
+    Ok(Class {
+        namespace: text(namespace),
+        labels: labels(&pod.metadata),
+        requests: resources(&wanted),
+        score_requests: resources(&requests::total(pod, spec, scored)?),
+        accounted: resources(&accounted),
+        nonzero_milli_cpu: nonzero.get("cpu").map_or(0, |cpu| cpu.milli()),
+        nonzero_memory: nonzero.get("memory").map_or(0, |memory| memory.units()),
+        node_name: None,
+        node_selector: spec.node_selector.iter().flatten().map(|(key, value)| (text(key), text(value))).collect(),
+        required_terms: required.map(|selector| selector.node_selector_terms.iter().map(node_term).collect()),
+        preferred_terms: preferred
+            .into_iter()
+            .flatten()
+            .map(|term| (term.weight, node_term(&term.preference)))
+            .collect(),
+        tolerations: spec.tolerations.iter().flatten().map(toleration).collect(),
+        host_ports: host_ports(spec),
+        images: images(spec),
+        unbuilt: unbuilt(spec),
+    })
+}
+
+fn parsed(text: &str) -> Quantity {
+    Quantity::parse(text).unwrap_or_default()
+}
+
+/// What the node's "non-zero" account is charged.
+///
+/// Source: `framework.PodInfo.CalculateResource` and `getNonMissingContainerRequests`: with pod-level resources a
+/// default stands in only for what neither a container nor the pod names.
+fn nonzero(pod: &api::Pod, spec: &api::PodSpec, accounted: &Amounts) -> Result<Amounts, IngestError> {
+    let mut defaults = vec![("cpu", parsed(DEFAULT_MILLI_CPU)), ("memory", parsed(DEFAULT_MEMORY))];
+    if requests::is_pod_level_set(spec) {
+        defaults.retain(|(name, _)| !accounted.contains_key(*name));
+    }
+    requests::total(pod, spec, Reading { use_status: true, skip_pod_level: false, non_missing: &defaults })
+}
+
+fn host_ports(spec: &api::PodSpec) -> Vec<HostPort> {
+    let sidecars = spec
+        .init_containers
+        .iter()
+        .flatten()
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"));
+    let ports = spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter().flatten());
+    let mut ports: Vec<HostPort> = ports
+        .filter_map(|port| {
+            let number = port.host_port.filter(|&number| number > 0)?;
+            let ip = port.host_ip.as_deref().filter(|ip| !ip.is_empty()).unwrap_or(ANY_IP);
+            let protocol = port.protocol.as_deref().filter(|name| !name.is_empty()).unwrap_or("TCP");
+            Some(HostPort { ip: text(ip), protocol: text(protocol), port: number })
+        })
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
+}
+
+fn images(spec: &api::PodSpec) -> Vec<Arc<str>> {
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let of_containers = containers.map(|container| container.image.as_deref().unwrap_or_default());
+    let volumes = spec.volumes.iter().flatten().filter_map(|volume| volume.image.as_ref());
+    let of_volumes = volumes.map(|image| image.reference.as_deref().unwrap_or_default());
+    of_containers.chain(of_volumes).map(normalized).collect()
+}
+
+/// The name with `:latest` where it carries no tag.
+fn normalized(name: &str) -> Arc<str> {
+    if name.rfind(':') <= name.rfind('/') { format!("{name}:latest").into() } else { text(name) }
+}
+
+fn unbuilt(spec: &api::PodSpec) -> Vec<Unbuilt> {
+    let affinity = spec.affinity.as_ref();
+    let together = affinity.and_then(|affinity| affinity.pod_affinity.as_ref()).is_some_and(|terms| {
+        terms.required_during_scheduling_ignored_during_execution.as_ref().is_some_and(|terms| !terms.is_empty())
+    });
+    let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref()).is_some_and(|terms| {
+        terms.required_during_scheduling_ignored_during_execution.as_ref().is_some_and(|terms| !terms.is_empty())
+    });
+    let spread = spec.topology_spread_constraints.iter().flatten();
+    let volumes = spec.volumes.iter().flatten().any(|volume| {
+        volume.persistent_volume_claim.is_some()
+            || volume.ephemeral.is_some()
+            || volume.gce_persistent_disk.is_some()
+            || volume.aws_elastic_block_store.is_some()
+            || volume.iscsi.is_some()
+            || volume.rbd.is_some()
+    });
+    let mut unbuilt = Vec::new();
+    if spread.clone().any(|constraint| constraint.when_unsatisfiable == "DoNotSchedule") {
+        unbuilt.push(Unbuilt::TopologySpread);
+    }
+    if together || apart {
+        unbuilt.push(Unbuilt::PodAffinity);
+    }
+    if volumes {
+        unbuilt.push(Unbuilt::Volumes);
+    }
+    if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+        unbuilt.push(Unbuilt::ResourceClaims);
+    }
+    unbuilt
+}

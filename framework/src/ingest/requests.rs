@@ -1,0 +1,204 @@
+//! What a pod asks for, by component-helpers' `PodRequests`.
+//!
+//! Knows: how containers, sidecars, init containers, pod-level resources, overhead and in-place resizes add up. Must
+//! not know: what the sums are compared with.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as api;
+
+use super::{IngestError, ResourceList, quantities};
+use crate::quantity::Quantity;
+
+/// Amounts by resource name, exact.
+pub type Amounts = BTreeMap<String, Quantity>;
+
+/// What a container that names no CPU counts as where "non-zero" requests matter, in thousandths.
+pub const DEFAULT_MILLI_CPU: &str = "100m";
+
+/// What a container that names no memory counts as where "non-zero" requests matter.
+pub const DEFAULT_MEMORY: &str = "200Mi";
+
+/// Which of upstream's readings is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading<'a> {
+    /// Take what the kubelet has allocated and actuated into account, as a resize in place changes it.
+    pub use_status: bool,
+    /// Leave pod-level resources out.
+    pub skip_pod_level: bool,
+    /// What each container counts as for resources that it does not name.
+    pub non_missing: &'a [(&'a str, Quantity)],
+}
+
+/// The sum over a pod.
+///
+/// # Errors
+/// The first amount that does not parse or is negative.
+pub fn total(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Result<Amounts, IngestError> {
+    let mut sum = containers(pod, spec, reading)?;
+    if !reading.skip_pod_level {
+        pod_level(pod, spec, reading, &mut sum)?;
+    }
+    add(&mut sum, &quantities(spec.overhead.as_ref(), "spec.overhead")?);
+    Ok(sum)
+}
+
+/// Whether the pod has pod-level requests or limits of a kind that counts.
+#[must_use]
+pub fn is_pod_level_set(spec: &api::PodSpec) -> bool {
+    let counts = |list: &Option<ResourceList>| list.iter().flatten().any(|(name, _)| is_pod_level(name));
+    spec.resources.as_ref().is_some_and(|resources| counts(&resources.requests) || counts(&resources.limits))
+}
+
+fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+fn containers(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Result<Amounts, IngestError> {
+    let wanted = aggregate(pod, spec, reading, Stage::Spec)?;
+    if !reading.use_status {
+        return Ok(wanted);
+    }
+    let status = pod.status.as_ref();
+    let whole = status.and_then(|status| {
+        let allocated = status.allocated_resources.as_ref()?;
+        Some((allocated, status.resources.as_ref()?.requests.as_ref()?))
+    });
+    let (allocated, actuated) = match whole {
+        Some((allocated, actuated)) => (
+            quantities(Some(allocated), "status.allocatedResources")?,
+            quantities(Some(actuated), "status.resources.requests")?,
+        ),
+        None => (aggregate(pod, spec, reading, Stage::Allocated)?, aggregate(pod, spec, reading, Stage::Actuated)?),
+    };
+    let mut sum = allocated;
+    raise(&mut sum, &actuated);
+    if !is_resize_infeasible(pod) {
+        raise(&mut sum, &wanted);
+    }
+    Ok(sum)
+}
+
+/// Whose word about a container's request is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Spec,
+    Allocated,
+    Actuated,
+}
+
+fn aggregate(
+    pod: &api::Pod,
+    spec: &api::PodSpec,
+    reading: Reading<'_>,
+    stage: Stage,
+) -> Result<Amounts, IngestError> {
+    let mut sum = Amounts::new();
+    for (index, container) in spec.containers.iter().enumerate() {
+        let path = format!("spec.containers[{index}].resources.requests");
+        add(&mut sum, &one(pod, container, &path, reading, stage)?);
+    }
+    let mut sidecars = Amounts::new();
+    let mut highest = Amounts::new();
+    for (index, container) in spec.init_containers.iter().flatten().enumerate() {
+        let path = format!("spec.initContainers[{index}].resources.requests");
+        let own = one(pod, container, &path, reading, stage)?;
+        if container.restart_policy.as_deref() == Some("Always") {
+            add(&mut sum, &own);
+            add(&mut sidecars, &own);
+            raise(&mut highest, &sidecars);
+        } else {
+            let mut with_sidecars = own;
+            add(&mut with_sidecars, &sidecars);
+            raise(&mut highest, &with_sidecars);
+        }
+    }
+    raise(&mut sum, &highest);
+    Ok(sum)
+}
+
+fn one(
+    pod: &api::Pod,
+    container: &api::Container,
+    path: &str,
+    reading: Reading<'_>,
+    stage: Stage,
+) -> Result<Amounts, IngestError> {
+    let wanted = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let list = if stage == Stage::Spec { wanted } else { told(pod, container, wanted, stage) };
+    let mut amounts = quantities(list, path)?;
+    for (name, quantity) in reading.non_missing {
+        amounts.entry((*name).to_owned()).or_insert(*quantity);
+    }
+    Ok(amounts)
+}
+
+/// What the kubelet says of a container's request, else what the spec says unless a resize can never be done.
+fn told<'a>(
+    pod: &'a api::Pod,
+    container: &api::Container,
+    wanted: Option<&'a ResourceList>,
+    stage: Stage,
+) -> Option<&'a ResourceList> {
+    let status = pod.status.as_ref().and_then(|status| {
+        let all = status.container_statuses.iter().flatten();
+        all.chain(status.init_container_statuses.iter().flatten()).find(|status| status.name == container.name)
+    });
+    let actuated = status
+        .filter(|_| stage == Stage::Actuated)
+        .and_then(|status| status.resources.as_ref()?.requests.as_ref());
+    actuated
+        .or_else(|| status?.allocated_resources.as_ref())
+        .or_else(|| wanted.filter(|_| !is_resize_infeasible(pod)))
+}
+
+fn pod_level(
+    pod: &api::Pod,
+    spec: &api::PodSpec,
+    reading: Reading<'_>,
+    sum: &mut Amounts,
+) -> Result<(), IngestError> {
+    let wanted = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let mut effective = quantities(wanted, "spec.resources.requests")?;
+    effective.retain(|name, _| is_pod_level(name));
+    if effective.is_empty() {
+        return Ok(());
+    }
+    let status = pod.status.as_ref();
+    if reading.use_status
+        && let Some(resources) = status.and_then(|status| status.resources.as_ref())
+    {
+        if is_resize_infeasible(pod) {
+            effective.clear();
+        }
+        raise(&mut effective, &quantities(resources.requests.as_ref(), "status.resources.requests")?);
+        let allocated = status.and_then(|status| status.allocated_resources.as_ref());
+        raise(&mut effective, &quantities(allocated, "status.allocatedResources")?);
+    }
+    sum.extend(effective.into_iter().filter(|(name, _)| is_pod_level(name)));
+    Ok(())
+}
+
+/// Whether the kubelet has said that a resize can never be done. The first such condition decides.
+fn is_resize_infeasible(pod: &api::Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .filter(|condition| condition.type_ == "PodResizePending")
+        .map(|condition| condition.reason.as_deref() == Some("Infeasible"))
+        .next()
+        .unwrap_or(false)
+}
+
+fn add(sum: &mut Amounts, other: &Amounts) {
+    for (name, quantity) in other {
+        let known = sum.entry(name.clone()).or_default();
+        *known = known.plus(*quantity);
+    }
+}
+
+fn raise(highest: &mut Amounts, other: &Amounts) {
+    for (name, quantity) in other {
+        let known = highest.entry(name.clone()).or_default();
+        *known = (*known).max(*quantity);
+    }
+}

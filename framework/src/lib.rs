@@ -1,0 +1,27 @@
+//! The law of Flotilla: whether a node suits a pod, and how well, exactly as kube-scheduler 1.37 has it.
+//!
+//! Knows: Kubernetes' scheduling semantics. Must not know: who asks, when, over which connection, or what time it is.
+//! Same inputs, same bytes out, in the coordinator and on every worker.
+
+pub mod class;
+//pub mod config;
+pub mod diagnosis;
+pub mod evaluate;
+pub mod evaluation;
+pub mod extension;
+pub mod ingest;
+pub mod node;
+pub mod plugins;
+pub mod prepared;
+pub mod profile;
+pub mod quantity;
+pub mod replica;
+pub mod resources;
+pub mod select;
+mod selector;
+pub mod shard;
+pub mod snapshot;
+pub mod status;
+pub mod symbols;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -1,0 +1,41 @@
+//! A node as the scheduler reads it.
+//!
+//! Knows: the fields of a node that scheduling reads. Must not know: the pods on it (that is [`crate::snapshot`]).
+
+use std::sync::Arc;
+
+use crate::{class::Taint, resources::Resources};
+
+/// The number that the owner of the cluster state gave to a node; a node that is deleted and made anew gets a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// A node without its pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`; the name where there is none.
+    pub uid: Arc<str>,
+    /// `metadata.labels`, sorted by key.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// `spec.taints`, in order.
+    pub taints: Vec<Taint>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// `status.allocatable` without `pods`.
+    pub allocatable: Resources,
+    /// `status.allocatable.pods`.
+    pub allowed_pods: i64,
+    /// `status.images`: each image's names and its size in bytes.
+    pub images: Vec<(Vec<Arc<str>>, i64)>,
+}
+
+impl NodeInfo {
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let index = self.labels.binary_search_by(|(known, _)| known.as_ref().cmp(key)).ok()?;
+        Some(&self.labels[index].1)
+    }
+}

@@ -1,0 +1,40 @@
+//! The registry: the one list of the plugins that are built.
+//!
+//! Knows: their names. Must not know: what any of them does.
+
+use crate::extension::Plugin;
+
+pub mod default_binder;
+pub mod image_locality;
+pub mod node_affinity;
+pub mod node_name;
+pub mod node_ports;
+pub mod node_resources_balanced_allocation;
+pub mod node_resources_fit;
+pub mod node_unschedulable;
+pub mod normalize;
+pub mod priority_sort;
+pub mod scheduling_gates;
+pub mod scorer;
+pub mod taint_toleration;
+
+/// All plugins that are built, in the order of kube-scheduler's stock configuration.
+pub static REGISTRY: &[&dyn Plugin] = &[
+    &scheduling_gates::SchedulingGates,
+    &priority_sort::PrioritySort,
+    &node_name::NodeName,
+    &node_unschedulable::NodeUnschedulable,
+    &taint_toleration::TaintToleration,
+    &node_affinity::NodeAffinity,
+    &node_ports::NodePorts,
+    &node_resources_fit::NodeResourcesFit,
+    &node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
+    &image_locality::ImageLocality,
+    &default_binder::DefaultBinder,
+];
+
+/// The built plugin of a name.
+#[must_use]
+pub fn find(registry: &'static [&'static dyn Plugin], name: &str) -> Option<&'static dyn Plugin> {
+    registry.iter().copied().find(|plugin| plugin.name() == name)
+}

@@ -1,0 +1,176 @@
+//! NodeAffinity: node selectors, required and preferred node affinity, and what the operator adds to them.
+//!
+//! Knows: how terms combine. Must not know: how one term is matched ([`crate::selector`]).
+
+use k8s_openapi::api::core::v1 as api;
+
+use crate::{
+    class::{Class, NodeTerm},
+    extension::{
+        ClusterEvent, Filter, NodeFilter, NodeScore, Normalize, Plugin, PreFilter, PreScore, Preparation, Score,
+    },
+    ingest,
+    plugins::normalize,
+    profile::Args,
+    selector::{self, Term},
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+    symbols::Symbol,
+};
+
+/// The refusal is the operator's doing, not the pod's.
+const BY_OPERATOR: u64 = 1;
+
+/// The plugin.
+#[derive(Debug)]
+pub struct NodeAffinity;
+
+impl Plugin for NodeAffinity {
+    fn name(&self) -> &'static str {
+        "NodeAffinity"
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        let class = preparation.class;
+        if class.required_terms.is_none()
+            && class.node_selector.is_empty()
+            && added_required(preparation.args).is_none()
+        {
+            return PreFilter::Skip;
+        }
+        named_nodes(class, preparation)
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let class = preparation.class;
+        let added = added_required(preparation.args).map(|terms| compile_all(&terms, preparation));
+        let equal = selector::compile_equal(&class.node_selector, preparation.symbols);
+        let required = class.required_terms.as_deref().map(|terms| compile_all(terms, preparation));
+        Some(Filter::Node(Box::new(Required { added, equal, required })))
+    }
+
+    fn pre_score(&self, preparation: &mut Preparation<'_>) -> PreScore {
+        if preparation.class.preferred_terms.is_empty() && added_preferred(preparation.args).is_empty() {
+            return PreScore::Skip;
+        }
+        match preferred(preparation) {
+            Ok(_) => PreScore::Continue,
+            Err(error) => PreScore::Fail(error),
+        }
+    }
+
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        // A term that cannot be read has failed the PreScore already.
+        Some(Score::Node(Box::new(Preferred(preferred(preparation).unwrap_or_default()))))
+    }
+
+    fn normalize(&self) -> Option<Normalize> {
+        Some(normalize::scaled)
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
+        let added = added_required(args);
+        let matches = |node| {
+            selector::matches_node(&[], added.as_deref(), node)
+                && selector::matches_node(&class.node_selector, class.required_terms.as_deref(), node)
+        };
+        match event {
+            ClusterEvent::NodeAdded(node) => matches(node),
+            ClusterEvent::NodeUpdated { old, new } => old.labels != new.labels && matches(new) && !matches(old),
+            ClusterEvent::PodRemoved(_) => false,
+        }
+    }
+}
+
+/// The node names that the required terms leave, where every term names some.
+fn named_nodes(class: &Class, preparation: &mut Preparation<'_>) -> PreFilter {
+    let Some(terms) = class.required_terms.as_deref().filter(|terms| !terms.is_empty()) else {
+        return PreFilter::Continue;
+    };
+    let mut union: Vec<Symbol> = Vec::new();
+    for term in terms {
+        let mut names: Option<Vec<&str>> = None;
+        for field in term.fields.iter().filter(|field| &*field.key == "metadata.name" && &*field.operator == "In") {
+            let values = field.values.iter().map(AsRef::as_ref);
+            names = Some(match names {
+                None => values.collect(),
+                Some(known) => values.filter(|value| known.contains(value)).collect(),
+            });
+        }
+        let Some(names) = names else { return PreFilter::Continue };
+        union.extend(names.into_iter().map(|name| preparation.symbols.intern(name)));
+    }
+    union.sort_unstable();
+    union.dedup();
+    if union.is_empty() {
+        PreFilter::Refuse("pod affinity terms conflict".to_owned())
+    } else {
+        PreFilter::Only(union)
+    }
+}
+
+fn added_required(args: &Args) -> Option<Vec<NodeTerm>> {
+    let affinity = args.node_affinity.added_affinity.as_ref()?;
+    let selector = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+    Some(selector.node_selector_terms.iter().map(ingest::node_term).collect())
+}
+
+fn added_preferred(args: &Args) -> Vec<(i32, NodeTerm)> {
+    let terms: Option<&Vec<api::PreferredSchedulingTerm>> = args
+        .node_affinity
+        .added_affinity
+        .as_ref()
+        .and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref());
+    terms.into_iter().flatten().map(|term| (term.weight, ingest::node_term(&term.preference))).collect()
+}
+
+/// Terms that are empty or cannot be read match nothing, as upstream has it.
+fn compile_all(terms: &[NodeTerm], preparation: &mut Preparation<'_>) -> Vec<Term> {
+    terms.iter().filter_map(|term| selector::compile(term, preparation.symbols).ok().flatten()).collect()
+}
+
+fn preferred(preparation: &mut Preparation<'_>) -> Result<Vec<(i64, Term)>, String> {
+    let mut compiled = Vec::new();
+    let added = added_preferred(preparation.args);
+    for (weight, term) in added.iter().chain(&preparation.class.preferred_terms).filter(|(weight, _)| *weight != 0) {
+        if let Some(term) = selector::compile(term, preparation.symbols)? {
+            compiled.push((i64::from(*weight), term));
+        }
+    }
+    Ok(compiled)
+}
+
+struct Required {
+    added: Option<Vec<Term>>,
+    equal: Vec<(Symbol, Symbol)>,
+    required: Option<Vec<Term>>,
+}
+
+impl NodeFilter for Required {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        let any = |terms: &[Term]| terms.iter().any(|term| term.matches(nodes, slot));
+        if !self.added.as_deref().is_none_or(any) {
+            return Err(Refusal::unresolvable(BY_OPERATOR));
+        }
+        let suits = self.equal.iter().all(|&(key, value)| nodes.label(key, slot) == value)
+            && self.required.as_deref().is_none_or(any);
+        if suits { Ok(()) } else { Err(Refusal::unresolvable(0)) }
+    }
+
+    fn reasons(&self, detail: u64) -> Vec<String> {
+        let reason = if detail == BY_OPERATOR {
+            "node(s) didn't match scheduler-enforced node affinity"
+        } else {
+            "node(s) didn't match Pod's node affinity/selector"
+        };
+        vec![reason.to_owned()]
+    }
+}
+
+struct Preferred(Vec<(i64, Term)>);
+
+impl NodeScore for Preferred {
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        self.0.iter().filter(|(_, term)| term.matches(nodes, slot)).map(|(weight, _)| weight).sum()
+    }
+}

@@ -1,0 +1,50 @@
+//! NodeName: a pod that names its node runs there or nowhere.
+//!
+//! Knows: the node that a pod names. Must not know: anything else of a node.
+
+use crate::{
+    class::Class,
+    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    profile::Args,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+    symbols::Symbol,
+};
+
+/// The plugin.
+#[derive(Debug)]
+pub struct NodeName;
+
+impl Plugin for NodeName {
+    fn name(&self) -> &'static str {
+        "NodeName"
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        match &preparation.class.node_name {
+            Some(name) => PreFilter::Only(vec![preparation.symbols.intern(name)]),
+            None => PreFilter::Continue,
+        }
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let name = preparation.class.node_name.as_ref()?;
+        Some(Filter::Node(Box::new(ThisNode(preparation.symbols.intern(name)))))
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {
+        matches!(event, ClusterEvent::NodeAdded(_))
+    }
+}
+
+struct ThisNode(Symbol);
+
+impl NodeFilter for ThisNode {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        if nodes.name(slot) == self.0 { Ok(()) } else { Err(Refusal::unresolvable(0)) }
+    }
+
+    fn reasons(&self, _detail: u64) -> Vec<String> {
+        vec!["node(s) didn't match the requested node name".to_owned()]
+    }
+}

@@ -1,0 +1,53 @@
+//! NodePorts: two pods cannot have the same port of a node.
+//!
+//! Knows: host ports. Must not know: services or container ports.
+
+use crate::{
+    class::{Class, HostPort},
+    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    profile::Args,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+};
+
+/// The plugin.
+#[derive(Debug)]
+pub struct NodePorts;
+
+impl Plugin for NodePorts {
+    fn name(&self) -> &'static str {
+        "NodePorts"
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        if preparation.class.host_ports.is_empty() { PreFilter::Skip } else { PreFilter::Continue }
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        Some(Filter::Node(Box::new(FreePorts(preparation.class.host_ports.clone()))))
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
+        match event {
+            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeUpdated { .. } => false,
+            ClusterEvent::PodRemoved(gone) => conflict(&class.host_ports, &gone.host_ports),
+        }
+    }
+}
+
+fn conflict(wanted: &[HostPort], taken: &[HostPort]) -> bool {
+    wanted.iter().any(|port| taken.iter().any(|other| port.conflicts(other)))
+}
+
+struct FreePorts(Vec<HostPort>);
+
+impl NodeFilter for FreePorts {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        if conflict(&self.0, nodes.ports(slot)) { Err(Refusal::unschedulable(0)) } else { Ok(()) }
+    }
+
+    fn reasons(&self, _detail: u64) -> Vec<String> {
+        vec!["node(s) didn't have free ports for the requested pod ports".to_owned()]
+    }
+}

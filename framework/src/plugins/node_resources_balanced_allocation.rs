@@ -1,0 +1,40 @@
+//! NodeResourcesBalancedAllocation: a node whose resources are used evenly is better.
+//!
+//! Knows: which of the pod's requests counts. Must not know: the formula ([`super::scorer`]).
+
+use crate::{
+    extension::{NodeScore, Plugin, PreScore, Preparation, Score},
+    plugins::scorer::{Shareholders, balanced_allocation},
+    snapshot::{Slot, Snapshot},
+};
+
+/// The plugin.
+#[derive(Debug)]
+pub struct NodeResourcesBalancedAllocation;
+
+impl Plugin for NodeResourcesBalancedAllocation {
+    fn name(&self) -> &'static str {
+        "NodeResourcesBalancedAllocation"
+    }
+
+    fn pre_score(&self, preparation: &mut Preparation<'_>) -> PreScore {
+        let resources = &preparation.args.node_resources_balanced_allocation.resources;
+        let asks = |name: &str| preparation.class.accounted.get(name) != 0;
+        // Pods that ask for nothing would all go to the same node.
+        if resources.iter().any(|resource| asks(&resource.name)) { PreScore::Continue } else { PreScore::Skip }
+    }
+
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        let resources = &preparation.args.node_resources_balanced_allocation.resources;
+        let shareholders = Shareholders::new(resources, false, |name| preparation.class.accounted.get(name));
+        Some(Score::Node(Box::new(Balanced(shareholders))))
+    }
+}
+
+struct Balanced(Shareholders);
+
+impl NodeScore for Balanced {
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        balanced_allocation(&self.0.shares(nodes, slot))
+    }
+}

@@ -1,0 +1,189 @@
+//! NodeResourcesFit: what a pod asks for must be free; how full the node then is, is its score.
+//!
+//! Knows: requests, allocatable amounts and the order of upstream's reasons. Must not know: the scoring formulas
+//! ([`super::scorer`]).
+
+use std::sync::Arc;
+
+use crate::{
+    class::Class,
+    extension::{ClusterEvent, Filter, NodeFilter, NodeScore, Plugin, Preparation, Score},
+    node::NodeInfo,
+    plugins::scorer::{self, Shareholders},
+    profile::{Args, NodeResourcesFitArgs, ScoringStrategyKind, ShapePoint},
+    resources::is_extended,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+};
+
+const TOO_MANY_PODS: u64 = 1;
+const CPU: u64 = 1 << 1;
+const MEMORY: u64 = 1 << 2;
+const EPHEMERAL_STORAGE: u64 = 1 << 3;
+
+/// The first bit of the extended resources. A pod with more than 60 of them gets the reason of the 60th for the rest.
+const FIRST_SCALAR: usize = 4;
+
+/// The plugin.
+#[derive(Debug)]
+pub struct NodeResourcesFit;
+
+impl Plugin for NodeResourcesFit {
+    fn name(&self) -> &'static str {
+        "NodeResourcesFit"
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        Some(Filter::Node(Box::new(Fits::new(preparation.class, &preparation.args.node_resources_fit))))
+    }
+
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        let strategy = &preparation.args.node_resources_fit.scoring_strategy;
+        let shareholders =
+            Shareholders::new(&strategy.resources, true, |name| preparation.class.score_requests.get(name));
+        Some(match strategy.kind {
+            ScoringStrategyKind::LeastAllocated => Score::Node(Box::new(Least(shareholders))),
+            ScoringStrategyKind::MostAllocated => Score::Node(Box::new(Most(shareholders))),
+            ScoringStrategyKind::RequestedToCapacityRatio => {
+                Score::Node(Box::new(Ratio(shareholders, strategy.shape.clone())))
+            }
+        })
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
+        let fits = Fits::new(class, &args.node_resources_fit);
+        match event {
+            ClusterEvent::NodeAdded(node) => fits.empty(node),
+            ClusterEvent::NodeUpdated { old, new } => fits.empty(new) && fits.grew(old, new),
+            ClusterEvent::PodRemoved(_) => true,
+        }
+    }
+}
+
+struct Fits {
+    milli_cpu: i64,
+    memory: i64,
+    ephemeral_storage: i64,
+    /// Extended resources that count, with an amount above 0.
+    scalars: Vec<(Arc<str>, i64)>,
+    /// Nothing but the number of pods counts.
+    nothing: bool,
+}
+
+impl Fits {
+    fn new(class: &Class, args: &NodeResourcesFitArgs) -> Self {
+        let requests = &class.requests;
+        let ignored = |name: &str| {
+            let group = name.split('/').next().unwrap_or(name);
+            is_extended(name)
+                && (args.ignored_resources.iter().any(|ignored| ignored == name)
+                    || args.ignored_resource_groups.iter().any(|ignored| ignored == group))
+        };
+        let scalars = requests.scalars.iter().filter(|(name, amount)| *amount > 0 && !ignored(name)).cloned();
+        Self {
+            milli_cpu: requests.milli_cpu,
+            memory: requests.memory,
+            ephemeral_storage: requests.ephemeral_storage,
+            scalars: scalars.collect(),
+            nothing: requests.is_nothing(),
+        }
+    }
+
+    /// Whether the pod would fit the node if no pod were on it.
+    fn empty(&self, node: &NodeInfo) -> bool {
+        let has = &node.allocatable;
+        node.allowed_pods >= 1
+            && self.milli_cpu <= has.milli_cpu
+            && self.memory <= has.memory
+            && self.ephemeral_storage <= has.ephemeral_storage
+            && self.scalars.iter().all(|(name, amount)| *amount <= has.get(name))
+    }
+
+    /// Whether the node has more than before of something that the pod asks for.
+    fn grew(&self, old: &NodeInfo, new: &NodeInfo) -> bool {
+        let (before, after) = (&old.allocatable, &new.allocatable);
+        new.allowed_pods > old.allowed_pods
+            || (self.milli_cpu > 0 && after.milli_cpu > before.milli_cpu)
+            || (self.memory > 0 && after.memory > before.memory)
+            || (self.ephemeral_storage > 0 && after.ephemeral_storage > before.ephemeral_storage)
+            || self.scalars.iter().any(|(name, _)| after.get(name) > before.get(name))
+    }
+}
+
+impl NodeFilter for Fits {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        let at = slot as usize;
+        let accounts = &nodes.accounts;
+        let mut short = 0;
+        let mut never = false;
+        if accounts.pods[at] + 1 > accounts.allowed_pods[at] {
+            short |= TOO_MANY_PODS;
+        }
+        if !self.nothing {
+            let mut check = |bit: u64, request: i64, allocatable: i64, charged: i64| {
+                if request > 0 && request > allocatable.saturating_sub(charged) {
+                    short |= bit;
+                    never |= request > allocatable;
+                }
+            };
+            check(CPU, self.milli_cpu, accounts.allocatable_milli_cpu[at], accounts.milli_cpu[at]);
+            check(MEMORY, self.memory, accounts.allocatable_memory[at], accounts.memory[at]);
+            check(
+                EPHEMERAL_STORAGE,
+                self.ephemeral_storage,
+                accounts.allocatable_ephemeral_storage[at],
+                accounts.ephemeral_storage[at],
+            );
+            for (index, (name, request)) in self.scalars.iter().enumerate() {
+                let (allocatable, charged) = accounts
+                    .scalar(name)
+                    .map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)));
+                check(1 << (FIRST_SCALAR + index).min(63), *request, allocatable, charged);
+            }
+        }
+        match (short, never) {
+            (0, _) => Ok(()),
+            (short, true) => Err(Refusal::unresolvable(short)),
+            (short, false) => Err(Refusal::unschedulable(short)),
+        }
+    }
+
+    fn reasons(&self, detail: u64) -> Vec<String> {
+        let fixed = [
+            (TOO_MANY_PODS, "Too many pods"),
+            (CPU, "Insufficient cpu"),
+            (MEMORY, "Insufficient memory"),
+            (EPHEMERAL_STORAGE, "Insufficient ephemeral-storage"),
+        ];
+        let fixed = fixed.iter().filter(|(bit, _)| detail & bit != 0).map(|(_, reason)| (*reason).to_owned());
+        let scalars = self.scalars.iter().take(64 - FIRST_SCALAR).enumerate();
+        let scalars = scalars
+            .filter(|(index, _)| detail & (1 << (FIRST_SCALAR + index)) != 0)
+            .map(|(_, (name, _))| format!("Insufficient {name}"));
+        fixed.chain(scalars).collect()
+    }
+}
+
+struct Least(Shareholders);
+
+impl NodeScore for Least {
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        scorer::least_allocated(&self.0.shares(nodes, slot))
+    }
+}
+
+struct Most(Shareholders);
+
+impl NodeScore for Most {
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        scorer::most_allocated(&self.0.shares(nodes, slot))
+    }
+}
+
+struct Ratio(Shareholders, Vec<ShapePoint>);
+
+impl NodeScore for Ratio {
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        scorer::requested_to_capacity_ratio(&self.0.shares(nodes, slot), &self.1)
+    }
+}

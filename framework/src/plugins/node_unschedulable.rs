@@ -1,0 +1,51 @@
+//! NodeUnschedulable: a cordoned node takes only pods that tolerate its being cordoned.
+//!
+//! Knows: `spec.unschedulable` and the taint that stands for it. Must not know: other taints.
+
+use crate::{
+    class::{Class, Taint},
+    extension::{ClusterEvent, Filter, NodeFilter, Plugin, Preparation},
+    profile::Args,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+};
+
+/// The plugin.
+#[derive(Debug)]
+pub struct NodeUnschedulable;
+
+impl Plugin for NodeUnschedulable {
+    fn name(&self) -> &'static str {
+        "NodeUnschedulable"
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        (!tolerates(preparation.class)).then(|| Filter::Node(Box::new(NotCordoned)))
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {
+        match event {
+            ClusterEvent::NodeAdded(node) => !node.unschedulable,
+            ClusterEvent::NodeUpdated { old, new } => old.unschedulable && !new.unschedulable,
+            ClusterEvent::PodRemoved(_) => false,
+        }
+    }
+}
+
+fn tolerates(class: &Class) -> bool {
+    let taint =
+        Taint { key: "node.kubernetes.io/unschedulable".into(), value: "".into(), effect: "NoSchedule".into() };
+    class.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
+}
+
+struct NotCordoned;
+
+impl NodeFilter for NotCordoned {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        if nodes.unschedulable(slot) { Err(Refusal::unresolvable(0)) } else { Ok(()) }
+    }
+
+    fn reasons(&self, _detail: u64) -> Vec<String> {
+        vec!["node(s) were unschedulable".to_owned()]
+    }
+}

@@ -1,0 +1,189 @@
+//! The arithmetic of scoring by resources, shared by NodeResourcesFit and NodeResourcesBalancedAllocation.
+//!
+//! Knows: which columns a resource reads, and upstream's integer and floating-point formulas. Must not know: which
+//! request of the pod is asked about.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::{
+    extension::MAX_NODE_SCORE,
+    profile::{ResourceWeight, ShapePoint},
+    resources::is_scalar,
+    snapshot::{Accounts, Slot, Snapshot},
+};
+
+/// One resource on one node: what it holds, and what is charged with and without the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Charged plus the pod's request.
+    pub requested: i64,
+    /// Charged without the pod.
+    pub charged: i64,
+    /// Never 0: a resource that the node lacks has no share.
+    pub allocatable: i64,
+    /// The resource's weight.
+    pub weight: i64,
+}
+
+/// The shares of one node; two in the stock configuration, which then need no allocation.
+pub type Shares = SmallVec<[Share; 4]>;
+
+/// The resources that a strategy looks at, with what the pod asks of each.
+#[derive(Debug)]
+pub struct Shareholders {
+    resources: Vec<(Source, i64, i64)>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Cpu { nonzero: bool },
+    Memory { nonzero: bool },
+    EphemeralStorage,
+    Scalar(Arc<str>),
+}
+
+impl Shareholders {
+    /// `request` gives the pod's amount of a resource by name; `nonzero` picks the account that counts a default for
+    /// containers that ask for nothing.
+    pub fn new(resources: &[ResourceWeight], nonzero: bool, request: impl Fn(&str) -> i64) -> Self {
+        let resources = resources.iter().filter_map(|ResourceWeight { name, weight }| {
+            let amount = request(name);
+            // An extended resource that the pod does not ask for is passed over.
+            if amount == 0 && is_scalar(name) {
+                return None;
+            }
+            let source = match name.as_str() {
+                "cpu" => Source::Cpu { nonzero },
+                "memory" => Source::Memory { nonzero },
+                "ephemeral-storage" => Source::EphemeralStorage,
+                other => Source::Scalar(other.into()),
+            };
+            Some((source, amount, *weight))
+        });
+        Self { resources: resources.collect() }
+    }
+
+    /// The shares on the node at a position, resources that it lacks left out.
+    #[must_use]
+    pub fn shares(&self, nodes: &Snapshot, slot: Slot) -> Shares {
+        let mut shares = Shares::new();
+        for (source, request, weight) in &self.resources {
+            let (allocatable, charged) = source.amounts(&nodes.accounts, slot);
+            if allocatable != 0 {
+                let requested = charged.saturating_add(*request);
+                shares.push(Share { requested, charged, allocatable, weight: *weight });
+            }
+        }
+        shares
+    }
+}
+
+impl Source {
+    fn amounts(&self, accounts: &Accounts, slot: Slot) -> (i64, i64) {
+        let at = slot as usize;
+        match self {
+            Self::Cpu { nonzero } => (
+                accounts.allocatable_milli_cpu[at],
+                if *nonzero { accounts.nonzero_milli_cpu[at] } else { accounts.milli_cpu[at] },
+            ),
+            Self::Memory { nonzero } => (
+                accounts.allocatable_memory[at],
+                if *nonzero { accounts.nonzero_memory[at] } else { accounts.memory[at] },
+            ),
+            Self::EphemeralStorage => (accounts.allocatable_ephemeral_storage[at], accounts.ephemeral_storage[at]),
+            Self::Scalar(name) => {
+                accounts.scalar(name).map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)))
+            }
+        }
+    }
+}
+
+/// `part * 100 / whole` without overflow: amounts beyond 2^63 / 100 go through 128 bits.
+#[expect(clippy::cast_possible_truncation, reason = "callers keep 0 <= part <= whole, so the quotient is 0..=100")]
+fn percent(part: i64, whole: i64) -> i64 {
+    match part.checked_mul(MAX_NODE_SCORE) {
+        Some(scaled) => scaled / whole,
+        None => (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(whole)) as i64,
+    }
+}
+
+fn weighted_mean(shares: &Shares, score: impl Fn(&Share) -> i64) -> i64 {
+    let (sum, weights) =
+        shares.iter().fold((0, 0), |(sum, weights), share| (sum + score(share) * share.weight, weights + share.weight));
+    if weights == 0 { 0 } else { sum / weights }
+}
+
+/// The emptier, the better.
+#[must_use]
+pub fn least_allocated(shares: &Shares) -> i64 {
+    weighted_mean(shares, |share| {
+        if share.requested > share.allocatable {
+            0
+        } else {
+            percent(share.allocatable - share.requested, share.allocatable)
+        }
+    })
+}
+
+/// The fuller, the better.
+#[must_use]
+pub fn most_allocated(shares: &Shares) -> i64 {
+    weighted_mean(shares, |share| percent(share.requested.min(share.allocatable), share.allocatable))
+}
+
+/// As the operator's broken line has it; resources that score 0 carry no weight.
+#[must_use]
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream rounds in floating point")]
+pub fn requested_to_capacity_ratio(shares: &Shares, shape: &[ShapePoint]) -> i64 {
+    let (mut sum, mut weights) = (0, 0);
+    for share in shares {
+        let utilization =
+            if share.requested > share.allocatable { 100 } else { percent(share.requested, share.allocatable) };
+        let score = broken_line(shape, utilization);
+        if score > 0 {
+            sum += score * share.weight;
+            weights += share.weight;
+        }
+    }
+    if weights == 0 { 0 } else { (sum as f64 / weights as f64).round() as i64 }
+}
+
+/// The value of the line through the shape's points, whose scores of 0..=10 stand for 0..=100.
+fn broken_line(shape: &[ShapePoint], utilization: i64) -> i64 {
+    let point = |point: &ShapePoint| (i64::from(point.utilization), i64::from(point.score) * 10);
+    let mut before: Option<(i64, i64)> = None;
+    for (x, y) in shape.iter().map(point) {
+        if utilization <= x {
+            return before.map_or(y, |(x0, y0)| y0 + (y - y0) * (utilization - x0) / (x - x0));
+        }
+        before = Some((x, y));
+    }
+    before.map_or(0, |(_, y)| y)
+}
+
+/// How much more alike the shares in use are with the pod than without it, 50 meaning much less and 100 much more.
+#[must_use]
+pub fn balanced_allocation(shares: &Shares) -> i64 {
+    let with = balance(shares, |share| share.requested);
+    let without = balance(shares, |share| share.charged);
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + with - without) / 2
+}
+
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream computes it so")]
+fn balance(shares: &Shares, used: impl Fn(&Share) -> i64) -> i64 {
+    let fractions: SmallVec<[f64; 4]> =
+        shares.iter().map(|share| (used(share) as f64 / share.allocatable as f64).min(1.0)).collect();
+    let deviation = match fractions.as_slice() {
+        [] | [_] => 0.0,
+        [first, second] => ((first - second) / 2.0).abs(),
+        many => {
+            let count = many.len() as f64;
+            let mean = many.iter().sum::<f64>() / count;
+            let squares = many.iter().fold(0.0, |sum, fraction| sum + (fraction - mean) * (fraction - mean));
+            (squares / count).sqrt()
+        }
+    };
+    ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
+}

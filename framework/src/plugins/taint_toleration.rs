@@ -1,0 +1,104 @@
+//! TaintToleration: hard taints that a pod does not tolerate refuse it, soft ones cost score.
+//!
+//! Knows: taints and tolerations. Must not know: why a node is tainted.
+
+use crate::{
+    class::{Class, Taint, Toleration},
+    extension::{ClusterEvent, Filter, NodeFilter, NodeScore, Normalize, Plugin, Preparation, Score},
+    plugins::normalize,
+    profile::Args,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+};
+
+/// The plugin.
+#[derive(Debug)]
+pub struct TaintToleration;
+
+impl Plugin for TaintToleration {
+    fn name(&self) -> &'static str {
+        "TaintToleration"
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let tolerations = preparation.class.tolerations.clone();
+        let refused = preparation.taint_sets.iter().map(|taints| untolerated(taints, &tolerations)).collect();
+        Some(Filter::Node(Box::new(HardTaints { tolerations, refused })))
+    }
+
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        let soft = |toleration: &&Toleration| {
+            toleration.effect.is_empty() || &*toleration.effect == "PreferNoSchedule"
+        };
+        let tolerations: Vec<Toleration> = preparation.class.tolerations.iter().filter(soft).cloned().collect();
+        let counts = preparation.taint_sets.iter().map(|taints| intolerable(taints, &tolerations)).collect();
+        Some(Score::Node(Box::new(SoftTaints { tolerations, counts })))
+    }
+
+    fn normalize(&self) -> Option<Normalize> {
+        Some(normalize::reversed)
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
+        match event {
+            ClusterEvent::NodeAdded(node) => !untolerated(&node.taints, &class.tolerations),
+            ClusterEvent::NodeUpdated { old, new } => {
+                untolerated(&old.taints, &class.tolerations) && !untolerated(&new.taints, &class.tolerations)
+            }
+            ClusterEvent::PodRemoved(_) => false,
+        }
+    }
+}
+
+/// Whether some taint keeps pods off that none of the tolerations tolerates.
+fn untolerated(taints: &[Taint], tolerations: &[Toleration]) -> bool {
+    taints
+        .iter()
+        .filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute"))
+        .any(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+}
+
+/// How many taints ask pods to stay away and are not tolerated.
+fn intolerable(taints: &[Taint], tolerations: &[Toleration]) -> i64 {
+    let count = taints
+        .iter()
+        .filter(|taint| &*taint.effect == "PreferNoSchedule")
+        .filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+        .count();
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+struct HardTaints {
+    tolerations: Vec<Toleration>,
+    /// By number of the set of taints; sets that came later are judged when met.
+    refused: Vec<bool>,
+}
+
+impl NodeFilter for HardTaints {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        let set = nodes.taint_set(slot);
+        let refused = self
+            .refused
+            .get(set)
+            .copied()
+            .unwrap_or_else(|| untolerated(nodes.taints(set), &self.tolerations));
+        if refused { Err(Refusal::unresolvable(0)) } else { Ok(()) }
+    }
+
+    fn reasons(&self, _detail: u64) -> Vec<String> {
+        vec!["node(s) had untolerated taint(s)".to_owned()]
+    }
+}
+
+struct SoftTaints {
+    tolerations: Vec<Toleration>,
+    /// By number of the set of taints; sets that came later are counted when met.
+    counts: Vec<i64>,
+}
+
+impl NodeScore for SoftTaints {
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        let set = nodes.taint_set(slot);
+        self.counts.get(set).copied().unwrap_or_else(|| intolerable(nodes.taints(set), &self.tolerations))
+    }
+}

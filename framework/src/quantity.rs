@@ -1,0 +1,237 @@
+//! Kubernetes quantities, parsed exactly.
+//!
+//! Knows: the grammar of `resource.Quantity` and its rounding. Must not know: which resource a quantity belongs to.
+
+use thiserror::Error;
+
+/// One unit, counted in the smallest part a quantity can hold (nano).
+const NANO: i128 = 1_000_000_000;
+
+/// What `resource.Quantity` caps at: 2^63 - 1 whole units.
+const MAX_NANO: i128 = i64::MAX as i128 * NANO;
+
+/// The longest text that is read as a quantity; 2^63 - 1 with nine decimals has 29 characters, so 64 is generous.
+const MAX_LEN: usize = 64;
+
+/// An exact amount in nano units; no float takes part.
+///
+/// Source: `k8s.io/apimachinery/pkg/api/resource.ParseQuantity`: precision beyond nano rounds away from zero, amounts
+/// beyond 2^63 - 1 are capped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Quantity(i128);
+
+/// Why a text is not a quantity.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{text:?} is not a quantity: {reason}; write a number with an optional suffix, such as 500m, 2 or 1.5Gi")]
+pub struct QuantityError {
+    text: String,
+    reason: &'static str,
+}
+
+impl Quantity {
+    /// An amount of whole units.
+    #[must_use]
+    pub const fn from_units(units: i64) -> Self {
+        Self(units as i128 * NANO)
+    }
+
+    /// Reads `<sign><digits>[.<digits>][suffix]` with a binary (Ki..Ei), decimal (n u m k M G T P E) or exponent (e3)
+    /// suffix.
+    ///
+    /// # Errors
+    /// Names the text and what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        parse_nano(text)
+            .map(Self)
+            .map_err(|reason| QuantityError { text: text.chars().take(MAX_LEN).collect(), reason })
+    }
+
+    /// Whole units, rounded up.
+    #[must_use]
+    pub fn units(self) -> i64 {
+        ceil_div(self.0, NANO)
+    }
+
+    /// Thousandths, rounded up, saturating at the ends of `i64`.
+    #[must_use]
+    pub fn milli(self) -> i64 {
+        ceil_div(self.0, NANO / 1000)
+    }
+
+    /// The exact sum, capped as a quantity is.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self((self.0 + other.0).clamp(-MAX_NANO, MAX_NANO))
+    }
+
+    /// Whether the amount is below zero.
+    #[must_use]
+    pub const fn is_negative(self) -> bool {
+        self.0 < 0
+    }
+}
+
+fn ceil_div(value: i128, by: i128) -> i64 {
+    let quotient = value.div_euclid(by) + i128::from(value.rem_euclid(by) != 0);
+    i64::try_from(quotient).unwrap_or(if quotient < 0 { i64::MIN } else { i64::MAX })
+}
+
+/// The nano amount of `text`, or what is wrong with it.
+fn parse_nano(text: &str) -> Result<i128, &'static str> {
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    if text.len() > MAX_LEN {
+        return Err("it is longer than 64 characters");
+    }
+    let (negative, unsigned) = match text.as_bytes()[0] {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, suffix) = unsigned.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return Err("it has no digits");
+    }
+    if fraction.contains('.') {
+        return Err("it has two decimal points");
+    }
+    let nano = scale(whole, fraction, factor(suffix)?);
+    Ok(if negative { -nano } else { nano })
+}
+
+/// What a suffix multiplies by: 2^binary * 10^decimal.
+struct Factor {
+    binary: u32,
+    decimal: i32,
+}
+
+fn factor(suffix: &str) -> Result<Factor, &'static str> {
+    let (binary, decimal) = match suffix {
+        "" => (0, 0),
+        "n" => (0, -9),
+        "u" => (0, -6),
+        "m" => (0, -3),
+        "k" => (0, 3),
+        "M" => (0, 6),
+        "G" => (0, 9),
+        "T" => (0, 12),
+        "P" => (0, 15),
+        "E" => (0, 18),
+        "Ki" => (10, 0),
+        "Mi" => (20, 0),
+        "Gi" => (30, 0),
+        "Ti" => (40, 0),
+        "Pi" => (50, 0),
+        "Ei" => (60, 0),
+        exponent => return exponent_factor(exponent),
+    };
+    Ok(Factor { binary, decimal })
+}
+
+fn exponent_factor(suffix: &str) -> Result<Factor, &'static str> {
+    let digits = suffix.strip_prefix(['e', 'E']).ok_or("its suffix is unknown")?;
+    let decimal: i32 = digits.parse().map_err(|_| "its exponent is not a number")?;
+    // Anything beyond is capped or rounded to the same amount; the bound keeps the arithmetic small.
+    Ok(Factor { binary: 0, decimal: decimal.clamp(-100, 100) })
+}
+
+/// `whole.fraction * factor` in nano, rounded up, capped.
+///
+/// Digits are taken one by one into an `i128` that is kept below the cap, so no input overflows it.
+fn scale(whole: &str, fraction: &str, factor: Factor) -> i128 {
+    let mut mantissa: i128 = 0;
+    let mut exponent = factor.decimal + 9;
+    let mut sticky = false;
+    // 64 digits do not fit in an i128: 36 significant ones are kept, of the rest only whether any was not zero.
+    let mut significant = 0;
+    for (index, digit) in whole.bytes().chain(fraction.bytes()).enumerate() {
+        let after_point = index >= whole.len();
+        if significant < 36 {
+            mantissa = mantissa * 10 + i128::from(digit - b'0');
+            significant += u32::from(mantissa != 0);
+            exponent -= i32::from(after_point);
+        } else {
+            sticky |= digit != b'0';
+            exponent += i32::from(!after_point);
+        }
+    }
+    for _ in 0..factor.binary {
+        // Doubling a mantissa of 36 digits could overflow: trade a decimal digit for room when it gets close.
+        if mantissa > i128::MAX / 4 {
+            sticky |= mantissa % 10 != 0;
+            mantissa /= 10;
+            exponent += 1;
+        }
+        mantissa *= 2;
+    }
+    while exponent > 0 && mantissa != 0 && mantissa <= MAX_NANO {
+        mantissa = mantissa.saturating_mul(10);
+        exponent -= 1;
+    }
+    while exponent < 0 && (mantissa != 0 || sticky) {
+        sticky |= mantissa % 10 != 0;
+        mantissa /= 10;
+        exponent += 1;
+        if mantissa == 0 {
+            break;
+        }
+    }
+    (mantissa + i128::from(sticky)).min(MAX_NANO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, milli: i64, units: i64) {
+        let quantity = Quantity::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((quantity.milli(), quantity.units()), (milli, units), "{text}");
+    }
+
+    #[test]
+    fn plain_numbers_suffixes_and_exponents_are_exact() {
+        check("1", 1000, 1);
+        check("100m", 100, 1);
+        check("1.5", 1500, 2);
+        check(".5", 500, 1);
+        check("2k", 2_000_000, 2000);
+        check("1Ki", 1_024_000, 1024);
+        check("1.5Gi", 1_610_612_736_000, 1_610_612_736);
+        check("1e3", 1_000_000, 1000);
+        check("12E2", 1_200_000, 1200);
+        check("0", 0, 0);
+        check("-1", -1000, -1);
+    }
+
+    #[test]
+    fn what_is_finer_than_nano_rounds_up() {
+        check("1n", 1, 1);
+        check("0.0000000001", 1, 1);
+        check("1e-30", 1, 1);
+    }
+
+    #[test]
+    fn what_is_larger_than_an_i64_is_capped() {
+        check("9223372036854775807", i64::MAX, i64::MAX);
+        check("1e60", i64::MAX, i64::MAX);
+        check("100Ei", i64::MAX, i64::MAX);
+        check("99999999999999999999999999999999999999999999999999", i64::MAX, i64::MAX);
+    }
+
+    #[test]
+    fn long_fractions_keep_their_value() {
+        check("0.1000000000000000000000000000000000000000000000", 100, 1);
+        check("1.0000000000000000000000000000000000000000000001", 1001, 2);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_text_in_the_message() {
+        for text in ["", "x", "1.2.3", "1Q", "1e", "-", "1 ", "1Kii", "0x10"] {
+            let error = Quantity::parse(text).expect_err(text).to_string();
+            assert!(error.starts_with(&format!("{text:?}")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Amounts of resources as integers, the way kube-scheduler's `framework.Resource` keeps them.
+//!
+//! Knows: units and saturating arithmetic. Must not know: pods, nodes, or how a request is computed.
+
+use std::sync::Arc;
+
+use crate::quantity::Quantity;
+
+/// A set of amounts: requests of a pod or the allocatable part of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Resources {
+    /// CPU in thousandths of a core.
+    pub milli_cpu: i64,
+    /// Memory in bytes.
+    pub memory: i64,
+    /// Ephemeral storage in bytes.
+    pub ephemeral_storage: i64,
+    /// Everything else that is counted (extended resources, huge pages, ...), sorted by name, each name once.
+    pub scalars: Vec<(Arc<str>, i64)>,
+}
+
+impl Resources {
+    /// The integers of a list of quantities; `pods` and names that the scheduler does not count are left out.
+    ///
+    /// Source: `framework.NewResource` and `schedutil.IsScalarResourceName`.
+    pub fn from_quantities<'a>(list: impl IntoIterator<Item = (&'a str, Quantity)>) -> Self {
+        let mut resources = Self::default();
+        for (name, quantity) in list {
+            match name {
+                "cpu" => resources.milli_cpu = quantity.milli(),
+                "memory" => resources.memory = quantity.units(),
+                "ephemeral-storage" => resources.ephemeral_storage = quantity.units(),
+                scalar if is_scalar(scalar) => resources.set_scalar(scalar, quantity.units()),
+                _ => {}
+            }
+        }
+        resources
+    }
+
+    /// The amount of a resource by name; 0 where it is absent.
+    #[must_use]
+    pub fn get(&self, name: &str) -> i64 {
+        match name {
+            "cpu" => self.milli_cpu,
+            "memory" => self.memory,
+            "ephemeral-storage" => self.ephemeral_storage,
+            scalar => self
+                .scalars
+                .binary_search_by(|(known, _)| known.as_ref().cmp(scalar))
+                .map_or(0, |index| self.scalars[index].1),
+        }
+    }
+
+    fn set_scalar(&mut self, name: &str, amount: i64) {
+        match self.scalars.binary_search_by(|(known, _)| known.as_ref().cmp(name)) {
+            Ok(index) => self.scalars[index].1 = amount,
+            Err(index) => self.scalars.insert(index, (name.into(), amount)),
+        }
+    }
+
+    /// Whether nothing at all is asked for, not even a scalar of amount 0.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.milli_cpu == 0 && self.memory == 0 && self.ephemeral_storage == 0 && self.scalars.is_empty()
+    }
+}
+
+/// Whether the scheduler counts a resource that is neither CPU, memory, ephemeral storage nor pods.
+///
+/// Source: `schedutil.IsScalarResourceName`: extended, `hugepages-*`, prefixed native and attachable-volume names.
+#[must_use]
+pub fn is_scalar(name: &str) -> bool {
+    is_extended(name) || name.starts_with("hugepages-") || is_prefixed_native(name) || name.starts_with("attachable-volumes-")
+}
+
+/// Whether a resource is an extended one: a domain of its own, not `kubernetes.io`, not a quota name.
+///
+/// Source: `v1helper.IsExtendedResourceName`.
+#[must_use]
+pub fn is_extended(name: &str) -> bool {
+    !is_native(name) && !name.starts_with("requests.")
+}
+
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || is_prefixed_native(name)
+}
+
+fn is_prefixed_native(name: &str) -> bool {
+    name.contains("kubernetes.io/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_the_scheduler_counts_are_kept() {
+        let list = ["cpu", "pods", "example.com/gpu", "hugepages-2Mi", "requests.example.com/gpu", "storage"];
+        let resources = Resources::from_quantities(list.map(|name| (name, Quantity::from_units(2))));
+        let names: Vec<&str> = resources.scalars.iter().map(|(name, _)| name.as_ref()).collect();
+        assert_eq!(resources.milli_cpu, 2000);
+        assert_eq!(names, ["example.com/gpu", "hugepages-2Mi"]);
+        assert_eq!(resources.get("example.com/gpu"), 2);
+        assert_eq!(resources.get("example.com/absent"), 0);
+    }
+}

@@ -1,0 +1,140 @@
+//! Node selectors and affinity terms, compiled against a table of strings.
+//!
+//! Knows: the semantics of `matchExpressions` and `matchFields`, and which spellings are errors. Must not know: whether
+//! a term is required or preferred.
+
+use std::sync::Arc;
+
+use crate::{
+    class::{NodeTerm, Requirement},
+    node::NodeInfo,
+    snapshot::{Slot, Snapshot},
+    symbols::{Symbol, Symbols},
+};
+
+/// A term that compiled; it matches a node if everything in it does.
+#[derive(Debug)]
+pub(crate) struct Term {
+    labels: Vec<(Symbol, Test)>,
+    names: Vec<(bool, Symbol)>,
+}
+
+#[derive(Debug)]
+enum Test {
+    In(Vec<Symbol>),
+    NotIn(Vec<Symbol>),
+    Exists,
+    DoesNotExist,
+    Above(i64),
+    Below(i64),
+}
+
+/// Compiles a term. `None`: it is empty, and an empty term matches nothing and is no error.
+///
+/// # Errors
+/// What is wrong with its first bad requirement. An API server admits none of these.
+///
+/// Source: component-helpers `nodeaffinity.newNodeSelectorTerm`, `labels.NewRequirement`.
+pub(crate) fn compile(term: &NodeTerm, symbols: &mut Symbols) -> Result<Option<Term>, String> {
+    if term.expressions.is_empty() && term.fields.is_empty() {
+        return Ok(None);
+    }
+    let labels = term
+        .expressions
+        .iter()
+        .map(|requirement| Ok((symbols.intern(&requirement.key), test(requirement, symbols)?)))
+        .collect::<Result<_, String>>()?;
+    let names = term.fields.iter().map(|requirement| name_test(requirement, symbols)).collect::<Result<_, String>>()?;
+    Ok(Some(Term { labels, names }))
+}
+
+fn test(requirement: &Requirement, symbols: &mut Symbols) -> Result<Test, String> {
+    let Requirement { key, operator, values } = requirement;
+    let mut numbers = || values.iter().map(|value| symbols.intern(value)).collect::<Vec<_>>();
+    match &**operator {
+        "In" | "NotIn" if values.is_empty() => Err(format!("label {key}: operator {operator} needs at least one value")),
+        "In" => Ok(Test::In(numbers())),
+        "NotIn" => Ok(Test::NotIn(numbers())),
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            Err(format!("label {key}: operator {operator} takes no values"))
+        }
+        "Exists" => Ok(Test::Exists),
+        "DoesNotExist" => Ok(Test::DoesNotExist),
+        "Gt" | "Lt" => {
+            let [value] = values.as_slice() else {
+                return Err(format!("label {key}: operator {operator} takes exactly one value"));
+            };
+            let bound: i64 =
+                value.parse().map_err(|_| format!("label {key}: operator {operator} needs an integer, not {value:?}"))?;
+            Ok(if &**operator == "Gt" { Test::Above(bound) } else { Test::Below(bound) })
+        }
+        _ => Err(format!("label {key}: operator {operator:?} is unknown")),
+    }
+}
+
+fn name_test(requirement: &Requirement, symbols: &mut Symbols) -> Result<(bool, Symbol), String> {
+    let Requirement { key, operator, values } = requirement;
+    let wanted = match &**operator {
+        "In" => true,
+        "NotIn" => false,
+        _ => return Err(format!("field {key}: operator {operator:?} is unknown, only In and NotIn are")),
+    };
+    let [value] = values.as_slice() else {
+        return Err(format!("field {key}: operator {operator} takes exactly one value"));
+    };
+    // metadata.name is the only field a node has here; any other one is absent, as an empty text.
+    if &**key == "metadata.name" {
+        return Ok((wanted, symbols.intern(value)));
+    }
+    let empty = value.is_empty();
+    Ok((wanted != empty, Symbol::NONE))
+}
+
+// === impl Term ===
+
+impl Term {
+    /// Whether the node at a position matches.
+    pub(crate) fn matches(&self, nodes: &Snapshot, slot: Slot) -> bool {
+        self.labels.iter().all(|(key, test)| test.holds(nodes.label(*key, slot), &nodes.symbols))
+            && self.names.iter().all(|&(wanted, name)| {
+                if name == Symbol::NONE { !wanted } else { (nodes.name(slot) == name) == wanted }
+            })
+    }
+}
+
+impl Test {
+    fn holds(&self, value: Symbol, symbols: &Symbols) -> bool {
+        let present = value != Symbol::NONE;
+        let number = || symbols.text(value).parse::<i64>().ok();
+        match self {
+            Self::In(values) => present && values.contains(&value),
+            Self::NotIn(values) => !present || !values.contains(&value),
+            Self::Exists => present,
+            Self::DoesNotExist => !present,
+            Self::Above(bound) => present && number().is_some_and(|number| number > *bound),
+            Self::Below(bound) => present && number().is_some_and(|number| number < *bound),
+        }
+    }
+}
+
+/// `spec.nodeSelector` compiled: every label must be equal.
+pub(crate) fn compile_equal(labels: &[(Arc<str>, Arc<str>)], symbols: &mut Symbols) -> Vec<(Symbol, Symbol)> {
+    labels.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect()
+}
+
+/// Whether one node by itself would match any of the terms and all of the labels: for events, where no column is.
+pub(crate) fn matches_node(
+    node_selector: &[(Arc<str>, Arc<str>)],
+    required: Option<&[NodeTerm]>,
+    node: &NodeInfo,
+) -> bool {
+    let mut alone = Snapshot::new(0);
+    let slot = alone.upsert_node(crate::node::NodeId(0), node);
+    node_selector.iter().all(|(key, value)| node.label(key) == Some(value))
+        && required.is_none_or(|terms| {
+            terms.iter().any(|term| {
+                let compiled = compile(term, &mut alone.symbols);
+                matches!(compiled, Ok(Some(term)) if term.matches(&alone, slot))
+            })
+        })
+}

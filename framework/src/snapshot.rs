@@ -1,0 +1,320 @@
+//! The nodes as columns: one vector per fact, one position per node, so that a plugin walks memory in order.
+//!
+//! Knows: how nodes and the classes of the pods on them turn into columns, and which position changed when. Must not
+//! know: plugins, shards, or who sends the changes.
+
+use std::sync::Arc;
+
+use indexmap::{IndexMap, IndexSet};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::{
+    class::{Class, ClassId, HostPort, Taint},
+    node::{NodeId, NodeInfo},
+    symbols::{Symbol, Symbols},
+};
+
+mod accounts;
+
+pub use accounts::{Accounts, ScalarColumn};
+
+/// The position of a node in the columns of one snapshot.
+pub type Slot = u32;
+
+/// Counts the changes of one snapshot; a position whose stamp is above a reader's is news to that reader.
+pub type Stamp = u64;
+
+/// The classes of the pods on one node and how many of each, sorted by class.
+pub type Tenants = Vec<(ClassId, u32)>;
+
+/// The columns.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Strings of names, labels and images.
+    pub symbols: Symbols,
+    /// What is charged to each node and what it has.
+    pub accounts: Accounts,
+    seed: u64,
+    stamp: Stamp,
+    slots: IndexMap<NodeId, Slot>,
+    free: Vec<Slot>,
+    ids: Vec<Option<NodeId>>,
+    changed: Vec<Stamp>,
+    names: Vec<Symbol>,
+    ranks: Vec<u64>,
+    unschedulable: Vec<bool>,
+    taint_sets: IndexSet<Vec<Taint>>,
+    taints: Vec<u32>,
+    labels: IndexMap<Symbol, Vec<Symbol>>,
+    images: Vec<Box<[Symbol]>>,
+    ports: Vec<Vec<HostPort>>,
+    tenants: Vec<Tenants>,
+    classes: IndexMap<ClassId, Arc<Class>>,
+}
+
+/// The rank of a node among others with the same total: the smaller wins.
+///
+/// A hash of the node's UID and a seed of the operator's, so that ties are spread over the nodes, and always alike.
+#[must_use]
+pub fn rank(uid: &str, seed: u64) -> u64 {
+    xxh3_64_with_seed(uid.as_bytes(), seed)
+}
+
+// === impl Snapshot ===
+
+impl Snapshot {
+    /// No nodes; `seed` goes into every node's [`rank`].
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+
+    /// Adds a node or takes over the new state of a known one. Its pods stay.
+    pub fn upsert_node(&mut self, id: NodeId, node: &NodeInfo) -> Slot {
+        let slot = match self.slots.get(&id) {
+            Some(&slot) => slot,
+            None => self.take_slot(id),
+        };
+        let at = slot as usize;
+        self.names[at] = self.symbols.intern(&node.name);
+        self.ranks[at] = rank(&node.uid, self.seed);
+        self.unschedulable[at] = node.unschedulable;
+        self.taints[at] = u32::try_from(self.taint_sets.insert_full(node.taints.clone()).0).unwrap_or(u32::MAX);
+        self.set_labels(slot, &node.labels);
+        let mut images: Vec<Symbol> =
+            node.images.iter().flat_map(|(names, _)| names).map(|name| self.symbols.intern(name)).collect();
+        images.sort_unstable();
+        images.dedup();
+        self.images[at] = images.into_boxed_slice();
+        self.accounts.set_allocatable(slot, &node.allocatable, node.allowed_pods);
+        self.touch(slot);
+        slot
+    }
+
+    /// Forgets a node and the pods on it. Unknown nodes are no news.
+    pub fn remove_node(&mut self, id: NodeId) {
+        let Some(slot) = self.slots.swap_remove(&id) else { return };
+        let at = slot as usize;
+        self.ids[at] = None;
+        self.tenants[at].clear();
+        self.ports[at].clear();
+        self.images[at] = Box::default();
+        for column in self.labels.values_mut() {
+            if let Some(value) = column.get_mut(at) {
+                *value = Symbol::NONE;
+            }
+        }
+        self.accounts.clear(slot);
+        self.touch(slot);
+        self.free.push(slot);
+    }
+
+    /// Forgets all nodes; classes stay.
+    pub fn clear_nodes(&mut self) {
+        let ids: Vec<NodeId> = self.slots.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.remove_node(id));
+    }
+
+    /// Changes what goes into the ranks of nodes that come from now on. Ranks of known nodes stay, so it is for an
+    /// empty snapshot.
+    pub const fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// Makes a class known; pods can only be charged to a node by the number of a known class.
+    pub fn register_class(&mut self, id: ClassId, class: Arc<Class>) {
+        self.classes.insert(id, class);
+    }
+
+    /// Forgets a class that no node holds any more.
+    pub fn forget_class(&mut self, id: ClassId) {
+        self.classes.swap_remove(&id);
+    }
+
+    /// The class behind a number.
+    #[must_use]
+    pub fn class(&self, id: ClassId) -> Option<&Arc<Class>> {
+        self.classes.get(&id)
+    }
+
+    /// Charges one pod of a class to a node. `false`: the node or the class is unknown, and nothing changed.
+    pub fn add_pod(&mut self, node: NodeId, class: ClassId) -> bool {
+        let (Some(&slot), Some(known)) = (self.slots.get(&node), self.classes.get(&class)) else { return false };
+        let tenants = &mut self.tenants[slot as usize];
+        match tenants.binary_search_by_key(&class, |&(id, _)| id) {
+            Ok(index) => tenants[index].1 += 1,
+            Err(index) => tenants.insert(index, (class, 1)),
+        }
+        self.accounts.charge(slot, known);
+        self.ports[slot as usize].extend(known.host_ports.iter().cloned());
+        self.touch(slot);
+        true
+    }
+
+    /// Takes one pod of a class off a node. `false`: no such pod was there, and nothing changed.
+    pub fn remove_pod(&mut self, node: NodeId, class: ClassId) -> bool {
+        let Some(&slot) = self.slots.get(&node) else { return false };
+        let at = slot as usize;
+        let tenants = &mut self.tenants[at];
+        let Ok(index) = tenants.binary_search_by_key(&class, |&(id, _)| id) else { return false };
+        tenants[index].1 -= 1;
+        if tenants[index].1 == 0 {
+            tenants.remove(index);
+        }
+        let Some(known) = self.classes.get(&class) else { return false };
+        for port in &known.host_ports {
+            if let Some(taken) = self.ports[at].iter().position(|other| other == port) {
+                self.ports[at].swap_remove(taken);
+            }
+        }
+        if !self.accounts.discharge(slot, known) {
+            let classes = &self.classes;
+            let pods = self.tenants[at].iter().filter_map(|(id, count)| Some((classes.get(id)?.as_ref(), *count)));
+            self.accounts.recount(slot, pods);
+        }
+        self.touch(slot);
+        true
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// One more than the largest position in use; columns of readers are this long.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The stamp of the latest change.
+    #[must_use]
+    pub const fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// The stamp of the latest change of one position.
+    #[must_use]
+    pub fn changed(&self, slot: Slot) -> Stamp {
+        self.changed[slot as usize]
+    }
+
+    /// The node at a position, if one is there.
+    #[must_use]
+    pub fn id(&self, slot: Slot) -> Option<NodeId> {
+        self.ids.get(slot as usize).copied().flatten()
+    }
+
+    /// The position of a node.
+    #[must_use]
+    pub fn slot(&self, id: NodeId) -> Option<Slot> {
+        self.slots.get(&id).copied()
+    }
+
+    /// All positions that hold a node, in ascending order.
+    pub fn live(&self) -> impl Iterator<Item = Slot> {
+        (0..).zip(&self.ids).filter_map(|(slot, id)| id.is_some().then_some(slot))
+    }
+
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self, slot: Slot) -> Symbol {
+        self.names[slot as usize]
+    }
+
+    /// The node's [`rank`].
+    #[must_use]
+    pub fn rank(&self, slot: Slot) -> u64 {
+        self.ranks[slot as usize]
+    }
+
+    /// `spec.unschedulable`.
+    #[must_use]
+    pub fn unschedulable(&self, slot: Slot) -> bool {
+        self.unschedulable[slot as usize]
+    }
+
+    /// The number of the node's set of taints; nodes with equal taints share it.
+    #[must_use]
+    pub fn taint_set(&self, slot: Slot) -> usize {
+        self.taints[slot as usize] as usize
+    }
+
+    /// The taints of a set; none for an unknown number.
+    #[must_use]
+    pub fn taints(&self, set: usize) -> &[Taint] {
+        self.taint_sets.get_index(set).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a plugin prepares with: the table of strings, and the sets of taints there ever were, by number.
+    pub const fn tables(&mut self) -> (&mut Symbols, &IndexSet<Vec<Taint>>) {
+        (&mut self.symbols, &self.taint_sets)
+    }
+
+    /// The value of a label, [`Symbol::NONE`] where the node has none.
+    #[must_use]
+    pub fn label(&self, key: Symbol, slot: Slot) -> Symbol {
+        self.labels.get(&key).and_then(|column| column.get(slot as usize)).copied().unwrap_or(Symbol::NONE)
+    }
+
+    /// The names of the images on the node, sorted by number.
+    #[must_use]
+    pub fn images(&self, slot: Slot) -> &[Symbol] {
+        &self.images[slot as usize]
+    }
+
+    /// The host ports in use on the node.
+    #[must_use]
+    pub fn ports(&self, slot: Slot) -> &[HostPort] {
+        &self.ports[slot as usize]
+    }
+
+    /// The classes of the pods on the node, with their numbers.
+    #[must_use]
+    pub fn tenants(&self, slot: Slot) -> &[(ClassId, u32)] {
+        &self.tenants[slot as usize]
+    }
+
+    fn take_slot(&mut self, id: NodeId) -> Slot {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.ids.push(None);
+            self.changed.push(0);
+            self.names.push(Symbol::NONE);
+            self.ranks.push(0);
+            self.unschedulable.push(false);
+            self.taints.push(0);
+            self.images.push(Box::default());
+            self.ports.push(Vec::new());
+            self.tenants.push(Vec::new());
+            self.accounts.grow();
+            // NodeId is 32 bits wide and there are never more positions than nodes were known at once.
+            Slot::try_from(self.ids.len() - 1).unwrap_or(Slot::MAX)
+        });
+        self.ids[slot as usize] = Some(id);
+        self.slots.insert(id, slot);
+        slot
+    }
+
+    fn set_labels(&mut self, slot: Slot, labels: &[(Arc<str>, Arc<str>)]) {
+        let at = slot as usize;
+        for column in self.labels.values_mut() {
+            if let Some(value) = column.get_mut(at) {
+                *value = Symbol::NONE;
+            }
+        }
+        for (key, value) in labels {
+            let (key, value) = (self.symbols.intern(key), self.symbols.intern(value));
+            let column = self.labels.entry(key).or_default();
+            if column.len() <= at {
+                column.resize(at + 1, Symbol::NONE);
+            }
+            column[at] = value;
+        }
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        self.stamp += 1;
+        self.changed[slot as usize] = self.stamp;
+    }
+}

@@ -1,0 +1,40 @@
+//! How a plugin answers.
+//!
+//! Knows: kube-scheduler's closed set of codes and what the queue does with each. Must not know: any plugin.
+
+use serde::{Deserialize, Serialize};
+
+/// The verdict codes that a filter can give, with upstream's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Code {
+    /// The pod cannot run there now; taking pods away may help.
+    Unschedulable,
+    /// The pod cannot run there, and taking pods away will not help.
+    UnschedulableAndUnresolvable,
+}
+
+/// Why a filter refused a node, small enough to be kept for each node: the plugin turns `detail` into words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Refusal {
+    /// Whether taking pods away could help.
+    pub code: Code,
+    /// Means something to the plugin that made it, and to nobody else.
+    pub detail: u64,
+}
+
+impl Refusal {
+    /// Taking pods away could help.
+    #[must_use]
+    pub const fn unschedulable(detail: u64) -> Self {
+        Self { code: Code::Unschedulable, detail }
+    }
+
+    /// Taking pods away would not help.
+    #[must_use]
+    pub const fn unresolvable(detail: u64) -> Self {
+        Self { code: Code::UnschedulableAndUnresolvable, detail }
+    }
+}
+
+/// A filter's answer for one node.
+pub type Verdict = Result<(), Refusal>;

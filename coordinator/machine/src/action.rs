@@ -1,0 +1,112 @@
+//! Everything the machine can ask for: the other half of the conversation with the shell.
+//!
+//! An action carries all that its performer needs. The performer chooses nothing.
+//!
+//! Knows: what there is to do. Must not know: how it is done.
+
+use std::sync::Arc;
+
+use flotilla_framework::shard::{Generation, Revision, ToWorker};
+
+use crate::event::WorkerId;
+
+/// Something is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Say this to a worker. Words to one worker are said in the order of the actions.
+    Send {
+        /// The connection.
+        worker: WorkerId,
+        /// The word.
+        word: ToWorker,
+    },
+    /// Close the connection to a worker; it answers with [`crate::event::Event::WorkerLost`].
+    DropWorker {
+        /// The connection.
+        worker: WorkerId,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// Bind a pod; answered by exactly one [`crate::event::Event::Bound`] or
+    /// [`crate::event::Event::BindFailed`].
+    Bind(Binding),
+    /// Tell the pod's owner why it is not placed. Not answered.
+    Report(Report),
+    /// Every worker has acknowledged a configuration, so that evaluations may name it. Not answered.
+    Acknowledged {
+        /// The configuration.
+        generation: Generation,
+        /// How many workers did.
+        workers: usize,
+    },
+    /// No worker is there, so the coordinator evaluates by itself; or workers are back. Not answered.
+    Alone(bool),
+}
+
+/// A pod and where it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// The pod's UID: the bind names it, so that a pod of the same name made since is not bound.
+    pub uid: Arc<str>,
+    /// The pod's namespace.
+    pub namespace: Arc<str>,
+    /// The pod's name.
+    pub name: Arc<str>,
+    /// The node's name.
+    pub node: Arc<str>,
+    /// The pod's `schedulerName`, for the event.
+    pub scheduler_name: Arc<str>,
+    /// How often the pod was tried, this time included.
+    pub attempt: u32,
+    /// The time from entering the queue for the first time until now.
+    pub waited_ms: u64,
+    /// The state of the cluster that the decision was made on.
+    pub revision: Revision,
+    /// The weighted score of the node.
+    pub total: i64,
+}
+
+/// A pod and why it is not placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The pod's UID.
+    pub uid: Arc<str>,
+    /// The pod's namespace.
+    pub namespace: Arc<str>,
+    /// The pod's name.
+    pub name: Arc<str>,
+    /// The pod's `schedulerName`, for the event.
+    pub scheduler_name: Arc<str>,
+    /// The pod's `metadata.generation`, for the condition.
+    pub generation: i64,
+    /// What kind of trouble it is.
+    pub reason: Reason,
+    /// The message of the condition and of the event.
+    pub message: String,
+    /// Write the `PodScheduled` condition: it says something else now.
+    pub write_condition: bool,
+    /// Write a `FailedScheduling` event.
+    pub write_event: bool,
+    /// How often the pod was tried, this time included.
+    pub attempt: u32,
+}
+
+/// The reason of a `PodScheduled` condition that is `False`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Every node was judged and none would do. Autoscalers buy machines on this word.
+    Unschedulable,
+    /// Something went wrong that says nothing about the nodes.
+    SchedulerError,
+}
+
+impl Reason {
+    /// The word in the condition.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unschedulable => "Unschedulable",
+            Self::SchedulerError => "SchedulerError",
+        }
+    }
+}

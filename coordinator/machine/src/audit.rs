@@ -1,0 +1,87 @@
+//! Invariants with names, checked on the living state.
+//!
+//! Knows: what must always be true. Must not know: how to mend what is not.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::class::ClassId;
+
+use crate::{machine::Machine, pods::Stage};
+
+/// An invariant that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The invariant.
+    pub invariant: Invariant,
+    /// Where it is broken.
+    pub place: String,
+}
+
+/// What must always be true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Invariant {
+    /// A pod waits in exactly one place if its stage says so, and in none otherwise.
+    OnePlacePerPod,
+    /// What is charged to nodes is what pods are charged, no more and no less.
+    ChargesAddUp,
+    /// A bind under way belongs to a pod that is assumed, confirmed or gone; an assumed pod is charged.
+    BindsHaveCharges,
+    /// Every node belongs to a worker that is there, as soon as one is, and each worker's count is right.
+    NodesHaveHolders,
+    /// The columns and the cache hold the same nodes.
+    ColumnsMatchCache,
+}
+
+impl Machine {
+    /// Checks every invariant on the whole state; linear in pods and nodes.
+    #[must_use]
+    pub fn audit(&self) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        let mut broken = |invariant, place: String| violations.push(Violation { invariant, place });
+        let (seats, places) = self.queue.recount();
+        if seats != places {
+            broken(Invariant::OnePlacePerPod, format!("{seats} pods sit in {places} places"));
+        }
+        let mut charges: BTreeMap<(&Arc<str>, ClassId), u32> = BTreeMap::new();
+        for (uid, pod) in &self.pods {
+            if self.queue.contains(uid) != matches!(pod.stage, Stage::Queued(_)) {
+                broken(Invariant::OnePlacePerPod, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
+            }
+            if matches!(pod.stage, Stage::Assumed(_) | Stage::Assigned) != pod.charge.is_some() {
+                broken(Invariant::BindsHaveCharges, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
+            }
+            if let Some(charge) = &pod.charge {
+                *charges.entry((&charge.node, charge.class)).or_insert(0) += 1;
+            }
+        }
+        let mut held: BTreeMap<_, u32> = BTreeMap::new();
+        for ((node, class), count) in charges {
+            let known = self.cache.residents(node).and_then(|residents| residents.get(&class)).copied();
+            if known != Some(count) {
+                broken(Invariant::ChargesAddUp, format!("{count} pods of class {} on {node}, not {known:?}", class.0));
+            }
+        }
+        for (name, node) in &self.cache.nodes {
+            match node.worker {
+                Some(worker) => *held.entry(worker).or_insert(0) += 1,
+                None if !self.roster.workers.is_empty() => broken(Invariant::NodesHaveHolders, format!("node {name}")),
+                None => {}
+            }
+            if self.cache.snapshot.slot(node.id).is_none() {
+                broken(Invariant::ColumnsMatchCache, format!("node {name} has no columns"));
+            }
+        }
+        for (id, worker) in &self.roster.workers {
+            if held.remove(id).unwrap_or(0) != worker.nodes {
+                broken(Invariant::NodesHaveHolders, format!("worker {} does not hold {} nodes", worker.name, worker.nodes));
+            }
+        }
+        if let Some(id) = held.keys().next() {
+            broken(Invariant::NodesHaveHolders, format!("connection {} is gone and still holds nodes", id.0));
+        }
+        if self.cache.snapshot.node_count() != self.cache.nodes.len() {
+            broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
+        }
+        violations
+    }
+}

@@ -1,0 +1,217 @@
+//! The cluster as the coordinator believes it to be: nodes, what is charged to them, and which changed when.
+//!
+//! Pods that were decided but not confirmed are charged like any other (assume); a failed bind takes the charge back
+//! (forget). A charge names its node, so it may come before the node and outlive it.
+//!
+//! Knows: nodes, charges, classes, images, the order of changes. Must not know: the queue, workers' connections.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use flotilla_framework::{
+    class::{Class, ClassId},
+    extension::Facts,
+    node::{NodeId, NodeInfo},
+    shard::{Change, Revision},
+    snapshot::Snapshot,
+};
+use indexmap::IndexMap;
+
+use crate::{classes::Classes, event::WorkerId, images::Images};
+
+/// How many changes are remembered for offers to be repaired by; older offers are asked for anew. At 4 bytes each the
+/// log takes 256 KiB.
+const MAX_LOG: usize = 65_536;
+
+/// A node and who holds it.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) info: Arc<NodeInfo>,
+    pub(crate) worker: Option<WorkerId>,
+}
+
+/// How many pods of each class are charged to a node.
+pub(crate) type Residents = IndexMap<ClassId, u32>;
+
+/// The cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    pub(crate) nodes: IndexMap<Arc<str>, Node>,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) classes: Classes,
+    residents: IndexMap<Arc<str>, Residents>,
+    names: IndexMap<NodeId, Arc<str>>,
+    images: Images,
+    log: VecDeque<NodeId>,
+    revision: Revision,
+    next_node: u32,
+}
+
+/// What a node event did.
+#[derive(Debug)]
+pub(crate) enum NodeEvent {
+    /// The node is new; this is what to tell its holder.
+    Added,
+    /// The node looked like this before.
+    Updated(Arc<NodeInfo>),
+    /// Nothing that scheduling reads has changed.
+    Unchanged,
+}
+
+// === impl Cache ===
+
+impl Cache {
+    /// Starts the snapshot anew with another seed for ranks; everything known stays.
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        self.snapshot.clear_nodes();
+        self.snapshot.set_seed(seed);
+        let names: Vec<Arc<str>> = self.nodes.keys().cloned().collect();
+        for name in names {
+            self.place(&name);
+        }
+    }
+
+    /// Counts the changes so far.
+    pub(crate) const fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The nodes that changed after a revision, oldest first; `None` where that is too long ago to know.
+    pub(crate) fn changes_since(&self, revision: Revision) -> Option<impl ExactSizeIterator<Item = NodeId>> {
+        let behind = usize::try_from(self.revision - revision).ok()?;
+        let from = self.log.len().checked_sub(behind)?;
+        Some(self.log.range(from..).copied())
+    }
+
+    /// A node's name by its number.
+    pub(crate) fn name(&self, id: NodeId) -> Option<&Arc<str>> {
+        self.names.get(&id)
+    }
+
+    /// The pods charged to a node, by class.
+    pub(crate) fn residents(&self, name: &str) -> Option<&Residents> {
+        self.residents.get(name)
+    }
+
+    /// The number of a class, kept as long as it is needed. Counts one more that needs it.
+    pub(crate) fn acquire_class(&mut self, class: &Arc<Class>) -> ClassId {
+        let (id, new) = self.classes.acquire(class);
+        if new {
+            self.snapshot.register_class(id, Arc::clone(class));
+        }
+        id
+    }
+
+    /// Counts one less that needs a class; gives back one that is to be forgotten by all.
+    pub(crate) fn release_class(&mut self, id: ClassId) -> Option<ClassId> {
+        let gone = self.classes.release(id)?;
+        self.snapshot.forget_class(gone);
+        Some(gone)
+    }
+
+    /// What the whole cluster says about a class.
+    pub(crate) fn facts(&self, class: &Class) -> Facts {
+        self.images.facts(class, self.nodes.len())
+    }
+
+    /// Changes whenever [`Self::facts`] may have.
+    pub(crate) const fn facts_version(&self) -> u64 {
+        self.images.version()
+    }
+
+    /// A node is new or looks like this now. The same name with another UID must be removed first.
+    pub(crate) fn apply_node(&mut self, info: &Arc<NodeInfo>) -> NodeEvent {
+        let Some(node) = self.nodes.get_mut(&info.name) else {
+            self.next_node += 1;
+            let id = NodeId(self.next_node);
+            self.images.add(info);
+            self.names.insert(id, Arc::clone(&info.name));
+            self.nodes.insert(Arc::clone(&info.name), Node { id, info: Arc::clone(info), worker: None });
+            self.place(&Arc::clone(&info.name));
+            return NodeEvent::Added;
+        };
+        if node.info == *info {
+            return NodeEvent::Unchanged;
+        }
+        let old = std::mem::replace(&mut node.info, Arc::clone(info));
+        let id = node.id;
+        if old.images != info.images {
+            self.images.remove(&old);
+            self.images.add(info);
+        }
+        self.snapshot.upsert_node(id, info);
+        self.touch(id);
+        NodeEvent::Updated(old)
+    }
+
+    /// A node is gone. What is charged to its name stays charged.
+    pub(crate) fn remove_node(&mut self, name: &str) -> Option<Node> {
+        let node = self.nodes.swap_remove(name)?;
+        self.images.remove(&node.info);
+        self.names.swap_remove(&node.id);
+        self.snapshot.remove_node(node.id);
+        self.touch(node.id);
+        Some(node)
+    }
+
+    /// Charges a pod of a class to a node. Gives what to tell the holder, if the node is known.
+    pub(crate) fn charge(&mut self, name: &Arc<str>, class: ClassId) -> Option<(WorkerId, Change)> {
+        self.classes.retain(class);
+        *self.residents.entry(Arc::clone(name)).or_default().entry(class).or_insert(0) += 1;
+        let node = self.nodes.get(name)?;
+        let (id, worker) = (node.id, node.worker);
+        self.snapshot.add_pod(id, class);
+        self.touch(id);
+        Some((worker?, Change::AddPods { node: id, class, count: 1 }))
+    }
+
+    /// Takes the charge of a pod back. The caller still has to release the class the charge needed.
+    pub(crate) fn discharge(&mut self, name: &str, class: ClassId) -> Option<(WorkerId, Change)> {
+        if let Some(residents) = self.residents.get_mut(name) {
+            if let Some(count) = residents.get_mut(&class) {
+                *count -= 1;
+                if *count == 0 {
+                    residents.swap_remove(&class);
+                }
+            }
+            if residents.is_empty() {
+                self.residents.swap_remove(name);
+            }
+        }
+        let node = self.nodes.get(name)?;
+        let (id, worker) = (node.id, node.worker);
+        self.snapshot.remove_pod(id, class);
+        self.touch(id);
+        Some((worker?, Change::RemovePods { node: id, class, count: 1 }))
+    }
+
+    /// All there is to tell about a node to a holder that never heard of it.
+    pub(crate) fn introduce(&self, name: &str) -> Vec<Change> {
+        let Some(node) = self.nodes.get(name) else { return Vec::new() };
+        let upsert = Change::UpsertNode { id: node.id, node: Arc::clone(&node.info) };
+        let residents = self.residents.get(name).into_iter().flatten();
+        let pods = residents.map(|(&class, &count)| Change::AddPods { node: node.id, class, count });
+        std::iter::once(upsert).chain(pods).collect()
+    }
+
+    /// Puts a known node and all that is charged to it into the snapshot.
+    fn place(&mut self, name: &Arc<str>) {
+        let Some(node) = self.nodes.get(name) else { return };
+        let id = node.id;
+        self.snapshot.upsert_node(id, &node.info);
+        for (&class, &count) in self.residents.get(name).into_iter().flatten() {
+            for _ in 0..count {
+                self.snapshot.add_pod(id, class);
+            }
+        }
+        self.touch(id);
+    }
+
+    fn touch(&mut self, id: NodeId) {
+        self.revision += 1;
+        self.log.push_back(id);
+        if self.log.len() > MAX_LOG {
+            self.log.pop_front();
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Decisions, one pod after the other in the queue's order, and what follows from each bind.
+//!
+//! Knows: when there is enough to decide on, when to ask, and what a decision does. Must not know: how offers are
+//! merged or kept exact ([`crate::offers`] and the framework do).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{
+    diagnosis::{self, Diagnosis, NO_NODES},
+    evaluation::Offer,
+    prepared::{Feasible, NodeResult},
+    select::Best,
+    shard::Command,
+};
+use indexmap::IndexSet;
+
+use crate::{
+    action::{Action, Binding, Reason},
+    event::{BindFailure, TimeMs},
+    machine::Machine,
+    offers::Ask,
+    pods::{Charge, Stage},
+    queue::{Parked, Subject, Uid},
+};
+
+/// How many of the next pods are looked at for classes to ask about ahead of need. One round trip of 200 us then
+/// serves up to 64 pods that are all different: 300,000 a second, more than the decisions themselves.
+const LOOK_AHEAD: usize = 64;
+
+/// The most offers asked for of each stratum and shard; a shard that has fewer nodes sends them all.
+const MAX_K: usize = 8_192;
+
+/// What came of trying to decide on the head of the queue.
+enum Progress {
+    /// It is decided; the next one is the head now.
+    Decided,
+    /// It waits for an evaluation.
+    Waiting,
+}
+
+impl Machine {
+    /// Decides on pod after pod until one has to wait, or there is none, or too many binds are under way.
+    pub(crate) fn decide(&mut self, now_ms: TimeMs) {
+        let Some(bound) = self.configuration.as_ref().map(|configuration| configuration.max_binds_in_flight) else {
+            return;
+        };
+        if self.leading.is_none() || !self.synced {
+            return;
+        }
+        while self.binding.len() < bound {
+            let Some((uid, subject)) = self.queue.head() else { break };
+            let uid = Arc::clone(uid);
+            if matches!(self.attempt(now_ms, &uid, subject), Progress::Waiting) {
+                break;
+            }
+        }
+        self.look_ahead(now_ms);
+    }
+
+    fn attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Progress {
+        let revision = self.cache.revision();
+        let Some(pod) = self.pods.get_mut(uid) else {
+            self.queue.remove(uid);
+            return Progress::Decided;
+        };
+        let from = *pod.attempt_from.get_or_insert(revision);
+        if self.cache.nodes.is_empty() {
+            let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
+            return self.refuse(now_ms, uid, diagnosis);
+        }
+        if !self.open(subject) {
+            return self.fail(now_ms, uid, "its profile or class is unknown".to_owned());
+        }
+        loop {
+            let alone = self.is_alone(now_ms);
+            let nodes = self.cache.nodes.len();
+            let Some(dossier) = self.dossiers.get_mut(subject) else { return Progress::Waiting };
+            if let Some(diagnosis) = diagnosis::of_class(&dossier.prepared, nodes) {
+                return self.refuse(now_ms, uid, diagnosis);
+            }
+            if !dossier.repair(&self.cache) {
+                if alone || dossier.too_many_strata {
+                    self.status.evaluations_local += 1;
+                    self.dossiers.evaluate_here(subject, &self.cache);
+                    continue;
+                }
+                self.ask(now_ms, subject);
+                return Progress::Waiting;
+            }
+            let Some(offers) = &mut dossier.offers else { return Progress::Waiting };
+            match offers.book.best(&dossier.prepared) {
+                Best::Dry => {
+                    self.status.offers_dry += 1;
+                    dossier.offers = None;
+                }
+                Best::Nothing if offers.book.is_untouched() || offers.revision >= from => {
+                    let covered = offers.book.covered() as usize;
+                    let diagnosis = diagnosis::of_nodes(&dossier.prepared, offers.book.refused(), covered);
+                    return self.refuse(now_ms, uid, diagnosis);
+                }
+                Best::Nothing => dossier.offers = None,
+                Best::Node { offer, total, repaired } => {
+                    if let Some(error) = dossier.prepared.score_error() {
+                        let error = error.to_owned();
+                        return self.fail(now_ms, uid, error);
+                    }
+                    if self.verify(subject, offer) {
+                        return self.assume(now_ms, uid, subject, offer, total, repaired);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens the subject's dossier. `false`: its profile or class is not known.
+    fn open(&mut self, (index, class_id): Subject) -> bool {
+        let Some(configuration) = self.configuration.clone() else { return false };
+        let Some(profile) = configuration.profiles.get(index) else { return false };
+        let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
+        self.dossiers.open((index, class_id), self.registry, profile, &class, &mut self.cache);
+        true
+    }
+
+    /// Runs every filter for the chosen node against our own view before anything is assumed. An offer that is not
+    /// what our own view gives is a worker's error: the worker is given up, and its word does not count.
+    fn verify(&mut self, subject: Subject, offer: Offer) -> bool {
+        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
+        let slot = self.cache.snapshot.slot(offer.node);
+        let result = slot.map(|slot| dossier.prepared.judge(&self.cache.snapshot, slot));
+        if matches!(&result, Some(NodeResult::Feasible(Feasible { base, .. })) if *base == offer.base) {
+            return true;
+        }
+        let holder = self.cache.name(offer.node).and_then(|name| self.cache.nodes.get(name)?.worker);
+        if let Some(worker) = holder {
+            self.dossiers.distrust();
+            self.drop_worker(worker, format!("it offered node {} with a score that is not the node's", offer.node.0));
+        }
+        false
+    }
+
+    fn assume(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        subject: Subject,
+        offer: Offer,
+        total: i64,
+        repaired: bool,
+    ) -> Progress {
+        let Some(node) = self.cache.name(offer.node).map(Arc::clone) else { return Progress::Waiting };
+        let revision = self.cache.revision();
+        self.queue.remove(uid);
+        let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
+        let charge = Charge { node: Arc::clone(&node), class: subject.1 };
+        pod.stage = Stage::Assumed(subject.0);
+        pod.charge = Some(charge.clone());
+        pod.attempts += 1;
+        pod.attempt_from = None;
+        pod.told = None;
+        let binding = Binding {
+            uid: Arc::clone(uid),
+            namespace: Arc::clone(&pod.info.class.namespace),
+            name: Arc::clone(&pod.info.name),
+            node,
+            scheduler_name: Arc::clone(&pod.info.scheduler_name),
+            attempt: pod.attempts,
+            waited_ms: now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms)),
+            revision,
+            total,
+        };
+        self.charge(&charge);
+        self.binding.insert(Arc::clone(uid));
+        self.actions.push(Action::Bind(binding));
+        self.status.decisions += 1;
+        self.status.placed += 1;
+        *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
+        Progress::Decided
+    }
+
+    /// No node would take the pod.
+    fn refuse(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis) -> Progress {
+        let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
+        let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
+        pod.attempts += 1;
+        pod.attempt_from = None;
+        let subject = (profile, pod.class);
+        if diagnosis.plugins.is_empty() {
+            // With no plugin to wait for, only time can help; upstream files this under errors too.
+            pod.errors += 1;
+            let until = now_ms + self.pods.get(uid).map_or(0, |pod| self.backoff_ms(pod));
+            self.queue.back_off(uid, subject, until);
+        } else {
+            pod.errors = 0;
+            pod.refusals += 1;
+            let parked = Parked { plugins: diagnosis.plugins.into(), since_ms: now_ms };
+            self.queue.park(uid, subject, parked);
+        }
+        self.status.decisions += 1;
+        self.status.unschedulable += 1;
+        self.report(uid, Reason::Unschedulable, diagnosis.message, true);
+        Progress::Decided
+    }
+
+    /// Something went wrong that says nothing about the nodes.
+    fn fail(&mut self, now_ms: TimeMs, uid: &Uid, message: String) -> Progress {
+        self.status.decisions += 1;
+        self.retry_later(now_ms, uid);
+        self.report(uid, Reason::SchedulerError, message, true);
+        Progress::Decided
+    }
+
+    fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let (Stage::Queued(profile) | Stage::Assumed(profile)) = pod.stage else { return };
+        pod.stage = Stage::Queued(profile);
+        pod.attempt_from = None;
+        pod.errors += 1;
+        let subject = (profile, pod.class);
+        let until = now_ms + self.pods.get(uid).map_or(0, |pod| self.backoff_ms(pod));
+        self.queue.back_off(uid, subject, until);
+    }
+
+    pub(crate) fn bound(&mut self, uid: &Uid) {
+        self.binding.remove(uid);
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.errors = 0;
+        }
+    }
+
+    pub(crate) fn bind_failed(&mut self, now_ms: TimeMs, uid: &Uid, failure: BindFailure) {
+        self.binding.remove(uid);
+        self.status.bind_failures += 1;
+        // The watch may have told the truth before the answer came: then there is nothing to forget.
+        let Some(pod) = self.pods.get_mut(uid).filter(|pod| matches!(pod.stage, Stage::Assumed(_))) else { return };
+        let charge = pod.charge.take();
+        match failure {
+            // The watch will say where it went, or that it went.
+            BindFailure::Gone | BindFailure::Elsewhere => pod.stage = Stage::Foreign,
+            BindFailure::Error(error) => {
+                self.retry_later(now_ms, uid);
+                self.report(uid, Reason::SchedulerError, error, true);
+            }
+        }
+        if let Some(charge) = charge {
+            self.discharge(now_ms, &charge);
+        }
+    }
+
+    /// Asks about the classes of the next pods before they are at the head of the queue.
+    fn look_ahead(&mut self, now_ms: TimeMs) {
+        if !self.can_ask() || self.dossiers.asks_len() >= LOOK_AHEAD {
+            return;
+        }
+        let subjects: IndexSet<Subject> = self.queue.upcoming(LOOK_AHEAD).collect();
+        for subject in subjects {
+            if self.dossiers.asks_len() >= LOOK_AHEAD {
+                break;
+            }
+            if !self.dossiers.is_covered(subject) && self.open(subject) {
+                let ready = self.dossiers.get_mut(subject).is_some_and(|dossier| {
+                    dossier.prepared.refusal().is_none() && !dossier.too_many_strata
+                });
+                if ready {
+                    self.ask(now_ms, subject);
+                }
+            }
+        }
+    }
+
+    /// Asks every worker about a subject, unless that is under way or they are not ready to be asked.
+    fn ask(&mut self, now_ms: TimeMs, subject: Subject) {
+        let Some(configuration) = self.configuration.clone().filter(|_| self.can_ask()) else { return };
+        let Some(profile) = configuration.profiles.get(subject.0) else { return };
+        let k = self.offers_wanted(subject);
+        let Some(dossier) = self.dossiers.get_mut(subject).filter(|dossier| dossier.ask.is_none()) else { return };
+        let facts = dossier.facts.clone();
+        self.next_request += 1;
+        let request = self.next_request;
+        let owing: BTreeMap<_, _> = self.roster.workers.iter().map(|(&id, worker)| (id, worker.nodes)).collect();
+        for &worker in owing.keys() {
+            self.tell_class(worker, subject.1);
+            self.flush_outbox(worker);
+            let command = Command::Evaluate {
+                request,
+                generation: configuration.generation,
+                profile: Arc::clone(&profile.scheduler_name),
+                class: subject.1,
+                facts: facts.clone(),
+                k,
+                trace: Arc::default(),
+            };
+            self.command(worker, command);
+        }
+        self.status.evaluations_asked += 1;
+        let (revision, answers) = (self.cache.revision(), Vec::new());
+        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers });
+    }
+
+    /// Enough offers for all waiting pods of the subject, and for those that others take from under it meanwhile.
+    fn offers_wanted(&self, subject: Subject) -> u32 {
+        let own = self.queue.waiting(subject);
+        let [active, ..] = self.queue.lengths();
+        let others = if own > 8 { active - own.min(active) } else { LOOK_AHEAD };
+        u32::try_from((own + others + LOOK_AHEAD).min(MAX_K)).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,137 @@
+//! Everything that can happen to the machine: one half of the conversation with the shell.
+//!
+//! Knows: what the shell has to tell. Must not know: how the shell learned of it.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::PodInfo,
+    node::NodeInfo,
+    profile::Profile,
+    shard::{Epoch, FromWorker, Generation},
+};
+
+/// A point in time, in milliseconds since a start that the shell chose; it never goes back.
+pub type TimeMs = u64;
+
+/// The number that the shell gave to one connection to a worker. A worker that comes back gets a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u64);
+
+/// Something happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A configuration is in force: the first one, or another than before.
+    Configured(Arc<Configuration>),
+    /// This process leads from now on.
+    Leading {
+        /// Higher than that of any leader before.
+        epoch: Epoch,
+    },
+    /// This process does not lead any more. It keeps up with the cluster and decides nothing.
+    Following,
+    /// The watches have told all there was when they began; from here on the view is whole.
+    Synced,
+    /// A pod is new or looks like this now.
+    PodApplied(Arc<PodInfo>),
+    /// A pod is gone.
+    PodDeleted {
+        /// Its UID.
+        uid: Arc<str>,
+    },
+    /// A node is new or looks like this now. The same name with another UID is another node.
+    NodeApplied(Arc<NodeInfo>),
+    /// A node is gone.
+    NodeDeleted {
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A worker is connected and has said hello.
+    WorkerJoined {
+        /// The connection.
+        worker: WorkerId,
+        /// Where it is; shards are dealt out by this name.
+        name: Arc<str>,
+    },
+    /// A connection to a worker is gone. Also the answer to [`crate::action::Action::DropWorker`].
+    WorkerLost {
+        /// The connection.
+        worker: WorkerId,
+    },
+    /// A worker said something.
+    FromWorker {
+        /// The connection.
+        worker: WorkerId,
+        /// What it said.
+        word: FromWorker,
+    },
+    /// A pod is bound, the API server says so.
+    Bound {
+        /// The pod.
+        uid: Arc<str>,
+    },
+    /// A pod is not bound to where it was to go.
+    BindFailed {
+        /// The pod.
+        uid: Arc<str>,
+        /// What is known of it.
+        failure: BindFailure,
+    },
+    /// The time of the last wake-up asked for has come.
+    Tick,
+}
+
+/// How a bind failed. The shell has made sure that it did fail: an answer that got lost is looked up, not guessed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindFailure {
+    /// The pod is gone, or is being deleted.
+    Gone,
+    /// Somebody else has bound the pod.
+    Elsewhere,
+    /// Anything else; worth another try later.
+    Error(String),
+}
+
+/// What the operator configured, as far as the machine needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// Counts configurations; a changed one has a higher number.
+    pub generation: Generation,
+    /// All profiles.
+    pub profiles: Arc<[Profile]>,
+    /// Goes into every node's rank, so that ties fall differently in another cluster.
+    pub tie_break_seed: u64,
+    /// The first backoff of a pod.
+    pub pod_initial_backoff_ms: u64,
+    /// The longest backoff of a pod.
+    pub pod_max_backoff_ms: u64,
+    /// How long a pod may lie among the unschedulable ones before it is tried again without any event.
+    pub pod_max_in_unschedulable_ms: u64,
+    /// How many binds may be under way at once.
+    pub max_binds_in_flight: usize,
+    /// A worker that owes an answer for longer is given up.
+    pub worker_deadline_ms: u64,
+    /// How long a new leader waits for its first worker before it evaluates by itself.
+    pub worker_grace_ms: u64,
+}
+
+impl Configuration {
+    /// kube-scheduler's times, and bounds of our own, around these profiles.
+    ///
+    /// 1,000 binds in flight at 10 ms each are 100,000 binds a second, more than an API server takes. A worker that
+    /// owes an answer for two seconds has had more than a hundred times what the largest evaluation needs.
+    #[must_use]
+    pub fn new(generation: Generation, profiles: Vec<Profile>) -> Self {
+        Self {
+            generation,
+            profiles: profiles.into(),
+            tie_break_seed: 0,
+            pod_initial_backoff_ms: 1_000,
+            pod_max_backoff_ms: 10_000,
+            pod_max_in_unschedulable_ms: 300_000,
+            max_binds_in_flight: 1_000,
+            worker_deadline_ms: 2_000,
+            worker_grace_ms: 1_000,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which images the nodes hold, over the whole cluster.
+//!
+//! Knows: upstream's rule that an image's size is what the first node that reported it said. Must not know: scores
+//! ([`flotilla_framework::plugins::image_locality`] has the formula).
+
+use std::sync::Arc;
+
+use flotilla_framework::{class::Class, extension::Facts, node::NodeInfo, plugins::image_locality};
+use indexmap::IndexMap;
+
+/// The images by name.
+#[derive(Debug, Default)]
+pub(crate) struct Images {
+    known: IndexMap<Arc<str>, Image>,
+    /// Changes whenever some class's facts may have.
+    version: u64,
+}
+
+#[derive(Debug)]
+struct Image {
+    size: i64,
+    nodes: usize,
+}
+
+fn names(node: &NodeInfo) -> IndexMap<&Arc<str>, i64> {
+    let mut names = IndexMap::new();
+    for (image, size) in &node.images {
+        for name in image {
+            names.entry(name).or_insert(*size);
+        }
+    }
+    names
+}
+
+impl Images {
+    /// A node came.
+    pub(crate) fn add(&mut self, node: &NodeInfo) {
+        self.version += 1;
+        for (name, size) in names(node) {
+            self.known.entry(Arc::clone(name)).or_insert(Image { size, nodes: 0 }).nodes += 1;
+        }
+    }
+
+    /// A node went.
+    pub(crate) fn remove(&mut self, node: &NodeInfo) {
+        self.version += 1;
+        for (name, _) in names(node) {
+            if let Some(image) = self.known.get_mut(name) {
+                image.nodes -= 1;
+                if image.nodes == 0 {
+                    self.known.swap_remove(name);
+                }
+            }
+        }
+    }
+
+    /// Changes whenever some class's facts may have changed.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What the whole cluster of `nodes` nodes says about a class.
+    pub(crate) fn facts(&self, class: &Class, nodes: usize) -> Facts {
+        let contribution = |name: &Arc<str>| {
+            self.known.get(name).map_or(0, |image| image_locality::contribution(image.size, image.nodes, nodes))
+        };
+        Facts { image_contributions: class.images.iter().map(contribution).collect() }
+    }
+}

@@ -1,0 +1,267 @@
+//! What the watches tell: pods and nodes that come, change and go.
+//!
+//! Knows: which stage each event leads to, and whom it wakes. Must not know: how a decision is made.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::{Class, ClassId, PodInfo},
+    extension::ClusterEvent,
+    node::NodeInfo,
+    plugins,
+};
+
+use crate::{
+    action::{Action, Reason, Report},
+    cache::NodeEvent,
+    event::TimeMs,
+    machine::Machine,
+    pods::{Charge, Pod, Stage},
+    queue::{ProfileIndex, Uid},
+};
+
+impl Machine {
+    pub(crate) fn pod_applied(&mut self, now_ms: TimeMs, info: &Arc<PodInfo>) {
+        let uid = Arc::clone(&info.uid);
+        let class = self.cache.acquire_class(&info.class);
+        let (same_class, old) = match self.pods.get_mut(&uid) {
+            Some(pod) => {
+                let old_class = std::mem::replace(&mut pod.class, class);
+                let old = std::mem::replace(&mut pod.info, Arc::clone(info));
+                self.release_class(old_class);
+                (old_class == class, Some(old))
+            }
+            None => {
+                self.pods.insert(Arc::clone(&uid), Pod::new(Arc::clone(info), class));
+                (false, None)
+            }
+        };
+        if info.finished {
+            self.settle(now_ms, &uid, None, Stage::Foreign);
+        } else if let Some(node) = &info.node_name {
+            self.settle(now_ms, &uid, Some(Charge { node: Arc::clone(node), class }), Stage::Assigned);
+        } else if self.pods.get(&uid).is_some_and(|pod| matches!(pod.stage, Stage::Assumed(_))) {
+            // The watch lags behind our own decision; what it says of the pod's place is old.
+            if info.deleting {
+                self.settle(now_ms, &uid, None, Stage::Foreign);
+            }
+        } else if old.is_none_or(|old| !same_class || matters(&old, info)) {
+            self.admit(now_ms, &uid);
+        }
+    }
+
+    pub(crate) fn pod_deleted(&mut self, now_ms: TimeMs, uid: &Uid) {
+        if !self.pods.contains_key(uid) {
+            return;
+        }
+        self.settle(now_ms, uid, None, Stage::Foreign);
+        if let Some(pod) = self.pods.swap_remove(uid) {
+            self.release_class(pod.class);
+        }
+    }
+
+    pub(crate) fn node_applied(&mut self, now_ms: TimeMs, info: &Arc<NodeInfo>) {
+        if self.cache.nodes.get(&info.name).is_some_and(|known| known.info.uid != info.uid) {
+            self.node_deleted(&info.name);
+        }
+        match self.cache.apply_node(info) {
+            NodeEvent::Added => {
+                self.assign_node(&info.name);
+                self.wake_for(now_ms, ClusterEvent::NodeAdded(info));
+            }
+            NodeEvent::Updated(old) => {
+                self.tell_holder(&info.name, info);
+                self.wake_for(now_ms, ClusterEvent::NodeUpdated { old: &old, new: info });
+            }
+            NodeEvent::Unchanged => {}
+        }
+    }
+
+    pub(crate) fn node_deleted(&mut self, name: &Arc<str>) {
+        if let Some(node) = self.cache.remove_node(name) {
+            self.withdraw_node(&node);
+        }
+    }
+
+    /// Decides where a pod that is not on any node belongs, and puts it there.
+    pub(crate) fn admit(&mut self, now_ms: TimeMs, uid: &Uid) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        let info = Arc::clone(&pod.info);
+        let profile = self.profile_index(&info.scheduler_name);
+        let Some(profile) = profile.filter(|_| !info.finished && info.node_name.is_none()) else {
+            self.leave_queue(uid, Stage::Foreign);
+            return;
+        };
+        if info.deleting {
+            let message = format!("skip schedule deleting pod: {}", info.key());
+            if self.queue.contains(uid) {
+                self.report(uid, Reason::SchedulerError, message, false);
+            }
+            self.leave_queue(uid, Stage::Foreign);
+        } else if self.gate(profile, &info).is_some() {
+            self.leave_queue(uid, Stage::Gated(profile));
+        } else if let Some(message) = self.unbuilt(profile, &info) {
+            self.leave_queue(uid, Stage::Gated(profile));
+            self.report(uid, Reason::SchedulerError, message, true);
+        } else {
+            self.enqueue(now_ms, uid, profile);
+        }
+    }
+
+    /// Makes a pod's charge and stage what they should be, and wakes those who may have room now.
+    fn settle(&mut self, now_ms: TimeMs, uid: &Uid, charge: Option<Charge>, stage: Stage) {
+        self.leave_queue(uid, stage);
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        if pod.charge == charge {
+            return;
+        }
+        let old = std::mem::replace(&mut pod.charge, charge.clone());
+        if let Some(new) = charge {
+            self.charge(&new);
+        }
+        if let Some(old) = old {
+            self.discharge(now_ms, &old);
+        }
+    }
+
+    /// Charges a pod to its node, here and where the node is held.
+    pub(crate) fn charge(&mut self, charge: &Charge) {
+        if let Some((worker, change)) = self.cache.charge(&charge.node, charge.class) {
+            self.tell_class(worker, charge.class);
+            self.tell(worker, change);
+        }
+    }
+
+    /// Takes a charge back, here and where the node is held, and wakes those who may have room now.
+    pub(crate) fn discharge(&mut self, now_ms: TimeMs, charge: &Charge) {
+        if let Some((worker, change)) = self.cache.discharge(&charge.node, charge.class) {
+            self.tell(worker, change);
+        }
+        if let Some(class) = self.cache.classes.get(charge.class).map(Arc::clone) {
+            self.wake_for(now_ms, ClusterEvent::PodRemoved(&class));
+        }
+        self.release_class(charge.class);
+    }
+
+    pub(crate) fn release_class(&mut self, class: ClassId) {
+        if let Some(gone) = self.cache.release_class(class) {
+            self.dossiers.close_class(gone);
+            self.forget_class(gone);
+        }
+    }
+
+    /// Wakes the parked pods that an event may help, asking each plugin's queueing hint.
+    pub(crate) fn wake_for(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>) {
+        let (cache, registry) = (&self.cache, self.registry);
+        let Some(configuration) = self.configuration.as_ref() else { return };
+        let worth = |(profile, class): (ProfileIndex, ClassId), plugin: &str| {
+            let (Some(class), Some(profile)) = (cache.classes.get(class), configuration.profiles.get(profile)) else {
+                return true;
+            };
+            plugins::find(registry, plugin).is_none_or(|plugin| plugin.wakes(event, class, &profile.args))
+        };
+        for uid in self.queue.parked_where(worth) {
+            self.wake(now_ms, &uid);
+        }
+    }
+
+    /// Lets a pod try again: at once, or when its backoff has ended.
+    pub(crate) fn wake(&mut self, now_ms: TimeMs, uid: &Uid) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        let Stage::Queued(profile) = pod.stage else { return };
+        let (subject, priority) = ((profile, pod.class), pod.info.priority);
+        let parked_until = self.queue.parked_since(uid).map(|since| since + self.backoff_ms(pod));
+        let until = parked_until.or_else(|| self.queue.backing_off_until(uid)).unwrap_or(0);
+        if until <= now_ms {
+            self.queue.activate(uid, subject, priority, now_ms);
+        } else {
+            self.queue.back_off(uid, subject, until);
+        }
+    }
+
+    /// How long a pod has to wait after its last failure: doubling from the first to the longest backoff.
+    pub(crate) fn backoff_ms(&self, pod: &Pod) -> TimeMs {
+        let count = if pod.errors > 0 { pod.errors } else { pod.refusals };
+        let Some(configuration) = self.configuration.as_ref().filter(|_| count > 0) else { return 0 };
+        let doubled = 1_u64.checked_shl(count - 1).and_then(|factor| {
+            configuration.pod_initial_backoff_ms.checked_mul(factor)
+        });
+        doubled.unwrap_or(TimeMs::MAX).min(configuration.pod_max_backoff_ms)
+    }
+
+    /// Tells the pod's owner what is the matter, and remembers it so that the condition is written only when it changes.
+    pub(crate) fn report(&mut self, uid: &Uid, reason: Reason, message: String, condition: bool) {
+        let leading = self.leading.is_some();
+        let Some(pod) = self.pods.get_mut(uid).filter(|_| leading) else { return };
+        let told = pod.told.as_ref().is_some_and(|(known, text)| *known == reason && *text == message);
+        let shown = pod.info.condition.as_ref().is_some_and(|shown| {
+            !shown.status && &*shown.reason == reason.as_str() && *shown.message == *message
+        });
+        if condition {
+            pod.told = Some((reason, message.clone()));
+        }
+        self.actions.push(Action::Report(Report {
+            uid: Arc::clone(uid),
+            namespace: Arc::clone(&pod.info.class.namespace),
+            name: Arc::clone(&pod.info.name),
+            scheduler_name: Arc::clone(&pod.info.scheduler_name),
+            generation: pod.info.generation,
+            reason,
+            message,
+            write_condition: condition && !shown && !(told && pod.info.condition.is_none()),
+            write_event: true,
+            attempt: pod.attempts,
+        }));
+    }
+
+    fn enqueue(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex) {
+        self.set_stage(uid, Stage::Queued(profile));
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.first_queued_ms.get_or_insert(now_ms);
+        }
+        self.wake(now_ms, uid);
+    }
+
+    fn leave_queue(&mut self, uid: &Uid, stage: Stage) {
+        self.queue.remove(uid);
+        self.set_stage(uid, stage);
+    }
+
+    fn set_stage(&mut self, uid: &Uid, stage: Stage) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let gated = |stage: Stage| usize::from(matches!(stage, Stage::Gated(_)));
+        self.gated = self.gated + gated(stage) - gated(pod.stage);
+        pod.stage = stage;
+        pod.attempt_from = None;
+    }
+
+    /// The word of the first PreEnqueue plugin that keeps a pod out.
+    fn gate(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
+        let names = &self.profile(profile)?.plugins.pre_enqueue;
+        names.iter().filter_map(|name| plugins::find(self.registry, name)).find_map(|plugin| plugin.pre_enqueue(info))
+    }
+
+    /// What keeps a pod back that needs a plugin which the profile has and which is not built yet.
+    fn unbuilt(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
+        let filters = &self.profile(profile)?.plugins.filter;
+        let needs = |class: &Class| class.unbuilt.iter().copied().find(|need| filters.iter().any(|name| name == need.plugin()));
+        let need = needs(&info.class)?;
+        Some(format!(
+            "pod uses {}, and plugin {} is not implemented in this version of Flotilla; leave such pods to another \
+             scheduler, or disable {} in the profile to have them placed regardless",
+            need.what(),
+            need.plugin(),
+            need.plugin()
+        ))
+    }
+}
+
+/// Whether something changed that decides where a pod belongs, its class apart.
+fn matters(old: &PodInfo, new: &PodInfo) -> bool {
+    old.gates != new.gates
+        || old.deleting != new.deleting
+        || old.finished != new.finished
+        || old.scheduler_name != new.scheduler_name
+        || old.priority != new.priority
+        || old.node_name != new.node_name
+}

@@ -1,0 +1,23 @@
+//! The course of things: what happens next to each pod, each node and each worker.
+//!
+//! A pure state machine. The shell tells it what happened and when; it answers with what is to be done. It never
+//! waits, never fails, and the same events give the same actions.
+//!
+//! Knows: the queue, the cache of the cluster, offers and their repair, the roster of workers. Must not know: sockets,
+//! API verbs, protobuf, wall clocks, or whether a node suits a pod (that is `flotilla_framework`).
+
+pub mod action;
+pub mod event;
+pub mod audit;
+mod cache;
+mod classes;
+mod crew;
+mod cycle;
+mod images;
+mod intake;
+pub mod machine;
+mod offers;
+mod pods;
+mod queue;
+mod roster;
+pub mod status;

@@ -1,0 +1,235 @@
+//! The machine itself: one owner of all state, one door to change it.
+//!
+//! Knows: which part of the machine an event concerns. Must not know: what that part does with it; that is in
+//! [`intake`](crate::intake), [`cycle`](crate::cycle), [`crew`](crate::crew).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use flotilla_framework::{
+    extension::Plugin,
+    plugins::REGISTRY,
+    profile::Profile,
+    shard::{Epoch, RequestId},
+};
+use indexmap::IndexMap;
+
+use crate::{
+    action::Action,
+    cache::Cache,
+    event::{Configuration, Event, TimeMs},
+    offers::Dossiers,
+    pods::{Pod, Stage},
+    queue::{ProfileIndex, Queue, Uid},
+    roster::Roster,
+    status::Status,
+};
+
+/// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
+const FLUSH_INTERVAL_MS: TimeMs = 30_000;
+
+/// Every so many events the whole state is audited in release builds too. An audit of 5,000 nodes and 150,000 pods
+/// takes some 20 ms, so that it costs less than a thousandth.
+const AUDIT_INTERVAL: u64 = 1 << 20;
+
+/// Below this size the whole state is audited after every event in debug builds.
+const AUDIT_ALWAYS_BELOW: usize = 200;
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Machine {
+    pub(crate) registry: &'static [&'static dyn Plugin],
+    pub(crate) configuration: Option<Arc<Configuration>>,
+    pub(crate) leading: Option<Epoch>,
+    pub(crate) leading_since: TimeMs,
+    /// Whether a worker was ever there in this leadership.
+    pub(crate) crewed: bool,
+    /// Whether the shell was told that the coordinator evaluates by itself.
+    pub(crate) alone: bool,
+    /// Whether the shell was told that all workers have acknowledged.
+    pub(crate) settled: bool,
+    pub(crate) synced: bool,
+    pub(crate) pods: IndexMap<Uid, Pod>,
+    /// How many pods are in [`Stage::Gated`].
+    pub(crate) gated: usize,
+    pub(crate) binding: BTreeSet<Uid>,
+    pub(crate) queue: Queue,
+    pub(crate) cache: Cache,
+    pub(crate) roster: Roster,
+    pub(crate) dossiers: Dossiers,
+    pub(crate) next_request: RequestId,
+    pub(crate) status: Status,
+    pub(crate) actions: Vec<Action>,
+    next_flush: TimeMs,
+    events: u64,
+}
+
+// === impl Machine ===
+
+impl Machine {
+    /// Knows nothing, follows, and decides nothing until it is configured, synced and leads.
+    #[must_use]
+    pub fn new(now_ms: TimeMs) -> Self {
+        Self::with_registry(now_ms, REGISTRY)
+    }
+
+    /// As [`Self::new`], with other plugins than the built ones.
+    #[must_use]
+    pub fn with_registry(now_ms: TimeMs, registry: &'static [&'static dyn Plugin]) -> Self {
+        Self {
+            registry,
+            configuration: None,
+            leading: None,
+            leading_since: now_ms,
+            crewed: false,
+            alone: false,
+            settled: false,
+            synced: false,
+            pods: IndexMap::new(),
+            gated: 0,
+            binding: BTreeSet::new(),
+            queue: Queue::default(),
+            cache: Cache::default(),
+            roster: Roster::default(),
+            dossiers: Dossiers::default(),
+            next_request: 0,
+            status: Status::default(),
+            actions: Vec::new(),
+            next_flush: now_ms + FLUSH_INTERVAL_MS,
+            events: 0,
+        }
+    }
+
+    /// Takes in what happened at `now_ms` and gives back what is to be done, in order.
+    pub fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
+        match event {
+            Event::Configured(configuration) => self.configured(now_ms, configuration),
+            Event::Leading { epoch } => self.lead(now_ms, epoch),
+            Event::Following => self.follow(),
+            Event::Synced => self.synced = true,
+            Event::PodApplied(pod) => self.pod_applied(now_ms, &pod),
+            Event::PodDeleted { uid } => self.pod_deleted(now_ms, &uid),
+            Event::NodeApplied(node) => self.node_applied(now_ms, &node),
+            Event::NodeDeleted { name } => self.node_deleted(&name),
+            Event::WorkerJoined { worker, name } => self.worker_joined(now_ms, worker, name),
+            Event::WorkerLost { worker } => self.worker_lost(worker),
+            Event::FromWorker { worker, word } => self.from_worker(worker, word),
+            Event::Bound { uid } => self.bound(&uid),
+            Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
+            Event::Tick => {}
+        }
+        self.pass_time(now_ms);
+        self.decide(now_ms);
+        self.flush_outboxes();
+        self.events += 1;
+        self.audit_now_and_then();
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When to apply [`Event::Tick`] if nothing else happens before.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<TimeMs> {
+        let configuration = self.configuration.as_ref()?;
+        let waits_for_crew = self.leading.is_some() && self.synced && !self.crewed && !self.alone;
+        let grace = self
+            .queue
+            .head()
+            .filter(|_| waits_for_crew)
+            .map(|_| self.leading_since + configuration.worker_grace_ms);
+        let deadlines = self.dossiers.asks().map(|ask| ask.asked_ms);
+        let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
+        let deadline = deadlines.chain(owing).min().map(|since| since + configuration.worker_deadline_ms);
+        [self.queue.next_backoff(), Some(self.next_flush), grace, deadline].into_iter().flatten().min()
+    }
+
+    /// The state in numbers.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let [active, backoff, parked] = self.queue.lengths().map(|length| length as u64);
+        Status {
+            leading: u64::from(self.leading.is_some()),
+            synced: u64::from(self.synced),
+            epoch: self.leading.unwrap_or(0),
+            generation: self.configuration.as_ref().map_or(0, |configuration| configuration.generation),
+            nodes: self.cache.nodes.len() as u64,
+            workers: self.roster.workers.len() as u64,
+            workers_ready: self.roster.settled() as u64,
+            pods_active: active,
+            pods_backoff: backoff,
+            pods_unschedulable: parked,
+            pods_gated: self.gated as u64,
+            binds_in_flight: self.binding.len() as u64,
+            classes: self.cache.classes.len() as u64,
+            revision: self.cache.revision(),
+            ..self.status
+        }
+    }
+
+    /// The place of the profile that a pod asks for.
+    pub(crate) fn profile_index(&self, scheduler_name: &str) -> Option<ProfileIndex> {
+        let profiles = &self.configuration.as_ref()?.profiles;
+        profiles.iter().position(|profile| &*profile.scheduler_name == scheduler_name)
+    }
+
+    /// A profile by its place.
+    pub(crate) fn profile(&self, index: ProfileIndex) -> Option<&Profile> {
+        self.configuration.as_ref()?.profiles.get(index)
+    }
+
+    fn configured(&mut self, now_ms: TimeMs, configuration: Arc<Configuration>) {
+        let old = self.configuration.replace(Arc::clone(&configuration));
+        if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
+            self.cache.reseed(configuration.tie_break_seed);
+        }
+        self.dossiers.clear();
+        self.configure_workers(now_ms);
+        // Another configuration may have another place for every pod that is not on its way to a node yet.
+        let undecided = |pod: &Pod| !matches!(pod.stage, Stage::Assumed(_) | Stage::Assigned);
+        let uids: Vec<Uid> =
+            self.pods.iter().filter(|(_, pod)| undecided(pod)).map(|(uid, _)| Arc::clone(uid)).collect();
+        for uid in uids {
+            self.admit(now_ms, &uid);
+        }
+    }
+
+    fn lead(&mut self, now_ms: TimeMs, epoch: Epoch) {
+        self.drop_all("another leadership has begun");
+        self.leading = Some(epoch);
+        self.leading_since = now_ms;
+        self.crewed = false;
+        self.alone = false;
+        self.dossiers.clear();
+    }
+
+    fn follow(&mut self) {
+        self.drop_all("this coordinator does not lead any more");
+        self.leading = None;
+        self.dossiers.clear();
+    }
+
+    /// What is due because time has passed.
+    fn pass_time(&mut self, now_ms: TimeMs) {
+        for (uid, subject) in self.queue.take_backed_off(now_ms) {
+            if let Some(pod) = self.pods.get(&uid) {
+                self.queue.activate(&uid, subject, pod.info.priority, now_ms);
+            }
+        }
+        if now_ms >= self.next_flush {
+            self.next_flush = now_ms + FLUSH_INTERVAL_MS;
+            let longest = self.configuration.as_ref().map_or(TimeMs::MAX, |known| known.pod_max_in_unschedulable_ms);
+            for uid in self.queue.parked_before(now_ms.saturating_sub(longest)) {
+                self.status.flushed += 1;
+                self.wake(now_ms, &uid);
+            }
+        }
+        self.enforce_deadlines(now_ms);
+    }
+
+    fn audit_now_and_then(&mut self) {
+        let small = self.pods.len() + self.cache.nodes.len() < AUDIT_ALWAYS_BELOW;
+        if (cfg!(debug_assertions) && small) || self.events.is_multiple_of(AUDIT_INTERVAL) {
+            let violations = self.audit();
+            debug_assert!(violations.is_empty(), "{violations:?}");
+            self.status.invariant_violations += violations.len() as u64;
+        }
+    }
+}

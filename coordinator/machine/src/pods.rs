@@ -1,0 +1,73 @@
+//! One pod's course, as far as the machine has followed it.
+//!
+//! Knows: the stages of a pod. Must not know: the queue's order, or the cluster.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::{ClassId, PodInfo},
+    shard::Revision,
+};
+
+use crate::{action::Reason, event::TimeMs, queue::ProfileIndex};
+
+/// A pod that the machine knows.
+#[derive(Debug)]
+pub(crate) struct Pod {
+    pub(crate) info: Arc<PodInfo>,
+    pub(crate) class: ClassId,
+    pub(crate) stage: Stage,
+    /// What is charged for it, and where. Kept until the pod is gone or finished, or its bind has failed.
+    pub(crate) charge: Option<Charge>,
+    /// How often it was tried.
+    pub(crate) attempts: u32,
+    /// How often in all no node would take it.
+    pub(crate) refusals: u32,
+    /// How often in a row something went wrong that was no node's word.
+    pub(crate) errors: u32,
+    /// When it entered activeQ for the first time.
+    pub(crate) first_queued_ms: Option<TimeMs>,
+    /// The state of the cluster when it got to the head of the queue, for the attempt under way.
+    pub(crate) attempt_from: Option<Revision>,
+    /// What was last reported of it.
+    pub(crate) told: Option<(Reason, String)>,
+}
+
+/// A charge for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Charge {
+    pub(crate) node: Arc<str>,
+    pub(crate) class: ClassId,
+}
+
+/// Where a pod stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// None of our business: of another scheduler, finished, or being deleted before it was placed.
+    Foreign,
+    /// Kept out of the queue by a PreEnqueue plugin, or by a plugin that is not built yet.
+    Gated(ProfileIndex),
+    /// In one of the queues.
+    Queued(ProfileIndex),
+    /// Decided; the API server has not said yes yet, or the watch has not shown it.
+    Assumed(ProfileIndex),
+    /// On its node, the watch says so.
+    Assigned,
+}
+
+impl Pod {
+    pub(crate) const fn new(info: Arc<PodInfo>, class: ClassId) -> Self {
+        Self {
+            info,
+            class,
+            stage: Stage::Foreign,
+            charge: None,
+            attempts: 0,
+            refusals: 0,
+            errors: 0,
+            first_queued_ms: None,
+            attempt_from: None,
+            told: None,
+        }
+    }
+}

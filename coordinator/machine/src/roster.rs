@@ -1,0 +1,94 @@
+//! The workers and which of them holds which node.
+//!
+//! Knows: rendezvous hashing (Thaler and Ravishankar, 1998): each node goes to the worker whose hash with it is
+//! highest, so that a worker that comes or goes moves only its own nodes. Must not know: what a worker is sent.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{class::ClassId, shard::Change};
+use indexmap::IndexSet;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::event::{TimeMs, WorkerId};
+
+/// A connected worker.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    /// Nodes are dealt out by the hash of this name.
+    pub(crate) name: Arc<str>,
+    hash: u64,
+    /// Since when it owes the acknowledgement of a configuration and its shard.
+    pub(crate) owes_since: Option<TimeMs>,
+    /// How many nodes it holds.
+    pub(crate) nodes: u32,
+    /// The classes it has been told.
+    pub(crate) classes: IndexSet<ClassId>,
+    /// What it has not been told yet.
+    pub(crate) outbox: Vec<Change>,
+}
+
+/// The workers.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    pub(crate) workers: BTreeMap<WorkerId, Worker>,
+}
+
+// === impl Roster ===
+
+impl Roster {
+    /// Adds a worker that holds nothing yet and owes an acknowledgement.
+    pub(crate) fn join(&mut self, id: WorkerId, name: Arc<str>, now_ms: TimeMs) {
+        let hash = xxh3_64(name.as_bytes());
+        let (classes, outbox) = (IndexSet::new(), Vec::new());
+        self.workers.insert(id, Worker { name, hash, owes_since: Some(now_ms), nodes: 0, classes, outbox });
+    }
+
+    /// Whose a node is among the workers that there are.
+    pub(crate) fn owner(&self, node: &str) -> Option<WorkerId> {
+        let weight = |worker: &Worker| xxh3_64_with_seed(node.as_bytes(), worker.hash);
+        self.workers.iter().max_by_key(|&(id, worker)| (weight(worker), *id)).map(|(id, _)| *id)
+    }
+
+    /// Whether every worker has acknowledged what it was last told of the configuration and its shard.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.workers.values().all(|worker| worker.owes_since.is_none())
+    }
+
+    /// How many workers have.
+    pub(crate) fn settled(&self) -> usize {
+        self.workers.values().filter(|worker| worker.owes_since.is_none()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roster(names: &[&str]) -> Roster {
+        let mut roster = Roster::default();
+        for (id, name) in (1..).zip(names) {
+            roster.join(WorkerId(id), (*name).into(), 0);
+        }
+        roster
+    }
+
+    #[test]
+    fn a_worker_that_joins_takes_nodes_only_for_itself() {
+        let (two, three) = (roster(&["a", "b"]), roster(&["a", "b", "c"]));
+        let mut moved = 0;
+        for index in 0..3000 {
+            let node = format!("node-{index}");
+            let (before, after) = (two.owner(&node), three.owner(&node));
+            if before != after {
+                assert_eq!(after, Some(WorkerId(3)), "{node} moved between two that stayed");
+                moved += 1;
+            }
+        }
+        assert!((800..1200).contains(&moved), "a third of the nodes should move, not {moved} of 3000");
+    }
+
+    #[test]
+    fn without_workers_a_node_is_nobodys() {
+        assert_eq!(roster(&[]).owner("node"), None);
+    }
+}

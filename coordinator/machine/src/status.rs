@@ -1,0 +1,62 @@
+//! What the machine looks like from outside, in numbers.
+//!
+//! Knows: what is worth a metric. Must not know: any exporter.
+
+use flotilla_framework::shard::{Epoch, Generation, Revision};
+
+/// Gauges and counters. Gauges are of the moment; counters count since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Status {
+    /// 1 while this process leads.
+    pub leading: u64,
+    /// 1 once the view is whole.
+    pub synced: u64,
+    /// The epoch of the leadership, 0 for a follower.
+    pub epoch: Epoch,
+    /// The configuration in force.
+    pub generation: Generation,
+    /// Nodes known.
+    pub nodes: u64,
+    /// Workers connected.
+    pub workers: u64,
+    /// Workers that have acknowledged the configuration and their shard.
+    pub workers_ready: u64,
+    /// Pods in activeQ.
+    pub pods_active: u64,
+    /// Pods in backoffQ.
+    pub pods_backoff: u64,
+    /// Pods that no node would take.
+    pub pods_unschedulable: u64,
+    /// Pods kept out of the queue.
+    pub pods_gated: u64,
+    /// Binds under way.
+    pub binds_in_flight: u64,
+    /// Classes known.
+    pub classes: u64,
+    /// Changes of the cluster so far.
+    pub revision: Revision,
+    /// Counter: decisions, whatever their outcome.
+    pub decisions: u64,
+    /// Counter: pods that got a node.
+    pub placed: u64,
+    /// Counter: verdicts that no node will do.
+    pub unschedulable: u64,
+    /// Counter: binds that failed.
+    pub bind_failures: u64,
+    /// Counter: evaluations asked of workers, one for each class and round.
+    pub evaluations_asked: u64,
+    /// Counter: evaluations made here for want of workers.
+    pub evaluations_local: u64,
+    /// Counter: decisions for an offer as it came from a worker.
+    pub offers_used: u64,
+    /// Counter: decisions for a node that was judged anew here.
+    pub offers_repaired: u64,
+    /// Counter: times that the offers of a class ran dry.
+    pub offers_dry: u64,
+    /// Counter: workers given up for silence or nonsense.
+    pub workers_dropped: u64,
+    /// Counter: pods tried again only because they had waited too long. Each is a wake-up that was missed.
+    pub flushed: u64,
+    /// Counter: broken invariants that the audit found.
+    pub invariant_violations: u64,
+}

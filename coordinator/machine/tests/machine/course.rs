@@ -1,0 +1,326 @@
+//! Each course that a pod can take.
+
+use flotilla_framework::testing::{self, node, pod};
+use flotilla_machine::{
+    action::Reason,
+    event::{BindFailure, Event},
+};
+
+use crate::world::World;
+
+#[test]
+fn a_pod_that_fits_lands_on_the_emptiest_node() {
+    let mut world = World::new(2);
+    world.node(node("small").capacity("cpu", "1").build());
+    world.node(node("large").capacity("cpu", "8").build());
+    world.pod(pod("web").request("cpu", "500m").request("memory", "1Gi").build());
+    world.settle();
+    assert_eq!(world.place_of("web"), Some("large"));
+    assert_eq!(world.machine.status().placed, 1);
+}
+
+#[test]
+fn pods_go_by_priority_and_then_by_age() {
+    let mut world = World::dormant(vec![testing::profile()]);
+    world.node(node("n").build());
+    for (name, priority) in [("old", 0), ("young", 0), ("urgent", 100)] {
+        world.pod(pod(name).priority(priority).build());
+        world.now_ms += 1;
+    }
+    world.tell(Event::Synced);
+    world.tell(Event::Leading { epoch: 1 });
+    world.join("w");
+    world.settle();
+    let order: Vec<&str> = world.bound.iter().map(|(pod, _)| pod.as_str()).collect();
+    assert_eq!(order, ["urgent", "old", "young"]);
+}
+
+#[test]
+fn a_pod_that_no_node_takes_is_told_why_in_upstreams_words() {
+    let mut world = World::new(2);
+    for index in 0..3 {
+        world.node(node(&format!("tainted-{index}")).taint("gpu", "", "NoSchedule").build());
+    }
+    for index in 0..2 {
+        world.node(node(&format!("small-{index}")).capacity("cpu", "1").build());
+    }
+    world.pod(pod("big").request("cpu", "2").build());
+    world.settle();
+    let report = &world.reports[0];
+    assert_eq!(
+        report.message,
+        "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s)."
+    );
+    assert_eq!(report.reason, Reason::Unschedulable);
+    assert!(report.write_condition && report.write_event);
+}
+
+#[test]
+fn the_same_condition_is_not_written_twice() {
+    let mut world = World::new(1);
+    world.node(node("n").capacity("cpu", "1").build());
+    world.pod(pod("big").request("cpu", "2").build());
+    world.settle();
+    world.node(node("m").capacity("cpu", "1").build());
+    world.node(node("m").capacity("cpu", "2").taint("t", "", "NoSchedule").build());
+    world.advance(20_000);
+    world.advance(300_000);
+    let written: Vec<(&str, bool)> =
+        world.reports.iter().map(|report| (report.message.as_str(), report.write_condition)).collect();
+    assert_eq!(written[0], ("0/1 nodes are available: 1 Insufficient cpu.", true));
+    let again = written.iter().filter(|(_, write)| *write).map(|(message, _)| *message);
+    let mut distinct: Vec<&str> = again.clone().collect();
+    distinct.dedup();
+    assert_eq!(distinct.len(), again.count());
+    assert!(written.len() > 1, "the pod was never tried again");
+}
+
+#[test]
+fn a_node_that_is_added_wakes_the_pods_that_it_can_help_and_no_others() {
+    let mut world = World::new(1);
+    world.node(node("n").capacity("cpu", "1").build());
+    world.pod(pod("two").request("cpu", "2").build());
+    world.pod(pod("nine").request("cpu", "9").build());
+    world.settle();
+    assert_eq!(world.machine.status().pods_unschedulable, 2);
+    world.node(node("m").capacity("cpu", "2").build());
+    assert_eq!(world.machine.status().pods_backoff, 1, "a node of 2 CPUs helps only one of them");
+    world.advance(1_000);
+    assert_eq!(world.place_of("two"), Some("m"));
+    assert_eq!(world.place_of("nine"), None);
+}
+
+#[test]
+fn a_pod_that_leaves_makes_room_for_one_that_waits() {
+    let mut world = World::new(2);
+    world.node(node("n").capacity("cpu", "1").build());
+    world.pod(pod("first").request("cpu", "1").build());
+    world.settle();
+    world.pod(pod("second").request("cpu", "1").build());
+    world.settle();
+    assert_eq!(world.message_of("second"), Some("0/1 nodes are available: 1 Insufficient cpu."));
+    world.delete_pod("uid-first");
+    world.advance(1_000);
+    assert_eq!(world.place_of("second"), Some("n"));
+}
+
+#[test]
+fn backoff_doubles_from_one_second_to_ten() {
+    let mut world = World::new(1);
+    world.node(node("n").build());
+    world.pod(pod("web").build());
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        while world.binds.is_empty() {
+            let before = world.now_ms;
+            let ids: Vec<_> = world.workers.keys().copied().collect();
+            if !ids.into_iter().any(|id| world.run_worker(id)) {
+                let next = world.machine.next_wakeup().expect("something to wait for");
+                world.now_ms = next;
+                waits.push(next - before);
+                world.tell(Event::Tick);
+            }
+        }
+        let binding = world.binds.pop_front().expect("a bind");
+        let failure = BindFailure::Error("the API server is overloaded".to_owned());
+        world.tell(Event::BindFailed { uid: binding.uid, failure });
+    }
+    assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 10_000]);
+    assert_eq!(world.reports.len(), 6);
+    assert!(world.reports.iter().all(|report| report.reason == Reason::SchedulerError));
+}
+
+#[test]
+fn a_failed_bind_gives_its_room_back() {
+    let mut world = World::new(1);
+    world.node(node("n").capacity("cpu", "1").build());
+    world.pod(pod("web").request("cpu", "1").build());
+    let ids: Vec<_> = world.workers.keys().copied().collect();
+    ids.into_iter().for_each(|id| drop(world.run_worker(id)));
+    let binding = world.binds.pop_front().expect("a bind");
+    assert_eq!(world.machine.status().binds_in_flight, 1);
+    world.tell(Event::BindFailed { uid: binding.uid, failure: BindFailure::Error("refused".to_owned()) });
+    assert_eq!(world.machine.status().binds_in_flight, 0);
+    world.pod(pod("other").request("cpu", "1").build());
+    world.settle();
+    assert_eq!(world.place_of("other"), Some("n"));
+}
+
+#[test]
+fn a_pod_deleted_while_its_bind_is_under_way_frees_its_room() {
+    let mut world = World::new(1);
+    world.node(node("n").capacity("cpu", "1").build());
+    world.pod(pod("web").request("cpu", "1").build());
+    let ids: Vec<_> = world.workers.keys().copied().collect();
+    ids.into_iter().for_each(|id| drop(world.run_worker(id)));
+    world.delete_pod("uid-web");
+    world.pod(pod("web").uid("uid-web-again").request("cpu", "1").build());
+    world.settle();
+    assert_eq!(world.bound, [("web".to_owned(), "n".to_owned())], "only the pod that exists is bound");
+    assert_eq!(world.machine.status().binds_in_flight, 0);
+}
+
+#[test]
+fn a_pod_that_was_bound_by_somebody_else_is_left_alone() {
+    let mut world = World::new(1);
+    world.node(node("n").build());
+    world.node(node("m").build());
+    world.pod(pod("web").build());
+    let ids: Vec<_> = world.workers.keys().copied().collect();
+    ids.into_iter().for_each(|id| drop(world.run_worker(id)));
+    let chosen = world.binds[0].node.to_string();
+    let other = if chosen == "n" { "m" } else { "n" };
+    let taken = pod("web").on(other).build();
+    world.api.insert("uid-web".into(), taken.clone());
+    world.settle();
+    world.tell(Event::PodApplied(taken.into()));
+    world.settle();
+    assert_eq!(world.bound, []);
+    assert_eq!(world.machine.status().bind_failures, 1);
+    assert_eq!(world.machine.status().pods_active, 0);
+}
+
+#[test]
+fn a_gated_pod_waits_for_its_last_gate() {
+    let mut world = World::new(1);
+    world.node(node("n").build());
+    world.pod(pod("web").gate("a").gate("b").build());
+    world.settle();
+    assert_eq!((world.machine.status().pods_gated, world.bound.len()), (1, 0));
+    world.pod(pod("web").gate("b").build());
+    world.settle();
+    assert_eq!((world.machine.status().pods_gated, world.bound.len()), (1, 0));
+    world.pod(pod("web").build());
+    world.settle();
+    assert_eq!((world.machine.status().pods_gated, world.bound.len()), (0, 1));
+}
+
+#[test]
+fn pods_of_other_schedulers_are_left_alone_but_count_where_they_run() {
+    let mut world = World::new(1);
+    world.node(node("n").capacity("cpu", "1").build());
+    world.pod(pod("theirs").scheduler("other").request("cpu", "1").build());
+    world.settle();
+    assert_eq!(world.bound, []);
+    world.pod(pod("theirs").scheduler("other").request("cpu", "1").on("n").build());
+    world.pod(pod("ours").request("cpu", "1").build());
+    world.settle();
+    assert_eq!(world.message_of("ours"), Some("0/1 nodes are available: 1 Insufficient cpu."));
+}
+
+#[test]
+fn what_runs_on_a_node_counts_even_if_the_watch_tells_of_the_pod_first() {
+    let mut world = World::new(2);
+    world.pod(pod("early").request("cpu", "4").on("n").build());
+    world.node(node("n").build());
+    world.pod(pod("late").request("cpu", "1").build());
+    world.settle();
+    assert_eq!(world.message_of("late"), Some("0/1 nodes are available: 1 Insufficient cpu."));
+    world.tell(Event::NodeDeleted { name: "n".into() });
+    world.node(node("n").build());
+    world.advance(1_000);
+    assert_eq!(world.place_of("late"), None, "the pod still runs there after the node came back");
+}
+
+#[test]
+fn a_node_made_anew_under_its_old_name_is_another_node() {
+    let mut world = World::new(2);
+    world.node(node("n").taint("t", "", "NoSchedule").build());
+    world.pod(pod("web").build());
+    world.settle();
+    let mut again = node("n").build();
+    again.uid = "another".into();
+    world.node(again);
+    world.advance(1_000);
+    assert_eq!(world.place_of("web"), Some("n"));
+}
+
+#[test]
+fn without_nodes_a_pod_is_told_so_and_tried_again() {
+    let mut world = World::new(1);
+    world.pod(pod("web").build());
+    world.settle();
+    assert_eq!(world.message_of("web"), Some("no nodes available to schedule pods"));
+    world.node(node("n").build());
+    world.advance(1_000);
+    assert_eq!(world.place_of("web"), Some("n"));
+}
+
+#[test]
+fn a_pod_that_waits_too_long_is_tried_again_without_any_event() {
+    let mut world = World::new(1);
+    world.node(node("n").capacity("cpu", "1").build());
+    world.pod(pod("big").request("cpu", "2").build());
+    world.settle();
+    world.advance(290_000);
+    assert_eq!(world.reports.len(), 1);
+    world.advance(60_000);
+    assert_eq!(world.reports.len(), 2);
+    assert_eq!(world.machine.status().flushed, 1);
+}
+
+#[test]
+fn a_pod_that_needs_a_plugin_that_is_not_built_is_held_back_and_told_so() {
+    let mut profile = testing::profile();
+    profile.plugins.filter.push("InterPodAffinity".to_owned());
+    let mut world = World::with_profiles(vec![profile]);
+    world.join("w");
+    world.node(node("n").build());
+    let needy = |name: &str| {
+        pod(name).class(|class| class.unbuilt.push(flotilla_framework::class::Unbuilt::PodAffinity)).build()
+    };
+    world.pod(needy("web"));
+    world.settle();
+    assert_eq!(world.bound, []);
+    assert_eq!(world.reports[0].reason, Reason::SchedulerError, "autoscalers must not buy machines for it");
+    assert!(world.reports[0].message.contains("InterPodAffinity is not implemented"), "{}", world.reports[0].message);
+}
+
+#[test]
+fn two_profiles_judge_the_same_pod_differently() {
+    let mut lenient = testing::profile();
+    lenient.scheduler_name = "lenient".into();
+    lenient.plugins.filter.retain(|name| name != "TaintToleration");
+    let mut world = World::with_profiles(vec![testing::profile(), lenient]);
+    world.join("a");
+    world.join("b");
+    world.node(node("n").taint("t", "", "NoSchedule").build());
+    world.pod(pod("strict").build());
+    world.pod(pod("easy").scheduler("lenient").build());
+    world.settle();
+    assert_eq!(world.message_of("strict"), Some("0/1 nodes are available: 1 node(s) had untolerated taint(s)."));
+    assert_eq!(world.place_of("easy"), Some("n"));
+}
+
+#[test]
+fn a_follower_keeps_up_and_decides_nothing() {
+    let mut world = World::dormant(vec![testing::profile()]);
+    world.node(node("n").build());
+    world.pod(pod("web").build());
+    world.tell(Event::Synced);
+    world.settle();
+    assert_eq!((world.binds.len(), world.machine.status().pods_active), (0, 1));
+    world.tell(Event::Leading { epoch: 7 });
+    world.join("w");
+    world.settle();
+    assert_eq!(world.place_of("web"), Some("n"));
+}
+
+#[test]
+fn no_more_binds_are_under_way_than_the_bound_allows() {
+    let mut configuration = flotilla_machine::event::Configuration::new(2, vec![testing::profile()]);
+    configuration.max_binds_in_flight = 3;
+    let mut world = World::new(2);
+    world.tell(Event::Configured(configuration.into()));
+    world.node(node("n").build());
+    for index in 0..10 {
+        world.pod(pod(&format!("p{index}")).build());
+    }
+    let ids: Vec<_> = world.workers.keys().copied().collect();
+    for _ in 0..3 {
+        ids.iter().for_each(|id| drop(world.run_worker(*id)));
+    }
+    assert_eq!(world.binds.len(), 3);
+    world.settle();
+    assert_eq!(world.bound.len(), 10);
+}

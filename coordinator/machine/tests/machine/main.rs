@@ -1,0 +1,6 @@
+//! The machine driven by events, with real replicas as its workers and a small API server of its own.
+
+mod course;
+mod crew;
+mod simulation;
+mod world;

@@ -1,0 +1,250 @@
+//! A world for the machine to live in: workers that are real replicas, an API server that is a map, a clock that is a
+//! number.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use flotilla_framework::{
+    class::PodInfo,
+    node::NodeInfo,
+    profile::Profile,
+    replica::Replica,
+    shard::{FromWorker, ToWorker},
+    testing,
+};
+use flotilla_machine::{
+    action::{Action, Binding, Report},
+    event::{BindFailure, Configuration, Event, WorkerId},
+    machine::Machine,
+};
+
+/// A worker: a replica and what has not reached it or come back from it yet.
+pub struct Worker {
+    pub name: String,
+    pub replica: Replica,
+    pub inbox: VecDeque<ToWorker>,
+    pub outbox: VecDeque<FromWorker>,
+    /// It neither hears nor says anything.
+    pub silent: bool,
+}
+
+/// The world.
+pub struct World {
+    pub machine: Machine,
+    pub now_ms: u64,
+    pub workers: BTreeMap<WorkerId, Worker>,
+    /// The pods as the API server has them.
+    pub api: BTreeMap<Arc<str>, PodInfo>,
+    /// Binds that were asked for and have no outcome yet.
+    pub binds: VecDeque<Binding>,
+    /// What the watch has not told yet.
+    pub watch: VecDeque<Event>,
+    /// Pod and node of every bind that the API server took, in order.
+    pub bound: Vec<(String, String)>,
+    pub reports: Vec<Report>,
+    pub dropped: Vec<String>,
+    pub alone: Option<bool>,
+    pub acknowledged: Vec<u64>,
+    nodes: BTreeMap<Arc<str>, Arc<NodeInfo>>,
+    next_worker: u64,
+}
+
+impl World {
+    /// Configured with these profiles, synced, and leading.
+    pub fn with_profiles(profiles: Vec<Profile>) -> Self {
+        let mut world = Self::dormant(profiles);
+        world.tell(Event::Synced);
+        world.tell(Event::Leading { epoch: 1 });
+        world
+    }
+
+    /// Configured, but neither synced nor leading.
+    pub fn dormant(profiles: Vec<Profile>) -> Self {
+        let mut world = Self {
+            machine: Machine::new(0),
+            now_ms: 0,
+            workers: BTreeMap::new(),
+            api: BTreeMap::new(),
+            binds: VecDeque::new(),
+            watch: VecDeque::new(),
+            bound: Vec::new(),
+            reports: Vec::new(),
+            dropped: Vec::new(),
+            alone: None,
+            acknowledged: Vec::new(),
+            nodes: BTreeMap::new(),
+            next_worker: 0,
+        };
+        world.tell(Event::Configured(Arc::new(Configuration::new(1, profiles))));
+        world
+    }
+
+    /// With the stock profile and this many workers.
+    pub fn new(workers: usize) -> Self {
+        let mut world = Self::with_profiles(vec![testing::profile()]);
+        for index in 0..workers {
+            world.join(&format!("worker-{index}"));
+        }
+        world.settle();
+        world
+    }
+
+    /// Applies an event and files the actions.
+    pub fn tell(&mut self, event: Event) {
+        match &event {
+            Event::NodeApplied(node) => drop(self.nodes.insert(Arc::clone(&node.name), Arc::clone(node))),
+            Event::NodeDeleted { name } => drop(self.nodes.remove(name)),
+            _ => {}
+        }
+        for action in self.machine.apply(self.now_ms, event) {
+            match action {
+                Action::Send { worker, word } => {
+                    if let Some(worker) = self.workers.get_mut(&worker) {
+                        worker.inbox.push_back(word);
+                    }
+                }
+                Action::DropWorker { worker, reason } => {
+                    self.workers.remove(&worker);
+                    self.dropped.push(reason);
+                    self.watch.push_back(Event::WorkerLost { worker });
+                }
+                Action::Bind(binding) => self.binds.push_back(binding),
+                Action::Report(report) => self.reports.push(report),
+                Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
+                Action::Alone(alone) => self.alone = Some(alone),
+            }
+        }
+        assert_eq!(self.machine.audit(), []);
+    }
+
+    pub fn node(&mut self, node: NodeInfo) {
+        self.tell(Event::NodeApplied(Arc::new(node)));
+    }
+
+    /// The nodes that there are.
+    pub fn known_nodes(&self) -> Vec<Arc<NodeInfo>> {
+        self.nodes.values().cloned().collect()
+    }
+
+    pub fn pod(&mut self, pod: PodInfo) {
+        self.api.insert(Arc::clone(&pod.uid), pod.clone());
+        self.observe(Event::PodApplied(Arc::new(pod)));
+    }
+
+    pub fn delete_pod(&mut self, uid: &str) {
+        self.api.remove(uid);
+        self.observe(Event::PodDeleted { uid: uid.into() });
+    }
+
+    /// The watch tells in order: at once if nothing is pending, else after it.
+    fn observe(&mut self, event: Event) {
+        self.watch.push_back(event);
+        if self.watch.len() == 1 {
+            self.run_watch();
+        }
+    }
+
+    /// A worker connects.
+    pub fn join(&mut self, name: &str) -> WorkerId {
+        self.next_worker += 1;
+        let id = WorkerId(self.next_worker);
+        let (inbox, outbox) = (VecDeque::new(), VecDeque::new());
+        let worker = Worker { name: name.to_owned(), replica: Replica::default(), inbox, outbox, silent: false };
+        self.workers.insert(id, worker);
+        self.tell(Event::WorkerJoined { worker: id, name: name.into() });
+        id
+    }
+
+    /// A worker dies with all it had not said.
+    pub fn kill(&mut self, id: WorkerId) {
+        self.workers.remove(&id);
+        self.tell(Event::WorkerLost { worker: id });
+    }
+
+    /// Lets one worker hear and say what there is. Whether anything happened.
+    pub fn run_worker(&mut self, id: WorkerId) -> bool {
+        let Some(worker) = self.workers.get_mut(&id).filter(|worker| !worker.silent) else { return false };
+        let mut busy = false;
+        while let Some(word) = worker.inbox.pop_front() {
+            busy = true;
+            worker.outbox.extend(worker.replica.apply(word));
+        }
+        assert_eq!(worker.replica.stats().unknown, 0, "{} was told of things that it does not have", worker.name);
+        let words: Vec<FromWorker> = worker.outbox.drain(..).collect();
+        for word in words {
+            busy = true;
+            self.tell(Event::FromWorker { worker: id, word });
+        }
+        busy
+    }
+
+    /// The API server takes the oldest bind, as it would: one bind for each pod. The watch will tell.
+    pub fn run_bind(&mut self) -> bool {
+        let Some(binding) = self.binds.pop_front() else { return false };
+        let uid = Arc::clone(&binding.uid);
+        match self.api.get_mut(&binding.uid) {
+            None => self.tell(Event::BindFailed { uid, failure: BindFailure::Gone }),
+            Some(pod) if pod.node_name.is_some() => {
+                self.tell(Event::BindFailed { uid, failure: BindFailure::Elsewhere });
+            }
+            Some(pod) => {
+                pod.node_name = Some(Arc::clone(&binding.node));
+                self.bound.push((pod.name.to_string(), binding.node.to_string()));
+                let seen = Event::PodApplied(Arc::new(pod.clone()));
+                self.watch.push_back(seen);
+                self.tell(Event::Bound { uid });
+            }
+        }
+        true
+    }
+
+    pub fn run_watch(&mut self) -> bool {
+        let Some(event) = self.watch.pop_front() else { return false };
+        self.tell(event);
+        true
+    }
+
+    /// Until nothing happens any more without time passing.
+    pub fn settle(&mut self) {
+        loop {
+            let ids: Vec<WorkerId> = self.workers.keys().copied().collect();
+            let mut busy = false;
+            for id in ids {
+                busy |= self.run_worker(id);
+            }
+            while self.run_bind() {
+                busy = true;
+            }
+            while self.run_watch() {
+                busy = true;
+            }
+            if !busy {
+                return;
+            }
+        }
+    }
+
+    /// Time passes, with a tick at every wake-up that the machine asked for.
+    pub fn advance(&mut self, ms: u64) {
+        let end = self.now_ms + ms;
+        while let Some(wakeup) = self.machine.next_wakeup().filter(|&wakeup| wakeup <= end) {
+            self.now_ms = self.now_ms.max(wakeup);
+            self.tell(Event::Tick);
+            self.settle();
+            assert!(self.machine.next_wakeup().is_none_or(|next| next > self.now_ms), "the machine asks for the past");
+        }
+        self.now_ms = end;
+    }
+
+    /// Where a pod was bound.
+    pub fn place_of(&self, pod: &str) -> Option<&str> {
+        self.bound.iter().find(|(name, _)| name == pod).map(|(_, node)| node.as_str())
+    }
+
+    /// The last message about a pod.
+    pub fn message_of(&self, pod: &str) -> Option<&str> {
+        self.reports.iter().rev().find(|report| &*report.name == pod).map(|report| report.message.as_str())
+    }
+}

@@ -1,0 +1,294 @@
+//! Both directions of every conversion between the domain and the wire.
+//!
+//! Knows: which field means what, which are required, and which values a domain type can hold. Must not know: what
+//! anybody does with a message.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::ClassId,
+    shard::{Command, FromWorker, Reply, ToWorker, Unable},
+};
+
+use crate::{PROTOCOL_VERSION, pb};
+
+mod change;
+mod class;
+mod evaluation;
+mod node;
+mod profile;
+
+/// A domain type with its form on the wire. `decode(encode(x))` is `x` for every value that keeps its type's promises.
+pub trait Wire: Sized {
+    /// The form on the wire.
+    type Message;
+
+    /// Writes the value down.
+    fn encode(&self) -> Self::Message;
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// The first field that is missing or holds what the domain cannot.
+    fn decode(message: Self::Message) -> Result<Self, DecodeError>;
+}
+
+/// A message that says what cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct DecodeError {
+    /// The field from the envelope inwards, as in `snapshot.changes[3].upsert_node.node`.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// It is required and absent.
+    #[error("is missing")]
+    Missing,
+    /// It holds a number outside of what is allowed.
+    #[error("{value} is not within {min}..={max}")]
+    OutOfRange {
+        /// The number.
+        value: i128,
+        /// The smallest allowed.
+        min: i128,
+        /// The largest allowed.
+        max: i128,
+    },
+    /// It is to be sorted, each key once, and is not.
+    #[error("is not sorted, each key once")]
+    Unsorted,
+    /// It names the same thing twice.
+    #[error("names the same thing twice")]
+    Repeated,
+    /// It does not parse.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+// === impl DecodeError ===
+
+impl DecodeError {
+    fn new(field: impl Into<String>, problem: Problem) -> Self {
+        Self { field: field.into(), problem }
+    }
+
+    fn range(field: &str, value: impl Into<i128>, max: impl Into<i128>) -> Self {
+        Self::new(field, Problem::OutOfRange { value: value.into(), min: 0, max: max.into() })
+    }
+
+    /// The same error, seen from one message further out.
+    fn within(self, outer: &str) -> Self {
+        Self { field: format!("{outer}.{}", self.field), ..self }
+    }
+}
+
+/// Checks that a count stays within its bound.
+fn at_most(field: &str, count: usize, max: usize) -> Result<(), DecodeError> {
+    if count <= max { Ok(()) } else { Err(DecodeError::range(field, count as i128, max as i128)) }
+}
+
+/// Reads a number that the domain keeps in 16 bits.
+fn narrow(field: &str, value: u32) -> Result<u16, DecodeError> {
+    u16::try_from(value).map_err(|_| DecodeError::range(field, value, u16::MAX))
+}
+
+fn present<T>(field: &str, value: Option<T>) -> Result<T, DecodeError> {
+    value.ok_or_else(|| DecodeError::new(field, Problem::Missing))
+}
+
+fn required<T: Wire>(field: &str, message: Option<T::Message>) -> Result<T, DecodeError> {
+    T::decode(present(field, message)?).map_err(|error| error.within(field))
+}
+
+fn encode_list<T: Wire>(list: &[T]) -> Vec<T::Message> {
+    list.iter().map(T::encode).collect()
+}
+
+fn decode_list<T: Wire>(field: &str, list: Vec<T::Message>) -> Result<Vec<T>, DecodeError> {
+    let list = list.into_iter().enumerate();
+    list.map(|(index, item)| T::decode(item).map_err(|error| error.within(&format!("{field}[{index}]")))).collect()
+}
+
+/// Reads a list that the domain searches by key.
+fn decode_sorted<T>(field: &str, list: Vec<<(Arc<str>, T) as Wire>::Message>) -> Result<Vec<(Arc<str>, T)>, DecodeError>
+where
+    (Arc<str>, T): Wire,
+{
+    let list: Vec<(Arc<str>, T)> = decode_list(field, list)?;
+    let sorted = list.is_sorted_by(|(left, _), (right, _)| left < right);
+    if sorted { Ok(list) } else { Err(DecodeError::new(field, Problem::Unsorted)) }
+}
+
+fn encode_texts(list: &[Arc<str>]) -> Vec<String> {
+    list.iter().map(|text| text.as_ref().to_owned()).collect()
+}
+
+fn decode_texts(list: Vec<String>) -> Vec<Arc<str>> {
+    list.into_iter().map(Arc::from).collect()
+}
+
+impl Wire for ToWorker {
+    type Message = pb::ToWorker;
+
+    fn encode(&self) -> pb::ToWorker {
+        let Self { epoch, revision, command } = self;
+        pb::ToWorker { epoch: *epoch, revision: *revision, command: Some(command.encode()) }
+    }
+
+    fn decode(message: pb::ToWorker) -> Result<Self, DecodeError> {
+        let pb::ToWorker { epoch, revision, command } = message;
+        let command = Command::decode(present("command", command)?)?;
+        Ok(Self { epoch, revision, command })
+    }
+}
+
+impl Wire for FromWorker {
+    type Message = pb::FromWorker;
+
+    fn encode(&self) -> pb::FromWorker {
+        let Self { epoch, revision, reply } = self;
+        pb::FromWorker { epoch: *epoch, revision: *revision, reply: Some(reply.encode()) }
+    }
+
+    fn decode(message: pb::FromWorker) -> Result<Self, DecodeError> {
+        let pb::FromWorker { epoch, revision, reply } = message;
+        let reply = Reply::decode(present("reply", reply)?)?;
+        Ok(Self { epoch, revision, reply })
+    }
+}
+
+impl Wire for Command {
+    type Message = pb::to_worker::Command;
+
+    fn encode(&self) -> pb::to_worker::Command {
+        use pb::to_worker::Command as Message;
+        match self {
+            Self::Configure { generation, tie_break_seed, profiles } => Message::Configure(pb::Configure {
+                generation: *generation,
+                tie_break_seed: *tie_break_seed,
+                profiles: encode_list(profiles),
+            }),
+            Self::Snapshot { first, last, changes } => {
+                Message::Snapshot(pb::Snapshot { first: *first, last: *last, changes: encode_list(changes) })
+            }
+            Self::Delta { changes } => Message::Delta(pb::Delta { changes: encode_list(changes) }),
+            Self::RegisterClass { id, class } => {
+                Message::RegisterClass(pb::RegisterClass { id: id.0, class: Some(class.encode()) })
+            }
+            Self::ForgetClass { id } => Message::ForgetClass(pb::ForgetClass { id: id.0 }),
+            Self::Evaluate { request, generation, profile, class, facts, k, trace } => {
+                Message::Evaluate(pb::Evaluate {
+                    request: *request,
+                    generation: *generation,
+                    profile: profile.as_ref().to_owned(),
+                    class: class.0,
+                    facts: Some(facts.encode()),
+                    k: *k,
+                    trace: trace.as_ref().to_owned(),
+                })
+            }
+        }
+    }
+
+    fn decode(message: pb::to_worker::Command) -> Result<Self, DecodeError> {
+        use pb::to_worker::Command as Message;
+        match message {
+            Message::Configure(pb::Configure { generation, tie_break_seed, profiles }) => {
+                let profiles = decode_list("configure.profiles", profiles)?.into();
+                Ok(Self::Configure { generation, tie_break_seed, profiles })
+            }
+            Message::Snapshot(pb::Snapshot { first, last, changes }) => {
+                Ok(Self::Snapshot { first, last, changes: decode_list("snapshot.changes", changes)? })
+            }
+            Message::Delta(pb::Delta { changes }) => {
+                Ok(Self::Delta { changes: decode_list("delta.changes", changes)? })
+            }
+            Message::RegisterClass(pb::RegisterClass { id, class }) => {
+                Ok(Self::RegisterClass { id: ClassId(id), class: Arc::new(required("register_class.class", class)?) })
+            }
+            Message::ForgetClass(pb::ForgetClass { id }) => Ok(Self::ForgetClass { id: ClassId(id) }),
+            Message::Evaluate(pb::Evaluate { request, generation, profile, class, facts, k, trace }) => {
+                Ok(Self::Evaluate {
+                    request,
+                    generation,
+                    profile: profile.into(),
+                    class: ClassId(class),
+                    facts: required("evaluate.facts", facts)?,
+                    k,
+                    trace: trace.into(),
+                })
+            }
+        }
+    }
+}
+
+impl Wire for Reply {
+    type Message = pb::from_worker::Reply;
+
+    fn encode(&self) -> pb::from_worker::Reply {
+        use pb::from_worker::Reply as Message;
+        match self {
+            Self::Hello { version, nonce } => Message::Hello(pb::Hello {
+                version: version.as_ref().to_owned(),
+                nonce: *nonce,
+                protocol: PROTOCOL_VERSION,
+            }),
+            Self::Applied { generation, nodes } => {
+                Message::Applied(pb::Applied { generation: *generation, nodes: *nodes })
+            }
+            Self::Evaluated { request, evaluation } => Message::Evaluated(evaluation::encode(*request, evaluation)),
+            Self::Unable { request, why } => {
+                Message::Unable(pb::Unable { request: *request, reason: reason(*why).into() })
+            }
+        }
+    }
+
+    fn decode(message: pb::from_worker::Reply) -> Result<Self, DecodeError> {
+        use pb::from_worker::Reply as Message;
+        match message {
+            Message::Hello(pb::Hello { version, nonce, protocol }) => {
+                if protocol != PROTOCOL_VERSION {
+                    let (value, only) = (protocol.into(), PROTOCOL_VERSION.into());
+                    let problem = Problem::OutOfRange { value, min: only, max: only };
+                    return Err(DecodeError::new("hello.protocol", problem));
+                }
+                Ok(Self::Hello { version: version.into(), nonce })
+            }
+            Message::Applied(pb::Applied { generation, nodes }) => Ok(Self::Applied { generation, nodes }),
+            Message::Evaluated(evaluated) => {
+                let request = evaluated.request;
+                let evaluation = evaluation::decode(evaluated).map_err(|error| error.within("evaluated"))?;
+                Ok(Self::Evaluated { request, evaluation })
+            }
+            Message::Unable(unable) => {
+                let why = why(&unable).map_err(|error| error.within("unable"))?;
+                Ok(Self::Unable { request: unable.request, why })
+            }
+        }
+    }
+}
+
+const fn reason(why: Unable) -> pb::UnableReason {
+    match why {
+        Unable::Generation => pb::UnableReason::Generation,
+        Unable::Profile => pb::UnableReason::Profile,
+        Unable::Class => pb::UnableReason::Class,
+        Unable::TooManyStrata => pb::UnableReason::TooManyStrata,
+    }
+}
+
+fn why(unable: &pb::Unable) -> Result<Unable, DecodeError> {
+    match pb::UnableReason::try_from(unable.reason) {
+        Ok(pb::UnableReason::Generation) => Ok(Unable::Generation),
+        Ok(pb::UnableReason::Profile) => Ok(Unable::Profile),
+        Ok(pb::UnableReason::Class) => Ok(Unable::Class),
+        Ok(pb::UnableReason::TooManyStrata) => Ok(Unable::TooManyStrata),
+        Ok(pb::UnableReason::Unspecified) => Err(DecodeError::new("reason", Problem::Missing)),
+        Err(_) => Err(DecodeError::range("reason", unable.reason, pb::UnableReason::TooManyStrata as i32)),
+    }
+}

@@ -1,0 +1,190 @@
+//! Classes of pods and the facts about them, there and back.
+//!
+//! Knows: every field that a plugin may read. Must not know: what plugins make of them.
+
+use flotilla_framework::{
+    class::{Class, HostPort, NodeTerm, Requirement, Toleration, Unbuilt},
+    extension::Facts,
+};
+
+use super::{
+    DecodeError, Problem, Wire, decode_list, decode_sorted, decode_texts, encode_list, encode_texts, required,
+};
+use crate::pb;
+
+impl Wire for Class {
+    type Message = pb::Class;
+
+    fn encode(&self) -> pb::Class {
+        // Destructured, so that a field that is added to a class cannot be forgotten here.
+        let Self {
+            namespace,
+            labels,
+            requests,
+            score_requests,
+            accounted,
+            nonzero_milli_cpu,
+            nonzero_memory,
+            node_name,
+            node_selector,
+            required_terms,
+            preferred_terms,
+            tolerations,
+            host_ports,
+            images,
+            unbuilt,
+        } = self;
+        pb::Class {
+            namespace: namespace.as_ref().to_owned(),
+            labels: encode_list(labels),
+            requests: Some(requests.encode()),
+            score_requests: Some(score_requests.encode()),
+            accounted: Some(accounted.encode()),
+            nonzero_milli_cpu: *nonzero_milli_cpu,
+            nonzero_memory_bytes: *nonzero_memory,
+            node_name: node_name.as_deref().map(str::to_owned),
+            node_selector: encode_list(node_selector),
+            required_terms: required_terms.as_deref().map(|terms| pb::NodeTerms { terms: encode_list(terms) }),
+            preferred_terms: encode_list(preferred_terms),
+            tolerations: encode_list(tolerations),
+            host_ports: encode_list(host_ports),
+            images: encode_texts(images),
+            unbuilt: unbuilt.iter().map(|&part| encode_unbuilt(part).into()).collect(),
+        }
+    }
+
+    fn decode(message: pb::Class) -> Result<Self, DecodeError> {
+        let required_terms = match message.required_terms {
+            Some(pb::NodeTerms { terms }) => Some(decode_list("required_terms.terms", terms)?),
+            None => None,
+        };
+        Ok(Self {
+            namespace: message.namespace.into(),
+            labels: decode_sorted("labels", message.labels)?,
+            requests: required("requests", message.requests)?,
+            score_requests: required("score_requests", message.score_requests)?,
+            accounted: required("accounted", message.accounted)?,
+            nonzero_milli_cpu: message.nonzero_milli_cpu,
+            nonzero_memory: message.nonzero_memory_bytes,
+            node_name: message.node_name.map(Into::into),
+            node_selector: decode_list("node_selector", message.node_selector)?,
+            required_terms,
+            preferred_terms: decode_list("preferred_terms", message.preferred_terms)?,
+            tolerations: decode_list("tolerations", message.tolerations)?,
+            host_ports: decode_list("host_ports", message.host_ports)?,
+            images: decode_texts(message.images),
+            unbuilt: message.unbuilt.into_iter().map(decode_unbuilt).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+const fn encode_unbuilt(part: Unbuilt) -> pb::Unbuilt {
+    match part {
+        Unbuilt::TopologySpread => pb::Unbuilt::TopologySpread,
+        Unbuilt::PodAffinity => pb::Unbuilt::PodAffinity,
+        Unbuilt::Volumes => pb::Unbuilt::Volumes,
+        Unbuilt::ResourceClaims => pb::Unbuilt::ResourceClaims,
+    }
+}
+
+fn decode_unbuilt(number: i32) -> Result<Unbuilt, DecodeError> {
+    match pb::Unbuilt::try_from(number) {
+        Ok(pb::Unbuilt::TopologySpread) => Ok(Unbuilt::TopologySpread),
+        Ok(pb::Unbuilt::PodAffinity) => Ok(Unbuilt::PodAffinity),
+        Ok(pb::Unbuilt::Volumes) => Ok(Unbuilt::Volumes),
+        Ok(pb::Unbuilt::ResourceClaims) => Ok(Unbuilt::ResourceClaims),
+        Ok(pb::Unbuilt::Unspecified) => Err(DecodeError::new("unbuilt", Problem::Missing)),
+        Err(_) => Err(DecodeError::range("unbuilt", number, pb::Unbuilt::ResourceClaims as i32)),
+    }
+}
+
+/// A preferred term with its weight.
+impl Wire for (i32, NodeTerm) {
+    type Message = pb::PreferredTerm;
+
+    fn encode(&self) -> pb::PreferredTerm {
+        pb::PreferredTerm { weight: self.0, term: Some(self.1.encode()) }
+    }
+
+    fn decode(message: pb::PreferredTerm) -> Result<Self, DecodeError> {
+        Ok((message.weight, required("term", message.term)?))
+    }
+}
+
+impl Wire for NodeTerm {
+    type Message = pb::NodeTerm;
+
+    fn encode(&self) -> pb::NodeTerm {
+        let Self { expressions, fields } = self;
+        pb::NodeTerm { expressions: encode_list(expressions), fields: encode_list(fields) }
+    }
+
+    fn decode(message: pb::NodeTerm) -> Result<Self, DecodeError> {
+        let pb::NodeTerm { expressions, fields } = message;
+        Ok(Self { expressions: decode_list("expressions", expressions)?, fields: decode_list("fields", fields)? })
+    }
+}
+
+impl Wire for Requirement {
+    type Message = pb::Requirement;
+
+    fn encode(&self) -> pb::Requirement {
+        let Self { key, operator, values } = self;
+        pb::Requirement {
+            key: key.as_ref().to_owned(),
+            operator: operator.as_ref().to_owned(),
+            values: encode_texts(values),
+        }
+    }
+
+    fn decode(message: pb::Requirement) -> Result<Self, DecodeError> {
+        let pb::Requirement { key, operator, values } = message;
+        Ok(Self { key: key.into(), operator: operator.into(), values: decode_texts(values) })
+    }
+}
+
+impl Wire for Toleration {
+    type Message = pb::Toleration;
+
+    fn encode(&self) -> pb::Toleration {
+        let Self { key, operator, value, effect } = self;
+        pb::Toleration {
+            key: key.as_ref().to_owned(),
+            operator: operator.as_ref().to_owned(),
+            value: value.as_ref().to_owned(),
+            effect: effect.as_ref().to_owned(),
+        }
+    }
+
+    fn decode(message: pb::Toleration) -> Result<Self, DecodeError> {
+        let pb::Toleration { key, operator, value, effect } = message;
+        Ok(Self { key: key.into(), operator: operator.into(), value: value.into(), effect: effect.into() })
+    }
+}
+
+impl Wire for HostPort {
+    type Message = pb::HostPort;
+
+    fn encode(&self) -> pb::HostPort {
+        let Self { ip, protocol, port } = self;
+        pb::HostPort { ip: ip.as_ref().to_owned(), protocol: protocol.as_ref().to_owned(), port: *port }
+    }
+
+    fn decode(message: pb::HostPort) -> Result<Self, DecodeError> {
+        let pb::HostPort { ip, protocol, port } = message;
+        Ok(Self { ip: ip.into(), protocol: protocol.into(), port })
+    }
+}
+
+impl Wire for Facts {
+    type Message = pb::Facts;
+
+    fn encode(&self) -> pb::Facts {
+        let Self { image_contributions } = self;
+        pb::Facts { image_contributions: image_contributions.clone() }
+    }
+
+    fn decode(message: pb::Facts) -> Result<Self, DecodeError> {
+        Ok(Self { image_contributions: message.image_contributions })
+    }
+}

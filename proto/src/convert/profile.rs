@@ -1,0 +1,105 @@
+//! Profiles, there and back.
+//!
+//! Knows: that plugin names are typed and arguments are the JSON that serde gives for `Args`. Must not know: what any
+//! argument means.
+
+use flotilla_framework::profile::{Args, Plugins, Profile, WeightedPlugin};
+
+use super::{DecodeError, Problem, Wire, decode_list, encode_list, required};
+use crate::pb;
+
+impl Wire for Profile {
+    type Message = pb::Profile;
+
+    fn encode(&self) -> pb::Profile {
+        let Self { scheduler_name, plugins, args } = self;
+        pb::Profile {
+            scheduler_name: scheduler_name.as_ref().to_owned(),
+            plugins: Some(plugins.encode()),
+            args_json: encode_args(args),
+        }
+    }
+
+    fn decode(message: pb::Profile) -> Result<Self, DecodeError> {
+        let pb::Profile { scheduler_name, plugins, args_json } = message;
+        Ok(Self {
+            scheduler_name: scheduler_name.into(),
+            plugins: required("plugins", plugins)?,
+            args: decode_args(&args_json)?,
+        })
+    }
+}
+
+/// Arguments are structs, lists, strings and integers, which JSON can always hold. Were that ever to change, the empty
+/// bytes would be refused by whoever reads them, and the field named.
+fn encode_args(args: &Args) -> Vec<u8> {
+    serde_json::to_vec(args).unwrap_or_default()
+}
+
+fn decode_args(json: &[u8]) -> Result<Args, DecodeError> {
+    serde_json::from_slice(json).map_err(|error| DecodeError::new("args_json", Problem::Malformed(error.to_string())))
+}
+
+impl Wire for Plugins {
+    type Message = pb::Plugins;
+
+    fn encode(&self) -> pb::Plugins {
+        let Self {
+            pre_enqueue,
+            queue_sort,
+            pre_filter,
+            filter,
+            post_filter,
+            pre_score,
+            score,
+            reserve,
+            permit,
+            pre_bind,
+            bind,
+            post_bind,
+        } = self;
+        pb::Plugins {
+            pre_enqueue: pre_enqueue.clone(),
+            queue_sort: queue_sort.clone(),
+            pre_filter: pre_filter.clone(),
+            filter: filter.clone(),
+            post_filter: post_filter.clone(),
+            pre_score: pre_score.clone(),
+            score: encode_list(score),
+            reserve: reserve.clone(),
+            permit: permit.clone(),
+            pre_bind: pre_bind.clone(),
+            bind: bind.clone(),
+            post_bind: post_bind.clone(),
+        }
+    }
+
+    fn decode(message: pb::Plugins) -> Result<Self, DecodeError> {
+        Ok(Self {
+            pre_enqueue: message.pre_enqueue,
+            queue_sort: message.queue_sort,
+            pre_filter: message.pre_filter,
+            filter: message.filter,
+            post_filter: message.post_filter,
+            pre_score: message.pre_score,
+            score: decode_list("score", message.score)?,
+            reserve: message.reserve,
+            permit: message.permit,
+            pre_bind: message.pre_bind,
+            bind: message.bind,
+            post_bind: message.post_bind,
+        })
+    }
+}
+
+impl Wire for WeightedPlugin {
+    type Message = pb::WeightedPlugin;
+
+    fn encode(&self) -> pb::WeightedPlugin {
+        pb::WeightedPlugin { name: self.name.clone(), weight: self.weight }
+    }
+
+    fn decode(message: pb::WeightedPlugin) -> Result<Self, DecodeError> {
+        Ok(Self { name: message.name, weight: message.weight })
+    }
+}

@@ -1,0 +1,133 @@
+//! A message that cannot be is refused, and the refusal names the field.
+//!
+//! Knows: one broken message for each kind of refusal. Must not know: what a refusal leads to.
+
+#![allow(missing_docs)]
+
+use flotilla_framework::{
+    shard::{FromWorker, ToWorker},
+    testing::{node, pod, profile},
+};
+use flotilla_proto::{FILE_DESCRIPTOR_SET, SERVICE_NAME, Wire as _, pb};
+
+fn to_worker(command: pb::to_worker::Command) -> String {
+    let message = pb::ToWorker { epoch: 1, revision: 1, command: Some(command) };
+    ToWorker::decode(message).expect_err("a broken message").to_string()
+}
+
+fn from_worker(reply: pb::from_worker::Reply) -> String {
+    let message = pb::FromWorker { epoch: 1, revision: 1, reply: Some(reply) };
+    FromWorker::decode(message).expect_err("a broken message").to_string()
+}
+
+fn delta(node: pb::Node) -> pb::to_worker::Command {
+    let change = pb::change::Change::UpsertNode(pb::UpsertNode { id: 1, node: Some(node) });
+    pb::to_worker::Command::Delta(pb::Delta { changes: vec![pb::Change { change: Some(change) }] })
+}
+
+#[test]
+fn an_envelope_without_content_names_the_content() {
+    assert_eq!(ToWorker::decode(pb::ToWorker::default()).unwrap_err().to_string(), "command: is missing");
+    assert_eq!(FromWorker::decode(pb::FromWorker::default()).unwrap_err().to_string(), "reply: is missing");
+}
+
+#[test]
+fn a_missing_part_is_named_by_its_path() {
+    let node = pb::Node { allocatable: None, ..node("n").build().encode() };
+    assert_eq!(to_worker(delta(node)), "delta.changes[0].upsert_node.node.allocatable: is missing");
+}
+
+#[test]
+fn unsorted_labels_are_refused() {
+    let mut node = node("n").label("a", "1").build().encode();
+    node.labels.reverse();
+    assert_eq!(to_worker(delta(node)), "delta.changes[0].upsert_node.node.labels: is not sorted, each key once");
+}
+
+#[test]
+fn arguments_that_are_not_json_are_refused() {
+    let profile = pb::Profile { args_json: b"{".to_vec(), ..profile().encode() };
+    let configure = pb::Configure { generation: 1, tie_break_seed: 1, profiles: vec![profile] };
+    let error = to_worker(pb::to_worker::Command::Configure(configure));
+    assert!(error.starts_with("configure.profiles[0].args_json: EOF while parsing"), "{error}");
+}
+
+#[test]
+fn an_unknown_part_of_a_class_is_refused() {
+    let class = pb::Class { unbuilt: vec![99], ..pod("p").build().class.encode() };
+    let register = pb::RegisterClass { id: 1, class: Some(class) };
+    let error = to_worker(pb::to_worker::Command::RegisterClass(register));
+    assert_eq!(error, "register_class.class.unbuilt: 99 is not within 0..=4");
+}
+
+#[test]
+fn a_worker_of_another_protocol_is_refused() {
+    let hello = pb::Hello { version: "9".to_owned(), nonce: 1, protocol: 9 };
+    assert_eq!(from_worker(pb::from_worker::Reply::Hello(hello)), "hello.protocol: 9 is not within 1..=1");
+}
+
+#[test]
+fn a_reason_that_is_not_given_is_refused() {
+    let unable = pb::Unable { request: 1, reason: 0 };
+    assert_eq!(from_worker(pb::from_worker::Reply::Unable(unable)), "unable.reason: is missing");
+}
+
+fn evaluated(change: impl FnOnce(&mut pb::Evaluated)) -> String {
+    let stratum = pb::Stratum { size: 1, nodes: vec![1], bases: vec![1], ranks: vec![1], ..pb::Stratum::default() };
+    let refused = pb::Refused { code: pb::Code::Unschedulable.into(), count: 1, ..pb::Refused::default() };
+    let tally = pb::Tally { terms: vec![0], domains: vec![1], counts: vec![1] };
+    let mut evaluated = pb::Evaluated {
+        request: 1,
+        covered: 2,
+        strata: vec![stratum],
+        refused: vec![refused],
+        tallies: vec![tally],
+        domains: vec!["zone-a".to_owned()],
+    };
+    change(&mut evaluated);
+    from_worker(pb::from_worker::Reply::Evaluated(evaluated))
+}
+
+#[test]
+fn columns_of_unequal_length_are_refused() {
+    let error = evaluated(|evaluated| evaluated.strata[0].ranks.clear());
+    assert_eq!(error, "evaluated.strata[0].ranks: 0 is not within 1..=1");
+}
+
+#[test]
+fn a_domain_that_is_not_in_the_table_is_refused() {
+    let error = evaluated(|evaluated| evaluated.strata[0].domains.push(2));
+    assert_eq!(error, "evaluated.strata[0].domains: 2 is not within 1..=1");
+}
+
+#[test]
+fn counts_of_nodes_that_were_not_covered_are_refused() {
+    let error = evaluated(|evaluated| evaluated.refused[0].count = u32::MAX);
+    assert_eq!(error, "evaluated.covered: 2 is not within 4294967296..=4294967295");
+}
+
+#[test]
+fn more_offers_than_nodes_are_refused() {
+    let error = evaluated(|evaluated| evaluated.strata[0].size = 0);
+    assert_eq!(error, "evaluated.strata[0].nodes: 1 is not within 0..=0");
+}
+
+#[test]
+fn a_filter_beyond_the_orders_there_can_be_is_refused() {
+    let error = evaluated(|evaluated| evaluated.refused[0].order = 65_536);
+    assert_eq!(error, "evaluated.refused[0].order: 65536 is not within 0..=65535");
+}
+
+#[test]
+fn a_sum_that_is_given_twice_is_refused() {
+    let error = evaluated(|evaluated| {
+        evaluated.tallies[0] = pb::Tally { terms: vec![0, 0], domains: vec![1, 1], counts: vec![1, 2] };
+    });
+    assert_eq!(error, "evaluated.tallies[0].domains: names the same thing twice");
+}
+
+#[test]
+fn the_descriptor_that_reflection_serves_names_the_service() {
+    let name = SERVICE_NAME.rsplit('.').next().expect("a name");
+    assert!(FILE_DESCRIPTOR_SET.windows(name.len()).any(|window| window == name.as_bytes()));
+}

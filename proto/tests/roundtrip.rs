@@ -1,0 +1,319 @@
+//! Whatever one end says, the other hears; and noise is heard as noise.
+//!
+//! Knows: every domain type that crosses the wire, with arbitrary values. Must not know: how a field is encoded.
+
+#![allow(missing_docs)]
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::{Class, ClassId, HostPort, NodeTerm, Requirement, Taint, Toleration, Unbuilt},
+    evaluation::{Evaluation, Offer, Refused, Stratum},
+    extension::{Domain, Facts, Tally},
+    node::{NodeId, NodeInfo},
+    profile::{
+        Args, NodeResourcesFitArgs, Plugins, Profile, ResourceWeight, ScoringStrategy, ScoringStrategyKind, ShapePoint,
+        WeightedPlugin,
+    },
+    resources::Resources,
+    shard::{Change, Command, FromWorker, Reply, ToWorker, Unable},
+    status::{Code, Refusal},
+};
+use flotilla_proto::{Wire, bounds::MAX_PODS_PER_CHANGE, pb};
+use proptest::{
+    collection::{btree_map, vec},
+    option,
+    prelude::*,
+    sample::select,
+};
+use prost::Message as _;
+
+fn text() -> impl Strategy<Value = Arc<str>> {
+    "[a-zA-Z0-9./é-]{0,12}".prop_map(Arc::from)
+}
+
+fn string() -> impl Strategy<Value = String> {
+    "[a-zA-Z0-9.-]{0,12}"
+}
+
+fn labels() -> impl Strategy<Value = Vec<(Arc<str>, Arc<str>)>> {
+    btree_map(text(), text(), 0..4).prop_map(|map| map.into_iter().collect())
+}
+
+fn resources() -> impl Strategy<Value = Resources> {
+    let scalars = btree_map(text(), any::<i64>(), 0..3).prop_map(|map| map.into_iter().collect());
+    (any::<i64>(), any::<i64>(), any::<i64>(), scalars).prop_map(|(milli_cpu, memory, ephemeral_storage, scalars)| {
+        Resources { milli_cpu, memory, ephemeral_storage, scalars }
+    })
+}
+
+fn taint() -> impl Strategy<Value = Taint> {
+    (text(), text(), text()).prop_map(|(key, value, effect)| Taint { key, value, effect })
+}
+
+fn node() -> impl Strategy<Value = NodeInfo> {
+    let images = vec((vec(text(), 0..3), any::<i64>()), 0..3);
+    (text(), text(), labels(), vec(taint(), 0..3), any::<bool>(), resources(), any::<i64>(), images).prop_map(
+        |(name, uid, labels, taints, unschedulable, allocatable, allowed_pods, images)| NodeInfo {
+            name,
+            uid,
+            labels,
+            taints,
+            unschedulable,
+            allocatable,
+            allowed_pods,
+            images,
+        },
+    )
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let pods = (any::<u32>().prop_map(NodeId), any::<u64>().prop_map(ClassId), 0..=MAX_PODS_PER_CHANGE);
+    prop_oneof![
+        (any::<u32>(), node()).prop_map(|(id, node)| Change::UpsertNode { id: NodeId(id), node: Arc::new(node) }),
+        any::<u32>().prop_map(|id| Change::RemoveNode { id: NodeId(id) }),
+        pods.clone().prop_map(|(node, class, count)| Change::AddPods { node, class, count }),
+        pods.prop_map(|(node, class, count)| Change::RemovePods { node, class, count }),
+    ]
+}
+
+fn requirement() -> impl Strategy<Value = Requirement> {
+    (text(), text(), vec(text(), 0..3)).prop_map(|(key, operator, values)| Requirement { key, operator, values })
+}
+
+fn term() -> impl Strategy<Value = NodeTerm> {
+    (vec(requirement(), 0..3), vec(requirement(), 0..2))
+        .prop_map(|(expressions, fields)| NodeTerm { expressions, fields })
+}
+
+fn toleration() -> impl Strategy<Value = Toleration> {
+    (text(), text(), text(), text()).prop_map(|(key, operator, value, effect)| Toleration {
+        key,
+        operator,
+        value,
+        effect,
+    })
+}
+
+fn host_port() -> impl Strategy<Value = HostPort> {
+    (text(), text(), any::<i32>()).prop_map(|(ip, protocol, port)| HostPort { ip, protocol, port })
+}
+
+fn class() -> impl Strategy<Value = Class> {
+    let amounts = (resources(), resources(), resources(), any::<i64>(), any::<i64>());
+    let affinity = (
+        option::of(text()),
+        vec((text(), text()), 0..3),
+        option::of(vec(term(), 0..3)),
+        vec((any::<i32>(), term()), 0..3),
+    );
+    let rest = (vec(toleration(), 0..3), vec(host_port(), 0..3), vec(text(), 0..3), vec(select(&Unbuilt::ALL), 0..3));
+    (text(), labels(), amounts, affinity, rest).prop_map(|(namespace, labels, amounts, affinity, rest)| {
+        let (requests, score_requests, accounted, nonzero_milli_cpu, nonzero_memory) = amounts;
+        let (node_name, node_selector, required_terms, preferred_terms) = affinity;
+        let (tolerations, host_ports, images, unbuilt) = rest;
+        Class {
+            namespace,
+            labels,
+            requests,
+            score_requests,
+            accounted,
+            nonzero_milli_cpu,
+            nonzero_memory,
+            node_name,
+            node_selector,
+            required_terms,
+            preferred_terms,
+            tolerations,
+            host_ports,
+            images,
+            unbuilt,
+        }
+    })
+}
+
+fn names() -> impl Strategy<Value = Vec<String>> {
+    vec(string(), 0..3)
+}
+
+fn plugins() -> impl Strategy<Value = Plugins> {
+    let score = (string(), any::<i64>()).prop_map(|(name, weight)| WeightedPlugin { name, weight });
+    let before = (names(), names(), names(), names(), names(), names());
+    let after = (names(), names(), names(), names(), names());
+    (before, vec(score, 0..3), after).prop_map(|(before, score, after)| {
+        let (pre_enqueue, queue_sort, pre_filter, filter, post_filter, pre_score) = before;
+        let (reserve, permit, pre_bind, bind, post_bind) = after;
+        Plugins {
+            pre_enqueue,
+            queue_sort,
+            pre_filter,
+            filter,
+            post_filter,
+            pre_score,
+            score,
+            reserve,
+            permit,
+            pre_bind,
+            bind,
+            post_bind,
+        }
+    })
+}
+
+fn args() -> impl Strategy<Value = Args> {
+    let kinds = [
+        ScoringStrategyKind::LeastAllocated,
+        ScoringStrategyKind::MostAllocated,
+        ScoringStrategyKind::RequestedToCapacityRatio,
+    ];
+    let resource = (string(), any::<i64>()).prop_map(|(name, weight)| ResourceWeight { name, weight });
+    let point = (any::<i32>(), any::<i32>()).prop_map(|(utilization, score)| ShapePoint { utilization, score });
+    let strategy = (select(kinds.to_vec()), vec(resource, 0..3), vec(point, 0..3))
+        .prop_map(|(kind, resources, shape)| ScoringStrategy { kind, resources, shape });
+    (names(), names(), strategy).prop_map(|(ignored_resources, ignored_resource_groups, scoring_strategy)| Args {
+        node_resources_fit: NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, scoring_strategy },
+        ..Args::default()
+    })
+}
+
+fn profile() -> impl Strategy<Value = Profile> {
+    (text(), plugins(), args()).prop_map(|(scheduler_name, plugins, args)| Profile { scheduler_name, plugins, args })
+}
+
+fn facts() -> impl Strategy<Value = Facts> {
+    vec(any::<i64>(), 0..4).prop_map(|image_contributions| Facts { image_contributions })
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let evaluate = (any::<u64>(), any::<u64>(), text(), any::<u64>(), facts(), any::<u32>(), text());
+    prop_oneof![
+        (any::<u64>(), any::<u64>(), vec(profile(), 0..3)).prop_map(|(generation, tie_break_seed, profiles)| {
+            Command::Configure { generation, tie_break_seed, profiles: profiles.into() }
+        }),
+        (any::<bool>(), any::<bool>(), vec(change(), 0..4)).prop_map(|(first, last, changes)| Command::Snapshot {
+            first,
+            last,
+            changes
+        }),
+        vec(change(), 0..4).prop_map(|changes| Command::Delta { changes }),
+        (any::<u64>(), class())
+            .prop_map(|(id, class)| Command::RegisterClass { id: ClassId(id), class: Arc::new(class) }),
+        any::<u64>().prop_map(|id| Command::ForgetClass { id: ClassId(id) }),
+        evaluate.prop_map(|(request, generation, profile, class, facts, k, trace)| Command::Evaluate {
+            request,
+            generation,
+            profile,
+            class: ClassId(class),
+            facts,
+            k,
+            trace,
+        }),
+    ]
+}
+
+fn to_worker() -> impl Strategy<Value = ToWorker> {
+    (any::<u64>(), any::<u64>(), command()).prop_map(|(epoch, revision, command)| ToWorker { epoch, revision, command })
+}
+
+fn domains() -> impl Strategy<Value = Vec<Domain>> {
+    vec(option::of(text()), 0..3)
+}
+
+fn stratum() -> impl Strategy<Value = Stratum> {
+    let offer = (any::<u32>(), any::<i64>(), any::<u64>()).prop_map(|(node, base, rank)| Offer {
+        node: NodeId(node),
+        base,
+        rank,
+    });
+    (vec(any::<i64>(), 0..3), domains(), 0..1000_u32, vec(offer, 0..5)).prop_map(|(raws, domains, hidden, offers)| {
+        Stratum { raws, domains, size: hidden + offers.len() as u32, offers }
+    })
+}
+
+fn refused() -> impl Strategy<Value = Refused> {
+    let codes = vec![Code::Unschedulable, Code::UnschedulableAndUnresolvable];
+    (any::<u16>(), select(codes), any::<u64>(), domains(), 0..1000_u32).prop_map(
+        |(order, code, detail, domains, count)| Refused { order, refusal: Refusal { code, detail }, domains, count },
+    )
+}
+
+fn tally() -> impl Strategy<Value = Tally> {
+    btree_map((any::<u16>(), text()), any::<i64>(), 0..4).prop_map(|map| Tally(map.into_iter().collect()))
+}
+
+fn evaluation() -> impl Strategy<Value = Evaluation> {
+    (0..1000_u32, vec(stratum(), 0..4), vec(refused(), 0..4), vec(tally(), 0..3)).prop_map(
+        |(more, strata, refused, tallies)| {
+            let feasible: u32 = strata.iter().map(|stratum| stratum.size).sum();
+            let covered = more + feasible + refused.iter().map(|refused| refused.count).sum::<u32>();
+            Evaluation { covered, strata, refused, tallies }
+        },
+    )
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
+    let reasons = vec![Unable::Generation, Unable::Profile, Unable::Class, Unable::TooManyStrata];
+    prop_oneof![
+        (text(), any::<u64>()).prop_map(|(version, nonce)| Reply::Hello { version, nonce }),
+        (any::<u64>(), any::<u32>()).prop_map(|(generation, nodes)| Reply::Applied { generation, nodes }),
+        (any::<u64>(), evaluation()).prop_map(|(request, evaluation)| Reply::Evaluated { request, evaluation }),
+        (any::<u64>(), select(reasons)).prop_map(|(request, why)| Reply::Unable { request, why }),
+    ]
+}
+
+fn from_worker() -> impl Strategy<Value = FromWorker> {
+    (any::<u64>(), any::<u64>(), reply()).prop_map(|(epoch, revision, reply)| FromWorker { epoch, revision, reply })
+}
+
+/// Reads bytes as either end would. Nothing but the absence of a panic is asked.
+fn read(bytes: &[u8]) {
+    if let Ok(message) = pb::ToWorker::decode(bytes) {
+        let _ = ToWorker::decode(message);
+    }
+    if let Ok(message) = pb::FromWorker::decode(bytes) {
+        let _ = FromWorker::decode(message);
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_worker_hears_what_the_leader_says(word in to_worker()) {
+        let bytes = word.encode().encode_to_vec();
+        let heard = ToWorker::decode(pb::ToWorker::decode(bytes.as_slice()).expect("bytes of a message"));
+        prop_assert_eq!(heard, Ok(word));
+    }
+
+    #[test]
+    fn the_leader_hears_what_the_worker_says(word in from_worker()) {
+        let bytes = word.encode().encode_to_vec();
+        let heard = FromWorker::decode(pb::FromWorker::decode(bytes.as_slice()).expect("bytes of a message"));
+        prop_assert_eq!(heard, Ok(word));
+    }
+
+    #[test]
+    fn noise_is_refused_and_never_a_panic(bytes in vec(any::<u8>(), 0..256)) {
+        read(&bytes);
+    }
+
+    #[test]
+    fn a_flipped_byte_is_never_a_panic(
+        word in to_worker(),
+        answer in from_worker(),
+        at in any::<prop::sample::Index>(),
+        flip in 1..=u8::MAX,
+    ) {
+        for mut bytes in [word.encode().encode_to_vec(), answer.encode().encode_to_vec()] {
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                bytes[at] ^= flip;
+            }
+            read(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_message_cut_short_is_never_a_panic(word in to_worker(), at in any::<prop::sample::Index>()) {
+        let bytes = word.encode().encode_to_vec();
+        read(&bytes[..at.index(bytes.len() + 1)]);
+    }
+}

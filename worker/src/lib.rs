@@ -1,0 +1,22 @@
+//! The hands: a stateless service that holds a shard of the cluster's nodes and judges and scores it for classes of
+//! pods.
+//!
+//! ```text
+//! stream in -> session (async) -> bounded channel -> cpu (a thread with the replica) -> bounded channel -> stream out
+//! ```
+//!
+//! Nothing here outlives its stream: a leader that attaches sends all that a worker needs, so a worker may be killed
+//! and started at any time.
+//!
+//! Knows: streams, threads, which leader is obeyed. Must not know: what makes a node suit a pod (that is the
+//! framework), how a message is written (that is the contract), or anything about other workers.
+
+mod counters;
+mod cpu;
+mod seat;
+mod serve;
+mod service;
+mod session;
+
+pub use counters::{Counters, Counts};
+pub use serve::{ServeError, ServeOptions, serve};

@@ -1,0 +1,78 @@
+//! The composition root: log, runtime, listener, signals, server.
+//!
+//! Knows: the process it runs in. Must not know: what the server does.
+
+use anyhow::Context as _;
+use flotilla_worker::{ServeOptions, serve};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::{
+    Layer as _,
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
+
+use crate::args::{Args, LoggingFormat};
+
+/// Threads that move bytes; what is computed has a thread of its own.
+const RUNTIME_THREADS: usize = 2;
+
+/// Runs a worker until a signal stops it.
+///
+/// # Errors
+/// What keeps it from starting or going on, for people.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    start_log(args)?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(RUNTIME_THREADS).enable_all().build().context("starting the runtime")?;
+    runtime.block_on(work(&args.listen))
+}
+
+async fn work(listen: &str) -> anyhow::Result<()> {
+    let shutdown = stop_on_signal()?;
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
+    let address = listener.local_addr().context("reading the address of the listener")?;
+    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening, in plaintext");
+    let options = ServeOptions::default();
+    let counters = options.counters.clone();
+    serve(listener, options, shutdown).await.context("serving")?;
+    tracing::info!(counts = ?counters.read(), "stopped");
+    Ok(())
+}
+
+/// A token that SIGTERM or SIGINT cancels. A second signal changes nothing: the stop is bounded by its grace period.
+fn stop_on_signal() -> anyhow::Result<CancellationToken> {
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    let shutdown = CancellationToken::new();
+    let token = shutdown.clone();
+    tokio::spawn(async move {
+        let name = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        };
+        tracing::info!(signal = name, "stopping");
+        token.cancel();
+    });
+    Ok(shutdown)
+}
+
+fn start_log(args: &Args) -> anyhow::Result<()> {
+    let level = match args.v {
+        0..=3 => LevelFilter::INFO,
+        4..=5 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    // The transport below would drown everything else at the same level.
+    let targets = Targets::new().with_default(LevelFilter::WARN).with_target("flotilla", level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match args.logging_format {
+        LoggingFormat::Text => lines.boxed(),
+        LoggingFormat::Json => lines.json().boxed(),
+    };
+    tracing_subscriber::registry().with(lines.with_filter(targets)).try_init().context("starting the log")
+}

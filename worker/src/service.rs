@@ -1,0 +1,57 @@
+//! The service `flotilla.v1.Worker`: admits streams and lets each run.
+//!
+//! Knows: how many streams there may be and what is said first on each. Must not know: what is said after that.
+
+use std::sync::Arc;
+
+use flotilla_framework::shard::{FromWorker, Reply};
+use flotilla_proto::{Wire as _, pb};
+use tokio::sync::Semaphore;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::session::{self, Answers, Shared};
+
+/// The most streams at a time. One is obeyed; the others are on their way in or out. Each may hold a message of 4 MiB
+/// before it is refused, so they take 64 MiB at worst.
+const STREAMS: usize = 16;
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    shared: Arc<Shared>,
+    nonce: u64,
+    streams: Arc<Semaphore>,
+}
+
+// === impl Service ===
+
+impl Service {
+    /// A worker that just started: its nonce is drawn here.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, nonce: rand::random(), streams: Arc::new(Semaphore::new(STREAMS)) }
+    }
+
+    fn hello(&self) -> pb::FromWorker {
+        let reply = Reply::Hello { version: env!("CARGO_PKG_VERSION").into(), nonce: self.nonce };
+        FromWorker { epoch: self.shared.seat.obeyed(), revision: 0, reply }.encode()
+    }
+}
+
+#[tonic::async_trait]
+impl pb::worker_server::Worker for Service {
+    type AttachStream = Answers;
+
+    async fn attach(&self, request: Request<Streaming<pb::ToWorker>>) -> Result<Response<Answers>, Status> {
+        let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
+            self.shared.counters.refused.add();
+            return Err(Status::resource_exhausted(format!("{STREAMS} streams are open already")));
+        };
+        tracing::debug!(peer = ?request.remote_addr(), "a stream opens");
+        let (session, answers) = session::open(Arc::clone(&self.shared), request.into_inner(), self.hello());
+        tokio::spawn(async move {
+            session.run().await;
+            drop(permit);
+        });
+        Ok(Response::new(answers))
+    }
+}

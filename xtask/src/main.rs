@@ -1,0 +1,139 @@
+//! The one door to the project's own checks: what CI runs is what a developer types.
+//!
+//! Knows: which commands make up each check, in which order. Must not know: what any of them checks.
+
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Parser, Subcommand};
+
+/// Checks, tests and benchmarks of Flotilla.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", arg_required_else_help = true)]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+enum Task {
+    /// Formatting, lints, and the proof that the pure crates build for wasm32; no test is run.
+    Check,
+    /// Everything: the checks, all tests, the example of the README, and the tests against a real control plane.
+    Test,
+    /// The tests that need neither Go nor a control plane.
+    Unit,
+    /// Only the tests against a real control plane.
+    Integration,
+    /// The criterion benchmarks, and the named workloads of `flotilla simulate`.
+    Bench,
+}
+
+/// One command: its name in the log, the program and its arguments.
+type Step = (&'static str, &'static [&'static str]);
+
+const CHECK: &[Step] = &[
+    ("format", &["cargo", "fmt", "--all", "--check"]),
+    ("clippy", &["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    (
+        "pure crates for wasm32",
+        &[
+            "cargo",
+            "check",
+            "--quiet",
+            "--target",
+            "wasm32-unknown-unknown",
+            "-p",
+            "flotilla-framework",
+            "-p",
+            "flotilla-machine",
+        ],
+    ),
+];
+
+const UNIT: &[Step] = &[(
+    "unit tests",
+    &["cargo", "test", "--quiet", "--workspace", "--exclude", "flotilla-integration-tests"],
+)];
+
+const INTEGRATION: &[Step] = &[
+    ("release binaries", &["cargo", "build", "--quiet", "--release", "--bins", "--workspace"]),
+    ("integration tests", &["cargo", "test", "-p", "flotilla-integration-tests", "--", "--test-threads=1"]),
+];
+
+const EXAMPLE: &[Step] = &[(
+    "the example of the README",
+    &["cargo", "run", "--quiet", "--release", "--bin", "flotilla", "--", "simulate", "-f", "examples/shop"],
+)];
+
+const BENCH: &[Step] = &[
+    ("criterion", &["cargo", "bench", "-p", "flotilla-framework", "--bench", "evaluate"]),
+    ("release binaries", &["cargo", "build", "--quiet", "--release", "--bin", "flotilla"]),
+    ("basic", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=basic", "-o", "summary"]),
+    ("mixed", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=mixed", "-o", "summary"]),
+];
+
+fn main() -> ExitCode {
+    match run(Args::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    let steps: Vec<Step> = match task {
+        Task::Check => CHECK.to_vec(),
+        Task::Unit => UNIT.to_vec(),
+        Task::Integration => INTEGRATION.to_vec(),
+        Task::Test => [CHECK, UNIT, INTEGRATION, EXAMPLE].concat(),
+        Task::Bench => BENCH.to_vec(),
+    };
+    if matches!(task, Task::Check | Task::Test) {
+        deny()?;
+    }
+    let began = Instant::now();
+    for (name, command) in &steps {
+        step(name, command)?;
+    }
+    eprintln!("xtask: all {} steps passed in {} s", steps.len(), began.elapsed().as_secs());
+    Ok(())
+}
+
+fn step(name: &str, command: &[&str]) -> Result<()> {
+    let began = Instant::now();
+    eprintln!("xtask: {name}: {}", command.join(" "));
+    let (program, arguments) = command.split_first().context("a step without a command")?;
+    let status = Command::new(program)
+        .args(arguments)
+        .current_dir(root())
+        .status()
+        .with_context(|| format!("{program} cannot be started; is it installed and on the PATH?"))?;
+    if !status.success() {
+        bail!("{name} failed ({status}); run it alone with: {}", command.join(" "));
+    }
+    eprintln!("xtask: {name}: {} s", began.elapsed().as_secs());
+    Ok(())
+}
+
+/// Licences, bans and sources, where cargo-deny is installed; it is no prerequisite.
+fn deny() -> Result<()> {
+    let installed = Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success());
+    if !installed {
+        eprintln!("xtask: cargo-deny is not installed, deny.toml is not checked (cargo install cargo-deny)");
+        return Ok(());
+    }
+    step("deny", &["cargo", "deny", "--offline", "check", "bans", "licenses", "sources"])
+}
+
+/// The top of the checkout.
+fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}

@@ -28,11 +28,13 @@ pub fn of_class(prepared: &Prepared, nodes: usize) -> Option<Diagnosis> {
 
 /// The diagnosis of a class whose nodes were all refused.
 ///
-/// Source: `framework.FitError.Error`: every reason is counted, and the counts are sorted as text.
+/// Source: `framework.FitError.Error`: every reason is counted, and the counts are sorted as text. The plugins that left
+/// only some node names count among those that refused, whichever filter refused the nodes that they left
+/// (`findNodesThatFitPod`).
 #[must_use]
 pub fn of_nodes(prepared: &Prepared, refused: &[Refused], nodes: usize) -> Diagnosis {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    let mut plugins: Vec<&'static str> = Vec::new();
+    let mut plugins = prepared.restricting().to_vec();
     for group in refused {
         plugins.extend(prepared.plugin(group.order));
         for reason in prepared.reasons(group.order, group.refusal.detail) {
@@ -49,3 +51,6 @@ pub fn of_nodes(prepared: &Prepared, refused: &[Refused], nodes: usize) -> Diagn
     }
     Diagnosis { message, plugins }
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,3 +171,5 @@ pub(crate) fn text(text: impl AsRef<str>) -> Arc<str> {
     Arc::from(text.as_ref())
 }
 
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //! Same inputs, same bytes out, in the coordinator and on every worker.
 
 pub mod class;
-//pub mod config;
+pub mod config;
 pub mod diagnosis;
 pub mod evaluate;
 pub mod evaluation;

@@ -129,6 +129,12 @@ impl Prepared {
         self.score_error.as_deref()
     }
 
+    /// The plugins that left only some node names, if any did: they had a part in every refusal.
+    #[must_use]
+    pub fn restricting(&self) -> &[&'static str] {
+        self.restriction.as_ref().map_or(&[], |restriction| &restriction.plugins)
+    }
+
     /// The label keys whose domains tell strata apart.
     pub(crate) fn keys(&self) -> &[Symbol] {
         &self.keys

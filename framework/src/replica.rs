@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::{
-    class::ClassId,
+    class::{Class, ClassId},
     evaluate::{Columns, Scratch},
     extension::{Facts, Plugin},
     plugins::REGISTRY,
@@ -103,7 +103,9 @@ impl Replica {
             self.stats.stale += 1;
             return None;
         }
-        self.epoch = word.epoch;
+        if word.epoch > self.epoch {
+            self.begin(word.epoch);
+        }
         self.revision = word.revision;
         let reply = match word.command {
             Command::Configure { generation, tie_break_seed, profiles } => {
@@ -123,7 +125,7 @@ impl Replica {
                 None
             }
             Command::RegisterClass { id, class } => {
-                self.nodes.register_class(id, class);
+                self.register(id, class);
                 None
             }
             Command::ForgetClass { id } => {
@@ -157,6 +159,18 @@ impl Replica {
     #[must_use]
     pub const fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// Obeys a new leader. Its numbers mean nothing that the old one's did, so nothing of what is known stays.
+    fn begin(&mut self, epoch: Epoch) {
+        *self = Self { epoch, stats: self.stats, ..Self::new(self.registry) };
+    }
+
+    fn register(&mut self, id: ClassId, class: Arc<Class>) {
+        if self.nodes.class(id).is_some_and(|known| *known != class) {
+            self.warm.retain(|(_, warm), _| *warm != id);
+        }
+        self.nodes.register_class(id, class);
     }
 
     fn applied(&self) -> Reply {

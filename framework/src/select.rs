@@ -118,14 +118,18 @@ impl Book {
                     Some(earlier) => earlier,
                     None => (group.order, group.refusal),
                 };
-                *refused.entry(key).or_default() += group.count;
+                let count = refused.entry(key).or_default();
+                *count = count.saturating_add(group.count);
             }
             for stratum in evaluation.strata {
                 let complete = stratum.offers.len() == stratum.size as usize;
                 let key = StratumKey { raws: stratum.raws, domains: stratum.domains };
                 match book.stratum(prepared, key) {
                     Ok(place) => book.strata[place].lists.push(List { offers: stratum.offers, next: 0, complete }),
-                    Err(refusal) => *refused.entry(refusal).or_default() += stratum.size,
+                    Err(refusal) => {
+                        let count = refused.entry(refusal).or_default();
+                        *count = count.saturating_add(stratum.size);
+                    }
                 }
             }
         }
@@ -197,7 +201,7 @@ impl Book {
         }
         let heads = self.strata.iter().filter_map(|stratum| {
             let (offer, repaired) = stratum.head()?;
-            Some((offer.base + stratum.bonus, offer, repaired))
+            Some((offer.base.saturating_add(stratum.bonus), offer, repaired))
         });
         let best = heads.min_by(|(left_total, left, _), (right_total, right, _)| {
             right_total.cmp(left_total).then(left.rank.cmp(&right.rank)).then(left.node.cmp(&right.node))
@@ -272,7 +276,7 @@ impl Book {
             let (Some(min), Some(max)) = (alive().min(), alive().max()) else { continue };
             for stratum in &mut self.strata {
                 let score = (normalized.normalize)(raw(stratum), Extremes { min, max });
-                stratum.bonus += normalized.weight * score;
+                stratum.bonus = stratum.bonus.saturating_add(normalized.weight.saturating_mul(score));
             }
         }
     }

@@ -12,6 +12,8 @@ use crate::{
     symbols::{Symbol, Symbols},
 };
 
+mod spelling;
+
 /// A term that compiled; it matches a node if everything in it does.
 #[derive(Debug)]
 pub(crate) struct Term {
@@ -32,7 +34,7 @@ enum Test {
 /// Compiles a term. `None`: it is empty, and an empty term matches nothing and is no error.
 ///
 /// # Errors
-/// What is wrong with its first bad requirement. An API server admits none of these.
+/// What is wrong with its first bad requirement. An API server admits none of these in a new pod.
 ///
 /// Source: component-helpers `nodeaffinity.newNodeSelectorTerm`, `labels.NewRequirement`.
 pub(crate) fn compile(term: &NodeTerm, symbols: &mut Symbols) -> Result<Option<Term>, String> {
@@ -50,6 +52,12 @@ pub(crate) fn compile(term: &NodeTerm, symbols: &mut Symbols) -> Result<Option<T
 
 fn test(requirement: &Requirement, symbols: &mut Symbols) -> Result<Test, String> {
     let Requirement { key, operator, values } = requirement;
+    if !spelling::is_label_key(key) {
+        return Err(format!("label {key:?} is not a label key"));
+    }
+    if let Some(value) = values.iter().find(|value| !spelling::is_label_value(value)) {
+        return Err(format!("label {key}: {value:?} is not a label value"));
+    }
     let mut numbers = || values.iter().map(|value| symbols.intern(value)).collect::<Vec<_>>();
     match &**operator {
         "In" | "NotIn" if values.is_empty() => Err(format!("label {key}: operator {operator} needs at least one value")),
@@ -95,9 +103,13 @@ fn name_test(requirement: &Requirement, symbols: &mut Symbols) -> Result<(bool, 
 impl Term {
     /// Whether the node at a position matches.
     pub(crate) fn matches(&self, nodes: &Snapshot, slot: Slot) -> bool {
-        self.labels.iter().all(|(key, test)| test.holds(nodes.label(*key, slot), &nodes.symbols))
-            && self.names.iter().all(|&(wanted, name)| {
-                if name == Symbol::NONE { !wanted } else { (nodes.name(slot) == name) == wanted }
+        self.holds(|key| nodes.label(key, slot), nodes.name(slot), &nodes.symbols)
+    }
+
+    fn holds(&self, label: impl Fn(Symbol) -> Symbol, name: Symbol, symbols: &Symbols) -> bool {
+        self.labels.iter().all(|(key, test)| test.holds(label(*key), symbols))
+            && self.names.iter().all(|&(wanted, other)| {
+                if other == Symbol::NONE { !wanted } else { (name == other) == wanted }
             })
     }
 }
@@ -122,19 +134,50 @@ pub(crate) fn compile_equal(labels: &[(Arc<str>, Arc<str>)], symbols: &mut Symbo
     labels.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect()
 }
 
-/// Whether one node by itself would match any of the terms and all of the labels: for events, where no column is.
-pub(crate) fn matches_node(
-    node_selector: &[(Arc<str>, Arc<str>)],
-    required: Option<&[NodeTerm]>,
-    node: &NodeInfo,
-) -> bool {
-    let mut alone = Snapshot::new(0);
-    let slot = alone.upsert_node(crate::node::NodeId(0), node);
-    node_selector.iter().all(|(key, value)| node.label(key) == Some(value))
-        && required.is_none_or(|terms| {
-            terms.iter().any(|term| {
-                let compiled = compile(term, &mut alone.symbols);
-                matches!(compiled, Ok(Some(term)) if term.matches(&alone, slot))
-            })
-        })
+/// One node by itself: for events, where no column is.
+pub(crate) struct LoneNode {
+    symbols: Symbols,
+    name: Symbol,
+    labels: Vec<(Symbol, Symbol)>,
+}
+
+impl LoneNode {
+    /// The node with a table of strings of its own.
+    pub(crate) fn new(node: &NodeInfo) -> Self {
+        let mut symbols = Symbols::default();
+        let name = symbols.intern(&node.name);
+        let labels = node.labels.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect();
+        Self { symbols, name, labels }
+    }
+
+    /// Whether the node has all of the labels and matches any of the terms.
+    ///
+    /// # Errors
+    /// No term matches, and one of them cannot be read.
+    ///
+    /// Source: component-helpers `nodeaffinity.RequiredNodeAffinity.Match`.
+    pub(crate) fn matches(
+        &mut self,
+        node_selector: &[(Arc<str>, Arc<str>)],
+        required: Option<&[NodeTerm]>,
+    ) -> Result<bool, String> {
+        let equal = compile_equal(node_selector, &mut self.symbols);
+        if !equal.iter().all(|&(key, value)| self.label(key) == value) {
+            return Ok(false);
+        }
+        let Some(terms) = required else { return Ok(true) };
+        let mut unreadable = None;
+        for term in terms {
+            match compile(term, &mut self.symbols) {
+                Ok(Some(term)) if term.holds(|key| self.label(key), self.name, &self.symbols) => return Ok(true),
+                Ok(_) => {}
+                Err(error) => unreadable = unreadable.or(Some(error)),
+            }
+        }
+        unreadable.map_or(Ok(false), Err)
+    }
+
+    fn label(&self, key: Symbol) -> Symbol {
+        self.labels.iter().find(|(known, _)| *known == key).map_or(Symbol::NONE, |&(_, value)| value)
+    }
 }

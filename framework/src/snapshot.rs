@@ -153,7 +153,7 @@ impl Snapshot {
 
     /// Takes one pod of a class off a node. `false`: no such pod was there, and nothing changed.
     pub fn remove_pod(&mut self, node: NodeId, class: ClassId) -> bool {
-        let Some(&slot) = self.slots.get(&node) else { return false };
+        let (Some(&slot), Some(known)) = (self.slots.get(&node), self.classes.get(&class)) else { return false };
         let at = slot as usize;
         let tenants = &mut self.tenants[at];
         let Ok(index) = tenants.binary_search_by_key(&class, |&(id, _)| id) else { return false };
@@ -161,7 +161,6 @@ impl Snapshot {
         if tenants[index].1 == 0 {
             tenants.remove(index);
         }
-        let Some(known) = self.classes.get(&class) else { return false };
         for port in &known.host_ports {
             if let Some(taken) = self.ports[at].iter().position(|other| other == port) {
                 self.ports[at].swap_remove(taken);
@@ -318,3 +317,6 @@ impl Snapshot {
         self.changed[slot as usize] = self.stamp;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,8 @@ use crate::{
     resources::Resources,
 };
 
+pub mod checks;
+
 /// A pod being built.
 #[derive(Debug, Clone)]
 pub struct PodBuilder {
@@ -156,6 +158,13 @@ impl PodBuilder {
         self
     }
 
+    /// Takes a port of the node, for one address and protocol.
+    #[must_use]
+    pub fn host_port_on(mut self, ip: &str, protocol: &str, port: i32) -> Self {
+        self.class.host_ports.push(HostPort { ip: ip.into(), protocol: protocol.into(), port });
+        self
+    }
+
     /// Uses an image instead of the default one.
     #[must_use]
     pub fn image(mut self, name: &str) -> Self {
@@ -174,6 +183,13 @@ impl PodBuilder {
     #[must_use]
     pub fn class(mut self, change: impl FnOnce(&mut Class)) -> Self {
         change(&mut self.class);
+        self
+    }
+
+    /// Names its node without being bound to it.
+    #[must_use]
+    pub fn wants(mut self, node: &str) -> Self {
+        self.class.node_name = Some(node.into());
         self
     }
 

@@ -43,11 +43,13 @@ pub fn total(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resul
     Ok(sum)
 }
 
-/// Whether the pod has pod-level requests or limits of a kind that counts.
+/// Whether the pod has pod-level requests of a kind that counts. Limits alone change nothing here.
+///
+/// Source: component-helpers `IsPodLevelRequestsSet`.
 #[must_use]
 pub fn is_pod_level_set(spec: &api::PodSpec) -> bool {
-    let counts = |list: &Option<ResourceList>| list.iter().flatten().any(|(name, _)| is_pod_level(name));
-    spec.resources.as_ref().is_some_and(|resources| counts(&resources.requests) || counts(&resources.limits))
+    let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    requests.into_iter().flatten().any(|(name, _)| is_pod_level(name))
 }
 
 fn is_pod_level(name: &str) -> bool {

@@ -71,3 +71,6 @@ impl NodeScore for Locality {
         MAX_NODE_SCORE * (sum.clamp(MIN_THRESHOLD, self.max) - MIN_THRESHOLD) / (self.max - MIN_THRESHOLD)
     }
 }
+
+#[cfg(test)]
+mod tests;

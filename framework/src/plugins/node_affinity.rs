@@ -12,7 +12,7 @@ use crate::{
     ingest,
     plugins::normalize,
     profile::Args,
-    selector::{self, Term},
+    selector::{self, LoneNode, Term},
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
     symbols::Symbol,
@@ -68,16 +68,23 @@ impl Plugin for NodeAffinity {
         Some(normalize::scaled)
     }
 
+    /// Upstream's hint compares an old node with the pod's own affinity alone, and so does this one; terms that cannot
+    /// be read wake the pod.
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
-        let added = added_required(args);
-        let matches = |node| {
-            selector::matches_node(&[], added.as_deref(), node)
-                && selector::matches_node(&class.node_selector, class.required_terms.as_deref(), node)
+        let (node, old) = match event {
+            ClusterEvent::NodeAdded(node) => (node, None),
+            ClusterEvent::NodeUpdated { old, new } if old.labels != new.labels => (new, Some(old)),
+            _ => return false,
         };
-        match event {
-            ClusterEvent::NodeAdded(node) => matches(node),
-            ClusterEvent::NodeUpdated { old, new } => old.labels != new.labels && matches(new) && !matches(old),
-            ClusterEvent::PodRemoved(_) => false,
+        let mut now = LoneNode::new(node);
+        if added_required(args).is_some_and(|added| now.matches(&[], Some(&added)) != Ok(true)) {
+            return false;
+        }
+        let (labels, terms) = (&class.node_selector, class.required_terms.as_deref());
+        match now.matches(labels, terms) {
+            Ok(true) => old.is_none_or(|old| LoneNode::new(old).matches(labels, terms) != Ok(true)),
+            Ok(false) => false,
+            Err(_) => true,
         }
     }
 }
@@ -174,3 +181,6 @@ impl NodeScore for Preferred {
         self.0.iter().filter(|(_, term)| term.matches(nodes, slot)).map(|(weight, _)| weight).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

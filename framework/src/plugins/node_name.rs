@@ -48,3 +48,6 @@ impl NodeFilter for ThisNode {
         vec!["node(s) didn't match the requested node name".to_owned()]
     }
 }
+
+#[cfg(test)]
+mod tests;

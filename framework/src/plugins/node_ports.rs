@@ -51,3 +51,6 @@ impl NodeFilter for FreePorts {
         vec!["node(s) didn't have free ports for the requested pod ports".to_owned()]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,17 +18,23 @@ impl Plugin for NodeResourcesBalancedAllocation {
     }
 
     fn pre_score(&self, preparation: &mut Preparation<'_>) -> PreScore {
-        let resources = &preparation.args.node_resources_balanced_allocation.resources;
-        let asks = |name: &str| preparation.class.accounted.get(name) != 0;
-        // Pods that ask for nothing would all go to the same node.
-        if resources.iter().any(|resource| asks(&resource.name)) { PreScore::Continue } else { PreScore::Skip }
+        if asks_for_nothing(preparation) { PreScore::Skip } else { PreScore::Continue }
     }
 
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        if asks_for_nothing(preparation) {
+            return None;
+        }
         let resources = &preparation.args.node_resources_balanced_allocation.resources;
         let shareholders = Shareholders::new(resources, false, |name| preparation.class.accounted.get(name));
         Some(Score::Node(Box::new(Balanced(shareholders))))
     }
+}
+
+/// Pods that ask for nothing would all go to the same node.
+fn asks_for_nothing(preparation: &Preparation<'_>) -> bool {
+    let resources = &preparation.args.node_resources_balanced_allocation.resources;
+    resources.iter().all(|resource| preparation.class.accounted.get(&resource.name) == 0)
 }
 
 struct Balanced(Shareholders);
@@ -38,3 +44,6 @@ impl NodeScore for Balanced {
         balanced_allocation(&self.0.shares(nodes, slot))
     }
 }
+
+#[cfg(test)]
+mod tests;

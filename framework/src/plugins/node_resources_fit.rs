@@ -34,7 +34,8 @@ impl Plugin for NodeResourcesFit {
     }
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
-        Some(Filter::Node(Box::new(Fits::new(preparation.class, &preparation.args.node_resources_fit))))
+        let NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, .. } = &preparation.args.node_resources_fit;
+        Some(Filter::Node(Box::new(Fits::new(preparation.class, ignored_resources, ignored_resource_groups))))
     }
 
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
@@ -50,11 +51,15 @@ impl Plugin for NodeResourcesFit {
         })
     }
 
-    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
-        let fits = Fits::new(class, &args.node_resources_fit);
+    /// Upstream's hint forgets which resources the filter ignores, and so does this one.
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
+        let fits = || Fits::new(class, &[], &[]);
         match event {
-            ClusterEvent::NodeAdded(node) => fits.empty(node),
-            ClusterEvent::NodeUpdated { old, new } => fits.empty(new) && fits.grew(old, new),
+            ClusterEvent::NodeAdded(node) => fits().empty(node),
+            ClusterEvent::NodeUpdated { old, new } => {
+                let fits = fits();
+                fits.empty(new) && fits.grew(old, new)
+            }
             ClusterEvent::PodRemoved(_) => true,
         }
     }
@@ -71,13 +76,13 @@ struct Fits {
 }
 
 impl Fits {
-    fn new(class: &Class, args: &NodeResourcesFitArgs) -> Self {
+    fn new(class: &Class, ignored_resources: &[String], ignored_groups: &[String]) -> Self {
         let requests = &class.requests;
         let ignored = |name: &str| {
             let group = name.split('/').next().unwrap_or(name);
             is_extended(name)
-                && (args.ignored_resources.iter().any(|ignored| ignored == name)
-                    || args.ignored_resource_groups.iter().any(|ignored| ignored == group))
+                && (ignored_resources.iter().any(|ignored| ignored == name)
+                    || ignored_groups.iter().any(|ignored| ignored == group))
         };
         let scalars = requests.scalars.iter().filter(|(name, amount)| *amount > 0 && !ignored(name)).cloned();
         Self {
@@ -187,3 +192,6 @@ impl NodeScore for Ratio {
         scorer::requested_to_capacity_ratio(&self.0.shares(nodes, slot), &self.1)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,3 +49,6 @@ impl NodeFilter for NotCordoned {
         vec!["node(s) were unschedulable".to_owned()]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,3 +21,6 @@ impl Plugin for PrioritySort {
 pub fn order<T: Ord>(left: (i32, T), right: (i32, T)) -> Ordering {
     right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1))
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,3 +17,6 @@ impl Plugin for SchedulingGates {
         (!pod.gates.is_empty()).then(|| format!("waiting for scheduling gates: [{}]", pod.gates.join(" ")))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -187,3 +187,6 @@ fn balance(shares: &Shares, used: impl Fn(&Share) -> i64) -> i64 {
     };
     ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64
 }
+
+#[cfg(test)]
+mod tests;

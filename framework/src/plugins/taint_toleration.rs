@@ -102,3 +102,6 @@ impl NodeScore for SoftTaints {
         self.counts.get(set).copied().unwrap_or_else(|| intolerable(nodes.taints(set), &self.tolerations))
     }
 }
+
+#[cfg(test)]
+mod tests;

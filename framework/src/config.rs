@@ -1,0 +1,245 @@
+//! Reads a KubeSchedulerConfiguration and yields profiles that cannot be wrong.
+//!
+//! Knows: `kubescheduler.config.k8s.io/v1` and kube-scheduler's defaults and rules. Must not know: files, flags, or
+//! what any plugin does: the text comes as a string, and what is wrong with it goes back as [`ConfigErrors`].
+//!
+//! The text is read twice: once for where everything stands, once for what it says. That is why every error can name
+//! its line and column, and why what cannot be read does not hide what else is wrong.
+
+mod affinity;
+mod arguments;
+pub mod catalogue;
+mod decode;
+mod duration;
+mod export;
+mod header;
+mod index;
+mod labels;
+mod path;
+mod plugin_sets;
+mod report;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::collections::HashMap;
+
+use path::Path;
+use report::{Problem, Report, quoted};
+use wire::Block;
+
+use crate::profile::{Args, Profile};
+
+pub use report::{ConfigError, ConfigErrors};
+
+/// The one `apiVersion` that is read.
+pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
+/// The one `kind` that is read.
+pub const KIND: &str = "KubeSchedulerConfiguration";
+
+/// The scheduler name of pods that ask for none.
+const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
+
+/// A KubeSchedulerConfiguration with everything that it leaves open filled in.
+///
+/// [`Configuration::default`] is what kube-scheduler runs with when it is given no file: one profile,
+/// `default-scheduler`, with the default set of plugins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// At least one; names differ.
+    pub profiles: Vec<Profile>,
+    /// `leaderElection`.
+    pub leader_election: LeaderElection,
+    /// `clientConnection`.
+    pub client_connection: ClientConnection,
+    /// At least 1; 16 by default.
+    pub parallelism: i32,
+    /// 0 to 100 as it was written; `None` when it was not. Every node is scored whatever it says.
+    pub percentage_of_nodes_to_score: Option<i32>,
+    /// Seconds, at least 1; 1 by default.
+    pub pod_initial_backoff_seconds: i64,
+    /// Seconds, at least the initial backoff; 10 by default.
+    pub pod_max_backoff_seconds: i64,
+    /// Whether watches only start with leadership; not by default.
+    pub delay_cache_until_active: bool,
+    /// Whether profiles of the process can be asked for; they can by default.
+    pub enable_profiling: bool,
+    /// Whether these include contention; they do by default if there are any.
+    pub enable_contention_profiling: bool,
+    /// What is accepted but may not do what its author thinks, each as `file:line:column: path: text`.
+    pub warnings: Vec<String>,
+}
+
+/// Who leads among several schedulers. Durations are in milliseconds, rounded up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaderElection {
+    /// Whether there is an election at all; there is by default.
+    pub leader_elect: bool,
+    /// How long a lease lasts that is not renewed; 15 seconds by default.
+    pub lease_duration_ms: u64,
+    /// How long a leader tries to renew before it gives up; 10 seconds by default, always less than the lease.
+    pub renew_deadline_ms: u64,
+    /// How long to wait between tries; 2 seconds by default.
+    pub retry_period_ms: u64,
+    /// Always `leases` where there is an election.
+    pub resource_lock: String,
+    /// The name of the Lease; `flotilla` by default.
+    pub resource_name: String,
+    /// The namespace of the Lease; `kube-system` by default.
+    pub resource_namespace: String,
+}
+
+impl Default for LeaderElection {
+    /// kube-scheduler's defaults but for the name of the Lease: whoever holds kube-scheduler's own takes scheduling
+    /// away from it, which nobody should do without having said so in the configuration.
+    fn default() -> Self {
+        Self {
+            leader_elect: true,
+            lease_duration_ms: 15_000,
+            renew_deadline_ms: 10_000,
+            retry_period_ms: 2_000,
+            resource_lock: "leases".to_owned(),
+            resource_name: "flotilla".to_owned(),
+            resource_namespace: "kube-system".to_owned(),
+        }
+    }
+}
+
+/// How to talk to the API server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientConnection {
+    /// The path of a kubeconfig file; empty for the service account of the pod.
+    pub kubeconfig: String,
+    /// The `Accept` header; empty for the client's own.
+    pub accept_content_types: String,
+    /// The `Content-Type` header; `application/vnd.kubernetes.protobuf` by default.
+    pub content_type: String,
+    /// Requests per second, 50 by default; negative for no limit.
+    pub qps: f32,
+    /// Requests that may be sent at once; 100 by default, never negative.
+    pub burst: i32,
+}
+
+impl Default for ClientConnection {
+    fn default() -> Self {
+        Self {
+            kubeconfig: String::new(),
+            accept_content_types: String::new(),
+            content_type: "application/vnd.kubernetes.protobuf".to_owned(),
+            qps: 50.0,
+            burst: 100,
+        }
+    }
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        build(&mut Report::new("", ""), wire::Document::default())
+    }
+}
+
+impl Configuration {
+    /// The profile of pods that ask for `scheduler_name`.
+    #[must_use]
+    pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {
+        self.profiles.iter().find(|profile| &*profile.scheduler_name == scheduler_name)
+    }
+
+    /// The configuration as a `kubescheduler.config.k8s.io/v1` object, with all defaults filled in.
+    ///
+    /// Profiles list the plugins of each extension point as they run, and the arguments of those that Flotilla
+    /// implements. A profile's own `percentageOfNodesToScore` is left out, because it is not acted upon.
+    #[must_use]
+    pub fn to_v1(&self) -> serde_json::Value {
+        export::to_v1(self)
+    }
+}
+
+/// Reads a KubeSchedulerConfiguration from YAML or JSON; `file` is only what errors and warnings call it.
+///
+/// # Errors
+///
+/// Everything that is wrong, each with its line and column: text that is not YAML, that is larger than 1 MiB or nests
+/// deeper than 64 levels, that uses aliases or holds more than one document; another `apiVersion` or `kind`; fields
+/// that do not exist, are set twice or hold the wrong type; and whatever kube-scheduler refuses or Flotilla lacks.
+pub fn load(text: &str, file: &str) -> Result<Configuration, ConfigErrors> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut report = Report::new(file, text);
+    let document = decode::document(&mut report, text)
+        .filter(|document| header::check(&mut report, document))
+        .and_then(|document| decode::decode::<wire::Document>(&mut report, document, &Path::default()));
+    let configuration = document.map(|document| build(&mut report, document));
+    let warnings = report.finish()?;
+    // Where there is no configuration there is an error, and finishing the report has returned it.
+    Ok(Configuration { warnings, ..configuration.unwrap_or_default() })
+}
+
+/// Fills in what is not set and checks the rest. What it returns is only good if the report has no errors.
+fn build(report: &mut Report<'_>, document: wire::Document) -> Configuration {
+    let root = Path::default();
+    let leader_election = settings::leader_election(report, document.leader_election);
+    let client_connection = settings::client_connection(report, document.client_connection);
+    let parallelism = document.parallelism.unwrap_or(16);
+    if parallelism <= 0 {
+        report.error(Problem::value(root.key("parallelism"), parallelism, "an integer greater than 0"));
+    }
+    settings::percentage_of_nodes_to_score(report, document.percentage_of_nodes_to_score, &root);
+    let (initial, max) =
+        settings::backoffs(report, document.pod_initial_backoff_seconds, document.pod_max_backoff_seconds);
+    if document.extenders.is_some_and(|extenders| !extenders.is_empty()) {
+        let found = "extenders are not implemented in this version of Flotilla";
+        report.error(Problem::new(root.key("extenders"), found, "an empty list"));
+    }
+    let profiles = profiles(report, document.profiles.unwrap_or_default());
+    let enable_profiling = document.enable_profiling.unwrap_or(true);
+    Configuration {
+        profiles,
+        leader_election,
+        client_connection,
+        parallelism,
+        percentage_of_nodes_to_score: document.percentage_of_nodes_to_score,
+        pod_initial_backoff_seconds: initial,
+        pod_max_backoff_seconds: max,
+        delay_cache_until_active: document.delay_cache_until_active.unwrap_or(false),
+        enable_profiling,
+        enable_contention_profiling: document.enable_contention_profiling.unwrap_or(enable_profiling),
+        warnings: Vec::new(),
+    }
+}
+
+fn profiles(report: &mut Report<'_>, mut written: Vec<Block<wire::Profile>>) -> Vec<Profile> {
+    let root = Path::default().key("profiles");
+    if written.is_empty() {
+        written.push(Block::default());
+    }
+    // With several profiles, nobody can say which of them is meant to be the default one.
+    if let [Block(only)] = written.as_mut_slice() {
+        only.scheduler_name.get_or_insert_with(|| DEFAULT_SCHEDULER_NAME.to_owned());
+    }
+    plugin_sets::check_common_queue_sort(report, &written, &root);
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut profiles = Vec::with_capacity(written.len());
+    for (number, Block(profile)) in written.into_iter().enumerate() {
+        let path = root.index(number);
+        let name = profile.scheduler_name.unwrap_or_default();
+        let at = path.key("schedulerName");
+        if name.is_empty() {
+            report.error(Problem::missing(at, "a name for the profile"));
+        } else if let Some(earlier) = seen.get(&name) {
+            let hint = format!("{} has it", root.index(*earlier));
+            let problem = Problem::value(at, format!("{} a second time", quoted(&name)), "a name of its own");
+            report.error(problem.hint(hint));
+        }
+        settings::percentage_of_nodes_to_score(report, profile.percentage_of_nodes_to_score, &path);
+        let plugins = profile.plugins.map(|Block(plugins)| plugins);
+        let plugins = plugin_sets::effective(report, plugins.as_ref(), &path.key("plugins"));
+        let args = match profile.plugin_config {
+            Some(configs) => arguments::read(report, configs, &path.key("pluginConfig")),
+            None => Args::default(),
+        };
+        profiles.push(Profile { scheduler_name: name.as_str().into(), plugins, args });
+        seen.insert(name, number);
+    }
+    profiles
+}

@@ -1,0 +1,162 @@
+//! The plugins that kube-scheduler 1.37.1 has, in the order of its default set: where each runs and how much it weighs.
+//!
+//! Knows: names, extension points, default weights, and which plugins Flotilla has built. Must not know: how plugin
+//! sets are merged, or what any plugin does.
+//!
+//! Source: `pkg/scheduler/framework/plugins/registry.go` and `pkg/scheduler/apis/config/v1/default_plugins.go`.
+
+use Point::{
+    Bind, Filter, Permit, PlacementGenerate, PlacementScore, PodGroupPostFilter, PostBind, PostFilter, PreBind,
+    PreEnqueue, PreFilter, PreScore, QueueSort, Reserve, Score,
+};
+
+/// Where in the life of a pod a plugin is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Point {
+    /// `preEnqueue`.
+    PreEnqueue,
+    /// `queueSort`.
+    QueueSort,
+    /// `preFilter`.
+    PreFilter,
+    /// `filter`.
+    Filter,
+    /// `postFilter`.
+    PostFilter,
+    /// `preScore`.
+    PreScore,
+    /// `score`.
+    Score,
+    /// `reserve`.
+    Reserve,
+    /// `permit`.
+    Permit,
+    /// `preBind`.
+    PreBind,
+    /// `bind`.
+    Bind,
+    /// `postBind`.
+    PostBind,
+    /// `placementGenerate`, which only runs for pod groups.
+    PlacementGenerate,
+    /// `placementScore`, which only runs for pod groups.
+    PlacementScore,
+    /// `podGroupPostFilter`, which only runs for pod groups.
+    PodGroupPostFilter,
+}
+
+impl Point {
+    /// Every extension point that a configuration can name, in the order that they run.
+    pub const ALL: [Self; 15] = [
+        PreEnqueue,
+        QueueSort,
+        PreFilter,
+        Filter,
+        PostFilter,
+        PreScore,
+        Score,
+        Reserve,
+        Permit,
+        PreBind,
+        Bind,
+        PostBind,
+        PlacementGenerate,
+        PlacementScore,
+        PodGroupPostFilter,
+    ];
+
+    /// The key under `plugins` in a configuration.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            PreEnqueue => "preEnqueue",
+            QueueSort => "queueSort",
+            PreFilter => "preFilter",
+            Filter => "filter",
+            PostFilter => "postFilter",
+            PreScore => "preScore",
+            Score => "score",
+            Reserve => "reserve",
+            Permit => "permit",
+            PreBind => "preBind",
+            Bind => "bind",
+            PostBind => "postBind",
+            PlacementGenerate => "placementGenerate",
+            PlacementScore => "placementScore",
+            PodGroupPostFilter => "podGroupPostFilter",
+        }
+    }
+}
+
+/// One plugin of kube-scheduler.
+#[derive(Debug)]
+pub struct Plugin {
+    /// Its name in a configuration.
+    pub name: &'static str,
+    /// Its weight in the default set; 0 where that sets none, which counts as 1 for a plugin that scores.
+    pub weight: i32,
+    /// The extension points that it implements.
+    pub points: &'static [Point],
+    /// Whether it is in the default set of plugins, with the feature gates as they are by default.
+    pub stock: bool,
+    /// Whether this version of Flotilla implements it.
+    pub built: bool,
+}
+
+impl Plugin {
+    /// Whether the plugin can run at `point`.
+    #[must_use]
+    pub fn runs_at(&self, point: Point) -> bool {
+        self.points.contains(&point)
+    }
+}
+
+const fn stock(name: &'static str, weight: i32, built: bool, points: &'static [Point]) -> Plugin {
+    Plugin { name, weight, points, stock: true, built }
+}
+
+const fn gated(name: &'static str, points: &'static [Point]) -> Plugin {
+    Plugin { name, weight: 0, points, stock: false, built: false }
+}
+
+/// Every plugin of kube-scheduler: the default set in its order, then those behind feature gates that are off.
+pub static PLUGINS: [Plugin; 24] = [
+    stock("SchedulingGates", 0, true, &[PreEnqueue]),
+    stock("PrioritySort", 0, true, &[QueueSort]),
+    stock("NodeName", 0, true, &[PreFilter, Filter]),
+    stock("NodeUnschedulable", 0, true, &[PreFilter, Filter]),
+    stock("TaintToleration", 3, true, &[PreFilter, Filter, PreScore, Score]),
+    stock("NodeAffinity", 2, true, &[PreFilter, Filter, PreScore, Score]),
+    stock("NodePorts", 0, true, &[PreFilter, Filter]),
+    stock("NodeResourcesFit", 1, true, &[PreFilter, Filter, PreScore, Score, PlacementScore]),
+    stock("VolumeRestrictions", 0, false, &[PreFilter, Filter]),
+    stock("NodeVolumeLimits", 0, false, &[PreFilter, Filter]),
+    stock("VolumeBinding", 0, false, &[PreFilter, Filter, PreScore, Score, Reserve, PreBind]),
+    stock("VolumeZone", 0, false, &[PreFilter, Filter]),
+    stock("PodTopologySpread", 2, false, &[PreFilter, Filter, PreScore, Score]),
+    stock("InterPodAffinity", 2, false, &[PreFilter, Filter, PreScore, Score]),
+    stock(
+        "DynamicResources",
+        2,
+        false,
+        &[PreEnqueue, PreFilter, Filter, PostFilter, PodGroupPostFilter, Score, Reserve, PreBind],
+    ),
+    stock("DefaultPreemption", 0, false, &[PreEnqueue, PostFilter, PodGroupPostFilter]),
+    stock("NodeResourcesBalancedAllocation", 1, true, &[PreScore, Score]),
+    stock("ImageLocality", 1, true, &[Score]),
+    stock("DefaultBinder", 0, true, &[Bind]),
+    stock("NodeDeclaredFeatures", 0, false, &[PreFilter, Filter]),
+    gated("DeferredPodScheduling", &[PreFilter, Filter, Permit]),
+    gated("GangScheduling", &[PreEnqueue, Permit]),
+    gated("TopologyPlacementGenerator", &[PlacementGenerate]),
+    gated("PodGroupPodsCount", &[PlacementScore]),
+];
+
+/// Plugins that older versions of kube-scheduler had, and that `kubescheduler.config.k8s.io/v1` refuses by name.
+pub static REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
+
+/// The plugin of that name, if kube-scheduler has one.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Plugin> {
+    PLUGINS.iter().find(|plugin| plugin.name == name)
+}

@@ -1,0 +1,201 @@
+//! From text to the fields as they are written, with every field that does not fit reported.
+//!
+//! Knows: how serde says that something does not fit, and how to go on after it. Must not know: what the fields mean.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::index::{Index, Mark};
+use super::path::{Path, Segment};
+use super::report::{Problem, Report, either, near_miss};
+
+/// The largest text that is read at all, in bytes: 1 MiB, as much as etcd holds of a ConfigMap.
+pub(super) const MAX_BYTES: usize = 1024 * 1024;
+
+/// After how many fields that do not fit a document is given up: whatever it is, it is not this kind of document.
+const MAX_MISFITS: usize = 50;
+
+/// Reads the text as far as JSON values, or reports why it cannot be.
+pub(super) fn document(report: &mut Report<'_>, text: &str) -> Option<Value> {
+    let root = Path::default();
+    if text.len() > MAX_BYTES {
+        let found = format!("found {} bytes", text.len());
+        report.error(Problem::new(root, found, format!("at most {MAX_BYTES} bytes")).at(Mark::START));
+        return None;
+    }
+    if let Some((mark, character)) = forbidden_character(text) {
+        let found = format!("found the character U+{:04X}", u32::from(character));
+        report.error(Problem::new(root, found, "printable text").at(mark));
+        return None;
+    }
+    let (index, faults) = Index::build(text);
+    report.set_index(index);
+    if !report.faults(faults) {
+        return None;
+    }
+    if report.is_empty_document() {
+        let hint = "an empty file is not the default configuration: leave the file out to get that";
+        report.error(Problem::missing(root, "a KubeSchedulerConfiguration").hint(hint.to_owned()));
+        return None;
+    }
+    match serde_yaml::from_str(text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            let problem = Problem::new(root, format!("this cannot be read: {message}"), "YAML or JSON");
+            let mark = error.location().map_or(Mark::START, |location| Mark {
+                line: location.line(),
+                column: location.column(),
+                width: Some(1),
+            });
+            report.error(problem.at(mark));
+            None
+        }
+    }
+}
+
+/// The first character that YAML does not allow, or that ends a line in one version of YAML but not in the next.
+///
+/// Two parsers read the text, one for values and one for positions: they must never disagree on where a line ends.
+fn forbidden_character(text: &str) -> Option<(Mark, char)> {
+    let (mut line, mut column) = (1, 1);
+    for character in text.chars() {
+        match character {
+            '\n' => (line, column) = (line + 1, 0),
+            '\t' | '\r' => {}
+            '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                return Some((Mark { line, column, width: Some(1) }, character));
+            }
+            _ if character.is_control() => return Some((Mark { line, column, width: Some(1) }, character)),
+            _ => {}
+        }
+        column += 1;
+    }
+    None
+}
+
+/// Decodes `value`, which stands at `base`, and reports every field that does not fit and goes on without it.
+///
+/// `None` when it is not even the kind of value that `T` is.
+pub(super) fn decode<T: DeserializeOwned>(report: &mut Report<'_>, mut value: Value, base: &Path) -> Option<T> {
+    let mut last = None;
+    let mut attempts = 0;
+    for _ in 0..MAX_MISFITS {
+        let error = match serde_path_to_error::deserialize::<_, T>(&value) {
+            Ok(decoded) => return Some(decoded),
+            Err(error) => error,
+        };
+        let relative = convert(error.path());
+        attempts = if last.as_ref() == Some(&relative) { attempts + 1 } else { 0 };
+        if attempts == 0 {
+            report.unreadable(explain(base.concat(&relative), &error.inner().to_string()));
+        }
+        if !repair(&mut value, &relative, attempts) {
+            return None;
+        }
+        last = Some(relative);
+    }
+    None
+}
+
+fn convert(path: &serde_path_to_error::Path) -> Path {
+    let step = |segment: &serde_path_to_error::Segment| match segment {
+        serde_path_to_error::Segment::Seq { index } => Some(Segment::Index(*index)),
+        serde_path_to_error::Segment::Map { key } => Some(Segment::Key(key.clone())),
+        _ => None,
+    };
+    path.iter().map_while(step).collect()
+}
+
+/// Takes what does not fit at `path` out of `value`: a field goes, an element of a list turns into something blank.
+///
+/// Elements stay where they are because the positions of those behind them are looked up by number.
+fn repair(value: &mut Value, path: &Path, attempts: usize) -> bool {
+    let Some((last, parents)) = path.segments().split_last() else { return false };
+    let mut parent = value;
+    for segment in parents {
+        let child = match segment {
+            Segment::Key(key) => parent.get_mut(key),
+            Segment::Index(index) => parent.get_mut(index),
+        };
+        let Some(child) = child else { return false };
+        parent = child;
+    }
+    match (parent, last) {
+        (Value::Object(fields), Segment::Key(key)) => fields.remove(key).is_some(),
+        (Value::Array(elements), Segment::Index(index)) => {
+            let blanks = [Value::Object(serde_json::Map::new()), Value::String(String::new())];
+            match (elements.get_mut(*index), blanks.into_iter().nth(attempts)) {
+                (Some(element), Some(blank)) => {
+                    *element = blank;
+                    true
+                }
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Puts what serde says into the words of this reader.
+fn explain(path: Path, message: &str) -> Problem {
+    if message.starts_with("unknown field ") {
+        let names = message.rsplit_once("`, expected ").map_or("", |(_, names)| names);
+        let known: Vec<&str> = names.split('`').skip(1).step_by(2).collect();
+        let hint = match path.segments().last() {
+            Some(Segment::Key(unknown)) => near_miss(unknown, known.iter().copied()),
+            _ => None,
+        };
+        return Problem::new(path, "found an unknown field", either(known)).on_key().hint(hint);
+    }
+    let split = message
+        .strip_prefix("invalid type: ")
+        .or_else(|| message.strip_prefix("invalid value: "))
+        .and_then(|rest| rest.rsplit_once(", expected "));
+    let Some((found, expected)) = split else {
+        return Problem::new(path, format!("this cannot be read: {message}"), "a value that fits the field");
+    };
+    let hint = retype(found, expected);
+    Problem::value(path, plain_found(found), plain_expected(expected)).hint(hint)
+}
+
+fn plain_found(found: &str) -> String {
+    match found {
+        "map" => "a mapping".to_owned(),
+        "sequence" => "a list".to_owned(),
+        _ => match found.strip_prefix("string \"").and_then(|rest| rest.strip_suffix('"')) {
+            Some(text) if text.chars().count() > 64 => format!("a string of {} characters", text.chars().count()),
+            _ => found.replace('`', ""),
+        },
+    }
+}
+
+fn plain_expected(expected: &str) -> &str {
+    match expected {
+        "i32" => "a 32-bit integer",
+        "i64" => "a 64-bit integer",
+        "f64" => "a number",
+        "a sequence" => "a list",
+        _ => expected,
+    }
+}
+
+/// What to write when the value is right and only its type is not.
+fn retype(found: &str, expected: &str) -> Option<String> {
+    let text = found.strip_prefix("string \"").and_then(|rest| rest.strip_suffix('"'));
+    match (expected, text) {
+        ("a boolean", Some(text)) => match text.to_lowercase().as_str() {
+            "yes" | "on" | "y" | "true" => Some("write true".to_owned()),
+            "no" | "off" | "n" | "false" => Some("write false".to_owned()),
+            _ => None,
+        },
+        ("i32" | "i64" | "f64", Some(text)) if text.parse::<f64>().is_ok() => {
+            Some(format!("write {text} without quotes"))
+        }
+        ("a string", None) if found.starts_with("integer") || found.starts_with("boolean") => {
+            Some("put the value in quotes".to_owned())
+        }
+        _ => None,
+    }
+}

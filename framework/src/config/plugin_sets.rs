@@ -1,0 +1,323 @@
+//! From the plugin sets that a user writes to the plugins that run at each extension point, in their order.
+//!
+//! Knows: how custom sets are merged into the default one, and how `multiPoint` spreads over the extension points.
+//! Must not know: what any plugin does, or its arguments.
+//!
+//! Source: `mergePluginSet` in `pkg/scheduler/apis/config/v1/default_plugins.go`, and `updatePluginList`,
+//! `expandMultiPointPlugins` and `getValidScoreWeights` in `pkg/scheduler/framework/runtime/framework.go`.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::catalogue::{self, PLUGINS, Point, REMOVED};
+use super::path::Path;
+use super::report::{Problem, Report, either, near_miss, quoted};
+use super::wire;
+use crate::profile::{Plugins, WeightedPlugin};
+
+/// The key of the set that spreads over all extension points.
+const MULTI_POINT: &str = "multiPoint";
+
+/// A plugin in an `enabled` list.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    plugin: &'static catalogue::Plugin,
+    /// 0 where none is set.
+    weight: i32,
+    /// Its number in the user's list; `None` for one of the default set.
+    place: Option<usize>,
+}
+
+/// What a user wrote for one key, without what cannot be used.
+#[derive(Debug, Default)]
+struct Set {
+    enabled: Vec<Entry>,
+    disabled: HashSet<String>,
+}
+
+/// The plugins of a profile. `plugins` is what stands at `path`; nothing there gives the default set.
+pub(super) fn effective(report: &mut Report<'_>, plugins: Option<&wire::Plugins>, path: &Path) -> Plugins {
+    let errors_before = report.error_count();
+    let custom = read_set(report, plugins.and_then(|plugins| plugins.multi_point.as_ref()), None, path);
+    let multi_point = merge(&custom);
+    let mut lists: HashMap<&'static str, Vec<Entry>> = HashMap::new();
+    let mut repeated = BTreeSet::new();
+    let mut score_set = Set::default();
+    for point in Point::ALL {
+        let set = read_set(report, plugins.and_then(|plugins| written(plugins, point)), Some(point), path);
+        lists.insert(point.key(), expand(point, &set, &multi_point, &mut repeated));
+        if point == Point::Score {
+            score_set = set;
+        }
+    }
+    for name in repeated {
+        let place = multi_point.iter().filter(|entry| entry.plugin.name == name).filter_map(|entry| entry.place).max();
+        let at = entry_path(path, None, place.unwrap_or(0)).key("name");
+        report.error(Problem::value(at, format!("{} a second time", quoted(name)), "every plugin once"));
+    }
+    let score =
+        weigh(report, lists.get(Point::Score.key()).map_or(&[][..], Vec::as_slice), &score_set, &multi_point, path);
+    // Without a plugin that was misspelt, its extension point may be empty: one mistake is enough to report.
+    if report.error_count() == errors_before {
+        check_counts(report, &lists, path);
+    }
+    let mut names = |point: Point| -> Vec<String> {
+        let list = lists.remove(point.key()).unwrap_or_default();
+        list.into_iter().map(|entry| entry.plugin.name.to_owned()).collect()
+    };
+    Plugins {
+        pre_enqueue: names(Point::PreEnqueue),
+        queue_sort: names(Point::QueueSort),
+        pre_filter: names(Point::PreFilter),
+        filter: names(Point::Filter),
+        post_filter: names(Point::PostFilter),
+        pre_score: names(Point::PreScore),
+        score,
+        reserve: names(Point::Reserve),
+        permit: names(Point::Permit),
+        pre_bind: names(Point::PreBind),
+        bind: names(Point::Bind),
+        post_bind: names(Point::PostBind),
+    }
+}
+
+/// What stands under the key of `point`.
+fn written(plugins: &wire::Plugins, point: Point) -> Option<&wire::Block<wire::PluginSet>> {
+    match point {
+        Point::PreEnqueue => plugins.pre_enqueue.as_ref(),
+        Point::QueueSort => plugins.queue_sort.as_ref(),
+        Point::PreFilter => plugins.pre_filter.as_ref(),
+        Point::Filter => plugins.filter.as_ref(),
+        Point::PostFilter => plugins.post_filter.as_ref(),
+        Point::PreScore => plugins.pre_score.as_ref(),
+        Point::Score => plugins.score.as_ref(),
+        Point::Reserve => plugins.reserve.as_ref(),
+        Point::Permit => plugins.permit.as_ref(),
+        Point::PreBind => plugins.pre_bind.as_ref(),
+        Point::Bind => plugins.bind.as_ref(),
+        Point::PostBind => plugins.post_bind.as_ref(),
+        Point::PlacementGenerate => plugins.placement_generate.as_ref(),
+        Point::PlacementScore => plugins.placement_score.as_ref(),
+        Point::PodGroupPostFilter => plugins.pod_group_post_filter.as_ref(),
+    }
+}
+
+/// The path of an entry of an `enabled` list; `None` for the point is `multiPoint`.
+fn entry_path(plugins: &Path, point: Option<Point>, place: usize) -> Path {
+    plugins.key(point.map_or(MULTI_POINT, Point::key)).key("enabled").index(place)
+}
+
+/// Reports every entry of a set that cannot be used, and returns the others.
+fn read_set(
+    report: &mut Report<'_>,
+    set: Option<&wire::Block<wire::PluginSet>>,
+    point: Option<Point>,
+    plugins: &Path,
+) -> Set {
+    let mut read = Set::default();
+    let Some(wire::Block(set)) = set else { return read };
+    for (place, wire::Block(entry)) in set.enabled.iter().flatten().enumerate() {
+        let path = entry_path(plugins, point, place).key("name");
+        let name = entry.name.as_deref().unwrap_or_default();
+        let Some(plugin) = usable(report, name, point, &path) else { continue };
+        let is_repeated = read.enabled.iter().any(|other| other.plugin.name == plugin.name);
+        if is_repeated && point.is_some() {
+            report.error(Problem::value(path, format!("{} a second time", quoted(name)), "every plugin once"));
+            continue;
+        }
+        read.enabled.push(Entry { plugin, weight: entry.weight.unwrap_or(0), place: Some(place) });
+    }
+    let disabled = plugins.key(point.map_or(MULTI_POINT, Point::key)).key("disabled");
+    for (place, wire::Block(entry)) in set.disabled.iter().flatten().enumerate() {
+        let path = disabled.index(place).key("name");
+        let Some(name) = entry.name.as_deref().filter(|name| !name.is_empty()) else {
+            report.error(Problem::missing(path, "the name of a plugin, or \"*\" for all of them"));
+            continue;
+        };
+        if name != "*" && catalogue::find(name).is_none() {
+            let hint = near_miss(name, PLUGINS.iter().map(|plugin| plugin.name)).unwrap_or_default();
+            let text =
+                format!("kube-scheduler has no plugin {}, so disabling it changes nothing; {hint}", quoted(name));
+            report.warning(&path, text.trim_end_matches([';', ' ']));
+        }
+        read.disabled.insert(name.to_owned());
+    }
+    read
+}
+
+/// The plugin called `name` if a user may enable it at `point`; reports why not otherwise.
+fn usable(
+    report: &mut Report<'_>,
+    name: &str,
+    point: Option<Point>,
+    path: &Path,
+) -> Option<&'static catalogue::Plugin> {
+    let fits = |plugin: &&catalogue::Plugin| point.is_none_or(|point| plugin.runs_at(point));
+    let candidates = || PLUGINS.iter().filter(fits).map(|plugin| plugin.name);
+    let built = || PLUGINS.iter().filter(fits).filter(|plugin| plugin.built).map(|plugin| plugin.name);
+    let key = point.map_or(MULTI_POINT, Point::key);
+    let expected = match either(built()) {
+        none if none.is_empty() => format!("no plugin at {key}: Flotilla has none that runs there"),
+        names => names,
+    };
+    if name.is_empty() {
+        report.error(Problem::missing(path.clone(), expected));
+        return None;
+    }
+    let Some(plugin) = catalogue::find(name) else {
+        let (found, hint) = if REMOVED.contains(&name) {
+            let hint = "remove this entry: NodeVolumeLimits took its place".to_owned();
+            (format!("{}, which kube-scheduler no longer has", quoted(name)), Some(hint))
+        } else if name == "*" {
+            let hint = "\"*\" stands for all plugins only under `disabled`".to_owned();
+            ("\"*\", which is not the name of a plugin".to_owned(), Some(hint))
+        } else {
+            let anywhere = || near_miss(name, PLUGINS.iter().map(|plugin| plugin.name));
+            let hint = near_miss(name, candidates()).or_else(anywhere);
+            (format!("{}, which is not a plugin of kube-scheduler", quoted(name)), hint)
+        };
+        report.error(Problem::value(path.clone(), found, expected).hint(hint));
+        return None;
+    };
+    if !fits(&plugin) {
+        let runs_at = either(plugin.points.iter().map(|point| point.key()));
+        let found = format!("{}, which does not run at {key}", quoted(name));
+        report.error(Problem::value(path.clone(), found, expected).hint(format!("{name} runs at {runs_at}")));
+        return None;
+    }
+    if !plugin.built {
+        let hint = if plugin.stock {
+            "remove this entry: the default set already lists the plugin"
+        } else {
+            "remove this entry: kube-scheduler too only runs the plugin with a feature gate that is off by default"
+        };
+        let found = format!("plugin {} is not implemented in this version of Flotilla", quoted(name));
+        report.error(Problem::new(path.clone(), found, expected).hint(hint.to_owned()));
+        return None;
+    }
+    Some(plugin)
+}
+
+/// The user's `multiPoint` set merged into the default one.
+///
+/// A default plugin that the user enables again stays in its place with the user's weight; one that the user also
+/// disables, or that `*` disables, goes to the end, with whatever else the user enables.
+fn merge(custom: &Set) -> Vec<Entry> {
+    // The last entry of a name replaces the default; an earlier one is left over and found to be a repetition later.
+    let last: HashMap<&str, Entry> = custom.enabled.iter().map(|entry| (entry.plugin.name, *entry)).collect();
+    let mut replaced = HashSet::new();
+    let mut merged = Vec::new();
+    if !custom.disabled.contains("*") {
+        for plugin in PLUGINS.iter().filter(|plugin| plugin.stock && !custom.disabled.contains(plugin.name)) {
+            let own = last.get(plugin.name).copied();
+            replaced.extend(own.and_then(|entry| entry.place));
+            merged.push(own.unwrap_or(Entry { plugin, weight: plugin.weight, place: None }));
+        }
+    }
+    let is_left = |entry: &&Entry| entry.place.is_none_or(|place| !replaced.contains(&place));
+    merged.extend(custom.enabled.iter().filter(is_left));
+    merged
+}
+
+/// The plugins of one extension point: those set explicitly that `multiPoint` has too, then the rest of `multiPoint`,
+/// then the rest of those set explicitly.
+fn expand(point: Point, explicit: &Set, multi: &[Entry], repeated: &mut BTreeSet<&'static str>) -> Vec<Entry> {
+    if explicit.disabled.contains("*") {
+        return explicit.enabled.clone();
+    }
+    let is_explicit = |name: &str| explicit.enabled.iter().any(|entry| entry.plugin.name == name);
+    let mut overridden = HashSet::new();
+    let mut spread: Vec<Entry> = Vec::new();
+    for entry in multi {
+        let name = entry.plugin.name;
+        if !entry.plugin.runs_at(point) || explicit.disabled.contains(name) {
+            continue;
+        }
+        if is_explicit(name) {
+            overridden.insert(name);
+        } else if spread.iter().any(|other| other.plugin.name == name) {
+            repeated.insert(name);
+        } else {
+            spread.push(*entry);
+        }
+    }
+    let (first, rest): (Vec<Entry>, Vec<Entry>) =
+        explicit.enabled.iter().partition(|entry| overridden.contains(entry.plugin.name));
+    first.into_iter().chain(spread).chain(rest).collect()
+}
+
+/// Gives every score plugin its weight: that of `score` before that of `multiPoint`, and 1 where none is set.
+fn weigh(
+    report: &mut Report<'_>,
+    plugins: &[Entry],
+    explicit: &Set,
+    multi: &[Entry],
+    path: &Path,
+) -> Vec<WeightedPlugin> {
+    let mut weighted = Vec::with_capacity(plugins.len());
+    for plugin in plugins {
+        let is_it = |entry: &&Entry| entry.plugin.name == plugin.plugin.name;
+        let own = explicit.enabled.iter().find(is_it).map(|entry| (Some(Point::Score), entry));
+        let Some((point, entry)) = own.or_else(|| multi.iter().find(is_it).map(|entry| (None, entry))) else {
+            continue;
+        };
+        if let (true, Some(place)) = (entry.weight < 0, entry.place) {
+            let at = entry_path(path, point, place).key("weight");
+            let hint = "to keep a plugin from scoring, name it under plugins.score.disabled".to_owned();
+            report.error(Problem::value(at, entry.weight, "a weight of 1 or more").hint(hint));
+        }
+        let weight = if entry.weight == 0 { 1 } else { i64::from(entry.weight) };
+        weighted.push(WeightedPlugin { name: entry.plugin.name.to_owned(), weight });
+    }
+    weighted
+}
+
+/// Exactly one plugin orders the queue and at least one binds.
+fn check_counts(report: &mut Report<'_>, lists: &HashMap<&'static str, Vec<Entry>>, path: &Path) {
+    let count = |point: Point| lists.get(point.key()).map_or(0, Vec::len);
+    let queue_sort = count(Point::QueueSort);
+    if queue_sort != 1 {
+        let found = format!("found {queue_sort} plugins that order the queue");
+        let problem = Problem::new(path.key("queueSort"), found, "exactly one");
+        report.error(problem.hint("enable PrioritySort under queueSort or under multiPoint".to_owned()));
+    }
+    if count(Point::Bind) == 0 {
+        let problem = Problem::new(path.key("bind"), "found no plugin that binds", "at least one");
+        report.error(problem.hint("enable DefaultBinder under bind or under multiPoint".to_owned()));
+    }
+}
+
+/// All profiles share one queue, so that all of them have to order it alike.
+pub(super) fn check_common_queue_sort(report: &mut Report<'_>, profiles: &[wire::Block<wire::Profile>], root: &Path) {
+    let Some((wire::Block(first), others)) = profiles.split_first() else { return };
+    let (enabled, disabled) = queue_sort(first);
+    if enabled.len() > 1 {
+        let at = root.index(0).key("plugins").key("queueSort").key("enabled");
+        report.error(Problem::value(at, format!("{} plugins", enabled.len()), "at most one plugin to order the queue"));
+    }
+    let args = |profile: &wire::Profile| {
+        let name = enabled.first().map(|(name, _)| name.clone())?;
+        let mut configs = profile.plugin_config.iter().flatten();
+        configs.find(|config| config.0.name.as_ref() == Some(&name)).map(|config| config.0.args.clone())
+    };
+    for (number, wire::Block(profile)) in others.iter().enumerate() {
+        let path = root.index(number + 1);
+        let same = "the same as in the first profile: all profiles share one queue";
+        if queue_sort(profile) != (enabled.clone(), disabled.clone()) {
+            let at = path.key("plugins").key("queueSort");
+            report.error(Problem::new(at, "found another way to order the queue", same));
+        }
+        if args(profile).is_some_and(|own| Some(own) != args(first)) {
+            let at = path.key("pluginConfig");
+            report.error(Problem::new(at, "found other arguments for the plugin that orders the queue", same));
+        }
+    }
+}
+
+/// The explicit queueSort set in a form that compares as Go compares it: unset and empty are the same.
+fn queue_sort(profile: &wire::Profile) -> (Vec<(String, i32)>, Vec<String>) {
+    let set = profile.plugins.as_ref().and_then(|plugins| plugins.0.queue_sort.as_ref());
+    let Some(wire::Block(set)) = set else { return Default::default() };
+    let name = |entry: &wire::Block<wire::Plugin>| entry.0.name.clone().unwrap_or_default();
+    let enabled = set.enabled.iter().flatten().map(|entry| (name(entry), entry.0.weight.unwrap_or(0)));
+    (enabled.collect(), set.disabled.iter().flatten().map(name).collect())
+}

@@ -1,0 +1,331 @@
+//! What is wrong with a configuration, and how a person is told: `file:line:column: path: message`, the line, carets.
+//!
+//! Knows: positions, wording, the source text. Must not know: which rules there are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::index::{Fault, Index, Mark};
+use super::path::Path;
+
+/// How many characters of a source line an error shows at most.
+const MAX_EXCERPT: usize = 120;
+/// How many characters of a value an error repeats at most.
+const MAX_QUOTE: usize = 64;
+
+/// How many errors are kept: nobody reads on after that many.
+const MAX_ERRORS: usize = 1000;
+
+/// Everything that is wrong with a configuration, in the order of the text.
+///
+/// Displays each error as `file:line:column: path: message`, the source line, carets under what is meant, and a hint
+/// where there is one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", Rendered(self))]
+pub struct ConfigErrors {
+    /// At least one, ordered by line and column.
+    pub errors: Vec<ConfigError>,
+    /// How many more there are, after the first thousand.
+    pub omitted: usize,
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {path}: {found}; expected {expected}")]
+pub struct ConfigError {
+    /// The file's name, as it was given to [`load`](super::load).
+    pub file: Arc<str>,
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    /// The node, such as `profiles[0].plugins.score.enabled[1].name`; `document` for the whole file.
+    pub path: String,
+    /// What is there, as a clause: `found 0`.
+    pub found: String,
+    /// What should be there: `an integer greater than 0`.
+    pub expected: String,
+    /// What to do about it, where there is something to say that `expected` does not.
+    pub hint: Option<String>,
+    excerpt: Option<Excerpt>,
+}
+
+/// The part of a source line that an error points at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Excerpt {
+    text: String,
+    offset: usize,
+    width: usize,
+}
+
+struct Rendered<'a>(&'a ConfigErrors);
+
+impl fmt::Display for Rendered<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, error) in self.0.errors.iter().enumerate() {
+            if number > 0 {
+                out.write_str("\n")?;
+            }
+            write!(out, "{error}")?;
+            if let Some(excerpt) = &error.excerpt {
+                write!(out, "\n    {}\n    ", excerpt.text)?;
+                // A tab is as wide as the terminal likes: only the same tab lines the carets up.
+                for character in excerpt.text.chars().take(excerpt.offset) {
+                    out.write_str(if character == '\t' { "\t" } else { " " })?;
+                }
+                write!(out, "{:^<1$}", "^", excerpt.width.max(1))?;
+            }
+            if let Some(hint) = &error.hint {
+                write!(out, "\n    hint: {hint}")?;
+            }
+        }
+        match self.0.omitted {
+            0 => Ok(()),
+            omitted => write!(out, "\nand {omitted} more"),
+        }
+    }
+}
+
+/// Which end of a `key: value` a problem is about.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Key,
+    Value,
+    At(Mark),
+}
+
+/// A problem that has not been looked up in the text yet.
+#[derive(Debug)]
+pub(super) struct Problem {
+    path: Path,
+    place: Place,
+    found: String,
+    expected: String,
+    hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem with the value at `path`.
+    pub(super) fn new(path: Path, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self { path, place: Place::Value, found: found.into(), expected: expected.into(), hint: None }
+    }
+
+    /// A problem with the value at `path`, which is `found`.
+    pub(super) fn value(path: Path, found: impl fmt::Display, expected: impl Into<String>) -> Self {
+        Self::new(path, format!("found {found}"), expected)
+    }
+
+    /// A field that has to be there and is not.
+    pub(super) fn missing(path: Path, expected: impl Into<String>) -> Self {
+        Self::new(path, "found nothing", expected)
+    }
+
+    /// The same, but about the key rather than about its value.
+    pub(super) fn on_key(mut self) -> Self {
+        self.place = Place::Key;
+        self
+    }
+
+    /// The same, at a position that no node has.
+    pub(super) fn at(mut self, mark: Mark) -> Self {
+        self.place = Place::At(mark);
+        self
+    }
+
+    /// The same, with advice.
+    pub(super) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+}
+
+/// Collects what is found wrong with one text.
+pub(super) struct Report<'a> {
+    file: Arc<str>,
+    lines: Vec<&'a str>,
+    index: Index,
+    /// Nodes that could not be read: no rule is asked about what stands in their place.
+    unreadable: Vec<Path>,
+    errors: Vec<ConfigError>,
+    omitted: usize,
+    warnings: Vec<((usize, usize), String)>,
+}
+
+impl<'a> Report<'a> {
+    /// A report on `text`, which positions are looked up in.
+    pub(super) fn new(file: &str, text: &'a str) -> Self {
+        let (unreadable, errors, warnings) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            file: file.into(),
+            lines: split_lines(text),
+            index: Index::default(),
+            unreadable,
+            errors,
+            omitted: 0,
+            warnings,
+        }
+    }
+
+    /// Gives the report the positions to look paths up in.
+    pub(super) fn set_index(&mut self, index: Index) {
+        self.index = index;
+    }
+
+    /// Whether the text holds no document at all.
+    pub(super) fn is_empty_document(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// Adds an error, unless it is about something that could not even be read.
+    pub(super) fn error(&mut self, problem: Problem) {
+        if !self.unreadable.iter().any(|path| problem.path.is_within(path)) {
+            self.record(problem);
+        }
+    }
+
+    /// Adds an error that leaves nothing at its path to judge.
+    pub(super) fn unreadable(&mut self, problem: Problem) {
+        self.unreadable.push(problem.path.clone());
+        self.record(problem);
+    }
+
+    /// Adds what the index found; whether the document can be read any further.
+    pub(super) fn faults(&mut self, faults: Vec<Fault>) -> bool {
+        let mut readable = true;
+        for fault in faults {
+            readable &= !fault.fatal;
+            self.unreadable(Problem::new(fault.path, fault.found, fault.expected).at(fault.mark).hint(fault.hint));
+        }
+        readable
+    }
+
+    /// Adds something that is accepted but should be known.
+    pub(super) fn warning(&mut self, path: &Path, text: impl fmt::Display) {
+        let Mark { line, column, .. } = self.index.value(path);
+        self.warnings.push(((line, column), format!("{}:{line}:{column}: {path}: {text}", self.file)));
+    }
+
+    /// How many errors there are so far.
+    pub(super) fn error_count(&self) -> usize {
+        self.errors.len() + self.omitted
+    }
+
+    /// The warnings in the order of the text, or all errors in that order if there is one.
+    pub(super) fn finish(mut self) -> Result<Vec<String>, ConfigErrors> {
+        if !self.errors.is_empty() {
+            self.errors.sort_by_key(|error| (error.line, error.column));
+            return Err(ConfigErrors { errors: self.errors, omitted: self.omitted });
+        }
+        self.warnings.sort_by_key(|(position, _)| *position);
+        Ok(self.warnings.into_iter().map(|(_, text)| text).collect())
+    }
+
+    fn record(&mut self, problem: Problem) {
+        if self.errors.len() >= MAX_ERRORS {
+            self.omitted += 1;
+            return;
+        }
+        let mark = match problem.place {
+            Place::Key => self.index.key(&problem.path),
+            Place::Value => self.index.value(&problem.path),
+            Place::At(mark) => mark,
+        };
+        self.errors.push(ConfigError {
+            file: Arc::clone(&self.file),
+            line: mark.line,
+            column: mark.column,
+            path: problem.path.to_string(),
+            found: problem.found,
+            expected: problem.expected,
+            hint: problem.hint,
+            excerpt: self.excerpt(mark),
+        });
+    }
+
+    /// The line of `mark`, cut around its column when it is long: JSON likes to be a single line.
+    fn excerpt(&self, mark: Mark) -> Option<Excerpt> {
+        let line = self.lines.get(mark.line.checked_sub(1)?)?.trim_end();
+        let start = mark.column.saturating_sub(1);
+        let fits = start < MAX_EXCERPT / 2 || line.chars().nth(MAX_EXCERPT).is_none();
+        let skipped = if fits { 0 } else { start - MAX_EXCERPT / 4 };
+        // Counting characters from the start for every error would take ages in a line of a million.
+        let (line, passed) =
+            if line.is_ascii() { (line.get(skipped..).unwrap_or_default(), 0) } else { (line, skipped) };
+        let shown = line.chars().skip(passed).take(MAX_EXCERPT);
+        let text: String = shown.map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+        let length = text.chars().count();
+        let offset = (start - skipped).min(length);
+        let rest = length - offset;
+        Some(Excerpt { offset, width: mark.width.unwrap_or(rest).min(rest), text })
+    }
+}
+
+/// Lines as YAML counts them: a lone carriage return ends one too.
+fn split_lines(text: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while let Some(end) = rest.find(['\n', '\r']) {
+        let (line, tail) = rest.split_at(end);
+        lines.push(line);
+        rest = tail.strip_prefix("\r\n").unwrap_or_else(|| tail.get(1..).unwrap_or_default());
+    }
+    lines.push(rest);
+    lines
+}
+
+/// A string as it may be repeated to a person: in quotes, escaped, not too long.
+pub(super) fn quoted(text: &str) -> String {
+    match text.char_indices().nth(MAX_QUOTE) {
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+pub(super) fn either<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// `did you mean "x"?` for the candidate that `name` is most likely a misspelling of, if there is one.
+pub(super) fn near_miss<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    const LONGEST: usize = 64;
+    if name.is_empty() || name.len() > LONGEST {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    let allowed = (lower.chars().count() / 4).clamp(1, 3);
+    let best = candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(&lower, &candidate.to_lowercase()), candidate))
+        .min_by_key(|(distance, _)| *distance)?;
+    // A candidate that would have to be replaced whole is no misspelling of anything.
+    let resembles = best.0 <= allowed && best.0 < best.1.chars().count();
+    resembles.then(|| format!("did you mean {:?}?", best.1))
+}
+
+/// Insertions, deletions, substitutions and swaps of neighbours that turn one string into the other.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().collect();
+    let right: Vec<char> = right.chars().collect();
+    let mut before: Vec<usize> = vec![0; right.len() + 1];
+    let mut above: Vec<usize> = (0..=right.len()).collect();
+    for (row, &here) in left.iter().enumerate() {
+        let mut current = vec![row + 1; right.len() + 1];
+        for (column, &there) in right.iter().enumerate() {
+            let substituted = above[column] + usize::from(here != there);
+            let mut best = substituted.min(above[column + 1] + 1).min(current[column] + 1);
+            if row > 0 && column > 0 && here == right[column - 1] && left[row - 1] == there {
+                best = best.min(before[column - 1] + 1);
+            }
+            current[column + 1] = best;
+        }
+        before = above;
+        above = current;
+    }
+    above.last().copied().unwrap_or(0)
+}

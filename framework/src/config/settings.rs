@@ -1,0 +1,128 @@
+//! Everything in a configuration that is not a profile: leader election, the client, backoffs, percentages.
+//!
+//! Knows: defaults and rules of these fields. Must not know: plugins.
+//!
+//! Source: `SetDefaults_KubeSchedulerConfiguration` in `pkg/scheduler/apis/config/v1/defaults.go`, and
+//! `k8s.io/component-base/config/validation`.
+
+use super::path::Path;
+use super::report::{Problem, Report, quoted};
+use super::wire::{self, Block, Duration};
+use super::{ClientConnection, LeaderElection, duration};
+
+/// Reads `leaderElection`. Its rules only hold when it is switched on.
+pub(super) fn leader_election(report: &mut Report<'_>, written: Option<Block<wire::LeaderElection>>) -> LeaderElection {
+    let path = Path::default().key("leaderElection");
+    let Block(written) = written.unwrap_or_default();
+    let defaults = LeaderElection::default();
+    let leader_elect = written.leader_elect.unwrap_or(defaults.leader_elect);
+    if leader_elect {
+        check_durations(report, &written, &defaults, &path);
+    }
+    let resource_lock = text_or(written.resource_lock, defaults.resource_lock);
+    if leader_elect && resource_lock != "leases" {
+        report.error(Problem::value(path.key("resourceLock"), quoted(&resource_lock), "leases"));
+    }
+    LeaderElection {
+        leader_elect,
+        lease_duration_ms: milliseconds(written.lease_duration, defaults.lease_duration_ms),
+        renew_deadline_ms: milliseconds(written.renew_deadline, defaults.renew_deadline_ms),
+        retry_period_ms: milliseconds(written.retry_period, defaults.retry_period_ms),
+        resource_lock,
+        resource_name: text_or(written.resource_name, defaults.resource_name),
+        resource_namespace: text_or(written.resource_namespace, defaults.resource_namespace),
+    }
+}
+
+fn check_durations(report: &mut Report<'_>, written: &wire::LeaderElection, defaults: &LeaderElection, path: &Path) {
+    let fields = [
+        ("leaseDuration", written.lease_duration),
+        ("renewDeadline", written.renew_deadline),
+        ("retryPeriod", written.retry_period),
+    ];
+    for (name, value) in fields {
+        if value.is_some_and(|value| value.0 < 0) {
+            report.error(Problem::new(path.key(name), "found a negative duration", "a duration greater than 0"));
+        }
+    }
+    let lease = nanoseconds(written.lease_duration, defaults.lease_duration_ms);
+    let renew = nanoseconds(written.renew_deadline, defaults.renew_deadline_ms);
+    if lease <= renew {
+        let shown = |value: i64| duration::format(duration::milliseconds(value));
+        let found = format!("a leaseDuration of {} with a renewDeadline of {}", shown(lease), shown(renew));
+        let at = if written.lease_duration.is_some() { "leaseDuration" } else { "renewDeadline" };
+        report.error(Problem::value(path.key(at), found, "a lease that outlasts renewDeadline"));
+    }
+}
+
+/// Go cannot tell a duration of 0 from one that is not set: both give the default.
+fn set(value: Option<Duration>) -> Option<i64> {
+    value.map(|value| value.0).filter(|nanoseconds| *nanoseconds != 0)
+}
+
+fn nanoseconds(value: Option<Duration>, default_ms: u64) -> i64 {
+    set(value).unwrap_or_else(|| i64::try_from(default_ms).unwrap_or(0).saturating_mul(1_000_000))
+}
+
+fn milliseconds(value: Option<Duration>, default_ms: u64) -> u64 {
+    set(value).map_or(default_ms, duration::milliseconds)
+}
+
+/// Go cannot tell an empty text from one that is not set either.
+fn text_or(text: Option<String>, default: String) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or(default)
+}
+
+/// Reads `clientConnection`.
+pub(super) fn client_connection(
+    report: &mut Report<'_>,
+    written: Option<Block<wire::ClientConnection>>,
+) -> ClientConnection {
+    let path = Path::default().key("clientConnection");
+    let Block(written) = written.unwrap_or_default();
+    let defaults = ClientConnection::default();
+    let burst = written.burst.filter(|burst| *burst != 0).unwrap_or(defaults.burst);
+    if burst < 0 {
+        report.error(Problem::value(path.key("burst"), burst, "0 or more"));
+    }
+    let wide = written.qps.filter(|qps| *qps != 0.0).unwrap_or_else(|| f64::from(defaults.qps));
+    #[expect(clippy::cast_possible_truncation, reason = "the field is a float32 in Go, and what overflows is refused")]
+    let qps = wide as f32;
+    if !qps.is_finite() {
+        report.error(Problem::value(path.key("qps"), format!("{wide:e}"), "a number that fits in 32 bits"));
+    }
+    ClientConnection {
+        kubeconfig: written.kubeconfig.unwrap_or_default(),
+        accept_content_types: written.accept_content_types.unwrap_or_default(),
+        content_type: text_or(written.content_type, defaults.content_type),
+        qps,
+        burst,
+    }
+}
+
+/// Checks a `percentageOfNodesToScore`, and warns that it changes nothing.
+pub(super) fn percentage_of_nodes_to_score(report: &mut Report<'_>, percentage: Option<i32>, parent: &Path) {
+    let Some(percentage) = percentage else { return };
+    let path = parent.key("percentageOfNodesToScore");
+    if !(0..=100).contains(&percentage) {
+        report.error(Problem::value(path, percentage, "a percentage from 0 to 100"));
+    } else if percentage != 100 {
+        report.warning(&path, format!("{percentage} is accepted, but Flotilla scores every node that is feasible"));
+    }
+}
+
+/// Checks and completes `podInitialBackoffSeconds` and `podMaxBackoffSeconds`.
+pub(super) fn backoffs(report: &mut Report<'_>, initial: Option<i64>, max: Option<i64>) -> (i64, i64) {
+    let root = Path::default();
+    let at = root.key(if max.is_some() { "podMaxBackoffSeconds" } else { "podInitialBackoffSeconds" });
+    let (initial, max) = (initial.unwrap_or(1), max.unwrap_or(10));
+    if initial <= 0 {
+        let at = root.key("podInitialBackoffSeconds");
+        report.error(Problem::value(at, initial, "a number of seconds greater than 0"));
+    }
+    if max < initial {
+        let found = format!("a podMaxBackoffSeconds of {max} with a podInitialBackoffSeconds of {initial}");
+        report.error(Problem::value(at, found, "a maximum that is no less than the initial backoff"));
+    }
+    (initial, max)
+}

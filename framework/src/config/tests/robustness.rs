@@ -1,0 +1,170 @@
+//! That no text whatever brings the reader down, and what its messages look like on a terminal.
+//!
+//! Knows: how to damage a text. Must not know: what is wrong with the result.
+
+use super::super::decode::MAX_BYTES;
+use super::super::{ConfigErrors, load};
+use super::with_header;
+
+const SAMPLE: &str = r#"
+leaderElection: {leaderElect: true, leaseDuration: 15s}
+clientConnection:
+  qps: 1.5
+  contentType: "application/json" # a comment
+profiles:
+- schedulerName: 'one'
+  plugins:
+    score:
+      enabled: [{name: NodeAffinity, weight: 2}]
+      disabled:
+      - name: "*"
+  pluginConfig:
+  - name: NodeAffinity
+    args:
+      addedAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms:
+          - matchExpressions:
+            - {key: zone, operator: In, values: [ü, b]}
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"#;
+
+/// Every error stands in a line of the text, and in or right behind its characters.
+fn assert_in_text(errors: &ConfigErrors, text: &str) {
+    let lines: Vec<&str> = text.split('\n').collect();
+    for error in &errors.errors {
+        let in_text = error.line >= 1
+            && error.column >= 1
+            && lines.get(error.line - 1).is_none_or(|line| error.column <= line.chars().count() + 1)
+            && error.line <= lines.len() + 1;
+        assert!(in_text, "{error}\nin:\n{text}");
+    }
+    assert!(!errors.errors.is_empty() && !errors.to_string().is_empty());
+}
+
+#[test]
+fn no_damage_to_a_text_brings_the_reader_down() {
+    let text = with_header(&SAMPLE.replace('ü', "u"));
+    let check = |damaged: &str| {
+        if let Err(errors) = load(damaged, "f") {
+            assert_in_text(&errors, damaged);
+        }
+    };
+    for end in 0..=text.len() {
+        check(&text[..end]);
+        check(&text[end..]);
+    }
+    for (number, damage) in
+        ["", ":", "- ", "{", "]", "\"", "\n", "\t", "&a ", "*a", "? ", "!x ", "|", "-1", "ü", "#", "'"]
+            .iter()
+            .cycle()
+            .take(text.len() * 3)
+            .enumerate()
+    {
+        let at = number % text.len();
+        check(&format!("{}{damage}{}", &text[..at], &text[at + 1..]));
+    }
+}
+
+#[test]
+fn no_kind_of_value_anywhere_brings_the_reader_down() {
+    let text = with_header(SAMPLE);
+    let values: Vec<&str> = text.split_inclusive([' ', '\n']).collect();
+    for at in 0..values.len() {
+        for value in [
+            "null\n",
+            "[]\n",
+            "{}\n",
+            "-1\n",
+            "1e999\n",
+            "''\n",
+            "true\n",
+            "[[1]]\n",
+            "{a: {b: c}}\n",
+            "9223372036854775808\n",
+        ] {
+            let mut damaged = values.clone();
+            damaged[at] = value;
+            let damaged = damaged.concat();
+            if let Err(errors) = load(&damaged, "f") {
+                assert_in_text(&errors, &damaged);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_text_of_more_than_a_mebibyte_is_not_read() {
+    let text = format!("{}#{}", with_header(""), "x".repeat(MAX_BYTES));
+    let errors = load(&text, "f").map_err(|errors| errors.to_string());
+    let expected = format!("f:1:1: document: found {} bytes; expected at most 1048576 bytes", text.len());
+    assert!(errors.is_err_and(|shown| shown.starts_with(&expected)));
+}
+
+#[test]
+fn texts_of_a_mebibyte_are_read_in_reasonable_time() {
+    let repeat = |piece: &str| with_header(&format!("profiles: {}", piece.repeat((MAX_BYTES - 200) / piece.len())));
+    let entries = with_header(&format!(
+        "profiles:\n- plugins:\n    filter:\n      enabled:\n{}",
+        "      - name: x\n".repeat((MAX_BYTES - 200) / 16)
+    ));
+    let keys: String = (0..80_000).map(|number| format!("k{number}: 1\n")).collect();
+    for text in [repeat("["), repeat("{a: "), repeat("- "), repeat("? "), repeat("a "), repeat("[],"), entries, keys] {
+        assert!(load(&text, "f").is_err());
+    }
+}
+
+#[test]
+fn an_error_is_shown_with_its_line_and_carets_under_what_is_meant() {
+    let text = with_header("profiles:\n- plugins:\n\tx: 1\n").replace('\t', "    ");
+    let shown = load(&text, "dir/scheduler.yaml").map_err(|errors| errors.to_string());
+    let expected = "dir/scheduler.yaml:5:5: profiles[0].plugins.x: found an unknown field; expected preEnqueue, queueSort, \
+                    preFilter, filter, postFilter, preScore, score, reserve, permit, preBind, bind, postBind, multiPoint, \
+                    placementGenerate, placementScore or podGroupPostFilter\n        x: 1\n        ^";
+    assert_eq!(shown.err().as_deref(), Some(expected));
+}
+
+#[test]
+fn several_errors_are_shown_one_after_the_other_with_their_hints() {
+    let shown = load(&with_header("\nparalelism: 1\nparallelism: 0\n"), "f").map_err(|errors| errors.to_string());
+    let shown = shown.err().unwrap_or_default();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(
+        lines.iter().skip(1).copied().collect::<Vec<_>>(),
+        [
+            "    paralelism: 1",
+            "    ^^^^^^^^^^",
+            "    hint: did you mean \"parallelism\"?",
+            "f:4:14: parallelism: found 0; expected an integer greater than 0",
+            "    parallelism: 0",
+            "                 ^",
+        ]
+    );
+}
+
+#[test]
+fn a_long_line_is_cut_around_what_is_meant() {
+    let shown = load(
+        &with_header(&format!(
+            "clientConnection: {{kubeconfig: \"{}\", burst: -1, contentType: \"{}\"}}",
+            "k".repeat(500),
+            "c".repeat(500)
+        )),
+        "f",
+    );
+    let shown = shown.map_err(|errors| errors.to_string()).err().unwrap_or_default();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.first().copied(), Some("f:3:543: clientConnection.burst: found -1; expected 0 or more"));
+    assert!(lines.iter().all(|line| line.chars().count() <= 124));
+    let caret = lines.get(2).and_then(|line| line.find('^')).unwrap_or_default();
+    assert_eq!(lines.get(1).and_then(|line| line.get(caret..caret + 2)), Some("-1"));
+}
+
+#[test]
+fn control_characters_do_not_reach_the_terminal() {
+    let shown = load(&with_header("parallelism: \"\\e[31m\"\nk\u{1b}: 1\n"), "f").map_err(|errors| errors.to_string());
+    assert!(shown.is_err_and(|shown| !shown.contains('\u{1b}')));
+    let shown = load(&with_header("parallelism: \"\\e[31m\"\n"), "f").map_err(|errors| errors.to_string());
+    assert!(shown.is_err_and(|shown| !shown.contains('\u{1b}')));
+}

@@ -1,0 +1,298 @@
+//! The fields of a KubeSchedulerConfiguration as they are written, every one of them optional.
+//!
+//! Knows: names and types of fields of `kubescheduler.config.k8s.io/v1`. Must not know: defaults, rules, or which
+//! plugins there are.
+//!
+//! Source: `k8s.io/kube-scheduler/config/v1`. Everything is an `Option` because Go reads null as unset, and because a
+//! field that could not be read is reported once and then left out.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::duration;
+
+/// A struct that is written as a mapping and nothing else: serde alone would also take a list of its fields.
+#[derive(Debug, Default)]
+pub(super) struct Block<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Block<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OnlyMapping<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for OnlyMapping<T> {
+            type Value = Block<T>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a mapping")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, fields: M) -> Result<Self::Value, M::Error> {
+                T::deserialize(MapAccessDeserializer::new(fields)).map(Block)
+            }
+        }
+        deserializer.deserialize_map(OnlyMapping(PhantomData))
+    }
+}
+
+/// Nanoseconds, written as Go writes a duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Duration(pub(super) i64);
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct GoSyntax;
+        impl Visitor<'_> for GoSyntax {
+            type Value = Duration;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a duration with its unit, such as 15s, 1m30s or 1.5h")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+                let parsed = duration::parse(text).map(Duration);
+                parsed.ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Duration, E> {
+                if number == 0 {
+                    return Ok(Duration(0));
+                }
+                Err(E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))
+            }
+        }
+        deserializer.deserialize_any(GoSyntax)
+    }
+}
+
+/// Declares structs whose fields are all optional and in camel case, and which know no others.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+        pub(super) struct $name {
+            $($(#[$attribute])* pub(super) $field: Option<$type>,)*
+        }
+    )*};
+}
+
+fields! {
+    /// The whole file.
+    Document {
+        api_version: String,
+        kind: String,
+        parallelism: i32,
+        leader_election: Block<LeaderElection>,
+        client_connection: Block<ClientConnection>,
+        enable_profiling: bool,
+        enable_contention_profiling: bool,
+        percentage_of_nodes_to_score: i32,
+        pod_initial_backoff_seconds: i64,
+        pod_max_backoff_seconds: i64,
+        profiles: Vec<Block<Profile>>,
+        extenders: Vec<Value>,
+        delay_cache_until_active: bool,
+    }
+
+    /// `leaderElection`.
+    LeaderElection {
+        leader_elect: bool,
+        lease_duration: Duration,
+        renew_deadline: Duration,
+        retry_period: Duration,
+        resource_lock: String,
+        resource_name: String,
+        resource_namespace: String,
+    }
+
+    /// `clientConnection`.
+    ClientConnection {
+        kubeconfig: String,
+        accept_content_types: String,
+        content_type: String,
+        qps: f64,
+        burst: i32,
+    }
+
+    /// `profiles[]`.
+    Profile {
+        scheduler_name: String,
+        percentage_of_nodes_to_score: i32,
+        plugins: Block<Plugins>,
+        plugin_config: Vec<Block<PluginConfig>>,
+    }
+
+    /// `profiles[].plugins`.
+    Plugins {
+        pre_enqueue: Block<PluginSet>,
+        queue_sort: Block<PluginSet>,
+        pre_filter: Block<PluginSet>,
+        filter: Block<PluginSet>,
+        post_filter: Block<PluginSet>,
+        pre_score: Block<PluginSet>,
+        score: Block<PluginSet>,
+        reserve: Block<PluginSet>,
+        permit: Block<PluginSet>,
+        pre_bind: Block<PluginSet>,
+        bind: Block<PluginSet>,
+        post_bind: Block<PluginSet>,
+        multi_point: Block<PluginSet>,
+        placement_generate: Block<PluginSet>,
+        placement_score: Block<PluginSet>,
+        pod_group_post_filter: Block<PluginSet>,
+    }
+
+    /// `profiles[].plugins.<extension point>`.
+    PluginSet {
+        enabled: Vec<Block<Plugin>>,
+        disabled: Vec<Block<Plugin>>,
+    }
+
+    /// One entry of a plugin set.
+    Plugin {
+        name: String,
+        weight: i32,
+    }
+
+    /// `profiles[].pluginConfig[]`.
+    PluginConfig {
+        name: String,
+        args: Value,
+    }
+
+    /// `DefaultPreemptionArgs`.
+    DefaultPreemptionArgs {
+        api_version: String,
+        kind: String,
+        min_candidate_nodes_percentage: i32,
+        min_candidate_nodes_absolute: i32,
+    }
+
+    /// `DynamicResourcesArgs`.
+    DynamicResourcesArgs {
+        api_version: String,
+        kind: String,
+        filter_timeout: Duration,
+        binding_timeout: Duration,
+    }
+
+    /// `InterPodAffinityArgs`.
+    InterPodAffinityArgs {
+        api_version: String,
+        kind: String,
+        hard_pod_affinity_weight: i32,
+        ignore_preferred_terms_of_existing_pods: bool,
+    }
+
+    /// `NodeAffinityArgs`.
+    NodeAffinityArgs {
+        api_version: String,
+        kind: String,
+        added_affinity: Block<NodeAffinity>,
+    }
+
+    /// `NodeResourcesBalancedAllocationArgs`.
+    NodeResourcesBalancedAllocationArgs {
+        api_version: String,
+        kind: String,
+        resources: Vec<Block<Resource>>,
+    }
+
+    /// `NodeResourcesFitArgs`.
+    NodeResourcesFitArgs {
+        api_version: String,
+        kind: String,
+        ignored_resources: Vec<String>,
+        ignored_resource_groups: Vec<String>,
+        scoring_strategy: Block<ScoringStrategy>,
+    }
+
+    /// `PodTopologySpreadArgs`.
+    PodTopologySpreadArgs {
+        api_version: String,
+        kind: String,
+        default_constraints: Vec<Block<SpreadConstraint>>,
+        defaulting_type: String,
+    }
+
+    /// `VolumeBindingArgs`.
+    VolumeBindingArgs {
+        api_version: String,
+        kind: String,
+        bind_timeout_seconds: i64,
+        shape: Vec<Block<ShapePoint>>,
+    }
+
+    /// A resource and its weight.
+    Resource {
+        name: String,
+        weight: i64,
+    }
+
+    /// `NodeResourcesFitArgs.scoringStrategy`.
+    ScoringStrategy {
+        #[serde(rename = "type")]
+        kind: String,
+        resources: Vec<Block<Resource>>,
+        requested_to_capacity_ratio: Block<RequestedToCapacityRatio>,
+    }
+
+    /// `NodeResourcesFitArgs.scoringStrategy.requestedToCapacityRatio`.
+    RequestedToCapacityRatio {
+        shape: Vec<Block<ShapePoint>>,
+    }
+
+    /// One point of a shape.
+    ShapePoint {
+        utilization: i32,
+        score: i32,
+    }
+
+    /// A `TopologySpreadConstraint` of core/v1.
+    SpreadConstraint {
+        max_skew: i32,
+        topology_key: String,
+        when_unsatisfiable: String,
+        label_selector: Value,
+        min_domains: i32,
+        node_affinity_policy: String,
+        node_taints_policy: String,
+        match_label_keys: Vec<String>,
+    }
+
+    /// A `NodeAffinity` of core/v1.
+    NodeAffinity {
+        #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+        required: Block<NodeSelector>,
+        #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+        preferred: Vec<Block<PreferredSchedulingTerm>>,
+    }
+
+    /// A `NodeSelector` of core/v1.
+    NodeSelector {
+        node_selector_terms: Vec<Block<NodeSelectorTerm>>,
+    }
+
+    /// A `PreferredSchedulingTerm` of core/v1.
+    PreferredSchedulingTerm {
+        weight: i32,
+        preference: Block<NodeSelectorTerm>,
+    }
+
+    /// A `NodeSelectorTerm` of core/v1.
+    NodeSelectorTerm {
+        match_expressions: Vec<Block<NodeSelectorRequirement>>,
+        match_fields: Vec<Block<NodeSelectorRequirement>>,
+    }
+
+    /// A `NodeSelectorRequirement` of core/v1.
+    NodeSelectorRequirement {
+        key: String,
+        operator: String,
+        values: Vec<String>,
+    }
+}

@@ -1,0 +1,312 @@
+//! Knows: the situations of component-helpers' helpers_test.go and of upstream's PodInfo and Resource tests.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::class::Class;
+
+fn read(object: &Value) -> PodInfo {
+    let pod: api::Pod = serde_json::from_value(object.clone()).expect("a pod");
+    super::pod(&pod).expect("a pod that can be read")
+}
+
+fn class(spec: Value, status: Value) -> Class {
+    let metadata = json!({"name": "p", "namespace": "default", "uid": "u"});
+    (*read(&json!({"metadata": metadata, "spec": spec, "status": status})).class).clone()
+}
+
+fn container(name: &str, requests: Value) -> Value {
+    json!({"name": name, "image": name, "resources": {"requests": requests}})
+}
+
+fn sidecar(name: &str, requests: Value) -> Value {
+    let mut sidecar = container(name, requests);
+    sidecar["restartPolicy"] = json!("Always");
+    sidecar
+}
+
+/// The request in millicores and bytes, from the spec alone.
+fn requests(spec: Value) -> (i64, i64) {
+    let class = class(spec, json!({}));
+    (class.requests.milli_cpu, class.requests.memory)
+}
+
+#[test]
+fn containers_add_up_and_init_containers_run_one_by_one() {
+    let a = || container("a", json!({"cpu": "100m", "memory": "10"}));
+    let b = || container("b", json!({"cpu": "200m", "memory": "20"}));
+    let init = |cpu: &str| container("i", json!({"cpu": cpu}));
+    let table = [
+        ("two containers", json!({"containers": [a(), b()]}), (300, 30)),
+        ("a smaller init container", json!({"containers": [a(), b()], "initContainers": [init("250m")]}), (300, 30)),
+        ("a larger init container", json!({"containers": [a(), b()], "initContainers": [init("1")]}), (1000, 30)),
+        ("the largest of several", json!({"containers": [a()], "initContainers": [init("1"), init("2"), init("300m")]}), (2000, 10)),
+        ("nothing asked", json!({"containers": [container("c", json!({}))]}), (0, 0)),
+        ("fractions are added before they are rounded", json!({"containers":
+            [container("c", json!({"cpu": "1500u"})), container("d", json!({"cpu": "1500u"}))]}), (3, 0)),
+        ("overhead", json!({"containers": [a()], "overhead": {"cpu": "50m", "memory": "5"}}), (150, 15)),
+        ("overhead on top of the init containers", json!({"containers": [a()], "initContainers": [init("1")],
+            "overhead": {"cpu": "50m"}}), (1050, 10)),
+    ];
+    for (case, spec, expected) in table {
+        assert_eq!(requests(spec), expected, "{case}");
+    }
+}
+
+#[test]
+fn sidecars_run_beside_everything_that_starts_after_them() {
+    let main = || container("a", json!({"cpu": "1"}));
+    let init = |cpu: &str| container("i", json!({"cpu": cpu}));
+    let side = |cpu: &str| sidecar("s", json!({"cpu": cpu}));
+    let table = [
+        ("beside the containers", json!([side("2")]), 3000),
+        ("several of them", json!([side("1"), side("2"), side("3")]), 7000),
+        ("beside a later init container", json!([side("2"), init("5")]), 7000),
+        ("not beside an earlier init container", json!([init("5"), side("2")]), 5000),
+        ("two before, one after", json!([side("1"), side("1"), init("4"), side("1")]), 6000),
+        ("a small init container between them", json!([side("1"), init("1"), side("1")]), 3000),
+    ];
+    for (case, init, expected) in table {
+        assert_eq!(requests(json!({"containers": [main()], "initContainers": init})), (expected, 0), "{case}");
+    }
+}
+
+#[test]
+fn pod_level_requests_stand_in_for_the_sum() {
+    let spec = |resources: Value| {
+        json!({"containers": [container("a", json!({"cpu": "1", "memory": "100", "example.com/gpu": "1"}))],
+            "overhead": {"memory": "7"}, "resources": resources})
+    };
+    let table = [
+        ("memory alone", json!({"requests": {"memory": "50"}}), (1000, 57)),
+        ("both", json!({"requests": {"cpu": "3", "memory": "50"}}), (3000, 57)),
+        ("limits alone change nothing", json!({"limits": {"cpu": "3", "memory": "50"}}), (1000, 107)),
+        ("a kind that does not count at this level", json!({"requests": {"ephemeral-storage": "3"}}), (1000, 107)),
+        ("nothing", json!({}), (1000, 107)),
+    ];
+    for (case, resources, expected) in table {
+        assert_eq!(requests(spec(resources)), expected, "{case}");
+    }
+    let class = class(spec(json!({"requests": {"hugepages-2Mi": "4Mi", "example.com/gpu": "9"}})), json!({}));
+    assert_eq!(class.requests.get("hugepages-2Mi"), 4 << 20);
+    assert_eq!(class.requests.get("example.com/gpu"), 1, "extended resources are asked for by containers only");
+}
+
+#[test]
+fn the_score_counts_a_default_for_each_silent_container_and_no_pod_level_resources() {
+    let silent = || container("s", json!({}));
+    let spec = json!({"containers": [silent(), container("a", json!({"cpu": "1"}))], "initContainers": [silent()],
+        "resources": {"requests": {"cpu": "8", "memory": "8Gi"}}, "overhead": {"cpu": "10m"}});
+    let class = class(spec, json!({}));
+    assert_eq!((class.score_requests.milli_cpu, class.score_requests.memory), (1110, 400 << 20));
+    assert_eq!((class.requests.milli_cpu, class.requests.memory), (8010, 8 << 30));
+}
+
+#[test]
+fn a_zero_that_is_asked_for_is_no_silence() {
+    let spec = json!({"containers": [container("z", json!({"cpu": "0", "memory": "0"}))]});
+    let class = class(spec, json!({}));
+    assert_eq!((class.score_requests.milli_cpu, class.score_requests.memory), (0, 0));
+    assert_eq!((class.nonzero_milli_cpu, class.nonzero_memory), (0, 0));
+}
+
+#[test]
+fn the_non_zero_account_knows_whether_the_pod_speaks_for_its_containers() {
+    let spec = |resources: Value| {
+        json!({"containers": [container("a", json!({})), container("b", json!({}))], "resources": resources})
+    };
+    let table = [
+        ("no pod-level resources", json!({}), (200, 400 << 20)),
+        ("pod-level limits alone", json!({"limits": {"cpu": "1", "memory": "1Gi"}}), (200, 400 << 20)),
+        ("pod-level cpu", json!({"requests": {"cpu": "1"}}), (1000, 400 << 20)),
+        ("pod-level memory", json!({"requests": {"memory": "1Gi"}}), (200, 1 << 30)),
+        ("both", json!({"requests": {"cpu": "1", "memory": "1Gi"}}), (1000, 1 << 30)),
+    ];
+    for (case, resources, expected) in table {
+        let class = class(spec(resources), json!({}));
+        assert_eq!((class.nonzero_milli_cpu, class.nonzero_memory), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_resize_in_place_is_charged_at_the_highest_of_three_words() {
+    let resized = |allocated: &str, actual: &str| {
+        json!([{"name": "a", "allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": actual}}}])
+    };
+    let pending = |reason: &str| json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+    let table = [
+        ("not said yet", json!({}), 2000),
+        ("growing", json!({"containerStatuses": resized("1", "1")}), 2000),
+        ("shrinking, allocated still high", json!({"containerStatuses": resized("5", "2")}), 5000),
+        ("shrinking, actually still high", json!({"containerStatuses": resized("2", "6")}), 6000),
+        ("deferred", json!({"containerStatuses": resized("1", "1"), "conditions": pending("Deferred")}), 2000),
+        ("infeasible", json!({"containerStatuses": resized("1", "1"), "conditions": pending("Infeasible")}), 1000),
+        ("infeasible and nothing said", json!({"conditions": pending("Infeasible")}), 0),
+        ("infeasible, the first condition decides", json!({"containerStatuses": resized("1", "1"),
+            "conditions": [pending("Deferred")[0], pending("Infeasible")[0]]}), 2000),
+        ("only allocated is said", json!({"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "3"}}]}), 3000),
+        ("another container's status", json!({"containerStatuses": [{"name": "b", "allocatedResources": {"cpu": "9"}}]}), 2000),
+        ("said for the whole pod", json!({"allocatedResources": {"cpu": "4"}, "resources": {"requests": {"cpu": "3"}},
+            "containerStatuses": resized("9", "9")}), 4000),
+        ("only half said for the whole pod", json!({"allocatedResources": {"cpu": "4"},
+            "containerStatuses": resized("7", "6")}), 7000),
+    ];
+    for (case, status, expected) in table {
+        let spec = json!({"containers": [container("a", json!({"cpu": "2"}))]});
+        let class = class(spec, status);
+        assert_eq!(class.accounted.milli_cpu, expected, "{case}");
+        assert_eq!(class.requests.milli_cpu, 2000, "{case}: the filter reads the spec");
+    }
+}
+
+#[test]
+fn the_highest_is_taken_of_sums_and_not_of_containers() {
+    let spec = json!({"containers": [container("a", json!({"cpu": "1"})), container("b", json!({"cpu": "3"}))]});
+    let status = json!({"containerStatuses": [
+        {"name": "a", "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "3"}}},
+        {"name": "b", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "1"}}}]});
+    assert_eq!(class(spec, status).accounted.milli_cpu, 4000);
+}
+
+#[test]
+fn sidecars_are_resized_in_place_too() {
+    let spec = json!({"containers": [container("a", json!({"cpu": "1"}))],
+        "initContainers": [sidecar("s", json!({"cpu": "1"}))]});
+    let status = json!({"initContainerStatuses": [{"name": "s", "allocatedResources": {"cpu": "4"}}]});
+    assert_eq!(class(spec, status).accounted.milli_cpu, 5000);
+}
+
+#[test]
+fn pod_level_requests_are_resized_in_place_too() {
+    let spec = || json!({"containers": [container("a", json!({}))], "resources": {"requests": {"cpu": "2"}}});
+    let table = [
+        ("not said yet", json!({}), 2000),
+        ("said by the pod", json!({"resources": {"requests": {"cpu": "3"}}}), 3000),
+        ("allocated is higher", json!({"resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "5"}}), 5000),
+        ("infeasible", json!({"resources": {"requests": {"cpu": "1"}},
+            "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}), 1000),
+    ];
+    for (case, status, expected) in table {
+        assert_eq!(class(spec(), status).accounted.milli_cpu, expected, "{case}");
+    }
+}
+
+#[test]
+fn host_ports_are_those_of_whatever_runs_as_long_as_the_pod() {
+    let port = |port: i32, ip: &str, protocol: &str| json!({"containerPort": 1, "hostPort": port, "hostIP": ip, "protocol": protocol});
+    let with = |mut container: Value, ports: Value| {
+        container["ports"] = ports;
+        container
+    };
+    let spec = json!({
+        "containers": [with(container("a", json!({})), json!([port(80, "", ""), port(0, "", ""), {"containerPort": 5}, port(80, "", "TCP")]))],
+        "initContainers": [
+            with(container("i", json!({})), json!([port(81, "", "")])),
+            with(sidecar("s", json!({})), json!([port(82, "10.0.0.1", "UDP")])),
+        ]});
+    let ports = class(spec, json!({})).host_ports;
+    let ports: Vec<(&str, &str, i32)> = ports.iter().map(|port| (&*port.ip, &*port.protocol, port.port)).collect();
+    assert_eq!(ports, [("0.0.0.0", "TCP", 80), ("10.0.0.1", "UDP", 82)]);
+}
+
+#[test]
+fn images_get_a_tag_where_they_have_none() {
+    let spec = json!({
+        "initContainers": [container("init", json!({}))],
+        "containers": [container("root:tag", json!({})), container("reg.io:5000/name", json!({})), container("reg.io:5000/name:tag", json!({})),
+            container("name@sha256:abc", json!({}))],
+        "volumes": [{"name": "v", "image": {"reference": "volume"}}, {"name": "w", "emptyDir": {}}]});
+    let images = class(spec, json!({})).images;
+    let images: Vec<&str> = images.iter().map(AsRef::as_ref).collect();
+    assert_eq!(images, ["init:latest", "root:tag", "reg.io:5000/name:latest", "reg.io:5000/name:tag", "name@sha256:abc", "volume:latest"]);
+}
+
+#[test]
+fn what_no_plugin_is_built_for_is_noted() {
+    use crate::class::Unbuilt;
+    let with = |field: &str, value: Value| {
+        let mut spec = json!({"containers": []});
+        spec[field] = value;
+        class(spec, json!({})).unbuilt
+    };
+    let spread = |when: &str| json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}]);
+    let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]});
+    assert_eq!(with("topologySpreadConstraints", spread("DoNotSchedule")), [Unbuilt::TopologySpread]);
+    assert_eq!(with("topologySpreadConstraints", spread("ScheduleAnyway")), []);
+    assert_eq!(with("affinity", json!({"podAffinity": terms})), [Unbuilt::PodAffinity]);
+    assert_eq!(with("affinity", json!({"podAntiAffinity": terms})), [Unbuilt::PodAffinity]);
+    assert_eq!(with("affinity", json!({"nodeAffinity": {}})), []);
+    assert_eq!(with("volumes", json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])), [Unbuilt::Volumes]);
+    assert_eq!(with("volumes", json!([{"name": "v", "ephemeral": {}}])), [Unbuilt::Volumes]);
+    assert_eq!(with("volumes", json!([{"name": "v", "emptyDir": {}}])), []);
+    assert_eq!(with("resourceClaims", json!([{"name": "c"}])), [Unbuilt::ResourceClaims]);
+}
+
+#[test]
+fn a_pod_is_read_with_who_it_is_and_where_it_stands() {
+    let info = read(&json!({
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "generation": 4, "labels": {"b": "2", "a": "1"},
+            "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"containers": [], "schedulerName": "other", "priority": -7, "nodeName": "n",
+            "schedulingGates": [{"name": "g"}]},
+        "status": {"phase": "Failed", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "R", "message": "M"}]}}));
+    assert_eq!((info.key().as_str(), &*info.uid, info.priority, info.generation), ("ns/p", "u", -7, 4));
+    assert_eq!((info.node_name.as_deref(), &*info.scheduler_name), (Some("n"), "other"));
+    assert_eq!(info.gates, ["g".into()]);
+    assert!(info.deleting && info.finished);
+    assert_eq!(info.condition, Some(Scheduled { status: false, reason: "R".into(), message: "M".into() }));
+    assert_eq!(info.class.labels, [("a".into(), "1".into()), ("b".into(), "2".into())]);
+    let plain = read(&json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": [], "nodeName": ""}}));
+    assert_eq!((plain.node_name, &*plain.scheduler_name, plain.priority), (None, "default-scheduler", 0));
+    assert!(!plain.deleting && !plain.finished && plain.condition.is_none());
+}
+
+#[test]
+fn equal_pods_have_equal_classes_whoever_they_are() {
+    let named = |name: &str| {
+        let spec = json!({"containers": [container("a", json!({"cpu": "1"}))]});
+        read(&json!({"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": spec})).class
+    };
+    assert_eq!(named("a"), named("b"));
+}
+
+#[test]
+fn a_node_is_read_with_what_it_has() {
+    let node: api::Node = serde_json::from_value(json!({
+        "metadata": {"name": "n", "uid": "u", "labels": {"z": "1", "a": "2"}},
+        "spec": {"unschedulable": true, "taints": [{"key": "k", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": {"cpu": "3500m", "memory": "1Ki", "pods": "110", "ephemeral-storage": "5", "example.com/gpu": "2", "storage": "9"},
+            "images": [{"names": ["a:1", "a@sha256:x"], "sizeBytes": 5}, {"names": ["b:1"]}]}}))
+    .expect("a node");
+    let info = super::node(&node).expect("a node that can be read");
+    assert_eq!((&*info.name, &*info.uid, info.unschedulable, info.allowed_pods), ("n", "u", true, 110));
+    assert_eq!((info.allocatable.milli_cpu, info.allocatable.memory, info.allocatable.ephemeral_storage), (3500, 1024, 5));
+    assert_eq!(info.allocatable.scalars, [("example.com/gpu".into(), 2)]);
+    assert_eq!((info.label("a"), info.label("b")), (Some("2"), None));
+    assert_eq!(info.taints, [Taint { key: "k".into(), value: "".into(), effect: "NoSchedule".into() }]);
+    assert_eq!(info.images, [(vec!["a:1".into(), "a@sha256:x".into()], 5), (vec!["b:1".into()], 0)]);
+    let bare: api::Node = serde_json::from_value(json!({"metadata": {"name": "n"}})).expect("a node");
+    let info = super::node(&bare).expect("a node that can be read");
+    assert_eq!((&*info.uid, info.allowed_pods), ("n", 0));
+}
+
+#[test]
+fn what_cannot_be_read_is_named_with_its_path() {
+    let error = |object: Value| {
+        let pod: api::Pod = serde_json::from_value(object).expect("a pod");
+        super::pod(&pod).expect_err("a pod that cannot be read").to_string()
+    };
+    let meta = || json!({"name": "p", "namespace": "ns", "uid": "u"});
+    let spec = |cpu: &str| json!({"containers": [container("a", json!({})), container("b", json!({"cpu": cpu}))]});
+    let bad = error(json!({"metadata": meta(), "spec": spec("1Q")}));
+    assert!(bad.starts_with("spec.containers[1].resources.requests[cpu]: \"1Q\" is not a quantity"), "{bad}");
+    let negative = error(json!({"metadata": meta(), "spec": spec("-1")}));
+    assert!(negative.starts_with("spec.containers[1].resources.requests[cpu]: \"-1\" is negative"), "{negative}");
+    assert_eq!(error(json!({"metadata": meta()})), "spec is missing");
+    assert_eq!(error(json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec("1")})), "metadata.uid is missing");
+    assert_eq!(error(json!({"metadata": {"name": "p", "uid": "u"}, "spec": spec("1")})), "metadata.namespace is missing");
+    let node: api::Node = serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": ""}}})).expect("a node");
+    let bad = super::node(&node).expect_err("a node that cannot be read").to_string();
+    assert!(bad.starts_with("status.allocatable[cpu]: \"\" is not a quantity: it is empty"), "{bad}");
+}

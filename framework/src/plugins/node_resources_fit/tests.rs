@@ -1,0 +1,178 @@
+//! Knows: the situations of upstream's fit_test.go that are about the filter and about waking.
+
+use crate::{
+    extension::ClusterEvent,
+    testing::{
+        NodeBuilder, PodBuilder,
+        checks::{Said, alone, unresolvable, unschedulable},
+        node, pod,
+    },
+};
+
+const NAME: &str = "NodeResourcesFit";
+
+/// 10 millicores, 20 bytes of memory and 32 pods.
+fn small() -> NodeBuilder {
+    node("n").capacity("cpu", "10m").capacity("memory", "20").capacity("pods", "32")
+}
+
+fn asks(cpu: &str, memory: &str) -> PodBuilder {
+    pod("p").request("cpu", cpu).request("memory", memory)
+}
+
+fn check(table: Vec<(&str, PodBuilder, NodeBuilder, Vec<PodBuilder>, Said)>) {
+    for (case, pod, node, standing, expected) in table {
+        assert_eq!(alone(NAME).filter(&pod, &node, &standing), expected, "{case}");
+    }
+}
+
+#[test]
+fn cpu_and_memory_must_both_be_free() {
+    let (cpu, memory) = ("Insufficient cpu", "Insufficient memory");
+    check(vec![
+        ("nothing asked fits a full node", pod("p"), small(), vec![asks("10m", "20")], Ok(())),
+        ("both short", asks("1m", "1"), small(), vec![asks("10m", "20")], unschedulable(&[cpu, memory])),
+        ("both fit", asks("1m", "1"), small(), vec![asks("5m", "5")], Ok(())),
+        ("memory fits", asks("2m", "1"), small(), vec![asks("9m", "5")], unschedulable(&[cpu])),
+        ("cpu fits", asks("1m", "2"), small(), vec![asks("5m", "19")], unschedulable(&[memory])),
+        ("just enough", asks("5m", "1"), small(), vec![asks("5m", "19")], Ok(())),
+        ("asked as zero is not asked", asks("0", "0"), small(), vec![asks("11m", "21")], Ok(())),
+    ]);
+}
+
+#[test]
+fn what_an_empty_node_could_not_hold_is_refused_for_good() {
+    let (cpu, memory) = ("Insufficient cpu", "Insufficient memory");
+    check(vec![
+        ("more than there is", asks("11m", "1"), small(), vec![], unresolvable(&[cpu])),
+        ("one for good, one for now", asks("11m", "2"), small(), vec![asks("0", "19")], unresolvable(&[cpu, memory])),
+        ("as much as there is, but taken", asks("10m", "20"), small(), vec![asks("1m", "1")], unschedulable(&[cpu, memory])),
+        ("a node without the resource", asks("1m", "0"), node("n").capacity("cpu", "0"), vec![], unresolvable(&[cpu])),
+    ]);
+}
+
+#[test]
+fn a_node_takes_no_more_pods_than_it_says() {
+    let full = || small().capacity("pods", "1");
+    let many = "Too many pods";
+    check(vec![
+        ("nothing asked", pod("p"), full(), vec![pod("s")], unschedulable(&[many])),
+        ("resources would fit", asks("1m", "1"), full(), vec![asks("5m", "5")], unschedulable(&[many])),
+        ("just enough resources", asks("5m", "1"), full(), vec![asks("5m", "19")], unschedulable(&[many])),
+        ("resources short too", asks("6m", "1"), full(), vec![asks("5m", "19")], unschedulable(&[many, "Insufficient cpu"])),
+        ("room for one", pod("p"), full(), vec![], Ok(())),
+        ("room for none is no matter of size", pod("p"), small().capacity("pods", "0"), vec![], unschedulable(&[many])),
+    ]);
+}
+
+#[test]
+fn ephemeral_storage_is_counted_like_memory() {
+    let disk = || small().capacity("ephemeral-storage", "20");
+    let asks = |amount| pod("p").request("ephemeral-storage", amount);
+    let short = ["Insufficient ephemeral-storage"];
+    check(vec![
+        ("enough", asks("10"), disk(), vec![asks("10")], Ok(())),
+        ("short", asks("11"), disk(), vec![asks("10")], unschedulable(&short)),
+        ("more than there is", asks("25"), disk(), vec![], unresolvable(&short)),
+        ("none asked", pod("p"), disk(), vec![asks("25")], Ok(())),
+    ]);
+}
+
+#[test]
+fn everything_that_is_counted_by_name_must_be_free_too() {
+    let gpu = "example.com/gpu";
+    let asks = |name: &str, amount: &str| pod("p").request(name, amount);
+    let has = |name: &str| small().capacity(name, "5");
+    check(vec![
+        ("enough", asks(gpu, "3"), has(gpu), vec![asks(gpu, "2")], Ok(())),
+        ("short", asks(gpu, "4"), has(gpu), vec![asks(gpu, "2")], unschedulable(&["Insufficient example.com/gpu"])),
+        ("more than there is", asks(gpu, "6"), has(gpu), vec![], unresolvable(&["Insufficient example.com/gpu"])),
+        ("a resource of no node", asks("example.com/other", "1"), has(gpu), vec![],
+            unresolvable(&["Insufficient example.com/other"])),
+        ("asked as zero", asks("example.com/other", "0"), has(gpu), vec![], Ok(())),
+        ("huge pages", asks("hugepages-2Mi", "4"), has("hugepages-2Mi"), vec![asks("hugepages-2Mi", "2")],
+            unschedulable(&["Insufficient hugepages-2Mi"])),
+        ("a native name with a prefix", asks("x.kubernetes.io/y", "6"), has("x.kubernetes.io/y"), vec![],
+            unresolvable(&["Insufficient x.kubernetes.io/y"])),
+        ("attachable volumes", asks("attachable-volumes-x", "6"), has("attachable-volumes-x"), vec![],
+            unresolvable(&["Insufficient attachable-volumes-x"])),
+        ("names that mean quota are not counted", asks("requests.example.com/gpu", "6"), has(gpu), vec![], Ok(())),
+        ("two are short", asks(gpu, "6").request("a.io/b", "1").request("cpu", "20m"), has(gpu), vec![],
+            unresolvable(&["Insufficient cpu", "Insufficient a.io/b", "Insufficient example.com/gpu"])),
+    ]);
+}
+
+#[test]
+fn resources_that_the_operator_ignores_are_not_looked_at() {
+    let plugin = alone(NAME).args(|args| {
+        args.node_resources_fit.ignored_resources = vec!["example.com/gpu".to_owned(), "hugepages-2Mi".to_owned()];
+        args.node_resources_fit.ignored_resource_groups = vec!["vendor.io".to_owned()];
+    });
+    let asks = |name: &str| pod("p").request(name, "1");
+    let table = [
+        ("an ignored resource", "example.com/gpu", Ok(())),
+        ("another of the same domain", "example.com/fpga", unresolvable(&["Insufficient example.com/fpga"])),
+        ("any of an ignored group", "vendor.io/fpga", Ok(())),
+        ("a longer domain is another group", "x.vendor.io/fpga", unresolvable(&["Insufficient x.vendor.io/fpga"])),
+        ("what is not extended is never ignored", "hugepages-2Mi", unresolvable(&["Insufficient hugepages-2Mi"])),
+    ];
+    for (case, name, expected) in table {
+        assert_eq!(plugin.filter(&asks(name), &small(), &[]), expected, "{case}");
+    }
+    let event = small().build();
+    assert!(!plugin.wakes(ClusterEvent::NodeAdded(&event), &asks("vendor.io/fpga")), "the hint ignores nothing");
+}
+
+#[test]
+fn more_resources_than_there_are_bits_still_refuse() {
+    let names: Vec<String> = (0..70).map(|index| format!("example.com/r{index:02}")).collect();
+    let all = names.iter().fold(pod("p"), |pod, name| pod.request(name, "1"));
+    let stocked = names[..69].iter().fold(small(), |node, name| node.capacity(name, "1"));
+    let (_, reasons) = alone(NAME).filter(&all, &stocked, &[]).expect_err("the last one is missing");
+    assert_eq!(reasons, ["Insufficient example.com/r59"]);
+}
+
+#[test]
+fn pre_filter_never_skips() {
+    assert_eq!(alone(NAME).pre_filter(&pod("p")), "continue");
+}
+
+#[test]
+fn a_node_wakes_the_pod_if_it_could_hold_it_alone_and_has_more_than_before() {
+    let asking = asks("2", "2Gi").request("example.com/gpu", "1");
+    let node = |cpu: &str, gpu: &str, pods: &str| {
+        node("n").capacity("cpu", cpu).capacity("example.com/gpu", gpu).capacity("pods", pods).build()
+    };
+    let (small, enough, more) = (node("1", "1", "10"), node("2", "1", "10"), node("4", "1", "10"));
+    let (pods, lone, gpus) = (node("2", "1", "20"), node("2", "0", "10"), node("2", "5", "10"));
+    let relabeled = crate::testing::node("n").capacity("cpu", "2").capacity("example.com/gpu", "1").capacity("pods", "10");
+    let relabeled = relabeled.label("a", "b").build();
+    let table = [
+        ("too small a node appears", ClusterEvent::NodeAdded(&small), false),
+        ("a large enough node appears", ClusterEvent::NodeAdded(&enough), true),
+        ("a node without the extended resource appears", ClusterEvent::NodeAdded(&lone), false),
+        ("cpu grows to enough", ClusterEvent::NodeUpdated { old: &small, new: &enough }, true),
+        ("cpu grows beyond enough", ClusterEvent::NodeUpdated { old: &enough, new: &more }, true),
+        ("cpu shrinks but is enough", ClusterEvent::NodeUpdated { old: &more, new: &enough }, false),
+        ("cpu shrinks to too little", ClusterEvent::NodeUpdated { old: &enough, new: &small }, false),
+        ("room for more pods", ClusterEvent::NodeUpdated { old: &enough, new: &pods }, true),
+        ("more of the extended resource", ClusterEvent::NodeUpdated { old: &enough, new: &gpus }, true),
+        ("nothing that counts changes", ClusterEvent::NodeUpdated { old: &enough, new: &relabeled }, false),
+    ];
+    for (case, event, expected) in table {
+        assert_eq!(alone(NAME).wakes(event, &asking), expected, "{case}");
+    }
+}
+
+#[test]
+fn growth_of_what_the_pod_does_not_ask_for_wakes_nobody() {
+    let (old, new) = (node("n").build(), node("n").capacity("cpu", "8").capacity("example.com/gpu", "8").build());
+    assert!(!alone(NAME).wakes(ClusterEvent::NodeUpdated { old: &old, new: &new }, &pod("p").request("memory", "1Gi")));
+    assert!(!alone(NAME).wakes(ClusterEvent::NodeUpdated { old: &old, new: &new }, &pod("p")));
+}
+
+#[test]
+fn any_pod_that_goes_wakes() {
+    let gone = pod("gone").build();
+    assert!(alone(NAME).wakes(ClusterEvent::PodRemoved(&gone.class), &pod("p").request("cpu", "1")));
+}

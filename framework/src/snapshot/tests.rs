@@ -1,0 +1,130 @@
+//! Knows: what must hold of columns whatever came before: positions, charges, stamps.
+
+use super::*;
+use crate::testing::{PodBuilder, node, pod};
+
+const NODE: NodeId = NodeId(7);
+const CLASS: ClassId = ClassId(3);
+
+fn holding(node: &NodeInfo, pod: PodBuilder) -> Snapshot {
+    let mut nodes = Snapshot::new(0);
+    nodes.upsert_node(NODE, node);
+    nodes.register_class(CLASS, pod.build().class);
+    nodes
+}
+
+#[test]
+fn a_pod_is_charged_when_it_comes_and_given_back_when_it_goes() {
+    let pod = pod("p").request("cpu", "2").request("example.com/gpu", "1").host_port(80);
+    let mut nodes = holding(&node("n").build(), pod);
+    assert!(nodes.add_pod(NODE, CLASS) && nodes.add_pod(NODE, CLASS));
+    assert_eq!((nodes.accounts.milli_cpu[0], nodes.accounts.nonzero_milli_cpu[0], nodes.accounts.pods[0]), (4000, 4000, 2));
+    assert_eq!(nodes.accounts.nonzero_memory[0], 400 << 20);
+    assert_eq!(nodes.accounts.requested(0).get("example.com/gpu"), 2);
+    assert_eq!((nodes.tenants(0), nodes.ports(0).len()), ([(CLASS, 2)].as_slice(), 2));
+    assert!(nodes.remove_pod(NODE, CLASS));
+    assert_eq!((nodes.accounts.milli_cpu[0], nodes.accounts.pods[0], nodes.ports(0).len()), (2000, 1, 1));
+    assert!(nodes.remove_pod(NODE, CLASS));
+    assert!(!nodes.remove_pod(NODE, CLASS), "no such pod is there any more");
+    assert_eq!(nodes.accounts.requested(0), crate::resources::Resources::default());
+    assert!(nodes.tenants(0).is_empty());
+}
+
+#[test]
+fn unknown_nodes_and_classes_change_nothing() {
+    let mut nodes = holding(&node("n").build(), pod("p"));
+    let stamp = nodes.stamp();
+    assert!(!nodes.add_pod(NodeId(8), CLASS));
+    assert!(!nodes.add_pod(NODE, ClassId(4)));
+    assert!(!nodes.remove_pod(NODE, CLASS));
+    nodes.remove_node(NodeId(8));
+    assert_eq!(nodes.stamp(), stamp);
+    assert!(nodes.add_pod(NODE, CLASS));
+    nodes.forget_class(CLASS);
+    assert!(!nodes.remove_pod(NODE, CLASS));
+    assert_eq!(nodes.tenants(0), [(CLASS, 1)], "a refused removal leaves the pod where it is");
+}
+
+#[test]
+fn sums_that_reached_the_end_are_counted_anew_when_a_pod_goes() {
+    let huge = pod("p").request("memory", "8Ei").request("example.com/gpu", "5E");
+    let mut nodes = holding(&node("n").build(), huge);
+    nodes.register_class(ClassId(4), pod("q").request("memory", "1Gi").request("example.com/gpu", "1").build().class);
+    for class in [CLASS, ClassId(4), CLASS] {
+        assert!(nodes.add_pod(NODE, class));
+    }
+    assert_eq!(nodes.accounts.memory[0], i64::MAX);
+    assert!(nodes.remove_pod(NODE, CLASS) && nodes.remove_pod(NODE, CLASS));
+    assert_eq!((nodes.accounts.memory[0], nodes.accounts.pods[0]), (1 << 30, 1));
+    assert_eq!(nodes.accounts.requested(0).get("example.com/gpu"), 1);
+}
+
+#[test]
+fn a_node_that_changes_keeps_its_position_and_its_pods() {
+    let before = node("n").label("a", "1").label("b", "2").capacity("example.com/gpu", "4").image("x:1", 5).build();
+    let mut nodes = holding(&before, pod("p").request("cpu", "1"));
+    assert!(nodes.add_pod(NODE, CLASS));
+    let slot = nodes.upsert_node(NODE, &node("n").label("b", "3").cordon().build());
+    let key = |nodes: &mut Snapshot, text: &str| nodes.symbols.intern(text);
+    let (a, b, three) = (key(&mut nodes, "a"), key(&mut nodes, "b"), key(&mut nodes, "3"));
+    assert_eq!((slot, nodes.label(a, slot), nodes.label(b, slot)), (0, Symbol::NONE, three));
+    assert!(nodes.unschedulable(slot) && nodes.images(slot).is_empty());
+    assert_eq!(nodes.accounts.scalar("example.com/gpu").map(|column| column.allocatable(slot)), Some(0));
+    assert_eq!((nodes.accounts.milli_cpu[0], nodes.tenants(slot)), (1000, [(CLASS, 1)].as_slice()));
+}
+
+#[test]
+fn a_position_that_is_free_again_starts_clean() {
+    let old = node("old").label("a", "1").taint("k", "", "NoSchedule").cordon().image("x:1", 5).capacity("example.com/gpu", "4");
+    let mut nodes = holding(&old.build(), pod("p").request("cpu", "1").request("example.com/gpu", "1").host_port(80));
+    assert!(nodes.add_pod(NODE, CLASS));
+    nodes.remove_node(NODE);
+    assert_eq!((nodes.node_count(), nodes.capacity(), nodes.live().count(), nodes.slot(NODE)), (0, 1, 0, None));
+    let slot = nodes.upsert_node(NodeId(9), &node("new").build());
+    let a = nodes.symbols.intern("a");
+    assert_eq!((slot, nodes.id(slot), nodes.label(a, slot)), (0, Some(NodeId(9)), Symbol::NONE));
+    assert!(!nodes.unschedulable(slot) && nodes.images(slot).is_empty() && nodes.ports(slot).is_empty());
+    assert!(nodes.taints(nodes.taint_set(slot)).is_empty() && nodes.tenants(slot).is_empty());
+    assert_eq!(nodes.accounts.requested(slot), crate::resources::Resources::default());
+    assert_eq!(nodes.accounts.pods[0], 0);
+}
+
+#[test]
+fn every_change_moves_the_stamp_of_its_position_alone() {
+    let mut nodes = holding(&node("n").build(), pod("p"));
+    let other = nodes.upsert_node(NodeId(8), &node("m").build());
+    let (first, second) = (nodes.changed(0), nodes.changed(other));
+    assert!(nodes.add_pod(NODE, CLASS));
+    assert!(nodes.changed(0) > first && nodes.changed(0) == nodes.stamp());
+    assert_eq!(nodes.changed(other), second);
+    nodes.remove_node(NodeId(8));
+    assert_eq!(nodes.changed(other), nodes.stamp());
+}
+
+#[test]
+fn ranks_hang_on_the_uid_and_the_seed_and_on_nothing_else() {
+    let build = |seed, name: &str, uid: &str| {
+        let mut nodes = Snapshot::new(seed);
+        nodes.upsert_node(NodeId(1), &NodeInfo { uid: uid.into(), ..node(name).build() });
+        nodes.rank(0)
+    };
+    assert_eq!(build(5, "a", "u"), build(5, "b", "u"));
+    assert_ne!(build(5, "a", "u"), build(6, "a", "u"));
+    assert_ne!(build(5, "a", "u"), build(5, "a", "v"));
+    // The hash is part of what replicas agree on: it must be the same on every platform and in every release.
+    assert_eq!(rank("uid-n1", 0), xxh3_64_with_seed(b"uid-n1", 0));
+    let mut nodes = Snapshot::new(1);
+    nodes.set_seed(2);
+    nodes.upsert_node(NodeId(1), &node("n").build());
+    assert_eq!(nodes.rank(0), rank("uid-n", 2));
+}
+
+#[test]
+fn clearing_leaves_the_classes() {
+    let mut nodes = holding(&node("n").build(), pod("p"));
+    nodes.clear_nodes();
+    assert_eq!(nodes.node_count(), 0);
+    assert!(nodes.class(CLASS).is_some());
+    nodes.upsert_node(NODE, &node("n").build());
+    assert!(nodes.add_pod(NODE, CLASS));
+}

@@ -1,0 +1,203 @@
+//! One plugin of the registry asked alone: what a row of a table is checked with.
+//!
+//! Knows: how a single plugin is prepared and asked, both ways there are: node by node, and by columns. Must not know:
+//! which plugin it is.
+
+use super::{NodeBuilder, PodBuilder};
+use crate::{
+    class::{Class, ClassId},
+    evaluate::{Columns, Scratch},
+    evaluation::Evaluation,
+    extension::{ClusterEvent, Extremes, Facts, Plugin, PreFilter, Preparation},
+    node::NodeId,
+    plugins::{self, REGISTRY, image_locality},
+    prepared::{NodeResult, Prepared},
+    profile::{Args, Plugins, Profile, WeightedPlugin},
+    snapshot::Snapshot,
+    status::Code,
+};
+
+/// What a filter says of a node: nothing, or how it refuses and in which words.
+pub type Said = Result<(), (Code, Vec<String>)>;
+
+/// A refusal that taking pods away could cure.
+///
+/// # Errors
+/// Always: it is the refusal.
+pub fn unschedulable(reasons: &[&str]) -> Said {
+    Err((Code::Unschedulable, reasons.iter().map(|&reason| reason.to_owned()).collect()))
+}
+
+/// A refusal for good.
+///
+/// # Errors
+/// Always: it is the refusal.
+pub fn unresolvable(reasons: &[&str]) -> Said {
+    Err((Code::UnschedulableAndUnresolvable, reasons.iter().map(|&reason| reason.to_owned()).collect()))
+}
+
+/// A profile with one plugin, wherever that plugin has something to say.
+#[derive(Debug, Clone)]
+pub struct Alone {
+    profile: Profile,
+}
+
+/// The plugin of a name, alone, with stock arguments.
+#[must_use]
+pub fn alone(plugin: &str) -> Alone {
+    let name = || vec![plugin.to_owned()];
+    let plugins = Plugins {
+        pre_filter: name(),
+        filter: name(),
+        pre_score: name(),
+        score: vec![WeightedPlugin { name: plugin.to_owned(), weight: 1 }],
+        ..Plugins::default()
+    };
+    Alone { profile: Profile { scheduler_name: "alone".into(), plugins, args: Args::default() } }
+}
+
+/// A node with the pods that stand on it.
+pub type Standing = (NodeBuilder, Vec<PodBuilder>);
+
+impl Alone {
+    /// Changes the arguments.
+    #[must_use]
+    pub fn args(mut self, change: impl FnOnce(&mut Args)) -> Self {
+        change(&mut self.profile.args);
+        self
+    }
+
+    /// Leaves PreFilter out, so that nothing restricts the nodes before the filter runs.
+    #[must_use]
+    pub fn without_pre_filter(mut self) -> Self {
+        self.profile.plugins.pre_filter.clear();
+        self
+    }
+
+    fn plugin(&self) -> &'static dyn Plugin {
+        plugins::find(REGISTRY, &self.profile.plugins.filter[0]).expect("a built plugin")
+    }
+
+    /// What PreFilter says: `continue`, `skip`, `only <names>` or `refuse <message>`.
+    #[must_use]
+    pub fn pre_filter(&self, pod: &PodBuilder) -> String {
+        let mut nodes = Snapshot::new(0);
+        let (symbols, taint_sets) = nodes.tables();
+        let (class, args, facts) = (&pod.class, &self.profile.args, &Facts::default());
+        let mut preparation = Preparation { class, args, facts, symbols, taint_sets };
+        let plugin = self.plugin();
+        match plugin.pre_filter(&mut preparation) {
+            PreFilter::Continue => "continue".to_owned(),
+            PreFilter::Skip => "skip".to_owned(),
+            PreFilter::Only(names) => {
+                let mut names: Vec<&str> = names.iter().map(|&name| preparation.symbols.text(name)).collect();
+                names.sort_unstable();
+                format!("only {}", names.join(" "))
+            }
+            PreFilter::Refuse(message) => format!("refuse {message}"),
+        }
+    }
+
+    /// What the filter says of one node with these pods on it; the same node by node and by columns.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn filter(&self, pod: &PodBuilder, node: &NodeBuilder, standing: &[PodBuilder]) -> Said {
+        let (prepared, nodes) = self.prepare(pod, &[(node.clone(), standing.to_vec())], true);
+        let said = match prepared.judge(&nodes, 0) {
+            NodeResult::Feasible(_) => Ok(()),
+            NodeResult::Refused(order, refusal) => Err((refusal.code, prepared.reasons(order, refusal.detail))),
+        };
+        let columns = evaluate(&prepared, &nodes);
+        let by_columns = columns.refused.first().map_or(Ok(()), |refused| {
+            Err((refused.refusal.code, prepared.reasons(refused.order, refused.refusal.detail)))
+        });
+        assert_eq!(said, by_columns, "node by node and by columns");
+        said
+    }
+
+    /// The scores of nodes, normalised where the plugin does that; `None` where PreScore skips it.
+    #[must_use]
+    pub fn scores(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
+        // A filter that refuses would hide the scores that a table is about.
+        let (prepared, snapshot) = self.prepare(pod, nodes, false);
+        let plugin = self.plugin();
+        if prepared.plain().is_empty() && prepared.normalized().is_empty() {
+            return None;
+        }
+        let raws: Vec<i64> = (0..)
+            .zip(nodes)
+            .map(|(slot, _)| match prepared.judge(&snapshot, slot) {
+                NodeResult::Feasible(feasible) => feasible.raws.first().copied().unwrap_or(feasible.base),
+                NodeResult::Refused(..) => -1,
+            })
+            .collect();
+        let (Some(normalize), Some(&min), Some(&max)) = (plugin.normalize(), raws.iter().min(), raws.iter().max())
+        else {
+            return Some(raws);
+        };
+        Some(raws.into_iter().map(|raw| normalize(raw, Extremes { min, max })).collect())
+    }
+
+    /// Why the class cannot be scored.
+    #[must_use]
+    pub fn score_error(&self, pod: &PodBuilder) -> Option<String> {
+        self.prepare(pod, &[], false).0.score_error().map(str::to_owned)
+    }
+
+    /// Whether an event wakes a pod that the plugin refused.
+    #[must_use]
+    pub fn wakes(&self, event: ClusterEvent<'_>, pod: &PodBuilder) -> bool {
+        let plugin = self.plugin();
+        plugin.wakes(event, &pod.class, &self.profile.args)
+    }
+
+    fn prepare(&self, pod: &PodBuilder, nodes: &[Standing], filters: bool) -> (Prepared, Snapshot) {
+        let mut snapshot = snapshot(nodes);
+        let facts = facts(&pod.class, nodes);
+        let mut profile = self.profile.clone();
+        if !filters {
+            profile.plugins.filter.clear();
+        }
+        let prepared = Prepared::new(REGISTRY, &profile, &pod.class, &facts, &mut snapshot);
+        (prepared, snapshot)
+    }
+}
+
+/// The nodes at positions 0, 1, ... with their pods.
+#[must_use]
+pub fn snapshot(nodes: &[Standing]) -> Snapshot {
+    let mut snapshot = Snapshot::new(0);
+    let mut class = 0;
+    for (number, (node, pods)) in (0..).map(NodeId).zip(nodes) {
+        snapshot.upsert_node(number, &node.0);
+        for pod in pods {
+            class += 1;
+            snapshot.register_class(ClassId(class), pod.class.clone().into());
+            assert!(snapshot.add_pod(number, ClassId(class)), "a standing pod");
+        }
+    }
+    snapshot
+}
+
+/// What the nodes say about the images of a class: an image is as large as the first node has it.
+#[must_use]
+pub fn facts(class: &Class, nodes: &[Standing]) -> Facts {
+    let contribution = |name: &str| {
+        let sizes = nodes.iter().filter_map(|(node, _)| {
+            let holds = |(names, _): &&(Vec<std::sync::Arc<str>>, i64)| names.iter().any(|known| &**known == name);
+            node.0.images.iter().find(holds).map(|(_, size)| *size)
+        });
+        let sizes: Vec<i64> = sizes.collect();
+        image_locality::contribution(sizes.first().copied().unwrap_or(0), sizes.len(), nodes.len())
+    };
+    Facts { image_contributions: class.images.iter().map(|name| contribution(name)).collect() }
+}
+
+/// One whole evaluation by columns.
+#[must_use]
+pub fn evaluate(prepared: &Prepared, nodes: &Snapshot) -> Evaluation {
+    let (mut columns, mut scratch) = (Columns::default(), Scratch::default());
+    columns.refresh(prepared, nodes, &mut scratch);
+    columns.answer_all(prepared, nodes, usize::MAX, &mut scratch)
+}

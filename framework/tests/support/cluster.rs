@@ -1,0 +1,236 @@
+//! Clusters at random: small sets of everything, so that nodes often agree, tie and refuse for the same reasons.
+//!
+//! Knows: how to draw a cluster, lay it out over shards, and judge it the slow and obvious way. Must not know: any
+//! property.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::{Class, ClassId},
+    evaluate::{Columns, Scratch},
+    evaluation::Evaluation,
+    extension::{Extremes, Facts, Plugin},
+    node::{NodeId, NodeInfo},
+    plugins::{self, image_locality},
+    prepared::{NodeResult, Prepared},
+    profile::{Profile, ResourceWeight, ScoringStrategyKind, ShapePoint},
+    select::Best,
+    snapshot::{Slot, Snapshot},
+    testing::{NodeBuilder, PodBuilder, node, pod, profile},
+};
+use proptest::{collection::vec, option, prelude::*, sample::select as one_of};
+
+/// Nodes, what stands on them, and the pod that is to be placed.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    /// The nodes; a node's number is its place.
+    pub(crate) nodes: Vec<NodeInfo>,
+    /// The classes of the pods that stand on nodes; a class's number is its place.
+    pub(crate) classes: Vec<Arc<Class>>,
+    /// For each node the classes of the pods on it.
+    pub(crate) standing: Vec<Vec<u64>>,
+    /// What is to be placed.
+    pub(crate) class: Class,
+    /// By which profile.
+    pub(crate) profile: Profile,
+}
+
+/// Any node: few sizes, few labels, few taints.
+pub(crate) fn any_node(name: usize) -> impl Strategy<Value = NodeInfo> {
+    let size = (one_of(&["1", "2", "4"][..]), one_of(&["1Gi", "4Gi"][..]), one_of(&["2", "4", "110"][..]));
+    let taints = vec((one_of(&["a", "b"][..]), one_of(&["NoSchedule", "PreferNoSchedule", "PreferNoSchedule"][..])), 0..3);
+    let labels = (option::of(one_of(&["z1", "z2", "z3"][..])), option::of(one_of(&["1", "5", "9"][..])));
+    let gpus = option::of(one_of(&["0", "1", "4"][..]));
+    let images = (any::<bool>(), any::<bool>());
+    (size, taints, labels, gpus, images, prop::bool::weighted(0.1)).prop_map(
+        move |((cpu, memory, pods), taints, (zone, size), gpus, (large, small), cordoned)| {
+            let mut built: NodeBuilder = node(&format!("n{name}")).capacity("cpu", cpu).capacity("memory", memory);
+            built = built.capacity("pods", pods);
+            for (key, effect) in taints {
+                built = built.taint(key, "", effect);
+            }
+            built = zone.into_iter().fold(built, |node, zone| node.label("zone", zone));
+            built = size.into_iter().fold(built, |node, size| node.label("size", size));
+            built = gpus.into_iter().fold(built, |node, gpus| node.capacity("example.com/gpu", gpus));
+            built = if large { built.image("large:latest", 900 << 20) } else { built };
+            built = if small { built.image("small:latest", 200 << 20) } else { built };
+            if cordoned { built.cordon().build() } else { built.build() }
+        },
+    )
+}
+
+/// Any pod: few sizes, and each kind of wish now and then.
+pub(crate) fn any_class() -> impl Strategy<Value = Class> {
+    let size = (one_of(&["0", "100m", "500m", "1", "3"][..]), one_of(&["0", "256Mi", "1Gi", "3Gi"][..]));
+    let seldom = |wish| prop::bool::weighted(wish);
+    let wishes = (seldom(0.3), seldom(0.15), seldom(0.5), seldom(0.2), seldom(0.05), seldom(0.2));
+    let tolerations = vec((one_of(&["a", "b", ""][..]), one_of(&["", "NoSchedule", "PreferNoSchedule"][..])), 0..3);
+    let image = one_of(&["large:latest", "small:latest", "none:latest"][..]);
+    let label = one_of(&["web", "db"][..]);
+    (size, wishes, tolerations, image, label).prop_map(|((cpu, memory), wishes, tolerations, image, label)| {
+        let (gpu, port, prefers, requires, names, selects) = wishes;
+        let mut built: PodBuilder = pod("p").request("cpu", cpu).request("memory", memory).image(image).label("app", label);
+        for (key, effect) in tolerations {
+            built = built.tolerate(key, "Exists", "", effect);
+        }
+        built = if gpu { built.request("example.com/gpu", "1") } else { built };
+        built = if port { built.host_port(80) } else { built };
+        if prefers {
+            built = built.prefer(3, "zone", "In", &["z1"]).prefer(2, "size", "Gt", &["4"]);
+        }
+        built = if requires { built.require("zone", "In", &["z1", "z2"]) } else { built };
+        built = if names { built.require_node("n1").require_node("n2") } else { built };
+        built = if selects { built.node_selector("size", "5") } else { built };
+        Class::clone(&built.build().class)
+    })
+}
+
+/// The stock profile with each of the scoring strategies.
+pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
+    use ScoringStrategyKind::{LeastAllocated, MostAllocated, RequestedToCapacityRatio};
+    (one_of(vec![LeastAllocated, MostAllocated, RequestedToCapacityRatio]), any::<bool>()).prop_map(|(kind, gpus)| {
+        let mut profile = profile();
+        let strategy = &mut profile.args.node_resources_fit.scoring_strategy;
+        strategy.kind = kind;
+        strategy.shape = vec![ShapePoint { utilization: 0, score: 10 }, ShapePoint { utilization: 90, score: 0 }];
+        if gpus {
+            let gpu = || ResourceWeight { name: "example.com/gpu".to_owned(), weight: 3 };
+            strategy.resources.push(gpu());
+            profile.args.node_resources_balanced_allocation.resources.push(gpu());
+        }
+        profile
+    })
+}
+
+/// Any cluster of up to `most` nodes.
+pub(crate) fn any_world(most: usize) -> impl Strategy<Value = World> {
+    (1..=most, vec(any_class(), 1..5), any_class(), any_profile()).prop_flat_map(|(count, classes, class, profile)| {
+        let nodes: Vec<_> = (0..count).map(|name| any_node(name).boxed()).collect();
+        let standing = vec(vec(0..classes.len() as u64, 0..4), count);
+        (nodes, standing).prop_map(move |(nodes, standing)| World {
+            nodes,
+            classes: classes.iter().cloned().map(Arc::new).collect(),
+            standing,
+            class: class.clone(),
+            profile: profile.clone(),
+        })
+    })
+}
+
+impl World {
+    /// What the whole cluster says about the images of the pod.
+    pub(crate) fn facts(&self) -> Facts {
+        let contribution = |name: &Arc<str>| {
+            let holds = |node: &&NodeInfo| node.images.iter().any(|(names, _)| names.contains(name));
+            let with = self.nodes.iter().filter(holds).count();
+            let size = self.nodes.iter().find_map(|node| node.images.iter().find(|(names, _)| names.contains(name)));
+            image_locality::contribution(size.map_or(0, |(_, size)| *size), with, self.nodes.len())
+        };
+        Facts { image_contributions: self.class.images.iter().map(contribution).collect() }
+    }
+
+    /// The snapshot of some of the nodes, taken up in this order.
+    pub(crate) fn snapshot(&self, places: impl IntoIterator<Item = usize>) -> Snapshot {
+        let mut snapshot = Snapshot::new(11);
+        for (number, class) in (0..).map(ClassId).zip(&self.classes) {
+            snapshot.register_class(number, Arc::clone(class));
+        }
+        for place in places {
+            let id = NodeId(u32::try_from(place).expect("a small cluster"));
+            snapshot.upsert_node(id, &self.nodes[place]);
+            for &class in &self.standing[place] {
+                assert!(snapshot.add_pod(id, ClassId(class)));
+            }
+        }
+        snapshot
+    }
+
+    /// The snapshot of all nodes.
+    pub(crate) fn whole(&self) -> Snapshot {
+        self.snapshot(0..self.nodes.len())
+    }
+
+    /// The pod's plugins, ready for the nodes of one snapshot.
+    pub(crate) fn prepare(&self, registry: &'static [&'static dyn Plugin], nodes: &mut Snapshot) -> Prepared {
+        Prepared::new(registry, &self.profile, &self.class, &self.facts(), nodes)
+    }
+
+    /// The answers of shards: `owners` says for each node which of `shards` holds it.
+    pub(crate) fn answers(
+        &self,
+        registry: &'static [&'static dyn Plugin],
+        owners: &[usize],
+        shards: usize,
+        k: usize,
+    ) -> Vec<Evaluation> {
+        let answer = |shard| {
+            let own = (0..self.nodes.len()).filter(|&place| owners[place % owners.len()] % shards == shard);
+            let mut nodes = self.snapshot(own);
+            let prepared = self.prepare(registry, &mut nodes);
+            evaluate(&prepared, &nodes, k)
+        };
+        (0..shards).map(answer).collect()
+    }
+}
+
+/// One evaluation from scratch.
+pub(crate) fn evaluate(prepared: &Prepared, nodes: &Snapshot, k: usize) -> Evaluation {
+    let (mut columns, mut scratch) = (Columns::default(), Scratch::default());
+    columns.refresh(prepared, nodes, &mut scratch);
+    columns.answer_all(prepared, nodes, k, &mut scratch)
+}
+
+/// The best node and its total, found the slow way: every node is judged by itself, every score is normalised over all
+/// feasible nodes, the largest sum wins and the smaller rank breaks ties.
+#[allow(dead_code, reason = "not every property has a slow way")]
+pub(crate) fn best_by_hand(
+    registry: &'static [&'static dyn Plugin],
+    profile: &Profile,
+    prepared: &Prepared,
+    nodes: &Snapshot,
+) -> Option<(NodeId, i64)> {
+    let judge = |slot: Slot| match prepared.judge(nodes, slot) {
+        NodeResult::Feasible(feasible) => Some((slot, feasible)),
+        NodeResult::Refused(..) => None,
+    };
+    let feasible: Vec<_> = nodes.live().filter_map(judge).collect();
+    let weighted = profile.plugins.score.iter();
+    let normalizing: Vec<_> = weighted
+        .filter_map(|weighted| Some((weighted.weight, plugins::find(registry, &weighted.name)?.normalize()?)))
+        .collect();
+    let total = |base: i64, raws: &[i64]| {
+        // TaintToleration is never skipped and comes first; NodeAffinity has no raw score where it is.
+        let parts = raws.iter().enumerate().map(|(place, &raw)| {
+            let column = || feasible.iter().map(|(_, other)| other.raws[place]);
+            let extremes = Extremes { min: column().min().unwrap_or(0), max: column().max().unwrap_or(0) };
+            let (weight, normalize) = normalizing[place];
+            weight * normalize(raw, extremes)
+        });
+        base + parts.sum::<i64>()
+    };
+    let ranked = feasible.iter().map(|(slot, node)| (total(node.base, &node.raws), nodes.rank(*slot), *slot));
+    let (total, _, slot) = ranked.min_by_key(|&(total, rank, _)| (std::cmp::Reverse(total), rank))?;
+    Some((nodes.id(slot)?, total))
+}
+
+/// The node and the total of an answer, leaving aside whether the node was judged anew.
+pub(crate) fn placed(best: Best) -> Result<Option<(NodeId, i64)>, &'static str> {
+    match best {
+        Best::Node { offer, total, .. } => Ok(Some((offer.node, total))),
+        Best::Nothing => Ok(None),
+        Best::Dry => Err("dry"),
+    }
+}
+
+/// An answer with its parts in an order that does not hang on what came first.
+#[allow(dead_code, reason = "not every property compares answers")]
+pub(crate) fn canonical(mut evaluation: Evaluation) -> Evaluation {
+    evaluation.strata.sort_by(|left, right| (&left.raws, &left.domains).cmp(&(&right.raws, &right.domains)));
+    evaluation.refused.sort_by(|left, right| {
+        (left.order, left.refusal, &left.domains).cmp(&(right.order, right.refusal, &right.domains))
+    });
+    for tally in &mut evaluation.tallies {
+        tally.0.sort_keys();
+    }
+    evaluation
+}

@@ -1,2 +1,181 @@
-//! Placeholder
-fn main() {}
+//! What a decision costs: an evaluation from scratch, one brought up to date, an answer, a book under 10,000 decisions,
+//! a merge of four shards.
+//!
+//! Knows: how to lay out 5,000 nodes. Must not know: what is fast enough.
+
+use std::{hint::black_box, sync::Arc, time::Duration};
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use flotilla_framework::{
+    class::{Class, ClassId},
+    evaluate::{Columns, Scratch},
+    evaluation::Evaluation,
+    extension::Facts,
+    node::{NodeId, NodeInfo},
+    plugins::REGISTRY,
+    prepared::Prepared,
+    select::{Best, Book, select},
+    snapshot::Snapshot,
+    testing::{node, pod, profile},
+};
+
+const NODES: u32 = 5_000;
+
+/// The class of the pod that is placed.
+const PLACED: ClassId = ClassId(100);
+
+struct Cluster {
+    nodes: Snapshot,
+    prepared: Prepared,
+}
+
+fn basic_node(number: u32) -> NodeInfo {
+    node(&format!("node-{number}")).capacity("cpu", "32").capacity("memory", "256Gi").build()
+}
+
+/// Every fifth node has devices, every seventh a hard taint, every third a soft one, half of them the image.
+fn mixed_node(number: u32) -> NodeInfo {
+    let mut built = node(&format!("node-{number}")).capacity("cpu", "32").capacity("memory", "256Gi");
+    built = built.label("topology.kubernetes.io/zone", &format!("zone-{}", number % 3));
+    built = built.label("size", &(number % 10).to_string());
+    built = if number % 5 == 0 { built.capacity("example.com/gpu", "8") } else { built };
+    built = if number % 7 == 0 { built.taint("dedicated", "infra", "NoSchedule") } else { built };
+    built = if number % 3 == 0 { built.taint("spot", "", "PreferNoSchedule") } else { built };
+    built = if number % 2 == 0 { built.image("app:v1", 700 << 20) } else { built };
+    built.build()
+}
+
+fn basic_pod() -> Arc<Class> {
+    pod("p").request("cpu", "100m").request("memory", "256Mi").build().class
+}
+
+fn mixed_pod() -> Arc<Class> {
+    let pod = pod("p").request("cpu", "100m").request("memory", "256Mi").image("app:v1").host_port(8080);
+    let pod = pod.tolerate("dedicated", "Exists", "", "").prefer(5, "size", "In", &["1", "2", "3"]);
+    let pod = pod.prefer(3, "topology.kubernetes.io/zone", "In", &["zone-1"]);
+    pod.require("topology.kubernetes.io/zone", "NotIn", &["zone-9"]).build().class
+}
+
+fn gpu_pod() -> Arc<Class> {
+    pod("p").request("cpu", "100m").request("memory", "256Mi").request("example.com/gpu", "1").build().class
+}
+
+/// The nodes with these numbers, each with ten pods of five classes on it.
+fn cluster(numbers: impl Iterator<Item = u32>, node: fn(u32) -> NodeInfo, class: &Arc<Class>) -> Cluster {
+    let mut nodes = Snapshot::new(1);
+    nodes.register_class(PLACED, Arc::clone(class));
+    for standing in 0..5 {
+        let cpu = format!("{}m", 100 + standing * 130);
+        nodes.register_class(ClassId(standing), pod("s").request("cpu", &cpu).request("memory", "1Gi").build().class);
+    }
+    for number in numbers {
+        nodes.upsert_node(NodeId(number), &node(number));
+        for standing in 0..u64::from(8 + number % 5) {
+            nodes.add_pod(NodeId(number), ClassId((standing + u64::from(number)) % 5));
+        }
+    }
+    let facts = Facts { image_contributions: vec![350 << 20] };
+    let prepared = Prepared::new(REGISTRY, &profile(), class, &facts, &mut nodes);
+    Cluster { nodes, prepared }
+}
+
+fn evaluate(cluster: &Cluster, k: usize) -> Evaluation {
+    let (mut columns, mut scratch) = (Columns::default(), Scratch::default());
+    columns.refresh(&cluster.prepared, &cluster.nodes, &mut scratch);
+    columns.answer_all(&cluster.prepared, &cluster.nodes, k, &mut scratch)
+}
+
+fn evaluations(bench: &mut Criterion) {
+    let layouts: [(&str, fn(u32) -> NodeInfo, Arc<Class>); 3] = [
+        ("evaluate/basic/5000", basic_node, basic_pod()),
+        ("evaluate/mixed/5000", mixed_node, mixed_pod()),
+        ("evaluate/devices/5000", mixed_node, gpu_pod()),
+    ];
+    for (name, node, class) in layouts {
+        let cluster = cluster(0..NODES, node, &class);
+        let (mut columns, mut scratch) = (Columns::default(), Scratch::default());
+        bench.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                columns.forget();
+                black_box(columns.refresh(&cluster.prepared, &cluster.nodes, &mut scratch))
+            });
+        });
+    }
+}
+
+fn refreshes(bench: &mut Criterion) {
+    let mut cluster = cluster(0..NODES, mixed_node, &mixed_pod());
+    let (mut columns, mut scratch) = (Columns::default(), Scratch::default());
+    columns.refresh(&cluster.prepared, &cluster.nodes, &mut scratch);
+    let mut add = true;
+    bench.bench_function("refresh after one change", |bencher| {
+        bencher.iter(|| {
+            let changed = if add { Snapshot::add_pod } else { Snapshot::remove_pod };
+            changed(&mut cluster.nodes, NodeId(17), ClassId(1));
+            add = !add;
+            black_box(columns.refresh(&cluster.prepared, &cluster.nodes, &mut scratch))
+        });
+    });
+    bench.bench_function("answer k=1000", |bencher| {
+        bencher.iter(|| black_box(columns.answer(&cluster.prepared, &cluster.nodes, 1_000, &mut scratch)));
+    });
+}
+
+/// Places pods of one class until there were so many decisions; the book is asked for, repaired, and never run dry.
+fn decide(cluster: &mut Cluster, mut book: Book, decisions: usize) -> usize {
+    for decision in 0..decisions {
+        let Best::Node { offer, .. } = book.best(&cluster.prepared) else { return decision };
+        cluster.nodes.add_pod(offer.node, PLACED);
+        let slot = cluster.nodes.slot(offer.node);
+        let result = slot.map(|slot| cluster.prepared.judge(&cluster.nodes, slot));
+        book.repair(&cluster.prepared, offer.node, offer.rank, result);
+    }
+    decisions
+}
+
+fn books(bench: &mut Criterion) {
+    let mut group = bench.benchmark_group("book: 10,000 decisions on 5,000 nodes");
+    let layouts: [(&str, fn(u32) -> NodeInfo, Arc<Class>); 2] =
+        [("basic", basic_node, basic_pod()), ("mixed", mixed_node, mixed_pod())];
+    for (name, node, class) in layouts {
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || {
+                    let cluster = cluster(0..NODES, node, &class);
+                    let book = Book::new(&cluster.prepared, vec![evaluate(&cluster, usize::MAX)]);
+                    (cluster, book)
+                },
+                |(mut cluster, book)| {
+                    let decided = decide(&mut cluster, book, 10_000);
+                    (decided, cluster)
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn merges(bench: &mut Criterion) {
+    let class = mixed_pod();
+    let whole = cluster(0..NODES, mixed_node, &class);
+    let shard = |shard| cluster((0..NODES).filter(move |number| number % 4 == shard), mixed_node, &class);
+    let answers: Vec<Evaluation> = (0..4).map(|number| evaluate(&shard(number), 256)).collect();
+    bench.bench_function("select 4 shards", |bencher| {
+        bencher.iter_batched(|| answers.clone(), |answers| select(&whole.prepared, answers), BatchSize::SmallInput);
+    });
+}
+
+fn short() -> Criterion {
+    Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+}
+
+criterion_group! {
+    name = benches;
+    config = short();
+    targets = evaluations, refreshes, books, merges
+}
+criterion_main!(benches);

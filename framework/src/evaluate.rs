@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::{
     evaluation::{Evaluation, MAX_OFFERS, Offer, Refused, Stratum, TooManyStrata},
     extension::{Filter, Score, Tally},
+    node::NodeId,
     prepared::{Order, Prepared, RESTRICTION, domain},
     snapshot::{Slot, Snapshot, Stamp},
     status::Refusal,
@@ -58,7 +59,7 @@ pub struct Scratch {
     todo: Vec<Slot>,
     sums: Vec<i64>,
     raws: Vec<i64>,
-    candidates: Vec<(u32, Offer)>,
+    offers: Vec<Offer>,
 }
 
 // === impl Columns ===
@@ -202,27 +203,18 @@ impl Columns {
         let mut sizes = vec![0_u32; self.stratum_keys.len()];
         let mut refused = vec![0_u32; self.refusal_keys.len()];
         let mut covered = 0;
-        let candidates = &mut scratch.candidates;
-        candidates.clear();
         for slot in nodes.live() {
-            let at = slot as usize;
             covered += 1;
-            match self.verdicts[at] {
+            match self.verdicts[slot as usize] {
                 ABSENT => {}
-                FEASIBLE => {
-                    let stratum = self.strata[at];
-                    sizes[stratum as usize] += 1;
-                    if let Some(node) = nodes.id(slot) {
-                        let offer = Offer { node, base: self.bases[at], rank: nodes.rank(slot) };
-                        candidates.push((stratum, offer));
-                    }
-                }
+                FEASIBLE => sizes[self.strata[slot as usize] as usize] += 1,
                 refusal => refused[(refusal - FIRST_REFUSAL) as usize] += 1,
             }
         }
+        self.lay_out(nodes, &sizes, &mut scratch.offers);
         Evaluation {
             covered,
-            strata: self.cut(nodes, candidates, &sizes, k),
+            strata: self.cut(nodes, &mut scratch.offers, &sizes, k),
             refused: self.count(nodes, &refused),
             tallies: tallies(prepared, nodes),
         }
@@ -240,11 +232,29 @@ impl Columns {
         used.into_iter().filter(|&used| used).count()
     }
 
-    fn cut(&self, nodes: &Snapshot, candidates: &mut [(u32, Offer)], sizes: &[u32], k: usize) -> Vec<Stratum> {
-        if sizes.len() > 1 {
-            candidates.sort_unstable_by_key(|&(stratum, _)| stratum);
+    /// Puts every feasible node into `offers`, stratum after stratum.
+    fn lay_out(&self, nodes: &Snapshot, sizes: &[u32], offers: &mut Vec<Offer>) {
+        let mut total = 0;
+        let mut places: Vec<usize> = Vec::with_capacity(sizes.len());
+        for &size in sizes {
+            places.push(total);
+            total += size as usize;
         }
-        let mut rest = candidates;
+        offers.clear();
+        offers.resize(total, Offer { node: NodeId(0), base: 0, rank: 0 });
+        for slot in nodes.live().filter(|&slot| self.verdicts[slot as usize] == FEASIBLE) {
+            let at = slot as usize;
+            let place = &mut places[self.strata[at] as usize];
+            if let Some(node) = nodes.id(slot) {
+                offers[*place] = Offer { node, base: self.bases[at], rank: nodes.rank(slot) };
+                *place += 1;
+            }
+        }
+    }
+
+    /// The best `k` of each stratum; `offers` holds them stratum after stratum.
+    fn cut(&self, nodes: &Snapshot, offers: &mut [Offer], sizes: &[u32], k: usize) -> Vec<Stratum> {
+        let mut rest = offers;
         let mut strata = Vec::new();
         for ((key, ()), &size) in self.stratum_keys.iter().zip(sizes) {
             if size == 0 {
@@ -253,15 +263,15 @@ impl Columns {
             let (own, others) = rest.split_at_mut(size as usize);
             rest = others;
             if k < own.len() {
-                own.select_nth_unstable_by(k, |(_, left), (_, right)| left.order(right));
+                own.select_nth_unstable_by(k, Offer::order);
             }
             let best = &mut own[..k.min(size as usize)];
-            best.sort_unstable_by(|(_, left), (_, right)| left.order(right));
+            best.sort_unstable_by(Offer::order);
             strata.push(Stratum {
                 raws: key.raws.to_vec(),
                 domains: key.domains.iter().map(|&value| domain(nodes, value)).collect(),
                 size,
-                offers: best.iter().map(|&(_, offer)| offer).collect(),
+                offers: best.to_vec(),
             });
         }
         strata

@@ -17,7 +17,7 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// The bytes that columns of all classes may take. A position costs [`Columns`] 16 bytes, so at 5,000 nodes 838
+/// The bytes that columns of all classes may take unless another bound is set. A position costs [`Columns`] 16 bytes, so at 5,000 nodes 838
 /// classes stay warm, and at 1,000,000 nodes over 4 workers still 16.
 const COLUMNS_BYTES: usize = 64 << 20;
 
@@ -37,6 +37,7 @@ pub struct Replica {
     spare: Vec<Columns>,
     scratch: Scratch,
     clock: u64,
+    room: usize,
     stats: Stats,
 }
 
@@ -93,8 +94,16 @@ impl Replica {
             spare: Vec::new(),
             scratch: Scratch::default(),
             clock: 0,
+            room: COLUMNS_BYTES,
             stats: Stats::default(),
         }
+    }
+
+    /// As it is, but with this many bytes for the columns of all classes. One class always has room.
+    #[must_use]
+    pub const fn with_room(mut self, bytes: usize) -> Self {
+        self.room = bytes;
+        self
     }
 
     /// Does what it is told and says what there is to say about it. Words of an older leader are dropped.
@@ -163,7 +172,7 @@ impl Replica {
 
     /// Obeys a new leader. Its numbers mean nothing that the old one's did, so nothing of what is known stays.
     fn begin(&mut self, epoch: Epoch) {
-        *self = Self { epoch, stats: self.stats, ..Self::new(self.registry) };
+        *self = Self { epoch, room: self.room, stats: self.stats, ..Self::new(self.registry) };
     }
 
     fn register(&mut self, id: ClassId, class: Arc<Class>) {
@@ -236,7 +245,7 @@ impl Replica {
         if let Some(old) = self.warm.swap_remove(&key) {
             self.spare.push(old.columns);
         }
-        let limit = (COLUMNS_BYTES / (POSITION_BYTES * self.nodes.capacity().max(1))).max(1);
+        let limit = (self.room / (POSITION_BYTES * self.nodes.capacity().max(1))).max(1);
         while self.warm.len() >= limit {
             let oldest = self.warm.values().enumerate().min_by_key(|(_, warm)| warm.used).map(|(index, _)| index);
             let Some((_, evicted)) = oldest.and_then(|index| self.warm.swap_remove_index(index)) else { break };

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::{
     class::{NodeTerm, Requirement},
     node::NodeInfo,
@@ -101,16 +103,32 @@ fn name_test(requirement: &Requirement, symbols: &mut Symbols) -> Result<(bool, 
 // === impl Term ===
 
 impl Term {
-    /// Whether the node at a position matches.
-    pub(crate) fn matches(&self, nodes: &Snapshot, slot: Slot) -> bool {
-        self.holds(|key| nodes.label(key, slot), nodes.name(slot), &nodes.symbols)
+    /// The term with the columns that it reads, found once for however many nodes are asked about.
+    pub(crate) fn over<'a>(&'a self, nodes: &'a Snapshot) -> TermOver<'a> {
+        let labels = self.labels.iter().map(|(key, test)| (nodes.label_column(*key), test)).collect();
+        TermOver { labels, term: self, nodes }
     }
 
-    fn holds(&self, label: impl Fn(Symbol) -> Symbol, name: Symbol, symbols: &Symbols) -> bool {
-        self.labels.iter().all(|(key, test)| test.holds(label(*key), symbols))
-            && self.names.iter().all(|&(wanted, other)| {
-                if other == Symbol::NONE { !wanted } else { (name == other) == wanted }
-            })
+    fn suits_name(&self, name: Symbol) -> bool {
+        self.names
+            .iter()
+            .all(|&(wanted, other)| if other == Symbol::NONE { !wanted } else { (name == other) == wanted })
+    }
+}
+
+/// A [`Term`] over the nodes of one snapshot.
+pub(crate) struct TermOver<'a> {
+    labels: SmallVec<[(&'a [Symbol], &'a Test); 4]>,
+    term: &'a Term,
+    nodes: &'a Snapshot,
+}
+
+impl TermOver<'_> {
+    /// Whether the node at a position matches.
+    pub(crate) fn matches(&self, slot: Slot) -> bool {
+        let value = |column: &[Symbol]| column.get(slot as usize).copied().unwrap_or(Symbol::NONE);
+        self.labels.iter().all(|(column, test)| test.holds(value(column), &self.nodes.symbols))
+            && (self.term.names.is_empty() || self.term.suits_name(self.nodes.name(slot)))
     }
 }
 
@@ -169,12 +187,16 @@ impl LoneNode {
         let mut unreadable = None;
         for term in terms {
             match compile(term, &mut self.symbols) {
-                Ok(Some(term)) if term.holds(|key| self.label(key), self.name, &self.symbols) => return Ok(true),
+                Ok(Some(term)) if self.suits(&term) => return Ok(true),
                 Ok(_) => {}
                 Err(error) => unreadable = unreadable.or(Some(error)),
             }
         }
         unreadable.map_or(Ok(false), Err)
+    }
+
+    fn suits(&self, term: &Term) -> bool {
+        term.labels.iter().all(|(key, test)| test.holds(self.label(*key), &self.symbols)) && term.suits_name(self.name)
     }
 
     fn label(&self, key: Symbol) -> Symbol {

@@ -254,7 +254,13 @@ impl Snapshot {
     /// The value of a label, [`Symbol::NONE`] where the node has none.
     #[must_use]
     pub fn label(&self, key: Symbol, slot: Slot) -> Symbol {
-        self.labels.get(&key).and_then(|column| column.get(slot as usize)).copied().unwrap_or(Symbol::NONE)
+        self.label_column(key).get(slot as usize).copied().unwrap_or(Symbol::NONE)
+    }
+
+    /// The values of a label by position, as far as any node ever had it; [`Symbol::NONE`] where the node has none.
+    #[must_use]
+    pub fn label_column(&self, key: Symbol) -> &[Symbol] {
+        self.labels.get(&key).map_or(&[], Vec::as_slice)
     }
 
     /// The names of the images on the node, sorted by number.

@@ -190,7 +190,7 @@ fn retype(found: &str, expected: &str) -> Option<String> {
             "no" | "off" | "n" | "false" => Some("write false".to_owned()),
             _ => None,
         },
-        ("i32" | "i64" | "f64", Some(text)) if text.parse::<f64>().is_ok() => {
+        ("i32" | "i64" | "f64", Some(text)) if serde_json::from_str::<serde_json::Number>(text).is_ok() => {
             Some(format!("write {text} without quotes"))
         }
         ("a string", None) if found.starts_with("integer") || found.starts_with("boolean") => {

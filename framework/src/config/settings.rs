@@ -3,7 +3,7 @@
 //! Knows: defaults and rules of these fields. Must not know: plugins.
 //!
 //! Source: `SetDefaults_KubeSchedulerConfiguration` in `pkg/scheduler/apis/config/v1/defaults.go`, and
-//! `k8s.io/component-base/config/validation`.
+//! `k8s.io/component-base/config/validation`; for the retry period `k8s.io/client-go/tools/leaderelection`.
 
 use super::path::Path;
 use super::report::{Problem, Report, quoted};
@@ -47,11 +47,18 @@ fn check_durations(report: &mut Report<'_>, written: &wire::LeaderElection, defa
     }
     let lease = nanoseconds(written.lease_duration, defaults.lease_duration_ms);
     let renew = nanoseconds(written.renew_deadline, defaults.renew_deadline_ms);
+    let shown = |value: i64| duration::format(duration::milliseconds(value));
     if lease <= renew {
-        let shown = |value: i64| duration::format(duration::milliseconds(value));
         let found = format!("a leaseDuration of {} with a renewDeadline of {}", shown(lease), shown(renew));
         let at = if written.lease_duration.is_some() { "leaseDuration" } else { "renewDeadline" };
         report.error(Problem::value(path.key(at), found, "a lease that outlasts renewDeadline"));
+    }
+    // kube-scheduler finds this out only when the election starts, and exits: client-go stretches a period by up to 1.2.
+    let retry = nanoseconds(written.retry_period, defaults.retry_period_ms);
+    if i128::from(renew) * 10 <= i128::from(retry) * 12 && renew > 0 && retry > 0 {
+        let found = format!("a renewDeadline of {} with a retryPeriod of {}", shown(renew), shown(retry));
+        let at = if written.retry_period.is_some() { "retryPeriod" } else { "renewDeadline" };
+        report.error(Problem::value(path.key(at), found, "a renewDeadline of more than 1.2 times retryPeriod"));
     }
 }
 

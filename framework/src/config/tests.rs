@@ -5,6 +5,7 @@
 use super::{API_VERSION, Configuration, KIND, load};
 
 mod accepted;
+mod affinities;
 mod arguments;
 mod export;
 mod fields;

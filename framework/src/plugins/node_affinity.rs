@@ -3,6 +3,7 @@
 //! Knows: how terms combine. Must not know: how one term is matched ([`crate::selector`]).
 
 use k8s_openapi::api::core::v1 as api;
+use smallvec::SmallVec;
 
 use crate::{
     class::{Class, NodeTerm},
@@ -12,7 +13,7 @@ use crate::{
     ingest,
     plugins::normalize,
     profile::Args,
-    selector::{self, LoneNode, Term},
+    selector::{self, LoneNode, Term, TermOver},
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
     symbols::Symbol,
@@ -153,15 +154,46 @@ struct Required {
     required: Option<Vec<Term>>,
 }
 
-impl NodeFilter for Required {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
-        let any = |terms: &[Term]| terms.iter().any(|term| term.matches(nodes, slot));
-        if !self.added.as_deref().is_none_or(any) {
+type TermsOver<'a> = SmallVec<[TermOver<'a>; 2]>;
+
+/// A [`Required`] over the nodes of one snapshot.
+struct RequiredOver<'a> {
+    added: Option<TermsOver<'a>>,
+    equal: SmallVec<[(&'a [Symbol], Symbol); 2]>,
+    required: Option<TermsOver<'a>>,
+}
+
+impl Required {
+    fn over<'a>(&'a self, nodes: &'a Snapshot) -> RequiredOver<'a> {
+        let all = |terms: &'a Vec<Term>| terms.iter().map(|term| term.over(nodes)).collect();
+        RequiredOver {
+            added: self.added.as_ref().map(all),
+            equal: self.equal.iter().map(|&(key, value)| (nodes.label_column(key), value)).collect(),
+            required: self.required.as_ref().map(all),
+        }
+    }
+}
+
+impl RequiredOver<'_> {
+    fn judge(&self, slot: Slot) -> Verdict {
+        let any = |terms: &TermsOver<'_>| terms.iter().any(|term| term.matches(slot));
+        if !self.added.as_ref().is_none_or(any) {
             return Err(Refusal::unresolvable(BY_OPERATOR));
         }
-        let suits = self.equal.iter().all(|&(key, value)| nodes.label(key, slot) == value)
-            && self.required.as_deref().is_none_or(any);
+        let suits = self.equal.iter().all(|(column, value)| column.get(slot as usize) == Some(value))
+            && self.required.as_ref().is_none_or(any);
         if suits { Ok(()) } else { Err(Refusal::unresolvable(0)) }
+    }
+}
+
+impl NodeFilter for Required {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        self.over(nodes).judge(slot)
+    }
+
+    fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
+        let required = self.over(nodes);
+        todo.retain(|&slot| required.judge(slot).map_err(|refusal| refused(slot, refusal)).is_ok());
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {
@@ -178,7 +210,16 @@ struct Preferred(Vec<(i64, Term)>);
 
 impl NodeScore for Preferred {
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
-        self.0.iter().filter(|(_, term)| term.matches(nodes, slot)).map(|(weight, _)| weight).sum()
+        self.0.iter().filter(|(_, term)| term.over(nodes).matches(slot)).map(|(weight, _)| weight).sum()
+    }
+
+    fn add_column(&self, nodes: &Snapshot, todo: &[Slot], weight: i64, sums: &mut [i64]) {
+        for (own, term) in &self.0 {
+            let term = term.over(nodes);
+            for (sum, _) in sums.iter_mut().zip(todo).filter(|&(_, &slot)| term.matches(slot)) {
+                *sum += weight * own;
+            }
+        }
     }
 }
 

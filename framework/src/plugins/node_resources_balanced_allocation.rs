@@ -3,9 +3,8 @@
 //! Knows: which of the pod's requests counts. Must not know: the formula ([`super::scorer`]).
 
 use crate::{
-    extension::{NodeScore, Plugin, PreScore, Preparation, Score},
+    extension::{Plugin, PreScore, Preparation, Score},
     plugins::scorer::{Shareholders, balanced_allocation},
-    snapshot::{Slot, Snapshot},
 };
 
 /// The plugin.
@@ -27,7 +26,7 @@ impl Plugin for NodeResourcesBalancedAllocation {
         }
         let resources = &preparation.args.node_resources_balanced_allocation.resources;
         let shareholders = Shareholders::new(resources, false, |name| preparation.class.accounted.get(name));
-        Some(Score::Node(Box::new(Balanced(shareholders))))
+        Some(shareholders.scored_by(balanced_allocation))
     }
 }
 
@@ -35,14 +34,6 @@ impl Plugin for NodeResourcesBalancedAllocation {
 fn asks_for_nothing(preparation: &Preparation<'_>) -> bool {
     let resources = &preparation.args.node_resources_balanced_allocation.resources;
     resources.iter().all(|resource| preparation.class.accounted.get(&resource.name) == 0)
-}
-
-struct Balanced(Shareholders);
-
-impl NodeScore for Balanced {
-    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
-        balanced_allocation(&self.0.shares(nodes, slot))
-    }
 }
 
 #[cfg(test)]

@@ -5,14 +5,16 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::{
     class::Class,
-    extension::{ClusterEvent, Filter, NodeFilter, NodeScore, Plugin, Preparation, Score},
+    extension::{ClusterEvent, Filter, NodeFilter, Plugin, Preparation, Score},
     node::NodeInfo,
     plugins::scorer::{self, Shareholders},
-    profile::{Args, NodeResourcesFitArgs, ScoringStrategyKind, ShapePoint},
+    profile::{Args, NodeResourcesFitArgs, ScoringStrategyKind},
     resources::is_extended,
-    snapshot::{Slot, Snapshot},
+    snapshot::{Accounts, ScalarColumn, Slot, Snapshot},
     status::{Refusal, Verdict},
 };
 
@@ -43,10 +45,11 @@ impl Plugin for NodeResourcesFit {
         let shareholders =
             Shareholders::new(&strategy.resources, true, |name| preparation.class.score_requests.get(name));
         Some(match strategy.kind {
-            ScoringStrategyKind::LeastAllocated => Score::Node(Box::new(Least(shareholders))),
-            ScoringStrategyKind::MostAllocated => Score::Node(Box::new(Most(shareholders))),
+            ScoringStrategyKind::LeastAllocated => shareholders.scored_by(scorer::least_allocated),
+            ScoringStrategyKind::MostAllocated => shareholders.scored_by(scorer::most_allocated),
             ScoringStrategyKind::RequestedToCapacityRatio => {
-                Score::Node(Box::new(Ratio(shareholders, strategy.shape.clone())))
+                let shape = strategy.shape.clone();
+                shareholders.scored_by(move |shares| scorer::requested_to_capacity_ratio(shares, &shape))
             }
         })
     }
@@ -115,10 +118,16 @@ impl Fits {
     }
 }
 
-impl NodeFilter for Fits {
-    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+/// The columns of the extended resources that count, in the order of [`Fits::scalars`].
+type ScalarColumns<'a> = SmallVec<[Option<&'a ScalarColumn>; 2]>;
+
+impl Fits {
+    fn columns<'a>(&self, accounts: &'a Accounts) -> ScalarColumns<'a> {
+        self.scalars.iter().map(|(name, _)| accounts.scalar(name)).collect()
+    }
+
+    fn judge(&self, accounts: &Accounts, scalars: &ScalarColumns<'_>, slot: Slot) -> Verdict {
         let at = slot as usize;
-        let accounts = &nodes.accounts;
         let mut short = 0;
         let mut never = false;
         if accounts.pods[at] + 1 > accounts.allowed_pods[at] {
@@ -139,10 +148,9 @@ impl NodeFilter for Fits {
                 accounts.allocatable_ephemeral_storage[at],
                 accounts.ephemeral_storage[at],
             );
-            for (index, (name, request)) in self.scalars.iter().enumerate() {
-                let (allocatable, charged) = accounts
-                    .scalar(name)
-                    .map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)));
+            for (index, ((_, request), column)) in self.scalars.iter().zip(scalars).enumerate() {
+                let (allocatable, charged) =
+                    column.map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)));
                 check(1 << (FIRST_SCALAR + index).min(63), *request, allocatable, charged);
             }
         }
@@ -151,6 +159,19 @@ impl NodeFilter for Fits {
             (short, true) => Err(Refusal::unresolvable(short)),
             (short, false) => Err(Refusal::unschedulable(short)),
         }
+    }
+}
+
+impl NodeFilter for Fits {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        self.judge(&nodes.accounts, &self.columns(&nodes.accounts), slot)
+    }
+
+    fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
+        let scalars = self.columns(&nodes.accounts);
+        todo.retain(|&slot| {
+            self.judge(&nodes.accounts, &scalars, slot).map_err(|refusal| refused(slot, refusal)).is_ok()
+        });
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {
@@ -166,30 +187,6 @@ impl NodeFilter for Fits {
             .filter(|(index, _)| detail & (1 << (FIRST_SCALAR + index)) != 0)
             .map(|(_, (name, _))| format!("Insufficient {name}"));
         fixed.chain(scalars).collect()
-    }
-}
-
-struct Least(Shareholders);
-
-impl NodeScore for Least {
-    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
-        scorer::least_allocated(&self.0.shares(nodes, slot))
-    }
-}
-
-struct Most(Shareholders);
-
-impl NodeScore for Most {
-    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
-        scorer::most_allocated(&self.0.shares(nodes, slot))
-    }
-}
-
-struct Ratio(Shareholders, Vec<ShapePoint>);
-
-impl NodeScore for Ratio {
-    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
-        scorer::requested_to_capacity_ratio(&self.0.shares(nodes, slot), &self.1)
     }
 }
 

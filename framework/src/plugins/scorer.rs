@@ -8,10 +8,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::{
-    extension::MAX_NODE_SCORE,
+    extension::{MAX_NODE_SCORE, NodeScore, Score},
     profile::{ResourceWeight, ShapePoint},
     resources::is_scalar,
-    snapshot::{Accounts, Slot, Snapshot},
+    snapshot::{Accounts, ScalarColumn, Slot, Snapshot},
 };
 
 /// One resource on one node: what it holds, and what is charged with and without the pod.
@@ -65,37 +65,81 @@ impl Shareholders {
         Self { resources: resources.collect() }
     }
 
+    /// The same resources with the columns that they read, found once for however many nodes are asked about.
+    #[must_use]
+    pub fn over<'a>(&self, accounts: &'a Accounts) -> SharesOver<'a> {
+        let holders = self.resources.iter().map(|(source, request, weight)| {
+            let (allocatable, charged) = source.columns(accounts);
+            HolderOver { allocatable, charged, request: *request, weight: *weight }
+        });
+        SharesOver(holders.collect())
+    }
+
+    /// The score that a formula makes of the shares on a node.
+    pub fn scored_by(self, formula: impl Fn(&Shares) -> i64 + Send + Sync + 'static) -> Score {
+        Score::Node(Box::new(ByShares { shareholders: self, formula }))
+    }
+}
+
+impl Source {
+    /// The allocatable and the charged amounts by position; shorter where the last nodes have none.
+    fn columns<'a>(&self, accounts: &'a Accounts) -> (&'a [i64], &'a [i64]) {
+        match self {
+            Self::Cpu { nonzero } => (
+                &accounts.allocatable_milli_cpu,
+                if *nonzero { &accounts.nonzero_milli_cpu } else { &accounts.milli_cpu },
+            ),
+            Self::Memory { nonzero } => (
+                &accounts.allocatable_memory,
+                if *nonzero { &accounts.nonzero_memory } else { &accounts.memory },
+            ),
+            Self::EphemeralStorage => (&accounts.allocatable_ephemeral_storage, &accounts.ephemeral_storage),
+            Self::Scalar(name) => accounts.scalar(name).map_or((&[], &[]), ScalarColumn::columns),
+        }
+    }
+}
+
+struct HolderOver<'a> {
+    allocatable: &'a [i64],
+    charged: &'a [i64],
+    request: i64,
+    weight: i64,
+}
+
+/// [`Shareholders`] over the nodes of one snapshot.
+pub struct SharesOver<'a>(SmallVec<[HolderOver<'a>; 4]>);
+
+impl SharesOver<'_> {
     /// The shares on the node at a position, resources that it lacks left out.
     #[must_use]
-    pub fn shares(&self, nodes: &Snapshot, slot: Slot) -> Shares {
+    pub fn at(&self, slot: Slot) -> Shares {
+        let cell = |column: &[i64]| column.get(slot as usize).copied().unwrap_or(0);
         let mut shares = Shares::new();
-        for (source, request, weight) in &self.resources {
-            let (allocatable, charged) = source.amounts(&nodes.accounts, slot);
+        for holder in &self.0 {
+            let (allocatable, charged) = (cell(holder.allocatable), cell(holder.charged));
             if allocatable != 0 {
-                let requested = charged.saturating_add(*request);
-                shares.push(Share { requested, charged, allocatable, weight: *weight });
+                let requested = charged.saturating_add(holder.request);
+                shares.push(Share { requested, charged, allocatable, weight: holder.weight });
             }
         }
         shares
     }
 }
 
-impl Source {
-    fn amounts(&self, accounts: &Accounts, slot: Slot) -> (i64, i64) {
-        let at = slot as usize;
-        match self {
-            Self::Cpu { nonzero } => (
-                accounts.allocatable_milli_cpu[at],
-                if *nonzero { accounts.nonzero_milli_cpu[at] } else { accounts.milli_cpu[at] },
-            ),
-            Self::Memory { nonzero } => (
-                accounts.allocatable_memory[at],
-                if *nonzero { accounts.nonzero_memory[at] } else { accounts.memory[at] },
-            ),
-            Self::EphemeralStorage => (accounts.allocatable_ephemeral_storage[at], accounts.ephemeral_storage[at]),
-            Self::Scalar(name) => {
-                accounts.scalar(name).map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)))
-            }
+struct ByShares<F> {
+    shareholders: Shareholders,
+    formula: F,
+}
+
+impl<F: Fn(&Shares) -> i64 + Send + Sync> NodeScore for ByShares<F> {
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        (self.formula)(&self.shareholders.over(&nodes.accounts).at(slot))
+    }
+
+    fn add_column(&self, nodes: &Snapshot, todo: &[Slot], weight: i64, sums: &mut [i64]) {
+        let shares = self.shareholders.over(&nodes.accounts);
+        for (sum, &slot) in sums.iter_mut().zip(todo) {
+            *sum += weight * (self.formula)(&shares.at(slot));
         }
     }
 }

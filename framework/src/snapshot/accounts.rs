@@ -49,6 +49,11 @@ impl ScalarColumn {
         self.allocatable.get(slot as usize).copied().unwrap_or(0)
     }
 
+    /// The allocatable and the charged amounts by position, as far as any node ever had some.
+    pub(crate) fn columns(&self) -> (&[i64], &[i64]) {
+        (&self.allocatable, &self.charged)
+    }
+
     /// The amount charged.
     #[must_use]
     pub fn charged(&self, slot: Slot) -> i64 {

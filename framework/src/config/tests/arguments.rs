@@ -26,7 +26,8 @@ profiles:
   - name: NodeAffinity
 ",
         errors: &[(
-            "6:11: profiles[0].pluginConfig[1].name: found \"NodeAffinity\" a second time; expected every plugin once",
+            "6:11: profiles[0].pluginConfig[1].name: found \"NodeAffinity\" a second time; expected every \
+                 plugin once",
             "it is first configured at profiles[0].pluginConfig[0]",
         )],
     },
@@ -39,7 +40,8 @@ profiles:
   - name: GCEPDLimits
 ",
         errors: &[(
-            "5:11: profiles[0].pluginConfig[0].name: found \"GCEPDLimits\", which kube-scheduler no longer has; expected the name of a plugin",
+            "5:11: profiles[0].pluginConfig[0].name: found \"GCEPDLimits\", which kube-scheduler no longer \
+                 has; expected the name of a plugin",
             "remove this entry: NodeVolumeLimits took its place",
         )],
     },
@@ -56,11 +58,13 @@ profiles:
 ",
         errors: &[
             (
-                "7:19: profiles[0].pluginConfig[0].args.apiVersion: found \"kubescheduler.config.k8s.io/v1beta3\"; expected kubescheduler.config.k8s.io/v1",
+                "7:19: profiles[0].pluginConfig[0].args.apiVersion: found \"kubescheduler.config.k8s.\
+                 io/v1beta3\"; expected kubescheduler.config.k8s.io/v1",
                 "",
             ),
             (
-                "8:13: profiles[0].pluginConfig[0].args.kind: found \"NodeAffinityArgs\"; expected NodeResourcesFitArgs",
+                "8:13: profiles[0].pluginConfig[0].args.kind: found \"NodeAffinityArgs\"; expected \
+                 NodeResourcesFitArgs",
                 "",
             ),
         ],
@@ -76,7 +80,8 @@ profiles:
       scoringStrategie: {}
 ",
         errors: &[(
-            "7:7: profiles[0].pluginConfig[0].args.scoringStrategie: found an unknown field; expected apiVersion, kind, ignoredResources, ignoredResourceGroups or scoringStrategy",
+            "7:7: profiles[0].pluginConfig[0].args.scoringStrategie: found an unknown field; expected \
+                 apiVersion, kind, ignoredResources, ignoredResourceGroups or scoringStrategy",
             "did you mean \"scoringStrategy\"?",
         )],
     },
@@ -104,10 +109,15 @@ profiles:
 ",
         errors: &[
             (
-                "7:36: profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: found 101; expected a percentage from 0 to 100",
+                "7:36: profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: found 101; expected a \
+                 percentage from 0 to 100",
                 "",
             ),
-            ("8:34: profiles[0].pluginConfig[0].args.minCandidateNodesAbsolute: found -1; expected 0 or more", ""),
+            (
+                "8:34: profiles[0].pluginConfig[0].args.minCandidateNodesAbsolute: found -1; expected 0 or \
+                 more",
+                "",
+            ),
         ],
     },
     Bad {
@@ -123,11 +133,13 @@ profiles:
 ",
         errors: &[
             (
-                "7:36: profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: found 0; expected more than 0 here or in minCandidateNodesAbsolute",
+                "7:36: profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: found 0; expected more \
+                 than 0 here or in minCandidateNodesAbsolute",
                 "",
             ),
             (
-                "8:34: profiles[0].pluginConfig[0].args.minCandidateNodesAbsolute: found 0; expected more than 0 here or in minCandidateNodesPercentage",
+                "8:34: profiles[0].pluginConfig[0].args.minCandidateNodesAbsolute: found 0; expected more \
+                 than 0 here or in minCandidateNodesPercentage",
                 "",
             ),
         ],
@@ -143,7 +155,8 @@ profiles:
       hardPodAffinityWeight: -1
 ",
         errors: &[(
-            "7:30: profiles[0].pluginConfig[0].args.hardPodAffinityWeight: found -1; expected a weight from 0 to 100",
+            "7:30: profiles[0].pluginConfig[0].args.hardPodAffinityWeight: found -1; expected a weight \
+                 from 0 to 100",
             "",
         )],
     },
@@ -159,9 +172,14 @@ profiles:
       bindingTimeout: 999ms
 ",
         errors: &[
-            ("7:22: profiles[0].pluginConfig[0].args.filterTimeout: found a negative duration; expected 0 or more", ""),
             (
-                "8:23: profiles[0].pluginConfig[0].args.bindingTimeout: found less than a second; expected at least 1s",
+                "7:22: profiles[0].pluginConfig[0].args.filterTimeout: found a negative duration; expected 0 \
+                 or more",
+                "",
+            ),
+            (
+                "8:23: profiles[0].pluginConfig[0].args.bindingTimeout: found less than a second; expected \
+                 at least 1s",
                 "",
             ),
         ],
@@ -179,8 +197,16 @@ profiles:
       - {utilization: 0, score: 11}
 ",
         errors: &[
-            ("7:27: profiles[0].pluginConfig[0].args.bindTimeoutSeconds: found -1; expected 0 or more seconds", ""),
-            ("9:33: profiles[0].pluginConfig[0].args.shape[0].score: found 11; expected a score from 0 to 10", ""),
+            (
+                "7:27: profiles[0].pluginConfig[0].args.bindTimeoutSeconds: found -1; expected 0 or more \
+                 seconds",
+                "",
+            ),
+            (
+                "9:33: profiles[0].pluginConfig[0].args.shape[0].score: found 11; expected a score from 0 to \
+                 10",
+                "",
+            ),
         ],
     },
     Bad {
@@ -199,11 +225,13 @@ profiles:
         errors: &[
             ("8:29: profiles[0].pluginConfig[0].args.resources[0].weight: found 2; expected 1", ""),
             (
-                "9:16: profiles[0].pluginConfig[0].args.resources[1].name: found \"cpu\" a second time; expected every resource once",
+                "9:16: profiles[0].pluginConfig[0].args.resources[1].name: found \"cpu\" a second time; \
+                 expected every resource once",
                 "",
             ),
             (
-                "10:9: profiles[0].pluginConfig[0].args.resources[2].name: found nothing; expected the name of a resource",
+                "10:9: profiles[0].pluginConfig[0].args.resources[2].name: found nothing; expected the name \
+                 of a resource",
                 "",
             ),
         ],
@@ -221,23 +249,28 @@ profiles:
 ",
         errors: &[
             (
-                "7:43: profiles[0].pluginConfig[0].args.ignoredResources[1]: found \"-gpu\"; expected a qualified name such as cpu or example.com/gpu: letters, digits, '-', '_' and '.', at…",
+                "7:43: profiles[0].pluginConfig[0].args.ignoredResources[1]: found \"-gpu\"; expected a \
+                 qualified name such as cpu or example.com/gpu: letters, digits, '-', '_' and '.', at…",
                 "",
             ),
             (
-                "7:49: profiles[0].pluginConfig[0].args.ignoredResources[2]: found \"a/b/c\"; expected a qualified name such as cpu or example.com/gpu: letters, digits, '-', '_' and '.'…",
+                "7:49: profiles[0].pluginConfig[0].args.ignoredResources[2]: found \"a/b/c\"; expected a \
+                 qualified name such as cpu or example.com/gpu: letters, digits, '-', '_' and '.'…",
                 "",
             ),
             (
-                "7:58: profiles[0].pluginConfig[0].args.ignoredResources[3]: found integer 5; expected a string",
+                "7:58: profiles[0].pluginConfig[0].args.ignoredResources[3]: found integer 5; expected a \
+                 string",
                 "put the value in quotes",
             ),
             (
-                "8:44: profiles[0].pluginConfig[0].args.ignoredResourceGroups[1]: found \"example.com/gpu\"; expected a group without a '/'",
+                "8:44: profiles[0].pluginConfig[0].args.ignoredResourceGroups[1]: found \"example.com/gpu\"; \
+                 expected a group without a '/'",
                 "write only what stands before the '/'",
             ),
             (
-                "8:61: profiles[0].pluginConfig[0].args.ignoredResourceGroups[2]: found \"\"; expected a qualified name such as cpu or example.com/gpu: letters, digits, '-', '_' and '.'…",
+                "8:61: profiles[0].pluginConfig[0].args.ignoredResourceGroups[2]: found \"\"; expected a \
+                 qualified name such as cpu or example.com/gpu: letters, digits, '-', '_' and '.'…",
                 "",
             ),
         ],
@@ -254,7 +287,8 @@ profiles:
         resources: [{name: cpu, weight: 1}]
 ",
         errors: &[(
-            "7:7: profiles[0].pluginConfig[0].args.scoringStrategy.type: found nothing; expected LeastAllocated, MostAllocated or RequestedToCapacityRatio",
+            "7:7: profiles[0].pluginConfig[0].args.scoringStrategy.type: found nothing; expected \
+                 LeastAllocated, MostAllocated or RequestedToCapacityRatio",
             "",
         )],
     },
@@ -270,7 +304,8 @@ profiles:
         type: LeastAlocated
 ",
         errors: &[(
-            "8:15: profiles[0].pluginConfig[0].args.scoringStrategy.type: found \"LeastAlocated\"; expected LeastAllocated, MostAllocated or RequestedToCapacityRatio",
+            "8:15: profiles[0].pluginConfig[0].args.scoringStrategy.type: found \"LeastAlocated\"; \
+                 expected LeastAllocated, MostAllocated or RequestedToCapacityRatio",
             "did you mean \"LeastAllocated\"?",
         )],
     },
@@ -290,11 +325,13 @@ profiles:
 ",
         errors: &[
             (
-                "10:31: profiles[0].pluginConfig[0].args.scoringStrategy.resources[0].weight: found 101; expected a weight from 1 to 100",
+                "10:31: profiles[0].pluginConfig[0].args.scoringStrategy.resources[0].weight: found 101; \
+                 expected a weight from 1 to 100",
                 "",
             ),
             (
-                "11:34: profiles[0].pluginConfig[0].args.scoringStrategy.resources[1].weight: found -1; expected a weight from 1 to 100",
+                "11:34: profiles[0].pluginConfig[0].args.scoringStrategy.resources[1].weight: found -1; \
+                 expected a weight from 1 to 100",
                 "",
             ),
         ],
@@ -311,7 +348,8 @@ profiles:
         type: RequestedToCapacityRatio
 ",
         errors: &[(
-            "7:7: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio: found nothing; expected a shape, because type is RequestedToCapacityRatio",
+            "7:7: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio: found \
+                 nothing; expected a shape, because type is RequestedToCapacityRatio",
             "",
         )],
     },
@@ -328,7 +366,8 @@ profiles:
         requestedToCapacityRatio: {shape: []}
 ",
         errors: &[(
-            "9:36: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape: found nothing; expected at least one point",
+            "9:36: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape: \
+                 found nothing; expected at least one point",
             "",
         )],
     },
@@ -345,7 +384,8 @@ profiles:
         requestedToCapacityRatio: {shape: [{utilization: 0, score: 0}]}
 ",
         errors: &[(
-            "9:9: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio: found a shape; expected none, because type is LeastAllocated",
+            "9:9: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio: found a \
+                 shape; expected none, because type is LeastAllocated",
             "set type to RequestedToCapacityRatio to use it",
         )],
     },
@@ -368,223 +408,31 @@ profiles:
 ",
         errors: &[
             (
-                "11:27: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[0].utilization: found -1; expected a utilization from 0 to 100",
+                "11:27: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[0].\
+                 utilization: found -1; expected a utilization from 0 to 100",
                 "",
             ),
             (
-                "12:38: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[1].score: found -1; expected a score from 0 to 10",
+                "12:38: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[1].\
+                 score: found -1; expected a score from 0 to 10",
                 "",
             ),
             (
-                "13:27: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[2].utilization: found 50; expected more than in the point before",
+                "13:27: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[2].\
+                 utilization: found 50; expected more than in the point before",
                 "",
             ),
             (
-                "14:27: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[3].utilization: found 101; expected a utilization from 0 to 100",
+                "14:27: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[3].\
+                 utilization: found 101; expected a utilization from 0 to 100",
                 "",
             ),
             (
-                "14:39: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[3].score: found 11; expected a score from 0 to 10",
-                "",
-            ),
-        ],
-    },
-    Bad {
-        name: "PodTopologySpread knows two ways of defaulting",
-        header: true,
-        text: r"
-profiles:
-- pluginConfig:
-  - name: PodTopologySpread
-    args:
-      defaultingType: Lists
-",
-        errors: &[(
-            "7:23: profiles[0].pluginConfig[0].args.defaultingType: found \"Lists\"; expected System or List",
-            "did you mean \"List\"?",
-        )],
-    },
-    Bad {
-        name: "the system's constraints cannot be listed",
-        header: true,
-        text: r"
-profiles:
-- pluginConfig:
-  - name: PodTopologySpread
-    args:
-      defaultConstraints:
-      - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}
-",
-        errors: &[(
-            "7:7: profiles[0].pluginConfig[0].args.defaultConstraints: found constraints with a defaultingType of System; expected constraints with a defaultingType of List",
-            "",
-        )],
-    },
-    Bad {
-        name: "the system's constraints cannot be listed even by name",
-        header: true,
-        text: r"
-profiles:
-- pluginConfig:
-  - name: PodTopologySpread
-    args:
-      defaultingType: System
-      defaultConstraints:
-      - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}
-",
-        errors: &[(
-            "7:23: profiles[0].pluginConfig[0].args.defaultingType: found constraints with a defaultingType of System; expected constraints with a defaultingType of List",
-            "",
-        )],
-    },
-    Bad {
-        name: "constraints are checked as those of pods are",
-        header: true,
-        text: r"
-profiles:
-- pluginConfig:
-  - name: PodTopologySpread
-    args:
-      defaultingType: List
-      defaultConstraints:
-      - {maxSkew: 0, topologyKey: 'a b', whenUnsatisfiable: DontSchedule}
-      - {maxSkew: 1, labelSelector: {}}
-      - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}
-      - {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}
-",
-        errors: &[
-            (
-                "9:19: profiles[0].pluginConfig[0].args.defaultConstraints[0].maxSkew: found 0; expected an integer greater than 0",
-                "",
-            ),
-            (
-                "9:35: profiles[0].pluginConfig[0].args.defaultConstraints[0].topologyKey: found \"a b\"; expected a qualified name such as cpu or example.com/gpu: letters, digits, '-'…",
-                "",
-            ),
-            (
-                "9:61: profiles[0].pluginConfig[0].args.defaultConstraints[0].whenUnsatisfiable: found \"DontSchedule\"; expected DoNotSchedule or ScheduleAnyway",
-                "did you mean \"DoNotSchedule\"?",
-            ),
-            (
-                "10:9: profiles[0].pluginConfig[0].args.defaultConstraints[1].topologyKey: found nothing; expected the name of a node label",
-                "",
-            ),
-            (
-                "10:9: profiles[0].pluginConfig[0].args.defaultConstraints[1].whenUnsatisfiable: found nothing; expected DoNotSchedule or ScheduleAnyway",
-                "",
-            ),
-            (
-                "10:22: profiles[0].pluginConfig[0].args.defaultConstraints[1].labelSelector: found a selector; expected none: it is derived for each pod from the services and controllers that select it",
-                "",
-            ),
-            (
-                "12:9: profiles[0].pluginConfig[0].args.defaultConstraints[3]: found a second constraint for \"zone\" with \"ScheduleAnyway\"; expected every topologyKey once per whenUnsatisfiable",
+                "14:39: profiles[0].pluginConfig[0].args.scoringStrategy.requestedToCapacityRatio.shape[3].\
+                 score: found 11; expected a score from 0 to 10",
                 "",
             ),
         ],
-    },
-    Bad {
-        name: "added affinity has to parse",
-        header: true,
-        text: r"
-profiles:
-- pluginConfig:
-  - name: NodeAffinity
-    args:
-      addedAffinity:
-        requiredDuringSchedulingIgnoredDuringExecution:
-          nodeSelectorTerms:
-          - {}
-          - matchExpressions:
-            - {key: 'a b', operator: In, values: [ok, '-no']}
-            - {key: a, operator: In}
-            - {key: a, operator: Exists, values: [b]}
-            - {key: a, operator: Gt, values: [x]}
-            - {key: a, operator: Lt, values: ['1', '2']}
-            - {key: a, operator: Inn, values: [b]}
-            - {key: a}
-            matchFields:
-            - {key: metadata.name, operator: In, values: [a, b]}
-            - {key: metadata.name, operator: Exists}
-",
-        errors: &[
-            (
-                "12:21: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchExpressions[0].key: found \"a b\"; expected…",
-                "",
-            ),
-            (
-                "12:55: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchExpressions[0].values[1]: found \"-no\";…",
-                "",
-            ),
-            (
-                "13:15: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchExpressions[1].values: found no values;…",
-                "",
-            ),
-            (
-                "14:42: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchExpressions[2].values: found 1 value;…",
-                "",
-            ),
-            (
-                "15:47: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchExpressions[3].values[0]: found \"x\"; expected an integer for Gt",
-                "",
-            ),
-            (
-                "16:38: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchExpressions[4].values: found 2 values;…",
-                "",
-            ),
-            (
-                "17:34: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchExpressions[5].operator: found \"Inn\";…",
-                "did you mean \"In\"?",
-            ),
-            (
-                "18:15: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchExpressions[6].operator: found nothing;…",
-                "",
-            ),
-            (
-                "20:50: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchFields[0].values: found 2 values; expected…",
-                "",
-            ),
-            (
-                "21:46: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[1].matchFields[1].operator: found \"Exists\"; expected In or NotIn",
-                "",
-            ),
-        ],
-    },
-    Bad {
-        name: "preferred added affinity has to parse unless it weighs nothing",
-        header: true,
-        text: r"
-profiles:
-- pluginConfig:
-  - name: NodeAffinity
-    args:
-      addedAffinity:
-        preferredDuringSchedulingIgnoredDuringExecution:
-        - weight: 1
-          preference: {matchExpressions: [{key: a, operator: Is}]}
-        - weight: 0
-          preference: {matchExpressions: [{key: a, operator: Is}]}
-",
-        errors: &[(
-            "10:62: profiles[0].pluginConfig[0].args.addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator: found \"Is\"; expected…",
-            "did you mean \"In\"?",
-        )],
-    },
-    Bad {
-        name: "added affinity has no unknown fields",
-        header: true,
-        text: r"
-profiles:
-- pluginConfig:
-  - name: NodeAffinity
-    args:
-      addedAffinity:
-        requiredDuringScheduling: {}
-",
-        errors: &[(
-            "8:9: profiles[0].pluginConfig[0].args.addedAffinity.requiredDuringScheduling: found an unknown field; expected requiredDuringSchedulingIgnoredDuringExecution or…",
-            "",
-        )],
     },
 ];
 

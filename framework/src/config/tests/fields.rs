@@ -11,7 +11,8 @@ const CASES: &[Bad] = &[
         header: true,
         text: "paralelism: 4\n",
         errors: &[(
-            "3:1: paralelism: found an unknown field; expected apiVersion, kind, parallelism, leaderElection, clientConnection, enableProfiling, enableContentionProfiling…",
+            "3:1: paralelism: found an unknown field; expected apiVersion, kind, parallelism, \
+                 leaderElection, clientConnection, enableProfiling, enableContentionProfiling…",
             "did you mean \"parallelism\"?",
         )],
     },
@@ -20,7 +21,8 @@ const CASES: &[Bad] = &[
         header: true,
         text: "zzz: 4\n",
         errors: &[(
-            "3:1: zzz: found an unknown field; expected apiVersion, kind, parallelism, leaderElection, clientConnection, enableProfiling, enableContentionProfiling…",
+            "3:1: zzz: found an unknown field; expected apiVersion, kind, parallelism, leaderElection, \
+                 clientConnection, enableProfiling, enableContentionProfiling…",
             "",
         )],
     },
@@ -33,7 +35,8 @@ profiles:
   plugin: {}
 ",
         errors: &[(
-            "5:3: profiles[0].plugin: found an unknown field; expected schedulerName, percentageOfNodesToScore, plugins or pluginConfig",
+            "5:3: profiles[0].plugin: found an unknown field; expected schedulerName, \
+                 percentageOfNodesToScore, plugins or pluginConfig",
             "did you mean \"plugins\"?",
         )],
     },
@@ -46,7 +49,8 @@ profiles:
     prefilter: {}
 ",
         errors: &[(
-            "5:5: profiles[0].plugins.prefilter: found an unknown field; expected preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, reserve, permit, preBind…",
+            "5:5: profiles[0].plugins.prefilter: found an unknown field; expected preEnqueue, queueSort, \
+                 preFilter, filter, postFilter, preScore, score, reserve, permit, preBind…",
             "did you mean \"preFilter\"?",
         )],
     },
@@ -67,7 +71,8 @@ clientConnection:
             ("3:14: parallelism: found string \"many\"; expected a 32-bit integer", ""),
             ("5:16: leaderElection.leaderElect: found string \"yes\"; expected a boolean", "write true"),
             (
-                "6:18: leaderElection.leaseDuration: found integer 15; expected a duration with its unit, such as 15s, 1m30s or 1.5h",
+                "6:18: leaderElection.leaseDuration: found integer 15; expected a duration with its unit, \
+                 such as 15s, 1m30s or 1.5h",
                 "",
             ),
             (
@@ -76,7 +81,8 @@ clientConnection:
             ),
             ("9:15: clientConnection.kubeconfig: found integer 7; expected a string", "put the value in quotes"),
             (
-                "10:3: clientConnection.nope: found an unknown field; expected kubeconfig, acceptContentTypes, contentType, qps or burst",
+                "10:3: clientConnection.nope: found an unknown field; expected kubeconfig, \
+                 acceptContentTypes, contentType, qps or burst",
                 "",
             ),
         ],
@@ -92,6 +98,12 @@ clientConnection:
         header: true,
         text: "parallelism: 99999999999\n",
         errors: &[("3:14: parallelism: found integer 99999999999; expected a 32-bit integer", "")],
+    },
+    Bad {
+        name: "an octal number is a text to YAML 1.2",
+        header: true,
+        text: "parallelism: 017\n",
+        errors: &[("3:14: parallelism: found string \"017\"; expected a 32-bit integer", "")],
     },
     Bad {
         name: "a fraction is not an integer",
@@ -133,7 +145,8 @@ leaderElection:
   leaseDuration: "15"
 "#,
         errors: &[(
-            "4:18: leaderElection.leaseDuration: found string \"15\"; expected a duration with its unit, such as 15s, 1m30s or 1.5h",
+            "4:18: leaderElection.leaseDuration: found string \"15\"; expected a duration with its unit, \
+                 such as 15s, 1m30s or 1.5h",
             "",
         )],
     },
@@ -145,7 +158,8 @@ leaderElection:
   leaseDuration: 1d
 ",
         errors: &[(
-            "4:18: leaderElection.leaseDuration: found string \"1d\"; expected a duration with its unit, such as 15s, 1m30s or 1.5h",
+            "4:18: leaderElection.leaseDuration: found string \"1d\"; expected a duration with its unit, \
+                 such as 15s, 1m30s or 1.5h",
             "",
         )],
     },
@@ -157,7 +171,8 @@ leaderElection:
   leaseDuration: 9999999h
 ",
         errors: &[(
-            "4:18: leaderElection.leaseDuration: found string \"9999999h\"; expected a duration with its unit, such as 15s, 1m30s or 1.5h",
+            "4:18: leaderElection.leaseDuration: found string \"9999999h\"; expected a duration with its \
+                 unit, such as 15s, 1m30s or 1.5h",
             "",
         )],
     },

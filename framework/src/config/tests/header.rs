@@ -14,7 +14,8 @@ const CASES: &[Bad] = &[
 - b
 ",
         errors: &[(
-            "1:1: document: found a list; expected a mapping with apiVersion: kubescheduler.config.k8s.io/v1 and kind: KubeSchedulerConfiguration",
+            "1:1: document: found a list; expected a mapping with apiVersion: kubescheduler.config.k8s.\
+                 io/v1 and kind: KubeSchedulerConfiguration",
             "",
         )],
     },
@@ -23,7 +24,8 @@ const CASES: &[Bad] = &[
         header: false,
         text: "hello\n",
         errors: &[(
-            "1:1: document: found a single value; expected a mapping with apiVersion: kubescheduler.config.k8s.io/v1 and kind: KubeSchedulerConfiguration",
+            "1:1: document: found a single value; expected a mapping with apiVersion: kubescheduler.\
+                 config.k8s.io/v1 and kind: KubeSchedulerConfiguration",
             "",
         )],
     },
@@ -44,7 +46,8 @@ apiVersion: kubescheduler.config.k8s.io/v1alpha1
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1alpha1\", which kube-scheduler no longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
+            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1alpha1\", which kube-scheduler no \
+                 longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
             "compare every field with v1: several changed on the way there",
         )],
     },
@@ -56,7 +59,8 @@ apiVersion: kubescheduler.config.k8s.io/v1alpha2
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1alpha2\", which kube-scheduler no longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
+            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1alpha2\", which kube-scheduler no \
+                 longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
             "compare every field with v1: several changed on the way there",
         )],
     },
@@ -68,7 +72,8 @@ apiVersion: kubescheduler.config.k8s.io/v1beta1
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta1\", which kube-scheduler no longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
+            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta1\", which kube-scheduler no \
+                 longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
             "compare every field with v1: several changed on the way there",
         )],
     },
@@ -80,7 +85,8 @@ apiVersion: kubescheduler.config.k8s.io/v1beta2
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta2\", which kube-scheduler no longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
+            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta2\", which kube-scheduler no \
+                 longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
             "v1 has the fields of v1beta2 except healthzBindAddress and metricsBindAddress",
         )],
     },
@@ -92,7 +98,8 @@ apiVersion: kubescheduler.config.k8s.io/v1beta3
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta3\", which kube-scheduler no longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
+            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta3\", which kube-scheduler no \
+                 longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
             "the fields of v1beta3 are those of v1",
         )],
     },
@@ -104,7 +111,8 @@ apiVersion: kubescheduler.config.k8s.io/v2
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v2\", a version that does not exist; expected apiVersion: kubescheduler.config.k8s.io/v1",
+            "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v2\", a version that does not exist; \
+                 expected apiVersion: kubescheduler.config.k8s.io/v1",
             "",
         )],
     },
@@ -116,7 +124,8 @@ apiVersion: kube-scheduler.k8s.io/v1
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found \"kube-scheduler.k8s.io/v1\", a group that does not exist; expected apiVersion: kubescheduler.config.k8s.io/v1",
+            "1:13: apiVersion: found \"kube-scheduler.k8s.io/v1\", a group that does not exist; expected \
+                 apiVersion: kubescheduler.config.k8s.io/v1",
             "the group has no hyphen",
         )],
     },
@@ -128,7 +137,8 @@ apiVersion: kubescheduler.config.k8s.oi/v1
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found \"kubescheduler.config.k8s.oi/v1\"; expected apiVersion: kubescheduler.config.k8s.io/v1",
+            "1:13: apiVersion: found \"kubescheduler.config.k8s.oi/v1\"; expected apiVersion: \
+                 kubescheduler.config.k8s.io/v1",
             "did you mean \"kubescheduler.config.k8s.io/v1\"?",
         )],
     },
@@ -210,7 +220,8 @@ apiVersion: 1
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found something that is not text; expected apiVersion: kubescheduler.config.k8s.io/v1",
+            "1:13: apiVersion: found something that is not text; expected apiVersion: kubescheduler.\
+                 config.k8s.io/v1",
             "",
         )],
     },

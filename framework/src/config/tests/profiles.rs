@@ -51,7 +51,8 @@ profiles:
       - name: NodeResourceFit
 ",
         errors: &[(
-            "8:15: profiles[0].plugins.score.enabled[1].name: found \"NodeResourceFit\", which is not a plugin of kube-scheduler; expected TaintToleration, NodeAffinity…",
+            "8:15: profiles[0].plugins.score.enabled[1].name: found \"NodeResourceFit\", which is not a \
+                 plugin of kube-scheduler; expected TaintToleration, NodeAffinity…",
             "did you mean \"NodeResourcesFit\"?",
         )],
     },
@@ -65,8 +66,9 @@ profiles:
       enabled: [{name: Coscheduling}]
 ",
         errors: &[(
-            "6:24: profiles[0].plugins.filter.enabled[0].name: found \"Coscheduling\", which is not a plugin of kube-scheduler; expected NodeName, NodeUnschedulable, TaintToleration…",
-            "did you mean \"GangScheduling\"?",
+            "6:24: profiles[0].plugins.filter.enabled[0].name: found \"Coscheduling\", which is not a \
+                 plugin of kube-scheduler; expected NodeName, NodeUnschedulable, TaintToleration…",
+            "",
         )],
     },
     Bad {
@@ -79,7 +81,8 @@ profiles:
       enabled: [{name: NodeName}]
 ",
         errors: &[(
-            "6:24: profiles[0].plugins.score.enabled[0].name: found \"NodeName\", which does not run at score; expected TaintToleration, NodeAffinity, NodeResourcesFit…",
+            "6:24: profiles[0].plugins.score.enabled[0].name: found \"NodeName\", which does not run at \
+                 score; expected TaintToleration, NodeAffinity, NodeResourcesFit…",
             "NodeName runs at preFilter or filter",
         )],
     },
@@ -93,7 +96,8 @@ profiles:
       enabled: [{name: PodTopologySpread, weight: 5}]
 ",
         errors: &[(
-            "6:24: profiles[0].plugins.score.enabled[0].name: plugin \"PodTopologySpread\" is not implemented in this version of Flotilla; expected TaintToleration, NodeAffinity…",
+            "6:24: profiles[0].plugins.score.enabled[0].name: plugin \"PodTopologySpread\" is not \
+                 implemented in this version of Flotilla; expected TaintToleration, NodeAffinity…",
             "remove this entry: the default set already lists the plugin",
         )],
     },
@@ -107,7 +111,8 @@ profiles:
       enabled: [{name: InterPodAffinity}]
 ",
         errors: &[(
-            "6:24: profiles[0].plugins.multiPoint.enabled[0].name: plugin \"InterPodAffinity\" is not implemented in this version of Flotilla; expected SchedulingGates, PrioritySort…",
+            "6:24: profiles[0].plugins.multiPoint.enabled[0].name: plugin \"InterPodAffinity\" is not \
+                 implemented in this version of Flotilla; expected SchedulingGates, PrioritySort…",
             "remove this entry: the default set already lists the plugin",
         )],
     },
@@ -121,8 +126,11 @@ profiles:
       enabled: [{name: GangScheduling}]
 ",
         errors: &[(
-            "6:24: profiles[0].plugins.permit.enabled[0].name: plugin \"GangScheduling\" is not implemented in this version of Flotilla; expected no plugin at permit: Flotilla has none that runs there",
-            "remove this entry: kube-scheduler too only runs the plugin with a feature gate that is off by default",
+            "6:24: profiles[0].plugins.permit.enabled[0].name: plugin \"GangScheduling\" is not \
+                 implemented in this version of Flotilla; expected no plugin at permit: Flotilla has none \
+                 that runs there",
+            "remove this entry: kube-scheduler too only runs the plugin with a feature gate that is off \
+                 by default",
         )],
     },
     Bad {
@@ -135,7 +143,8 @@ profiles:
       enabled: [{name: NodeAfinity}]
 ",
         errors: &[(
-            "6:24: profiles[0].plugins.bind.enabled[0].name: found \"NodeAfinity\", which is not a plugin of kube-scheduler; expected DefaultBinder",
+            "6:24: profiles[0].plugins.bind.enabled[0].name: found \"NodeAfinity\", which is not a plugin \
+                 of kube-scheduler; expected DefaultBinder",
             "did you mean \"NodeAffinity\"?",
         )],
     },
@@ -152,11 +161,13 @@ profiles:
 ",
         errors: &[
             (
-                "6:24: profiles[0].plugins.filter.enabled[0].name: found \"EBSLimits\", which kube-scheduler no longer has; expected NodeName, NodeUnschedulable, TaintToleration…",
+                "6:24: profiles[0].plugins.filter.enabled[0].name: found \"EBSLimits\", which kube-scheduler \
+                 no longer has; expected NodeName, NodeUnschedulable, TaintToleration…",
                 "remove this entry: NodeVolumeLimits took its place",
             ),
             (
-                "8:24: profiles[0].plugins.multiPoint.enabled[0].name: found \"CinderLimits\", which kube-scheduler no longer has; expected SchedulingGates, PrioritySort, NodeName…",
+                "8:24: profiles[0].plugins.multiPoint.enabled[0].name: found \"CinderLimits\", which \
+                 kube-scheduler no longer has; expected SchedulingGates, PrioritySort, NodeName…",
                 "remove this entry: NodeVolumeLimits took its place",
             ),
         ],
@@ -171,7 +182,8 @@ profiles:
       enabled: [{name: "*"}]
 "#,
         errors: &[(
-            "6:24: profiles[0].plugins.filter.enabled[0].name: found \"*\", which is not the name of a plugin; expected NodeName, NodeUnschedulable, TaintToleration, NodeAffinity…",
+            "6:24: profiles[0].plugins.filter.enabled[0].name: found \"*\", which is not the name of a \
+                 plugin; expected NodeName, NodeUnschedulable, TaintToleration, NodeAffinity…",
             "\"*\" stands for all plugins only under `disabled`",
         )],
     },
@@ -187,11 +199,13 @@ profiles:
 ",
         errors: &[
             (
-                "6:17: profiles[0].plugins.filter.enabled[0].name: found nothing; expected NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts or NodeResourcesFit",
+                "6:17: profiles[0].plugins.filter.enabled[0].name: found nothing; expected NodeName, \
+                 NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts or NodeResourcesFit",
                 "",
             ),
             (
-                "7:18: profiles[0].plugins.filter.disabled[0].name: found nothing; expected the name of a plugin, or \"*\" for all of them",
+                "7:18: profiles[0].plugins.filter.disabled[0].name: found nothing; expected the name of a \
+                 plugin, or \"*\" for all of them",
                 "",
             ),
         ],
@@ -206,7 +220,8 @@ profiles:
       enabled: [{name: NodeName}, {name: NodePorts}, {name: NodeName}]
 ",
         errors: &[(
-            "6:61: profiles[0].plugins.filter.enabled[2].name: found \"NodeName\" a second time; expected every plugin once",
+            "6:61: profiles[0].plugins.filter.enabled[2].name: found \"NodeName\" a second time; expected \
+                 every plugin once",
             "",
         )],
     },
@@ -220,7 +235,8 @@ profiles:
       enabled: [{name: NodeName}, {name: NodeName}]
 ",
         errors: &[(
-            "6:42: profiles[0].plugins.multiPoint.enabled[1].name: found \"NodeName\" a second time; expected every plugin once",
+            "6:42: profiles[0].plugins.multiPoint.enabled[1].name: found \"NodeName\" a second time; \
+                 expected every plugin once",
             "",
         )],
     },
@@ -235,7 +251,8 @@ profiles:
 "#,
         errors: &[
             (
-                "4:3: profiles[0].plugins.queueSort: found 0 plugins that order the queue; expected exactly one",
+                "4:3: profiles[0].plugins.queueSort: found 0 plugins that order the queue; expected exactly \
+                 one",
                 "enable PrioritySort under queueSort or under multiPoint",
             ),
             (
@@ -254,7 +271,8 @@ profiles:
       disabled: [{name: PrioritySort}]
 ",
         errors: &[(
-            "5:5: profiles[0].plugins.queueSort: found 0 plugins that order the queue; expected exactly one",
+            "5:5: profiles[0].plugins.queueSort: found 0 plugins that order the queue; expected exactly \
+                 one",
             "enable PrioritySort under queueSort or under multiPoint",
         )],
     },
@@ -289,7 +307,8 @@ profiles:
                 "to keep a plugin from scoring, name it under plugins.score.disabled",
             ),
             (
-                "8:46: profiles[0].plugins.multiPoint.enabled[0].weight: found -2; expected a weight of 1 or more",
+                "8:46: profiles[0].plugins.multiPoint.enabled[0].weight: found -2; expected a weight of 1 or \
+                 more",
                 "to keep a plugin from scoring, name it under plugins.score.disabled",
             ),
         ],
@@ -306,7 +325,8 @@ profiles:
 - schedulerName: b
 ",
         errors: &[(
-            "8:3: profiles[1].plugins.queueSort: found another way to order the queue; expected the same as in the first profile: all profiles share one queue",
+            "8:3: profiles[1].plugins.queueSort: found another way to order the queue; expected the same \
+                 as in the first profile: all profiles share one queue",
             "",
         )],
     },
@@ -329,7 +349,8 @@ profiles:
     args: {a: 2}
 ",
         errors: &[(
-            "13:3: profiles[1].pluginConfig: found other arguments for the plugin that orders the queue; expected the same as in the first profile: all profiles share one queue",
+            "13:3: profiles[1].pluginConfig: found other arguments for the plugin that orders the queue; \
+                 expected the same as in the first profile: all profiles share one queue",
             "",
         )],
     },
@@ -344,11 +365,13 @@ profiles:
 ",
         errors: &[
             (
-                "6:7: profiles[0].plugins.queueSort.enabled: found 2 plugins; expected at most one plugin to order the queue",
+                "6:7: profiles[0].plugins.queueSort.enabled: found 2 plugins; expected at most one plugin to \
+                 order the queue",
                 "",
             ),
             (
-                "6:46: profiles[0].plugins.queueSort.enabled[1].name: found \"PrioritySort\" a second time; expected every plugin once",
+                "6:46: profiles[0].plugins.queueSort.enabled[1].name: found \"PrioritySort\" a second time; \
+                 expected every plugin once",
                 "",
             ),
         ],
@@ -377,11 +400,13 @@ podInitialBackoffSeconds: -1
                 "profiles[0] has it",
             ),
             (
-                "9:31: profiles[1].plugins.filter.enabled[0].name: found \"NodePort\", which is not a plugin of kube-scheduler; expected NodeName, NodeUnschedulable, TaintToleration…",
+                "9:31: profiles[1].plugins.filter.enabled[0].name: found \"NodePort\", which is not a plugin \
+                 of kube-scheduler; expected NodeName, NodeUnschedulable, TaintToleration…",
                 "did you mean \"NodePorts\"?",
             ),
             (
-                "12:35: profiles[1].pluginConfig[0].args.hardPodAffinityWeight: found 101; expected a weight from 0 to 100",
+                "12:35: profiles[1].pluginConfig[0].args.hardPodAffinityWeight: found 101; expected a weight \
+                 from 0 to 100",
                 "",
             ),
             ("13:27: podInitialBackoffSeconds: found -1; expected a number of seconds greater than 0", ""),

@@ -59,7 +59,7 @@ fn no_damage_to_a_text_brings_the_reader_down() {
         ["", ":", "- ", "{", "]", "\"", "\n", "\t", "&a ", "*a", "? ", "!x ", "|", "-1", "ü", "#", "'"]
             .iter()
             .cycle()
-            .take(text.len() * 3)
+            .take(text.len())
             .enumerate()
     {
         let at = number % text.len();
@@ -103,16 +103,32 @@ fn a_text_of_more_than_a_mebibyte_is_not_read() {
 }
 
 #[test]
-fn texts_of_a_mebibyte_are_read_in_reasonable_time() {
+fn texts_that_are_large_and_wrong_are_refused_in_reasonable_time() {
     let repeat = |piece: &str| with_header(&format!("profiles: {}", piece.repeat((MAX_BYTES - 200) / piece.len())));
-    let entries = with_header(&format!(
-        "profiles:\n- plugins:\n    filter:\n      enabled:\n{}",
-        "      - name: x\n".repeat((MAX_BYTES - 200) / 16)
-    ));
-    let keys: String = (0..80_000).map(|number| format!("k{number}: 1\n")).collect();
-    for text in [repeat("["), repeat("{a: "), repeat("- "), repeat("? "), repeat("a "), repeat("[],"), entries, keys] {
+    let keys: String = (0..20_000).map(|number| format!("k{number}: 1\n")).collect();
+    for text in
+        [repeat("["), repeat("{a: "), repeat("- "), repeat("? "), repeat("a "), repeat("[],"), with_header(&keys)]
+    {
         assert!(load(&text, "f").is_err());
     }
+}
+
+#[test]
+fn depth_is_refused_however_deep_it_is() {
+    for depth in [65, 300, 100_000] {
+        let shown =
+            load(&with_header(&format!("profiles: {}", "[".repeat(depth))), "f").map_err(|errors| errors.to_string());
+        assert!(shown.is_err_and(|shown| shown.contains("nested deeper than 64")), "{depth}");
+    }
+}
+
+#[test]
+fn after_a_thousand_errors_the_rest_is_counted() {
+    let text = with_header(&format!("profiles: [{}]", "{schedulerName: a},".repeat(1201)));
+    let errors = load(&text, "f").err();
+    assert!(errors.is_some_and(|errors| {
+        (errors.errors.len(), errors.omitted) == (1000, 200) && errors.to_string().ends_with("\nand 200 more")
+    }));
 }
 
 #[test]

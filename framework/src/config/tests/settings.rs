@@ -20,7 +20,8 @@ leaderElection:
   leaseDuration: 10s
 ",
         errors: &[(
-            "4:18: leaderElection.leaseDuration: found a leaseDuration of 10s with a renewDeadline of 10s; expected a lease that outlasts renewDeadline",
+            "4:18: leaderElection.leaseDuration: found a leaseDuration of 10s with a renewDeadline of \
+                 10s; expected a lease that outlasts renewDeadline",
             "",
         )],
     },
@@ -32,7 +33,8 @@ leaderElection:
   renewDeadline: 1m
 ",
         errors: &[(
-            "4:18: leaderElection.renewDeadline: found a leaseDuration of 15s with a renewDeadline of 1m0s; expected a lease that outlasts renewDeadline",
+            "4:18: leaderElection.renewDeadline: found a leaseDuration of 15s with a renewDeadline of \
+                 1m0s; expected a lease that outlasts renewDeadline",
             "",
         )],
     },
@@ -46,10 +48,48 @@ leaderElection:
   retryPeriod: -3s
 ",
         errors: &[
-            ("4:18: leaderElection.leaseDuration: found a negative duration; expected a duration greater than 0", ""),
-            ("5:18: leaderElection.renewDeadline: found a negative duration; expected a duration greater than 0", ""),
-            ("6:16: leaderElection.retryPeriod: found a negative duration; expected a duration greater than 0", ""),
+            (
+                "4:18: leaderElection.leaseDuration: found a negative duration; expected a duration greater \
+                 than 0",
+                "",
+            ),
+            (
+                "5:18: leaderElection.renewDeadline: found a negative duration; expected a duration greater \
+                 than 0",
+                "",
+            ),
+            (
+                "6:16: leaderElection.retryPeriod: found a negative duration; expected a duration greater \
+                 than 0",
+                "",
+            ),
         ],
+    },
+    Bad {
+        name: "a renewal can be tried more than once",
+        header: true,
+        text: r"
+leaderElection:
+  retryPeriod: 9s
+",
+        errors: &[(
+            "4:16: leaderElection.retryPeriod: found a renewDeadline of 10s with a retryPeriod of 9s; \
+                 expected a renewDeadline of more than 1.2 times retryPeriod",
+            "",
+        )],
+    },
+    Bad {
+        name: "a renewal deadline that is too short for a try is shown itself",
+        header: true,
+        text: r"
+leaderElection:
+  renewDeadline: 2.4s
+",
+        errors: &[(
+            "4:18: leaderElection.renewDeadline: found a renewDeadline of 2.4s with a retryPeriod of 2s; \
+                 expected a renewDeadline of more than 1.2 times retryPeriod",
+            "",
+        )],
     },
     Bad {
         name: "the lock is a Lease",
@@ -104,7 +144,8 @@ profiles:
         header: true,
         text: "podInitialBackoffSeconds: 20\n",
         errors: &[(
-            "3:27: podInitialBackoffSeconds: found a podMaxBackoffSeconds of 10 with a podInitialBackoffSeconds of 20; expected a maximum that is no less than the initial backoff",
+            "3:27: podInitialBackoffSeconds: found a podMaxBackoffSeconds of 10 with a \
+                 podInitialBackoffSeconds of 20; expected a maximum that is no less than the initial backoff",
             "",
         )],
     },
@@ -116,7 +157,8 @@ podInitialBackoffSeconds: 2
 podMaxBackoffSeconds: 1
 ",
         errors: &[(
-            "4:23: podMaxBackoffSeconds: found a podMaxBackoffSeconds of 1 with a podInitialBackoffSeconds of 2; expected a maximum that is no less than the initial backoff",
+            "4:23: podMaxBackoffSeconds: found a podMaxBackoffSeconds of 1 with a \
+                 podInitialBackoffSeconds of 2; expected a maximum that is no less than the initial backoff",
             "",
         )],
     },
@@ -129,7 +171,8 @@ extenders:
   filterVerb: filter
 ",
         errors: &[(
-            "3:1: extenders: extenders are not implemented in this version of Flotilla; expected an empty list",
+            "3:1: extenders: extenders are not implemented in this version of Flotilla; expected an \
+                 empty list",
             "",
         )],
     },

@@ -32,7 +32,8 @@ apiVersion: [kubescheduler
 kind: x
 ",
         errors: &[(
-            "2:5: apiVersion[0]: this is not YAML: illegal placement of ':' indicator; expected a KubeSchedulerConfiguration in YAML or JSON",
+            "2:5: apiVersion[0]: this is not YAML: illegal placement of ':' indicator; expected a \
+                 KubeSchedulerConfiguration in YAML or JSON",
             "",
         )],
     },
@@ -41,7 +42,8 @@ kind: x
         header: true,
         text: "parallelism: a: b\n",
         errors: &[(
-            "3:15: document: this is not YAML: mapping values are not allowed in this context; expected a KubeSchedulerConfiguration in YAML or JSON",
+            "3:15: document: this is not YAML: mapping values are not allowed in this context; expected \
+                 a KubeSchedulerConfiguration in YAML or JSON",
             "",
         )],
     },
@@ -50,7 +52,8 @@ kind: x
         header: true,
         text: "leaderElection:\n\tleaderElect: true\n",
         errors: &[(
-            "4:2: leaderElection: this is not YAML: tabs disallowed within this context (block indentation); expected a KubeSchedulerConfiguration in YAML or JSON",
+            "4:2: leaderElection: this is not YAML: tabs disallowed within this context (block \
+                 indentation); expected a KubeSchedulerConfiguration in YAML or JSON",
             "",
         )],
     },
@@ -115,7 +118,8 @@ parallelism: 0
 ",
         errors: &[
             (
-                "5:3: leaderElection.leaderElect: found the key \"leaderElect\" a second time; expected every key once",
+                "5:3: leaderElection.leaderElect: found the key \"leaderElect\" a second time; expected every \
+                 key once",
                 "it is first set at 4:3",
             ),
             ("6:14: parallelism: found 0; expected an integer greater than 0", ""),
@@ -153,7 +157,8 @@ clientConnection:
         header: true,
         text: "parallelism: 99999999999999999999999999\n",
         errors: &[(
-            "3:14: document: this cannot be read: parallelism: JSON number out of range; expected YAML or JSON",
+            "3:14: document: this cannot be read: parallelism: JSON number out of range; expected YAML \
+                 or JSON",
             "",
         )],
     },

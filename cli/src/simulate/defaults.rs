@@ -1,0 +1,140 @@
+//! What the API server would have filled in.
+//!
+//! Knows: the defaults and the admission plugins of Kubernetes 1.37 that change what a scheduler sees. Must not know:
+//! files, or what the scheduler makes of an object.
+
+use std::collections::BTreeMap;
+
+use flotilla_framework::ingest::requests::{self, Reading};
+use k8s_openapi::{api::core::v1 as api, apimachinery::pkg::api::resource::Quantity};
+
+/// How long a pod stays on a node that is not ready, in seconds, unless it says so itself.
+const TOLERATION_SECONDS: i64 = 300;
+/// How many pods a node takes that does not say so: the kubelet's default.
+const PODS: &str = "110";
+
+/// Fills a pod in; its priority apart, which needs other objects.
+///
+/// Source: `SetDefaults_Pod`, `SetDefaults_PodSpec` and the admission plugin `DefaultTolerationSeconds`.
+pub(super) fn pod(pod: &mut api::Pod) {
+    let namespace = pod.metadata.namespace.get_or_insert_default();
+    if namespace.is_empty() {
+        *namespace = "default".to_owned();
+    }
+    if pod.metadata.uid.as_deref().is_none_or(str::is_empty) {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        pod.metadata.uid = Some(format!("{namespace}/{name}"));
+    }
+    if let Some(spec) = &mut pod.spec {
+        let scheduler = spec.scheduler_name.get_or_insert_default();
+        if scheduler.is_empty() {
+            *scheduler = "default-scheduler".to_owned();
+        }
+        let uses_host_network = spec.host_network.unwrap_or(false);
+        for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+            fill_container(container, uses_host_network);
+        }
+        tolerate_lost_nodes(spec);
+    }
+    fill_pod_level_requests(pod);
+}
+
+fn fill_container(container: &mut api::Container, uses_host_network: bool) {
+    if let Some(resources) = &mut container.resources
+        && let Some(limits) = &resources.limits
+    {
+        let requests = resources.requests.get_or_insert_default();
+        for (name, limit) in limits {
+            requests.entry(name.clone()).or_insert_with(|| limit.clone());
+        }
+    }
+    for port in container.ports.iter_mut().flatten() {
+        let protocol = port.protocol.get_or_insert_default();
+        if protocol.is_empty() {
+            *protocol = "TCP".to_owned();
+        }
+        if uses_host_network && port.host_port.unwrap_or(0) == 0 {
+            port.host_port = Some(port.container_port);
+        }
+    }
+}
+
+/// Source: `defaultPodRequests`. What a pod as a whole may use it asks for, as far as its containers do not say less.
+fn fill_pod_level_requests(pod: &mut api::Pod) {
+    let Some(spec) = &pod.spec else { return };
+    let Some(limits) = spec.resources.as_ref().and_then(|resources| resources.limits.clone()) else { return };
+    if limits.is_empty() {
+        return;
+    }
+    let is_set_by_containers = set_by_containers(pod, spec);
+    let Some(spec) = &mut pod.spec else { return };
+    let requests = spec.resources.get_or_insert_default().requests.get_or_insert_default();
+    for (name, amount) in is_set_by_containers {
+        requests.entry(name).or_insert(amount);
+    }
+    for (name, limit) in limits {
+        if matches!(&*name, "cpu" | "memory") || name.starts_with("hugepages-") {
+            requests.entry(name).or_insert(limit);
+        }
+    }
+}
+
+/// What the containers ask for of what may be overcommitted.
+fn set_by_containers(pod: &api::Pod, spec: &api::PodSpec) -> BTreeMap<String, Quantity> {
+    let alone = api::PodSpec { overhead: None, ..spec.clone() };
+    let reading = Reading { skip_pod_level: true, ..Reading::default() };
+    // Amounts that do not parse are told elsewhere.
+    let sums = requests::total(pod, &alone, reading).unwrap_or_default();
+    let text = |name: &str, amount: flotilla_framework::quantity::Quantity| match name {
+        "cpu" => Some(format!("{}m", amount.milli())),
+        "memory" => Some(amount.units().to_string()),
+        _ => None,
+    };
+    sums.into_iter()
+        .filter_map(|(name, amount)| Some((text(&name, amount).map(Quantity)?, name)))
+        .map(|(amount, name)| (name, amount))
+        .collect()
+}
+
+/// Source: the admission plugin `DefaultTolerationSeconds`.
+fn tolerate_lost_nodes(spec: &mut api::PodSpec) {
+    let tolerations = spec.tolerations.get_or_insert_default();
+    let is_for = |toleration: &api::Toleration, key: &str| {
+        let names =
+            |field: &Option<String>, value: &str| field.as_deref().is_none_or(|text| text.is_empty() || text == value);
+        names(&toleration.key, key) && names(&toleration.effect, "NoExecute")
+    };
+    let missing: Vec<&str> = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
+        .into_iter()
+        .filter(|key| !tolerations.iter().any(|toleration| is_for(toleration, key)))
+        .collect();
+    tolerations.extend(missing.into_iter().map(|key| api::Toleration {
+        key: Some(key.to_owned()),
+        operator: Some("Exists".to_owned()),
+        effect: Some("NoExecute".to_owned()),
+        toleration_seconds: Some(TOLERATION_SECONDS),
+        ..api::Toleration::default()
+    }));
+}
+
+/// Fills a node in, with what the kubelet would have said too.
+///
+/// Source: `SetDefaults_NodeStatus`.
+pub(super) fn node(node: &mut api::Node) {
+    let name = node.metadata.name.clone().unwrap_or_default();
+    if node.metadata.uid.as_deref().is_none_or(str::is_empty) {
+        node.metadata.uid = Some(name.clone());
+    }
+    node.metadata.labels.get_or_insert_default().entry("kubernetes.io/hostname".to_owned()).or_insert(name);
+    let Some(status) = &mut node.status else { return };
+    let capacity = status.capacity.clone().unwrap_or_default();
+    let allocatable = status.allocatable.get_or_insert_default();
+    if allocatable.is_empty() {
+        allocatable.clone_from(&capacity);
+    }
+    let pods = capacity.get("pods").cloned().unwrap_or_else(|| Quantity(PODS.to_owned()));
+    allocatable.entry("pods".to_owned()).or_insert(pods);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Clusters that are made up.
+//!
+//! Knows: what the nodes and pods of each shape look like; the same words give the same cluster, on every machine. Must
+//! not know: what the scheduler makes of them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1 as api,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
+
+use crate::args::{Generate, Shape};
+
+mod mixed;
+
+const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
+const ZONE: &str = "topology.kubernetes.io/zone";
+const IMAGE: &str = "registry.k8s.io/pause:3.10";
+
+/// The seed of the pods, apart from that of the nodes: more nodes do not make other pods.
+const PODS: u64 = 0x70_6f64;
+
+/// Makes the nodes of a cluster.
+pub(super) fn nodes(words: &Generate, node: impl FnMut(api::Node)) {
+    let count = words.nodes;
+    match words.shape {
+        Shape::Basic => (0..count).map(|index| basic_node(index, count)).for_each(node),
+        Shape::Mixed => {
+            let mut random = Random::new(words.seed);
+            (0..count).map(|index| mixed::node(index, count, &mut random)).for_each(node);
+        }
+    }
+}
+
+/// Makes the pods of a cluster, all of them pending.
+pub(super) fn pods(words: &Generate, pod: impl FnMut(api::Pod)) {
+    let count = words.pods;
+    match words.shape {
+        Shape::Basic => (0..count).map(|index| basic_pod(index, count)).for_each(pod),
+        Shape::Mixed => {
+            let mut random = Random::new(words.seed ^ PODS);
+            let classes = mixed::classes(&mut random);
+            (0..count).map(|index| mixed::pod(index, count, &classes, &mut random)).for_each(pod);
+        }
+    }
+}
+
+/// A node of scheduler_perf's `node-default.yaml`, in one of three zones.
+fn basic_node(index: usize, count: usize) -> api::Node {
+    let labels = [(ZONE, ZONES[index % ZONES.len()])];
+    make_node(&name("node", index, count), &labels, &[("cpu", "4"), ("memory", "32Gi"), ("pods", "110")])
+}
+
+/// A pod of scheduler_perf's `pod-default.yaml`.
+fn basic_pod(index: usize, count: usize) -> api::Pod {
+    make_pod(&name("pod", index, count), &[("cpu", "100m"), ("memory", "500Mi")])
+}
+
+/// Names of one cluster have one length, so that they sort as they count.
+fn name(of: &str, index: usize, count: usize) -> String {
+    let width = count.saturating_sub(1).to_string().len();
+    format!("{of}-{index:0width$}")
+}
+
+fn make_node(name: &str, labels: &[(&str, &str)], allocatable: &[(&str, &str)]) -> api::Node {
+    api::Node {
+        metadata: ObjectMeta { name: Some(name.to_owned()), labels: Some(texts(labels)), ..ObjectMeta::default() },
+        spec: None,
+        status: Some(api::NodeStatus { allocatable: Some(amounts(allocatable)), ..api::NodeStatus::default() }),
+    }
+}
+
+fn make_pod(name: &str, requests: &[(&str, &str)]) -> api::Pod {
+    let resources =
+        api::ResourceRequirements { requests: Some(amounts(requests)), ..api::ResourceRequirements::default() };
+    let container = api::Container {
+        name: "main".to_owned(),
+        image: Some(IMAGE.to_owned()),
+        resources: Some(resources),
+        ..api::Container::default()
+    };
+    api::Pod {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        spec: Some(api::PodSpec { containers: vec![container], ..api::PodSpec::default() }),
+        status: None,
+    }
+}
+
+fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn amounts(pairs: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
+    pairs.iter().map(|&(name, amount)| (name.to_owned(), Quantity(amount.to_owned()))).collect()
+}
+
+/// Numbers that look like chance and follow from a seed: splitmix64, which is fixed for all time.
+struct Random(u64);
+
+impl Random {
+    const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`, which is small enough for the bias not to matter.
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound.max(1) as u64).unwrap_or(0)
+    }
+
+    /// One of a list that is not empty.
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests;

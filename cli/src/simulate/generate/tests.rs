@@ -1,0 +1,62 @@
+//! Made-up clusters are what their words say, each time.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn words(nodes: usize, pods: usize, shape: Shape, seed: u64) -> Generate {
+    Generate { nodes, pods, shape, seed }
+}
+
+fn make(words: &Generate) -> (Vec<api::Node>, Vec<api::Pod>) {
+    let (mut made_nodes, mut made_pods) = (Vec::new(), Vec::new());
+    nodes(words, |node| made_nodes.push(node));
+    pods(words, |pod| made_pods.push(pod));
+    (made_nodes, made_pods)
+}
+
+#[test]
+fn the_same_words_make_the_same_cluster_and_another_seed_another_one() {
+    for shape in [Shape::Basic, Shape::Mixed] {
+        assert_eq!(make(&words(30, 200, shape, 1)), make(&words(30, 200, shape, 1)));
+    }
+    assert_ne!(make(&words(30, 200, Shape::Mixed, 1)), make(&words(30, 200, Shape::Mixed, 2)));
+}
+
+#[test]
+fn more_nodes_do_not_make_other_pods() {
+    assert_eq!(make(&words(30, 200, Shape::Mixed, 1)).1, make(&words(3, 200, Shape::Mixed, 1)).1);
+}
+
+#[test]
+fn names_count_up_and_sort_as_they_count() {
+    let (nodes, pods) = make(&words(11, 101, Shape::Basic, 0));
+    let name = |metadata: &ObjectMeta| metadata.name.clone().unwrap_or_default();
+    let nodes: Vec<String> = nodes.iter().map(|node| name(&node.metadata)).collect();
+    let pods: Vec<String> = pods.iter().map(|pod| name(&pod.metadata)).collect();
+    assert_eq!((nodes[0].as_str(), nodes[10].as_str(), pods[7].as_str()), ("node-00", "node-10", "pod-007"));
+    assert!(nodes.is_sorted() && pods.is_sorted());
+}
+
+#[test]
+fn mixed_clusters_have_something_of_everything() {
+    let (nodes, pods) = make(&words(500, 5_000, Shape::Mixed, 3));
+    let specs = || nodes.iter().filter_map(|node| node.spec.as_ref());
+    assert_eq!(specs().filter(|spec| spec.taints.is_some()).count(), 50);
+    assert_eq!(specs().filter(|spec| spec.unschedulable == Some(true)).count(), 10);
+    let apps: BTreeSet<_> = pods.iter().filter_map(|pod| pod.metadata.labels.as_ref()?.get("app").cloned()).collect();
+    assert_eq!(apps.len(), 40);
+    let specs = || pods.iter().filter_map(|pod| pod.spec.as_ref());
+    assert!(specs().any(|spec| spec.node_selector.is_some()));
+    assert!(specs().any(|spec| spec.affinity.is_some()));
+    assert!(specs().any(|spec| spec.tolerations.is_some()));
+    assert!(specs().any(|spec| spec.priority == Some(1_000)));
+    assert!(specs().any(|spec| spec.containers.iter().any(|container| container.ports.is_some())));
+}
+
+#[test]
+fn numbers_are_those_of_splitmix64() {
+    let mut random = Random::new(1_234_567);
+    let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
+    assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+}

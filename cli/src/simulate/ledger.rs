@@ -1,0 +1,142 @@
+//! What was decided, in what order and when.
+//!
+//! Knows: which pods are still to be decided on. Must not know: who decides, or how the answer is printed.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use flotilla_framework::class::PodInfo;
+use flotilla_machine::action::{Binding, Report};
+use tokio_util::sync::CancellationToken;
+
+/// Where a pod went, or why it stays pending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Placement {
+    /// The pod.
+    pub(super) pod: Arc<PodInfo>,
+    /// The node.
+    pub(super) node: Option<Arc<str>>,
+    /// Why there is none.
+    pub(super) message: String,
+}
+
+/// What came of the simulation.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// All pending pods, in the order in which they were decided; those with scheduling gates, which nobody decides on,
+    /// come last.
+    pub(super) placements: Vec<Placement>,
+    /// How many of them were decided on.
+    pub(super) decisions: usize,
+    /// From the moment that the machine could decide until the last decision.
+    pub(super) took: Duration,
+    /// How long each decision was in the making: the time since the one before it, or since the machine could decide.
+    /// A verdict that was clear before that took no time.
+    pub(super) latencies: Vec<Duration>,
+}
+
+/// Where decisions are written down. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Ledger {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    book: Mutex<Book>,
+    expected: usize,
+    decided: AtomicUsize,
+    finished: CancellationToken,
+}
+
+#[derive(Default)]
+struct Book {
+    undecided: HashMap<Arc<str>, Arc<PodInfo>>,
+    outcome: Outcome,
+    began: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl Ledger {
+    /// Nothing is decided yet on these pods.
+    pub(super) fn new(pods: &[Arc<PodInfo>]) -> Self {
+        let undecided: HashMap<_, _> = pods.iter().map(|pod| (Arc::clone(&pod.uid), Arc::clone(pod))).collect();
+        let expected = undecided.len();
+        let finished = CancellationToken::new();
+        if undecided.is_empty() {
+            finished.cancel();
+        }
+        let book = Mutex::new(Book { undecided, ..Book::default() });
+        Self { shared: Arc::new(Shared { book, expected, decided: AtomicUsize::new(0), finished }) }
+    }
+
+    /// From now on the machine can decide.
+    pub(super) fn begin(&self, now: Instant) {
+        let mut book = self.book();
+        (book.began, book.last) = (Some(now), Some(now));
+    }
+
+    /// A pod goes to a node; the pod as it looks there. `None`: it was decided on before.
+    pub(super) fn placed(&self, binding: &Binding, now: Instant) -> Option<Arc<PodInfo>> {
+        let pod = self.decide(&binding.uid, Some(Arc::clone(&binding.node)), String::new(), now)?;
+        Some(Arc::new(PodInfo { node_name: Some(Arc::clone(&binding.node)), ..(*pod).clone() }))
+    }
+
+    /// A pod stays pending.
+    pub(super) fn reported(&self, report: Report, now: Instant) {
+        self.decide(&report.uid, None, report.message, now);
+    }
+
+    /// How many pods there are.
+    pub(super) fn expected(&self) -> usize {
+        self.shared.expected
+    }
+
+    /// How many pods are decided on.
+    pub(super) fn decided(&self) -> usize {
+        self.shared.decided.load(Ordering::Relaxed)
+    }
+
+    /// Returns once every pod is decided on.
+    pub(super) async fn finished(&self) {
+        self.shared.finished.cancelled().await;
+    }
+
+    /// A pod that is still to be decided on, the first by name.
+    pub(super) fn first_undecided(&self) -> Option<String> {
+        self.book().undecided.values().map(|pod| pod.key()).min()
+    }
+
+    /// What came of it all, with the pods that nobody decides on.
+    pub(super) fn close(&self, gated: Vec<Placement>) -> Outcome {
+        let mut outcome = std::mem::take(&mut self.book().outcome);
+        outcome.decisions = outcome.placements.len();
+        outcome.placements.extend(gated);
+        outcome
+    }
+
+    fn decide(&self, uid: &str, node: Option<Arc<str>>, message: String, now: Instant) -> Option<Arc<PodInfo>> {
+        let mut book = self.book();
+        let pod = book.undecided.remove(uid)?;
+        let began = book.began.unwrap_or(now);
+        let since = book.last.replace(now).unwrap_or(now);
+        book.outcome.took = now.saturating_duration_since(began);
+        book.outcome.latencies.push(now.saturating_duration_since(since));
+        book.outcome.placements.push(Placement { pod: Arc::clone(&pod), node, message });
+        self.shared.decided.fetch_add(1, Ordering::Relaxed);
+        if book.undecided.is_empty() {
+            self.shared.finished.cancel();
+        }
+        Some(pod)
+    }
+
+    /// A panic elsewhere leaves the book whole enough to be read.
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.shared.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

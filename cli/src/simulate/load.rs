@@ -1,0 +1,183 @@
+//! Files turned into objects.
+//!
+//! Knows: how objects are packed into documents and lists, and which kinds are of use. Must not know: what makes an
+//! object of such a kind usable.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+use super::{
+    decode::decode,
+    kinds::{self, Kind},
+    objects::Gatherer,
+    place::{Path, Place},
+    problem::Problems,
+    source::{self, Sources},
+};
+
+/// Reads files, and gathers what is in them.
+pub(super) struct Loader<'a> {
+    sources: &'a mut Sources,
+    gatherer: &'a mut Gatherer,
+    problems: &'a mut Problems,
+    progress: &'a ProgressBar,
+    /// How many objects of which kinds were of no use.
+    ignored: BTreeMap<&'static str, usize>,
+}
+
+/// An object that is still to be looked at.
+struct Object {
+    value: Value,
+    place: Place,
+    /// The kind that its list says it is of.
+    kind: Option<&'static str>,
+}
+
+impl<'a> Loader<'a> {
+    /// Keeps the texts in `sources`, hands objects to `gatherer`, tells `problems` what is wrong and `progress` how many
+    /// objects were looked at.
+    pub(super) fn new(
+        sources: &'a mut Sources,
+        gatherer: &'a mut Gatherer,
+        problems: &'a mut Problems,
+        progress: &'a ProgressBar,
+    ) -> Self {
+        Self { sources, gatherer, problems, progress, ignored: BTreeMap::new() }
+    }
+
+    /// Reads everything that is named.
+    pub(super) fn load(&mut self, paths: &[PathBuf]) {
+        for path in paths {
+            match source::expand(path) {
+                Ok(files) => files.iter().for_each(|file| self.file(file)),
+                Err(error) => self.problems.error_said(error),
+            }
+        }
+    }
+
+    /// What was of no use, in one line; `None` if all was.
+    pub(super) fn summary(&self) -> Option<String> {
+        let count: usize = self.ignored.values().sum();
+        let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let made: Vec<&str> = self.ignored.keys().copied().filter(|kind| kinds::is_made_of_pods(kind)).collect();
+        let advice = match made.as_slice() {
+            [] => String::new(),
+            made => format!("; only Pods are scheduled, so add the pods that come of {}", made.join(", ")),
+        };
+        let objects = if count == 1 { "object" } else { "objects" };
+        (count > 0).then(|| format!("ignored {count} {objects}: {}{advice}", kinds.join(", ")))
+    }
+
+    fn file(&mut self, path: &std::path::Path) {
+        let (name, text) = match source::read(path) {
+            Ok(read) => read,
+            Err(error) => return self.problems.error_said(error),
+        };
+        let problems_before = self.problems.error_count();
+        let mut is_empty = true;
+        let documents = self.sources.add(name.clone(), text);
+        for document in documents {
+            match self.sources.decode(document) {
+                Ok(Value::Null) => {}
+                Ok(value) => {
+                    is_empty = false;
+                    self.document(value, Place::document(document));
+                }
+                Err(fault) => self.problems.error_at(document, fault.mark, fault.text),
+            }
+        }
+        if is_empty && self.problems.error_count() == problems_before {
+            self.problems.error_said(format!("{name}: holds no object; expected Kubernetes objects in YAML or JSON"));
+        }
+    }
+
+    fn document(&mut self, value: Value, place: Place) {
+        let mut rest = vec![Object { value, place, kind: None }];
+        while let Some(object) = rest.pop() {
+            self.progress.inc(1);
+            let elements = self.object(object);
+            rest.extend(elements.into_iter().rev());
+        }
+    }
+
+    /// Takes one object in; the elements of a list are given back.
+    fn object(&mut self, object: Object) -> Vec<Object> {
+        let Object { mut value, place, kind: of_list } = object;
+        let Value::Object(fields) = &mut value else {
+            let found = match &value {
+                Value::Array(_) => "a list",
+                Value::Null => "nothing",
+                _ => "a single value",
+            };
+            let text = format!("found {found}, expected a Kubernetes object with apiVersion, kind and metadata");
+            self.problems.error(place, text);
+            return Vec::new();
+        };
+        let name = match fields.get("kind") {
+            Some(Value::String(kind)) => kind.as_str(),
+            None | Some(Value::Null) if of_list.is_some() => of_list.unwrap_or_default(),
+            _ => {
+                let text = "this object has no kind; expected one, such as `kind: Pod`";
+                self.problems.error(place.keys(&["kind"]), text);
+                return Vec::new();
+            }
+        };
+        let kind = match kinds::find(fields.get("apiVersion").and_then(Value::as_str), name) {
+            Ok(kind) => kind,
+            Err(error) => {
+                self.problems.error(place.keys(&["kind"]), error);
+                return Vec::new();
+            }
+        };
+        match kind {
+            Kind::List(of) => return self.list(fields, &place, of),
+            Kind::Ignored(kind) => {
+                let elements = fields.get("items").and_then(Value::as_array).map_or(1, Vec::len);
+                *self.ignored.entry(kind).or_default() += elements;
+            }
+            Kind::Node => {
+                if let Some(node) = decode(value, &place, self.problems) {
+                    self.gatherer.add_node(node, place, self.problems);
+                }
+            }
+            Kind::Pod => {
+                if let Some(pod) = decode(value, &place, self.problems) {
+                    self.gatherer.add_pod(pod, place, self.problems);
+                }
+            }
+            Kind::PriorityClass => {
+                if let Some(class) = decode(value, &place, self.problems) {
+                    self.gatherer.add_priority_class(&class, place, self.problems);
+                }
+            }
+            Kind::Namespace => {
+                if let Some(namespace) = decode(value, &place, self.problems) {
+                    self.gatherer.add_namespace(&namespace, &place, self.problems);
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    fn list(
+        &mut self,
+        fields: &mut serde_json::Map<String, Value>,
+        place: &Place,
+        of: Option<&'static str>,
+    ) -> Vec<Object> {
+        match fields.remove("items") {
+            Some(Value::Array(items)) => {
+                let place_of = |index| place.at(&Path::default().key("items").index(index));
+                let object = |(index, value)| Object { value, place: place_of(index), kind: of };
+                items.into_iter().enumerate().map(object).collect()
+            }
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => {
+                self.problems.error(place.keys(&["items"]), "items is not a list; expected a list of objects");
+                Vec::new()
+            }
+        }
+    }
+}

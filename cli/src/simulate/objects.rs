@@ -1,0 +1,334 @@
+//! The objects of the input, gathered into the cluster that is simulated.
+//!
+//! Knows: what makes an object unusable, and how objects refer to each other. Must not know: text, or how anything is
+//! scheduled.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
+    sync::Arc,
+};
+
+use flotilla_framework::{
+    class::{Class, PodInfo},
+    ingest,
+    node::NodeInfo,
+    quantity::Quantity,
+};
+use k8s_openapi::{
+    api::{
+        core::v1::{self as api, ResourceRequirements},
+        scheduling::v1::PriorityClass,
+    },
+    apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::ObjectMeta},
+};
+
+use super::{
+    defaults,
+    place::{Path, Place},
+    problem::Problems,
+};
+
+/// The priority classes that every cluster has.
+const BUILT_IN: [(&str, i32); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// A cluster that is only written down.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Cluster {
+    /// All nodes, in the order of the input.
+    pub(super) nodes: Vec<Arc<NodeInfo>>,
+    /// Pods that stand on one of the nodes.
+    pub(super) bound: Vec<Arc<PodInfo>>,
+    /// Pods that are to be placed, in the order of the input.
+    pub(super) pending: Vec<Arc<PodInfo>>,
+}
+
+/// A pod whose place in the cluster is not known before all objects are.
+struct Draft {
+    info: PodInfo,
+    priority: Priority,
+    place: Place,
+}
+
+/// Where a pod's priority comes from.
+enum Priority {
+    Given,
+    OfClass(String),
+    Default,
+}
+
+/// Takes objects in, in any order.
+#[derive(Default)]
+pub(super) struct Gatherer {
+    nodes: Vec<Arc<NodeInfo>>,
+    pods: Vec<Draft>,
+    names: HashMap<(&'static str, String), Place>,
+    uids: HashMap<String, Place>,
+    classes: HashSet<Arc<Class>>,
+    priorities: BTreeMap<String, i32>,
+    default_priority: Option<(i32, Place)>,
+}
+
+impl Gatherer {
+    /// Takes a node in, with its defaults.
+    pub(super) fn add_node(&mut self, mut node: api::Node, place: Place, problems: &mut Problems) {
+        let Some(name) = self.claim("Node", &node.metadata, false, &place, problems) else { return };
+        let title = format!("node {name:?}");
+        let status = node.status.as_ref();
+        let capacity = status.and_then(|status| status.capacity.as_ref());
+        let allocatable = status.and_then(|status| status.allocatable.as_ref());
+        if capacity.is_none_or(BTreeMap::is_empty) && allocatable.is_none_or(BTreeMap::is_empty) {
+            let text = format!(
+                "{title} has no status.allocatable or status.capacity; expected one of them, such as \
+                 `status: {{allocatable: {{cpu: \"4\", memory: 16Gi, pods: \"110\"}}}}`"
+            );
+            problems.error(place.keys(&["status"]), text);
+            return;
+        }
+        let mut are_good = check(capacity, &title, &place, &["status", "capacity"], problems);
+        are_good &= check(allocatable, &title, &place, &["status", "allocatable"], problems);
+        if !are_good {
+            return;
+        }
+        defaults::node(&mut node);
+        match ingest::node(&node) {
+            Ok(info) => self.nodes.push(Arc::new(info)),
+            Err(error) => problems.error(place, format!("{title}: {error}")),
+        }
+    }
+
+    /// Takes a pod in, with its defaults.
+    pub(super) fn add_pod(&mut self, mut pod: api::Pod, place: Place, problems: &mut Problems) {
+        let Some(name) = self.claim("Pod", &pod.metadata, true, &place, problems) else { return };
+        let title = format!("pod {name:?}");
+        let Some(spec) = pod.spec.as_ref().filter(|spec| !spec.containers.is_empty()) else {
+            let text = format!("{title} has no spec.containers; expected at least one, such as `- name: main`");
+            problems.error(place.keys(&["spec", "containers"]), text);
+            return;
+        };
+        if !check_pod(spec, &title, &place, problems) {
+            return;
+        }
+        let priority = match (spec.priority, spec.priority_class_name.as_deref().filter(|name| !name.is_empty())) {
+            (Some(_), _) => Priority::Given,
+            (None, Some(class)) => Priority::OfClass(class.to_owned()),
+            (None, None) => Priority::Default,
+        };
+        defaults::pod(&mut pod);
+        if let Some(first) = self.claim_uid(&pod.metadata, &place) {
+            let text = format!(
+                "{title} has the metadata.uid of another pod; expected one of its own, or none; the other is at"
+            );
+            problems.error_with(place.keys(&["metadata", "uid"]), text, first);
+            return;
+        }
+        match ingest::pod(&pod) {
+            Ok(info) => {
+                let info = self.share_class(info);
+                self.pods.push(Draft { info, priority, place });
+            }
+            Err(error) => problems.error(place, format!("{title}: {error}")),
+        }
+    }
+
+    /// Takes a priority class in.
+    pub(super) fn add_priority_class(&mut self, class: &PriorityClass, place: Place, problems: &mut Problems) {
+        let Some(name) = self.claim("PriorityClass", &class.metadata, false, &place, problems) else { return };
+        let value = class.value.unwrap_or(0);
+        if class.global_default.unwrap_or(false) {
+            if let Some((_, first)) = &self.default_priority {
+                let text =
+                    format!("priority class {name:?} is a second globalDefault; expected one at most; the other is at");
+                problems.error_with(place.keys(&["globalDefault"]), text, first.clone());
+                return;
+            }
+            self.default_priority = Some((value, place));
+        }
+        self.priorities.insert(name, value);
+    }
+
+    /// Takes a namespace in.
+    pub(super) fn add_namespace(&mut self, namespace: &api::Namespace, place: &Place, problems: &mut Problems) {
+        self.claim("Namespace", &namespace.metadata, false, place, problems);
+    }
+
+    /// The cluster, of which `schedulers` are simulated.
+    pub(super) fn finish(self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
+        let known: HashSet<Arc<str>> = self.nodes.iter().map(|node| Arc::clone(&node.name)).collect();
+        let mut priorities: BTreeMap<&str, i32> = BUILT_IN.into_iter().collect();
+        priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));
+        let default = self.default_priority.as_ref().map_or(0, |(value, _)| *value);
+        let (mut bound, mut pending) = (Vec::new(), Vec::new());
+        for Draft { mut info, priority, place } in self.pods {
+            match priority {
+                Priority::Given => {}
+                Priority::Default => info.priority = default,
+                Priority::OfClass(class) => match priorities.get(class.as_str()) {
+                    Some(value) => info.priority = *value,
+                    None => {
+                        let text = no_such_class(&info, &class, &priorities);
+                        problems.error(place.keys(&["spec", "priorityClassName"]), text);
+                        continue;
+                    }
+                },
+            }
+            match &info.node_name {
+                _ if info.finished => {}
+                Some(node) if known.contains(node) => bound.push(Arc::new(info)),
+                Some(node) => {
+                    let text =
+                        format!("pod {:?} is on node {node:?}, which is not in the input; it is left out", info.key());
+                    problems.warning(place.keys(&["spec", "nodeName"]), text);
+                }
+                None if info.deleting => {
+                    let text = format!("pod {:?} is being deleted; it is left out", info.key());
+                    problems.warning(place.keys(&["metadata", "deletionTimestamp"]), text);
+                }
+                None if !schedulers.contains(&&*info.scheduler_name) => {
+                    let text = other_scheduler(&info, schedulers);
+                    problems.warning(place.keys(&["spec", "schedulerName"]), text);
+                }
+                // What another scheduler thought of the pod is not what this one does.
+                None => pending.push(Arc::new(PodInfo { condition: None, ..info })),
+            }
+        }
+        Cluster { nodes: self.nodes, bound, pending }
+    }
+
+    /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.
+    fn claim(
+        &mut self,
+        kind: &'static str,
+        metadata: &ObjectMeta,
+        is_namespaced: bool,
+        place: &Place,
+        problems: &mut Problems,
+    ) -> Option<String> {
+        let Some(name) = metadata.name.as_deref().filter(|name| !name.is_empty()) else {
+            problems
+                .error(place.keys(&["metadata", "name"]), format!("this {kind} has no metadata.name; expected one"));
+            return None;
+        };
+        let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+        let name = if is_namespaced { format!("{namespace}/{name}") } else { name.to_owned() };
+        match self.names.entry((kind, name.clone())) {
+            Entry::Vacant(entry) => {
+                entry.insert(place.keys(&["metadata", "name"]));
+                Some(name)
+            }
+            Entry::Occupied(entry) => {
+                let text =
+                    format!("a second {kind} has the name {name:?}; expected a name of its own; the first is at");
+                problems.error_with(place.keys(&["metadata", "name"]), text, entry.get().clone());
+                None
+            }
+        }
+    }
+
+    /// Who has the UID already, if somebody does.
+    fn claim_uid(&mut self, metadata: &ObjectMeta, place: &Place) -> Option<Place> {
+        match self.uids.entry(metadata.uid.clone().unwrap_or_default()) {
+            Entry::Occupied(entry) => Some(entry.get().clone()),
+            Entry::Vacant(entry) => {
+                entry.insert(place.keys(&["metadata", "uid"]));
+                None
+            }
+        }
+    }
+
+    /// The pod with a class that it shares with all pods of an equal one: dumps have many of few classes.
+    fn share_class(&mut self, info: PodInfo) -> PodInfo {
+        let class = match self.classes.get(&info.class) {
+            Some(known) => Arc::clone(known),
+            None => {
+                self.classes.insert(Arc::clone(&info.class));
+                Arc::clone(&info.class)
+            }
+        };
+        PodInfo { class, ..info }
+    }
+}
+
+fn no_such_class(info: &PodInfo, class: &str, known: &BTreeMap<&str, i32>) -> String {
+    let names: Vec<&str> = known.keys().copied().collect();
+    format!(
+        "pod {:?} has priorityClassName {class:?}, which is not in the input; expected one of {}, or a PriorityClass of \
+         this name",
+        info.key(),
+        names.join(", ")
+    )
+}
+
+fn other_scheduler(info: &PodInfo, schedulers: &[&str]) -> String {
+    format!(
+        "pod {:?} asks for scheduler {:?}, and profiles are {}; it is left out",
+        info.key(),
+        info.scheduler_name,
+        schedulers.join(", ")
+    )
+}
+
+/// Whether all amounts of a pod's spec are amounts.
+fn check_pod(spec: &api::PodSpec, title: &str, place: &Place, problems: &mut Problems) -> bool {
+    let containers = spec.containers.iter().enumerate().map(|(index, container)| ("containers", index, container));
+    let init = spec.init_containers.iter().flatten().enumerate();
+    let mut are_good = true;
+    for (list, index, container) in
+        containers.chain(init.map(|(index, container)| ("initContainers", index, container)))
+    {
+        let path = Path::default().keys(&["spec", list]).index(index).key("resources");
+        are_good &= check_resources(container.resources.as_ref(), title, place, &path, problems);
+    }
+    let path = Path::default().keys(&["spec", "resources"]);
+    are_good &= check_resources(spec.resources.as_ref(), title, place, &path, problems);
+    are_good & check(spec.overhead.as_ref(), title, place, &["spec", "overhead"], problems)
+}
+
+fn check_resources(
+    resources: Option<&ResourceRequirements>,
+    title: &str,
+    place: &Place,
+    path: &Path,
+    problems: &mut Problems,
+) -> bool {
+    let Some(resources) = resources else { return true };
+    let requests = check_at(resources.requests.as_ref(), title, place, &path.key("requests"), problems);
+    requests & check_at(resources.limits.as_ref(), title, place, &path.key("limits"), problems)
+}
+
+/// Whether all amounts of a list are amounts.
+fn check(
+    list: Option<&BTreeMap<String, ApiQuantity>>,
+    title: &str,
+    place: &Place,
+    keys: &[&str],
+    problems: &mut Problems,
+) -> bool {
+    check_at(list, title, place, &Path::default().keys(keys), problems)
+}
+
+fn check_at(
+    list: Option<&BTreeMap<String, ApiQuantity>>,
+    title: &str,
+    place: &Place,
+    path: &Path,
+    problems: &mut Problems,
+) -> bool {
+    let mut are_good = true;
+    for (name, amount) in list.into_iter().flatten() {
+        let complaint = match Quantity::parse(&amount.0) {
+            Ok(quantity) if quantity.is_negative() => {
+                format!("{:?} is negative; expected 0 or more", amount.0)
+            }
+            Ok(_) => continue,
+            Err(error) => error.to_string(),
+        };
+        let path = path.key(name);
+        problems.error(place.at(&path), format!("{title}: {path}: {complaint}"));
+        are_good = false;
+    }
+    are_good
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! The answer, printed.
+//!
+//! Knows: tables, JSON, YAML, and what is too long for a person. Must not know: how anything was decided.
+
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal as _, Write},
+    time::Duration,
+};
+
+use comfy_table::{Cell, Color, ContentArrangement, Table, presets::NOTHING};
+use serde::Serialize;
+
+use super::{
+    ledger::{Outcome, Placement},
+    objects::Cluster,
+    usage::{self, Usage},
+};
+use crate::args::Format;
+
+/// The most placements that a table shows in full.
+const MOST_ROWS: usize = 200;
+/// How many a longer one shows of its beginning.
+const FIRST_ROWS: usize = 100;
+/// How many a longer one shows of its end.
+const LAST_ROWS: usize = 10;
+
+/// The answer, as programs read it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answer<'a> {
+    placements: Vec<Row<'a>>,
+    summary: Summary,
+}
+
+/// Where one pod went.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    pod: String,
+    /// Empty for a pod that stays pending.
+    node: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    message: &'a str,
+}
+
+/// The answer in numbers.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    nodes: usize,
+    bound_pods: usize,
+    pods: usize,
+    placed: usize,
+    pending: usize,
+    workers: u16,
+    /// From the moment that the coordinator could decide until the last decision.
+    seconds: f64,
+    decisions_per_second: f64,
+    latency: Latency,
+    resources: Vec<Usage>,
+}
+
+/// How long single decisions were in the making: the time since the one before it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Latency {
+    p50_micros: f64,
+    p99_micros: f64,
+}
+
+impl<'a> Answer<'a> {
+    /// The answer to a simulation.
+    pub(super) fn new(cluster: &Cluster, outcome: &'a Outcome, workers: u16) -> Self {
+        let placed = outcome.placements.iter().filter(|placement| placement.node.is_some());
+        let resources = usage::of(cluster, placed.clone().map(|placement| &*placement.pod));
+        let (pods, placed) = (outcome.placements.len(), placed.count());
+        let mut latencies = outcome.latencies.clone();
+        latencies.sort_unstable();
+        let latency =
+            Latency { p50_micros: micros(percentile(&latencies, 50)), p99_micros: micros(percentile(&latencies, 99)) };
+        let summary = Summary {
+            nodes: cluster.nodes.len(),
+            bound_pods: cluster.bound.len(),
+            pods,
+            placed,
+            pending: pods - placed,
+            workers,
+            seconds: outcome.took.as_secs_f64(),
+            decisions_per_second: rate(outcome.decisions, outcome.took),
+            latency,
+            resources,
+        };
+        Self { placements: outcome.placements.iter().map(Row::new).collect(), summary }
+    }
+
+    /// Prints the answer.
+    pub(super) fn print(&self, format: Format, out: &mut impl Write) -> io::Result<()> {
+        match format {
+            Format::Table => self.print_table(out),
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut *out, self)?;
+                writeln!(out)
+            }
+            Format::Yaml => {
+                let text = serde_yaml::to_string(self).map_err(io::Error::other)?;
+                out.write_all(text.as_bytes())
+            }
+        }
+    }
+
+    fn print_table(&self, out: &mut impl Write) -> io::Result<()> {
+        if !self.placements.is_empty() {
+            let table = table(["POD", "NODE", "MESSAGE"], shown(&self.placements));
+            writeln!(out, "{}\n", table.trim_fmt())?;
+        }
+        let Summary { nodes, bound_pods, pods, placed, pending, workers, latency, .. } = &self.summary;
+        writeln!(out, "nodes      {nodes}, with {bound_pods} pods on them before")?;
+        writeln!(out, "pods       {pods}: {placed} placed, {pending} pending")?;
+        writeln!(
+            out,
+            "decisions  {:.0} per second over {:.3} s by {workers} workers; each p50 {:.1} us, p99 {:.1} us",
+            self.summary.decisions_per_second, self.summary.seconds, latency.p50_micros, latency.p99_micros
+        )?;
+        if self.summary.resources.is_empty() {
+            return Ok(());
+        }
+        let table =
+            table(["RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER"], self.summary.resources.iter().map(usage_cells));
+        writeln!(out, "\n{}", table.trim_fmt())
+    }
+}
+
+/// The rows of a table: all of them, or the beginning and the end where they are too many.
+fn shown(rows: &[Row<'_>]) -> Vec<[Cell; 3]> {
+    if rows.len() <= MOST_ROWS {
+        return rows.iter().map(Row::cells).collect();
+    }
+    let (first, rest) = rows.split_at(FIRST_ROWS);
+    let (left_out, last) = rest.split_at(rest.len() - LAST_ROWS);
+    let note = format!("{} pods are left out here; print them all with -o json", left_out.len());
+    let note = ["...", "...", &note].map(Cell::new);
+    first.iter().map(Row::cells).chain([note]).chain(last.iter().map(Row::cells)).collect()
+}
+
+fn usage_cells(usage: &Usage) -> [Cell; 4] {
+    let share = |share: usage::Share| format!("{} ({}%)", share.used.rounded(), share.percent);
+    let name = printable(&usage.name).into_owned();
+    [name, usage.allocatable.rounded(), share(usage.before), share(usage.after)].map(Cell::new)
+}
+
+impl<'a> Row<'a> {
+    fn new(placement: &'a Placement) -> Self {
+        let node = placement.node.as_deref().unwrap_or_default();
+        Self { pod: placement.pod.key(), node, message: &placement.message }
+    }
+
+    fn cells(&self) -> [Cell; 3] {
+        let node = if self.node.is_empty() { Cow::Borrowed("-") } else { printable(self.node) };
+        let message = Cell::new(printable(self.message));
+        let message = if has_colours() { message.fg(Color::Yellow) } else { message };
+        [Cell::new(printable(&self.pod)), Cell::new(node), message]
+    }
+}
+
+/// Names come from files, and control characters in them must not reach a terminal.
+fn printable(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+fn has_colours() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// A table as kubectl prints it. Only a terminal has a width that long messages are wrapped to.
+fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header);
+    table.add_rows(rows);
+    table.column_iter_mut().for_each(|column| _ = column.set_padding((0, 2)));
+    table
+}
+
+/// The latency that so many of a hundred do not exceed; `sorted` is.
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+fn micros(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e7).round() / 10.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate needs few digits")]
+fn rate(count: usize, took: Duration) -> f64 {
+    if took.is_zero() { 0.0 } else { (count as f64 / took.as_secs_f64() * 10.0).round() / 10.0 }
+}
+
+#[cfg(test)]
+mod tests;

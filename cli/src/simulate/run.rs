@@ -1,0 +1,223 @@
+//! The simulation itself: the machine, the workers, and in place of an API server somebody who says yes to each bind.
+//!
+//! Knows: in which order the parts are started, fed and stopped, and when all is decided. Must not know: where the
+//! cluster came from, or how the answer is printed.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use flotilla_coordinator::{
+    driver::{self, Handle},
+    fanout::{Fanout, Transport},
+};
+use flotilla_framework::{class::PodInfo, profile::Profile};
+use flotilla_machine::{
+    action::Action,
+    event::{Configuration, Event},
+    machine::Machine,
+};
+use flotilla_worker::{ServeError, ServeOptions, serve};
+use indicatif::ProgressBar;
+use tokio::{
+    net::TcpListener,
+    sync::mpsc,
+    task::JoinSet,
+    time::{interval, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ledger::{Ledger, Outcome, Placement},
+    objects::Cluster,
+};
+
+/// How long the workers may take to join, be configured and be sent their nodes.
+const JOIN_LIMIT: Duration = Duration::from_secs(120);
+/// How long nothing may be decided while something is left to decide.
+const STALL_LIMIT: Duration = Duration::from_secs(120);
+/// How often the progress is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// A pod that no node would take is not tried again: a day is longer than a simulation takes.
+const NO_RETRY_MS: u64 = 86_400_000;
+/// A worker of the same process is never lost, only busy.
+const WORKER_DEADLINE_MS: u64 = 120_000;
+/// How long tasks may take to notice that all is over.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
+
+/// What the simulation is run with.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// All profiles.
+    pub(super) profiles: Vec<Profile>,
+    /// How many workers there are.
+    pub(super) workers: u16,
+    /// Decides among nodes of equal score.
+    pub(super) tie_break_seed: u64,
+}
+
+/// Runs the simulation to its end.
+///
+/// # Errors
+/// Where the workers cannot be started, or nothing is decided any more.
+pub(super) fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
+    let outcome = runtime.block_on(simulate(cluster, settings, progress));
+    runtime.shutdown_timeout(SHUTDOWN_LIMIT);
+    outcome
+}
+
+async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
+    let (gated, waiting) = split_gated(cluster, &settings.profiles);
+    let (addresses, _workers) = start_workers(settings.workers).await?;
+    let ledger = Ledger::new(&waiting);
+
+    let (binds, answered) = mpsc::unbounded_channel();
+    let fanout_slot = Arc::new(OnceLock::new());
+    let perform = perform(ledger.clone(), binds, Arc::clone(&fanout_slot));
+    let (handle, machine) = driver::spawn(Machine::new(0), perform);
+    let fanout = fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext));
+    tokio::spawn(answer(handle.clone(), answered));
+
+    feed(&handle, cluster, settings).await?;
+    // Only a leader takes workers on, and it sends each of them whatever it knows by then.
+    addresses.iter().for_each(|address| fanout.connect(address));
+    await_workers(&handle, settings.workers).await?;
+    ledger.begin(Instant::now());
+    handle.tell(Event::Synced).await?;
+    await_decisions(&handle, &ledger, progress).await?;
+
+    handle.stop();
+    machine.join().map_err(|_| anyhow!("the scheduling thread panicked"))?;
+    Ok(ledger.close(gated))
+}
+
+/// The pods that their gates keep out of the queue, and all others.
+fn split_gated(cluster: &Cluster, profiles: &[Profile]) -> (Vec<Placement>, Vec<Arc<PodInfo>>) {
+    let holds: BTreeMap<&str, bool> = profiles
+        .iter()
+        .map(|profile| {
+            (&*profile.scheduler_name, profile.plugins.pre_enqueue.iter().any(|name| name == "SchedulingGates"))
+        })
+        .collect();
+    let is_gated = |pod: &PodInfo| !pod.gates.is_empty() && holds.get(&*pod.scheduler_name) == Some(&true);
+    let (gated, waiting): (Vec<_>, Vec<_>) = cluster.pending.iter().cloned().partition(|pod| is_gated(pod));
+    let gated = gated.into_iter().map(|pod| {
+        let message = format!("waiting for scheduling gates: [{}]", pod.gates.join(" "));
+        Placement { pod, node: None, message }
+    });
+    (gated.collect(), waiting)
+}
+
+/// Starts workers on ports that are free; they end when the set is dropped.
+async fn start_workers(count: u16) -> anyhow::Result<(Vec<String>, JoinSet<Result<(), ServeError>>)> {
+    let mut addresses = Vec::new();
+    let mut workers = JoinSet::new();
+    for _ in 0..count {
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen on 127.0.0.1 for a worker")?;
+        addresses.push(listener.local_addr().context("cannot tell the address of a worker")?.to_string());
+        workers.spawn(serve(listener, ServeOptions::default(), CancellationToken::new()));
+    }
+    Ok((addresses, workers))
+}
+
+/// What is done with each action, on the machine's own thread: nothing here waits.
+fn perform(
+    ledger: Ledger,
+    binds: mpsc::UnboundedSender<Arc<PodInfo>>,
+    fanout: Arc<OnceLock<Fanout>>,
+) -> impl FnMut(Action) + Send + 'static {
+    move |action| match action {
+        Action::Bind(binding) => {
+            if let Some(pod) = ledger.placed(&binding, Instant::now()) {
+                // Nobody listens only once all is over.
+                let _ = binds.send(pod);
+            }
+        }
+        Action::Report(report) => ledger.reported(report, Instant::now()),
+        Action::Send { .. } | Action::DropWorker { .. } => {
+            if let Some(fanout) = fanout.get() {
+                fanout.perform(action);
+            }
+        }
+        Action::Acknowledged { .. } | Action::Alone(_) => {}
+    }
+}
+
+/// Says yes to each bind, and tells of the pod as a watch would.
+async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Arc<PodInfo>>) {
+    while let Some(pod) = binds.recv().await {
+        let bound = Event::Bound { uid: Arc::clone(&pod.uid) };
+        if handle.tell(bound).await.is_err() || handle.tell(Event::PodApplied(pod)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells the machine of everything but that this was all.
+async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow::Result<()> {
+    let configuration = Configuration {
+        tie_break_seed: settings.tie_break_seed,
+        pod_initial_backoff_ms: NO_RETRY_MS,
+        pod_max_backoff_ms: NO_RETRY_MS,
+        pod_max_in_unschedulable_ms: NO_RETRY_MS,
+        worker_deadline_ms: WORKER_DEADLINE_MS,
+        worker_grace_ms: WORKER_DEADLINE_MS,
+        ..Configuration::new(1, settings.profiles.clone())
+    };
+    handle.tell(Event::Configured(Arc::new(configuration))).await?;
+    handle.tell(Event::Leading { epoch: 1 }).await?;
+    for node in &cluster.nodes {
+        handle.tell(Event::NodeApplied(Arc::clone(node))).await?;
+    }
+    for pod in cluster.bound.iter().chain(&cluster.pending) {
+        handle.tell(Event::PodApplied(Arc::clone(pod))).await?;
+    }
+    Ok(())
+}
+
+/// Returns once every worker holds its nodes.
+async fn await_workers(handle: &Handle, count: u16) -> anyhow::Result<()> {
+    let mut status = handle.watch_status();
+    let all_ready = status.wait_for(|status| status.workers_ready == u64::from(count));
+    match timeout(JOIN_LIMIT, all_ready).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(_)) => bail!("the scheduling thread stopped while the workers joined"),
+        Err(_) => bail!(
+            "{} of {count} workers were ready after {} s; run with -v to see what they say, or with fewer --workers",
+            handle.status().workers_ready,
+            JOIN_LIMIT.as_secs()
+        ),
+    }
+}
+
+/// Returns once every pod is decided on.
+async fn await_decisions(handle: &Handle, ledger: &Ledger, progress: &ProgressBar) -> anyhow::Result<()> {
+    let mut looks = interval(LOOK);
+    let (mut known, mut since) = (0, Instant::now());
+    progress.set_length(ledger.expected() as u64);
+    loop {
+        tokio::select! {
+            () = ledger.finished() => return Ok(()),
+            () = handle.stopped() => bail!("the scheduling thread stopped before every pod was decided on"),
+            _ = looks.tick() => {}
+        }
+        let decided = ledger.decided();
+        progress.set_position(decided as u64);
+        if decided > known {
+            (known, since) = (decided, Instant::now());
+        }
+        if since.elapsed() > STALL_LIMIT {
+            bail!(
+                "nothing was decided for {} s, with {decided} of {} pods decided on and {:?} next; run with -v to see why",
+                STALL_LIMIT.as_secs(),
+                ledger.expected(),
+                ledger.first_undecided().unwrap_or_default()
+            );
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Binds pods to nodes, and makes sure of what became of it.
+//!
+//! Knows: the call, its deadline, and what each answer and each silence means. Must not know: why that node, or what
+//! the machine does with the outcome.
+//!
+//! A binding is sent once. The API server refuses the second binding of a pod, so that the danger is not a pod that is
+//! bound twice but a pod that is bound although we believe it is not: its node would be filled a second time. So an
+//! answer that did not come is looked up, never guessed.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use flotilla_machine::{
+    action::Binding,
+    event::{BindFailure, Event},
+};
+use futures::FutureExt as _;
+use kube::{
+    api::PostParams,
+    core::{Request, params::GetParams},
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{sleep, timeout},
+};
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use crate::{
+    driver::Handle,
+    lease::{self, Leadership},
+    logging,
+    metrics::Scheduled,
+    status::Events,
+};
+
+/// Bindings on the wire at once, each on a connection of its own: at 5 ms each that is 20,000 a second, more than any
+/// API server commits, and half of the 200 mutating requests that one takes at once by default
+/// (`--max-mutating-requests-inflight`), so that the other half is left to everybody else. What waits here is bounded
+/// by the machine's `max_binds_in_flight`.
+const AT_ONCE: usize = 100;
+/// The longest that one binding may take; less where the lead ends sooner. The API server answers in milliseconds.
+const LONGEST: Duration = Duration::from_secs(5);
+/// Between two looks at what became of a binding: doubles from the first to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// How long after its deadline a binding that was given up may still be carried out: the API server drops what is under
+/// way when the connection closes, but has to notice.
+const AFTERLIFE: Duration = Duration::from_secs(1);
+
+/// Binds pods. Cheap to clone.
+#[derive(Clone)]
+pub struct Binder {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: kube::Client,
+    handle: Handle,
+    events: Events,
+    scheduled: Scheduled,
+    leading: watch::Receiver<Leadership>,
+    runtime: tokio::runtime::Handle,
+    at_once: Semaphore,
+    tasks: TaskTracker,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    sent: AtomicU64,
+    unsent: AtomicU64,
+    looked_up: AtomicU64,
+    bound: AtomicU64,
+    gone: AtomicU64,
+    elsewhere: AtomicU64,
+    errors: AtomicU64,
+}
+
+/// What became of the binds so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Bindings sent.
+    pub sent: u64,
+    /// Binds that were not sent because this process did not lead any more.
+    pub unsent: u64,
+    /// Outcomes that had to be looked up.
+    pub looked_up: u64,
+    /// Pods bound to where they were to go.
+    pub bound: u64,
+    /// Pods that were gone.
+    pub gone: u64,
+    /// Pods that somebody else had bound.
+    pub elsewhere: u64,
+    /// Anything else.
+    pub errors: u64,
+    /// Binds under way, or waiting for their turn.
+    pub in_flight: u64,
+}
+
+impl Binder {
+    /// A binder that tells `handle` what became of each bind. It sends nothing when `leading` does not say that this
+    /// process leads.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn new(
+        client: kube::Client,
+        handle: Handle,
+        events: Events,
+        scheduled: Scheduled,
+        leading: watch::Receiver<Leadership>,
+    ) -> Self {
+        let inner = Inner {
+            client,
+            handle,
+            events,
+            scheduled,
+            leading,
+            runtime: tokio::runtime::Handle::current(),
+            at_once: Semaphore::new(AT_ONCE),
+            tasks: TaskTracker::new(),
+            counters: Counters::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Binds a pod, which is answered by exactly one [`Event::Bound`] or [`Event::BindFailed`]. Never blocks.
+    pub fn bind(&self, binding: Binding) {
+        let inner = Arc::clone(&self.inner);
+        let task = async move { inner.carry_out(binding).await };
+        self.inner.tasks.spawn_on(task, &self.inner.runtime);
+    }
+
+    /// Returns when no bind is under way any more.
+    pub async fn drained(&self) {
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    /// What became of the binds so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let Counters { sent, unsent, looked_up, bound, gone, elsewhere, errors } = &self.inner.counters;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Tally {
+            sent: get(sent),
+            unsent: get(unsent),
+            looked_up: get(looked_up),
+            bound: get(bound),
+            gone: get(gone),
+            elsewhere: get(elsewhere),
+            errors: get(errors),
+            in_flight: self.inner.tasks.len() as u64,
+        }
+    }
+}
+
+impl Inner {
+    async fn carry_out(&self, binding: Binding) {
+        let begun = Instant::now();
+        let sent = AssertUnwindSafe(self.send(&binding)).catch_unwind().await;
+        let outcome = match sent.unwrap_or_else(|_| Answer::Unknown("the task that sent it panicked".to_owned())) {
+            Answer::Known(outcome) => outcome,
+            answer => {
+                self.counters.looked_up.fetch_add(1, Ordering::Relaxed);
+                self.look_up(&binding, answer).await
+            }
+        };
+        let uid = Arc::clone(&binding.uid);
+        let (event, counter) = match outcome {
+            Ok(()) => {
+                let Binding { namespace, name, node, attempt, waited_ms, total, .. } = &binding;
+                debug!(pod = %format_args!("{namespace}/{name}"), %node, attempt, waited_ms, total, "Successfully assigned");
+                self.scheduled.observe(&binding, begun.elapsed());
+                self.events.scheduled(&binding);
+                (Event::Bound { uid }, &self.counters.bound)
+            }
+            Err(failure) => {
+                let Binding { namespace, name, node, .. } = &binding;
+                let pod = format_args!("{namespace}/{name}");
+                let counter = match &failure {
+                    BindFailure::Gone => &self.counters.gone,
+                    BindFailure::Elsewhere => &self.counters.elsewhere,
+                    BindFailure::Error(reason) => {
+                        warn!(%pod, %node, reason, "cannot bind");
+                        &self.counters.errors
+                    }
+                };
+                debug!(%pod, %node, ?failure, "not bound");
+                (Event::BindFailed { uid, failure }, counter)
+            }
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+        let _ = self.handle.tell(event).await;
+    }
+
+    /// How long this process leads for certain.
+    fn lead(&self) -> Option<Duration> {
+        let now = lease::now();
+        match &*self.leading.borrow() {
+            Leadership::Leading { valid_until, .. } => {
+                Some(valid_until.duration_since(now)).filter(|left| !left.is_zero())
+            }
+            Leadership::Following { .. } => None,
+        }
+    }
+
+    async fn send(&self, binding: &Binding) -> Answer {
+        let Ok(_turn) = self.at_once.acquire().await else { return Answer::failed("the process is ending") };
+        let Some(lead) = self.lead() else {
+            self.counters.unsent.fetch_add(1, Ordering::Relaxed);
+            return Answer::failed("this process does not lead any more");
+        };
+        let request = match request(binding) {
+            Ok(request) => request,
+            Err(error) => return Answer::Known(Err(BindFailure::Error(error))),
+        };
+        let limit = lead.min(LONGEST);
+        self.counters.sent.fetch_add(1, Ordering::Relaxed);
+        match timeout(limit, self.client.request_text(request)).await {
+            Ok(Ok(_)) => Answer::Known(Ok(())),
+            Ok(Err(kube::Error::Api(status))) => Answer::of_status(status.code, status.message),
+            Ok(Err(error)) => Answer::Unknown(logging::chain(&error)),
+            Err(_) => Answer::Unknown(format!("the API server did not answer the binding within {limit:?}")),
+        }
+    }
+
+    /// Finds out what became of a binding, however long it takes while this process leads.
+    async fn look_up(&self, binding: &Binding, answer: Answer) -> Result<(), BindFailure> {
+        let (mut pause, mut sure) = (FIRST_PAUSE, !matches!(answer, Answer::Unknown(_)));
+        loop {
+            let Some(lead) = self.lead() else {
+                return Err(BindFailure::Error(
+                    "this process lost the lead before it knew what became of it".to_owned(),
+                ));
+            };
+            match timeout(lead.min(LONGEST), self.get(binding)).await.unwrap_or_else(|_| Look::late()) {
+                Look::Known(outcome) => return outcome,
+                Look::Unbound if sure => return Err(BindFailure::Error(answer.reason())),
+                Look::Unbound => {
+                    sure = true;
+                    sleep(AFTERLIFE).await;
+                    continue;
+                }
+                Look::Again(reason) => {
+                    let Binding { namespace, name, .. } = binding;
+                    debug!(pod = %format_args!("{namespace}/{name}"), reason, "cannot look up what became of a bind; trying again");
+                }
+            }
+            sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+
+    /// Reads the pod as it is committed: without a resourceVersion the API server asks etcd.
+    async fn get(&self, binding: &Binding) -> Look {
+        let request = Request::new(format!("/api/v1/namespaces/{}/pods", binding.namespace))
+            .get(&binding.name, &GetParams::default());
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return Look::Known(Err(BindFailure::Error(error.to_string()))),
+        };
+        match self.client.request::<Pod>(request).await {
+            Ok(pod) => pod.standing(binding),
+            Err(kube::Error::Api(status)) => match status.code {
+                404 => Look::Known(Err(BindFailure::Gone)),
+                429 | 500.. => Look::Again(status.message),
+                _ => Look::Known(Err(BindFailure::Error(status.message))),
+            },
+            Err(error) => Look::Again(logging::chain(&error)),
+        }
+    }
+}
+
+fn request(binding: &Binding) -> Result<http::Request<Vec<u8>>, String> {
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": { "namespace": binding.namespace, "name": binding.name, "uid": binding.uid },
+        "target": { "kind": "Node", "name": binding.node },
+    });
+    Request::new(format!("/api/v1/namespaces/{}/pods", binding.namespace))
+        .create_subresource("binding", &binding.name, &PostParams::default(), body.to_string().into_bytes())
+        .map_err(|error| error.to_string())
+}
+
+/// What the answer to a binding says.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    /// All there is to know.
+    Known(Result<(), BindFailure>),
+    /// Not carried out, or not by this request; the pod says why.
+    Refused(String),
+    /// It may have been carried out, and may yet be.
+    Unknown(String),
+}
+
+impl Answer {
+    fn failed(reason: &str) -> Self {
+        Self::Known(Err(BindFailure::Error(reason.to_owned())))
+    }
+
+    /// The answer by its HTTP code. A server error may come from after the commit, so that the pod has to tell.
+    fn of_status(code: u16, message: String) -> Self {
+        match code {
+            404 => Self::Known(Err(BindFailure::Gone)),
+            409 => Self::Refused(message),
+            500.. => Self::Unknown(message),
+            _ => Self::Known(Err(BindFailure::Error(message))),
+        }
+    }
+
+    fn reason(self) -> String {
+        match self {
+            Self::Refused(reason) | Self::Unknown(reason) => reason,
+            Self::Known(outcome) => format!("{outcome:?}"),
+        }
+    }
+}
+
+/// What a look at the pod says.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    Known(Result<(), BindFailure>),
+    Unbound,
+    Again(String),
+}
+
+impl Look {
+    fn late() -> Self {
+        Self::Again("no answer in time".to_owned())
+    }
+}
+
+/// Of a pod, what tells the outcome of a bind.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Pod {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    uid: String,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    node_name: Option<String>,
+}
+
+impl Pod {
+    fn standing(&self, binding: &Binding) -> Look {
+        let node = self.spec.node_name.as_deref().unwrap_or_default();
+        if self.metadata.uid != *binding.uid {
+            Look::Known(Err(BindFailure::Gone))
+        } else if node == &*binding.node {
+            Look::Known(Ok(()))
+        } else if !node.is_empty() {
+            Look::Known(Err(BindFailure::Elsewhere))
+        } else if self.metadata.deletion_timestamp.is_some() {
+            Look::Known(Err(BindFailure::Gone))
+        } else {
+            Look::Unbound
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

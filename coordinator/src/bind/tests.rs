@@ -1,0 +1,236 @@
+use std::sync::Mutex;
+
+use http::{Method, Response, StatusCode};
+use kube::client::Body;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::driver::tests::listener;
+
+/// What a scripted API server does with one request.
+#[derive(Clone)]
+enum Act {
+    Answer(u16, Value),
+    Hang,
+    Break,
+    Panic,
+}
+
+use Act::{Answer as Say, Break, Hang};
+
+/// An API server that answers POST and GET each by their own script, the last line of which goes on for ever.
+#[derive(Clone)]
+struct Server {
+    post: Act,
+    gets: Vec<Act>,
+    asked: Arc<Mutex<Vec<Method>>>,
+}
+
+impl Server {
+    fn new(post: Act, gets: &[Act]) -> Self {
+        Self { post, gets: gets.to_vec(), asked: Arc::default() }
+    }
+
+    fn asked(&self, method: &Method) -> usize {
+        self.asked.lock().expect("unpoisoned").iter().filter(|asked| *asked == method).count()
+    }
+
+    fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let server = server.clone();
+            async move {
+                let method = request.method().clone();
+                let looks = server.asked(&Method::GET);
+                let act =
+                    if method == Method::POST { &server.post } else { &server.gets[looks.min(server.gets.len() - 1)] };
+                server.asked.lock().expect("unpoisoned").push(method);
+                match act {
+                    Say(code, body) => {
+                        let code = StatusCode::from_u16(*code).expect("a code");
+                        let body = Body::from(body.to_string().into_bytes());
+                        Ok(Response::builder().status(code).body(body).expect("a response"))
+                    }
+                    Hang => std::future::pending().await,
+                    Break => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
+                    Act::Panic => panic!("as asked"),
+                }
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+}
+
+fn refusal(code: u16, message: &str) -> Act {
+    Say(code, json!({ "kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "x" }))
+}
+
+fn pod(uid: &str, node: Option<&str>, deleting: bool) -> Act {
+    let deletion = deleting.then_some("2026-01-01T00:00:00Z");
+    let metadata = json!({ "name": "web-1", "uid": uid, "deletionTimestamp": deletion });
+    Say(200, json!({ "metadata": metadata, "spec": { "nodeName": node } }))
+}
+
+fn binding() -> Binding {
+    Binding {
+        uid: Arc::from("u1"),
+        namespace: Arc::from("default"),
+        name: Arc::from("web-1"),
+        node: Arc::from("n1"),
+        scheduler_name: Arc::from("default-scheduler"),
+        attempt: 1,
+        waited_ms: 3,
+        revision: 1,
+        total: 100,
+    }
+}
+
+struct Stage {
+    binder: Binder,
+    heard: mpsc::UnboundedReceiver<Event>,
+    leading: watch::Sender<Leadership>,
+}
+
+fn stage(server: &Server) -> Stage {
+    let valid_until = lease::now() + Duration::from_secs(10);
+    let (leading, lead) = watch::channel(Leadership::Leading { epoch: 1, valid_until });
+    let (handle, heard) = listener();
+    // Nobody writes these events, so that they can be counted.
+    let (follows, nobody) = watch::channel(Leadership::UNKNOWN);
+    tokio::spawn(async move { follows.closed().await });
+    let events = Events::new(server.client(), "host", nobody, &TaskTracker::new());
+    let binder = Binder::new(server.client(), handle, events, Scheduled::default(), lead);
+    Stage { binder, heard, leading }
+}
+
+impl Stage {
+    /// The one event that the bind is answered by.
+    async fn outcome(mut self) -> Event {
+        self.binder.bind(binding());
+        self.binder.drained().await;
+        let event = self.heard.recv().await.expect("an answer");
+        self.binder.inner.handle.stop();
+        assert_eq!(self.heard.recv().await, None, "and no other");
+        event
+    }
+}
+
+fn bound() -> Event {
+    Event::Bound { uid: Arc::from("u1") }
+}
+
+fn failed(failure: BindFailure) -> Event {
+    Event::BindFailed { uid: Arc::from("u1"), failure }
+}
+
+async fn outcome(post: Act, gets: &[Act]) -> (Event, Server) {
+    let server = Server::new(post, gets);
+    (stage(&server).outcome().await, server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_is_created_is_bound_and_nothing_is_looked_up() {
+    let (event, server) = outcome(Say(201, json!({ "kind": "Status", "status": "Success" })), &[Hang]).await;
+    assert_eq!(event, bound());
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_what_the_pod_says_it_is() {
+    let conflict = || refusal(409, "pod web-1 is already assigned");
+    assert_eq!(outcome(conflict(), &[pod("u1", Some("n1"), false)]).await.0, bound());
+    assert_eq!(outcome(conflict(), &[pod("u1", Some("n2"), false)]).await.0, failed(BindFailure::Elsewhere));
+    assert_eq!(outcome(conflict(), &[pod("u1", None, true)]).await.0, failed(BindFailure::Gone));
+    assert_eq!(outcome(conflict(), &[pod("u2", Some("n1"), false)]).await.0, failed(BindFailure::Gone));
+    assert_eq!(outcome(conflict(), &[refusal(404, "not found")]).await.0, failed(BindFailure::Gone));
+    let error = BindFailure::Error("pod web-1 is already assigned".to_owned());
+    assert_eq!(outcome(conflict(), &[pod("u1", None, false)]).await.0, failed(error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_not_found_is_gone() {
+    assert_eq!(outcome(refusal(404, "not found"), &[Hang]).await.0, failed(BindFailure::Gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_is_turned_away_is_sent_once() {
+    let (event, server) = outcome(refusal(429, "too many requests"), &[Hang]).await;
+    assert_eq!(event, failed(BindFailure::Error("too many requests".to_owned())));
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_error_is_an_error_only_once_the_pod_says_that_it_is_not_bound() {
+    let (event, server) = outcome(refusal(500, "etcd is slow"), &[pod("u1", None, false)]).await;
+    assert_eq!(event, failed(BindFailure::Error("etcd is slow".to_owned())));
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (1, 2));
+    assert_eq!(outcome(refusal(504, "timeout"), &[pod("u1", Some("n1"), false)]).await.0, bound());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_lost_is_looked_up_until_the_api_server_tells() {
+    let gets = [Break, refusal(503, "starting"), Hang, pod("u1", Some("n1"), false)];
+    let (event, server) = outcome(Break, &gets).await;
+    assert_eq!(event, bound());
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (1, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_lands_after_it_was_given_up_is_found_by_the_second_look() {
+    let gets = [pod("u1", None, false), pod("u1", Some("n1"), false)];
+    assert_eq!(outcome(Hang, &gets).await.0, bound());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_on_the_way_is_looked_up_as_a_lost_answer_is() {
+    assert_eq!(outcome(Act::Panic, &[pod("u1", Some("n1"), false)]).await.0, bound());
+}
+
+#[tokio::test(start_paused = true)]
+async fn looking_up_ends_with_the_lead() {
+    let (event, server) = outcome(Break, &[Break]).await;
+    let Event::BindFailed { failure: BindFailure::Error(reason), .. } = event else { panic!("{event:?}") };
+    assert!(reason.contains("lost the lead"), "{reason}");
+    assert!(server.asked(&Method::GET) > 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_lead_nothing_is_sent() {
+    let server = Server::new(Hang, &[Hang]);
+    let stage = stage(&server);
+    stage.leading.send_replace(Leadership::UNKNOWN);
+    let event = stage.outcome().await;
+    assert!(matches!(event, Event::BindFailed { failure: BindFailure::Error(_), .. }), "{event:?}");
+    assert_eq!(server.asked(&Method::POST), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lead_that_ends_soon_shortens_the_deadline() {
+    let server = Server::new(Hang, &[pod("u1", None, false)]);
+    let stage = stage(&server);
+    let valid_until = lease::now() + Duration::from_millis(100);
+    stage.leading.send_replace(Leadership::Leading { epoch: 1, valid_until });
+    let begun = tokio::time::Instant::now();
+    stage.outcome().await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_bound_pod_gets_an_event() {
+    for (post, events) in [(Say(201, json!({})), 1), (refusal(404, "not found"), 0)] {
+        let stage = stage(&Server::new(post, &[Hang]));
+        let binder = stage.binder.clone();
+        stage.outcome().await;
+        assert_eq!(binder.inner.events.tally().waiting, events);
+    }
+}
+
+#[test]
+fn a_binding_names_the_uid_and_the_node() {
+    let request = request(&binding()).expect("a request");
+    assert_eq!(request.uri().path(), "/api/v1/namespaces/default/pods/web-1/binding");
+    let body: Value = serde_json::from_slice(request.body()).expect("JSON");
+    assert_eq!(body["metadata"]["uid"], "u1");
+    assert_eq!(body["target"], json!({ "kind": "Node", "name": "n1" }));
+}

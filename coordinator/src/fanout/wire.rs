@@ -1,0 +1,133 @@
+//! Words as messages.
+//!
+//! Knows: how a word is cut into messages that are not too large, and that what comes is checked. Must not know: when
+//! anything is said.
+
+use std::sync::Arc;
+
+use flotilla_framework::shard::{Change, Command, FromWorker, ToWorker};
+use flotilla_proto::{
+    Wire as _,
+    bounds::{MAX_MESSAGE_BYTES, chunk_changes},
+    pb::{self, worker_client::WorkerClient},
+};
+use futures::{Stream, StreamExt as _, stream};
+use prost::Message as _;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+use super::{Count as _, Inner, stream::End};
+
+/// The service at the other end of `channel`.
+pub(super) fn client(channel: Channel) -> WorkerClient<Channel> {
+    WorkerClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+/// The words of `outbox` as messages. They are encoded when the transport asks for them, so that the thread of the
+/// machine spends nothing on it, and of a large snapshot only one part at a time is held twice.
+pub(super) fn outgoing(
+    outbox: mpsc::Receiver<ToWorker>,
+    inner: Arc<Inner>,
+) -> impl Stream<Item = pb::ToWorker> + use<> {
+    ReceiverStream::new(outbox).flat_map(|word| stream::iter(parts(word))).map(move |word| {
+        let message = word.encode();
+        inner.counters.messages_sent.add(1);
+        inner.counters.bytes_sent.add(message.encoded_len() as u64);
+        message
+    })
+}
+
+/// What a worker said.
+pub(super) fn decode(message: pb::FromWorker, inner: &Inner) -> Result<FromWorker, End> {
+    inner.counters.messages_received.add(1);
+    inner.counters.bytes_received.add(message.encoded_len() as u64);
+    FromWorker::decode(message).map_err(|error| {
+        inner.counters.undecodable.add(1);
+        End::Nonsense(error)
+    })
+}
+
+/// The word, or several that say the same and are each small enough for one message.
+fn parts(word: ToWorker) -> impl Iterator<Item = ToWorker> {
+    let ToWorker { epoch, revision, command } = word;
+    let commands: Box<dyn Iterator<Item = Command> + Send> = match command {
+        Command::Snapshot { first, last, changes } => {
+            let chunks = or_one_empty(chunk_changes(changes));
+            let final_part = chunks.len() - 1;
+            Box::new(chunks.into_iter().enumerate().map(move |(part, changes)| Command::Snapshot {
+                first: first && part == 0,
+                last: last && part == final_part,
+                changes,
+            }))
+        }
+        Command::Delta { changes } => {
+            Box::new(or_one_empty(chunk_changes(changes)).into_iter().map(|changes| Command::Delta { changes }))
+        }
+        command => Box::new(std::iter::once(command)),
+    };
+    commands.map(move |command| ToWorker { epoch, revision, command })
+}
+
+/// A word without changes is still a word.
+fn or_one_empty(mut chunks: Vec<Vec<Change>>) -> Vec<Vec<Change>> {
+    if chunks.is_empty() {
+        chunks.push(Vec::new());
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use flotilla_framework::node::{NodeId, NodeInfo};
+
+    use super::*;
+
+    fn upsert(number: u32) -> Change {
+        let labels = vec![(Arc::from("padding"), Arc::from("x".repeat(100_000)))];
+        let node = NodeInfo { name: Arc::from(number.to_string()), labels, ..NodeInfo::default() };
+        Change::UpsertNode { id: NodeId(number), node: Arc::new(node) }
+    }
+
+    fn said(command: Command) -> Vec<ToWorker> {
+        parts(ToWorker { epoch: 3, revision: 14, command }).collect()
+    }
+
+    #[test]
+    fn a_large_snapshot_becomes_several_of_which_only_one_is_first_and_one_last() {
+        let changes: Vec<_> = (0..50).map(upsert).collect();
+        let words = said(Command::Snapshot { first: true, last: true, changes: changes.clone() });
+        assert!(words.len() > 3);
+        let mut put_together = Vec::new();
+        for (part, word) in words.iter().enumerate() {
+            assert!(word.encode().encoded_len() <= MAX_MESSAGE_BYTES);
+            assert_eq!((word.epoch, word.revision), (3, 14));
+            let Command::Snapshot { first, last, changes } = &word.command else { panic!("{word:?}") };
+            assert_eq!((*first, *last), (part == 0, part == words.len() - 1));
+            put_together.extend(changes.clone());
+        }
+        assert_eq!(put_together, changes);
+    }
+
+    #[test]
+    fn a_part_of_a_snapshot_that_is_neither_first_nor_last_does_not_become_so() {
+        let changes = (0..50).map(upsert).collect();
+        let words = said(Command::Snapshot { first: false, last: false, changes });
+        for word in words {
+            assert!(matches!(word.command, Command::Snapshot { first: false, last: false, .. }));
+        }
+    }
+
+    #[test]
+    fn an_empty_snapshot_is_said_too() {
+        let command = Command::Snapshot { first: true, last: true, changes: Vec::new() };
+        assert_eq!(said(command.clone()), [ToWorker { epoch: 3, revision: 14, command }]);
+    }
+
+    #[test]
+    fn a_large_delta_becomes_several_with_the_same_revision() {
+        let changes: Vec<_> = (0..50).map(upsert).collect();
+        let words = said(Command::Delta { changes });
+        assert!(words.len() > 3 && words.iter().all(|word| word.revision == 14));
+    }
+}

@@ -1,0 +1,474 @@
+//! Leader election on a `coordination.k8s.io/v1` Lease, by client-go's algorithm.
+//!
+//! Knows the Lease object, its API calls and their deadlines, and carries out the steps that [`election`] decides.
+//! Must not know what a leader does: it tells whether this process leads and until when, and whoever writes to the
+//! cluster checks that moment against its own clock before every write.
+//!
+//! Like client-go's, this election is no fence: a leader that is stopped between its check and its write may still
+//! write after another one started. What it promises is that no write is *begun* after the last acknowledged renewal
+//! was sent plus `renew_deadline`, and that nobody else starts before that moment plus
+//! `lease_duration - renew_deadline`, as long as the clocks of both machines run at about the same rate.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+pub mod election;
+mod standby;
+
+pub use election::Loss;
+use election::{Claim, Election, JITTER_FACTOR, Record, Step, Timings};
+use standby::Standby;
+
+/// The longest that one request for the Lease may take; less where the lead ends sooner.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a release is tried against a record that changes underneath.
+const RELEASE_ATTEMPTS: usize = 3;
+/// How long the event of a release may hold up the end of the process.
+const LAST_EVENT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Tells whether something still works: `Err` says why not. Must not block.
+pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// Which Lease to stand for, as whom, and how patiently. See `leaderElection` of `KubeSchedulerConfiguration`.
+#[derive(Clone, Debug)]
+pub struct LeaseConfig {
+    /// `metadata.name` of the Lease.
+    pub name: String,
+    /// `metadata.namespace` of the Lease.
+    pub namespace: String,
+    /// Who we are in the record; unique per process, see [`identity`].
+    pub identity: String,
+    /// How long others wait after the last renewal they observed. Written rounded up to whole seconds.
+    pub lease_duration: Duration,
+    /// How long we lead after sending the last acknowledged renewal.
+    pub renew_deadline: Duration,
+    /// Between two attempts.
+    pub retry_period: Duration,
+}
+
+/// Whether this process leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// It does not.
+    Following {
+        /// Who does, as last observed; `None` while that is unknown or nobody does.
+        holder: Option<String>,
+    },
+    /// It does.
+    Leading {
+        /// `leaseTransitions` of this lead: each later leader has a larger one.
+        epoch: u64,
+        /// When this lead ends unless renewed, on the monotonic clock of [`now`].
+        valid_until: Instant,
+    },
+}
+
+impl Leadership {
+    /// What a process knows before its election began.
+    pub const UNKNOWN: Self = Self::Following { holder: None };
+
+    /// The epoch, if this lead still holds at `now`.
+    pub fn epoch_at(&self, now: Instant) -> Option<u64> {
+        match self {
+            Self::Leading { epoch, valid_until } if now < *valid_until => Some(*epoch),
+            _ => None,
+        }
+    }
+}
+
+/// How an election speaks with the rest of the process.
+pub struct Signals {
+    /// Updated with every renewal and every change of holder.
+    pub leading: watch::Sender<Leadership>,
+    /// The process is to end: a candidate leaves at once, a leader goes on renewing until `drained`.
+    pub shutdown: CancellationToken,
+    /// The last write under this lead is out and answered or given up: the Lease may be released.
+    pub drained: CancellationToken,
+    /// Asked before every write of the record: while it fails nothing is renewed, so that a process whose work has
+    /// stalled loses the lead instead of keeping everybody else from it.
+    pub progress: Option<Probe>,
+}
+
+/// Why an election ended, or could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// A field of [`LeaseConfig`] that cannot work.
+    #[error("leader election of {lease}: {reason}")]
+    Config {
+        /// `namespace/name`.
+        lease: String,
+        /// Which field, why, and what to do.
+        reason: String,
+    },
+    /// This process led and does not any more. It must end without writing anything else.
+    #[error("leader election lost: {loss} (lease {lease}); the process ends, so that whoever leads now is alone")]
+    Lost {
+        /// `namespace/name`.
+        lease: String,
+        /// What ended it.
+        loss: Loss,
+    },
+}
+
+impl LeaseConfig {
+    /// Checks what client-go checks of its `LeaderElectionConfig`, and that the record can hold the values.
+    ///
+    /// # Errors
+    /// [`LeaseError::Config`] for the first field that cannot work.
+    pub fn validate(&self) -> Result<(), LeaseError> {
+        let Self { lease_duration, renew_deadline, retry_period, .. } = self;
+        let reason = if self.name.is_empty() || self.namespace.is_empty() {
+            "resourceName and resourceNamespace must not be empty".to_owned()
+        } else if self.identity.is_empty() {
+            "the identity must not be empty".to_owned()
+        } else if retry_period.is_zero() {
+            "retryPeriod must be longer than zero".to_owned()
+        } else if lease_duration <= renew_deadline {
+            format!(
+                "leaseDuration ({lease_duration:?}) must be longer than renewDeadline ({renew_deadline:?}): \
+                 the difference is what keeps two leaders apart"
+            )
+        } else if *renew_deadline <= retry_period.mul_f64(JITTER_FACTOR) {
+            format!(
+                "renewDeadline ({renew_deadline:?}) must be longer than {JITTER_FACTOR} times retryPeriod \
+                 ({retry_period:?}), or there is no time to retry a renewal"
+            )
+        } else if *lease_duration > Duration::from_secs(i32::MAX as u64) {
+            format!("leaseDuration ({lease_duration:?}) must fit in 32 bits of seconds")
+        } else {
+            return Ok(());
+        };
+        Err(LeaseError::Config { lease: self.lease(), reason })
+    }
+
+    fn lease(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// `leaseDurationSeconds` as written. Rounded up: a shorter one would let others in before our own deadline.
+    fn duration_s(&self) -> i32 {
+        let seconds = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
+        i32::try_from(seconds).unwrap_or(i32::MAX)
+    }
+}
+
+/// The monotonic clock that [`Leadership::Leading`] counts on: tokio's, so that tests can hold it.
+pub fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// An identity as kube-scheduler makes it: the host's name, an underscore and a random UUID, new in every process.
+pub fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .or_else(|| std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()))
+        .unwrap_or_else(|| "unknown".to_owned());
+    format!("{host}_{}", uuid::Uuid::new_v4())
+}
+
+/// The check `leaderElection` of `/healthz` and `/readyz`: fails when this process still counts as leader although its
+/// lead ended more than `tolerance` ago, which means that the election itself is stuck. kube-scheduler tolerates 20 s.
+pub fn watchdog(leading: watch::Receiver<Leadership>, tolerance: Duration) -> Probe {
+    Arc::new(move || match &*leading.borrow() {
+        Leadership::Leading { valid_until, .. } if now() > *valid_until + tolerance => {
+            Err(format!("the lead ended {:?} ago and the election has not noticed", now() - *valid_until))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// Stands for election until the process ends or the lead is lost; a process leads at most once.
+///
+/// `client` should be one that nothing else uses, so that no burst of other requests delays a renewal; it must not
+/// retry by itself. Returns `Ok` after `shutdown`: as a candidate at once, as a leader when `drained` came and the
+/// Lease was released (or that was tried).
+///
+/// # Errors
+/// [`LeaseError::Config`] before the first request; [`LeaseError::Lost`] when the lead is gone.
+pub async fn run(config: LeaseConfig, client: kube::Client, signals: Signals) -> Result<(), LeaseError> {
+    config.validate()?;
+    let mut elector = Elector::new(config, client, signals);
+    info!(lease = %elector.config.lease(), identity = %elector.config.identity, "standing for leader election");
+    loop {
+        elector.publish();
+        if elector.signals.shutdown.is_cancelled() && !elector.announced {
+            return elector.leave().await;
+        }
+        match elector.election.next(now()) {
+            Step::Wait(until) => {
+                if elector.wait(until).await {
+                    return elector.leave().await;
+                }
+            }
+            Step::Get => elector.get().await,
+            Step::Create(claim) => elector.write(claim, true).await,
+            Step::Update(claim) => elector.write(claim, false).await,
+            Step::Lost(loss) => {
+                elector.retire();
+                return Err(LeaseError::Lost { lease: elector.config.lease(), loss });
+            }
+        }
+    }
+}
+
+/// One process in one election.
+struct Elector {
+    config: LeaseConfig,
+    client: kube::Client,
+    api: Api<Lease>,
+    signals: Signals,
+    election: Election,
+    /// The object as last read or written, with everything in it that is not ours. Its version is what a write needs.
+    lease: Option<Lease>,
+    /// The watch on the Lease, while following.
+    standby: Option<Standby>,
+    /// Others have been told that we lead.
+    announced: bool,
+}
+
+impl Elector {
+    fn new(config: LeaseConfig, client: kube::Client, signals: Signals) -> Self {
+        let api: Api<Lease> = Api::namespaced(client.clone(), &config.namespace);
+        let timings = Timings {
+            lease_duration: config.lease_duration,
+            renew_deadline: config.renew_deadline,
+            retry_period: config.retry_period,
+        };
+        let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+        let election = Election::new(config.identity.clone(), timings, seed, now());
+        let standby = Some(Standby::start(api.clone(), &config.name, config.retry_period));
+        Self { config, client, api, signals, election, lease: None, standby, announced: false }
+    }
+
+    /// Waits until `until`, or for news of the record. True when this process is to leave the election.
+    async fn wait(&mut self, until: Instant) -> bool {
+        let leaving = if self.announced { &self.signals.drained } else { &self.signals.shutdown };
+        tokio::select! {
+            biased;
+            () = leaving.cancelled() => return true,
+            seen = standby::next(&mut self.standby) => self.election.notice(now(), seen.as_ref().map(record_of)),
+            () = tokio::time::sleep_until(until.into()) => {}
+        }
+        false
+    }
+
+    /// What is left for one request: never longer than the lead it is to prolong.
+    fn deadline(&self) -> Duration {
+        let left = self.election.lead().map_or(REQUEST_TIMEOUT, |(until, _)| until.saturating_duration_since(now()));
+        left.min(REQUEST_TIMEOUT).min(self.config.renew_deadline / 2)
+    }
+
+    async fn get(&mut self) {
+        match timed(self.deadline(), self.api.get_opt(&self.config.name)).await {
+            Ok(lease) => {
+                self.election.observe(now(), lease.as_ref().map(record_of));
+                self.lease = lease;
+            }
+            Err(failure) => {
+                warn!(lease = %self.config.lease(), %failure, "cannot read the lease; retrying");
+                self.election.failed(now());
+            }
+        }
+    }
+
+    async fn write(&mut self, claim: Claim, create: bool) {
+        if let Some(Err(reason)) = self.signals.progress.as_ref().map(|progress| progress()) {
+            warn!(lease = %self.config.lease(), reason, "not writing the lease: this process makes no progress");
+            return self.election.failed(now());
+        }
+        let lease = self.claimed(claim, create);
+        let (sent, params) = (now(), PostParams::default());
+        let answer = if create {
+            timed(self.deadline(), self.api.create(&params, &lease)).await
+        } else {
+            timed(self.deadline(), self.api.replace(&self.config.name, &params, &lease)).await
+        };
+        match answer {
+            Ok(lease) => {
+                self.election.written(sent, now(), record_of(&lease));
+                self.lease = Some(lease);
+            }
+            Err(failure) if failure.is_refusal(create) => {
+                debug!(lease = %self.config.lease(), %failure, "the lease is not as it was; reading it again");
+                self.election.refused(now());
+            }
+            Err(failure) => {
+                warn!(lease = %self.config.lease(), %failure, "cannot write the lease; retrying");
+                self.election.failed(now());
+            }
+        }
+    }
+
+    /// The object that makes `claim`. An update keeps the version it was read at, and all that others put into it.
+    fn claimed(&self, claim: Claim, create: bool) -> Lease {
+        let mut lease = self.lease.clone().filter(|_| !create).unwrap_or_default();
+        if create {
+            lease.metadata = ObjectMeta {
+                name: Some(self.config.name.clone()),
+                namespace: Some(self.config.namespace.clone()),
+                ..ObjectMeta::default()
+            };
+        }
+        let time = Timestamp::now();
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = Some(self.config.identity.clone());
+        spec.lease_duration_seconds = Some(self.config.duration_s());
+        spec.acquire_time = Some(MicroTime(claim.acquired.unwrap_or(time)));
+        spec.renew_time = Some(MicroTime(time));
+        spec.lease_transitions = Some(claim.transitions);
+        lease
+    }
+
+    /// Tells the process where the election stands.
+    fn publish(&mut self) {
+        let Some((valid_until, transitions)) = self.election.lead() else {
+            return self.tell(Leadership::Following { holder: self.election.holder().map(str::to_owned) });
+        };
+        if !self.announced {
+            // A process that is to end does not begin to lead: it gives back what it just won.
+            if self.signals.shutdown.is_cancelled() {
+                return;
+            }
+            self.announced = true;
+            self.standby = None;
+            info!(lease = %self.config.lease(), identity = %self.config.identity, transitions, "became leader");
+            if let Some(event) =
+                standby::event(&self.client, &self.config.identity, self.lease.as_ref(), "became leader")
+            {
+                tokio::spawn(tokio::time::timeout(REQUEST_TIMEOUT, event));
+            }
+        }
+        self.tell(Leadership::Leading { epoch: u64::try_from(transitions).unwrap_or(0), valid_until });
+    }
+
+    fn tell(&self, state: Leadership) {
+        self.signals.leading.send_if_modified(|known| {
+            let news = *known != state;
+            if news {
+                if let Leadership::Following { holder: Some(holder) } = &state {
+                    info!(lease = %self.config.lease(), holder, "leader observed");
+                }
+                *known = state;
+            }
+            news
+        });
+    }
+
+    fn retire(&self) {
+        let holder = self.election.holder().filter(|holder| *holder != self.config.identity).map(str::to_owned);
+        self.tell(Leadership::Following { holder });
+    }
+
+    /// Leaves the election, giving up the Lease if it is ours. A failure costs the others one lease duration.
+    async fn leave(mut self) -> Result<(), LeaseError> {
+        self.retire();
+        if self.election.lead().is_none() {
+            return Ok(());
+        }
+        match timed_out(REQUEST_TIMEOUT.min(self.config.renew_deadline), self.release()).await {
+            Ok(()) => {
+                info!(lease = %self.config.lease(), "released the lease");
+                let event = standby::event(&self.client, &self.config.identity, self.lease.as_ref(), "stopped leading");
+                if let Some(event) = event {
+                    // Best effort: an event that does not get through in time is not worth the wait.
+                    let _ = tokio::time::timeout(LAST_EVENT_TIMEOUT, event).await;
+                }
+            }
+            Err(failure) => {
+                warn!(lease = %self.config.lease(), %failure, "cannot release the lease; others have to wait it out");
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties the record as client-go does: no holder, a duration of one second.
+    async fn release(&mut self) -> Result<(), Failure> {
+        let mut refusal = None;
+        for _ in 0..RELEASE_ATTEMPTS {
+            let Some(lease) = &mut self.lease else { return Ok(()) };
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_deref() != Some(&self.config.identity) {
+                return Ok(());
+            }
+            let time = Some(MicroTime(Timestamp::now()));
+            *spec = LeaseSpec {
+                holder_identity: Some(String::new()),
+                lease_duration_seconds: Some(1),
+                acquire_time: time.clone(),
+                renew_time: time,
+                lease_transitions: spec.lease_transitions,
+                ..LeaseSpec::default()
+            };
+            match self.api.replace(&self.config.name, &PostParams::default(), lease).await.map_err(Failure::from) {
+                Ok(_) => return Ok(()),
+                // A renewal whose answer was lost: the record is ours, only newer.
+                Err(failure) if failure.is_refusal(false) => refusal = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+            self.lease = self.api.get_opt(&self.config.name).await?;
+        }
+        refusal.map_or(Ok(()), Err)
+    }
+}
+
+/// Why a request brought nothing.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    #[error("{0}; grant get, create, update and watch on leases.coordination.k8s.io in its namespace")]
+    Forbidden(Box<kube::core::Status>),
+    #[error(transparent)]
+    Api(kube::Error),
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status),
+            error => Self::Api(error),
+        }
+    }
+}
+
+impl Failure {
+    /// The record is not as we knew it. A 404 to a creation is another thing: there the namespace is missing.
+    fn is_refusal(&self, create: bool) -> bool {
+        match self {
+            Self::Api(kube::Error::Api(status)) => status.code == 409 || (status.code == 404 && !create),
+            _ => false,
+        }
+    }
+}
+
+async fn timed<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    timed_out(limit, async { request.await.map_err(Failure::from) }).await
+}
+
+async fn timed_out<T>(limit: Duration, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::time::timeout(limit, work).await.unwrap_or(Err(Failure::Late(limit)))
+}
+
+fn record_of(lease: &Lease) -> Record {
+    let Some(spec) = &lease.spec else { return Record::default() };
+    Record {
+        holder: spec.holder_identity.clone().unwrap_or_default(),
+        duration_s: spec.lease_duration_seconds.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0),
+        transitions: spec.lease_transitions.unwrap_or(0),
+        acquired: spec.acquire_time.as_ref().map(|time| time.0),
+        renewed: spec.renew_time.as_ref().map(|time| time.0),
+    }
+}
+
+#[cfg(test)]
+mod tests;

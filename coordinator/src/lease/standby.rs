@@ -1,0 +1,102 @@
+//! What goes on beside an election: a candidate's watch on the Lease, and the events about it.
+//!
+//! Knows the watch and the events API. Must not know whose turn it is: it passes on what it sees, and everything that
+//! is decided on it is read again first. Both are best effort, since the election also polls.
+
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Resource as _;
+use kube::api::{Api, WatchEvent, WatchParams};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use tokio::sync::mpsc;
+use tracing::debug;
+
+/// How long the server keeps one watch open.
+const WATCH_S: u32 = 60;
+/// How much longer we do: then the connection leads nowhere.
+const GRACE: Duration = Duration::from_secs(5);
+/// States of one Lease on the way to its reader. A renewal comes every two seconds and is read at once.
+const BACKLOG: usize = 4;
+
+/// A watch on one Lease; ends when dropped.
+pub(super) struct Standby {
+    seen: mpsc::Receiver<Option<Lease>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Standby {
+    /// Watches the Lease `name`, reopening the watch after `pause` whenever it ends.
+    pub(super) fn start(api: Api<Lease>, name: &str, pause: Duration) -> Self {
+        let params = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(WATCH_S);
+        let (sender, seen) = mpsc::channel(BACKLOG);
+        let task = tokio::spawn(async move {
+            let lifetime = Duration::from_secs(WATCH_S.into()) + GRACE;
+            while !sender.is_closed() {
+                if let Ok(Err(error)) = tokio::time::timeout(lifetime, watch(&api, &params, &sender)).await {
+                    debug!(%error, "watch on the lease ended; polling meanwhile");
+                }
+                tokio::time::sleep(pause).await;
+            }
+        });
+        Self { seen, task }
+    }
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The next state of the Lease (`None`: it was deleted). Never, without a watch.
+pub(super) async fn next(standby: &mut Option<Standby>) -> Option<Lease> {
+    if let Some(standby) = standby
+        && let Some(seen) = standby.seen.recv().await
+    {
+        return seen;
+    }
+    std::future::pending().await
+}
+
+/// Passes on one watch from its beginning, which tells the present state, to its end.
+async fn watch(api: &Api<Lease>, params: &WatchParams, seen: &mpsc::Sender<Option<Lease>>) -> kube::Result<()> {
+    let mut events = std::pin::pin!(api.watch(params, "").await?);
+    while let Some(event) = events.try_next().await? {
+        let state = match event {
+            WatchEvent::Added(lease) | WatchEvent::Modified(lease) => Some(lease),
+            WatchEvent::Deleted(_) => None,
+            WatchEvent::Bookmark(_) => continue,
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+        };
+        if seen.send(state).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The event `<identity> <what>` about `lease`, as kube-scheduler records it. Sent when awaited; a failure is logged.
+pub(super) fn event(
+    client: &kube::Client,
+    identity: &str,
+    lease: Option<&Lease>,
+    what: &str,
+) -> Option<impl Future<Output = ()> + Send + 'static> {
+    let reference = lease?.object_ref(&());
+    let reporter = Reporter { controller: "flotilla-coordinator".to_owned(), instance: Some(identity.to_owned()) };
+    let recorder = Recorder::new(client.clone(), reporter);
+    let event = Event {
+        type_: EventType::Normal,
+        reason: "LeaderElection".to_owned(),
+        note: Some(format!("{identity} {what}")),
+        action: "LeaderElection".to_owned(),
+        secondary: None,
+    };
+    Some(async move {
+        if let Err(error) = recorder.publish(&event, &reference).await {
+            debug!(%error, "cannot record the event of the leader election");
+        }
+    })
+}

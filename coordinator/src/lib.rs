@@ -1,0 +1,18 @@
+//! The shell of Flotilla: everything that touches a socket, a clock or a process.
+//!
+//! Knows: the API server, the lease, the workers' streams, the endpoints. Must not know: whether a node suits a pod
+//! (`flotilla_framework`), or what happens next to a pod (`flotilla_machine`).
+
+pub mod args;
+pub mod bind;
+pub mod client;
+pub mod discovery;
+pub mod driver;
+pub mod fanout;
+pub mod lease;
+pub mod logging;
+pub mod metrics;
+pub mod run;
+pub mod serve;
+pub mod status;
+pub mod watch;

@@ -1,0 +1,386 @@
+//! Puts the parts together, and decides when the process leads, follows and ends.
+//!
+//! Knows: every part and the order in which they start and stop. Must not know: how any of them works.
+//!
+//! A process leads at most once. When its lead is lost it ends at once, whatever is under way: that is the only way to
+//! be sure that nothing goes on as if nothing had happened.
+
+use std::{
+    collections::BTreeSet,
+    process::ExitCode,
+    sync::{Arc, OnceLock},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, anyhow};
+use flotilla_machine::{action::Action, event::Event, machine::Machine};
+use serde_json::{Value, json};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+    task::JoinHandle,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, error, info, warn};
+
+use crate::{
+    args::Args,
+    bind::Binder,
+    client::{self, Connection},
+    discovery::{self, Discovery},
+    driver::{self, Handle, Stopped},
+    fanout::{Fanout, Transport},
+    lease::{self, Leadership, LeaseError, Signals},
+    logging,
+    metrics::{self, Scheduled},
+    serve::{Check, Endpoints, Server},
+    status::Reporter,
+    watch::Watches,
+};
+
+mod settings;
+
+use settings::Settings;
+
+/// How long after its end a lead may look as if it went on before the process counts as ill. As kube-scheduler.
+const WATCHDOG_TOLERANCE: Duration = Duration::from_secs(20);
+/// How long the machine may be at one event before the lease is not renewed any more. The longest is an evaluation
+/// without workers: a microsecond for each of a million nodes.
+const MACHINE_PATIENCE: Duration = Duration::from_secs(8);
+/// How long the end of the process waits for what is under way. The longest bind takes 5 s.
+const DRAIN: Duration = Duration::from_secs(5);
+/// Between two looks at what is under way.
+const DRAIN_STEP: Duration = Duration::from_millis(10);
+/// A lead that nobody can take away lasts for as long as anybody will care: a hundred years.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// Runs the process from the command line to its end.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args = Args::read();
+    let identity = lease::identity();
+    let settings = match Settings::load(&args, &identity) {
+        Ok(settings) => settings,
+        Err(error) => {
+            eprintln!("flotilla-coordinator: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let ran = logging::install(args.log_level(), args.logging_format).context("cannot log").and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.context("cannot start the async runtime")?;
+        let ran = runtime.block_on(run(args, settings, &identity));
+        // What is under way now has had its time.
+        runtime.shutdown_background();
+        ran
+    });
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error!(error = format!("{error:#}"), "ending");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the machine's actions are performed by.
+struct Performers {
+    fanout: Fanout,
+    binder: Binder,
+    reporter: Reporter,
+    scheduled: Scheduled,
+    configz: watch::Sender<Value>,
+}
+
+impl Performers {
+    /// Performs an action. Called on the machine's thread, so that it must not block.
+    fn perform(&self, action: Action) {
+        match action {
+            Action::Send { .. } | Action::DropWorker { .. } => self.fanout.perform(action),
+            Action::Bind(binding) => self.binder.bind(binding),
+            Action::Report(report) => {
+                debug!(pod = %format_args!("{}/{}", report.namespace, report.name), reason = report.message, "not placed");
+                self.scheduled.refuse(&report);
+                self.reporter.report(report);
+            }
+            Action::Acknowledged { generation, workers } => {
+                info!(generation, workers, "the workers work by the configuration");
+                self.configz.send_modify(|shown| {
+                    shown["flotilla"] = json!({ "generation": generation, "acknowledgedBy": workers });
+                });
+            }
+            Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
+            Action::Alone(false) => info!("workers are reachable again: evaluating on them"),
+        }
+    }
+}
+
+/// The running process.
+struct Coordinator {
+    client: kube::Client,
+    handle: Handle,
+    fanout: Fanout,
+    binder: Binder,
+    reporter: Reporter,
+    watches: Watches,
+    discovery: Discovery,
+    /// Whether another process may have led until now.
+    elected: bool,
+    leading: watch::Receiver<Leadership>,
+    /// The process is to end.
+    shutdown: CancellationToken,
+    /// Nothing is under way any more.
+    drained: CancellationToken,
+    /// Ends what serves and watches.
+    stop: CancellationToken,
+}
+
+async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<()> {
+    let signals = Terminations::listen().context("cannot listen for signals")?;
+    let Settings { connection, election, machine, configz, warnings, serve } = settings;
+    info!(version = env!("CARGO_PKG_VERSION"), identity, "flotilla-coordinator");
+    warnings.iter().for_each(|warning| warn!("{warning}"));
+    let profiles: Vec<_> = machine.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
+    info!(generation = machine.generation, ?profiles, "configuration");
+
+    let client = client::connect(&connection).await?;
+    let (lead, leading) = watch::channel(Leadership::UNKNOWN);
+    let performers = Arc::<OnceLock<Performers>>::default();
+    let (handle, _thread) = driver::spawn(Machine::new(0), {
+        let performers = Arc::clone(&performers);
+        // Nothing is told before the performers are there, so that no action is lost.
+        move |action| performers.get().into_iter().for_each(|performers| performers.perform(action.clone()))
+    });
+    let stop = CancellationToken::new();
+    let tasks = TaskTracker::new();
+    let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
+    let reporter = Reporter::new(&client, host, &leading, &tasks);
+    let scheduled = Scheduled::default();
+    let events = reporter.events().clone();
+    let binder = Binder::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
+    let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
+    let (configz, shown) = watch::channel(configz);
+    // Set once, here.
+    let _ = performers.set(Performers {
+        fanout: fanout.clone(),
+        binder: binder.clone(),
+        reporter: reporter.clone(),
+        scheduled: scheduled.clone(),
+        configz,
+    });
+    handle.tell(Event::Configured(Arc::new(machine))).await?;
+    let watches = Watches::start(client.clone(), handle.clone(), reporter.clone(), stop.clone());
+    let discovery = discovery_of(&args, &client);
+    let coordinator = Coordinator {
+        client,
+        handle,
+        fanout,
+        binder,
+        reporter,
+        watches,
+        discovery,
+        elected: election.is_some(),
+        leading,
+        shutdown: CancellationToken::new(),
+        drained: CancellationToken::new(),
+        stop,
+    };
+    coordinator.serve(&serve, &scheduled, shown).await?;
+    let election = match election {
+        Some(election) => coordinator.stand(election, &connection, lead).await?,
+        None => coordinator.lead_alone(lead),
+    };
+    coordinator.until_the_end(election, signals).await
+}
+
+fn discovery_of(args: &Args, client: &kube::Client) -> Discovery {
+    if !args.workers.is_empty() {
+        return Discovery::Static(args.workers.iter().cloned().collect());
+    }
+    let namespace = args.worker_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    Discovery::Service { namespace, name: args.worker_service.clone(), port: args.worker_port_name.clone() }
+}
+
+type Election = JoinHandle<Result<(), LeaseError>>;
+
+impl Coordinator {
+    /// Starts the HTTPS endpoints.
+    async fn serve(
+        &self,
+        config: &crate::serve::ServeConfig,
+        scheduled: &Scheduled,
+        configz: watch::Receiver<Value>,
+    ) -> anyhow::Result<()> {
+        let Some(address) = config.address() else { return Ok(()) };
+        let watchdog = lease::watchdog(self.leading.clone(), WATCHDOG_TOLERANCE);
+        let election = Check { name: "leaderElection", probe: watchdog };
+        let handle = self.handle.clone();
+        let machine = Check::new("scheduling-thread", move || handle.progress(MACHINE_PATIENCE + WATCHDOG_TOLERANCE));
+        let watches = self.watches.clone();
+        let synced = Check::new("sched-handler-sync", move || {
+            watches.synced().then_some(()).ok_or_else(|| "the first lists of pods and nodes are not through".to_owned())
+        });
+        let shutdown = self.shutdown.clone();
+        let shutdown = Check::new("shutdown", move || {
+            (!shutdown.is_cancelled()).then_some(()).ok_or_else(|| "the process is ending".to_owned())
+        });
+        let sources = metrics::Sources {
+            handle: self.handle.clone(),
+            fanout: self.fanout.clone(),
+            binder: self.binder.clone(),
+            reporter: self.reporter.clone(),
+            watches: self.watches.clone(),
+        };
+        let endpoints = Endpoints {
+            healthz: vec![election.clone(), machine.clone()],
+            livez: vec![machine],
+            readyz: vec![election, synced, shutdown],
+            metrics: Arc::new(metrics::registry(scheduled, sources)),
+            configz,
+        };
+        let server = Server::bind(address, config, endpoints).await?;
+        tokio::spawn(server.run(self.stop.clone()));
+        Ok(())
+    }
+
+    /// Stands for election, with a client of its own, so that no burst of other requests delays a renewal.
+    async fn stand(
+        &self,
+        config: lease::LeaseConfig,
+        connection: &Connection,
+        leading: watch::Sender<Leadership>,
+    ) -> anyhow::Result<Election> {
+        let connection = Connection { purpose: Some("leader-election"), qps: None, burst: None, ..connection.clone() };
+        let client = client::connect(&connection).await?;
+        let handle = self.handle.clone();
+        let signals = Signals {
+            leading,
+            shutdown: self.shutdown.clone(),
+            drained: self.drained.clone(),
+            progress: Some(Arc::new(move || handle.progress(MACHINE_PATIENCE))),
+        };
+        Ok(tokio::spawn(lease::run(config, client, signals)))
+    }
+
+    /// Leads without an election. The epoch is the time, so that it is higher than that of the run before.
+    fn lead_alone(&self, leading: watch::Sender<Leadership>) -> Election {
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        leading.send_replace(Leadership::Leading { epoch, valid_until: lease::now() + FOREVER });
+        let drained = self.drained.clone();
+        tokio::spawn(async move {
+            drained.cancelled().await;
+            drop(leading);
+            Ok(())
+        })
+    }
+
+    /// Leads when it is time to, and ends when it is time to.
+    async fn until_the_end(self, mut election: Election, mut signals: Terminations) -> anyhow::Result<()> {
+        tokio::select! {
+            biased;
+            ended = &mut election => return end_of(ended),
+            () = self.handle.stopped() => return Err(Stopped.into()),
+            signal = signals.next() => info!(signal, "ending"),
+            stopped = self.lead() => return Err(stopped.into()),
+        }
+        tokio::select! {
+            biased;
+            ended = self.leave(&mut election) => ended,
+            () = self.handle.stopped() => Err(Stopped.into()),
+            signal = signals.next() => Err(anyhow!("a second {signal}: ending without waiting for what is under way")),
+        }
+    }
+
+    /// Waits for the lead, takes it up, and goes on until the machine has stopped.
+    async fn lead(&self) -> Stopped {
+        let mut leading = self.leading.clone();
+        let mut watches = self.watches.clone();
+        let taken_up = async {
+            // The sender is dropped only when the process ends, of which others hear first.
+            let led = leading.wait_for(|state| matches!(state, Leadership::Leading { .. })).await;
+            let Ok(epoch) = led.map(|state| epoch(&state)) else { return std::future::pending().await };
+            info!(epoch, "leading");
+            watches.wait_synced().await;
+            if self.elected {
+                watches.catch_up().await;
+            }
+            self.handle.tell(Event::Leading { epoch }).await?;
+            tokio::spawn(discovery::run(self.discovery.clone(), self.client.clone(), self.fanout.clone()));
+            Ok::<_, Stopped>(())
+        };
+        match taken_up.await {
+            Ok(()) => self.handle.stopped().await,
+            Err(stopped) => return stopped,
+        }
+        Stopped
+    }
+
+    /// Stops deciding, waits for what is under way, and gives up the lead.
+    async fn leave(&self, election: &mut Election) -> anyhow::Result<()> {
+        self.shutdown.cancel();
+        self.handle.tell(Event::Following).await?;
+        self.fanout.set(BTreeSet::new());
+        if tokio::time::timeout(DRAIN, self.drain()).await.is_err() {
+            let (binds, events) = (self.binder.tally().in_flight, self.reporter.events().tally().waiting);
+            warn!(binds, events, "not everything under way was done within {DRAIN:?}");
+        }
+        self.drained.cancel();
+        let ended = end_of(election.await);
+        self.stop.cancel();
+        self.handle.stop();
+        self.handle.stopped().await;
+        info!("ended");
+        ended
+    }
+
+    async fn drain(&self) {
+        self.binder.drained().await;
+        let leads = self.leading.borrow().epoch_at(lease::now()).is_some();
+        while leads && self.reporter.events().tally().waiting > 0 {
+            tokio::time::sleep(DRAIN_STEP).await;
+        }
+    }
+}
+
+/// The epoch of a lead. The first holder of a new Lease has made no transition; 0 stands for nobody.
+fn epoch(lead: &Leadership) -> u64 {
+    match lead {
+        Leadership::Leading { epoch, .. } => epoch.saturating_add(1),
+        Leadership::Following { .. } => 0,
+    }
+}
+
+/// What the end of the election means. Without its lead the process ends here, with all that is under way.
+fn end_of(ended: Result<Result<(), LeaseError>, tokio::task::JoinError>) -> anyhow::Result<()> {
+    match ended {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(lost @ LeaseError::Lost { .. })) => {
+            error!(reason = %lost, "leader election lost");
+            std::process::exit(1);
+        }
+        Ok(Err(other)) => Err(other.into()),
+        Err(error) => {
+            error!(%error, "the election has ended by itself, so that nobody knows whether this process leads");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// The signals that end the process.
+struct Terminations {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Terminations {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the endpoints answer, in the words of the API server's health checks.
+//!
+//! Knows paths, checks and texts. Must not know sockets, TLS or where the values come from.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderName, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::get;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tracing::debug;
+
+const TEXT: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
+const OPEN_METRICS: (HeaderName, &str) =
+    (header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+/// As the API server sends with each of these, and with its errors.
+const NOSNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+
+/// Tells whether something works: `Err` says why not. Must not block. Who asks for that check alone is told the reason.
+pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// One line of a health endpoint.
+#[derive(Clone)]
+pub struct Check {
+    /// As in `/readyz/<name>` and `?exclude=<name>`.
+    pub name: &'static str,
+    /// What it checks.
+    pub probe: Probe,
+}
+
+impl Check {
+    /// A check called `name`.
+    pub fn new(name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self { name, probe: Arc::new(probe) }
+    }
+}
+
+/// What is served.
+pub struct Endpoints {
+    /// Checks of `/healthz`. kube-scheduler: `leaderElection`.
+    pub healthz: Vec<Check>,
+    /// Checks of `/livez`. kube-scheduler: none.
+    pub livez: Vec<Check>,
+    /// Checks of `/readyz`. kube-scheduler: `leaderElection`, `shutdown`, `sched-handler-sync`.
+    pub readyz: Vec<Check>,
+    /// Served at `/metrics` as OpenMetrics text.
+    pub metrics: Arc<Registry>,
+    /// The configuration in force, served at `/configz` as `{"componentconfig": ...}`.
+    pub configz: watch::Receiver<Value>,
+}
+
+/// The checks of one endpoint.
+struct Health {
+    endpoint: &'static str,
+    checks: Vec<Check>,
+}
+
+/// The routes for `endpoints`.
+pub(super) fn router(endpoints: Endpoints) -> Router {
+    let Endpoints { healthz, livez, readyz, metrics, configz } = endpoints;
+    let mut paths = vec!["/configz".to_owned(), "/metrics".to_owned()];
+    let mut router = Router::new()
+        .route("/metrics", get(serve_metrics).with_state(metrics))
+        .route("/configz", get(serve_configz).with_state(configz));
+    for (endpoint, checks) in [("healthz", healthz), ("livez", livez), ("readyz", readyz)] {
+        // As upstream: an endpoint without checks still says that the process answers.
+        let checks = if checks.is_empty() { vec![Check::new("ping", || Ok(()))] } else { checks };
+        paths.push(format!("/{endpoint}"));
+        paths.extend(checks.iter().map(|check| format!("/{endpoint}/{}", check.name)));
+        let health = Arc::new(Health { endpoint, checks });
+        router = router
+            .route(&format!("/{endpoint}"), get(serve_health).with_state(Arc::clone(&health)))
+            .route(&format!("/{endpoint}/{{check}}"), get(serve_check).with_state(health));
+    }
+    paths.sort_unstable();
+    let paths = paths.join("\n");
+    router.fallback(move |uri: Uri| {
+        let body = format!("404: {} is not served here. These are:\n{paths}\n", uri.path());
+        std::future::ready((StatusCode::NOT_FOUND, [TEXT, NOSNIFF], body))
+    })
+}
+
+/// `ok`, or with `?verbose` or a failure a line for each check, as `handleRootHealth` of the API server writes them.
+async fn serve_health(State(health): State<Arc<Health>>, Query(query): Query<Vec<(String, String)>>) -> Response {
+    let mut excluded: Vec<&str> = query.iter().filter(|(key, _)| key == "exclude").map(|(_, name)| &**name).collect();
+    let (mut lines, mut failed) = (String::new(), false);
+    let asked = excluded.clone();
+    for Check { name, probe } in &health.checks {
+        if asked.contains(name) {
+            excluded.retain(|other| other != name);
+            let _ = writeln!(lines, "[+]{name} excluded: ok");
+            continue;
+        }
+        match probe() {
+            Ok(()) => {
+                let _ = writeln!(lines, "[+]{name} ok");
+            }
+            Err(reason) => {
+                failed = true;
+                debug!(endpoint = health.endpoint, check = name, reason, "check failed");
+                let _ = writeln!(lines, "[-]{name} failed: reason withheld");
+            }
+        }
+    }
+    if !excluded.is_empty() {
+        excluded.sort_unstable();
+        excluded.dedup();
+        let names = excluded.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(",");
+        let _ = writeln!(lines, "warn: some health checks cannot be excluded: no matches for {names}");
+    }
+    let endpoint = health.endpoint;
+    if failed {
+        let body = format!("{lines}{endpoint} check failed\n");
+        return (StatusCode::INTERNAL_SERVER_ERROR, [TEXT, NOSNIFF], body).into_response();
+    }
+    let verbose = query.iter().any(|(key, _)| key == "verbose");
+    let body = if verbose { format!("{lines}{endpoint} check passed\n") } else { "ok".to_owned() };
+    ([TEXT, NOSNIFF], body).into_response()
+}
+
+/// One check alone, with its reason.
+async fn serve_check(State(health): State<Arc<Health>>, Path(name): Path<String>) -> Response {
+    let Some(check) = health.checks.iter().find(|check| check.name == name) else {
+        let names = health.checks.iter().map(|check| check.name).collect::<Vec<_>>().join("\n");
+        let body = format!("404: /{} has no check {name:?}. It has:\n{names}\n", health.endpoint);
+        return (StatusCode::NOT_FOUND, [TEXT, NOSNIFF], body).into_response();
+    };
+    match (check.probe)() {
+        Ok(()) => ([TEXT, NOSNIFF], "ok").into_response(),
+        Err(reason) => {
+            let body = format!("internal server error: {reason}\n");
+            (StatusCode::INTERNAL_SERVER_ERROR, [TEXT, NOSNIFF], body).into_response()
+        }
+    }
+}
+
+async fn serve_metrics(State(registry): State<Arc<Registry>>) -> Response {
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &registry) {
+        Ok(()) => ([OPEN_METRICS, NOSNIFF], text).into_response(),
+        Err(error) => {
+            let body = format!("cannot write the metrics: {error}\n");
+            (StatusCode::INTERNAL_SERVER_ERROR, [TEXT, NOSNIFF], body).into_response()
+        }
+    }
+}
+
+async fn serve_configz(State(config): State<watch::Receiver<Value>>) -> Response {
+    let config = config.borrow().clone();
+    ([NOSNIFF], Json(json!({ "componentconfig": config }))).into_response()
+}

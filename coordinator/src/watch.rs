@@ -1,0 +1,193 @@
+//! What the API server tells of pods and nodes, as events for the machine.
+//!
+//! Knows: which objects are watched, when the first lists are through, and how far behind the view may be. Must not
+//! know: how a list or a watch is spoken ([`source`]), what is read from an object (`flotilla_framework::ingest`), or
+//! what the machine makes of it.
+//!
+//! The list and watch loop is our own, not kube-runtime's, for three reasons. That one keeps bookmarks to itself, so
+//! nobody can tell how fresh the view is, which a new leader must know before it binds. It decodes `managedFields`,
+//! half of a pod's JSON that nobody reads. And one object that does not decode would end the stream for all others.
+
+use std::{sync::Arc, time::Duration};
+
+use flotilla_framework::ingest;
+use flotilla_machine::event::Event;
+use k8s_openapi::api::core::v1 as api;
+use kube::api::ListParams;
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::{
+    driver::{Handle, Stopped},
+    logging,
+    status::{Regarding, Reporter},
+};
+
+mod known;
+mod object;
+mod source;
+
+pub use source::Tally;
+use source::{Kind, Source};
+
+/// How long a new leader waits for its view to catch up with what the API server knew when it took over. The answer to
+/// a watch that is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
+const BARRIER: Duration = Duration::from_secs(5);
+/// What kube-scheduler watches of pods: one that has ended uses nothing.
+const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// The watches on pods and nodes.
+#[derive(Clone)]
+pub struct Watches {
+    client: kube::Client,
+    pods: Arc<source::Shared>,
+    nodes: Arc<source::Shared>,
+    synced: watch::Receiver<bool>,
+}
+
+impl Watches {
+    /// Starts listing and watching, until `stop` or until the machine has stopped. What is wrong with an object is
+    /// told through `reporter`. Failures are retried for ever, and logged.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn start(client: kube::Client, handle: Handle, reporter: Reporter, stop: CancellationToken) -> Self {
+        let (pods, nodes) = (Arc::<source::Shared>::default(), Arc::<source::Shared>::default());
+        let (publish, synced) = watch::channel(false);
+        let watches = Self { client: client.clone(), pods: Arc::clone(&pods), nodes: Arc::clone(&nodes), synced };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Source::<Pods>::new(client.clone(), handle.clone(), reporter.clone(), Arc::clone(&pods)).run());
+        tasks.spawn(Source::<Nodes>::new(client, handle.clone(), reporter, Arc::clone(&nodes)).run());
+        tasks.spawn(async move {
+            pods.listed.cancelled().await;
+            nodes.listed.cancelled().await;
+            handle.tell(Event::Synced).await?;
+            publish.send_replace(true);
+            info!("the watches have told all there is");
+            std::future::pending().await
+        });
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                Some(ended) = tasks.join_next() => report_end(ended),
+            }
+        });
+        watches
+    }
+
+    /// Whether the first lists are through and the machine has been told.
+    #[must_use]
+    pub fn synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Returns once [`synced`](Self::synced).
+    pub async fn wait_synced(&mut self) {
+        if self.synced.wait_for(|synced| *synced).await.is_err() {
+            // The tasks are gone, and so is the machine: whoever waits is about to hear of it from there.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until the view of the pods is at least as new as the cluster is now, at most 5 s.
+    ///
+    /// A leader that follows another must not bind before it has seen the other's binds: the API server would take the
+    /// bindings, and nodes would be filled twice.
+    pub async fn catch_up(&self) {
+        let caught_up = async {
+            let version = self.version_now().await?;
+            self.pods.hurry.notify_one();
+            let mut reached = self.pods.reached.subscribe();
+            // The sender is in the same Arc as the receiver came from, so that it cannot fail.
+            let _ = reached.wait_for(|reached| *reached >= version).await;
+            Ok::<_, String>(version)
+        };
+        match timeout(BARRIER, caught_up).await {
+            Ok(Ok(version)) => info!(version, "the view has caught up with the cluster"),
+            Ok(Err(reason)) => warn!(reason, "cannot tell how fresh the view is; going on with it as it is"),
+            Err(_) => {
+                warn!("the view has not caught up with the cluster within {BARRIER:?}; going on with it as it is")
+            }
+        }
+    }
+
+    /// The version of the pods as of now: a list without a version is answered from what is committed.
+    async fn version_now(&self) -> Result<u64, String> {
+        let one = ListParams::default().limit(1);
+        let request = kube::core::Request::new(Pods::PATH).list(&one).map_err(|error| error.to_string())?;
+        let page = self.client.request::<object::Page>(request).await.map_err(|error| logging::chain(&error))?;
+        let version = page.metadata.resource_version.unwrap_or_default();
+        version.parse().map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))
+    }
+
+    /// What the watch on pods has done so far.
+    #[must_use]
+    pub fn pods(&self) -> Tally {
+        self.pods.tally()
+    }
+
+    /// What the watch on nodes has done so far.
+    #[must_use]
+    pub fn nodes(&self) -> Tally {
+        self.nodes.tally()
+    }
+}
+
+fn report_end(ended: Result<Result<std::convert::Infallible, Stopped>, tokio::task::JoinError>) {
+    match ended {
+        Ok(Err(_)) => {}
+        Ok(Ok(never)) => match never {},
+        Err(error) => warn!(%error, "a watch has ended"),
+    }
+}
+
+/// Pods that have not ended.
+struct Pods;
+
+impl Kind for Pods {
+    const PATH: &'static str = "/api/v1/pods";
+    const WHAT: &'static str = "pods";
+    const FIELDS: Option<&'static str> = Some(LIVE_PODS);
+    type Object = object::Pod;
+
+    fn applied(object: object::Pod) -> Result<Event, ingest::IngestError> {
+        let pod = api::Pod { metadata: object.metadata.into(), spec: object.spec, status: object.status };
+        Ok(Event::PodApplied(Arc::new(ingest::pod(&pod)?)))
+    }
+
+    fn deleted(gone: known::Gone) -> Event {
+        Event::PodDeleted { uid: gone.uid }
+    }
+
+    fn regarding(metadata: &object::Metadata) -> Regarding {
+        Regarding::pod(metadata.namespace(), metadata.name(), metadata.uid())
+    }
+}
+
+/// All nodes.
+struct Nodes;
+
+impl Kind for Nodes {
+    const PATH: &'static str = "/api/v1/nodes";
+    const WHAT: &'static str = "nodes";
+    const FIELDS: Option<&'static str> = None;
+    type Object = object::Node;
+
+    fn applied(object: object::Node) -> Result<Event, ingest::IngestError> {
+        let node = api::Node { metadata: object.metadata.into(), spec: object.spec, status: object.status };
+        Ok(Event::NodeApplied(Arc::new(ingest::node(&node)?)))
+    }
+
+    fn deleted(gone: known::Gone) -> Event {
+        Event::NodeDeleted { name: Arc::from(gone.key) }
+    }
+
+    fn regarding(metadata: &object::Metadata) -> Regarding {
+        Regarding::node(metadata.name(), metadata.uid())
+    }
+}
+
+#[cfg(test)]
+mod tests;

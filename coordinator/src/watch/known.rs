@@ -1,0 +1,157 @@
+//! Which objects the machine has been told of, so that it can be told which of them are gone.
+//!
+//! Knows: names, UIDs and rounds of listing. Must not know: what the objects are, or where lists come from.
+
+use std::{collections::HashMap, sync::Arc};
+
+/// The objects of one kind that the machine knows, by `namespace/name`, or `name` where there are no namespaces.
+///
+/// About 100 B an object besides the UID, which the machine holds too: 15 MB for 150,000 pods.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    objects: HashMap<Box<str>, Entry>,
+    round: u32,
+}
+
+#[derive(Debug)]
+struct Entry {
+    uid: Arc<str>,
+    /// The list that it was in last, or that was last when a watch told of it.
+    round: u32,
+}
+
+/// An object that is not there any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Gone {
+    /// As in [`Known`].
+    pub(super) key: Box<str>,
+    /// Its UID.
+    pub(super) uid: Arc<str>,
+}
+
+impl Known {
+    /// A list begins, or begins anew because the one before did not come to its end.
+    pub(super) fn begin(&mut self) {
+        self.round = self.round.wrapping_add(1);
+    }
+
+    /// An object is there; the machine will be told. Returns the one of the same name that was there before, if it was
+    /// another: it has been deleted without a word.
+    pub(super) fn applied(&mut self, key: &str, uid: &str) -> Option<Gone> {
+        let round = self.round;
+        match self.objects.get_mut(key) {
+            Some(entry) if *entry.uid == *uid => {
+                entry.round = round;
+                None
+            }
+            Some(entry) => {
+                let before = std::mem::replace(entry, Entry { uid: Arc::from(uid), round });
+                Some(Gone { key: Box::from(key), uid: before.uid })
+            }
+            None => {
+                self.objects.insert(Box::from(key), Entry { uid: Arc::from(uid), round });
+                None
+            }
+        }
+    }
+
+    /// An object is there, and the machine will not be told because it makes no sense. What the machine may know of it
+    /// stands. Returns the one of the same name that was there before, if it was another.
+    pub(super) fn kept(&mut self, key: &str, uid: &str) -> Option<Gone> {
+        match self.objects.get_mut(key) {
+            Some(entry) if *entry.uid == *uid => {
+                entry.round = self.round;
+                None
+            }
+            Some(_) => self.objects.remove_entry(key).map(|(key, entry)| Gone { key, uid: entry.uid }),
+            None => None,
+        }
+    }
+
+    /// An object is gone. Returns it if the machine knows it, and not another of its name.
+    pub(super) fn deleted(&mut self, key: &str, uid: &str) -> Option<Gone> {
+        self.objects.get(key).filter(|entry| *entry.uid == *uid)?;
+        self.objects.remove_entry(key).map(|(key, entry)| Gone { key, uid: entry.uid })
+    }
+
+    /// The list has come to its end: returns what was not in it, in the order of names.
+    pub(super) fn finish(&mut self) -> Vec<Gone> {
+        let round = self.round;
+        let gone = self.objects.extract_if(|_, entry| entry.round != round);
+        let mut gone: Vec<_> = gone.map(|(key, entry)| Gone { key, uid: entry.uid }).collect();
+        gone.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        gone
+    }
+
+    /// How many objects the machine knows.
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gone(key: &str, uid: &str) -> Gone {
+        Gone { key: Box::from(key), uid: Arc::from(uid) }
+    }
+
+    fn known(objects: &[(&str, &str)]) -> Known {
+        let mut known = Known::default();
+        known.begin();
+        for (key, uid) in objects {
+            assert_eq!(known.applied(key, uid), None);
+        }
+        assert_eq!(known.finish(), []);
+        known
+    }
+
+    #[test]
+    fn what_a_new_list_lacks_is_gone_and_what_it_has_is_not() {
+        let mut known = known(&[("a/1", "u1"), ("a/2", "u2"), ("a/3", "u3")]);
+        known.begin();
+        assert_eq!(known.applied("a/2", "u2"), None);
+        assert_eq!(known.finish(), [gone("a/1", "u1"), gone("a/3", "u3")]);
+        assert_eq!(known.len(), 1);
+    }
+
+    #[test]
+    fn an_object_of_the_same_name_with_another_uid_is_another_object() {
+        let mut known = known(&[("a/1", "u1")]);
+        known.begin();
+        assert_eq!(known.applied("a/1", "u2"), Some(gone("a/1", "u1")));
+        assert_eq!(known.finish(), []);
+        assert_eq!(known.applied("a/1", "u3"), Some(gone("a/1", "u2")), "in a watch too");
+    }
+
+    #[test]
+    fn a_list_that_broke_off_takes_nothing_away() {
+        let mut known = known(&[("a/1", "u1"), ("a/2", "u2")]);
+        known.begin();
+        known.applied("a/1", "u1");
+        known.begin();
+        known.applied("a/2", "u2");
+        known.applied("a/1", "u1");
+        assert_eq!(known.finish(), []);
+    }
+
+    #[test]
+    fn a_late_word_of_the_end_of_an_earlier_object_does_not_end_the_one_that_took_its_name() {
+        let mut known = known(&[("a/1", "u2")]);
+        assert_eq!(known.deleted("a/1", "u1"), None);
+        assert_eq!(known.deleted("a/1", "u2"), Some(gone("a/1", "u2")));
+        assert_eq!(known.deleted("a/1", "u2"), None);
+    }
+
+    #[test]
+    fn an_object_that_makes_no_sense_keeps_its_place_but_not_that_of_another() {
+        let mut known = known(&[("a/1", "u1"), ("a/2", "u2")]);
+        known.begin();
+        assert_eq!(known.kept("a/1", "u1"), None);
+        assert_eq!(known.kept("a/2", "u9"), Some(gone("a/2", "u2")));
+        assert_eq!(known.kept("a/3", "u3"), None);
+        assert_eq!(known.finish(), []);
+        assert_eq!(known.len(), 1);
+    }
+}

@@ -1,0 +1,422 @@
+//! One list and watch, for ever.
+//!
+//! Knows: pages, resource versions, bookmarks, deadlines, 410 and backoff. Must not know: what kind of objects it is.
+
+use std::{
+    convert::Infallible,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use flotilla_framework::ingest::IngestError;
+use flotilla_machine::event::Event;
+use futures::{AsyncBufRead, AsyncBufReadExt as _};
+use kube::{
+    api::{ListParams, WatchParams},
+    core::Request,
+};
+use serde::de::DeserializeOwned;
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::{
+    known::{Gone, Known},
+    object::{Anything, HasMetadata, Line, Metadata, Page},
+};
+use crate::{
+    driver::{Handle, Stopped},
+    logging,
+    status::{Regarding, Reporter},
+};
+
+/// Objects in a page: 1,000 pods of 5 KB are 5 MB of text held at once, and 150,000 pods are 150 requests.
+const PAGE: u32 = 1_000;
+/// The client gives up on the head of an answer after 65 s by itself; the body of a page has as long again.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(130);
+/// The API server ends a watch after this long, seconds. A watch whose peer has vanished is noticed at the latest by
+/// then: 60 s + [`MARGIN`], against the five minutes of client-go's without pings.
+const WATCH_S: u32 = 60;
+/// A watch that ends this soon, seconds, is told the version that the API server has got to two seconds before.
+const HURRIED_WATCH_S: u32 = 3;
+/// How much later than announced the end of a watch may come.
+const MARGIN: Duration = Duration::from_secs(5);
+/// A line of a watch. etcd takes objects up to 1.5 MiB, which JSON may double; more is no line.
+const LINE_BYTES: usize = 8 << 20;
+/// Between attempts: doubles from the first to the last. An API server that answers with refusals is left alone for
+/// longer than one that does not answer: that one is to be found again soon after it is back.
+const FIRST_BACKOFF: Duration = Duration::from_millis(200);
+const LAST_BACKOFF: Duration = Duration::from_secs(15);
+const LAST_BACKOFF_ABSENT: Duration = Duration::from_secs(2);
+
+/// A kind of objects.
+pub(super) trait Kind: Send + 'static {
+    /// The path of the collection.
+    const PATH: &'static str;
+    /// The plural, for messages.
+    const WHAT: &'static str;
+    /// The field selector.
+    const FIELDS: Option<&'static str>;
+    /// What is decoded of an object.
+    type Object: DeserializeOwned + HasMetadata + Send;
+
+    /// What the machine is told of an object that is there.
+    fn applied(object: Self::Object) -> Result<Event, IngestError>;
+
+    /// What the machine is told of an object that is gone.
+    fn deleted(gone: Gone) -> Event;
+
+    /// What an event about the object refers to.
+    fn regarding(metadata: &Metadata) -> Regarding;
+}
+
+/// What others see of a source, and can ask of it.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// The first list is through.
+    pub(super) listed: CancellationToken,
+    /// The machine has been told of everything up to this version.
+    pub(super) reached: watch::Sender<u64>,
+    /// Asks to find out soon which version the API server has got to.
+    pub(super) hurry: Notify,
+    lists: AtomicU64,
+    watches: AtomicU64,
+    failures: AtomicU64,
+    unusable: AtomicU64,
+    objects: AtomicU64,
+}
+
+/// What a watch has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Lists that came to their end.
+    pub lists: u64,
+    /// Watches that were opened.
+    pub watches: u64,
+    /// Lists and watches that failed.
+    pub failures: u64,
+    /// Objects that made no sense.
+    pub unusable: u64,
+    /// Objects that are there now.
+    pub objects: u64,
+}
+
+impl Shared {
+    pub(super) fn tally(&self) -> Tally {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Tally {
+            lists: get(&self.lists),
+            watches: get(&self.watches),
+            failures: get(&self.failures),
+            unusable: get(&self.unusable),
+            objects: get(&self.objects),
+        }
+    }
+
+    fn reach(&self, version: &str) {
+        // Versions of the API server's own resources are numbers; one that is not is of use only to the server.
+        if let Ok(version) = version.parse() {
+            self.reached.send_replace(version);
+        }
+    }
+}
+
+/// Why a list or watch came to an end before its time.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    #[error("{0}")]
+    Expired(String),
+    #[error("{0}; grant list and watch on it to the user or service account of this process")]
+    Forbidden(String),
+    #[error("{0}")]
+    Api(Box<kube::core::Status>),
+    #[error("{0}")]
+    Absent(String),
+    #[error("the API server ended the watch: {0}")]
+    Refused(Box<kube::core::Status>),
+    #[error("the connection broke: {0}")]
+    Broken(#[from] std::io::Error),
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    #[error("what the API server sent makes no sense: {0}")]
+    Nonsense(String),
+}
+
+impl Trouble {
+    fn last_backoff(&self) -> Duration {
+        match self {
+            Self::Absent(_) | Self::Broken(_) | Self::Late(_) => LAST_BACKOFF_ABSENT,
+            _ => LAST_BACKOFF,
+        }
+    }
+}
+
+impl From<kube::Error> for Trouble {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 410 => Self::Expired(status.message),
+            kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message),
+            kube::Error::Api(status) => Self::Api(status),
+            error => Self::Absent(logging::chain(&error)),
+        }
+    }
+}
+
+impl From<kube::core::request::Error> for Trouble {
+    fn from(error: kube::core::request::Error) -> Self {
+        Self::Nonsense(error.to_string())
+    }
+}
+
+/// One list and watch.
+pub(super) struct Source<K: Kind> {
+    client: kube::Client,
+    handle: Handle,
+    reporter: Reporter,
+    shared: Arc<Shared>,
+    known: Known,
+    /// The version to go on from; empty: a list is due.
+    version: String,
+    /// When to try again after a failure.
+    backoff: Duration,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind> Source<K> {
+    pub(super) fn new(client: kube::Client, handle: Handle, reporter: Reporter, shared: Arc<Shared>) -> Self {
+        let (known, version) = (Known::default(), String::new());
+        Self { client, handle, reporter, shared, known, version, backoff: FIRST_BACKOFF, kind: PhantomData }
+    }
+
+    /// Lists and watches until the machine has stopped.
+    pub(super) async fn run(mut self) -> Result<Infallible, Stopped> {
+        loop {
+            let done = if self.version.is_empty() { self.list().await } else { self.watch().await };
+            match done {
+                Ok(()) => {}
+                Err(Trouble::Stopped(stopped)) => return Err(stopped),
+                Err(Trouble::Expired(reason)) => {
+                    info!(what = K::WHAT, version = self.version, reason, "the watch is too far behind; listing anew");
+                    self.version.clear();
+                    self.failed(LAST_BACKOFF).await;
+                }
+                Err(Trouble::Nonsense(reason)) => {
+                    warn!(what = K::WHAT, version = self.version, reason, "listing anew");
+                    self.version.clear();
+                    self.failed(LAST_BACKOFF).await;
+                }
+                Err(trouble) => {
+                    let doing = if self.version.is_empty() { "list" } else { "watch" };
+                    warn!(what = K::WHAT, doing, reason = %trouble, backoff = ?self.backoff, "cannot list or watch");
+                    self.failed(trouble.last_backoff()).await;
+                }
+            }
+        }
+    }
+
+    async fn failed(&mut self, last_backoff: Duration) {
+        self.backoff = self.backoff.min(last_backoff);
+        self.shared.failures.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(self.backoff.mul_f64(rand::random_range(0.5..=1.0))).await;
+        self.backoff = (self.backoff * 2).min(last_backoff);
+    }
+
+    /// Reads everything there is, as of now.
+    async fn list(&mut self) -> Result<(), Trouble> {
+        self.known.begin();
+        let mut params = ListParams::default().limit(PAGE);
+        params.field_selector = K::FIELDS.map(str::to_owned);
+        let mut count = 0;
+        let version = loop {
+            let request = Request::new(K::PATH).list(&params)?;
+            let text = self.client.request_text(request);
+            let text = timeout(PAGE_TIMEOUT, text).await.map_err(|_| Trouble::Late(PAGE_TIMEOUT))??;
+            let page: Page = serde_json::from_str(&text).map_err(|error| Trouble::Nonsense(error.to_string()))?;
+            let items = page.items.unwrap_or_default();
+            count += items.len();
+            for item in items {
+                match serde_json::from_str(item.get()) {
+                    Ok(object) => self.apply(object).await?,
+                    Err(error) => match serde_json::from_str::<Anything>(item.get()) {
+                        Ok(anything) => self.keep(&anything.metadata, &error.to_string()).await?,
+                        Err(_) => return Err(Trouble::Nonsense(error.to_string())),
+                    },
+                }
+            }
+            match page.metadata.more.filter(|more| !more.is_empty()) {
+                Some(more) => params.continue_token = Some(more),
+                None => break page.metadata.resource_version.filter(|version| !version.is_empty()),
+            }
+        };
+        self.version = version.ok_or_else(|| Trouble::Nonsense("the list has no resourceVersion".to_owned()))?;
+        let gone = self.known.finish();
+        info!(what = K::WHAT, version = self.version, count, gone = gone.len(), "listed");
+        for gone in gone {
+            self.tell(K::deleted(gone)).await?;
+        }
+        self.shared.objects.store(self.known.len() as u64, Ordering::Relaxed);
+        self.shared.reach(&self.version);
+        self.shared.lists.fetch_add(1, Ordering::Relaxed);
+        self.shared.listed.cancel();
+        Ok(())
+    }
+
+    /// Follows what changes from the version reached, until the API server ends the watch as agreed. A watch that is
+    /// asked to hurry is opened anew, for a moment only: shortly before its end the API server tells how far it has got.
+    async fn watch(&mut self) -> Result<(), Trouble> {
+        if self.watch_once(WATCH_S).await? == Ended::Hurried {
+            debug!(what = K::WHAT, version = self.version, "watching anew, to learn how far the API server has got");
+            self.watch_once(HURRIED_WATCH_S).await?;
+        }
+        Ok(())
+    }
+
+    async fn watch_once(&mut self, seconds: u32) -> Result<Ended, Trouble> {
+        let mut params = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
+        params.field_selector = K::FIELDS.map(str::to_owned);
+        let request = Request::new(K::PATH).watch(&params, &self.version)?;
+        let mut lines = Box::pin(self.client.request_stream(request).await?);
+        self.shared.watches.fetch_add(1, Ordering::Relaxed);
+        debug!(what = K::WHAT, version = self.version, "watching");
+        let patience = Duration::from_secs(u64::from(seconds)) + MARGIN;
+        let shared = Arc::clone(&self.shared);
+        let mut line = Vec::new();
+        loop {
+            // Only the reading is ever given up half way: what was read is always told to its end.
+            let read = tokio::select! {
+                biased;
+                read = timeout(patience, read_line(&mut lines, &mut line)) => read,
+                () = shared.hurry.notified() => return Ok(Ended::Hurried),
+            };
+            if !read.map_err(|_| Trouble::Late(patience))?? {
+                self.settle();
+                return Ok(Ended::Agreed);
+            }
+            if !line.trim_ascii().is_empty() {
+                self.take(&line).await?;
+                self.settle();
+            }
+        }
+    }
+
+    /// A line of the watch.
+    async fn take(&mut self, line: &[u8]) -> Result<(), Trouble> {
+        match serde_json::from_slice::<Line<K::Object>>(line) {
+            Ok(Line::Added(object) | Line::Modified(object)) => {
+                let version = object.metadata().version().map(str::to_owned);
+                self.apply(object).await?;
+                self.advance(version);
+            }
+            Ok(Line::Deleted(object)) => self.delete(object.metadata()).await?,
+            Ok(Line::Bookmark(mark)) => self.advance(mark.metadata.version().map(str::to_owned)),
+            Ok(Line::Error(status)) if status.code == 410 => return Err(Trouble::Expired(status.message)),
+            Ok(Line::Error(status)) => return Err(Trouble::Refused(status)),
+            Err(error) => match serde_json::from_slice::<Line<Anything>>(line) {
+                Ok(Line::Added(object) | Line::Modified(object)) => {
+                    self.keep(&object.metadata, &error.to_string()).await?;
+                    self.advance(object.metadata.version().map(str::to_owned));
+                }
+                Ok(Line::Deleted(object)) => self.delete(&object.metadata).await?,
+                Ok(Line::Bookmark(_) | Line::Error(_)) | Err(_) => return Err(Trouble::Nonsense(error.to_string())),
+            },
+        }
+        Ok(())
+    }
+
+    /// An object is there.
+    async fn apply(&mut self, object: K::Object) -> Result<(), Trouble> {
+        let metadata = object.metadata();
+        let (key, uid) = (metadata.key(), metadata.uid().to_owned());
+        let regarding = K::regarding(metadata);
+        match K::applied(object) {
+            Ok(event) => {
+                if let Some(gone) = self.known.applied(&key, &uid) {
+                    self.tell(K::deleted(gone)).await?;
+                }
+                self.tell(event).await?;
+            }
+            Err(error) => self.refuse(&key, &uid, regarding, &error.to_string()).await?,
+        }
+        Ok(())
+    }
+
+    /// An object is there and does not decode.
+    async fn keep(&mut self, metadata: &Metadata, reason: &str) -> Result<(), Trouble> {
+        self.refuse(&metadata.key(), metadata.uid(), K::regarding(metadata), reason).await
+    }
+
+    /// An object is there and makes no sense. One object is never a reason to stop: it is left out, or left as it was.
+    async fn refuse(&mut self, key: &str, uid: &str, regarding: Regarding, reason: &str) -> Result<(), Trouble> {
+        warn!(what = K::WHAT, object = key, uid, reason, "left out, because it makes no sense; correct or delete it");
+        self.shared.unusable.fetch_add(1, Ordering::Relaxed);
+        self.reporter.events().unusable(regarding, reason);
+        if let Some(gone) = self.known.kept(key, uid) {
+            self.tell(K::deleted(gone)).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete(&mut self, metadata: &Metadata) -> Result<(), Trouble> {
+        if let Some(gone) = self.known.deleted(&metadata.key(), metadata.uid()) {
+            self.tell(K::deleted(gone)).await?;
+        }
+        self.advance(metadata.version().map(str::to_owned));
+        Ok(())
+    }
+
+    async fn tell(&self, event: Event) -> Result<(), Stopped> {
+        self.reporter.witness(&event);
+        self.handle.tell(event).await
+    }
+
+    fn advance(&mut self, version: Option<String>) {
+        if let Some(version) = version {
+            self.shared.reach(&version);
+            self.version = version;
+        }
+    }
+
+    /// A watch has told something. A list alone does not count: where every watch fails after it, lists would follow
+    /// each other without a pause.
+    fn settle(&mut self) {
+        self.backoff = FIRST_BACKOFF;
+        self.shared.objects.store(self.known.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// How a watch ended that nothing went wrong with.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    Agreed,
+    Hurried,
+}
+
+/// Reads a line into `line`, without what was in it. False at the end; half a line before it is no line.
+async fn read_line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Result<bool, Trouble> {
+    line.clear();
+    loop {
+        let read = from.fill_buf().await?;
+        if read.is_empty() {
+            return Ok(false);
+        }
+        let end = read.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(read.len(), |end| end + 1);
+        if line.len() + taken > LINE_BYTES {
+            return Err(Trouble::Nonsense(format!("a line of more than {LINE_BYTES} bytes")));
+        }
+        line.extend_from_slice(&read[..taken]);
+        from.consume_unpin(taken);
+        if end.is_some() {
+            return Ok(true);
+        }
+    }
+}

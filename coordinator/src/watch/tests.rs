@@ -1,0 +1,224 @@
+use std::{collections::VecDeque, sync::Mutex};
+
+use futures::stream;
+use http::Response;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::{driver::tests::listener, lease::Leadership};
+
+/// What a watch that has nothing to tell sends.
+type Silence = Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>;
+
+type Answers = VecDeque<(&'static str, u16, String)>;
+
+/// An API server with one script of answers for lists and one for watches of each kind; after the last line it is
+/// silent.
+#[derive(Clone, Default)]
+struct Server {
+    script: Arc<Mutex<Answers>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn answers(&self, to: &'static str, code: u16, body: impl ToString) -> &Self {
+        self.script.lock().expect("unpoisoned").push_back((to, code, body.to_string()));
+        self
+    }
+
+    fn lists(&self, version: &str, objects: &[Value]) -> &Self {
+        self.answers("list", 200, json!({ "metadata": { "resourceVersion": version }, "items": objects }))
+    }
+
+    fn watches(&self, lines: &[Value]) -> &Self {
+        let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        self.answers("watch", 200, lines)
+    }
+
+    fn next(&self, to: &str) -> Option<(u16, String)> {
+        let mut script = self.script.lock().expect("unpoisoned");
+        let index = script.iter().position(|(kind, _, _)| *kind == to)?;
+        script.remove(index).map(|(_, code, body)| (code, body))
+    }
+
+    fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let server = server.clone();
+            async move {
+                let query = request.uri().query().unwrap_or_default().to_owned();
+                let kind = if query.contains("watch=true") { "watch" } else { "list" };
+                server.asked.lock().expect("unpoisoned").push(query);
+                let (code, body) = match server.next(kind) {
+                    Some((code, body)) => (code, Full::from(body).map_err(|never| match never {}).boxed_unsync()),
+                    None if kind == "watch" => (200, StreamBody::new(stream::pending::<Silence>()).boxed_unsync()),
+                    None => return std::future::pending().await,
+                };
+                Ok::<_, std::io::Error>(Response::builder().status(code).body(body).expect("a response"))
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// A reporter that writes nothing, so that what it is to write can be counted.
+    fn reporter(&self) -> Reporter {
+        let (follows, leading) = watch::channel(Leadership::UNKNOWN);
+        tokio::spawn(async move { follows.closed().await });
+        Reporter::new(&self.client(), "host", &leading, &TaskTracker::new())
+    }
+
+    /// Watches pods, and gives what the machine is told.
+    fn heard(&self) -> (mpsc::UnboundedReceiver<Event>, Arc<source::Shared>, Reporter) {
+        let (handle, heard) = listener();
+        let reporter = self.reporter();
+        let shared = Arc::<source::Shared>::default();
+        tokio::spawn(Source::<Pods>::new(self.client(), handle, reporter.clone(), Arc::clone(&shared)).run());
+        (heard, shared, reporter)
+    }
+}
+
+fn pod(name: &str, uid: &str, version: &str) -> Value {
+    let metadata = json!({
+        "namespace": "default", "name": name, "uid": uid, "resourceVersion": version,
+        "managedFields": [{ "manager": "x", "fieldsV1": { "f:metadata": {} } }],
+    });
+    json!({ "metadata": metadata, "spec": { "containers": [{ "name": "c", "image": "i" }] } })
+}
+
+fn line(kind: &str, object: &Value) -> Value {
+    json!({ "type": kind, "object": object })
+}
+
+async fn told(heard: &mut mpsc::UnboundedReceiver<Event>, count: usize) -> Vec<String> {
+    let mut told = Vec::new();
+    while told.len() < count {
+        told.push(match heard.recv().await.expect("more to come") {
+            Event::PodApplied(pod) => format!("+{}", pod.uid),
+            Event::PodDeleted { uid } => format!("-{uid}"),
+            other => format!("{other:?}"),
+        });
+    }
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_listed_and_what_changes_is_told_in_order() {
+    let server = Server::default();
+    server.lists("10", &[pod("a", "u1", "5"), pod("b", "u2", "6")]).watches(&[
+        line("ADDED", &pod("c", "u3", "11")),
+        line("MODIFIED", &pod("a", "u1", "12")),
+        line("DELETED", &pod("b", "u2", "13")),
+    ]);
+    let (mut heard, shared, _) = server.heard();
+    assert_eq!(told(&mut heard, 5).await, ["+u1", "+u2", "+u3", "+u1", "-u2"]);
+    let mut reached = shared.reached.subscribe();
+    reached.wait_for(|version| *version == 13).await.expect("the source lives");
+    assert!(shared.listed.is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_from_the_bookmark_that_it_was_told() {
+    let server = Server::default();
+    let bookmark = json!({ "metadata": { "resourceVersion": "99" } });
+    server.lists("10", &[]).watches(&[line("BOOKMARK", &bookmark)]).watches(&[line("ADDED", &pod("a", "u1", "100"))]);
+    let (mut heard, _, _) = server.heard();
+    assert_eq!(told(&mut heard, 1).await, ["+u1"]);
+    let asked = server.asked.lock().expect("unpoisoned").clone();
+    assert!(asked[1].contains("resourceVersion=10") && asked[2].contains("resourceVersion=99"), "{asked:?}");
+    assert!(asked.iter().all(|query| query.contains("fieldSelector=status.phase")), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_too_far_behind_is_followed_by_a_list_and_what_vanished_is_told() {
+    let expired = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version" });
+    for gone in [true, false] {
+        let server = Server::default();
+        server.lists("10", &[pod("a", "u1", "5"), pod("b", "u2", "6"), pod("c", "u3", "7")]);
+        // The API server says it in the watch, or before it.
+        if gone {
+            server.watches(&[line("ERROR", &expired)]);
+        } else {
+            server.answers("watch", 410, &expired);
+        }
+        server.lists("20", &[pod("a", "u1", "5"), pod("b", "u9", "15")]);
+        let (mut heard, _, _) = server.heard();
+        assert_eq!(told(&mut heard, 7).await, ["+u1", "+u2", "+u3", "+u1", "-u2", "+u9", "-u3"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_makes_no_sense_is_left_out_reported_and_stops_nothing() {
+    let mut negative = pod("bad", "u2", "6");
+    negative["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "many" } });
+    let mut undecodable = pod("worse", "u3", "7");
+    undecodable["spec"]["containers"] = json!("none");
+    let server = Server::default();
+    server.lists("10", &[negative.clone(), undecodable.clone(), pod("a", "u1", "8")]).watches(&[
+        line("MODIFIED", &negative),
+        line("MODIFIED", &undecodable),
+        line("ADDED", &pod("b", "u4", "11")),
+    ]);
+    let (mut heard, shared, reporter) = server.heard();
+    assert_eq!(told(&mut heard, 2).await, ["+u1", "+u4"]);
+    assert_eq!(shared.tally().unusable, 4);
+    assert_eq!(reporter.events().tally().waiting, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_tried_again_and_a_list_is_put_together_from_its_pages() {
+    let server = Server::default();
+    let forbidden = json!({ "kind": "Status", "code": 403, "message": "pods is forbidden" });
+    server.answers("list", 403, forbidden).answers("list", 500, "oops");
+    let first = json!({ "metadata": { "continue": "more" }, "items": [pod("a", "u1", "5")] });
+    server.answers("list", 200, first).lists("10", &[pod("b", "u2", "6")]);
+    server
+        .watches(&[])
+        .answers("watch", 200, "{\"type\":\"ADDED\",\"obj")
+        .watches(&[line("ADDED", &pod("c", "u3", "11"))]);
+    let (mut heard, shared, _) = server.heard();
+    assert_eq!(told(&mut heard, 3).await, ["+u1", "+u2", "+u3"]);
+    // The silence after the script counts too, as a watch that went dead.
+    assert!(shared.tally().failures >= 2);
+    let asked = server.asked.lock().expect("unpoisoned").clone();
+    assert!(asked[3].contains("continue=more"), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_is_no_line_of_a_watch_leads_to_a_new_list() {
+    let server = Server::default();
+    server.lists("10", &[pod("a", "u1", "5")]).answers("watch", 200, "nonsense\n").lists("20", &[]);
+    let (mut heard, _, _) = server.heard();
+    assert_eq!(told(&mut heard, 2).await, ["+u1", "-u1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_enough() {
+    let server = Server::default();
+    let (handle, mut heard) = listener();
+    let reporter = server.reporter();
+    server.lists("10", &[]).lists("10", &[]);
+    let stop = CancellationToken::new();
+    let mut watches = Watches::start(server.client(), handle, reporter, stop);
+    watches.wait_synced().await;
+    assert_eq!(heard.recv().await, Some(Event::Synced));
+    // Both watches hang. The hurried one is the next to be answered.
+    let bookmark = json!({ "metadata": { "resourceVersion": "50" } });
+    server.lists("50", &[]).watches(&[line("BOOKMARK", &bookmark)]);
+    let begun = tokio::time::Instant::now();
+    watches.catch_up().await;
+    assert!(begun.elapsed() < BARRIER, "{:?}", begun.elapsed());
+    assert!(server.asked.lock().expect("unpoisoned").iter().any(|query| query.contains("timeoutSeconds=3")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_does_not_wait_for_ever_to_catch_up() {
+    let server = Server::default();
+    let (handle, _heard) = listener();
+    let reporter = server.reporter();
+    let watches = Watches::start(server.client(), handle, reporter, CancellationToken::new());
+    watches.catch_up().await;
+}

@@ -1,0 +1,75 @@
+//! Pods as tests make them, and what became of them.
+//!
+//! Knows: the API. Must not know: which scheduler is at work.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
+
+use super::ControlPlane;
+use super::create::create_all;
+
+/// A pod of one container for the scheduler of that name, to be changed further by whoever needs more.
+#[must_use]
+pub fn pod(name: &str, scheduler: &str, requests: &[(&str, &str)]) -> Pod {
+    let mut container = Container {
+        name: "main".into(),
+        // Never pulled: nobody runs it but kwok.
+        image: Some("registry.k8s.io/pause:3.10".into()),
+        ..Container::default()
+    };
+    container.resources.get_or_insert_default().requests =
+        Some(requests.iter().map(|(resource, amount)| ((*resource).into(), Quantity((*amount).into()))).collect());
+    let mut pod = Pod::default();
+    pod.metadata.name = Some(name.into());
+    pod.spec =
+        Some(PodSpec { containers: vec![container], scheduler_name: Some(scheduler.into()), ..PodSpec::default() });
+    pod
+}
+
+impl ControlPlane {
+    /// Creates pods, in `default` where they name no namespace, and returns them as stored, in the same order.
+    ///
+    /// Many are created at a time, so the API server need not take them in this order.
+    pub async fn create_pods(&self, pods: impl IntoIterator<Item = Pod>) -> anyhow::Result<Vec<Pod>> {
+        let client = self.client();
+        let pods = pods.into_iter().map(|pod| {
+            let namespace = pod.namespace().unwrap_or_else(|| "default".into());
+            (Api::namespaced(client.clone(), &namespace), pod)
+        });
+        create_all(pods.collect()).await.context("cannot create the pods")
+    }
+
+    /// The names of the pods of a namespace by the node they are bound to, sorted; pods without a node are left out.
+    pub async fn pods_on_nodes(&self, namespace: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+        let api: Api<Pod> = Api::namespaced(self.client(), namespace);
+        let pods = api
+            .list(&ListParams::default())
+            .await
+            .with_context(|| format!("cannot list the pods of the namespace {namespace}"))?;
+        let mut nodes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for pod in pods {
+            let name = pod.name_any();
+            if let Some(node) = pod.spec.and_then(|spec| spec.node_name) {
+                nodes.entry(node).or_default().push(name);
+            }
+        }
+        nodes.values_mut().for_each(|names| names.sort());
+        Ok(nodes)
+    }
+
+    /// The events about a pod, oldest first.
+    pub async fn events_for(&self, namespace: &str, pod: &str) -> anyhow::Result<Vec<Event>> {
+        let api: Api<Event> = Api::namespaced(self.client(), namespace);
+        let about = ListParams::default().fields(&format!("regarding.kind=Pod,regarding.name={pod}"));
+        let mut events =
+            api.list(&about).await.with_context(|| format!("cannot list the events about {namespace}/{pod}"))?.items;
+        events.sort_by_key(|event| event.metadata.creation_timestamp.clone());
+        Ok(events)
+    }
+}

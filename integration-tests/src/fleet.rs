@@ -1,0 +1,283 @@
+//! Coordinators and workers as processes, and what there is to ask of them.
+//!
+//! Knows: the command lines and endpoints that the README describes. Must not know: how they work inside.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, Config, ResourceExt as _,
+    api::{ListParams, Request},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use crate::control_plane::{ControlPlane, free_port, wait_until};
+
+/// How long a pod may take to land, or a process to get ready: far beyond what it takes, even beside a build.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where cargo puts release binaries; built now if they are missing or old.
+///
+/// # Errors
+/// Where the build fails.
+pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let folder = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    let folder = folder.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok(folder.join(name))
+}
+
+fn build() -> anyhow::Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.parent().context("this crate has a parent folder")?;
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--bins", "-p", "flotilla-coordinator", "-p", "flotilla-worker", "-p", "flotilla"])
+        .current_dir(root)
+        .status()
+        .context("cargo cannot be started")?;
+    ensure!(status.success(), "the release binaries do not build ({status})");
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("release"))
+}
+
+/// Flotilla beside a control plane.
+#[derive(Debug)]
+pub struct Fleet<'a> {
+    cluster: &'a ControlPlane,
+    ports: BTreeMap<String, u16>,
+    secure_ports: BTreeMap<String, u16>,
+}
+
+/// The Lease times of the tests, short so that a failover takes seconds.
+const ELECTION: [&str; 3] = [
+    "--leader-elect-lease-duration=4s",
+    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-retry-period=500ms",
+];
+
+impl<'a> Fleet<'a> {
+    /// Nothing is started yet.
+    #[must_use]
+    pub const fn new(cluster: &'a ControlPlane) -> Self {
+        Self { cluster, ports: BTreeMap::new(), secure_ports: BTreeMap::new() }
+    }
+
+    /// One coordinator that serves the pods of `scheduler`, and this many workers, all ready.
+    ///
+    /// # Errors
+    /// Where one of them does not get ready.
+    pub async fn start(cluster: &'a ControlPlane, scheduler: &str, workers: usize) -> anyhow::Result<Self> {
+        let mut fleet = Self::new(cluster);
+        for index in 0..workers {
+            fleet.reserve(&format!("worker-{index}"))?;
+        }
+        for index in 0..workers {
+            fleet.start_worker(&format!("worker-{index}"))?;
+        }
+        let config = fleet.config(&profile(scheduler))?;
+        fleet.start_coordinator("coordinator", Some(&config))?;
+        fleet.wait_for_workers("coordinator", workers).await?;
+        Ok(fleet)
+    }
+
+    /// Gives a worker its port without starting it, so that a coordinator can be told of it before.
+    ///
+    /// # Errors
+    /// Where no port is free.
+    pub fn reserve(&mut self, worker: &str) -> anyhow::Result<()> {
+        self.ports.insert(worker.to_owned(), free_port()?);
+        Ok(())
+    }
+
+    /// Starts a worker at the port that it was given.
+    ///
+    /// # Errors
+    /// Where the process cannot be started.
+    pub fn start_worker(&self, name: &str) -> anyhow::Result<()> {
+        let port = self.ports.get(name).with_context(|| format!("{name} has no port; reserve one"))?;
+        let mut command = Command::new(binary("flotilla-worker")?);
+        command.args(["--listen", &format!("127.0.0.1:{port}"), "--insecure-worker-transport", "-v=2"]);
+        self.cluster.processes().spawn(name, command)?;
+        Ok(())
+    }
+
+    /// Writes a configuration where a coordinator can read it.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn config(&self, text: &str) -> anyhow::Result<PathBuf> {
+        let path = self.cluster.folder().join(format!("config-{}.yaml", free_port()?));
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Starts a coordinator that knows all reserved workers.
+    ///
+    /// # Errors
+    /// Where the process cannot be started.
+    pub fn start_coordinator(&mut self, name: &str, config: Option<&Path>) -> anyhow::Result<()> {
+        let port = free_port()?;
+        let command = self.coordinator(config, port)?;
+        self.cluster.processes().spawn(name, command)?;
+        self.secure_ports.insert(name.to_owned(), port);
+        Ok(())
+    }
+
+    /// The command line of a coordinator, for tests that look at how it ends.
+    ///
+    /// # Errors
+    /// Where the binaries do not build.
+    pub fn coordinator(&self, config: Option<&Path>, secure_port: u16) -> anyhow::Result<Command> {
+        let workers: Vec<String> = self.ports.values().map(|port| format!("127.0.0.1:{port}")).collect();
+        let mut command = Command::new(binary("flotilla-coordinator")?);
+        command.arg("--kubeconfig").arg(self.cluster.kubeconfig());
+        if let Some(config) = config {
+            command.arg("--config").arg(config);
+        }
+        if !workers.is_empty() {
+            command.arg(format!("--workers={}", workers.join(",")));
+        }
+        command.args(["--bind-address=127.0.0.1", &format!("--secure-port={secure_port}")]);
+        command.args(["--insecure-worker-transport", "-v=4"]).args(ELECTION);
+        Ok(command)
+    }
+
+    /// What a coordinator answers to a GET, such as `/metrics`.
+    ///
+    /// # Errors
+    /// Where it does not answer with success.
+    pub async fn get(&self, coordinator: &str, path: &str) -> anyhow::Result<String> {
+        let port = self.secure_ports.get(coordinator).with_context(|| format!("{coordinator} was not started"))?;
+        let kubeconfig = Kubeconfig::read_from(self.cluster.kubeconfig())?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
+        config.accept_invalid_certs = true;
+        config.root_cert = None;
+        config.proxy_url = None;
+        let client = Client::try_from(config)?;
+        let request = Request::new("").get(path.trim_start_matches('/'), &kube::api::GetParams::default())?;
+        Ok(client.request_text(request).await?)
+    }
+
+    /// The sum of a metric's samples, whatever their labels; `None` where there are none.
+    ///
+    /// # Errors
+    /// Where the metrics cannot be had.
+    pub async fn metric(&self, coordinator: &str, name: &str) -> anyhow::Result<Option<f64>> {
+        let text = self.get(coordinator, "/metrics").await?;
+        let sample = |line: &str| -> Option<f64> {
+            let (series, value) = line.rsplit_once(' ')?;
+            (series.split('{').next()? == name).then(|| value.parse().ok())?
+        };
+        let samples: Vec<f64> = text.lines().filter_map(sample).collect();
+        Ok((!samples.is_empty()).then(|| samples.iter().sum()))
+    }
+
+    /// Waits until a coordinator leads and that many workers have acknowledged its configuration.
+    ///
+    /// # Errors
+    /// Where that does not come about; with the coordinator's last words.
+    pub async fn wait_for_workers(&self, coordinator: &str, workers: usize) -> anyhow::Result<()> {
+        let what = format!("{workers} workers to be ready for {coordinator}");
+        wait_until(&what, PATIENCE, async || match self.metric(coordinator, "flotilla_workers_ready").await {
+            Ok(Some(ready)) if ready == workers as f64 => Ok(()),
+            other => Err(format!("flotilla_workers_ready is {other:?}")),
+        })
+        .await
+        .with_context(|| self.cluster.processes().log_tail(coordinator, 40))
+    }
+}
+
+/// A configuration with one profile of the stock plugins.
+#[must_use]
+pub fn profile(scheduler: &str) -> String {
+    format!(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: {scheduler}\n"
+    )
+}
+
+/// All pods of the namespace `default`.
+///
+/// # Errors
+/// Where the API server does not give them.
+pub async fn pods(cluster: &ControlPlane) -> anyhow::Result<Vec<Pod>> {
+    let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
+    Ok(api.list(&ListParams::default()).await.context("cannot list the pods")?.items)
+}
+
+/// Waits until every pod of the namespace `default` whose name begins so is Running, `count` of them.
+///
+/// # Errors
+/// Where that does not come about; with those that do not run.
+pub async fn wait_until_running(cluster: &ControlPlane, prefix: &str, count: usize) -> anyhow::Result<Vec<Pod>> {
+    wait_until(&format!("{count} pods {prefix}* to run"), PATIENCE * 2, async || {
+        let pods = pods(cluster).await.map_err(|error| format!("{error:#}"))?;
+        let (running, others): (Vec<Pod>, Vec<Pod>) =
+            pods.into_iter().filter(|pod| pod.name_any().starts_with(prefix)).partition(|pod| phase(pod) == "Running");
+        if running.len() == count {
+            return Ok(running);
+        }
+        let names: Vec<String> = others.iter().take(5).map(|pod| format!("{} is {}", pod.name_any(), phase(pod))).collect();
+        Err(format!("{} run; {}", running.len(), names.join(", ")))
+    })
+    .await
+    .with_context(|| cluster.processes().names().iter().map(|name| cluster.processes().log_tail(name, 15) + "\n").collect::<String>())
+}
+
+/// A pod's phase.
+#[must_use]
+pub fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
+}
+
+/// The node that a pod is bound to.
+#[must_use]
+pub fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+/// The message of a pod's `PodScheduled` condition, with its reason, while it is not scheduled.
+#[must_use]
+pub fn not_scheduled(pod: &Pod) -> Option<(String, String)> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let condition = conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
+    Some((condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default()))
+}
+
+/// Waits until a pod's `PodScheduled` condition is `False`, and gives its reason and message.
+///
+/// # Errors
+/// Where that does not come about.
+pub async fn wait_until_refused(cluster: &ControlPlane, name: &str) -> anyhow::Result<(String, String)> {
+    let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
+    wait_until(&format!("{name} to be refused"), PATIENCE, async || {
+        let pod = api.get(name).await.map_err(|error| error.to_string())?;
+        not_scheduled(&pod).ok_or_else(|| format!("it is {} on {:?}", phase(&pod), node_of(&pod)))
+    })
+    .await
+}
+
+/// Waits for an event about a pod and gives its note.
+///
+/// # Errors
+/// Where none comes; with those that did.
+pub async fn wait_for_event(cluster: &ControlPlane, pod: &str, reason: &str) -> anyhow::Result<String> {
+    wait_until(&format!("an event {reason} about {pod}"), PATIENCE, async || {
+        let events = cluster.events_for("default", pod).await.map_err(|error| format!("{error:#}"))?;
+        let found = events.iter().find(|event| event.reason.as_deref() == Some(reason));
+        found.and_then(|event| event.note.clone()).ok_or_else(|| {
+            let reasons: Vec<_> = events.iter().filter_map(|event| event.reason.clone()).collect();
+            format!("there are {reasons:?}")
+        })
+    })
+    .await
+}

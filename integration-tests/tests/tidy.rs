@@ -1,0 +1,149 @@
+//! Facts about the repository itself, each a test: what a reviewer should not have to look for.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The longest file that holds no tests.
+const MAX_LINES: usize = 500;
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// All files below a folder, build output and version control left out.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    for entry in entries {
+        let path = entry.expect("an entry of a folder that could be opened").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !matches!(name.as_str(), "target" | ".git" | "node_modules") {
+                files(&path, found);
+            }
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+fn rust_files() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    files(&root(), &mut found);
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        (path, text)
+    };
+    found.into_iter().map(read).collect()
+}
+
+fn is_test(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "benches")
+        || path.file_name().is_some_and(|name| name == "tests.rs")
+}
+
+/// The lines before the tests that a file ends with.
+fn lines_of_code(text: &str) -> usize {
+    text.lines().take_while(|line| line.trim() != "#[cfg(test)]").count()
+}
+
+#[test]
+fn every_rust_file_says_first_what_it_is() {
+    for (path, text) in rust_files() {
+        assert!(text.starts_with("//!"), "{} does not open with //!", path.display());
+    }
+}
+
+#[test]
+fn no_file_of_code_is_longer_than_five_hundred_lines() {
+    for (path, text) in rust_files().into_iter().filter(|(path, _)| !is_test(path)) {
+        let lines = lines_of_code(&text);
+        assert!(lines <= MAX_LINES, "{} has {lines} lines before its tests, more than {MAX_LINES}", path.display());
+    }
+}
+
+#[test]
+fn every_main_is_short() {
+    for (path, text) in rust_files() {
+        if path.ends_with("src/main.rs") && !path.starts_with(root().join("xtask")) {
+            let lines = text.lines().skip_while(|line| !line.contains("fn main")).take_while(|line| *line != "}").count();
+            assert!(lines <= 20, "{}: main has {lines} lines", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_rust_file_is_part_of_a_crate() {
+    let all = rust_files();
+    let declared: BTreeSet<PathBuf> = all.iter().flat_map(|(path, text)| modules(path, text)).collect();
+    for (path, _) in &all {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_root = matches!(name.as_str(), "lib.rs" | "main.rs" | "build.rs")
+            || path.parent().is_some_and(|folder| folder.ends_with("tests") && folder.join("../Cargo.toml").exists())
+            || path.parent().is_some_and(|folder| folder.ends_with("benches"));
+        assert!(is_root || declared.contains(path), "{} is in no `mod`", path.display());
+    }
+}
+
+/// The files that `mod name;` in a file can mean.
+fn modules(path: &Path, text: &str) -> Vec<PathBuf> {
+    let Some(folder) = path.parent() else { return Vec::new() };
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let home = if matches!(stem.as_str(), "lib" | "main") { folder.to_path_buf() } else { folder.join(&stem) };
+    let named = text.lines().filter_map(|line| {
+        let line = line.trim().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ").trim_start_matches("pub ");
+        line.strip_prefix("mod ")?.strip_suffix(';').map(str::to_owned)
+    });
+    named.flat_map(|name| [home.join(format!("{name}.rs")), folder.join(format!("{name}.rs"))]).collect()
+}
+
+#[test]
+fn every_crate_inherits_the_lints_of_the_workspace() {
+    let mut found = Vec::new();
+    files(&root(), &mut found);
+    for path in found.into_iter().filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml")) {
+        let text = fs::read_to_string(&path).expect("a manifest");
+        let inherits = text.contains("[lints]\nworkspace = true") || text.contains("[workspace]");
+        assert!(inherits, "{} does not say [lints] workspace = true", path.display());
+    }
+}
+
+#[test]
+fn the_pure_crates_depend_on_nothing_that_waits_or_talks() {
+    let banned = ["tokio", "tonic", "kube", "rand", "tracing", "hyper", "reqwest", "futures", "prometheus-client"];
+    for manifest in ["framework/Cargo.toml", "coordinator/machine/Cargo.toml"] {
+        let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
+        for name in banned {
+            let depends = text.lines().any(|line| line.starts_with(&format!("{name}.")) || line.starts_with(&format!("{name} ")));
+            assert!(!depends, "{manifest} depends on {name}");
+        }
+    }
+}
+
+#[test]
+fn what_the_documents_point_to_exists() {
+    let documents = ["README.md", "ARCHITECTURE.md", "docs/benchmarks.md"];
+    for document in documents {
+        let text = fs::read_to_string(root().join(document)).unwrap_or_else(|error| panic!("{document}: {error}"));
+        for name in text.split('`').skip(1).step_by(2).filter(|name| is_path(name)) {
+            let target = root().join(name.trim_end_matches('/'));
+            assert!(target.exists(), "{document} names `{name}`, which is not there");
+        }
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let here = root().join(document);
+        for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
+            let target = here.parent().expect("a folder").join(link.split('#').next().unwrap_or(link));
+            assert!(target.exists(), "{document} links to {link}, which is not there");
+        }
+    }
+}
+
+/// Whether a piece of code in a document looks like a path of this repository.
+fn is_path(name: &str) -> bool {
+    let rooms = ["framework/", "proto/", "coordinator/", "worker/", "cli/", "integration-tests/", "xtask/", "docs/", "examples/", "deploy/"];
+    rooms.iter().any(|room| name.starts_with(room)) && !name.contains([' ', '*', '<', '{'])
+}

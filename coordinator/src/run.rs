@@ -20,7 +20,7 @@ use tokio::{
     sync::watch,
     task::JoinHandle,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
@@ -149,12 +149,15 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let (handle, _thread) = driver::spawn(Machine::new(0), {
         let performers = Arc::clone(&performers);
         // Nothing is told before the performers are there, so that no action is lost.
-        move |action| performers.get().into_iter().for_each(|performers| performers.perform(action.clone()))
+        move |action| {
+            if let Some(performers) = performers.get() {
+                performers.perform(action);
+            }
+        }
     });
     let stop = CancellationToken::new();
-    let tasks = TaskTracker::new();
     let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
-    let reporter = Reporter::new(&client, host, &leading, &tasks);
+    let reporter = Reporter::new(&client, host, &leading);
     let scheduled = Scheduled::default();
     let events = reporter.events().clone();
     let binder = Binder::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
@@ -305,7 +308,9 @@ impl Coordinator {
                 watches.catch_up().await;
             }
             self.handle.tell(Event::Leading { epoch }).await?;
-            tokio::spawn(discovery::run(self.discovery.clone(), self.client.clone(), self.fanout.clone()));
+            let found = discovery::run(self.discovery.clone(), self.client.clone(), self.fanout.clone());
+            // A worker that is found when the process ends is left alone.
+            tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(found));
             Ok::<_, Stopped>(())
         };
         match taken_up.await {

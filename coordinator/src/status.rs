@@ -8,7 +8,6 @@
 
 use flotilla_machine::{action::Report, event::Event};
 use tokio::sync::watch;
-use tokio_util::task::TaskTracker;
 
 use crate::lease::Leadership;
 
@@ -45,10 +44,10 @@ impl Reporter {
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn new(client: &kube::Client, host: &str, leading: &watch::Receiver<Leadership>, tasks: &TaskTracker) -> Self {
+    pub fn new(client: &kube::Client, host: &str, leading: &watch::Receiver<Leadership>) -> Self {
         Self {
-            conditions: Conditions::new(client.clone(), leading.clone(), tasks),
-            events: Events::new(client.clone(), host, leading.clone(), tasks),
+            conditions: Conditions::new(client.clone(), leading.clone()),
+            events: Events::new(client.clone(), host, leading.clone()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the API server tells of pods and nodes, as events for the machine.
 //!
 //! Knows: which objects are watched, when the first lists are through, and how far behind the view may be. Must not
-//! know: how a list or a watch is spoken ([`source`]), what is read from an object (`flotilla_framework::ingest`), or
+//! know: how a list or a watch is spoken (`source`), what is read from an object (`flotilla_framework::ingest`), or
 //! what the machine makes of it.
 //!
 //! The list and watch loop is our own, not kube-runtime's, for three reasons. That one keeps bookmarks to itself, so

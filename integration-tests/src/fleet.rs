@@ -24,7 +24,8 @@ use crate::control_plane::{ControlPlane, free_port, wait_until};
 /// How long a pod may take to land, or a process to get ready: far beyond what it takes, even beside a build.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where cargo puts release binaries; built now if they are missing or old.
+/// A binary of Flotilla's: from the folder that `FLOTILLA_BIN_DIR` names, else from where cargo puts release binaries,
+/// built now if it is missing or old.
 ///
 /// # Errors
 /// Where the build fails.
@@ -36,6 +37,9 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
 }
 
 fn build() -> anyhow::Result<PathBuf> {
+    if let Some(folder) = env::var_os("FLOTILLA_BIN_DIR") {
+        return Ok(PathBuf::from(folder));
+    }
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.parent().context("this crate has a parent folder")?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

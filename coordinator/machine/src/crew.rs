@@ -73,7 +73,7 @@ impl Machine {
         }
     }
 
-    pub(crate) fn from_worker(&mut self, worker: WorkerId, word: FromWorker) {
+    pub(crate) fn heard(&mut self, worker: WorkerId, word: FromWorker) {
         if !self.roster.workers.contains_key(&worker) || Some(word.epoch) != self.leading {
             return;
         }

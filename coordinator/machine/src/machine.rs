@@ -112,7 +112,7 @@ impl Machine {
             Event::NodeDeleted { name } => self.node_deleted(&name),
             Event::WorkerJoined { worker, name } => self.worker_joined(now_ms, worker, name),
             Event::WorkerLost { worker } => self.worker_lost(worker),
-            Event::FromWorker { worker, word } => self.from_worker(worker, word),
+            Event::FromWorker { worker, word } => self.heard(worker, word),
             Event::Bound { uid } => self.bound(&uid),
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
             Event::Tick => {}

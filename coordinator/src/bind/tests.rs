@@ -99,7 +99,7 @@ fn stage(server: &Server) -> Stage {
     // Nobody writes these events, so that they can be counted.
     let (follows, nobody) = watch::channel(Leadership::UNKNOWN);
     tokio::spawn(async move { follows.closed().await });
-    let events = Events::new(server.client(), "host", nobody, &TaskTracker::new());
+    let events = Events::new(server.client(), "host", nobody);
     let binder = Binder::new(server.client(), handle, events, Scheduled::default(), lead);
     Stage { binder, heard, leading }
 }

@@ -25,7 +25,6 @@ use tokio::{
     sync::{Notify, Semaphore, watch},
     time::{sleep, timeout},
 };
-use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::Tally;
@@ -68,7 +67,7 @@ impl Conditions {
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn new(client: kube::Client, leading: watch::Receiver<Leadership>, tasks: &TaskTracker) -> Self {
+    pub fn new(client: kube::Client, leading: watch::Receiver<Leadership>) -> Self {
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
             standing: Mutex::default(),
@@ -77,7 +76,7 @@ impl Conditions {
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         });
-        tasks.spawn(Arc::new(Writer { client, leading, shared: Arc::clone(&shared) }).run());
+        tokio::spawn(Arc::new(Writer { client, leading, shared: Arc::clone(&shared) }).run());
         Self { shared }
     }
 

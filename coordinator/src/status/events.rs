@@ -1,8 +1,6 @@
 //! Events through `events.k8s.io/v1`, with kube-scheduler's texts.
 //!
-//! Knows: the object, its bounds, and how patient its writing is. Must not know: which events repeat ([`series`]).
-//!
-//! [`series`]: super::series
+//! Knows: the object, its bounds, and how patient its writing is. Must not know: which events repeat (`series`).
 
 use std::{
     hash::{Hash, Hasher},
@@ -28,7 +26,6 @@ use tokio::{
     sync::{Semaphore, mpsc, watch},
     time::{sleep, timeout},
 };
-use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::{
@@ -146,11 +143,11 @@ impl Events {
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn new(client: kube::Client, host: &str, leading: watch::Receiver<Leadership>, tasks: &TaskTracker) -> Self {
+    pub fn new(client: kube::Client, host: &str, leading: watch::Receiver<Leadership>) -> Self {
         let (queue, inbox) = mpsc::channel(QUEUE);
         let counters = Arc::<Counters>::default();
         let writer = Writer { client, leading, counters: Arc::clone(&counters), host: host.to_owned() };
-        tasks.spawn(writer.run(inbox));
+        tokio::spawn(writer.run(inbox));
         Self { queue, counters }
     }
 

@@ -6,7 +6,6 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::{driver::tests::listener, lease::Leadership};
@@ -68,7 +67,7 @@ impl Server {
     fn reporter(&self) -> Reporter {
         let (follows, leading) = watch::channel(Leadership::UNKNOWN);
         tokio::spawn(async move { follows.closed().await });
-        Reporter::new(&self.client(), "host", &leading, &TaskTracker::new())
+        Reporter::new(&self.client(), "host", &leading)
     }
 
     /// Watches pods, and gives what the machine is told.

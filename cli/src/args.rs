@@ -20,6 +20,10 @@ Examples:
   # Your own pods on made-up nodes, for a program to read
   flotilla simulate --generate nodes=500,pods=0,shape=mixed -f pods.yaml -o json
 
+The answer:
+  Pods are listed in the order in which they were decided on; those with scheduling gates, which nobody decides on, come
+  last. The clock starts when the workers hold the cluster. The latency of a decision is the time since the one before.
+
 Exit codes:
   0  every pod was decided, also when some stay pending
   1  the simulation could not be run

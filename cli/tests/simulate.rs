@@ -122,7 +122,7 @@ const BAD: &[(&str, &str, &str)] = &[
          system-cluster-critical, system-node-critical, or a PriorityClass of this name\n",
     ),
     (
-        "an elements of a list that is not good, with its place in the list",
+        "an element of a list that is not good, with its place in the list",
         "{\"kind\": \"PodList\", \"items\": [\n  {\"metadata\": {\"name\": \"a\"}, \"spec\": {\"containers\": [{\"name\": \
          \"c\"}]}},\n  {\"metadata\": {\"name\": \"a\"}}\n]}\n",
         "in.yaml:3:25: a second Pod has the name \"default/a\"; expected a name of its own; the first is at in.yaml:2:25\n",

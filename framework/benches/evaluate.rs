@@ -24,6 +24,9 @@ const NODES: u32 = 5_000;
 /// The class of the pod that is placed.
 const PLACED: ClassId = ClassId(100);
 
+/// A name, what its nodes look like, and what is placed on them.
+type Layout = (&'static str, fn(u32) -> NodeInfo, Arc<Class>);
+
 struct Cluster {
     nodes: Snapshot,
     prepared: Prepared,
@@ -38,10 +41,10 @@ fn mixed_node(number: u32) -> NodeInfo {
     let mut built = node(&format!("node-{number}")).capacity("cpu", "32").capacity("memory", "256Gi");
     built = built.label("topology.kubernetes.io/zone", &format!("zone-{}", number % 3));
     built = built.label("size", &(number % 10).to_string());
-    built = if number % 5 == 0 { built.capacity("example.com/gpu", "8") } else { built };
-    built = if number % 7 == 0 { built.taint("dedicated", "infra", "NoSchedule") } else { built };
-    built = if number % 3 == 0 { built.taint("spot", "", "PreferNoSchedule") } else { built };
-    built = if number % 2 == 0 { built.image("app:v1", 700 << 20) } else { built };
+    built = if number.is_multiple_of(5) { built.capacity("example.com/gpu", "8") } else { built };
+    built = if number.is_multiple_of(7) { built.taint("dedicated", "infra", "NoSchedule") } else { built };
+    built = if number.is_multiple_of(3) { built.taint("spot", "", "PreferNoSchedule") } else { built };
+    built = if number.is_multiple_of(2) { built.image("app:v1", 700 << 20) } else { built };
     built.build()
 }
 
@@ -86,7 +89,7 @@ fn evaluate(cluster: &Cluster, k: usize) -> Evaluation {
 }
 
 fn evaluations(bench: &mut Criterion) {
-    let layouts: [(&str, fn(u32) -> NodeInfo, Arc<Class>); 3] = [
+    let layouts: [Layout; 3] = [
         ("evaluate/basic/5000", basic_node, basic_pod()),
         ("evaluate/mixed/5000", mixed_node, mixed_pod()),
         ("evaluate/devices/5000", mixed_node, gpu_pod()),
@@ -135,8 +138,7 @@ fn decide(cluster: &mut Cluster, mut book: Book, decisions: usize) -> usize {
 
 fn books(bench: &mut Criterion) {
     let mut group = bench.benchmark_group("book: 10,000 decisions on 5,000 nodes");
-    let layouts: [(&str, fn(u32) -> NodeInfo, Arc<Class>); 2] =
-        [("basic", basic_node, basic_pod()), ("mixed", mixed_node, mixed_pod())];
+    let layouts: [Layout; 2] = [("basic", basic_node, basic_pod()), ("mixed", mixed_node, mixed_pod())];
     for (name, node, class) in layouts {
         group.bench_function(name, |bencher| {
             bencher.iter_batched(

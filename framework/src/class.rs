@@ -19,7 +19,7 @@ pub struct Class {
     pub namespace: Arc<str>,
     /// The pod's labels, sorted by key.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
-    /// What the pod asks for: containers, sidecars, init containers, pod-level resources, overhead; from its spec alone.
+    /// What the pod asks for: containers, sidecars, init containers, pod-level resources, overhead; by its spec alone.
     pub requests: Resources,
     /// The request that the NodeResourcesFit score adds: as `requests`, but without pod-level resources, and with
     /// 100m CPU and 200 MiB for each container that names none.

@@ -23,7 +23,7 @@ mod settings;
 mod tests;
 mod wire;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use path::Path;
 use report::{Problem, Report, quoted};
@@ -218,7 +218,7 @@ fn profiles(report: &mut Report<'_>, mut written: Vec<Block<wire::Profile>>) -> 
         only.scheduler_name.get_or_insert_with(|| DEFAULT_SCHEDULER_NAME.to_owned());
     }
     plugin_sets::check_common_queue_sort(report, &written, &root);
-    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut profiles = Vec::with_capacity(written.len());
     for (number, Block(profile)) in written.into_iter().enumerate() {
         let path = root.index(number);

@@ -28,8 +28,8 @@ pub fn of_class(prepared: &Prepared, nodes: usize) -> Option<Diagnosis> {
 
 /// The diagnosis of a class whose nodes were all refused.
 ///
-/// Source: `framework.FitError.Error`: every reason is counted, and the counts are sorted as text. The plugins that left
-/// only some node names count among those that refused, whichever filter refused the nodes that they left
+/// Source: `framework.FitError.Error`: every reason is counted, and the counts are sorted as text. The plugins that
+/// left only some node names count among those that refused, whichever filter refused the nodes that they left
 /// (`findNodesThatFitPod`).
 #[must_use]
 pub fn of_nodes(prepared: &Prepared, refused: &[Refused], nodes: usize) -> Diagnosis {

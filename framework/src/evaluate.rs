@@ -114,7 +114,8 @@ impl Columns {
             let number = match &last {
                 Some((known, number)) if *known == key => *number,
                 _ => {
-                    let index = refusal_keys.insert_full(key.clone(), ()).0;
+                    let known = refusal_keys.get_index_of(&key);
+                    let index = known.unwrap_or_else(|| refusal_keys.insert_full(key.clone(), ()).0);
                     let number = FIRST_REFUSAL.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
                     last = Some((key, number));
                     number
@@ -158,26 +159,35 @@ impl Columns {
         for (place, score) in local.iter().enumerate() {
             score.add_column(nodes, todo, 1, &mut raws[place * todo.len()..][..todo.len()]);
         }
-        let mut last: Option<(StratumKey, u32)> = None;
+        let domains: SmallVec<[_; 2]> = prepared.keys().iter().map(|&key| nodes.label_column(key)).collect();
+        let (mut key, mut last_key) = (StratumKey::default(), StratumKey::default());
+        let mut last = None;
         for (index, &slot) in todo.iter().enumerate() {
-            let key = StratumKey {
-                raws: (0..local.len()).map(|place| raws[place * todo.len() + index]).collect(),
-                domains: prepared.keys().iter().map(|&key| nodes.label(key, slot)).collect(),
-            };
-            let stratum = match &last {
-                Some((known, stratum)) if *known == key => *stratum,
+            let at = slot as usize;
+            key.raws.clear();
+            key.raws.extend((0..local.len()).map(|place| raws[place * todo.len() + index]));
+            key.domains.clear();
+            key.domains.extend(domains.iter().map(|column| column.get(at).copied().unwrap_or(Symbol::NONE)));
+            let stratum = match last {
+                Some(stratum) if key == last_key => stratum,
                 _ => {
-                    let index = self.stratum_keys.insert_full(key.clone(), ()).0;
-                    let stratum = u32::try_from(index).unwrap_or(u32::MAX);
-                    last = Some((key, stratum));
+                    let stratum = self.stratum(&key);
+                    last = Some(stratum);
+                    std::mem::swap(&mut key, &mut last_key);
                     stratum
                 }
             };
-            let at = slot as usize;
             self.verdicts[at] = FEASIBLE;
             self.strata[at] = stratum;
             self.bases[at] = sums[index];
         }
+    }
+
+    /// The number of a stratum, given out now if it is new.
+    fn stratum(&mut self, key: &StratumKey) -> u32 {
+        let known = self.stratum_keys.get_index_of(key);
+        let index = known.unwrap_or_else(|| self.stratum_keys.insert_full(key.clone(), ()).0);
+        u32::try_from(index).unwrap_or(u32::MAX)
     }
 
     /// The answer as of the last [`Self::refresh`], with up to `k` offers of each stratum.

@@ -57,8 +57,7 @@ pub(crate) fn quantities(
 ) -> Result<std::collections::BTreeMap<String, Quantity>, IngestError> {
     let parse = |(name, text): (&String, &ApiQuantity)| {
         let path = || format!("{path}[{name}]");
-        let quantity =
-            Quantity::parse(&text.0).map_err(|source| IngestError::Quantity { path: path(), source })?;
+        let quantity = Quantity::parse(&text.0).map_err(|source| IngestError::Quantity { path: path(), source })?;
         if quantity.is_negative() {
             return Err(IngestError::Negative { path: path(), value: text.0.clone() });
         }
@@ -153,9 +152,8 @@ pub(crate) fn toleration(toleration: &api::Toleration) -> Toleration {
 /// A term of a node affinity.
 #[must_use]
 pub fn node_term(term: &api::NodeSelectorTerm) -> NodeTerm {
-    let requirements = |list: &Option<Vec<api::NodeSelectorRequirement>>| {
-        list.iter().flatten().map(requirement).collect::<Vec<_>>()
-    };
+    let requirements =
+        |list: &Option<Vec<api::NodeSelectorRequirement>>| list.iter().flatten().map(requirement).collect::<Vec<_>>();
     NodeTerm { expressions: requirements(&term.match_expressions), fields: requirements(&term.match_fields) }
 }
 

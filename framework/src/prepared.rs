@@ -5,7 +5,9 @@
 
 use crate::{
     class::Class,
-    extension::{Domain, DomainFilter, Facts, Filter, NodeScore, Normalize, Plugin, PreFilter, PreScore, Preparation, Score},
+    extension::{
+        Domain, DomainFilter, Facts, Filter, NodeScore, Normalize, Plugin, PreFilter, PreScore, Preparation, Score,
+    },
     plugins,
     profile::Profile,
     snapshot::{Slot, Snapshot},
@@ -80,7 +82,11 @@ pub struct Feasible {
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let filters: Vec<&str> = self.filters.iter().map(|filter| filter.plugin).collect();
-        formatter.debug_struct("Prepared").field("refusal", &self.refusal).field("filters", &filters).finish_non_exhaustive()
+        formatter
+            .debug_struct("Prepared")
+            .field("refusal", &self.refusal)
+            .field("filters", &filters)
+            .finish_non_exhaustive()
     }
 }
 

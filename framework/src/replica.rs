@@ -17,8 +17,8 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// The bytes that columns of all classes may take unless another bound is set. A position costs [`Columns`] 16 bytes, so at 5,000 nodes 838
-/// classes stay warm, and at 1,000,000 nodes over 4 workers still 16.
+/// The bytes that columns of all classes may take unless another bound is set. A position costs [`Columns`] 16 bytes,
+/// so at 5,000 nodes 838 classes stay warm, and at 1,000,000 nodes over 4 workers still 16.
 const COLUMNS_BYTES: usize = 64 << 20;
 
 /// The bytes of one position of [`Columns`].
@@ -183,13 +183,15 @@ impl Replica {
     }
 
     fn applied(&self) -> Reply {
-        Reply::Applied { generation: self.generation, nodes: u32::try_from(self.nodes.node_count()).unwrap_or(u32::MAX) }
+        Reply::Applied {
+            generation: self.generation,
+            nodes: u32::try_from(self.nodes.node_count()).unwrap_or(u32::MAX),
+        }
     }
 
     fn configure(&mut self, generation: Generation, seed: u64, profiles: &[Profile]) {
         self.generation = generation;
-        self.profiles =
-            profiles.iter().map(|profile| (Arc::clone(&profile.scheduler_name), profile.clone())).collect();
+        self.profiles = profiles.iter().map(|profile| (Arc::clone(&profile.scheduler_name), profile.clone())).collect();
         self.nodes.set_seed(seed);
         self.warm.clear();
     }
@@ -233,9 +235,7 @@ impl Replica {
         let judged = warm.columns.refresh(&warm.prepared, &self.nodes, &mut self.scratch);
         self.stats.evaluations += 1;
         self.stats.nodes_judged += judged as u64;
-        warm.columns
-            .answer(&warm.prepared, &self.nodes, k, &mut self.scratch)
-            .map_err(|_| Unable::TooManyStrata)
+        warm.columns.answer(&warm.prepared, &self.nodes, k, &mut self.scratch).map_err(|_| Unable::TooManyStrata)
     }
 
     fn warm_up(&mut self, key: (Arc<str>, ClassId), facts: Facts) -> Result<(), Unable> {

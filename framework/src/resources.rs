@@ -70,7 +70,10 @@ impl Resources {
 /// Source: `schedutil.IsScalarResourceName`: extended, `hugepages-*`, prefixed native and attachable-volume names.
 #[must_use]
 pub fn is_scalar(name: &str) -> bool {
-    is_extended(name) || name.starts_with("hugepages-") || is_prefixed_native(name) || name.starts_with("attachable-volumes-")
+    is_extended(name)
+        || name.starts_with("hugepages-")
+        || is_prefixed_native(name)
+        || name.starts_with("attachable-volumes-")
 }
 
 /// Whether a resource is an extended one: a domain of its own, not `kubernetes.io`, not a quota name.

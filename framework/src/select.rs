@@ -134,9 +134,8 @@ impl Book {
             }
         }
         let refused = refused.into_iter();
-        book.refused = refused
-            .map(|((order, refusal), count)| Refused { order, refusal, domains: Vec::new(), count })
-            .collect();
+        book.refused =
+            refused.map(|((order, refusal), count)| Refused { order, refusal, domains: Vec::new(), count }).collect();
         book.normalize(prepared, true);
         book
     }
@@ -304,10 +303,8 @@ impl Strata {
     /// The best offer and whether it was judged anew.
     fn head(&self) -> Option<(Offer, bool)> {
         let fresh = self.lists.iter().filter_map(|list| list.offers.get(list.next)).map(|offer| (*offer, false));
-        let repaired = self
-            .repaired
-            .peek()
-            .map(|top| (Offer { node: top.node.0, base: top.base, rank: top.rank.0 }, true));
+        let repaired =
+            self.repaired.peek().map(|top| (Offer { node: top.node.0, base: top.base, rank: top.rank.0 }, true));
         fresh.chain(repaired).min_by(|(left, _), (right, _)| left.order(right))
     }
 }

@@ -62,7 +62,9 @@ fn test(requirement: &Requirement, symbols: &mut Symbols) -> Result<Test, String
     }
     let mut numbers = || values.iter().map(|value| symbols.intern(value)).collect::<Vec<_>>();
     match &**operator {
-        "In" | "NotIn" if values.is_empty() => Err(format!("label {key}: operator {operator} needs at least one value")),
+        "In" | "NotIn" if values.is_empty() => {
+            Err(format!("label {key}: operator {operator} needs at least one value"))
+        }
         "In" => Ok(Test::In(numbers())),
         "NotIn" => Ok(Test::NotIn(numbers())),
         "Exists" | "DoesNotExist" if !values.is_empty() => {
@@ -74,8 +76,9 @@ fn test(requirement: &Requirement, symbols: &mut Symbols) -> Result<Test, String
             let [value] = values.as_slice() else {
                 return Err(format!("label {key}: operator {operator} takes exactly one value"));
             };
-            let bound: i64 =
-                value.parse().map_err(|_| format!("label {key}: operator {operator} needs an integer, not {value:?}"))?;
+            let bound: i64 = value
+                .parse()
+                .map_err(|_| format!("label {key}: operator {operator} needs an integer, not {value:?}"))?;
             Ok(if &**operator == "Gt" { Test::Above(bound) } else { Test::Below(bound) })
         }
         _ => Err(format!("label {key}: operator {operator:?} is unknown")),

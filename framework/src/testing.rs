@@ -274,14 +274,7 @@ impl NodeBuilder {
 #[must_use]
 pub fn profile() -> Profile {
     let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    let filters = [
-        "NodeName",
-        "NodeUnschedulable",
-        "TaintToleration",
-        "NodeAffinity",
-        "NodePorts",
-        "NodeResourcesFit",
-    ];
+    let filters = ["NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"];
     let scores = [
         ("TaintToleration", 3),
         ("NodeAffinity", 2),
@@ -296,7 +289,12 @@ pub fn profile() -> Profile {
             queue_sort: names(&["PrioritySort"]),
             pre_filter: names(&filters),
             filter: names(&filters),
-            pre_score: names(&["TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation"]),
+            pre_score: names(&[
+                "TaintToleration",
+                "NodeAffinity",
+                "NodeResourcesFit",
+                "NodeResourcesBalancedAllocation",
+            ]),
             score: scores.map(|(name, weight)| WeightedPlugin { name: name.to_owned(), weight }).to_vec(),
             bind: names(&["DefaultBinder"]),
             ..Plugins::default()

@@ -11,8 +11,8 @@ use std::{
 use flotilla_framework::{
     class::{Class, ClassId},
     extension::{
-        ClusterEvent, Domain, DomainFilter, DomainScore, Domains, Extremes, Filter, Normalize, Plugin, Preparation, Score,
-        Tally,
+        ClusterEvent, Domain, DomainFilter, DomainScore, Domains, Extremes, Filter, Normalize, Plugin, Preparation,
+        Score, Tally,
     },
     node::NodeId,
     plugins::{
@@ -149,7 +149,8 @@ impl Plugin for Fewest {
 const LIMITS: [Limit; 2] =
     [Limit { name: "ZoneLimit", key: "zone", most: 4 }, Limit { name: "SizeLimit", key: "size", most: 6 }];
 
-const FEWEST: [Fewest; 2] = [Fewest { name: "FewestInZone", key: "zone" }, Fewest { name: "FewestOfSize", key: "size" }];
+const FEWEST: [Fewest; 2] =
+    [Fewest { name: "FewestInZone", key: "zone" }, Fewest { name: "FewestOfSize", key: "size" }];
 
 static TOYS: &[&dyn Plugin] = &[
     &NodeName,
@@ -204,8 +205,7 @@ fn counts(world: &World, nodes: &mut Snapshot, key: &str) -> Vec<Option<i64>> {
 fn by_hand(world: &World, nodes: &mut Snapshot, prepared: &Prepared) -> ByHand {
     let plugins = &world.profile.plugins;
     let toys = LIMITS.iter().zip(&FEWEST).filter(|(limit, _)| plugins.filter.iter().any(|name| name == limit.name));
-    let toys: Vec<_> =
-        toys.map(|(limit, fewest)| (limit, fewest, counts(world, nodes, limit.key))).collect();
+    let toys: Vec<_> = toys.map(|(limit, fewest)| (limit, fewest, counts(world, nodes, limit.key))).collect();
     let order = |name: &str| plugins.filter.iter().position(|known| known == name).map_or(0, |place| place as u16 + 1);
     let mut refused = BTreeMap::new();
     let mut feasible = Vec::new();
@@ -230,7 +230,8 @@ fn by_hand(world: &World, nodes: &mut Snapshot, prepared: &Prepared) -> ByHand {
     let mut totals: Vec<i64> = feasible.iter().map(|(_, known)| known.base).collect();
     let mut add = |scores: Vec<i64>| totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score);
     let weight = |name: &str| plugins.score.iter().find(|known| known.name == name).map_or(0, |known| known.weight);
-    let local = [(weight("TaintToleration"), normalize::reversed as Normalize), (weight("NodeAffinity"), normalize::scaled)];
+    let local =
+        [(weight("TaintToleration"), normalize::reversed as Normalize), (weight("NodeAffinity"), normalize::scaled)];
     for (place, (weight, normalize)) in local.into_iter().enumerate() {
         if feasible.iter().all(|(_, known)| known.raws.len() > place) {
             add(column(feasible.iter().map(|(_, known)| known.raws[place]).collect(), weight, normalize));
@@ -254,7 +255,7 @@ fn refusals(book: &Book) -> BTreeMap<(u16, Refusal), u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn sums_over_domains_give_the_same_best_node_and_refusals_however_nodes_are_split(
@@ -271,9 +272,9 @@ proptest! {
         let by_hand = by_hand(&world, &mut nodes, &prepared);
         let whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
         prop_assert!(whole.has_domains());
-        prop_assert_eq!(refusals(&whole), by_hand.refused.clone(), "whole");
+        prop_assert_eq!(&refusals(&whole), &by_hand.refused, "whole");
         let answers = world.answers(TOYS, &owners, shards, k);
-        prop_assert_eq!(refusals(&Book::new(&prepared, answers.clone())), by_hand.refused, "split");
+        prop_assert_eq!(&refusals(&Book::new(&prepared, answers.clone())), &by_hand.refused, "split");
         prop_assert_eq!(placed(select(&prepared, vec![evaluate(&prepared, &nodes, k)])), Ok(by_hand.best), "whole");
         prop_assert_eq!(placed(select(&prepared, answers)), Ok(by_hand.best), "split");
     }

@@ -16,7 +16,7 @@ use flotilla_framework::{
     select::{Best, Book, select},
     snapshot::Snapshot,
     status::Refusal,
-    testing::{node, pod, profile},
+    testing::{NodeBuilder, node, pod, profile},
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -205,11 +205,12 @@ proptest! {
     }
 }
 
-/// `count` nodes that all differ in what a pod with these 17 preferences thinks of them.
-fn all_different(count: u32) -> (Prepared, Snapshot) {
+/// `count` nodes, and a pod with 17 preferences that thinks differently of nodes whose numbers differ under the mask.
+fn laid_out(count: u32, mask: u32) -> (Prepared, Snapshot) {
     let mut nodes = Snapshot::new(0);
     for number in 0..count {
-        let labels = (0..17).filter(|bit| number & (1 << bit) != 0).map(|bit| (format!("b{bit:02}").into(), "1".into()));
+        let labels =
+            (0..17).filter(|bit| number & mask & (1 << bit) != 0).map(|bit| (format!("b{bit:02}").into(), "1".into()));
         let info = NodeInfo { labels: labels.collect(), ..node(&format!("n{number}")).build() };
         nodes.upsert_node(NodeId(number), &info);
     }
@@ -219,8 +220,8 @@ fn all_different(count: u32) -> (Prepared, Snapshot) {
     (prepared, nodes)
 }
 
-fn answered(count: u32, k: usize) -> Result<Evaluation, TooManyStrata> {
-    let (prepared, nodes) = all_different(count);
+fn answered(count: u32, mask: u32, k: usize) -> Result<Evaluation, TooManyStrata> {
+    let (prepared, nodes) = laid_out(count, mask);
     let (mut columns, mut scratch) = (Columns::default(), Scratch::default());
     columns.refresh(&prepared, &nodes, &mut scratch);
     columns.answer(&prepared, &nodes, k, &mut scratch)
@@ -229,16 +230,40 @@ fn answered(count: u32, k: usize) -> Result<Evaluation, TooManyStrata> {
 #[test]
 fn an_answer_never_holds_more_offers_than_it_may() {
     let most = u32::try_from(MAX_OFFERS).expect("it fits");
-    let strata = answered(most, usize::MAX).expect("just as many as it may hold").strata;
+    let strata = answered(most, u32::MAX, usize::MAX).expect("just as many as it may hold").strata;
     assert_eq!((strata.len(), strata.iter().all(|stratum| stratum.offers.len() == 1)), (MAX_OFFERS, true));
-    assert_eq!(answered(most + 1, 1), Err(TooManyStrata { strata: MAX_OFFERS + 1 }));
+    assert_eq!(answered(most + 1, u32::MAX, 1), Err(TooManyStrata { strata: MAX_OFFERS + 1 }));
+    let strata = answered(most + 1000, 1, usize::MAX).expect("two strata").strata;
+    let offers: Vec<usize> = strata.iter().map(|stratum| stratum.offers.len()).collect();
+    assert_eq!(offers, [MAX_OFFERS / 2; 2], "many nodes in few strata");
 }
 
 #[test]
 fn an_answer_holds_the_head_of_every_stratum_however_few_are_asked_for() {
-    let evaluation = answered(1000, 0).expect("few strata");
+    let evaluation = answered(1000, u32::MAX, 0).expect("few strata");
     assert_eq!((evaluation.covered, evaluation.strata.len()), (1000, 1000));
     assert!(evaluation.strata.iter().all(|stratum| stratum.offers.len() == 1 && stratum.size == 1));
+}
+
+#[test]
+fn ranks_break_ties_between_nodes_that_plugins_see_differently() {
+    // A hundred and one soft taints make one of them weigh nothing, so that 0 and 1 come to the same total.
+    let tainted = |name: &str, count: usize| {
+        let add = |node: NodeBuilder, number: usize| node.taint(&format!("t{number}"), "", "PreferNoSchedule");
+        (0..count).fold(node(name), add).build()
+    };
+    let class = pod("p").build().class;
+    for seed in 0..8 {
+        let mut nodes = Snapshot::new(seed);
+        for (number, count) in [(0, 0), (1, 1), (2, 101)] {
+            nodes.upsert_node(NodeId(number), &tainted(&format!("n{number}"), count));
+        }
+        let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);
+        let evaluation = evaluate(&prepared, &nodes, 1);
+        assert_eq!(evaluation.strata.len(), 3);
+        let Best::Node { offer, .. } = select(&prepared, vec![evaluation]) else { panic!("a node is feasible") };
+        assert_eq!(offer.rank, nodes.rank(0).min(nodes.rank(1)), "seed {seed}");
+    }
 }
 
 #[test]

@@ -44,7 +44,18 @@ fn build() -> anyhow::Result<PathBuf> {
     let root = here.parent().context("this crate has a parent folder")?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--bins", "-p", "flotilla-coordinator", "-p", "flotilla-worker", "-p", "flotilla"])
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--bins",
+            "-p",
+            "flotilla-coordinator",
+            "-p",
+            "flotilla-worker",
+            "-p",
+            "flotilla",
+        ])
         .current_dir(root)
         .status()
         .context("cargo cannot be started")?;
@@ -62,11 +73,8 @@ pub struct Fleet<'a> {
 }
 
 /// The Lease times of the tests, short so that a failover takes seconds.
-const ELECTION: [&str; 3] = [
-    "--leader-elect-lease-duration=4s",
-    "--leader-elect-renew-deadline=3s",
-    "--leader-elect-retry-period=500ms",
-];
+const ELECTION: [&str; 3] =
+    ["--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"];
 
 impl<'a> Fleet<'a> {
     /// Nothing is started yet.
@@ -230,11 +238,14 @@ pub async fn wait_until_running(cluster: &ControlPlane, prefix: &str, count: usi
         if running.len() == count {
             return Ok(running);
         }
-        let names: Vec<String> = others.iter().take(5).map(|pod| format!("{} is {}", pod.name_any(), phase(pod))).collect();
+        let names: Vec<String> =
+            others.iter().take(5).map(|pod| format!("{} is {}", pod.name_any(), phase(pod))).collect();
         Err(format!("{} run; {}", running.len(), names.join(", ")))
     })
     .await
-    .with_context(|| cluster.processes().names().iter().map(|name| cluster.processes().log_tail(name, 15) + "\n").collect::<String>())
+    .with_context(|| {
+        cluster.processes().names().iter().map(|name| cluster.processes().log_tail(name, 15) + "\n").collect::<String>()
+    })
 }
 
 /// A pod's phase.
@@ -253,7 +264,8 @@ pub fn node_of(pod: &Pod) -> Option<&str> {
 #[must_use]
 pub fn not_scheduled(pod: &Pod) -> Option<(String, String)> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let condition = conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
+    let condition =
+        conditions.iter().find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")?;
     Some((condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default()))
 }
 

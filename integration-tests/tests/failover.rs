@@ -53,7 +53,8 @@ async fn the_standby_goes_on_after(signal: &str) -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Metadata)).await?;
     let fleet = two_coordinators(&cluster).await?;
     let before = holder(&cluster).await?;
-    let creating = cluster.create_pods((0..200).map(|index| pod(&format!("pod-{index}"), "flotilla", &[("cpu", "100m")])));
+    let creating =
+        cluster.create_pods((0..200).map(|index| pod(&format!("pod-{index}"), "flotilla", &[("cpu", "100m")])));
     let ending = async {
         wait_until("some pods to exist", PATIENCE, async || {
             let count = pods(&cluster).await.map_err(|error| format!("{error:#}"))?.len();

@@ -2,9 +2,7 @@
 
 use flotilla_integration_tests::{
     control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until},
-    fleet::{
-        Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running,
-    },
+    fleet::{Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running},
 };
 use k8s_openapi::api::core::v1::{
     Affinity, ContainerPort, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod,
@@ -82,7 +80,8 @@ async fn a_pod_created_before_any_scheduler_runs_stays_pending_and_then_lands() 
 /// Pods that cannot land yet, each for its own reason.
 fn held_back() -> Vec<Pod> {
     let mut gated = pod("gated", "flotilla", &[]);
-    gated.spec.as_mut().expect("a spec").scheduling_gates = Some(vec![PodSchedulingGate { name: "wait/for-it".into() }]);
+    gated.spec.as_mut().expect("a spec").scheduling_gates =
+        Some(vec![PodSchedulingGate { name: "wait/for-it".into() }]);
     let mut elsewhere = pod("elsewhere", "flotilla", &[]);
     let requirement =
         NodeSelectorRequirement { key: "zone".into(), operator: "In".into(), values: Some(vec!["c".into()]) };
@@ -113,7 +112,10 @@ async fn whoever_cannot_land_is_told_why_and_lands_once_that_is_gone() -> anyhow
     cluster.create_pods(held_back()).await?;
     let taint = "1 node(s) had untolerated taint(s)";
     let expected = [
-        ("elsewhere", format!("0/3 nodes are available: {taint}, 2 node(s) didn't match Pod's node affinity/selector.")),
+        (
+            "elsewhere",
+            format!("0/3 nodes are available: {taint}, 2 node(s) didn't match Pod's node affinity/selector."),
+        ),
         ("huge", format!("0/3 nodes are available: {taint}, 2 Insufficient cpu.")),
     ];
     for (name, message) in expected {
@@ -196,7 +198,8 @@ async fn a_wrong_configuration_ends_the_coordinator_with_its_place_and_reason() 
     let cluster = ControlPlane::start(Options { controller_manager: false, kwok: false, ..Options::default() }).await?;
     let mut fleet = Fleet::new(&cluster);
     fleet.reserve("worker-0")?;
-    let config = fleet.config(&(profile("flotilla") + "  plugins:\n    filter:\n      enabled:\n      - name: NodeNmae\n"))?;
+    let config =
+        fleet.config(&(profile("flotilla") + "  plugins:\n    filter:\n      enabled:\n      - name: NodeNmae\n"))?;
     let output = fleet.coordinator(Some(&config), 0)?.output()?;
     let words = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{words}");

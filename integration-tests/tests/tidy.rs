@@ -70,7 +70,8 @@ fn no_file_of_code_is_longer_than_five_hundred_lines() {
 fn every_main_is_short() {
     for (path, text) in rust_files() {
         if path.ends_with("src/main.rs") && !path.starts_with(root().join("xtask")) {
-            let lines = text.lines().skip_while(|line| !line.contains("fn main")).take_while(|line| *line != "}").count();
+            let lines =
+                text.lines().skip_while(|line| !line.contains("fn main")).take_while(|line| *line != "}").count();
             assert!(lines <= 20, "{}: main has {lines} lines", path.display());
         }
     }
@@ -89,16 +90,22 @@ fn every_rust_file_is_part_of_a_crate() {
     }
 }
 
-/// The files that `mod name;` in a file can mean.
+/// The files that `mod name;` in a file can mean, with or without a `#[path]`.
 fn modules(path: &Path, text: &str) -> Vec<PathBuf> {
     let Some(folder) = path.parent() else { return Vec::new() };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let home = if matches!(stem.as_str(), "lib" | "main") { folder.to_path_buf() } else { folder.join(&stem) };
     let named = text.lines().filter_map(|line| {
-        let line = line.trim().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ").trim_start_matches("pub ");
+        let line =
+            line.trim().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ").trim_start_matches("pub ");
         line.strip_prefix("mod ")?.strip_suffix(';').map(str::to_owned)
     });
-    named.flat_map(|name| [home.join(format!("{name}.rs")), folder.join(format!("{name}.rs"))]).collect()
+    let placed = text.lines().filter_map(|line| {
+        let path = line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]")?;
+        Some(folder.join(path))
+    });
+    let named = named.flat_map(|name| [home.join(format!("{name}.rs")), folder.join(format!("{name}.rs"))]);
+    named.chain(placed).collect()
 }
 
 #[test]
@@ -118,7 +125,8 @@ fn the_pure_crates_depend_on_nothing_that_waits_or_talks() {
     for manifest in ["framework/Cargo.toml", "coordinator/machine/Cargo.toml"] {
         let text = fs::read_to_string(root().join(manifest)).expect("a manifest");
         for name in banned {
-            let depends = text.lines().any(|line| line.starts_with(&format!("{name}.")) || line.starts_with(&format!("{name} ")));
+            let depends =
+                text.lines().any(|line| line.starts_with(&format!("{name}.")) || line.starts_with(&format!("{name} ")));
             assert!(!depends, "{manifest} depends on {name}");
         }
     }
@@ -144,6 +152,17 @@ fn what_the_documents_point_to_exists() {
 
 /// Whether a piece of code in a document looks like a path of this repository.
 fn is_path(name: &str) -> bool {
-    let rooms = ["framework/", "proto/", "coordinator/", "worker/", "cli/", "integration-tests/", "xtask/", "docs/", "examples/", "deploy/"];
+    let rooms = [
+        "framework/",
+        "proto/",
+        "coordinator/",
+        "worker/",
+        "cli/",
+        "integration-tests/",
+        "xtask/",
+        "docs/",
+        "examples/",
+        "deploy/",
+    ];
     rooms.iter().any(|room| name.starts_with(room)) && !name.contains([' ', '*', '<', '{'])
 }

@@ -55,10 +55,8 @@ const CHECK: &[Step] = &[
     ),
 ];
 
-const UNIT: &[Step] = &[(
-    "unit tests",
-    &["cargo", "test", "--quiet", "--workspace", "--exclude", "flotilla-integration-tests"],
-)];
+const UNIT: &[Step] =
+    &[("unit tests", &["cargo", "test", "--quiet", "--workspace", "--exclude", "flotilla-integration-tests"])];
 
 const INTEGRATION: &[Step] = &[
     ("release binaries", &["cargo", "build", "--quiet", "--release", "--bins", "--workspace"]),
@@ -73,8 +71,8 @@ const EXAMPLE: &[Step] = &[(
 const BENCH: &[Step] = &[
     ("criterion", &["cargo", "bench", "-p", "flotilla-framework", "--bench", "evaluate"]),
     ("release binaries", &["cargo", "build", "--quiet", "--release", "--bin", "flotilla"]),
-    ("basic", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=basic", "-o", "summary"]),
-    ("mixed", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=mixed", "-o", "summary"]),
+    ("basic", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=basic"]),
+    ("mixed", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=mixed"]),
 ];
 
 fn main() -> ExitCode {
@@ -124,7 +122,8 @@ fn step(name: &str, command: &[&str]) -> Result<()> {
 
 /// Licences, bans and sources, where cargo-deny is installed; it is no prerequisite.
 fn deny() -> Result<()> {
-    let installed = Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success());
+    let installed =
+        Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success());
     if !installed {
         eprintln!("xtask: cargo-deny is not installed, deny.toml is not checked (cargo install cargo-deny)");
         return Ok(());

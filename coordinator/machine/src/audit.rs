@@ -73,7 +73,10 @@ impl Machine {
         }
         for (id, worker) in &self.roster.workers {
             if held.remove(id).unwrap_or(0) != worker.nodes {
-                broken(Invariant::NodesHaveHolders, format!("worker {} does not hold {} nodes", worker.name, worker.nodes));
+                broken(
+                    Invariant::NodesHaveHolders,
+                    format!("worker {} does not hold {} nodes", worker.name, worker.nodes),
+                );
             }
         }
         if let Some(id) = held.keys().next() {

@@ -256,7 +256,8 @@ impl Machine {
         }
         let mut changes = Vec::new();
         for name in &shard {
-            let classes: Vec<ClassId> = self.cache.residents(name).into_iter().flat_map(|residents| residents.keys().copied()).collect();
+            let classes: Vec<ClassId> =
+                self.cache.residents(name).into_iter().flat_map(|residents| residents.keys().copied()).collect();
             classes.into_iter().for_each(|class| self.tell_class(id, class));
             changes.extend(self.cache.introduce(name));
         }

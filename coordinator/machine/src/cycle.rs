@@ -257,9 +257,10 @@ impl Machine {
                 break;
             }
             if !self.dossiers.is_covered(subject) && self.open(subject) {
-                let ready = self.dossiers.get_mut(subject).is_some_and(|dossier| {
-                    dossier.prepared.refusal().is_none() && !dossier.too_many_strata
-                });
+                let ready = self
+                    .dossiers
+                    .get_mut(subject)
+                    .is_some_and(|dossier| dossier.prepared.refusal().is_none() && !dossier.too_many_strata);
                 if ready {
                     self.ask(now_ms, subject);
                 }

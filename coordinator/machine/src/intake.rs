@@ -183,9 +183,8 @@ impl Machine {
     pub(crate) fn backoff_ms(&self, pod: &Pod) -> TimeMs {
         let count = if pod.errors > 0 { pod.errors } else { pod.refusals };
         let Some(configuration) = self.configuration.as_ref().filter(|_| count > 0) else { return 0 };
-        let doubled = 1_u64.checked_shl(count - 1).and_then(|factor| {
-            configuration.pod_initial_backoff_ms.checked_mul(factor)
-        });
+        let doubled =
+            1_u64.checked_shl(count - 1).and_then(|factor| configuration.pod_initial_backoff_ms.checked_mul(factor));
         doubled.unwrap_or(TimeMs::MAX).min(configuration.pod_max_backoff_ms)
     }
 
@@ -194,9 +193,11 @@ impl Machine {
         let leading = self.leading.is_some();
         let Some(pod) = self.pods.get_mut(uid).filter(|_| leading) else { return };
         let told = pod.told.as_ref().is_some_and(|(known, text)| *known == reason && *text == message);
-        let shown = pod.info.condition.as_ref().is_some_and(|shown| {
-            !shown.status && &*shown.reason == reason.as_str() && *shown.message == *message
-        });
+        let shown = pod
+            .info
+            .condition
+            .as_ref()
+            .is_some_and(|shown| !shown.status && &*shown.reason == reason.as_str() && *shown.message == *message);
         if condition {
             pod.told = Some((reason, message.clone()));
         }
@@ -244,7 +245,8 @@ impl Machine {
     /// What keeps a pod back that needs a plugin which the profile has and which is not built yet.
     fn unbuilt(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
         let filters = &self.profile(profile)?.plugins.filter;
-        let needs = |class: &Class| class.unbuilt.iter().copied().find(|need| filters.iter().any(|name| name == need.plugin()));
+        let needs =
+            |class: &Class| class.unbuilt.iter().copied().find(|need| filters.iter().any(|name| name == need.plugin()));
         let need = needs(&info.class)?;
         Some(format!(
             "pod uses {}, and plugin {} is not implemented in this version of Flotilla; leave such pods to another \

@@ -7,12 +7,12 @@
 //! API verbs, protobuf, wall clocks, or whether a node suits a pod (that is `flotilla_framework`).
 
 pub mod action;
-pub mod event;
 pub mod audit;
 mod cache;
 mod classes;
 mod crew;
 mod cycle;
+pub mod event;
 mod images;
 mod intake;
 pub mod machine;

@@ -130,11 +130,8 @@ impl Machine {
     pub fn next_wakeup(&self) -> Option<TimeMs> {
         let configuration = self.configuration.as_ref()?;
         let waits_for_crew = self.leading.is_some() && self.synced && !self.crewed && !self.alone;
-        let grace = self
-            .queue
-            .head()
-            .filter(|_| waits_for_crew)
-            .map(|_| self.leading_since + configuration.worker_grace_ms);
+        let grace =
+            self.queue.head().filter(|_| waits_for_crew).map(|_| self.leading_since + configuration.worker_grace_ms);
         let deadlines = self.dossiers.asks().map(|ask| ask.asked_ms);
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
         let deadline = deadlines.chain(owing).min().map(|since| since + configuration.worker_deadline_ms);

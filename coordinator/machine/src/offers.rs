@@ -91,9 +91,10 @@ impl Dossiers {
     ) -> &mut Dossier {
         self.clock += 1;
         let version = cache.facts_version();
-        let stale = self.known.get(&subject).is_some_and(|dossier| {
-            dossier.facts_version != version && dossier.facts != cache.facts(class)
-        });
+        let stale = self
+            .known
+            .get(&subject)
+            .is_some_and(|dossier| dossier.facts_version != version && dossier.facts != cache.facts(class));
         if stale {
             self.close(subject);
         }
@@ -228,8 +229,7 @@ impl Dossiers {
         let columns = dossier.columns.get_or_insert_default();
         columns.refresh(&dossier.prepared, &cache.snapshot, &mut self.scratch);
         let everything = cache.snapshot.node_count().max(1);
-        let evaluation =
-            columns.answer_all(&dossier.prepared, &cache.snapshot, everything, &mut self.scratch);
+        let evaluation = columns.answer_all(&dossier.prepared, &cache.snapshot, everything, &mut self.scratch);
         let book = Book::new(&dossier.prepared, vec![evaluation]);
         let revision = cache.revision();
         dossier.offers = Some(Offers { book, revision, repaired_to: revision });

@@ -1,3 +1,5 @@
+//! Knows: what a bind may meet at the API server, played by a scripted one. Must not know: a real API server.
+
 use std::sync::Mutex;
 
 use http::{Method, Response, StatusCode};

@@ -1,3 +1,5 @@
+//! Knows: what the driver promises of order, time and ends. Must not know: what the machine decides.
+
 use std::sync::{Mutex, mpsc as std_mpsc};
 
 use flotilla_machine::event::WorkerId;

@@ -1,3 +1,5 @@
+//! Knows: what becomes of streams to real workers on loopback. Must not know: what is said over them.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use flotilla_framework::shard::{Command, Reply};

@@ -1,3 +1,5 @@
+//! Knows: what a watch may meet at the API server, played by a scripted one. Must not know: a real API server.
+
 use std::{collections::VecDeque, sync::Mutex};
 
 use futures::stream;

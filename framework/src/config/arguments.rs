@@ -6,7 +6,7 @@
 //! Source: `SetDefaults_*Args` in `pkg/scheduler/apis/config/v1/defaults.go` and
 //! `pkg/scheduler/apis/config/validation/validation_pluginargs.go`, with the feature gates as they are by default.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ const NANOSECONDS_PER_SECOND: i64 = 1_000_000_000;
 /// Reads the arguments of a profile's plugins, which stand at `path`, and fills in what is not set.
 pub(super) fn read(report: &mut Report<'_>, configs: Vec<Block<wire::PluginConfig>>, path: &Path) -> Args {
     let mut args = Args::default();
-    let mut first: HashMap<String, usize> = HashMap::new();
+    let mut first: BTreeMap<String, usize> = BTreeMap::new();
     for (number, Block(config)) in configs.into_iter().enumerate() {
         let entry = path.index(number);
         let at = entry.key("name");
@@ -184,7 +184,7 @@ fn pod_topology_spread(report: &mut Report<'_>, args: wire::PodTopologySpreadArg
         report.error(Problem::value(at, found, "constraints with a defaultingType of List"));
     }
     let path = path.key("defaultConstraints");
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     for (number, Block(constraint)) in constraints.into_iter().enumerate() {
         spread_constraint(report, &constraint, &path.index(number));
         let key = constraint.topology_key.unwrap_or_default();
@@ -230,7 +230,7 @@ fn balanced_allocation(
 ) -> NodeResourcesBalancedAllocationArgs {
     let path = path.key("resources");
     let resources = resources(report, args.resources, &path);
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     for (number, resource) in resources.iter().enumerate() {
         if !resource.name.is_empty() && !seen.insert(&resource.name) {
             let found = format!("{} a second time", quoted(&resource.name));

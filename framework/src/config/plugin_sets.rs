@@ -6,7 +6,7 @@
 //! Source: `mergePluginSet` in `pkg/scheduler/apis/config/v1/default_plugins.go`, and `updatePluginList`,
 //! `expandMultiPointPlugins` and `getValidScoreWeights` in `pkg/scheduler/framework/runtime/framework.go`.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalogue::{self, PLUGINS, Point, REMOVED};
 use super::path::Path;
@@ -31,7 +31,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Set {
     enabled: Vec<Entry>,
-    disabled: HashSet<String>,
+    disabled: BTreeSet<String>,
 }
 
 /// The plugins of a profile. `plugins` is what stands at `path`; nothing there gives the default set.
@@ -39,7 +39,7 @@ pub(super) fn effective(report: &mut Report<'_>, plugins: Option<&wire::Plugins>
     let errors_before = report.error_count();
     let custom = read_set(report, plugins.and_then(|plugins| plugins.multi_point.as_ref()), None, path);
     let multi_point = merge(&custom);
-    let mut lists: HashMap<&'static str, Vec<Entry>> = HashMap::new();
+    let mut lists: BTreeMap<&'static str, Vec<Entry>> = BTreeMap::new();
     let mut repeated = BTreeSet::new();
     let mut score_set = Set::default();
     for point in Point::ALL {
@@ -203,8 +203,8 @@ fn usable(
 /// disables, or that `*` disables, goes to the end, with whatever else the user enables.
 fn merge(custom: &Set) -> Vec<Entry> {
     // The last entry of a name replaces the default; an earlier one is left over and found to be a repetition later.
-    let last: HashMap<&str, Entry> = custom.enabled.iter().map(|entry| (entry.plugin.name, *entry)).collect();
-    let mut replaced = HashSet::new();
+    let last: BTreeMap<&str, Entry> = custom.enabled.iter().map(|entry| (entry.plugin.name, *entry)).collect();
+    let mut replaced = BTreeSet::new();
     let mut merged = Vec::new();
     if !custom.disabled.contains("*") {
         for plugin in PLUGINS.iter().filter(|plugin| plugin.stock && !custom.disabled.contains(plugin.name)) {
@@ -225,7 +225,7 @@ fn expand(point: Point, explicit: &Set, multi: &[Entry], repeated: &mut BTreeSet
         return explicit.enabled.clone();
     }
     let is_explicit = |name: &str| explicit.enabled.iter().any(|entry| entry.plugin.name == name);
-    let mut overridden = HashSet::new();
+    let mut overridden = BTreeSet::new();
     let mut spread: Vec<Entry> = Vec::new();
     for entry in multi {
         let name = entry.plugin.name;
@@ -272,7 +272,7 @@ fn weigh(
 }
 
 /// Exactly one plugin orders the queue and at least one binds.
-fn check_counts(report: &mut Report<'_>, lists: &HashMap<&'static str, Vec<Entry>>, path: &Path) {
+fn check_counts(report: &mut Report<'_>, lists: &BTreeMap<&'static str, Vec<Entry>>, path: &Path) {
     let count = |point: Point| lists.get(point.key()).map_or(0, Vec::len);
     let queue_sort = count(Point::QueueSort);
     if queue_sort != 1 {

@@ -48,9 +48,11 @@ fn every_reason_is_counted_and_the_counts_are_sorted_as_text() {
 
 #[test]
 fn a_node_with_several_reasons_counts_under_each() {
-    let nodes = [(node("a").capacity("cpu", "1").capacity("memory", "1"), vec![]), (node("b").capacity("cpu", "1"), vec![])];
+    let nodes =
+        [(node("a").capacity("cpu", "1").capacity("memory", "1"), vec![]), (node("b").capacity("cpu", "1"), vec![])];
     let said = diagnose(&pod("p").request("cpu", "2").request("memory", "1Gi"), &nodes);
     assert_eq!(said.message, "0/2 nodes are available: 1 Insufficient memory, 2 Insufficient cpu.");
+    assert_eq!(said.plugins, ["NodeResourcesFit"]);
 }
 
 #[test]
@@ -109,7 +111,8 @@ fn two_plugins_that_leave_the_same_name_are_both_named() {
     let said = diagnose(&pod("p").wants("a").require_node("a"), &nodes);
     assert_eq!(
         said.message,
-        "0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity NodeName], 1 node(s) were unschedulable."
+        "0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity NodeName], \
+         1 node(s) were unschedulable."
     );
     assert_eq!(said.plugins, ["NodeAffinity", "NodeName", "NodeUnschedulable"]);
 }

@@ -66,11 +66,8 @@ fn nonzero(pod: &api::Pod, spec: &api::PodSpec, accounted: &Amounts) -> Result<A
 }
 
 fn host_ports(spec: &api::PodSpec) -> Vec<HostPort> {
-    let sidecars = spec
-        .init_containers
-        .iter()
-        .flatten()
-        .filter(|container| container.restart_policy.as_deref() == Some("Always"));
+    let sidecars =
+        spec.init_containers.iter().flatten().filter(|container| container.restart_policy.as_deref() == Some("Always"));
     let ports = spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter().flatten());
     let mut ports: Vec<HostPort> = ports
         .filter_map(|port| {

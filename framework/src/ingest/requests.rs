@@ -89,12 +89,7 @@ enum Stage {
     Actuated,
 }
 
-fn aggregate(
-    pod: &api::Pod,
-    spec: &api::PodSpec,
-    reading: Reading<'_>,
-    stage: Stage,
-) -> Result<Amounts, IngestError> {
+fn aggregate(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>, stage: Stage) -> Result<Amounts, IngestError> {
     let mut sum = Amounts::new();
     for (index, container) in spec.containers.iter().enumerate() {
         let path = format!("spec.containers[{index}].resources.requests");
@@ -146,20 +141,12 @@ fn told<'a>(
         let all = status.container_statuses.iter().flatten();
         all.chain(status.init_container_statuses.iter().flatten()).find(|status| status.name == container.name)
     });
-    let actuated = status
-        .filter(|_| stage == Stage::Actuated)
-        .and_then(|status| status.resources.as_ref()?.requests.as_ref());
-    actuated
-        .or_else(|| status?.allocated_resources.as_ref())
-        .or_else(|| wanted.filter(|_| !is_resize_infeasible(pod)))
+    let actuated =
+        status.filter(|_| stage == Stage::Actuated).and_then(|status| status.resources.as_ref()?.requests.as_ref());
+    actuated.or_else(|| status?.allocated_resources.as_ref()).or_else(|| wanted.filter(|_| !is_resize_infeasible(pod)))
 }
 
-fn pod_level(
-    pod: &api::Pod,
-    spec: &api::PodSpec,
-    reading: Reading<'_>,
-    sum: &mut Amounts,
-) -> Result<(), IngestError> {
+fn pod_level(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>, sum: &mut Amounts) -> Result<(), IngestError> {
     let wanted = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     let mut effective = quantities(wanted, "spec.resources.requests")?;
     effective.retain(|name, _| is_pod_level(name));

@@ -40,13 +40,25 @@ fn containers_add_up_and_init_containers_run_one_by_one() {
         ("two containers", json!({"containers": [a(), b()]}), (300, 30)),
         ("a smaller init container", json!({"containers": [a(), b()], "initContainers": [init("250m")]}), (300, 30)),
         ("a larger init container", json!({"containers": [a(), b()], "initContainers": [init("1")]}), (1000, 30)),
-        ("the largest of several", json!({"containers": [a()], "initContainers": [init("1"), init("2"), init("300m")]}), (2000, 10)),
+        (
+            "the largest of several",
+            json!({"containers": [a()], "initContainers": [init("1"), init("2"), init("300m")]}),
+            (2000, 10),
+        ),
         ("nothing asked", json!({"containers": [container("c", json!({}))]}), (0, 0)),
-        ("fractions are added before they are rounded", json!({"containers":
-            [container("c", json!({"cpu": "1500u"})), container("d", json!({"cpu": "1500u"}))]}), (3, 0)),
+        (
+            "fractions are added before they are rounded",
+            json!({"containers":
+            [container("c", json!({"cpu": "1500u"})), container("d", json!({"cpu": "1500u"}))]}),
+            (3, 0),
+        ),
         ("overhead", json!({"containers": [a()], "overhead": {"cpu": "50m", "memory": "5"}}), (150, 15)),
-        ("overhead on top of the init containers", json!({"containers": [a()], "initContainers": [init("1")],
-            "overhead": {"cpu": "50m"}}), (1050, 10)),
+        (
+            "overhead on top of the init containers",
+            json!({"containers": [a()], "initContainers": [init("1")],
+            "overhead": {"cpu": "50m"}}),
+            (1050, 10),
+        ),
     ];
     for (case, spec, expected) in table {
         assert_eq!(requests(spec), expected, "{case}");
@@ -112,9 +124,8 @@ fn a_zero_that_is_asked_for_is_no_silence() {
 
 #[test]
 fn the_non_zero_account_knows_whether_the_pod_speaks_for_its_containers() {
-    let spec = |resources: Value| {
-        json!({"containers": [container("a", json!({})), container("b", json!({}))], "resources": resources})
-    };
+    let silent = || [container("a", json!({})), container("b", json!({}))];
+    let spec = |resources: Value| json!({"containers": silent(), "resources": resources});
     let table = [
         ("no pod-level resources", json!({}), (200, 400 << 20)),
         ("pod-level limits alone", json!({"limits": {"cpu": "1", "memory": "1Gi"}}), (200, 400 << 20)),
@@ -131,7 +142,8 @@ fn the_non_zero_account_knows_whether_the_pod_speaks_for_its_containers() {
 #[test]
 fn a_resize_in_place_is_charged_at_the_highest_of_three_words() {
     let resized = |allocated: &str, actual: &str| {
-        json!([{"name": "a", "allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": actual}}}])
+        let resources = json!({"requests": {"cpu": actual}});
+        json!([{"name": "a", "allocatedResources": {"cpu": allocated}, "resources": resources}])
     };
     let pending = |reason: &str| json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
     let table = [
@@ -142,14 +154,34 @@ fn a_resize_in_place_is_charged_at_the_highest_of_three_words() {
         ("deferred", json!({"containerStatuses": resized("1", "1"), "conditions": pending("Deferred")}), 2000),
         ("infeasible", json!({"containerStatuses": resized("1", "1"), "conditions": pending("Infeasible")}), 1000),
         ("infeasible and nothing said", json!({"conditions": pending("Infeasible")}), 0),
-        ("infeasible, the first condition decides", json!({"containerStatuses": resized("1", "1"),
-            "conditions": [pending("Deferred")[0], pending("Infeasible")[0]]}), 2000),
-        ("only allocated is said", json!({"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "3"}}]}), 3000),
-        ("another container's status", json!({"containerStatuses": [{"name": "b", "allocatedResources": {"cpu": "9"}}]}), 2000),
-        ("said for the whole pod", json!({"allocatedResources": {"cpu": "4"}, "resources": {"requests": {"cpu": "3"}},
-            "containerStatuses": resized("9", "9")}), 4000),
-        ("only half said for the whole pod", json!({"allocatedResources": {"cpu": "4"},
-            "containerStatuses": resized("7", "6")}), 7000),
+        (
+            "infeasible, the first condition decides",
+            json!({"containerStatuses": resized("1", "1"),
+            "conditions": [pending("Deferred")[0], pending("Infeasible")[0]]}),
+            2000,
+        ),
+        (
+            "only allocated is said",
+            json!({"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "3"}}]}),
+            3000,
+        ),
+        (
+            "another container's status",
+            json!({"containerStatuses": [{"name": "b", "allocatedResources": {"cpu": "9"}}]}),
+            2000,
+        ),
+        (
+            "said for the whole pod",
+            json!({"allocatedResources": {"cpu": "4"}, "resources": {"requests": {"cpu": "3"}},
+            "containerStatuses": resized("9", "9")}),
+            4000,
+        ),
+        (
+            "only half said for the whole pod",
+            json!({"allocatedResources": {"cpu": "4"},
+            "containerStatuses": resized("7", "6")}),
+            7000,
+        ),
     ];
     for (case, status, expected) in table {
         let spec = json!({"containers": [container("a", json!({"cpu": "2"}))]});
@@ -182,9 +214,17 @@ fn pod_level_requests_are_resized_in_place_too() {
     let table = [
         ("not said yet", json!({}), 2000),
         ("said by the pod", json!({"resources": {"requests": {"cpu": "3"}}}), 3000),
-        ("allocated is higher", json!({"resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "5"}}), 5000),
-        ("infeasible", json!({"resources": {"requests": {"cpu": "1"}},
-            "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}), 1000),
+        (
+            "allocated is higher",
+            json!({"resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "5"}}),
+            5000,
+        ),
+        (
+            "infeasible",
+            json!({"resources": {"requests": {"cpu": "1"}},
+            "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}),
+            1000,
+        ),
     ];
     for (case, status, expected) in table {
         assert_eq!(class(spec(), status).accounted.milli_cpu, expected, "{case}");
@@ -193,17 +233,22 @@ fn pod_level_requests_are_resized_in_place_too() {
 
 #[test]
 fn host_ports_are_those_of_whatever_runs_as_long_as_the_pod() {
-    let port = |port: i32, ip: &str, protocol: &str| json!({"containerPort": 1, "hostPort": port, "hostIP": ip, "protocol": protocol});
+    let port = |number: i32, ip: &str, protocol: &str| {
+        let mut port = json!({"containerPort": 1, "hostPort": number});
+        (port["hostIP"], port["protocol"]) = (json!(ip), json!(protocol));
+        port
+    };
     let with = |mut container: Value, ports: Value| {
         container["ports"] = ports;
         container
     };
     let spec = json!({
-        "containers": [with(container("a", json!({})), json!([port(80, "", ""), port(0, "", ""), {"containerPort": 5}, port(80, "", "TCP")]))],
-        "initContainers": [
-            with(container("i", json!({})), json!([port(81, "", "")])),
-            with(sidecar("s", json!({})), json!([port(82, "10.0.0.1", "UDP")])),
-        ]});
+    "containers": [with(container("a", json!({})),
+        json!([port(80, "", ""), port(0, "", ""), {"containerPort": 5}, port(80, "", "TCP")]))],
+    "initContainers": [
+        with(container("i", json!({})), json!([port(81, "", "")])),
+        with(sidecar("s", json!({})), json!([port(82, "10.0.0.1", "UDP")])),
+    ]});
     let ports = class(spec, json!({})).host_ports;
     let ports: Vec<(&str, &str, i32)> = ports.iter().map(|port| (&*port.ip, &*port.protocol, port.port)).collect();
     assert_eq!(ports, [("0.0.0.0", "TCP", 80), ("10.0.0.1", "UDP", 82)]);
@@ -213,12 +258,23 @@ fn host_ports_are_those_of_whatever_runs_as_long_as_the_pod() {
 fn images_get_a_tag_where_they_have_none() {
     let spec = json!({
         "initContainers": [container("init", json!({}))],
-        "containers": [container("root:tag", json!({})), container("reg.io:5000/name", json!({})), container("reg.io:5000/name:tag", json!({})),
+        "containers": [container("root:tag", json!({})), container("reg.io:5000/name", json!({})),
+            container("reg.io:5000/name:tag", json!({})),
             container("name@sha256:abc", json!({}))],
         "volumes": [{"name": "v", "image": {"reference": "volume"}}, {"name": "w", "emptyDir": {}}]});
     let images = class(spec, json!({})).images;
     let images: Vec<&str> = images.iter().map(AsRef::as_ref).collect();
-    assert_eq!(images, ["init:latest", "root:tag", "reg.io:5000/name:latest", "reg.io:5000/name:tag", "name@sha256:abc", "volume:latest"]);
+    assert_eq!(
+        images,
+        [
+            "init:latest",
+            "root:tag",
+            "reg.io:5000/name:latest",
+            "reg.io:5000/name:tag",
+            "name@sha256:abc",
+            "volume:latest"
+        ]
+    );
 }
 
 #[test]
@@ -236,7 +292,10 @@ fn what_no_plugin_is_built_for_is_noted() {
     assert_eq!(with("affinity", json!({"podAffinity": terms})), [Unbuilt::PodAffinity]);
     assert_eq!(with("affinity", json!({"podAntiAffinity": terms})), [Unbuilt::PodAffinity]);
     assert_eq!(with("affinity", json!({"nodeAffinity": {}})), []);
-    assert_eq!(with("volumes", json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])), [Unbuilt::Volumes]);
+    assert_eq!(
+        with("volumes", json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])),
+        [Unbuilt::Volumes]
+    );
     assert_eq!(with("volumes", json!([{"name": "v", "ephemeral": {}}])), [Unbuilt::Volumes]);
     assert_eq!(with("volumes", json!([{"name": "v", "emptyDir": {}}])), []);
     assert_eq!(with("resourceClaims", json!([{"name": "c"}])), [Unbuilt::ResourceClaims]);
@@ -249,14 +308,17 @@ fn a_pod_is_read_with_who_it_is_and_where_it_stands() {
             "deletionTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"containers": [], "schedulerName": "other", "priority": -7, "nodeName": "n",
             "schedulingGates": [{"name": "g"}]},
-        "status": {"phase": "Failed", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "R", "message": "M"}]}}));
+        "status": {"phase": "Failed", "conditions":
+            [{"type": "PodScheduled", "status": "False", "reason": "R", "message": "M"}]}}));
     assert_eq!((info.key().as_str(), &*info.uid, info.priority, info.generation), ("ns/p", "u", -7, 4));
     assert_eq!((info.node_name.as_deref(), &*info.scheduler_name), (Some("n"), "other"));
     assert_eq!(info.gates, ["g".into()]);
     assert!(info.deleting && info.finished);
     assert_eq!(info.condition, Some(Scheduled { status: false, reason: "R".into(), message: "M".into() }));
     assert_eq!(info.class.labels, [("a".into(), "1".into()), ("b".into(), "2".into())]);
-    let plain = read(&json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": [], "nodeName": ""}}));
+    let plain = read(
+        &json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": [], "nodeName": ""}}),
+    );
     assert_eq!((plain.node_name, &*plain.scheduler_name, plain.priority), (None, "default-scheduler", 0));
     assert!(!plain.deleting && !plain.finished && plain.condition.is_none());
 }
@@ -276,12 +338,16 @@ fn a_node_is_read_with_what_it_has() {
         "metadata": {"name": "n", "uid": "u", "labels": {"z": "1", "a": "2"}},
         "spec": {"unschedulable": true, "taints": [{"key": "k", "effect": "NoSchedule"}]},
         "status": {
-            "allocatable": {"cpu": "3500m", "memory": "1Ki", "pods": "110", "ephemeral-storage": "5", "example.com/gpu": "2", "storage": "9"},
+            "allocatable": {"cpu": "3500m", "memory": "1Ki", "pods": "110", "ephemeral-storage": "5",
+                "example.com/gpu": "2", "storage": "9"},
             "images": [{"names": ["a:1", "a@sha256:x"], "sizeBytes": 5}, {"names": ["b:1"]}]}}))
     .expect("a node");
     let info = super::node(&node).expect("a node that can be read");
     assert_eq!((&*info.name, &*info.uid, info.unschedulable, info.allowed_pods), ("n", "u", true, 110));
-    assert_eq!((info.allocatable.milli_cpu, info.allocatable.memory, info.allocatable.ephemeral_storage), (3500, 1024, 5));
+    assert_eq!(
+        (info.allocatable.milli_cpu, info.allocatable.memory, info.allocatable.ephemeral_storage),
+        (3500, 1024, 5)
+    );
     assert_eq!(info.allocatable.scalars, [("example.com/gpu".into(), 2)]);
     assert_eq!((info.label("a"), info.label("b")), (Some("2"), None));
     assert_eq!(info.taints, [Taint { key: "k".into(), value: "".into(), effect: "NoSchedule".into() }]);
@@ -304,9 +370,17 @@ fn what_cannot_be_read_is_named_with_its_path() {
     let negative = error(json!({"metadata": meta(), "spec": spec("-1")}));
     assert!(negative.starts_with("spec.containers[1].resources.requests[cpu]: \"-1\" is negative"), "{negative}");
     assert_eq!(error(json!({"metadata": meta()})), "spec is missing");
-    assert_eq!(error(json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec("1")})), "metadata.uid is missing");
-    assert_eq!(error(json!({"metadata": {"name": "p", "uid": "u"}, "spec": spec("1")})), "metadata.namespace is missing");
-    let node: api::Node = serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": ""}}})).expect("a node");
+    assert_eq!(
+        error(json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec("1")})),
+        "metadata.uid is missing"
+    );
+    assert_eq!(
+        error(json!({"metadata": {"name": "p", "uid": "u"}, "spec": spec("1")})),
+        "metadata.namespace is missing"
+    );
+    let node: api::Node =
+        serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": ""}}}))
+            .expect("a node");
     let bad = super::node(&node).expect_err("a node that cannot be read").to_string();
     assert!(bad.starts_with("status.allocatable[cpu]: \"\" is not a quantity: it is empty"), "{bad}");
 }

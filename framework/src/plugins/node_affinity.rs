@@ -110,11 +110,7 @@ fn named_nodes(class: &Class, preparation: &mut Preparation<'_>) -> PreFilter {
     }
     union.sort_unstable();
     union.dedup();
-    if union.is_empty() {
-        PreFilter::Refuse("pod affinity terms conflict".to_owned())
-    } else {
-        PreFilter::Only(union)
-    }
+    if union.is_empty() { PreFilter::Refuse("pod affinity terms conflict".to_owned()) } else { PreFilter::Only(union) }
 }
 
 fn added_required(args: &Args) -> Option<Vec<NodeTerm>> {

@@ -36,7 +36,8 @@ impl Plugin for NodeResourcesFit {
     }
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
-        let NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, .. } = &preparation.args.node_resources_fit;
+        let NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, .. } =
+            &preparation.args.node_resources_fit;
         Some(Filter::Node(Box::new(Fits::new(preparation.class, ignored_resources, ignored_resource_groups))))
     }
 

@@ -33,8 +33,7 @@ impl Plugin for NodeUnschedulable {
 }
 
 fn tolerates(class: &Class) -> bool {
-    let taint =
-        Taint { key: "node.kubernetes.io/unschedulable".into(), value: "".into(), effect: "NoSchedule".into() };
+    let taint = Taint { key: "node.kubernetes.io/unschedulable".into(), value: "".into(), effect: "NoSchedule".into() };
     class.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
 }
 

@@ -1,6 +1,7 @@
 //! The normalisation that most plugins share.
 //!
-//! Knows: upstream's `helper.DefaultNormalizeScore`, for which a largest score below zero is as good as zero. Must not know: whose scores they are.
+//! Knows: upstream's `helper.DefaultNormalizeScore`, to which a largest score below zero is as good as zero. Must not
+//! know: whose scores they are.
 
 use crate::extension::{Extremes, MAX_NODE_SCORE};
 

@@ -89,10 +89,9 @@ impl Source {
                 &accounts.allocatable_milli_cpu,
                 if *nonzero { &accounts.nonzero_milli_cpu } else { &accounts.milli_cpu },
             ),
-            Self::Memory { nonzero } => (
-                &accounts.allocatable_memory,
-                if *nonzero { &accounts.nonzero_memory } else { &accounts.memory },
-            ),
+            Self::Memory { nonzero } => {
+                (&accounts.allocatable_memory, if *nonzero { &accounts.nonzero_memory } else { &accounts.memory })
+            }
             Self::EphemeralStorage => (&accounts.allocatable_ephemeral_storage, &accounts.ephemeral_storage),
             Self::Scalar(name) => accounts.scalar(name).map_or((&[], &[]), ScalarColumn::columns),
         }
@@ -113,8 +112,14 @@ impl SharesOver<'_> {
     /// The shares on the node at a position, resources that it lacks left out.
     #[must_use]
     pub fn at(&self, slot: Slot) -> Shares {
-        let cell = |column: &[i64]| column.get(slot as usize).copied().unwrap_or(0);
         let mut shares = Shares::new();
+        self.fill(slot, &mut shares);
+        shares
+    }
+
+    fn fill(&self, slot: Slot, shares: &mut Shares) {
+        let cell = |column: &[i64]| column.get(slot as usize).copied().unwrap_or(0);
+        shares.clear();
         for holder in &self.0 {
             let (allocatable, charged) = (cell(holder.allocatable), cell(holder.charged));
             if allocatable != 0 {
@@ -122,7 +127,6 @@ impl SharesOver<'_> {
                 shares.push(Share { requested, charged, allocatable, weight: holder.weight });
             }
         }
-        shares
     }
 }
 
@@ -137,9 +141,11 @@ impl<F: Fn(&Shares) -> i64 + Send + Sync> NodeScore for ByShares<F> {
     }
 
     fn add_column(&self, nodes: &Snapshot, todo: &[Slot], weight: i64, sums: &mut [i64]) {
-        let shares = self.shareholders.over(&nodes.accounts);
+        let over = self.shareholders.over(&nodes.accounts);
+        let mut shares = Shares::new();
         for (sum, &slot) in sums.iter_mut().zip(todo) {
-            *sum += weight * (self.formula)(&shares.at(slot));
+            over.fill(slot, &mut shares);
+            *sum += weight * (self.formula)(&shares);
         }
     }
 }
@@ -217,16 +223,15 @@ pub fn balanced_allocation(shares: &Shares) -> i64 {
 
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream computes it so")]
 fn balance(shares: &Shares, used: impl Fn(&Share) -> i64) -> i64 {
-    let fractions: SmallVec<[f64; 4]> =
-        shares.iter().map(|share| (used(share) as f64 / share.allocatable as f64).min(1.0)).collect();
-    let deviation = match fractions.as_slice() {
+    let fraction = |share: &Share| (used(share) as f64 / share.allocatable as f64).min(1.0);
+    let deviation = match shares.as_slice() {
         [] | [_] => 0.0,
-        [first, second] => ((first - second) / 2.0).abs(),
+        [first, second] => ((fraction(first) - fraction(second)) / 2.0).abs(),
         many => {
             let count = many.len() as f64;
-            let mean = many.iter().sum::<f64>() / count;
-            let squares = many.iter().fold(0.0, |sum, fraction| sum + (fraction - mean) * (fraction - mean));
-            (squares / count).sqrt()
+            let mean = many.iter().map(fraction).sum::<f64>() / count;
+            let square = |share| (fraction(share) - mean) * (fraction(share) - mean);
+            (many.iter().map(square).sum::<f64>() / count).sqrt()
         }
     };
     ((1.0 - deviation) * MAX_NODE_SCORE as f64) as i64

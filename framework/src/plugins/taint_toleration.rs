@@ -27,9 +27,7 @@ impl Plugin for TaintToleration {
     }
 
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
-        let soft = |toleration: &&Toleration| {
-            toleration.effect.is_empty() || &*toleration.effect == "PreferNoSchedule"
-        };
+        let soft = |toleration: &&Toleration| toleration.effect.is_empty() || &*toleration.effect == "PreferNoSchedule";
         let tolerations: Vec<Toleration> = preparation.class.tolerations.iter().filter(soft).cloned().collect();
         let counts = preparation.taint_sets.iter().map(|taints| intolerable(taints, &tolerations)).collect();
         Some(Score::Node(Box::new(SoftTaints { tolerations, counts })))
@@ -77,11 +75,8 @@ struct HardTaints {
 impl NodeFilter for HardTaints {
     fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
         let set = nodes.taint_set(slot);
-        let refused = self
-            .refused
-            .get(set)
-            .copied()
-            .unwrap_or_else(|| untolerated(nodes.taints(set), &self.tolerations));
+        let refused =
+            self.refused.get(set).copied().unwrap_or_else(|| untolerated(nodes.taints(set), &self.tolerations));
         if refused { Err(Refusal::unresolvable(0)) } else { Ok(()) }
     }
 

@@ -38,7 +38,8 @@ pub(crate) struct World {
 /// Any node: few sizes, few labels, few taints.
 pub(crate) fn any_node(name: usize) -> impl Strategy<Value = NodeInfo> {
     let size = (one_of(&["1", "2", "4"][..]), one_of(&["1Gi", "4Gi"][..]), one_of(&["2", "4", "110"][..]));
-    let taints = vec((one_of(&["a", "b"][..]), one_of(&["NoSchedule", "PreferNoSchedule", "PreferNoSchedule"][..])), 0..3);
+    let taints =
+        vec((one_of(&["a", "b"][..]), one_of(&["NoSchedule", "PreferNoSchedule", "PreferNoSchedule"][..])), 0..3);
     let labels = (option::of(one_of(&["z1", "z2", "z3"][..])), option::of(one_of(&["1", "5", "9"][..])));
     let gpus = option::of(one_of(&["0", "1", "4"][..]));
     let images = (any::<bool>(), any::<bool>());
@@ -69,7 +70,8 @@ pub(crate) fn any_class() -> impl Strategy<Value = Class> {
     let label = one_of(&["web", "db"][..]);
     (size, wishes, tolerations, image, label).prop_map(|((cpu, memory), wishes, tolerations, image, label)| {
         let (gpu, port, prefers, requires, names, selects) = wishes;
-        let mut built: PodBuilder = pod("p").request("cpu", cpu).request("memory", memory).image(image).label("app", label);
+        let mut built: PodBuilder =
+            pod("p").request("cpu", cpu).request("memory", memory).image(image).label("app", label);
         for (key, effect) in tolerations {
             built = built.tolerate(key, "Exists", "", effect);
         }

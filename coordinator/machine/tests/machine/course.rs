@@ -47,10 +47,7 @@ fn a_pod_that_no_node_takes_is_told_why_in_upstreams_words() {
     world.pod(pod("big").request("cpu", "2").build());
     world.settle();
     let report = &world.reports[0];
-    assert_eq!(
-        report.message,
-        "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s)."
-    );
+    assert_eq!(report.message, "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s).");
     assert_eq!(report.reason, Reason::Unschedulable);
     assert!(report.write_condition && report.write_event);
 }
@@ -136,7 +133,9 @@ fn a_failed_bind_gives_its_room_back() {
     world.node(node("n").capacity("cpu", "1").build());
     world.pod(pod("web").request("cpu", "1").build());
     let ids: Vec<_> = world.workers.keys().copied().collect();
-    ids.into_iter().for_each(|id| drop(world.run_worker(id)));
+    ids.into_iter().for_each(|id| {
+        world.run_worker(id);
+    });
     let binding = world.binds.pop_front().expect("a bind");
     assert_eq!(world.machine.status().binds_in_flight, 1);
     world.tell(Event::BindFailed { uid: binding.uid, failure: BindFailure::Error("refused".to_owned()) });
@@ -152,7 +151,9 @@ fn a_pod_deleted_while_its_bind_is_under_way_frees_its_room() {
     world.node(node("n").capacity("cpu", "1").build());
     world.pod(pod("web").request("cpu", "1").build());
     let ids: Vec<_> = world.workers.keys().copied().collect();
-    ids.into_iter().for_each(|id| drop(world.run_worker(id)));
+    ids.into_iter().for_each(|id| {
+        world.run_worker(id);
+    });
     world.delete_pod("uid-web");
     world.pod(pod("web").uid("uid-web-again").request("cpu", "1").build());
     world.settle();
@@ -167,7 +168,9 @@ fn a_pod_that_was_bound_by_somebody_else_is_left_alone() {
     world.node(node("m").build());
     world.pod(pod("web").build());
     let ids: Vec<_> = world.workers.keys().copied().collect();
-    ids.into_iter().for_each(|id| drop(world.run_worker(id)));
+    ids.into_iter().for_each(|id| {
+        world.run_worker(id);
+    });
     let chosen = world.binds[0].node.to_string();
     let other = if chosen == "n" { "m" } else { "n" };
     let taken = pod("web").on(other).build();
@@ -318,7 +321,9 @@ fn no_more_binds_are_under_way_than_the_bound_allows() {
     }
     let ids: Vec<_> = world.workers.keys().copied().collect();
     for _ in 0..3 {
-        ids.iter().for_each(|id| drop(world.run_worker(*id)));
+        ids.iter().for_each(|id| {
+            world.run_worker(*id);
+        });
     }
     assert_eq!(world.binds.len(), 3);
     world.settle();

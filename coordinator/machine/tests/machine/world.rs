@@ -21,39 +21,39 @@ use flotilla_machine::{
 };
 
 /// A worker: a replica and what has not reached it or come back from it yet.
-pub struct Worker {
-    pub name: String,
-    pub replica: Replica,
-    pub inbox: VecDeque<ToWorker>,
-    pub outbox: VecDeque<FromWorker>,
+pub(crate) struct Worker {
+    pub(crate) name: String,
+    pub(crate) replica: Replica,
+    pub(crate) inbox: VecDeque<ToWorker>,
+    pub(crate) outbox: VecDeque<FromWorker>,
     /// It neither hears nor says anything.
-    pub silent: bool,
+    pub(crate) silent: bool,
 }
 
 /// The world.
-pub struct World {
-    pub machine: Machine,
-    pub now_ms: u64,
-    pub workers: BTreeMap<WorkerId, Worker>,
+pub(crate) struct World {
+    pub(crate) machine: Machine,
+    pub(crate) now_ms: u64,
+    pub(crate) workers: BTreeMap<WorkerId, Worker>,
     /// The pods as the API server has them.
-    pub api: BTreeMap<Arc<str>, PodInfo>,
+    pub(crate) api: BTreeMap<Arc<str>, PodInfo>,
     /// Binds that were asked for and have no outcome yet.
-    pub binds: VecDeque<Binding>,
+    pub(crate) binds: VecDeque<Binding>,
     /// What the watch has not told yet.
-    pub watch: VecDeque<Event>,
+    pub(crate) watch: VecDeque<Event>,
     /// Pod and node of every bind that the API server took, in order.
-    pub bound: Vec<(String, String)>,
-    pub reports: Vec<Report>,
-    pub dropped: Vec<String>,
-    pub alone: Option<bool>,
-    pub acknowledged: Vec<u64>,
+    pub(crate) bound: Vec<(String, String)>,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) dropped: Vec<String>,
+    pub(crate) alone: Option<bool>,
+    pub(crate) acknowledged: Vec<u64>,
     nodes: BTreeMap<Arc<str>, Arc<NodeInfo>>,
     next_worker: u64,
 }
 
 impl World {
     /// Configured with these profiles, synced, and leading.
-    pub fn with_profiles(profiles: Vec<Profile>) -> Self {
+    pub(crate) fn with_profiles(profiles: Vec<Profile>) -> Self {
         let mut world = Self::dormant(profiles);
         world.tell(Event::Synced);
         world.tell(Event::Leading { epoch: 1 });
@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Configured, but neither synced nor leading.
-    pub fn dormant(profiles: Vec<Profile>) -> Self {
+    pub(crate) fn dormant(profiles: Vec<Profile>) -> Self {
         let mut world = Self {
             machine: Machine::new(0),
             now_ms: 0,
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// With the stock profile and this many workers.
-    pub fn new(workers: usize) -> Self {
+    pub(crate) fn new(workers: usize) -> Self {
         let mut world = Self::with_profiles(vec![testing::profile()]);
         for index in 0..workers {
             world.join(&format!("worker-{index}"));
@@ -92,7 +92,7 @@ impl World {
     }
 
     /// Applies an event and files the actions.
-    pub fn tell(&mut self, event: Event) {
+    pub(crate) fn tell(&mut self, event: Event) {
         match &event {
             Event::NodeApplied(node) => drop(self.nodes.insert(Arc::clone(&node.name), Arc::clone(node))),
             Event::NodeDeleted { name } => drop(self.nodes.remove(name)),
@@ -119,21 +119,21 @@ impl World {
         assert_eq!(self.machine.audit(), []);
     }
 
-    pub fn node(&mut self, node: NodeInfo) {
+    pub(crate) fn node(&mut self, node: NodeInfo) {
         self.tell(Event::NodeApplied(Arc::new(node)));
     }
 
     /// The nodes that there are.
-    pub fn known_nodes(&self) -> Vec<Arc<NodeInfo>> {
+    pub(crate) fn known_nodes(&self) -> Vec<Arc<NodeInfo>> {
         self.nodes.values().cloned().collect()
     }
 
-    pub fn pod(&mut self, pod: PodInfo) {
+    pub(crate) fn pod(&mut self, pod: PodInfo) {
         self.api.insert(Arc::clone(&pod.uid), pod.clone());
         self.observe(Event::PodApplied(Arc::new(pod)));
     }
 
-    pub fn delete_pod(&mut self, uid: &str) {
+    pub(crate) fn delete_pod(&mut self, uid: &str) {
         self.api.remove(uid);
         self.observe(Event::PodDeleted { uid: uid.into() });
     }
@@ -147,7 +147,7 @@ impl World {
     }
 
     /// A worker connects.
-    pub fn join(&mut self, name: &str) -> WorkerId {
+    pub(crate) fn join(&mut self, name: &str) -> WorkerId {
         self.next_worker += 1;
         let id = WorkerId(self.next_worker);
         let (inbox, outbox) = (VecDeque::new(), VecDeque::new());
@@ -158,13 +158,13 @@ impl World {
     }
 
     /// A worker dies with all it had not said.
-    pub fn kill(&mut self, id: WorkerId) {
+    pub(crate) fn kill(&mut self, id: WorkerId) {
         self.workers.remove(&id);
         self.tell(Event::WorkerLost { worker: id });
     }
 
     /// Lets one worker hear and say what there is. Whether anything happened.
-    pub fn run_worker(&mut self, id: WorkerId) -> bool {
+    pub(crate) fn run_worker(&mut self, id: WorkerId) -> bool {
         let Some(worker) = self.workers.get_mut(&id).filter(|worker| !worker.silent) else { return false };
         let mut busy = false;
         while let Some(word) = worker.inbox.pop_front() {
@@ -181,7 +181,7 @@ impl World {
     }
 
     /// The API server takes the oldest bind, as it would: one bind for each pod. The watch will tell.
-    pub fn run_bind(&mut self) -> bool {
+    pub(crate) fn run_bind(&mut self) -> bool {
         let Some(binding) = self.binds.pop_front() else { return false };
         let uid = Arc::clone(&binding.uid);
         match self.api.get_mut(&binding.uid) {
@@ -200,14 +200,14 @@ impl World {
         true
     }
 
-    pub fn run_watch(&mut self) -> bool {
+    pub(crate) fn run_watch(&mut self) -> bool {
         let Some(event) = self.watch.pop_front() else { return false };
         self.tell(event);
         true
     }
 
     /// Until nothing happens any more without time passing.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             let ids: Vec<WorkerId> = self.workers.keys().copied().collect();
             let mut busy = false;
@@ -227,7 +227,7 @@ impl World {
     }
 
     /// Time passes, with a tick at every wake-up that the machine asked for.
-    pub fn advance(&mut self, ms: u64) {
+    pub(crate) fn advance(&mut self, ms: u64) {
         let end = self.now_ms + ms;
         while let Some(wakeup) = self.machine.next_wakeup().filter(|&wakeup| wakeup <= end) {
             self.now_ms = self.now_ms.max(wakeup);
@@ -239,12 +239,12 @@ impl World {
     }
 
     /// Where a pod was bound.
-    pub fn place_of(&self, pod: &str) -> Option<&str> {
+    pub(crate) fn place_of(&self, pod: &str) -> Option<&str> {
         self.bound.iter().find(|(name, _)| name == pod).map(|(_, node)| node.as_str())
     }
 
     /// The last message about a pod.
-    pub fn message_of(&self, pod: &str) -> Option<&str> {
+    pub(crate) fn message_of(&self, pod: &str) -> Option<&str> {
         self.reports.iter().rev().find(|report| &*report.name == pod).map(|report| report.message.as_str())
     }
 }

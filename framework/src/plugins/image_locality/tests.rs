@@ -26,15 +26,27 @@ fn nodes_that_hold_more_of_the_images_score_higher() {
     let right = || holding("right", &[("other:latest", 250), ("ten:latest", 10)]);
     let table: [Row<'_>; 8] = [
         ("the larger image is worth more", &["small:latest", "other:latest"], vec![left(), right()], vec![0, 5]),
-        ("two images on one node", &["small:latest", "other:latest"],
-            vec![holding("both", &[("small:latest", 40), ("other:latest", 250)]), holding("none", &[])], vec![6, 0]),
-        ("no more than the limit", &["large:latest", "large:latest"],
-            vec![holding("a", &[("large:latest", 3000)]), holding("b", &[("large:latest", 3000)])], vec![100, 100]),
+        (
+            "two images on one node",
+            &["small:latest", "other:latest"],
+            vec![holding("both", &[("small:latest", 40), ("other:latest", 250)]), holding("none", &[])],
+            vec![6, 0],
+        ),
+        (
+            "no more than the limit",
+            &["large:latest", "large:latest"],
+            vec![holding("a", &[("large:latest", 3000)]), holding("b", &[("large:latest", 3000)])],
+            vec![100, 100],
+        ),
         ("half of the nodes hold it", &["large:latest"], vec![left(), right()], vec![100, 0]),
         ("too small to count", &["ten:latest"], vec![left(), right()], vec![0, 0]),
         ("more images raise the limit", &["large:latest", "other:latest"], vec![left(), right()], vec![49, 5]),
-        ("an image that no node holds raises it too", &["large:latest", "gone:latest", "gone:latest"], vec![left(), right()],
-            vec![32, 0]),
+        (
+            "an image that no node holds raises it too",
+            &["large:latest", "gone:latest", "gone:latest"],
+            vec![left(), right()],
+            vec![32, 0],
+        ),
         ("no image anywhere", &["gone:latest"], vec![left(), right()], vec![0, 0]),
     ];
     for (case, names, nodes, expected) in table {

@@ -33,28 +33,45 @@ fn a_pod_that_asks_for_nothing_is_passed_over() {
 #[test]
 fn the_score_is_how_much_more_alike_the_shares_become() {
     let table = [
-        ("nothing stands on nodes of different size", asks(3000, 5000), vec![
-            (sized("a", 4000, 10_000), vec![]),
-            (sized("b", 6000, 10_000), vec![]),
-        ], vec![68, 75]),
-        ("pods stand on equal nodes", asks(3000, 5000), vec![
-            (sized("a", 10_000, 20_000), vec![asks(3000, 0), asks(3000, 0)]),
-            (sized("b", 10_000, 20_000), vec![asks(3000, 0), asks(3000, 5000)]),
-        ], vec![73, 74]),
-        ("from one end to the other", asks(0, 10_000), vec![
-            (sized("even", 10_000, 10_000), vec![asks(10_000, 0)]),
-            (sized("uneven", 10_000, 10_000), vec![]),
-        ], vec![100, 50]),
-        ("as much as there is", asks(4000, 10_000), vec![(sized("a", 4000, 10_000), vec![]), (sized("b", 8000, 10_000), vec![])],
-            vec![75, 62]),
-        ("more than there is counts as all", asks(9000, 50), vec![
-            (sized("a", 6000, 100), vec![]),
-            (sized("b", 9000, 100), vec![]),
-        ], vec![62, 62]),
-        ("one resource is always even", asks(1000, 1), vec![
-            (sized("a", 4000, 0), vec![]),
-            (sized("b", 4000, 0), vec![asks(3000, 0)]),
-        ], vec![75, 75]),
+        (
+            "nothing stands on nodes of different size",
+            asks(3000, 5000),
+            vec![(sized("a", 4000, 10_000), vec![]), (sized("b", 6000, 10_000), vec![])],
+            vec![68, 75],
+        ),
+        (
+            "pods stand on equal nodes",
+            asks(3000, 5000),
+            vec![
+                (sized("a", 10_000, 20_000), vec![asks(3000, 0), asks(3000, 0)]),
+                (sized("b", 10_000, 20_000), vec![asks(3000, 0), asks(3000, 5000)]),
+            ],
+            vec![73, 74],
+        ),
+        (
+            "from one end to the other",
+            asks(0, 10_000),
+            vec![(sized("even", 10_000, 10_000), vec![asks(10_000, 0)]), (sized("uneven", 10_000, 10_000), vec![])],
+            vec![100, 50],
+        ),
+        (
+            "as much as there is",
+            asks(4000, 10_000),
+            vec![(sized("a", 4000, 10_000), vec![]), (sized("b", 8000, 10_000), vec![])],
+            vec![75, 62],
+        ),
+        (
+            "more than there is counts as all",
+            asks(9000, 50),
+            vec![(sized("a", 6000, 100), vec![]), (sized("b", 9000, 100), vec![])],
+            vec![62, 62],
+        ),
+        (
+            "one resource is always even",
+            asks(1000, 1),
+            vec![(sized("a", 4000, 0), vec![]), (sized("b", 4000, 0), vec![asks(3000, 0)])],
+            vec![75, 75],
+        ),
     ];
     for (case, pod, nodes, expected) in table {
         assert_eq!(alone(NAME).scores(&pod, &nodes), Some(expected), "{case}");

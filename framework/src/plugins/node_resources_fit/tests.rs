@@ -46,7 +46,13 @@ fn what_an_empty_node_could_not_hold_is_refused_for_good() {
     check(vec![
         ("more than there is", asks("11m", "1"), small(), vec![], unresolvable(&[cpu])),
         ("one for good, one for now", asks("11m", "2"), small(), vec![asks("0", "19")], unresolvable(&[cpu, memory])),
-        ("as much as there is, but taken", asks("10m", "20"), small(), vec![asks("1m", "1")], unschedulable(&[cpu, memory])),
+        (
+            "as much as there is, but taken",
+            asks("10m", "20"),
+            small(),
+            vec![asks("1m", "1")],
+            unschedulable(&[cpu, memory]),
+        ),
         ("a node without the resource", asks("1m", "0"), node("n").capacity("cpu", "0"), vec![], unresolvable(&[cpu])),
     ]);
 }
@@ -59,7 +65,13 @@ fn a_node_takes_no_more_pods_than_it_says() {
         ("nothing asked", pod("p"), full(), vec![pod("s")], unschedulable(&[many])),
         ("resources would fit", asks("1m", "1"), full(), vec![asks("5m", "5")], unschedulable(&[many])),
         ("just enough resources", asks("5m", "1"), full(), vec![asks("5m", "19")], unschedulable(&[many])),
-        ("resources short too", asks("6m", "1"), full(), vec![asks("5m", "19")], unschedulable(&[many, "Insufficient cpu"])),
+        (
+            "resources short too",
+            asks("6m", "1"),
+            full(),
+            vec![asks("5m", "19")],
+            unschedulable(&[many, "Insufficient cpu"]),
+        ),
         ("room for one", pod("p"), full(), vec![], Ok(())),
         ("room for none is no matter of size", pod("p"), small().capacity("pods", "0"), vec![], unschedulable(&[many])),
     ]);
@@ -87,18 +99,43 @@ fn everything_that_is_counted_by_name_must_be_free_too() {
         ("enough", asks(gpu, "3"), has(gpu), vec![asks(gpu, "2")], Ok(())),
         ("short", asks(gpu, "4"), has(gpu), vec![asks(gpu, "2")], unschedulable(&["Insufficient example.com/gpu"])),
         ("more than there is", asks(gpu, "6"), has(gpu), vec![], unresolvable(&["Insufficient example.com/gpu"])),
-        ("a resource of no node", asks("example.com/other", "1"), has(gpu), vec![],
-            unresolvable(&["Insufficient example.com/other"])),
+        (
+            "a resource of no node",
+            asks("example.com/other", "1"),
+            has(gpu),
+            vec![],
+            unresolvable(&["Insufficient example.com/other"]),
+        ),
         ("asked as zero", asks("example.com/other", "0"), has(gpu), vec![], Ok(())),
-        ("huge pages", asks("hugepages-2Mi", "4"), has("hugepages-2Mi"), vec![asks("hugepages-2Mi", "2")],
-            unschedulable(&["Insufficient hugepages-2Mi"])),
-        ("a native name with a prefix", asks("x.kubernetes.io/y", "6"), has("x.kubernetes.io/y"), vec![],
-            unresolvable(&["Insufficient x.kubernetes.io/y"])),
-        ("attachable volumes", asks("attachable-volumes-x", "6"), has("attachable-volumes-x"), vec![],
-            unresolvable(&["Insufficient attachable-volumes-x"])),
+        (
+            "huge pages",
+            asks("hugepages-2Mi", "4"),
+            has("hugepages-2Mi"),
+            vec![asks("hugepages-2Mi", "2")],
+            unschedulable(&["Insufficient hugepages-2Mi"]),
+        ),
+        (
+            "a native name with a prefix",
+            asks("x.kubernetes.io/y", "6"),
+            has("x.kubernetes.io/y"),
+            vec![],
+            unresolvable(&["Insufficient x.kubernetes.io/y"]),
+        ),
+        (
+            "attachable volumes",
+            asks("attachable-volumes-x", "6"),
+            has("attachable-volumes-x"),
+            vec![],
+            unresolvable(&["Insufficient attachable-volumes-x"]),
+        ),
         ("names that mean quota are not counted", asks("requests.example.com/gpu", "6"), has(gpu), vec![], Ok(())),
-        ("two are short", asks(gpu, "6").request("a.io/b", "1").request("cpu", "20m"), has(gpu), vec![],
-            unresolvable(&["Insufficient cpu", "Insufficient a.io/b", "Insufficient example.com/gpu"])),
+        (
+            "two are short",
+            asks(gpu, "6").request("a.io/b", "1").request("cpu", "20m"),
+            has(gpu),
+            vec![],
+            unresolvable(&["Insufficient cpu", "Insufficient a.io/b", "Insufficient example.com/gpu"]),
+        ),
     ]);
 }
 
@@ -145,7 +182,8 @@ fn a_node_wakes_the_pod_if_it_could_hold_it_alone_and_has_more_than_before() {
     };
     let (small, enough, more) = (node("1", "1", "10"), node("2", "1", "10"), node("4", "1", "10"));
     let (pods, lone, gpus) = (node("2", "1", "20"), node("2", "0", "10"), node("2", "5", "10"));
-    let relabeled = crate::testing::node("n").capacity("cpu", "2").capacity("example.com/gpu", "1").capacity("pods", "10");
+    let relabeled =
+        crate::testing::node("n").capacity("cpu", "2").capacity("example.com/gpu", "1").capacity("pods", "10");
     let relabeled = relabeled.label("a", "b").build();
     let table = [
         ("too small a node appears", ClusterEvent::NodeAdded(&small), false),

@@ -7,9 +7,11 @@ fn all(normalize: fn(i64, Extremes) -> i64, raws: &[i64]) -> Vec<i64> {
     raws.iter().map(|&raw| normalize(raw, Extremes { min, max })).collect()
 }
 
+type Row<'a> = (&'a str, &'a [i64], &'a [i64], &'a [i64]);
+
 #[test]
 fn the_largest_score_becomes_a_hundred_and_division_rounds_down() {
-    let table: [(&str, &[i64], &[i64], &[i64]); 6] = [
+    let table: [Row<'_>; 6] = [
         ("spread", &[1, 2, 3, 4], &[25, 50, 75, 100], &[75, 50, 25, 0]),
         ("all zero", &[0, 0], &[0, 0], &[100, 100]),
         ("all equal", &[7, 7], &[100, 100], &[0, 0]),

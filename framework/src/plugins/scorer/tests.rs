@@ -39,68 +39,192 @@ fn check(kind: ScoringStrategyKind, shape: &[(i32, i32)], table: Vec<Row<'_>>) {
 
 #[test]
 fn the_emptier_node_scores_higher_where_least_allocated_is_asked_for() {
+    let silent = || asks(0, 0);
+    check(
+        ScoringStrategyKind::LeastAllocated,
+        &[],
+        vec![
+            ("nothing stands and nothing is asked", &STOCK, silent(), vec![(sized(4000, 10_000), vec![])], vec![100]),
+            (
+                "nodes of different size",
+                &STOCK,
+                asks(3000, 5000),
+                vec![(sized(4000, 10_000), vec![]), (sized(6000, 10_000), vec![])],
+                vec![37, 50],
+            ),
+            (
+                "pods stand",
+                &STOCK,
+                asks(3000, 5000),
+                vec![
+                    (sized(10_000, 20_000), vec![asks(3000, 0), asks(3000, 0)]),
+                    (sized(10_000, 20_000), vec![asks(3000, 0), asks(3000, 5000)]),
+                ],
+                vec![42, 30],
+            ),
+            (
+                "more than there is scores nothing for that resource",
+                &STOCK,
+                asks(5000, 1000),
+                vec![(sized(4000, 10_000), vec![])],
+                vec![45],
+            ),
+            ("a node without anything", &STOCK, asks(1, 1), vec![(sized(0, 0), vec![])], vec![0]),
+            (
+                "a node without cpu is scored by memory",
+                &STOCK,
+                asks(1, 2500),
+                vec![(sized(0, 10_000), vec![])],
+                vec![75],
+            ),
+            ("weights", &[("cpu", 2), ("memory", 1)], asks(3000, 5000), vec![(sized(4000, 10_000), vec![])], vec![33]),
+            (
+                "a weight beyond a hundred",
+                &[("cpu", 200), ("memory", 1)],
+                asks(1000, 5000),
+                vec![(sized(4000, 10_000), vec![])],
+                vec![74],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn resources_beyond_cpu_and_memory_count_where_the_pod_asks_and_the_node_has_them() {
     let gpus = |amount| sized(4000, 10_000).capacity(GPU, amount);
     let with_gpu = [("cpu", 1), ("memory", 1), (GPU, 1)];
-    let silent = || asks(0, 0);
-    check(ScoringStrategyKind::LeastAllocated, &[], vec![
-        ("nothing stands and nothing is asked", &STOCK, silent(), vec![(sized(4000, 10_000), vec![])], vec![100]),
-        ("nodes of different size", &STOCK, asks(3000, 5000),
-            vec![(sized(4000, 10_000), vec![]), (sized(6000, 10_000), vec![])], vec![37, 50]),
-        ("pods stand", &STOCK, asks(3000, 5000), vec![
-            (sized(10_000, 20_000), vec![asks(3000, 0), asks(3000, 0)]),
-            (sized(10_000, 20_000), vec![asks(3000, 0), asks(3000, 5000)]),
-        ], vec![42, 30]),
-        ("more than there is scores nothing for that resource", &STOCK, asks(5000, 1000),
-            vec![(sized(4000, 10_000), vec![])], vec![45]),
-        ("a node without anything", &STOCK, asks(1, 1), vec![(sized(0, 0), vec![])], vec![0]),
-        ("a node without cpu is scored by memory", &STOCK, asks(1, 2500), vec![(sized(0, 10_000), vec![])], vec![75]),
-        ("weights", &[("cpu", 2), ("memory", 1)], asks(3000, 5000), vec![(sized(4000, 10_000), vec![])], vec![33]),
-        ("a weight beyond a hundred", &[("cpu", 200), ("memory", 1)], asks(1000, 5000), vec![(sized(4000, 10_000), vec![])],
-            vec![74]),
-        ("an extended resource that is not asked for", &with_gpu, asks(3000, 5000), vec![(gpus("4"), vec![])], vec![37]),
-        ("an extended resource that is asked for", &with_gpu, asks(3000, 5000).request(GPU, "4"),
-            vec![(gpus("4"), vec![]), (gpus("10"), vec![])], vec![25, 45]),
-        ("a node that lacks it", &with_gpu, asks(3000, 5000).request(GPU, "4"), vec![(sized(4000, 10_000), vec![])], vec![37]),
-        ("the disk", &[("ephemeral-storage", 1)], pod("p").request("ephemeral-storage", "30"),
-            vec![(node("n").capacity("ephemeral-storage", "100"), vec![])], vec![70]),
-    ]);
+    check(
+        ScoringStrategyKind::LeastAllocated,
+        &[],
+        vec![
+            (
+                "an extended resource that is not asked for",
+                &with_gpu,
+                asks(3000, 5000),
+                vec![(gpus("4"), vec![])],
+                vec![37],
+            ),
+            (
+                "an extended resource that is asked for",
+                &with_gpu,
+                asks(3000, 5000).request(GPU, "4"),
+                vec![(gpus("4"), vec![]), (gpus("10"), vec![])],
+                vec![25, 45],
+            ),
+            (
+                "a node that lacks it",
+                &with_gpu,
+                asks(3000, 5000).request(GPU, "4"),
+                vec![(sized(4000, 10_000), vec![])],
+                vec![37],
+            ),
+            (
+                "the disk",
+                &[("ephemeral-storage", 1)],
+                pod("p").request("ephemeral-storage", "30"),
+                vec![(node("n").capacity("ephemeral-storage", "100"), vec![])],
+                vec![70],
+            ),
+        ],
+    );
 }
 
 #[test]
 fn the_fuller_node_scores_higher_where_most_allocated_is_asked_for() {
-    check(ScoringStrategyKind::MostAllocated, &[], vec![
-        ("nothing stands and nothing is asked", &STOCK, asks(0, 0), vec![(sized(4000, 10_000), vec![])], vec![0]),
-        ("nodes of different size", &STOCK, asks(3000, 5000),
-            vec![(sized(4000, 10_000), vec![]), (sized(6000, 10_000), vec![])], vec![62, 50]),
-        ("as much as there is", &STOCK, asks(4000, 10_000), vec![(sized(4000, 10_000), vec![])], vec![100]),
-        ("more than there is counts as all", &STOCK, asks(9000, 5000), vec![(sized(4000, 10_000), vec![])], vec![75]),
-        ("pods stand", &STOCK, asks(3000, 5000), vec![(sized(10_000, 20_000), vec![asks(3000, 5000)])], vec![55]),
-        ("an extended resource that is asked for", &[(GPU, 1)], asks(1, 1).request(GPU, "3"),
-            vec![(node("n").capacity(GPU, "4"), vec![])], vec![75]),
-        ("an extended resource that is not asked for", &[(GPU, 1)], asks(1, 1), vec![(node("n").capacity(GPU, "4"), vec![])],
-            vec![0]),
-    ]);
+    check(
+        ScoringStrategyKind::MostAllocated,
+        &[],
+        vec![
+            ("nothing stands and nothing is asked", &STOCK, asks(0, 0), vec![(sized(4000, 10_000), vec![])], vec![0]),
+            (
+                "nodes of different size",
+                &STOCK,
+                asks(3000, 5000),
+                vec![(sized(4000, 10_000), vec![]), (sized(6000, 10_000), vec![])],
+                vec![62, 50],
+            ),
+            ("as much as there is", &STOCK, asks(4000, 10_000), vec![(sized(4000, 10_000), vec![])], vec![100]),
+            (
+                "more than there is counts as all",
+                &STOCK,
+                asks(9000, 5000),
+                vec![(sized(4000, 10_000), vec![])],
+                vec![75],
+            ),
+            ("pods stand", &STOCK, asks(3000, 5000), vec![(sized(10_000, 20_000), vec![asks(3000, 5000)])], vec![55]),
+            (
+                "an extended resource that is asked for",
+                &[(GPU, 1)],
+                asks(1, 1).request(GPU, "3"),
+                vec![(node("n").capacity(GPU, "4"), vec![])],
+                vec![75],
+            ),
+            (
+                "an extended resource that is not asked for",
+                &[(GPU, 1)],
+                asks(1, 1),
+                vec![(node("n").capacity(GPU, "4"), vec![])],
+                vec![0],
+            ),
+        ],
+    );
 }
 
 #[test]
 fn a_line_of_the_operators_own_scores_by_the_share_in_use() {
     let emptier = [(0, 10), (100, 0)];
-    check(ScoringStrategyKind::RequestedToCapacityRatio, &emptier, vec![
-        ("nothing stands and nothing is asked", &STOCK, asks(0, 0), vec![(sized(4000, 10_000), vec![])], vec![100]),
-        ("nodes of different size", &STOCK, asks(3000, 5000),
-            vec![(sized(4000, 10_000), vec![]), (sized(6000, 10_000), vec![])], vec![38, 50]),
-        ("a resource that scores nothing has no weight", &STOCK, asks(4000, 5000), vec![(sized(4000, 10_000), vec![])], vec![50]),
-        ("more than there is counts as all", &STOCK, asks(5000, 10_000), vec![(sized(4000, 10_000), vec![])], vec![0]),
-    ]);
+    check(
+        ScoringStrategyKind::RequestedToCapacityRatio,
+        &emptier,
+        vec![
+            ("nothing stands and nothing is asked", &STOCK, asks(0, 0), vec![(sized(4000, 10_000), vec![])], vec![100]),
+            (
+                "nodes of different size",
+                &STOCK,
+                asks(3000, 5000),
+                vec![(sized(4000, 10_000), vec![]), (sized(6000, 10_000), vec![])],
+                vec![38, 50],
+            ),
+            (
+                "a resource that scores nothing has no weight",
+                &STOCK,
+                asks(4000, 5000),
+                vec![(sized(4000, 10_000), vec![])],
+                vec![50],
+            ),
+            (
+                "more than there is counts as all",
+                &STOCK,
+                asks(5000, 10_000),
+                vec![(sized(4000, 10_000), vec![])],
+                vec![0],
+            ),
+        ],
+    );
     let fuller = [(0, 0), (100, 1)];
-    check(ScoringStrategyKind::RequestedToCapacityRatio, &fuller, vec![
-        ("one extended resource", &[(GPU, 1)], pod("p").request(GPU, "2"), vec![
-            (node("n").capacity(GPU, "8"), vec![]),
-            (node("n").capacity(GPU, "4"), vec![pod("s").request(GPU, "1")]),
-        ], vec![2, 7]),
-        ("the mean is rounded to the nearest, halves up", &[("cpu", 1), ("memory", 1)], asks(500, 600),
-            vec![(sized(1000, 1000), vec![])], vec![6]),
-    ]);
+    check(
+        ScoringStrategyKind::RequestedToCapacityRatio,
+        &fuller,
+        vec![
+            (
+                "one extended resource",
+                &[(GPU, 1)],
+                pod("p").request(GPU, "2"),
+                vec![
+                    (node("n").capacity(GPU, "8"), vec![]),
+                    (node("n").capacity(GPU, "4"), vec![pod("s").request(GPU, "1")]),
+                ],
+                vec![2, 7],
+            ),
+            (
+                "the mean is rounded to the nearest, halves up",
+                &[("cpu", 1), ("memory", 1)],
+                asks(500, 600),
+                vec![(sized(1000, 1000), vec![])],
+                vec![6],
+            ),
+        ],
+    );
 }
 
 #[test]

@@ -40,8 +40,12 @@ fn a_hard_taint_refuses_unless_some_toleration_tolerates_it() {
         ("greater-than tolerates nothing", tolerating("Gt", "5", "NoSchedule"), dedicated("9"), refused()),
         ("less-than tolerates nothing", tolerating("Lt", "9", "NoSchedule"), dedicated("5"), refused()),
         ("an unknown operator tolerates nothing", tolerating("Near", "a", ""), dedicated("a"), refused()),
-        ("equal beside greater-than still counts", tolerating("Gt", "5", "").tolerate("dedicated", "Equal", "9", ""),
-            dedicated("9"), Ok(())),
+        (
+            "equal beside greater-than still counts",
+            tolerating("Gt", "5", "").tolerate("dedicated", "Equal", "9", ""),
+            dedicated("9"),
+            Ok(()),
+        ),
     ];
     for (case, pod, node, expected) in table {
         assert_eq!(alone(NAME).filter(&pod, &node, &[]), expected, "{case}");
@@ -55,17 +59,35 @@ fn soft(name: &str, taints: &[(&str, &str)]) -> Standing {
 
 #[test]
 fn soft_taints_that_are_not_tolerated_cost_score() {
-    let both = || pod("p").tolerate("a", "Equal", "1", "PreferNoSchedule").tolerate("b", "Equal", "1", "PreferNoSchedule");
+    let both =
+        || pod("p").tolerate("a", "Equal", "1", "PreferNoSchedule").tolerate("b", "Equal", "1", "PreferNoSchedule");
     let table = [
         ("no taint anywhere", pod("p"), vec![soft("x", &[]), soft("y", &[])], vec![100, 100]),
         ("no toleration", pod("p"), vec![soft("x", &[]), soft("y", &[("a", "1")])], vec![100, 0]),
-        ("a tolerated taint costs nothing", both(), vec![soft("x", &[("a", "1")]), soft("y", &[("a", "2")])], vec![100, 0]),
-        ("tolerated taints cost nothing however many there are", both(),
-            vec![soft("x", &[]), soft("y", &[("a", "1")]), soft("z", &[("a", "1"), ("b", "1")])], vec![100, 100, 100]),
-        ("each taint that is not tolerated costs its share", both(),
-            vec![soft("x", &[]), soft("y", &[("c", "1")]), soft("z", &[("c", "1"), ("d", "1")])], vec![100, 50, 0]),
-        ("thirds are rounded down before they are turned round", pod("p"),
-            vec![soft("x", &[("c", "1")]), soft("y", &[("c", "1"), ("d", "1"), ("e", "1")])], vec![67, 0]),
+        (
+            "a tolerated taint costs nothing",
+            both(),
+            vec![soft("x", &[("a", "1")]), soft("y", &[("a", "2")])],
+            vec![100, 0],
+        ),
+        (
+            "tolerated taints cost nothing however many there are",
+            both(),
+            vec![soft("x", &[]), soft("y", &[("a", "1")]), soft("z", &[("a", "1"), ("b", "1")])],
+            vec![100, 100, 100],
+        ),
+        (
+            "each taint that is not tolerated costs its share",
+            both(),
+            vec![soft("x", &[]), soft("y", &[("c", "1")]), soft("z", &[("c", "1"), ("d", "1")])],
+            vec![100, 50, 0],
+        ),
+        (
+            "thirds are rounded down before they are turned round",
+            pod("p"),
+            vec![soft("x", &[("c", "1")]), soft("y", &[("c", "1"), ("d", "1"), ("e", "1")])],
+            vec![67, 0],
+        ),
     ];
     for (case, pod, nodes, expected) in table {
         assert_eq!(alone(NAME).scores(&pod, &nodes), Some(expected), "{case}");
@@ -97,12 +119,22 @@ fn a_node_wakes_the_pod_once_its_hard_taints_are_tolerated() {
     for (case, event, expected) in table {
         assert_eq!(alone(NAME).wakes(event, &pod("p")), expected, "{case}");
     }
-    assert!(alone(NAME).wakes(ClusterEvent::NodeAdded(&taken), &tolerating("Equal", "a", "")), "a tolerated node appears");
+    assert!(
+        alone(NAME).wakes(ClusterEvent::NodeAdded(&taken), &tolerating("Equal", "a", "")),
+        "a tolerated node appears"
+    );
 }
 
 #[test]
 fn taints_that_came_after_the_plugin_was_prepared_are_judged_too() {
-    use crate::{extension::Facts, node::NodeId, plugins::REGISTRY, prepared::{NodeResult, Prepared}, snapshot::Snapshot, testing::profile};
+    use crate::{
+        extension::Facts,
+        node::NodeId,
+        plugins::REGISTRY,
+        prepared::{NodeResult, Prepared},
+        snapshot::Snapshot,
+        testing::profile,
+    };
     let mut nodes = Snapshot::new(0);
     let class = pod("p").build().class;
     let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);

@@ -59,11 +59,14 @@ pub enum Unbuilt {
     Volumes,
     /// `spec.resourceClaims`.
     ResourceClaims,
+    /// Something that only nodes with a feature of their kubelet's can run.
+    DeclaredFeatures,
 }
 
 impl Unbuilt {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::TopologySpread, Self::PodAffinity, Self::Volumes, Self::ResourceClaims];
+    pub const ALL: [Self; 5] =
+        [Self::TopologySpread, Self::PodAffinity, Self::Volumes, Self::ResourceClaims, Self::DeclaredFeatures];
 
     /// The plugin whose law it is.
     #[must_use]
@@ -73,6 +76,7 @@ impl Unbuilt {
             Self::PodAffinity => "InterPodAffinity",
             Self::Volumes => "VolumeBinding",
             Self::ResourceClaims => "DynamicResources",
+            Self::DeclaredFeatures => "NodeDeclaredFeatures",
         }
     }
 
@@ -84,6 +88,7 @@ impl Unbuilt {
             Self::PodAffinity => "required pod affinity or anti-affinity",
             Self::Volumes => "volumes that are claims",
             Self::ResourceClaims => "resourceClaims",
+            Self::DeclaredFeatures => "fields that need a declared feature of the node",
         }
     }
 }

@@ -208,6 +208,13 @@ impl Book {
         best.map_or(Best::Nothing, |(total, offer, repaired)| Best::Node { offer, total, repaired })
     }
 
+    /// Whether more than one node is feasible; upstream scores only then. Exact after [`Self::best`] gave a node.
+    #[must_use]
+    pub fn has_choice(&self) -> bool {
+        let known: usize = self.strata.iter().map(|stratum| stratum.count(&self.touched)).sum();
+        known > 1
+    }
+
     /// The first domain-level filter before `before` that refuses nodes with these domains.
     fn judge_domains(
         &self,
@@ -298,6 +305,16 @@ impl Strata {
             self.repaired.pop();
         }
         true
+    }
+
+    /// How many nodes are known to be feasible; offers that were left out count as one for each list.
+    fn count(&self, touched: &BTreeMap<NodeId, u32>) -> usize {
+        let fresh = self.lists.iter().map(|list| {
+            let rest = list.offers[list.next..].iter().filter(|offer| !touched.contains_key(&offer.node));
+            rest.take(2).count() + usize::from(!list.complete)
+        });
+        let repaired = self.repaired.iter().filter(|entry| touched.get(&entry.node.0) == Some(&entry.version));
+        fresh.sum::<usize>() + repaired.take(2).count()
     }
 
     /// The best offer and whether it was judged anew.

@@ -100,7 +100,8 @@ impl Machine {
                 }
                 Best::Nothing => dossier.offers = None,
                 Best::Node { offer, total, repaired } => {
-                    if let Some(error) = dossier.prepared.score_error() {
+                    let error = dossier.prepared.score_error().filter(|_| offers.book.has_choice());
+                    if let Some(error) = error {
                         let error = error.to_owned();
                         return self.fail(now_ms, uid, error);
                     }

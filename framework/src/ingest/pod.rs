@@ -111,6 +111,11 @@ fn unbuilt(spec: &api::PodSpec) -> Vec<Unbuilt> {
             || volume.aws_elastic_block_store.is_some()
             || volume.iscsi.is_some()
             || volume.rbd.is_some()
+            || volume.azure_disk.is_some()
+            || volume.azure_file.is_some()
+            || volume.cinder.is_some()
+            || volume.portworx_volume.is_some()
+            || volume.vsphere_volume.is_some()
     });
     let mut unbuilt = Vec::new();
     if spread.clone().any(|constraint| constraint.when_unsatisfiable == "DoNotSchedule") {
@@ -125,5 +130,24 @@ fn unbuilt(spec: &api::PodSpec) -> Vec<Unbuilt> {
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         unbuilt.push(Unbuilt::ResourceClaims);
     }
+    if needs_declared_features(spec) {
+        unbuilt.push(Unbuilt::DeclaredFeatures);
+    }
     unbuilt
+}
+
+/// Whether upstream's registry of node features infers any for this pod.
+///
+/// Source: component-helpers `nodedeclaredfeatures`: the three features that are inferred for scheduling in 1.37.
+fn needs_declared_features(spec: &api::PodSpec) -> bool {
+    let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
+    let restarts_all = containers().any(|container| {
+        let mut rules = container.restart_policy_rules.iter().flatten();
+        rules.any(|rule| rule.action == "RestartAllContainers")
+    });
+    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|container| &container.volume_mounts);
+    let mut mounts = containers().map(|container| &container.volume_mounts).chain(ephemeral).flatten().flatten();
+    let binds = mounts.any(|mount| mount.bind_mount_options.as_ref().is_some_and(|options| !options.is_empty()));
+    let users = spec.host_network == Some(true) && spec.host_users == Some(false);
+    restarts_all || binds || users
 }

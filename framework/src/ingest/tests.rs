@@ -299,6 +299,13 @@ fn what_no_plugin_is_built_for_is_noted() {
     assert_eq!(with("volumes", json!([{"name": "v", "ephemeral": {}}])), [Unbuilt::Volumes]);
     assert_eq!(with("volumes", json!([{"name": "v", "emptyDir": {}}])), []);
     assert_eq!(with("resourceClaims", json!([{"name": "c"}])), [Unbuilt::ResourceClaims]);
+    let mount = json!([{"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}]);
+    let rule = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]);
+    for (field, value) in [("volumeMounts", mount), ("restartPolicyRules", rule)] {
+        let mut container = json!({"name": "a"});
+        container[field] = value;
+        assert_eq!(with("initContainers", json!([container])), [Unbuilt::DeclaredFeatures], "{field}");
+    }
 }
 
 #[test]

@@ -84,6 +84,7 @@ const fn encode_unbuilt(part: Unbuilt) -> pb::Unbuilt {
         Unbuilt::PodAffinity => pb::Unbuilt::PodAffinity,
         Unbuilt::Volumes => pb::Unbuilt::Volumes,
         Unbuilt::ResourceClaims => pb::Unbuilt::ResourceClaims,
+        Unbuilt::DeclaredFeatures => pb::Unbuilt::DeclaredFeatures,
     }
 }
 
@@ -93,8 +94,9 @@ fn decode_unbuilt(number: i32) -> Result<Unbuilt, DecodeError> {
         Ok(pb::Unbuilt::PodAffinity) => Ok(Unbuilt::PodAffinity),
         Ok(pb::Unbuilt::Volumes) => Ok(Unbuilt::Volumes),
         Ok(pb::Unbuilt::ResourceClaims) => Ok(Unbuilt::ResourceClaims),
+        Ok(pb::Unbuilt::DeclaredFeatures) => Ok(Unbuilt::DeclaredFeatures),
         Ok(pb::Unbuilt::Unspecified) => Err(DecodeError::new("unbuilt", Problem::Missing)),
-        Err(_) => Err(DecodeError::range("unbuilt", number, pb::Unbuilt::ResourceClaims as i32)),
+        Err(_) => Err(DecodeError::range("unbuilt", number, pb::Unbuilt::DeclaredFeatures as i32)),
     }
 }
 

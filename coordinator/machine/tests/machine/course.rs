@@ -296,6 +296,21 @@ fn two_profiles_judge_the_same_pod_differently() {
 }
 
 #[test]
+fn a_preference_that_cannot_be_read_matters_only_where_there_is_a_choice() {
+    let mut world = World::new(2);
+    world.node(node("only").build());
+    world.pod(pod("first").prefer(1, "zone", "Like", &["a"]).build());
+    world.settle();
+    assert_eq!(world.place_of("first"), Some("only"));
+    world.node(node("another").build());
+    world.pod(pod("second").prefer(1, "zone", "Like", &["a"]).build());
+    world.settle();
+    assert_eq!(world.place_of("second"), None);
+    assert_eq!(world.reports[0].reason, Reason::SchedulerError);
+    assert!(world.reports[0].message.contains("NodeAffinity"), "{}", world.reports[0].message);
+}
+
+#[test]
 fn a_follower_keeps_up_and_decides_nothing() {
     let mut world = World::dormant(vec![testing::profile()]);
     world.node(node("n").build());

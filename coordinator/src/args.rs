@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, ValueEnum};
+use flotilla_framework::config::LeaderElection;
 
 const CONFIGURATION: &str = "Configuration";
 const ELECTION: &str = "Leader election";
@@ -171,37 +172,6 @@ pub struct LeaderElectionFlags {
     pub leader_elect_resource_namespace: Option<String>,
 }
 
-/// Leader election in force: the defaults, the configuration file over them, and the flags over both.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaderElection {
-    /// Whether to elect at all.
-    pub leader_elect: bool,
-    /// See [`LeaderElectionFlags::leader_elect_lease_duration`].
-    pub lease_duration: Duration,
-    /// See [`LeaderElectionFlags::leader_elect_renew_deadline`].
-    pub renew_deadline: Duration,
-    /// See [`LeaderElectionFlags::leader_elect_retry_period`].
-    pub retry_period: Duration,
-    /// `metadata.name` of the Lease.
-    pub resource_name: String,
-    /// `metadata.namespace` of the Lease.
-    pub resource_namespace: String,
-}
-
-impl Default for LeaderElection {
-    /// The defaults of kube-scheduler, but for the name: a Lease called `kube-scheduler` is somebody else's.
-    fn default() -> Self {
-        Self {
-            leader_elect: true,
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-            resource_name: "flotilla".to_owned(),
-            resource_namespace: "kube-system".to_owned(),
-        }
-    }
-}
-
 impl LeaderElectionFlags {
     /// Overrides in `election` what was given on the command line.
     pub fn apply(&self, election: &mut LeaderElection) {
@@ -210,10 +180,15 @@ impl LeaderElectionFlags {
                 to.clone_from(given);
             }
         }
+        fn set_time(to_ms: &mut u64, given: Option<Duration>) {
+            if let Some(given) = given {
+                *to_ms = u64::try_from(given.as_millis()).unwrap_or(u64::MAX);
+            }
+        }
         set(&mut election.leader_elect, self.leader_elect.as_ref());
-        set(&mut election.lease_duration, self.leader_elect_lease_duration.as_ref());
-        set(&mut election.renew_deadline, self.leader_elect_renew_deadline.as_ref());
-        set(&mut election.retry_period, self.leader_elect_retry_period.as_ref());
+        set_time(&mut election.lease_duration_ms, self.leader_elect_lease_duration);
+        set_time(&mut election.renew_deadline_ms, self.leader_elect_renew_deadline);
+        set_time(&mut election.retry_period_ms, self.leader_elect_retry_period);
         set(&mut election.resource_name, self.leader_elect_resource_name.as_ref());
         set(&mut election.resource_namespace, self.leader_elect_resource_namespace.as_ref());
     }
@@ -431,7 +406,7 @@ mod tests {
     fn only_election_flags_that_were_given_override_the_file() {
         let file = LeaderElection {
             leader_elect: false,
-            lease_duration: Duration::from_secs(60),
+            lease_duration_ms: 60_000,
             resource_name: "from-file".to_owned(),
             ..LeaderElection::default()
         };
@@ -439,7 +414,7 @@ mod tests {
         // The default, but said: it counts.
         let args = read("--leader-elect-lease-duration=15s --leader-elect --leader-elect-resource-lock leases");
         args.expect("sound").leader_election.apply(&mut election);
-        assert_eq!(election, LeaderElection { leader_elect: true, lease_duration: Duration::from_secs(15), ..file });
+        assert_eq!(election, LeaderElection { leader_elect: true, lease_duration_ms: 15_000, ..file });
     }
 
     #[test]

@@ -69,7 +69,8 @@ fn start_log(args: &Args) -> anyhow::Result<()> {
     };
     // The transport below would drown everything else at the same level.
     let targets = Targets::new().with_default(LevelFilter::WARN).with_target("flotilla", level);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     let lines = match args.logging_format {
         LoggingFormat::Text => lines.boxed(),
         LoggingFormat::Json => lines.json().boxed(),

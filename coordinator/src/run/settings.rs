@@ -5,16 +5,11 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
-use flotilla_framework::config::{self, ClientConnection};
+use flotilla_framework::config::{self, ClientConnection, LeaderElection};
 use flotilla_machine::event::Configuration as MachineConfiguration;
 use serde_json::Value;
 
-use crate::{
-    args::{Args, LeaderElection},
-    client::Connection,
-    lease::LeaseConfig,
-    serve::ServeConfig,
-};
+use crate::{args::Args, client::Connection, lease::LeaseConfig, serve::ServeConfig};
 
 /// The first configuration of a process.
 const FIRST_GENERATION: u64 = 1;
@@ -50,7 +45,8 @@ impl Settings {
             }
             None => config::Configuration::default(),
         };
-        let election = election(args, &mut configuration.leader_election);
+        args.leader_election.apply(&mut configuration.leader_election);
+        let election = &configuration.leader_election;
         let election = election.leader_elect.then(|| lease(election, identity));
         if let Some(election) = &election {
             election.validate()?;
@@ -74,35 +70,14 @@ impl Settings {
     }
 }
 
-/// The election in force, also written back to where the file had it.
-fn election(args: &Args, written: &mut config::LeaderElection) -> LeaderElection {
-    let mut election = LeaderElection {
-        leader_elect: written.leader_elect,
-        lease_duration: Duration::from_millis(written.lease_duration_ms),
-        renew_deadline: Duration::from_millis(written.renew_deadline_ms),
-        retry_period: Duration::from_millis(written.retry_period_ms),
-        resource_name: written.resource_name.clone(),
-        resource_namespace: written.resource_namespace.clone(),
-    };
-    args.leader_election.apply(&mut election);
-    let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    written.leader_elect = election.leader_elect;
-    written.lease_duration_ms = milliseconds(election.lease_duration);
-    written.renew_deadline_ms = milliseconds(election.renew_deadline);
-    written.retry_period_ms = milliseconds(election.retry_period);
-    written.resource_name.clone_from(&election.resource_name);
-    written.resource_namespace.clone_from(&election.resource_namespace);
-    election
-}
-
-fn lease(election: LeaderElection, identity: &str) -> LeaseConfig {
+fn lease(election: &LeaderElection, identity: &str) -> LeaseConfig {
     LeaseConfig {
-        name: election.resource_name,
-        namespace: election.resource_namespace,
+        name: election.resource_name.clone(),
+        namespace: election.resource_namespace.clone(),
         identity: identity.to_owned(),
-        lease_duration: election.lease_duration,
-        renew_deadline: election.renew_deadline,
-        retry_period: election.retry_period,
+        lease_duration: Duration::from_millis(election.lease_duration_ms),
+        renew_deadline: Duration::from_millis(election.renew_deadline_ms),
+        retry_period: Duration::from_millis(election.retry_period_ms),
     }
 }
 

@@ -132,10 +132,7 @@ fn a_failed_bind_gives_its_room_back() {
     let mut world = World::new(1);
     world.node(node("n").capacity("cpu", "1").build());
     world.pod(pod("web").request("cpu", "1").build());
-    let ids: Vec<_> = world.workers.keys().copied().collect();
-    ids.into_iter().for_each(|id| {
-        world.run_worker(id);
-    });
+    world.run_workers();
     let binding = world.binds.pop_front().expect("a bind");
     assert_eq!(world.machine.status().binds_in_flight, 1);
     world.tell(Event::BindFailed { uid: binding.uid, failure: BindFailure::Error("refused".to_owned()) });
@@ -150,10 +147,7 @@ fn a_pod_deleted_while_its_bind_is_under_way_frees_its_room() {
     let mut world = World::new(1);
     world.node(node("n").capacity("cpu", "1").build());
     world.pod(pod("web").request("cpu", "1").build());
-    let ids: Vec<_> = world.workers.keys().copied().collect();
-    ids.into_iter().for_each(|id| {
-        world.run_worker(id);
-    });
+    world.run_workers();
     world.delete_pod("uid-web");
     world.pod(pod("web").uid("uid-web-again").request("cpu", "1").build());
     world.settle();
@@ -167,10 +161,7 @@ fn a_pod_that_was_bound_by_somebody_else_is_left_alone() {
     world.node(node("n").build());
     world.node(node("m").build());
     world.pod(pod("web").build());
-    let ids: Vec<_> = world.workers.keys().copied().collect();
-    ids.into_iter().for_each(|id| {
-        world.run_worker(id);
-    });
+    world.run_workers();
     let chosen = world.binds[0].node.to_string();
     let other = if chosen == "n" { "m" } else { "n" };
     let taken = pod("web").on(other).build();
@@ -334,12 +325,7 @@ fn no_more_binds_are_under_way_than_the_bound_allows() {
     for index in 0..10 {
         world.pod(pod(&format!("p{index}")).build());
     }
-    let ids: Vec<_> = world.workers.keys().copied().collect();
-    for _ in 0..3 {
-        ids.iter().for_each(|id| {
-            world.run_worker(*id);
-        });
-    }
+    (0..3).for_each(|_| world.run_workers());
     assert_eq!(world.binds.len(), 3);
     world.settle();
     assert_eq!(world.bound.len(), 10);

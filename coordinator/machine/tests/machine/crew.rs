@@ -115,12 +115,7 @@ fn a_worker_that_lies_about_a_score_is_given_up_and_misplaces_nothing() {
     world.node(node("full").capacity("cpu", "1m").build());
     world.settle();
     pods(&mut world, 0, 1);
-    let liar = *world.workers.keys().next().expect("a worker");
-    let worker = world.workers.get_mut(&liar).expect("it is there");
-    let mut words: Vec<FromWorker> = Vec::new();
-    while let Some(word) = worker.inbox.pop_front() {
-        words.extend(worker.replica.apply(word));
-    }
+    let (liar, words) = world.intercept();
     for mut word in words {
         if let Reply::Evaluated { evaluation, .. } = &mut word.reply {
             for offer in evaluation.strata.iter_mut().flat_map(|stratum| &mut stratum.offers) {
@@ -141,12 +136,7 @@ fn a_worker_that_forgets_nodes_makes_no_pod_unschedulable() {
     nodes(&mut world, 6);
     world.settle();
     pods(&mut world, 0, 1);
-    let liar = *world.workers.keys().next().expect("a worker");
-    let worker = world.workers.get_mut(&liar).expect("it is there");
-    let mut words: Vec<FromWorker> = Vec::new();
-    while let Some(word) = worker.inbox.pop_front() {
-        words.extend(worker.replica.apply(word));
-    }
+    let (liar, words) = world.intercept();
     for mut word in words {
         if let Reply::Evaluated { evaluation, .. } = &mut word.reply {
             *evaluation = flotilla_framework::evaluation::Evaluation::default();
@@ -162,12 +152,7 @@ fn words_of_another_epoch_do_not_count() {
     let mut world = World::new(1);
     nodes(&mut world, 3);
     pods(&mut world, 0, 1);
-    let id = *world.workers.keys().next().expect("a worker");
-    let worker = world.workers.get_mut(&id).expect("it is there");
-    let mut words: Vec<FromWorker> = Vec::new();
-    while let Some(word) = worker.inbox.pop_front() {
-        words.extend(worker.replica.apply(word));
-    }
+    let (id, words) = world.intercept();
     for word in &words {
         let word = FromWorker { epoch: word.epoch + 1, ..word.clone() };
         world.tell(Event::FromWorker { worker: id, word });

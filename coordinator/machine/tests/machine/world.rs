@@ -180,6 +180,24 @@ impl World {
         busy
     }
 
+    /// Lets every worker hear and say what there is, once.
+    pub(crate) fn run_workers(&mut self) {
+        let ids: Vec<WorkerId> = self.workers.keys().copied().collect();
+        for id in ids {
+            self.run_worker(id);
+        }
+    }
+
+    /// The first worker and what it has to say to all it has heard, kept from the machine.
+    pub(crate) fn intercept(&mut self) -> (WorkerId, Vec<FromWorker>) {
+        let (&id, worker) = self.workers.iter_mut().next().expect("a worker");
+        let mut words = Vec::new();
+        while let Some(word) = worker.inbox.pop_front() {
+            words.extend(worker.replica.apply(word));
+        }
+        (id, words)
+    }
+
     /// The API server takes the oldest bind, as it would: one bind for each pod. The watch will tell.
     pub(crate) fn run_bind(&mut self) -> bool {
         let Some(binding) = self.binds.pop_front() else { return false };

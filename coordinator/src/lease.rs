@@ -64,7 +64,7 @@ pub enum Leadership {
     },
     /// It does.
     Leading {
-        /// `leaseTransitions` of this lead: each later leader has a larger one.
+        /// Made of the Lease's age and its transitions, see [`epoch_of`]: each later leader has a larger one.
         epoch: u64,
         /// When this lead ends unless renewed, on the monotonic clock of [`now`].
         valid_until: Instant,
@@ -234,6 +234,8 @@ struct Elector {
     standby: Option<Standby>,
     /// Others have been told that we lead.
     announced: bool,
+    /// The epoch they were told, which stays for the whole lead.
+    epoch: u64,
 }
 
 impl Elector {
@@ -247,7 +249,7 @@ impl Elector {
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;
         let election = Election::new(config.identity.clone(), timings, seed, now());
         let standby = Some(Standby::start(api.clone(), &config.name, config.retry_period));
-        Self { config, client, api, signals, election, lease: None, standby, announced: false }
+        Self { config, client, api, signals, election, lease: None, standby, announced: false, epoch: 0 }
     }
 
     /// Waits until `until`, or for news of the record. True when this process is to leave the election.
@@ -340,6 +342,7 @@ impl Elector {
                 return;
             }
             self.announced = true;
+            self.epoch = epoch_of(self.lease.as_ref(), transitions);
             self.standby = None;
             info!(lease = %self.config.lease(), identity = %self.config.identity, transitions, "became leader");
             if let Some(event) =
@@ -348,7 +351,7 @@ impl Elector {
                 tokio::spawn(tokio::time::timeout(REQUEST_TIMEOUT, event));
             }
         }
-        self.tell(Leadership::Leading { epoch: u64::try_from(transitions).unwrap_or(0), valid_until });
+        self.tell(Leadership::Leading { epoch: self.epoch, valid_until });
     }
 
     fn tell(&self, state: Leadership) {
@@ -419,6 +422,23 @@ impl Elector {
         }
         refusal.map_or(Ok(()), Err)
     }
+}
+
+/// The epoch of a lead: when the Lease was made, by the API server's clock, and how often it has changed hands since.
+///
+/// The transitions alone would go back to 0 for a Lease that was deleted and made anew, and workers obey no leader whose
+/// epoch is below one that they have seen.
+fn epoch_of(lease: Option<&Lease>, transitions: i32) -> u64 {
+    let created = lease.and_then(|lease| lease.metadata.creation_timestamp.as_ref());
+    let seconds = created.map_or(0, |time| u64::try_from(time.0.as_second()).unwrap_or(0));
+    epoch_at_second(seconds).saturating_add(u64::try_from(transitions).unwrap_or(0))
+}
+
+/// The smallest epoch of a second since 1970. 24 bits leave room for 16 million transitions of one Lease, and for
+/// seconds beyond the year 30,000.
+#[must_use]
+pub const fn epoch_at_second(seconds: u64) -> u64 {
+    seconds << 24
 }
 
 /// Why a request brought nothing.

@@ -267,7 +267,8 @@ impl Coordinator {
 
     /// Leads without an election. The epoch is the time, so that it is higher than that of the run before.
     fn lead_alone(&self, leading: watch::Sender<Leadership>) -> Election {
-        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let epoch = lease::epoch_at_second(seconds);
         leading.send_replace(Leadership::Leading { epoch, valid_until: lease::now() + FOREVER });
         let drained = self.drained.clone();
         tokio::spawn(async move {

@@ -400,3 +400,16 @@ fn identities_differ_between_processes_of_one_host() {
     assert_ne!(first, second);
     assert_eq!(first.rsplit_once('_').map(|(host, _)| host), second.rsplit_once('_').map(|(host, _)| host));
 }
+
+#[test]
+fn the_epoch_of_a_lease_made_anew_is_above_all_of_the_old_one() {
+    let made_at = |second: i64| {
+        let mut lease = Lease::default();
+        let time = Timestamp::from_second(second).expect("a time");
+        lease.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
+        lease
+    };
+    let (old, new) = (made_at(1_000_000_000), made_at(1_000_000_001));
+    assert!(epoch_of(Some(&old), 1) > epoch_of(Some(&old), 0));
+    assert!(epoch_of(Some(&new), 0) > epoch_of(Some(&old), 1_000_000));
+}

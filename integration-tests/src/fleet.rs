@@ -44,18 +44,8 @@ fn build() -> anyhow::Result<PathBuf> {
     let root = here.parent().context("this crate has a parent folder")?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "--bins",
-            "-p",
-            "flotilla-coordinator",
-            "-p",
-            "flotilla-worker",
-            "-p",
-            "flotilla",
-        ])
+        // As the checks build them, so that nothing is built twice.
+        .args(["build", "--quiet", "--release", "--bins", "--workspace"])
         .current_dir(root)
         .status()
         .context("cargo cannot be started")?;
@@ -68,6 +58,7 @@ fn build() -> anyhow::Result<PathBuf> {
 #[derive(Debug)]
 pub struct Fleet<'a> {
     cluster: &'a ControlPlane,
+    kubeconfig: PathBuf,
     ports: BTreeMap<String, u16>,
     secure_ports: BTreeMap<String, u16>,
 }
@@ -79,8 +70,15 @@ const ELECTION: [&str; 3] =
 impl<'a> Fleet<'a> {
     /// Nothing is started yet.
     #[must_use]
-    pub const fn new(cluster: &'a ControlPlane) -> Self {
-        Self { cluster, ports: BTreeMap::new(), secure_ports: BTreeMap::new() }
+    pub fn new(cluster: &'a ControlPlane) -> Self {
+        let kubeconfig = cluster.kubeconfig().to_owned();
+        Self { cluster, kubeconfig, ports: BTreeMap::new(), secure_ports: BTreeMap::new() }
+    }
+
+    /// Lets coordinators speak to the API server as somebody else than an administrator.
+    #[must_use]
+    pub fn speaking_as(self, kubeconfig: PathBuf) -> Self {
+        Self { kubeconfig, ..self }
     }
 
     /// One coordinator that serves the pods of `scheduler`, and this many workers, all ready.
@@ -151,7 +149,7 @@ impl<'a> Fleet<'a> {
     pub fn coordinator(&self, config: Option<&Path>, secure_port: u16) -> anyhow::Result<Command> {
         let workers: Vec<String> = self.ports.values().map(|port| format!("127.0.0.1:{port}")).collect();
         let mut command = Command::new(binary("flotilla-coordinator")?);
-        command.arg("--kubeconfig").arg(self.cluster.kubeconfig());
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
         if let Some(config) = config {
             command.arg("--config").arg(config);
         }

@@ -60,7 +60,27 @@ const UNIT: &[Step] =
 
 const INTEGRATION: &[Step] = &[
     ("release binaries", &["cargo", "build", "--quiet", "--release", "--bins", "--workspace"]),
-    ("integration tests", &["cargo", "test", "-p", "flotilla-integration-tests", "--", "--test-threads=1"]),
+    // All of the workspace is selected here and above: with other features every dependency would be built again.
+    (
+        "integration tests",
+        &[
+            "cargo",
+            "test",
+            "--workspace",
+            "--test",
+            "failover",
+            "--test",
+            "rights",
+            "--test",
+            "scale",
+            "--test",
+            "schedule",
+            "--test",
+            "tidy",
+            "--",
+            "--test-threads=1",
+        ],
+    ),
 ];
 
 const EXAMPLE: &[Step] = &[(

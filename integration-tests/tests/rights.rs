@@ -1,0 +1,74 @@
+//! The rights that `deploy/rbac.yaml` gives are all that a coordinator needs.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::ensure;
+use flotilla_integration_tests::{
+    control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until},
+    fleet::{Fleet, PATIENCE, profile, wait_for_event, wait_until_refused, wait_until_running},
+};
+use serde_json::Value;
+
+const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
+
+/// What the API server has forbidden the coordinator, one line for each request.
+fn forbidden(cluster: &ControlPlane) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for line in fs::read_to_string(cluster.audit_log())?.lines() {
+        let entry: Value = serde_json::from_str(line)?;
+        if entry["user"]["username"] == COORDINATOR && entry["responseStatus"]["code"] == 403 {
+            found.push(format!("{} {}", entry["verb"], entry["requestURI"]));
+        }
+    }
+    Ok(found)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -> anyhow::Result<()> {
+    let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Metadata)).await?;
+    cluster.add_nodes([NodeBuilder::new("node")]).await?;
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
+    let applied = Command::new(cluster.kubectl())
+        .args(["apply", "-f"])
+        .arg(rules)
+        .arg("--kubeconfig")
+        .arg(cluster.kubeconfig())
+        .output()?;
+    ensure!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+
+    let mut fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
+    fleet.reserve("worker-0")?;
+    fleet.start_worker("worker-0")?;
+    let config = fleet.config(&profile("flotilla"))?;
+    fleet.start_coordinator("coordinator", Some(&config))?;
+    fleet.wait_for_workers("coordinator", 1).await?;
+    cluster.create_pods([pod("fits", "flotilla", &[]), pod("huge", "flotilla", &[("cpu", "100")])]).await?;
+    wait_until_running(&cluster, "fits", 1).await?;
+    wait_until_refused(&cluster, "huge").await?;
+    wait_for_event(&cluster, "fits", "Scheduled").await?;
+    wait_for_event(&cluster, "huge", "FailedScheduling").await?;
+    cluster.processes().signal("coordinator", "TERM")?;
+    wait_until("the coordinator to end", PATIENCE, async || {
+        cluster.processes().exit_status("coordinator").ok().flatten().ok_or_else(|| "it still runs".to_owned())
+    })
+    .await?;
+    assert_eq!(forbidden(&cluster)?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_those_rights_the_coordinator_says_which_it_lacks() -> anyhow::Result<()> {
+    let cluster = ControlPlane::start(Options { kwok: false, ..Options::default() }).await?;
+    let mut fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
+    fleet.reserve("worker-0")?;
+    fleet.start_coordinator("coordinator", None)?;
+    wait_until("the log to name the missing right", PATIENCE, async || {
+        let log = cluster.log("coordinator").map_err(|error| format!("{error:#}"))?;
+        if log.contains("grant get, create, update and watch on leases.coordination.k8s.io") {
+            Ok(())
+        } else {
+            Err(log)
+        }
+    })
+    .await
+}

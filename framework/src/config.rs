@@ -31,7 +31,7 @@ use wire::Block;
 
 use crate::profile::{Args, Profile};
 
-pub use report::{ConfigError, ConfigErrors};
+pub use report::{Cause, ConfigError, ConfigErrors};
 
 /// The one `apiVersion` that is read.
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
@@ -164,15 +164,41 @@ impl Configuration {
 /// deeper than 64 levels, that uses aliases or holds more than one document; another `apiVersion` or `kind`; fields
 /// that do not exist, are set twice or hold the wrong type; and whatever kube-scheduler refuses or Flotilla lacks.
 pub fn load(text: &str, file: &str) -> Result<Configuration, ConfigErrors> {
+    let Examination { configuration, errors, .. } = examine(text, file);
+    match errors {
+        Some(errors) => Err(errors),
+        // Where there is no configuration there is an error.
+        None => Ok(configuration.unwrap_or_default()),
+    }
+}
+
+/// What a text is found to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Examination {
+    /// What kube-scheduler would make of it, also where this version of Flotilla could not run it; `None` where
+    /// something in it is invalid.
+    pub configuration: Option<Configuration>,
+    /// What is accepted but may not do what its author thinks, each as `file:line:column: path: text`.
+    pub warnings: Vec<String>,
+    /// Everything that is wrong, and everything that is not implemented.
+    pub errors: Option<ConfigErrors>,
+}
+
+/// As [`load`], but tells apart what is invalid from what Flotilla lacks, and gives the configuration of the latter.
+#[must_use]
+pub fn examine(text: &str, file: &str) -> Examination {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut report = Report::new(file, text);
     let document = decode::document(&mut report, text)
         .filter(|document| header::check(&mut report, document))
         .and_then(|document| decode::decode::<wire::Document>(&mut report, document, &Path::default()));
     let configuration = document.map(|document| build(&mut report, document));
-    let warnings = report.finish()?;
-    // Where there is no configuration there is an error, and finishing the report has returned it.
-    Ok(Configuration { warnings, ..configuration.unwrap_or_default() })
+    let (warnings, errors) = report.finish();
+    let is_valid = errors.iter().flat_map(|found| &found.errors).all(|error| error.cause == Cause::NotImplemented);
+    let configuration = configuration
+        .filter(|_| is_valid)
+        .map(|configuration| Configuration { warnings: warnings.clone(), ..configuration });
+    Examination { configuration, warnings, errors }
 }
 
 /// Fills in what is not set and checks the rest. What it returns is only good if the report has no errors.
@@ -189,7 +215,7 @@ fn build(report: &mut Report<'_>, document: wire::Document) -> Configuration {
         settings::backoffs(report, document.pod_initial_backoff_seconds, document.pod_max_backoff_seconds);
     if document.extenders.is_some_and(|extenders| !extenders.is_empty()) {
         let found = "extenders are not implemented in this version of Flotilla";
-        report.error(Problem::new(root.key("extenders"), found, "an empty list"));
+        report.error(Problem::new(root.key("extenders"), found, "an empty list").not_implemented());
     }
     let profiles = profiles(report, document.profiles.unwrap_or_default());
     let enable_profiling = document.enable_profiling.unwrap_or(true);

@@ -191,8 +191,7 @@ fn usable(
             "remove this entry: kube-scheduler too only runs the plugin with a feature gate that is off by default"
         };
         let found = format!("plugin {} is not implemented in this version of Flotilla", quoted(name));
-        report.error(Problem::new(path.clone(), found, expected).hint(hint.to_owned()));
-        return None;
+        report.error(Problem::new(path.clone(), found, expected).hint(hint.to_owned()).not_implemented());
     }
     Some(plugin)
 }

@@ -47,7 +47,18 @@ pub struct ConfigError {
     pub expected: String,
     /// What to do about it, where there is something to say that `expected` does not.
     pub hint: Option<String>,
+    /// Whose fault it is.
+    pub cause: Cause,
     excerpt: Option<Excerpt>,
+}
+
+/// Whose fault it is that a configuration cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The author's: kube-scheduler refuses it too.
+    Invalid,
+    /// Flotilla's: kube-scheduler accepts it, and this version of Flotilla lacks what it asks for.
+    NotImplemented,
 }
 
 /// The part of a source line that an error points at.
@@ -102,12 +113,14 @@ pub(super) struct Problem {
     found: String,
     expected: String,
     hint: Option<String>,
+    cause: Cause,
 }
 
 impl Problem {
     /// A problem with the value at `path`.
     pub(super) fn new(path: Path, found: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self { path, place: Place::Value, found: found.into(), expected: expected.into(), hint: None }
+        let (found, expected) = (found.into(), expected.into());
+        Self { path, place: Place::Value, found, expected, hint: None, cause: Cause::Invalid }
     }
 
     /// A problem with the value at `path`, which is `found`.
@@ -129,6 +142,12 @@ impl Problem {
     /// The same, at a position that no node has.
     pub(super) fn at(mut self, mark: Mark) -> Self {
         self.place = Place::At(mark);
+        self
+    }
+
+    /// The same, but because Flotilla lacks something.
+    pub(super) fn not_implemented(mut self) -> Self {
+        self.cause = Cause::NotImplemented;
         self
     }
 
@@ -210,14 +229,13 @@ impl<'a> Report<'a> {
         self.errors.len() + self.omitted
     }
 
-    /// The warnings in the order of the text, or all errors in that order if there is one.
-    pub(super) fn finish(mut self) -> Result<Vec<String>, ConfigErrors> {
-        if !self.errors.is_empty() {
-            self.errors.sort_by_key(|error| (error.line, error.column));
-            return Err(ConfigErrors { errors: self.errors, omitted: self.omitted });
-        }
+    /// The warnings and the errors, each in the order of the text.
+    pub(super) fn finish(mut self) -> (Vec<String>, Option<ConfigErrors>) {
+        self.errors.sort_by_key(|error| (error.line, error.column));
         self.warnings.sort_by_key(|(position, _)| *position);
-        Ok(self.warnings.into_iter().map(|(_, text)| text).collect())
+        let warnings = self.warnings.into_iter().map(|(_, text)| text).collect();
+        let errors = ConfigErrors { errors: self.errors, omitted: self.omitted };
+        (warnings, (!errors.errors.is_empty()).then_some(errors))
     }
 
     fn record(&mut self, problem: Problem) {
@@ -238,6 +256,7 @@ impl<'a> Report<'a> {
             found: problem.found,
             expected: problem.expected,
             hint: problem.hint,
+            cause: problem.cause,
             excerpt: self.excerpt(mark),
         });
     }

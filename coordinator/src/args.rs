@@ -12,6 +12,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, ValueEnum};
 use flotilla_framework::config::LeaderElection;
 
+mod deprecated;
+mod duration;
+#[cfg(test)]
+mod tests;
+
+pub use deprecated::Deprecated;
+pub use duration::{DurationError, parse_duration};
+
 const CONFIGURATION: &str = "Configuration";
 const ELECTION: &str = "Leader election";
 const SERVING: &str = "Serving";
@@ -28,6 +36,9 @@ Examples:
   flotilla-coordinator --kubeconfig=$HOME/.kube/config --leader-elect=false \\
     --workers=127.0.0.1:7443,127.0.0.1:7444 --insecure-worker-transport -v=4
 
+  # What would it run with?
+  flotilla-coordinator --config=scheduler.yaml --insecure-worker-transport --write-config-to=/dev/stdout
+
   # Is it well?
   curl -k https://localhost:10259/readyz?verbose";
 
@@ -40,16 +51,15 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--authorization-kubeconfig", "the endpoints are not authorized in this version; remove it"),
     ("--cert-dir", "name the files with --tls-cert-file and --tls-private-key-file"),
     ("--client-ca-file", "the endpoints are not authenticated in this version; remove it"),
-    ("--contention-profiling", "there is no profiling endpoint; remove it"),
-    ("--feature-gates", "there are no feature gates; remove it"),
-    ("--kube-api-burst", "set clientConnection.burst in the file of --config"),
-    ("--kube-api-content-type", "remove it"),
-    ("--kube-api-qps", "set clientConnection.qps in the file of --config"),
-    ("--profiling", "there is no profiling endpoint; remove it"),
+    ("--disabled-metrics", "all metrics are stable or flotilla's own; remove it"),
+    ("--emulated-version", "it is kube-scheduler 1.37's behaviour and no other; remove it"),
+    ("--log-flush-frequency", "the log is written at once; remove it"),
+    ("--min-compatibility-version", "it is kube-scheduler 1.37's behaviour and no other; remove it"),
     ("--requestheader-client-ca-file", "the endpoints are not authenticated in this version; remove it"),
+    ("--show-hidden-metrics-for-version", "no metric is hidden; remove it"),
     ("--tls-cipher-suites", "the suites are those of TLS 1.3 and the strong ones of TLS 1.2; remove it"),
     ("--tls-min-version", "it is TLS 1.2; remove it"),
-    ("--write-config-to", "the configuration in force is served at /configz; remove it"),
+    ("--vmodule", "-v is for the whole process; RUST_LOG picks modules"),
 ];
 
 /// The Flotilla coordinator: watches the cluster, has its workers filter and score, and binds pods to nodes.
@@ -59,12 +69,17 @@ const FOREIGN: &[(&str, &str)] = &[
 #[derive(Clone, Debug, Parser)]
 #[command(name = "flotilla-coordinator", version, after_help = EXAMPLES, max_term_width = 110)]
 pub struct Args {
-    /// The file with the KubeSchedulerConfiguration. Without it, the defaults of kube-scheduler
+    /// The file with the KubeSchedulerConfiguration, read again whenever it changes. Without it, the defaults of
+    /// kube-scheduler
     #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     pub config: Option<PathBuf>,
 
-    /// How to reach the API server and as whom; overrides clientConnection.kubeconfig. Without either, the service
-    /// account of the pod
+    /// Write the configuration with everything filled in to this file, and end
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
+    pub write_config_to: Option<PathBuf>,
+
+    /// How to reach the API server and as whom, unless the file of --config says so in clientConnection.kubeconfig.
+    /// Without either, the service account of the pod
     #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     pub kubeconfig: Option<PathBuf>,
 
@@ -133,6 +148,10 @@ pub struct Args {
     /// How a line of the log is written
     #[arg(long, value_name = "FORMAT", default_value = "text", value_enum, help_heading = LOGGING)]
     pub logging_format: LoggingFormat,
+
+    /// Deprecated flags.
+    #[command(flatten)]
+    pub deprecated: Deprecated,
 
     #[arg(hide = true, num_args = 0.., value_name = "ARGUMENTS")]
     positional: Vec<OsString>,
@@ -289,257 +308,4 @@ fn parse_worker(text: &str) -> Result<String, String> {
         return Err(format!("{host:?} is no host; write a name, an IPv4 address, or an IPv6 address in brackets"));
     }
     Ok(text.to_owned())
-}
-
-/// Why a text is no duration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DurationError {
-    /// It does not follow the grammar.
-    #[error("{0:?} is no duration; write one like 15s, 1m30s or 500ms")]
-    Grammar(String),
-    /// A number without unit.
-    #[error("{0:?} lacks a unit; write one of h, m, s, ms, us, ns after each number, as in 15s")]
-    Unit(String),
-    /// Below zero.
-    #[error("{0:?} is below zero, which no duration here can be")]
-    Negative(String),
-    /// More than Go's `time.Duration` holds, about 292 years.
-    #[error("{0:?} is too long; the longest duration is about 292 years")]
-    Range(String),
-}
-
-/// Parses a duration as Go's `time.ParseDuration`, exactly: `15s`, `1m30s`, `1.5h`, `500ms`, `0`. What is finer than a
-/// nanosecond is cut off.
-///
-/// # Errors
-/// [`DurationError`], also for durations below zero, which Go takes.
-pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let grammar = || DurationError::Grammar(text.to_owned());
-    let mut rest = unsigned;
-    let mut total_ns: u128 = 0;
-    if rest != "0" {
-        if rest.is_empty() {
-            return Err(grammar());
-        }
-        while !rest.is_empty() {
-            let (whole, after) = digits(rest);
-            let (fraction, after) = after.strip_prefix('.').map_or(("", after), digits);
-            if whole.is_empty() && fraction.is_empty() {
-                return Err(grammar());
-            }
-            let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
-            let unit_ns = match &after[..end] {
-                "" => return Err(DurationError::Unit(text.to_owned())),
-                "ns" => 1,
-                "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-                "ms" => 1_000_000,
-                "s" => 1_000_000_000,
-                "m" => 60_000_000_000,
-                "h" => 3_600_000_000_000,
-                _ => return Err(grammar()),
-            };
-            total_ns = term_ns(whole, fraction, unit_ns)
-                .and_then(|term| total_ns.checked_add(term))
-                .filter(|total| *total <= i64::MAX as u128)
-                .ok_or_else(|| DurationError::Range(text.to_owned()))?;
-            rest = &after[end..];
-        }
-    }
-    if text.starts_with('-') && total_ns > 0 {
-        return Err(DurationError::Negative(text.to_owned()));
-    }
-    u64::try_from(total_ns).map(Duration::from_nanos).map_err(|_| DurationError::Range(text.to_owned()))
-}
-
-/// The digits that `text` begins with, and the rest.
-fn digits(text: &str) -> (&str, &str) {
-    text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
-}
-
-/// `whole.fraction` units in nanoseconds; `None` when that is out of every range.
-fn term_ns(whole: &str, fraction: &str, unit_ns: u128) -> Option<u128> {
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let mut total = whole.checked_mul(unit_ns)?;
-    // An hour has 13 digits of nanoseconds: what comes after the 15th digit of a fraction weighs less than one.
-    let fraction = &fraction[..fraction.len().min(15)];
-    if !fraction.is_empty() {
-        let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
-        total = total.checked_add(fraction.parse::<u128>().ok()? * unit_ns / scale)?;
-    }
-    Some(total)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(line: &str) -> Result<Args, clap::Error> {
-        let flags = line.split_whitespace().chain(["--insecure-worker-transport"]);
-        Args::read_from(std::iter::once("flotilla-coordinator").chain(flags))
-    }
-
-    fn refusal(line: &str) -> String {
-        let error = read(line).expect_err("a usage error");
-        assert_eq!(error.exit_code(), 2, "{error}");
-        error.to_string()
-    }
-
-    #[test]
-    fn the_command_line_is_sound() {
-        Args::command().debug_assert();
-    }
-
-    #[test]
-    fn no_flag_but_the_required_one_gives_the_defaults() {
-        let args = read("").expect("sound");
-        assert_eq!((args.secure_port, args.bind_address), (10259, IpAddr::from([0, 0, 0, 0])));
-        assert_eq!((args.worker_service.as_str(), args.worker_namespace), ("flotilla-worker", None));
-        assert_eq!(args.pod_max_in_unschedulable_pods_duration, Duration::from_secs(300));
-        assert_eq!((args.verbosity, args.logging_format, args.tie_break_seed), (0, LoggingFormat::Text, 0));
-        let mut election = LeaderElection::default();
-        args.leader_election.apply(&mut election);
-        assert_eq!(election, LeaderElection::default());
-    }
-
-    #[test]
-    fn only_election_flags_that_were_given_override_the_file() {
-        let file = LeaderElection {
-            leader_elect: false,
-            lease_duration_ms: 60_000,
-            resource_name: "from-file".to_owned(),
-            ..LeaderElection::default()
-        };
-        let mut election = file.clone();
-        // The default, but said: it counts.
-        let args = read("--leader-elect-lease-duration=15s --leader-elect --leader-elect-resource-lock leases");
-        args.expect("sound").leader_election.apply(&mut election);
-        assert_eq!(election, LeaderElection { leader_elect: true, lease_duration_ms: 15_000, ..file });
-    }
-
-    #[test]
-    fn booleans_are_written_as_in_go() {
-        for (line, value) in [
-            ("--leader-elect", Some(true)),
-            ("--leader-elect=true", Some(true)),
-            ("--leader-elect=false", Some(false)),
-            ("--leader-elect=F", Some(false)),
-            ("", None),
-        ] {
-            assert_eq!(read(line).expect("sound").leader_election.leader_elect, value, "{line}");
-        }
-        assert!(refusal("--leader-elect=no").contains("write true or false"));
-    }
-
-    #[test]
-    fn verbosity_is_written_as_in_klog() {
-        for line in ["-v=4", "-v 4", "--v=4", "--v 4", "-v4"] {
-            let args = read(line).expect(line);
-            assert_eq!((args.verbosity, args.log_level()), (4, tracing::Level::DEBUG), "{line}");
-        }
-        assert_eq!(read("").expect("sound").log_level(), tracing::Level::INFO);
-        assert_eq!(read("-v=10").expect("sound").log_level(), tracing::Level::TRACE);
-    }
-
-    #[test]
-    fn arguments_without_a_flag_are_refused_in_plain_words() {
-        let message = refusal("--leader-elect false");
-        assert!(message.contains("does not take any arguments, got \"false\""), "{message}");
-    }
-
-    #[test]
-    fn an_unknown_flag_is_a_usage_error_and_those_of_kube_scheduler_come_with_advice() {
-        assert!(refusal("--no-such-flag").contains("--no-such-flag"));
-        let message = refusal("--kube-api-qps=100");
-        assert!(message.contains("set clientConnection.qps in the file of --config"), "{message}");
-        assert!(refusal("--profiling=false").contains("there is no profiling endpoint"));
-    }
-
-    #[test]
-    fn version_and_help_are_no_errors() {
-        let version = Args::read_from(["flotilla-coordinator", "--version"]).expect_err("ends the process");
-        assert_eq!(version.exit_code(), 0);
-        assert_eq!(version.to_string(), format!("flotilla-coordinator {}\n", env!("CARGO_PKG_VERSION")));
-        let help = Args::read_from(["flotilla-coordinator", "--help"]).expect_err("ends the process");
-        assert_eq!(help.exit_code(), 0);
-        let help = help.to_string();
-        for heading in [CONFIGURATION, ELECTION, SERVING, WORKERS, SCHEDULING, LOGGING, "Examples"] {
-            assert!(help.contains(&format!("\n{heading}:\n")), "{heading} in {help}");
-        }
-        assert!(!help.contains("ARGUMENTS"), "the hidden rest stays hidden");
-    }
-
-    #[test]
-    fn an_insecure_transport_has_to_be_asked_for() {
-        let error = Args::read_from(["flotilla-coordinator"]).expect_err("refused");
-        assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("pass --insecure-worker-transport to accept that"));
-        Args::read_from(["flotilla-coordinator", "--insecure-worker-transport=false"]).expect_err("refused");
-        Args::read_from(["flotilla-coordinator", "--insecure-worker-transport=true"]).expect("accepted");
-    }
-
-    #[test]
-    fn workers_are_hosts_and_ports() {
-        let args = read("--workers=a.b-c:1,127.0.0.1:7443,[::1]:65535").expect("sound");
-        assert_eq!(args.workers, ["a.b-c:1", "127.0.0.1:7443", "[::1]:65535"]);
-        for (line, why) in [
-            ("--workers=http://a:1", "without a scheme"),
-            ("--workers=a", "write host:port"),
-            ("--workers=a:0", "from 1 to 65535"),
-            ("--workers=a:65536", "from 1 to 65535"),
-            ("--workers=::1:80", "IPv6 address in brackets"),
-            ("--workers=a:1,", "write host:port"),
-            ("--workers=a:1 --worker-service=b", "cannot be used with"),
-        ] {
-            assert!(refusal(line).contains(why), "{line}: {}", refusal(line));
-        }
-    }
-
-    #[test]
-    fn half_a_certificate_and_another_lock_are_refused() {
-        assert!(refusal("--tls-cert-file=a").contains("--tls-private-key-file"));
-        assert!(refusal("--leader-elect-resource-lock=endpoints").contains("the only lock is leases"));
-    }
-
-    #[test]
-    fn durations_are_read_exactly_as_go_writes_them() {
-        for (text, ns) in [
-            ("0", 0),
-            ("-0", 0),
-            ("0s", 0),
-            ("15s", 15_000_000_000),
-            ("1m30s", 90_000_000_000),
-            ("1h15m30.918s", 4_530_918_000_000),
-            ("+5m", 300_000_000_000),
-            (".5s", 500_000_000),
-            ("5.s", 5_000_000_000),
-            ("500ms", 500_000_000),
-            ("1us", 1_000),
-            ("1\u{b5}s", 1_000),
-            ("1\u{3bc}s", 1_000),
-            ("0.1ns", 0),
-            ("0.100000000000000000000h", 360_000_000_000),
-            ("0.3333333333333333333h", 1_199_999_999_999),
-            ("9223372036854775807ns", i64::MAX as u64),
-            ("2562047h47m16.854775807s", i64::MAX as u64),
-        ] {
-            assert_eq!(parse_duration(text), Ok(Duration::from_nanos(ns)), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_duration_says_why() {
-        let grammar = ["", "-", "s", ".", "-.", ".s", "+.s", "1d", "1s ", " 1s", "1\u{a0}s", "1ss", "\u{fc}", "--1s"];
-        for text in grammar {
-            assert_eq!(parse_duration(text), Err(DurationError::Grammar(text.to_owned())), "{text:?}");
-        }
-        for text in ["3", "15", "1s5", "1.5", "1.2.3s"] {
-            assert_eq!(parse_duration(text), Err(DurationError::Unit(text.to_owned())), "{text:?}");
-        }
-        assert_eq!(parse_duration("-5s"), Err(DurationError::Negative("-5s".to_owned())));
-        for text in ["9223372036854775808ns", "3000000h", "99999999999999999999999999999999999999999999s"] {
-            assert_eq!(parse_duration(text), Err(DurationError::Range(text.to_owned())), "{text:?}");
-        }
-        assert!(refusal("--leader-elect-retry-period=2").contains("lacks a unit"));
-    }
 }

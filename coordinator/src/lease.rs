@@ -26,6 +26,7 @@ mod standby;
 pub use election::Loss;
 use election::{Claim, Election, JITTER_FACTOR, Record, Step, Timings};
 use standby::Standby;
+pub use standby::uid;
 
 /// The longest that one request for the Lease may take; less where the lead ends sooner.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

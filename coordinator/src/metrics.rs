@@ -3,7 +3,7 @@
 //! Knows: names, help texts and where each number comes from. Must not know: what moves a number. A number that nobody
 //! has measured is left out: a metric that is always zero lies.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use flotilla_machine::{
     action::{Binding, Reason, Report},
@@ -21,7 +21,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{bind::Binder, driver::Handle, fanout::Fanout, status::Reporter, watch::Watches};
+use crate::{bind::Binder, driver::Handle, fanout::Fanout, run::Reloads, status::Reporter, watch::Watches};
 
 /// Attempts to schedule, as they are observed one by one. Cheap to clone.
 ///
@@ -99,6 +99,8 @@ pub struct Sources {
     pub reporter: Reporter,
     /// The watches.
     pub watches: Watches,
+    /// Changes of the configuration file.
+    pub reloads: Arc<Reloads>,
 }
 
 impl fmt::Debug for Sources {
@@ -149,6 +151,7 @@ impl Collector for Sources {
         page.workers(&self.fanout)?;
         page.binds(&self.binder)?;
         page.writes(&self.reporter)?;
+        page.reloads(&self.reloads)?;
         page.watches(&self.watches)
     }
 }
@@ -270,6 +273,13 @@ impl Page<'_> {
         }
         let waiting = [("event", events.waiting), ("condition", conditions.waiting)];
         self.gauges("flotilla_writes_waiting", "Events and conditions that wait to be written", "kind", &waiting)
+    }
+
+    fn reloads(&mut self, reloads: &Reloads) -> fmt::Result {
+        let help = "Changes of the configuration file by what became of them";
+        self.counters("flotilla_configuration_reloads", help, "outcome", &reloads.outcomes())?;
+        let help = "0 while the configuration file holds what was refused, so that an older one is in force";
+        self.gauge("flotilla_configuration_last_reload_successful", help, u64::from(reloads.successful()))
     }
 
     fn watches(&mut self, watches: &Watches) -> fmt::Result {

@@ -7,6 +7,7 @@
 
 use std::{
     collections::BTreeSet,
+    path::Path,
     process::ExitCode,
     sync::{Arc, OnceLock},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -38,9 +39,13 @@ use crate::{
     watch::Watches,
 };
 
+mod configuration;
+mod reload;
 mod settings;
 
-use settings::Settings;
+use reload::Reloader;
+pub use reload::Reloads;
+use settings::{FIRST_GENERATION, Settings};
 
 /// How long after its end a lead may look as if it went on before the process counts as ill. As kube-scheduler.
 const WATCHDOG_TOLERANCE: Duration = Duration::from_secs(20);
@@ -66,6 +71,9 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if let Some(path) = &args.write_config_to {
+        return written(settings.write_to(path), path);
+    }
     let ran = logging::install(args.log_level(), args.logging_format).context("cannot log").and_then(|()| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.context("cannot start the async runtime")?;
@@ -78,6 +86,20 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error!(error = format!("{error:#}"), "ending");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How `--write-config-to` ends.
+fn written(outcome: anyhow::Result<()>, path: &Path) -> ExitCode {
+    match outcome {
+        Ok(()) => {
+            eprintln!("flotilla-coordinator: wrote the configuration to {}", path.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("flotilla-coordinator: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -106,7 +128,8 @@ impl Performers {
             Action::Acknowledged { generation, workers } => {
                 info!(generation, workers, "the workers work by the configuration");
                 self.configz.send_modify(|shown| {
-                    shown["flotilla"] = json!({ "generation": generation, "acknowledgedBy": workers });
+                    shown["flotilla"]["generation"] = json!(generation);
+                    shown["flotilla"]["acknowledgedBy"] = json!(workers);
                 });
             }
             Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
@@ -122,6 +145,8 @@ struct Coordinator {
     fanout: Fanout,
     binder: Binder,
     reporter: Reporter,
+    /// The watches may begin.
+    begin: CancellationToken,
     watches: Watches,
     discovery: Discovery,
     /// Whether another process may have led until now.
@@ -137,58 +162,44 @@ struct Coordinator {
 
 async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<()> {
     let signals = Terminations::listen().context("cannot listen for signals")?;
-    let Settings { connection, election, machine, configz, warnings, serve } = settings;
+    let Settings { connection, election, machine, configuration, text, serve } = settings;
     info!(version = env!("CARGO_PKG_VERSION"), identity, "flotilla-coordinator");
-    warnings.iter().for_each(|warning| warn!("{warning}"));
+    configuration.warnings.iter().for_each(|warning| warn!("{warning}"));
     let profiles: Vec<_> = machine.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     info!(generation = machine.generation, ?profiles, "configuration");
 
     let client = client::connect(&connection).await?;
     let (lead, leading) = watch::channel(Leadership::UNKNOWN);
-    let performers = Arc::<OnceLock<Performers>>::default();
-    let (handle, _thread) = driver::spawn(Machine::new(0), {
-        let performers = Arc::clone(&performers);
-        // Nothing is told before the performers are there, so that no action is lost.
-        move |action| {
-            if let Some(performers) = performers.get() {
-                performers.perform(action);
-            }
-        }
-    });
-    let stop = CancellationToken::new();
-    let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
-    let reporter = Reporter::new(&client, host, &leading);
+    let mut shown = configuration.to_v1();
+    shown["flotilla"] = json!({ "generation": FIRST_GENERATION, "acknowledgedBy": 0 });
+    let (configz, shown) = watch::channel(shown);
     let scheduled = Scheduled::default();
-    let events = reporter.events().clone();
-    let binder = Binder::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
-    let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
-    let (configz, shown) = watch::channel(configz);
-    // Set once, here.
-    let _ = performers.set(Performers {
-        fanout: fanout.clone(),
-        binder: binder.clone(),
-        reporter: reporter.clone(),
-        scheduled: scheduled.clone(),
-        configz,
-    });
-    handle.tell(Event::Configured(Arc::new(machine))).await?;
-    let watches = Watches::start(client.clone(), handle.clone(), reporter.clone(), stop.clone());
     let discovery = discovery_of(&args, &client);
-    let coordinator = Coordinator {
-        client,
-        handle,
-        fanout,
-        binder,
-        reporter,
-        watches,
-        discovery,
-        elected: election.is_some(),
-        leading,
-        shutdown: CancellationToken::new(),
-        drained: CancellationToken::new(),
-        stop,
-    };
-    coordinator.serve(&serve, &scheduled, shown).await?;
+    let delayed = election.is_some() && configuration.delay_cache_until_active;
+    let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
+    let mut coordinator = Coordinator::new(client, (host, leading), discovery, scheduled.clone(), configz.clone());
+    coordinator.elected = election.is_some();
+    coordinator.handle.tell(Event::Configured(Arc::new(machine))).await?;
+    if !delayed {
+        coordinator.begin.cancel();
+    }
+    let reloads = Arc::<Reloads>::default();
+    coordinator.serve(&serve, &scheduled, (shown, Arc::clone(&reloads))).await?;
+    if let (Some(path), Some(text)) = (args.config.clone(), text) {
+        coordinator.follow(Reloader {
+            path,
+            configuration,
+            text,
+            generation: FIRST_GENERATION,
+            handle: coordinator.handle.clone(),
+            configz,
+            events: coordinator.reporter.events().clone(),
+            leading: coordinator.leading.clone(),
+            client: coordinator.client.clone(),
+            reloads,
+            args,
+        });
+    }
     let election = match election {
         Some(election) => coordinator.stand(election, &connection, lead).await?,
         None => coordinator.lead_alone(lead),
@@ -207,12 +218,61 @@ fn discovery_of(args: &Args, client: &kube::Client) -> Discovery {
 type Election = JoinHandle<Result<(), LeaseError>>;
 
 impl Coordinator {
+    /// Starts the machine and what performs its actions. `(host, leading)` is in whose name things are written, and
+    /// while what.
+    fn new(
+        client: kube::Client,
+        (host, leading): (&str, watch::Receiver<Leadership>),
+        discovery: Discovery,
+        scheduled: Scheduled,
+        configz: watch::Sender<Value>,
+    ) -> Self {
+        let performers = Arc::<OnceLock<Performers>>::default();
+        let (handle, _thread) = driver::spawn(Machine::new(0), {
+            let performers = Arc::clone(&performers);
+            // Nothing is told before the performers are there, so that no action is lost.
+            move |action| {
+                if let Some(performers) = performers.get() {
+                    performers.perform(action);
+                }
+            }
+        });
+        let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
+        let reporter = Reporter::new(&client, host, &leading);
+        let events = reporter.events().clone();
+        let binder = Binder::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
+        let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
+        // Set once, here.
+        let _ = performers.set(Performers {
+            fanout: fanout.clone(),
+            binder: binder.clone(),
+            reporter: reporter.clone(),
+            scheduled,
+            configz,
+        });
+        Self {
+            watches: Watches::start(client.clone(), handle.clone(), reporter.clone(), begin.clone(), stop.clone()),
+            client,
+            handle,
+            fanout,
+            binder,
+            reporter,
+            begin,
+            discovery,
+            elected: false,
+            leading,
+            shutdown: CancellationToken::new(),
+            drained: CancellationToken::new(),
+            stop,
+        }
+    }
+
     /// Starts the HTTPS endpoints.
     async fn serve(
         &self,
         config: &crate::serve::ServeConfig,
         scheduled: &Scheduled,
-        configz: watch::Receiver<Value>,
+        (configz, reloads): (watch::Receiver<Value>, Arc<Reloads>),
     ) -> anyhow::Result<()> {
         let Some(address) = config.address() else { return Ok(()) };
         let watchdog = lease::watchdog(self.leading.clone(), WATCHDOG_TOLERANCE);
@@ -233,6 +293,7 @@ impl Coordinator {
             binder: self.binder.clone(),
             reporter: self.reporter.clone(),
             watches: self.watches.clone(),
+            reloads,
         };
         let endpoints = Endpoints {
             healthz: vec![election.clone(), machine.clone()],
@@ -244,6 +305,11 @@ impl Coordinator {
         let server = Server::bind(address, config, endpoints).await?;
         tokio::spawn(server.run(self.stop.clone()));
         Ok(())
+    }
+
+    /// Follows the configuration file.
+    fn follow(&self, reloader: Reloader) {
+        tokio::spawn(self.stop.clone().run_until_cancelled_owned(reloader.run()));
     }
 
     /// Stands for election, with a client of its own, so that no burst of other requests delays a renewal.
@@ -304,6 +370,7 @@ impl Coordinator {
             let led = leading.wait_for(|state| matches!(state, Leadership::Leading { .. })).await;
             let Ok(epoch) = led.map(|state| epoch(&state)) else { return std::future::pending().await };
             info!(epoch, "leading");
+            self.begin.cancel();
             watches.wait_synced().await;
             if self.elected {
                 watches.catch_up().await;

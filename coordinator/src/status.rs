@@ -16,7 +16,7 @@ mod events;
 mod series;
 
 pub use conditions::Conditions;
-pub use events::{Events, Regarding};
+pub use events::{Events, Outcome, Regarding};
 
 /// What has been written so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -47,19 +47,27 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts listing and watching, until `stop` or until the machine has stopped. What is wrong with an object is
-    /// told through `reporter`. Failures are retried for ever, and logged.
+    /// Starts listing and watching once `begin` is cancelled, until `stop` or until the machine has stopped. What is
+    /// wrong with an object is told through `reporter`. Failures are retried for ever, and logged.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn start(client: kube::Client, handle: Handle, reporter: Reporter, stop: CancellationToken) -> Self {
+    pub fn start(
+        client: kube::Client,
+        handle: Handle,
+        reporter: Reporter,
+        begin: CancellationToken,
+        stop: CancellationToken,
+    ) -> Self {
         let (pods, nodes) = (Arc::<source::Shared>::default(), Arc::<source::Shared>::default());
         let (publish, synced) = watch::channel(false);
         let watches = Self { client: client.clone(), pods: Arc::clone(&pods), nodes: Arc::clone(&nodes), synced };
         let mut tasks = JoinSet::new();
-        tasks.spawn(Source::<Pods>::new(client.clone(), handle.clone(), reporter.clone(), Arc::clone(&pods)).run());
-        tasks.spawn(Source::<Nodes>::new(client, handle.clone(), reporter, Arc::clone(&nodes)).run());
+        let told = Source::<Pods>::new(client.clone(), handle.clone(), reporter.clone(), Arc::clone(&pods));
+        tasks.spawn(after(begin.clone(), told.run()));
+        let told = Source::<Nodes>::new(client, handle.clone(), reporter, Arc::clone(&nodes));
+        tasks.spawn(after(begin, told.run()));
         tasks.spawn(async move {
             pods.listed.cancelled().await;
             nodes.listed.cancelled().await;
@@ -133,6 +141,12 @@ impl Watches {
     pub fn nodes(&self) -> Tally {
         self.nodes.tally()
     }
+}
+
+/// `task`, but not before `begin` is cancelled.
+async fn after<T>(begin: CancellationToken, task: impl Future<Output = T>) -> T {
+    begin.cancelled().await;
+    task.await
 }
 
 fn report_end(ended: Result<Result<std::convert::Infallible, Stopped>, tokio::task::JoinError>) {

@@ -100,3 +100,12 @@ pub(super) fn event(
         }
     })
 }
+
+/// The UID of a Lease: what an event about it needs in order to be shown with it.
+///
+/// # Errors
+/// The API server does not answer, or there is no such Lease.
+pub async fn uid(client: &kube::Client, namespace: &str, name: &str) -> kube::Result<String> {
+    let lease = Api::<Lease>::namespaced(client.clone(), namespace).get(name).await?;
+    Ok(lease.metadata.uid.unwrap_or_default())
+}

@@ -1,18 +1,19 @@
-//! What the flags and the configuration file come to.
+//! Everything that is settled before anything starts.
 //!
-//! Knows: which flag overrides which field. Must not know: what anything is set for.
+//! Knows: what each part needs to begin. Must not know: what anything is set for.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
-use flotilla_framework::config::{self, ClientConnection, LeaderElection};
+use flotilla_framework::config::Configuration;
 use flotilla_machine::event::Configuration as MachineConfiguration;
 use serde_json::Value;
 
+use super::configuration;
 use crate::{args::Args, client::Connection, lease::LeaseConfig, serve::ServeConfig};
 
 /// The first configuration of a process.
-const FIRST_GENERATION: u64 = 1;
+pub(super) const FIRST_GENERATION: u64 = 1;
 
 /// Everything that is settled before anything starts.
 pub(super) struct Settings {
@@ -22,10 +23,10 @@ pub(super) struct Settings {
     pub(super) election: Option<LeaseConfig>,
     /// What the machine works by.
     pub(super) machine: MachineConfiguration,
-    /// The configuration in force, as it would be written.
-    pub(super) configz: Value,
-    /// What is accepted but may not do what its author thinks.
-    pub(super) warnings: Vec<String>,
+    /// The configuration in force.
+    pub(super) configuration: Configuration,
+    /// The text of the file that it comes from.
+    pub(super) text: Option<String>,
     /// The HTTPS endpoints.
     pub(super) serve: ServeConfig,
 }
@@ -36,30 +37,15 @@ impl Settings {
     /// # Errors
     /// A file that cannot be read, everything that is wrong in it, or an election that cannot work.
     pub(super) fn load(args: &Args, identity: &str) -> anyhow::Result<Self> {
-        let mut configuration = match &args.config {
-            Some(path) => {
-                let file = path.display().to_string();
-                let text = std::fs::read_to_string(path);
-                let text = text.with_context(|| format!("cannot read --config {file}; check the path and its mode"))?;
-                config::load(&text, &file)?
-            }
-            None => config::Configuration::default(),
-        };
-        args.leader_election.apply(&mut configuration.leader_election);
+        let text = args.config.as_deref().map(configuration::read).transpose()?;
+        let configuration = configuration::effective(args, text.as_deref())?;
         let election = &configuration.leader_election;
-        let election = election.leader_elect.then(|| lease(election, identity));
-        if let Some(election) = &election {
-            election.validate()?;
-        }
-        if let Some(kubeconfig) = &args.kubeconfig {
-            configuration.client_connection.kubeconfig = kubeconfig.display().to_string();
-        }
         Ok(Self {
-            connection: connection(args, &configuration.client_connection),
-            election,
-            configz: configuration.to_v1(),
-            warnings: std::mem::take(&mut configuration.warnings),
-            machine: machine(args, configuration),
+            connection: configuration::connection(args, &configuration.client_connection),
+            election: election.leader_elect.then(|| configuration::lease(election, identity)),
+            machine: configuration::machine(args, FIRST_GENERATION, &configuration),
+            configuration,
+            text,
             serve: ServeConfig {
                 bind_address: args.bind_address,
                 secure_port: args.secure_port,
@@ -68,47 +54,27 @@ impl Settings {
             },
         })
     }
-}
 
-fn lease(election: &LeaderElection, identity: &str) -> LeaseConfig {
-    LeaseConfig {
-        name: election.resource_name.clone(),
-        namespace: election.resource_namespace.clone(),
-        identity: identity.to_owned(),
-        lease_duration: Duration::from_millis(election.lease_duration_ms),
-        renew_deadline: Duration::from_millis(election.renew_deadline_ms),
-        retry_period: Duration::from_millis(election.retry_period_ms),
+    /// The configuration in force, as it would be written.
+    pub(super) fn configz(&self) -> Value {
+        self.configuration.to_v1()
     }
-}
 
-/// kube-scheduler's default pace of 50 requests a second is no pace for binding pods: what nobody asked for is not
-/// applied, and the API server's own priority and fairness decides.
-fn connection(args: &Args, written: &ClientConnection) -> Connection {
-    let defaults = ClientConnection::default();
-    let paced = (written.qps, written.burst) != (defaults.qps, defaults.burst);
-    Connection {
-        kubeconfig: Some(&written.kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from),
-        master: args.master.clone(),
-        purpose: None,
-        qps: paced.then_some(written.qps),
-        burst: u32::try_from(written.burst).ok().filter(|_| paced),
-    }
-}
-
-fn machine(args: &Args, written: config::Configuration) -> MachineConfiguration {
-    let milliseconds = |seconds: i64| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000);
-    let unschedulable = args.pod_max_in_unschedulable_pods_duration.as_millis();
-    MachineConfiguration {
-        tie_break_seed: args.tie_break_seed,
-        pod_initial_backoff_ms: milliseconds(written.pod_initial_backoff_seconds),
-        pod_max_backoff_ms: milliseconds(written.pod_max_backoff_seconds),
-        pod_max_in_unschedulable_ms: u64::try_from(unschedulable).unwrap_or(u64::MAX),
-        ..MachineConfiguration::new(FIRST_GENERATION, written.profiles)
+    /// Writes the configuration in force as YAML, in the order that people read it in.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(super) fn write_to(&self, path: &PathBuf) -> anyhow::Result<()> {
+        let text = serde_yaml::to_string(&self.configz()).context("cannot write the configuration as YAML")?;
+        std::fs::write(path, text)
+            .with_context(|| format!("cannot write --write-config-to {}; is its folder there?", path.display()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn settings(flags: &[&str], file: Option<&str>) -> anyhow::Result<Settings> {
@@ -141,9 +107,9 @@ mod tests {
             format!("{HEAD}leaderElection: {{leaseDuration: 30s, resourceName: ours}}\npodMaxBackoffSeconds: 20\n");
         let settings =
             settings(&["--leader-elect-lease-duration=40s", "--tie-break-seed=7"], Some(&file)).expect("sound");
-        let election = settings.election.expect("there is an election");
+        let election = settings.election.as_ref().expect("there is an election");
         assert_eq!((&*election.name, election.lease_duration), ("ours", Duration::from_secs(40)));
-        assert_eq!(settings.configz["leaderElection"]["leaseDuration"], "40s");
+        assert_eq!(settings.configz()["leaderElection"]["leaseDuration"], "40s");
         assert_eq!((settings.machine.pod_max_backoff_ms, settings.machine.tie_break_seed), (20_000, 7));
     }
 
@@ -165,6 +131,48 @@ mod tests {
         assert!(format!("{absent:#}").starts_with("cannot read --config /nowhere/config.yaml"), "{absent:#}");
         let wrong = settings(&[], Some(&format!("{HEAD}parallelism: 0\n"))).err().expect("not right");
         assert!(format!("{wrong:#}").contains("config.yaml:3"), "{wrong:#}");
+    }
+
+    #[test]
+    fn deprecated_flags_count_only_without_a_file() {
+        let flags = ["--kube-api-qps=500", "--profiling=false"];
+        let without = settings(&flags, None).expect("sound");
+        assert_eq!((without.connection.qps, without.configuration.enable_profiling), (Some(500.0), false));
+        let with = settings(&flags, Some(HEAD)).expect("sound");
+        assert_eq!((with.connection.qps, with.configuration.enable_profiling), (None, true));
+        let expected = [
+            "--profiling is ignored, as by kube-scheduler: set enableProfiling in --config",
+            "--kube-api-qps is ignored, as by kube-scheduler: set clientConnection.qps in --config",
+        ];
+        assert_eq!(with.configuration.warnings, expected);
+    }
+
+    #[test]
+    fn the_kubeconfig_of_the_file_stands_before_that_of_the_flag() {
+        let named = |settings: &Settings| settings.connection.kubeconfig.clone().map(|path| path.display().to_string());
+        let file = format!("{HEAD}clientConnection: {{kubeconfig: /file}}\n");
+        let both = settings(&["--kubeconfig=/flag"], Some(&file)).expect("sound");
+        assert_eq!(named(&both).as_deref(), Some("/file"));
+        assert_eq!(
+            both.configuration.warnings,
+            ["--kubeconfig is ignored: clientConnection.kubeconfig in --config is /file"]
+        );
+        let flag = settings(&["--kubeconfig=/flag"], Some(HEAD)).expect("sound");
+        assert_eq!((named(&flag).as_deref(), flag.configuration.warnings.len()), (Some("/flag"), 0));
+    }
+
+    #[test]
+    fn what_is_written_is_the_configuration_with_the_flags_applied() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let path = directory.path().join("written.yaml");
+        let file = format!("{HEAD}parallelism: 3\n");
+        let settings = settings(&["--leader-elect-resource-name=ours"], Some(&file)).expect("sound");
+        settings.write_to(&path).expect("written");
+        let written: Value = serde_yaml::from_str(&std::fs::read_to_string(&path).expect("there")).expect("YAML");
+        assert_eq!((&written["parallelism"], &written["leaderElection"]["resourceName"]), (&3.into(), &"ours".into()));
+        assert_eq!(written, settings.configz());
+        let nowhere = settings.write_to(&"/nowhere/f".into()).expect_err("no such folder");
+        assert!(nowhere.to_string().starts_with("cannot write --write-config-to /nowhere/f"), "{nowhere}");
     }
 
     #[test]

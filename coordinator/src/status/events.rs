@@ -85,6 +85,13 @@ impl Regarding {
         Self { kind: "Node", namespace: String::new(), name, uid }
     }
 
+    /// The Lease of an election.
+    #[must_use]
+    pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
+        let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
+        Self { kind: "Lease", namespace, name, uid }
+    }
+
     /// Where its events are: those of what has no namespace are in `default`, as client-go has it.
     fn events_namespace(&self) -> &str {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
@@ -120,6 +127,15 @@ impl Hash for Event {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.sameness().hash(state);
     }
+}
+
+/// What became of a changed configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in force.
+    Reloaded,
+    /// It is wrong, and the one before stays in force.
+    Refused,
 }
 
 /// Writes events, in the background. Cheap to clone.
@@ -193,6 +209,23 @@ impl Events {
             action: "Scheduling",
             note: truncated(&format!("{consequence}: {reason}")),
             regarding,
+        });
+    }
+
+    /// What became of a changed configuration, told where all replicas and their operators look: on the Lease.
+    pub fn configuration(&self, lease: Regarding, outcome: Outcome, note: &str) {
+        let (reason, warning) = match outcome {
+            Outcome::Reloaded => ("ConfigurationReloaded", false),
+            Outcome::Refused => ("ConfigurationRefused", true),
+        };
+        self.push(Event {
+            time: Timestamp::now(),
+            controller: OURSELVES.to_owned(),
+            warning,
+            reason,
+            action: "Reloading",
+            note: truncated(note),
+            regarding: lease,
         });
     }
 
@@ -328,7 +361,7 @@ impl Writer {
             action: some(action),
             note: some(note),
             regarding: Some(ObjectReference {
-                api_version: some("v1"),
+                api_version: some(if regarding.kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" }),
                 kind: some(regarding.kind),
                 namespace: some(&regarding.namespace),
                 name: some(&regarding.name),

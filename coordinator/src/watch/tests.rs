@@ -15,6 +15,13 @@ use crate::{driver::tests::listener, lease::Leadership};
 /// What a watch that has nothing to tell sends.
 type Silence = Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>;
 
+/// A start that nobody waits for.
+fn begun() -> CancellationToken {
+    let begin = CancellationToken::new();
+    begin.cancel();
+    begin
+}
+
 type Answers = VecDeque<(&'static str, u16, String)>;
 
 /// An API server with one script of answers for lists and one for watches of each kind; after the last line it is
@@ -203,7 +210,7 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     let reporter = server.reporter();
     server.lists("10", &[]).lists("10", &[]);
     let stop = CancellationToken::new();
-    let mut watches = Watches::start(server.client(), handle, reporter, stop);
+    let mut watches = Watches::start(server.client(), handle, reporter, begun(), stop);
     watches.wait_synced().await;
     assert_eq!(heard.recv().await, Some(Event::Synced));
     // Both watches hang. The hurried one is the next to be answered.
@@ -220,6 +227,20 @@ async fn a_leader_does_not_wait_for_ever_to_catch_up() {
     let server = Server::default();
     let (handle, _heard) = listener();
     let reporter = server.reporter();
-    let watches = Watches::start(server.client(), handle, reporter, CancellationToken::new());
+    let watches = Watches::start(server.client(), handle, reporter, begun(), CancellationToken::new());
     watches.catch_up().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_of_the_api_server_before_the_watches_are_to_begin() {
+    let server = Server::default();
+    let (handle, _heard) = listener();
+    let begin = CancellationToken::new();
+    let reporter = server.reporter();
+    server.lists("10", &[]).lists("10", &[]);
+    let mut watches = Watches::start(server.client(), handle, reporter, begin.clone(), CancellationToken::new());
+    tokio::time::sleep(BARRIER).await;
+    assert_eq!(server.asked.lock().expect("unpoisoned").len(), 0);
+    begin.cancel();
+    watches.wait_synced().await;
 }

@@ -1,0 +1,154 @@
+//! Command lines, and what is read from them.
+//!
+//! Knows: what a person types. Must not know: what a flag does.
+
+use super::*;
+
+fn read(line: &str) -> Result<Args, clap::Error> {
+    let flags = line.split_whitespace().chain(["--insecure-worker-transport"]);
+    Args::read_from(std::iter::once("flotilla-coordinator").chain(flags))
+}
+
+fn refusal(line: &str) -> String {
+    let error = read(line).expect_err("a usage error");
+    assert_eq!(error.exit_code(), 2, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn the_command_line_is_sound() {
+    Args::command().debug_assert();
+}
+
+#[test]
+fn no_flag_but_the_required_one_gives_the_defaults() {
+    let args = read("").expect("sound");
+    assert_eq!((args.secure_port, args.bind_address), (10259, IpAddr::from([0, 0, 0, 0])));
+    assert_eq!((args.worker_service.as_str(), args.worker_namespace), ("flotilla-worker", None));
+    assert_eq!(args.pod_max_in_unschedulable_pods_duration, Duration::from_secs(300));
+    assert_eq!((args.verbosity, args.logging_format, args.tie_break_seed), (0, LoggingFormat::Text, 0));
+    let mut election = LeaderElection::default();
+    args.leader_election.apply(&mut election);
+    assert_eq!(election, LeaderElection::default());
+}
+
+#[test]
+fn only_election_flags_that_were_given_override_the_file() {
+    let file = LeaderElection {
+        leader_elect: false,
+        lease_duration_ms: 60_000,
+        resource_name: "from-file".to_owned(),
+        ..LeaderElection::default()
+    };
+    let mut election = file.clone();
+    // The default, but said: it counts.
+    let args = read("--leader-elect-lease-duration=15s --leader-elect --leader-elect-resource-lock leases");
+    args.expect("sound").leader_election.apply(&mut election);
+    assert_eq!(election, LeaderElection { leader_elect: true, lease_duration_ms: 15_000, ..file });
+}
+
+#[test]
+fn booleans_are_written_as_in_go() {
+    for (line, value) in [
+        ("--leader-elect", Some(true)),
+        ("--leader-elect=true", Some(true)),
+        ("--leader-elect=false", Some(false)),
+        ("--leader-elect=F", Some(false)),
+        ("", None),
+    ] {
+        assert_eq!(read(line).expect("sound").leader_election.leader_elect, value, "{line}");
+    }
+    assert!(refusal("--leader-elect=no").contains("write true or false"));
+}
+
+#[test]
+fn verbosity_is_written_as_in_klog() {
+    for line in ["-v=4", "-v 4", "--v=4", "--v 4", "-v4"] {
+        let args = read(line).expect(line);
+        assert_eq!((args.verbosity, args.log_level()), (4, tracing::Level::DEBUG), "{line}");
+    }
+    assert_eq!(read("").expect("sound").log_level(), tracing::Level::INFO);
+    assert_eq!(read("-v=10").expect("sound").log_level(), tracing::Level::TRACE);
+}
+
+#[test]
+fn arguments_without_a_flag_are_refused_in_plain_words() {
+    let message = refusal("--leader-elect false");
+    assert!(message.contains("does not take any arguments, got \"false\""), "{message}");
+}
+
+#[test]
+fn an_unknown_flag_is_a_usage_error_and_those_of_kube_scheduler_come_with_advice() {
+    assert!(refusal("--no-such-flag").contains("--no-such-flag"));
+    let message = refusal("--tls-min-version=VersionTLS13");
+    assert!(message.contains("it is TLS 1.2; remove it"), "{message}");
+}
+
+#[test]
+fn version_and_help_are_no_errors() {
+    let version = Args::read_from(["flotilla-coordinator", "--version"]).expect_err("ends the process");
+    assert_eq!(version.exit_code(), 0);
+    assert_eq!(version.to_string(), format!("flotilla-coordinator {}\n", env!("CARGO_PKG_VERSION")));
+    let help = Args::read_from(["flotilla-coordinator", "--help"]).expect_err("ends the process");
+    assert_eq!(help.exit_code(), 0);
+    let help = help.to_string();
+    for heading in [CONFIGURATION, ELECTION, SERVING, WORKERS, SCHEDULING, LOGGING, "Examples"] {
+        assert!(help.contains(&format!("\n{heading}:\n")), "{heading} in {help}");
+    }
+    assert!(!help.contains("ARGUMENTS"), "the hidden rest stays hidden");
+}
+
+#[test]
+fn an_insecure_transport_has_to_be_asked_for() {
+    let error = Args::read_from(["flotilla-coordinator"]).expect_err("refused");
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("pass --insecure-worker-transport to accept that"));
+    Args::read_from(["flotilla-coordinator", "--insecure-worker-transport=false"]).expect_err("refused");
+    Args::read_from(["flotilla-coordinator", "--insecure-worker-transport=true"]).expect("accepted");
+}
+
+#[test]
+fn workers_are_hosts_and_ports() {
+    let args = read("--workers=a.b-c:1,127.0.0.1:7443,[::1]:65535").expect("sound");
+    assert_eq!(args.workers, ["a.b-c:1", "127.0.0.1:7443", "[::1]:65535"]);
+    for (line, why) in [
+        ("--workers=http://a:1", "without a scheme"),
+        ("--workers=a", "write host:port"),
+        ("--workers=a:0", "from 1 to 65535"),
+        ("--workers=a:65536", "from 1 to 65535"),
+        ("--workers=::1:80", "IPv6 address in brackets"),
+        ("--workers=a:1,", "write host:port"),
+        ("--workers=a:1 --worker-service=b", "cannot be used with"),
+    ] {
+        assert!(refusal(line).contains(why), "{line}: {}", refusal(line));
+    }
+}
+
+#[test]
+fn half_a_certificate_and_another_lock_are_refused() {
+    assert!(refusal("--tls-cert-file=a").contains("--tls-private-key-file"));
+    assert!(refusal("--leader-elect-resource-lock=endpoints").contains("the only lock is leases"));
+}
+
+#[test]
+fn a_duration_of_a_flag_needs_its_unit() {
+    assert!(refusal("--leader-elect-retry-period=2").contains("lacks a unit"));
+}
+
+#[test]
+fn deprecated_flags_set_their_fields_and_say_where_they_belong() {
+    let line =
+        "--profiling=false --contention-profiling --kube-api-content-type=a/b --kube-api-qps=-1 --kube-api-burst=7";
+    let deprecated = read(line).expect("sound").deprecated;
+    let mut configuration = flotilla_framework::config::Configuration::default();
+    deprecated.apply(&mut configuration);
+    let client = &configuration.client_connection;
+    assert_eq!((configuration.enable_profiling, configuration.enable_contention_profiling), (false, true));
+    assert_eq!((&*client.content_type, client.qps, client.burst), ("a/b", -1.0, 7));
+    assert_eq!(deprecated.given().len(), 5);
+    assert_eq!(
+        read("--kube-api-qps=5").expect("sound").deprecated.given(),
+        [("--kube-api-qps", "clientConnection.qps")]
+    );
+    assert!(refusal("--kube-api-burst=-1").contains("-1 is not in 0.."));
+}

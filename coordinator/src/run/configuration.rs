@@ -1,0 +1,113 @@
+//! The configuration: what the file says, and what the flags make of it.
+//!
+//! Knows: which flag counts beside which field, and in which order. Must not know: what anything is set for, or when
+//! the file is read again.
+//!
+//! Source: `Options.ApplyTo` in `cmd/kube-scheduler/app/options/options.go`. Without a file the deprecated flags count,
+//! with one they do not; those of leader election always do.
+
+use std::{
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use flotilla_framework::config::{self, ClientConnection, Configuration, LeaderElection};
+use flotilla_machine::event::Configuration as MachineConfiguration;
+
+use crate::{args::Args, client::Connection, lease::LeaseConfig};
+
+/// The most that is read of a file: the reader refuses whatever is larger than 1 MiB, and says so.
+const MOST_BYTES: u64 = 2 * 1024 * 1024;
+
+/// The text of a configuration file.
+///
+/// # Errors
+/// A file that is not there, may not be read, or is not UTF-8.
+pub(super) fn read(path: &Path) -> anyhow::Result<String> {
+    let shown = path.display();
+    let mut bytes = Vec::new();
+    let file = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    file.with_context(|| format!("cannot read --config {shown}; check the path and its mode"))?;
+    String::from_utf8(bytes).with_context(|| format!("--config {shown} is not UTF-8; is it the right file?"))
+}
+
+/// What the text of the file, if there is one, comes to with the flags. The warnings are in it.
+///
+/// # Errors
+/// Everything that is wrong in the text, or an election that cannot work.
+pub(super) fn effective(args: &Args, text: Option<&str>) -> anyhow::Result<Configuration> {
+    let mut configuration = match (text, &args.config) {
+        (Some(text), Some(path)) => config::load(text, &path.display().to_string())?,
+        _ => Configuration::default(),
+    };
+    let has_file = text.is_some();
+    if !has_file {
+        args.deprecated.apply(&mut configuration);
+    }
+    for (flag, field) in args.deprecated.given().into_iter().filter(|_| has_file) {
+        configuration.warnings.push(format!("{flag} is ignored, as by kube-scheduler: set {field} in --config"));
+    }
+    kubeconfig(args, &mut configuration);
+    args.leader_election.apply(&mut configuration.leader_election);
+    let election = &configuration.leader_election;
+    if election.leader_elect {
+        lease(election, "anybody").validate()?;
+    }
+    Ok(configuration)
+}
+
+/// kube-scheduler ignores `--kubeconfig` beside a file altogether, and then takes the service account of the pod. The
+/// file has the last word here too, but only where it has one: a flag that names a cluster is not passed over in
+/// silence for another cluster.
+fn kubeconfig(args: &Args, configuration: &mut Configuration) {
+    let Some(flag) = args.kubeconfig.as_ref().map(|path| path.display().to_string()) else { return };
+    let written = &mut configuration.client_connection.kubeconfig;
+    if written.is_empty() {
+        *written = flag;
+    } else if *written != flag {
+        let warning = format!("--kubeconfig is ignored: clientConnection.kubeconfig in --config is {written}");
+        configuration.warnings.push(warning);
+    }
+}
+
+/// The election, with `identity` standing for it.
+pub(super) fn lease(election: &LeaderElection, identity: &str) -> LeaseConfig {
+    LeaseConfig {
+        name: election.resource_name.clone(),
+        namespace: election.resource_namespace.clone(),
+        identity: identity.to_owned(),
+        lease_duration: Duration::from_millis(election.lease_duration_ms),
+        renew_deadline: Duration::from_millis(election.renew_deadline_ms),
+        retry_period: Duration::from_millis(election.retry_period_ms),
+    }
+}
+
+/// kube-scheduler's default pace of 50 requests a second is no pace for binding pods: what nobody asked for is not
+/// applied, and the API server's own priority and fairness decides.
+pub(super) fn connection(args: &Args, written: &ClientConnection) -> Connection {
+    let defaults = ClientConnection::default();
+    let paced = (written.qps, written.burst) != (defaults.qps, defaults.burst);
+    Connection {
+        kubeconfig: Some(&written.kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from),
+        master: args.master.clone(),
+        purpose: None,
+        qps: paced.then_some(written.qps),
+        burst: u32::try_from(written.burst).ok().filter(|_| paced),
+    }
+}
+
+/// What of it the machine works by.
+pub(super) fn machine(args: &Args, generation: u64, written: &Configuration) -> MachineConfiguration {
+    let milliseconds = |seconds: i64| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000);
+    let unschedulable = args.pod_max_in_unschedulable_pods_duration.as_millis();
+    MachineConfiguration {
+        tie_break_seed: args.tie_break_seed,
+        pod_initial_backoff_ms: milliseconds(written.pod_initial_backoff_seconds),
+        pod_max_backoff_ms: milliseconds(written.pod_max_backoff_seconds),
+        pod_max_in_unschedulable_ms: u64::try_from(unschedulable).unwrap_or(u64::MAX),
+        ..MachineConfiguration::new(generation, written.profiles.clone())
+    }
+}

@@ -1,0 +1,290 @@
+//! A configuration file that changes while the process runs.
+//!
+//! Knows: when a change counts, what of it can take effect at once, and who has to hear of it. Must not know: what makes
+//! a configuration right (`configuration`), or how workers take a new one up (the machine has them acknowledge it before
+//! it names it).
+//!
+//! The file is looked at every second rather than watched: a ConfigMap's file is a link to a link that the kubelet
+//! swaps, some file systems tell nobody of changes, and reading a few kilobytes a second costs nothing.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use flotilla_framework::config::{ConfigErrors, Configuration};
+use flotilla_machine::event::Event;
+use serde_json::{Value, json};
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
+use tracing::{error, info, warn};
+
+use super::configuration;
+use crate::{
+    args::Args,
+    driver::{Handle, Stopped},
+    lease::{self, Leadership},
+    status::{Events, Outcome, Regarding},
+};
+
+/// Between two looks at the file. The kubelet takes up to a minute to bring a changed ConfigMap.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the file held when it was looked at: its text, or why there is none.
+type Seen = Result<String, String>;
+
+/// What became of changes to the file.
+#[derive(Debug, Default)]
+pub struct Reloads {
+    applied: AtomicU64,
+    unchanged: AtomicU64,
+    refused: AtomicU64,
+    /// Whether the file, as it is now, is refused.
+    stale: AtomicU64,
+}
+
+impl Reloads {
+    /// How many changes there were, by what became of them.
+    #[must_use]
+    pub fn outcomes(&self) -> [(&'static str, u64); 3] {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        [("applied", get(&self.applied)), ("unchanged", get(&self.unchanged)), ("refused", get(&self.refused))]
+    }
+
+    /// Whether the file as it is now is what is in force.
+    #[must_use]
+    pub fn successful(&self) -> bool {
+        self.stale.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// Tells changes from what is being written just now.
+#[derive(Debug)]
+struct Settling {
+    /// What was acted upon last.
+    known: Seen,
+    /// What was seen last, if that is something else.
+    candidate: Option<Seen>,
+}
+
+impl Settling {
+    /// Whether `seen` is new and has been seen twice in a row: an editor may be in the middle of writing the file.
+    fn has_changed(&mut self, seen: &Seen) -> bool {
+        if *seen == self.known {
+            self.candidate = None;
+            return false;
+        }
+        if self.candidate.as_ref() != Some(seen) {
+            self.candidate = Some(seen.clone());
+            return false;
+        }
+        self.candidate = None;
+        self.known = seen.clone();
+        true
+    }
+}
+
+/// What a changed file means.
+#[derive(Debug, PartialEq)]
+enum Plan {
+    /// Nothing: a comment, another order of keys.
+    Nothing,
+    /// A configuration to work by, and the fields that a process reads only when it starts.
+    Apply(Box<Configuration>, Vec<&'static str>),
+}
+
+/// What is to be done for `wanted` where `current` is in force.
+fn plan(current: &Configuration, wanted: Configuration) -> Plan {
+    let differences = [
+        ("clientConnection", wanted.client_connection != current.client_connection),
+        ("delayCacheUntilActive", wanted.delay_cache_until_active != current.delay_cache_until_active),
+        ("leaderElection", wanted.leader_election != current.leader_election),
+    ];
+    let later: Vec<_> = differences.into_iter().filter_map(|(field, differs)| differs.then_some(field)).collect();
+    let wanted = Configuration {
+        client_connection: current.client_connection.clone(),
+        delay_cache_until_active: current.delay_cache_until_active,
+        leader_election: current.leader_election.clone(),
+        ..wanted
+    };
+    let same = Configuration { warnings: current.warnings.clone(), ..wanted.clone() } == *current;
+    if same && later.is_empty() { Plan::Nothing } else { Plan::Apply(Box::new(wanted), later) }
+}
+
+/// Follows the file.
+pub(super) struct Reloader {
+    pub(super) args: Args,
+    pub(super) path: PathBuf,
+    /// What is in force, and the text that it comes from.
+    pub(super) configuration: Configuration,
+    pub(super) text: String,
+    pub(super) generation: u64,
+    pub(super) handle: Handle,
+    pub(super) configz: watch::Sender<Value>,
+    pub(super) events: Events,
+    pub(super) leading: watch::Receiver<Leadership>,
+    pub(super) client: kube::Client,
+    pub(super) reloads: Arc<Reloads>,
+}
+
+impl Reloader {
+    /// Follows the file until the machine has stopped.
+    pub(super) async fn run(mut self) -> Stopped {
+        let mut settling = Settling { known: Ok(self.text.clone()), candidate: None };
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            let seen = self.look().await;
+            if settling.has_changed(&seen)
+                && let Err(stopped) = self.take_up(seen).await
+            {
+                return stopped;
+            }
+        }
+    }
+
+    async fn look(&self) -> Seen {
+        let path = self.path.clone();
+        let read = tokio::task::spawn_blocking(move || configuration::read(&path)).await;
+        match read {
+            Ok(read) => read.map_err(|error| format!("{error:#}")),
+            Err(error) => Err(format!("reading {} was cut short: {error}", self.path.display())),
+        }
+    }
+
+    async fn take_up(&mut self, seen: Seen) -> Result<(), Stopped> {
+        let wanted = seen.and_then(|text| configuration::effective(&self.args, Some(&text)).map_err(explain));
+        match wanted.map(|wanted| plan(&self.configuration, wanted)) {
+            Ok(Plan::Nothing) => {
+                self.settle(&self.reloads.unchanged);
+                info!(generation = self.generation, "the configuration file has changed, but not in effect");
+            }
+            Ok(Plan::Apply(wanted, later)) => self.apply(*wanted, &later).await?,
+            Err(reason) => self.refuse(&reason).await,
+        }
+        Ok(())
+    }
+
+    async fn apply(&mut self, wanted: Configuration, later: &[&str]) -> Result<(), Stopped> {
+        wanted.warnings.iter().for_each(|warning| warn!("{warning}"));
+        for field in later {
+            warn!("{field} has changed, which takes effect when this process starts anew");
+        }
+        self.generation += 1;
+        let generation = self.generation;
+        let machine = configuration::machine(&self.args, generation, &wanted);
+        let profiles: Vec<_> = machine.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
+        info!(generation, ?profiles, "a new configuration");
+        let note = format!("generation {generation} with the profiles {}", profiles.join(", "));
+        let mut shown = wanted.to_v1();
+        shown["flotilla"] = json!({ "generation": generation, "acknowledgedBy": 0 });
+        self.configz.send_replace(shown);
+        self.configuration = wanted;
+        self.settle(&self.reloads.applied);
+        self.handle.tell(Event::Configured(Arc::new(machine))).await?;
+        self.tell(Outcome::Reloaded, &note).await;
+        Ok(())
+    }
+
+    async fn refuse(&self, reason: &str) {
+        let generation = self.generation;
+        self.reloads.refused.fetch_add(1, Ordering::Relaxed);
+        self.reloads.stale.store(1, Ordering::Relaxed);
+        error!(generation, "the changed configuration is refused, the one in force stays:\n{reason}");
+        self.configz.send_modify(|shown| shown["flotilla"]["refused"] = json!(reason));
+        self.tell(Outcome::Refused, &format!("generation {generation} stays in force: {reason}")).await;
+    }
+
+    /// The file is what is in force.
+    fn settle(&self, counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.reloads.stale.store(0, Ordering::Relaxed);
+        self.configz.send_modify(|shown| {
+            if let Some(ours) = shown["flotilla"].as_object_mut() {
+                ours.remove("refused");
+            }
+        });
+    }
+
+    /// Writes an event on the Lease: the one object that every election has. The leader does, for all of them.
+    async fn tell(&self, outcome: Outcome, note: &str) {
+        if !self.configuration.leader_election.leader_elect || self.leading.borrow().epoch_at(lease::now()).is_none() {
+            return;
+        }
+        let election = &self.configuration.leader_election;
+        let (namespace, name) = (&election.resource_namespace, &election.resource_name);
+        let uid = lease::uid(&self.client, namespace, name).await.unwrap_or_default();
+        self.events.configuration(Regarding::lease(namespace, name, &uid), outcome, note);
+    }
+}
+
+/// A person at a terminal is shown the line in question; in a log, that is worth its lines as well.
+fn explain(error: anyhow::Error) -> String {
+    match error.downcast_ref::<ConfigErrors>() {
+        Some(errors) => errors.to_string(),
+        None => format!("{error:#}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(text: &str) -> Seen {
+        Ok(text.to_owned())
+    }
+
+    #[test]
+    fn a_change_counts_when_it_has_been_seen_twice() {
+        let mut settling = Settling { known: seen("a"), candidate: None };
+        for (text, counts) in [
+            ("a", false),
+            ("a half-written", false),
+            ("b", false),
+            ("b", true),
+            ("b", false),
+            ("c", false),
+            ("b", false),
+            ("c", false),
+            ("c", true),
+        ] {
+            assert_eq!(settling.has_changed(&seen(text)), counts, "{text}");
+        }
+        let gone = Err("no such file".to_owned());
+        assert!(!settling.has_changed(&gone) && settling.has_changed(&gone) && !settling.has_changed(&gone));
+    }
+
+    #[test]
+    fn what_a_process_reads_only_at_its_start_stays_and_is_named() {
+        let current = Configuration::default();
+        let mut wanted = current.clone();
+        wanted.parallelism = 3;
+        wanted.leader_election.resource_name = "another".to_owned();
+        wanted.client_connection.burst = 7;
+        wanted.delay_cache_until_active = true;
+        let applied = Configuration { parallelism: 3, ..current.clone() };
+        let later = vec!["clientConnection", "delayCacheUntilActive", "leaderElection"];
+        assert_eq!(plan(&current, wanted), Plan::Apply(Box::new(applied), later));
+    }
+
+    #[test]
+    fn another_warning_alone_is_no_change_in_effect() {
+        let current = Configuration::default();
+        let wanted =
+            Configuration { warnings: vec!["scheduler.yaml:3:1: parallelism: …".to_owned()], ..current.clone() };
+        assert_eq!(plan(&current, wanted), Plan::Nothing);
+        let profile = |name: &str| flotilla_framework::profile::Profile {
+            scheduler_name: name.into(),
+            ..current.profiles[0].clone()
+        };
+        let wanted = Configuration { profiles: vec![profile("another")], ..current.clone() };
+        assert!(matches!(plan(&current, wanted), Plan::Apply(_, later) if later.is_empty()));
+    }
+}

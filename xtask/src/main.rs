@@ -70,6 +70,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "failover",
             "--test",
+            "reload",
+            "--test",
             "rights",
             "--test",
             "scale",

@@ -1,13 +1,15 @@
-//! One seed, one thread, a virtual clock: pods, nodes and workers come and go while answers are late, lost or wrong.
+//! One seed, one thread, a virtual clock: pods, nodes, workers and configurations come and go while answers are late,
+//! lost or wrong.
 //! First nothing unsafe may happen; then, with the faults gone, everything that can land must land.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     class::PodInfo,
+    profile::{Profile, ScoringStrategyKind},
     testing::{self, node, pod},
 };
-use flotilla_machine::event::{BindFailure, Event, WorkerId};
+use flotilla_machine::event::{BindFailure, Configuration, Event, WorkerId};
 
 use crate::world::World;
 
@@ -76,7 +78,7 @@ fn check_capacity(world: &World, nodes: &BTreeMap<String, i64>, seed: u64) {
 
 fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, index: u64) {
     let workers: Vec<WorkerId> = world.workers.keys().copied().collect();
-    match seed.below(16) {
+    match seed.below(17) {
         0..=4 => world.pod(any_pod(seed, index)),
         5 => {
             let new = any_node(seed, index);
@@ -122,7 +124,8 @@ fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, i
         13 => {
             world.run_watch();
         }
-        14 => world.advance_lazily(seed.below(3_000)),
+        14 => world.reconfigure(any_profiles(seed)),
+        15 => world.advance_lazily(seed.below(3_000)),
         _ => {
             for worker in workers {
                 world.run_worker(worker);
@@ -131,7 +134,27 @@ fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, i
     }
 }
 
+/// The stock profile, one that packs, or none for the pods that are there.
+fn any_profiles(seed: &mut Seed) -> Vec<Profile> {
+    let stock = testing::profile();
+    let mut packing = stock.clone();
+    packing.args.node_resources_fit.scoring_strategy.kind = ScoringStrategyKind::MostAllocated;
+    let stranger = Profile { scheduler_name: "stranger".into(), ..stock.clone() };
+    match seed.below(4) {
+        0 => vec![stock],
+        1 => vec![stranger.clone(), stock],
+        2 => vec![packing],
+        _ => vec![stranger],
+    }
+}
+
 impl World {
+    /// A new generation of the configuration.
+    fn reconfigure(&mut self, profiles: Vec<Profile>) {
+        let generation = self.machine.status().generation + 1;
+        self.tell(Event::Configured(Arc::new(Configuration::new(generation, profiles))));
+    }
+
     /// Time passes without anything else getting its turn.
     fn advance_lazily(&mut self, ms: u64) {
         self.now_ms += ms;
@@ -148,6 +171,7 @@ fn run(seed_number: u64) {
         check_capacity(&world, &nodes, seed_number);
     }
     // From here on nothing fails any more.
+    world.reconfigure(vec![testing::profile()]);
     for worker in world.workers.values_mut() {
         worker.silent = false;
     }

@@ -37,7 +37,7 @@ Examples:
     --workers=127.0.0.1:7443,127.0.0.1:7444 --insecure-worker-transport -v=4
 
   # What would it run with?
-  flotilla-coordinator --config=scheduler.yaml --insecure-worker-transport --write-config-to=/dev/stdout
+  flotilla-coordinator --config=scheduler.yaml --write-config-to=/dev/stdout
 
   # Is it well?
   curl -k https://localhost:10259/readyz?verbose";
@@ -243,7 +243,7 @@ impl Args {
             );
             return Err(Self::command().error(ErrorKind::UnknownArgument, message));
         }
-        if !args.insecure_worker_transport {
+        if !args.insecure_worker_transport && args.write_config_to.is_none() {
             let message = "this version speaks with its workers without encryption and cannot tell who they are: \
                            pass --insecure-worker-transport to accept that, and let only coordinators reach the \
                            workers' port, by a NetworkPolicy for example";

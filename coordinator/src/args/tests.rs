@@ -105,6 +105,7 @@ fn an_insecure_transport_has_to_be_asked_for() {
     assert!(error.to_string().contains("pass --insecure-worker-transport to accept that"));
     Args::read_from(["flotilla-coordinator", "--insecure-worker-transport=false"]).expect_err("refused");
     Args::read_from(["flotilla-coordinator", "--insecure-worker-transport=true"]).expect("accepted");
+    Args::read_from(["flotilla-coordinator", "--write-config-to=f"]).expect("speaks with no worker");
 }
 
 #[test]

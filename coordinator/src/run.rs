@@ -57,7 +57,12 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Runs the process from the command line to its end.
 #[must_use]
 pub fn main() -> ExitCode {
-    let args = Args::read();
+    main_with(Args::read())
+}
+
+/// As [`main`], with a command line that was read already.
+#[must_use]
+pub fn main_with(args: Args) -> ExitCode {
     let identity = lease::identity();
     let settings = match Settings::load(&args, &identity) {
         Ok(settings) => settings,

@@ -93,7 +93,7 @@ impl Credentials {
                 "name": user,
                 "user": { "client-certificate": certificate, "client-key": key },
             }],
-            "contexts": [{ "name": "flotilla", "context": { "cluster": "test", "user": user } }],
+            "contexts": [{ "name": "flotilla", "context": { "cluster": "flotilla", "user": user } }],
             "current-context": "flotilla",
         });
         write(&path, &serde_json::to_string_pretty(&kubeconfig)?)?;

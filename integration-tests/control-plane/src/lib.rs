@@ -40,6 +40,7 @@ use tempfile::TempDir;
 
 pub use binaries::{Binaries, build};
 pub use components::Component;
+pub use module::go_version;
 pub use nodes::NodeBuilder;
 pub use pods::pod;
 pub use ports::free_port;
@@ -161,6 +162,7 @@ impl ControlPlane {
             .disable_cleanup(keeps_folders())
             .tempdir()
             .context("cannot create a temporary folder; is TMPDIR writable?")?;
+        progress.tell(Step::Folder { path: folder.path() });
         let processes = ProcessGroup::new(folder.path().join("logs"))?;
         let credentials = Credentials::create(folder.path().join("pki"))?;
         let layout = Layout::new(folder.path().to_owned(), binaries.clone(), options)?;

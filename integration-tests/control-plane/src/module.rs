@@ -33,8 +33,11 @@ pub(super) fn kubernetes_version() -> anyhow::Result<String> {
     required.context("go.mod of the control plane requires no k8s.io/kubernetes; add it back with `go get -tool`")
 }
 
-/// The oldest Go that builds it, such as `1.26.0`.
-pub(super) fn go_version() -> anyhow::Result<String> {
+/// The oldest Go that builds the control plane, such as `1.26.0`.
+///
+/// # Errors
+/// Where `go.mod` does not say.
+pub fn go_version() -> anyhow::Result<String> {
     second_word_after("go").context("go.mod of the control plane has no go directive")
 }
 

@@ -121,6 +121,11 @@ impl ProcessGroup {
         self.members().keys().cloned().collect()
     }
 
+    /// The folder of all logs.
+    pub fn logs(&self) -> &Path {
+        &self.logs
+    }
+
     /// Where a member's output goes.
     pub fn log_path(&self, name: &str) -> PathBuf {
         self.logs.join(name).with_extension("log")

@@ -5,6 +5,7 @@
 use std::{
     fmt::Debug,
     io::{self, Write},
+    path::Path,
     time::Duration,
 };
 
@@ -38,6 +39,11 @@ pub enum Step<'a> {
         /// What it took.
         took: Duration,
     },
+    /// The temporary folder was made. It goes with the control plane, unless this process is killed.
+    Folder {
+        /// Where it is.
+        path: &'a Path,
+    },
     /// A component was started, and is waited for.
     Starting {
         /// Which.
@@ -70,7 +76,7 @@ impl Progress for Lines {
                 let about = about(first_build);
                 format!("building {program} ({index} of {count}; the first build takes about {about})")
             }
-            Step::Downloading { .. } | Step::Built { .. } | Step::Starting { .. } | Step::Ready { .. } => return,
+            _ => return,
         };
         // Goes to the standard error itself: what `eprintln!` prints is captured by the test harness, and who waits ten
         // minutes wants to know for what. A closed standard error is no reason to fail a build.

@@ -77,6 +77,8 @@ const INTEGRATION: &[Step] = &[
             "schedule",
             "--test",
             "tidy",
+            "--test",
+            "up",
             "--",
             "--test-threads=1",
         ],

@@ -2,7 +2,7 @@
 //!
 //! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::{Path, PathBuf}};
 
 use clap::builder::NonEmptyStringValueParser;
 
@@ -94,14 +94,18 @@ impl UpArgs {
         let mut words: Vec<OsString> = vec!["up".into(), "--supervisor".into()];
         words.extend([format!("--nodes={}", self.nodes), format!("--workers={}", self.workers)].map(OsString::from));
         match &self.config {
-            Some(config) => words.extend(["--config".into(), config.clone().into_os_string()]),
+            Some(config) => words.push(with_path("--config=", config)),
             None => words.push(format!("--scheduler-name={}", self.scheduler_name).into()),
         }
-        if let Some(folder) = &self.cache_dir {
-            words.extend(["--cache-dir".into(), folder.clone().into_os_string()]);
-        }
+        words.extend(self.cache_dir.as_deref().map(|folder| with_path("--cache-dir=", folder)));
         words
     }
+}
+
+fn with_path(flag: &str, path: &Path) -> OsString {
+    let mut word = OsString::from(flag);
+    word.push(path);
+    word
 }
 
 /// The flags of a program that `flotilla up` starts, as that program reads them.
@@ -136,7 +140,7 @@ mod tests {
         for words in [
             &["--detach"][..],
             &["--detach", "--nodes=3", "--workers=1", "--scheduler-name=-odd", "--cache-dir=/a b"],
-            &["--detach", "--config", "-x.yaml"],
+            &["--detach", "--config=-x.yaml"],
         ] {
             let asked = up(words);
             let line = std::iter::once(OsString::from("flotilla")).chain(asked.of_the_supervisor());

@@ -40,14 +40,17 @@ pub(super) fn down(folder: &StateFolder) -> anyhow::Result<()> {
         if let Some((lock, left_over)) = folder.lock()? {
             match (&asked, left_over) {
                 (Some(_), _) => screen.tell(Note::done("the cluster has been ended", began.elapsed())),
-                (None, Some(left_over)) => screen.tell(Note::Line { what: tell_left_over(&left_over) }),
+                (None, Some(left_over)) => {
+                    screen.tell(Note::Line { what: tell_left_over(&left_over) });
+                    lock.remove_log();
+                }
                 (None, None) => nothing(),
             }
-            if asked.is_none() && folder.log().exists() {
-                let what = format!("The last one in the background ended by itself: see {}", folder.log().display());
+            let log = folder.log();
+            if log.exists() {
+                let what = format!("The last one in the background ended by itself; why is in {}.", log.display());
                 screen.tell(Note::Line { what });
             }
-            drop(lock);
             return Ok(());
         }
         match (&asked, folder.read()) {

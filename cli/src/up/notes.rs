@@ -120,7 +120,7 @@ impl Teller for Screen {
     fn tell(&self, note: Note) {
         match note {
             Note::Began { what, .. } if self.is_terminal => {
-                let style = ProgressStyle::with_template("{spinner} {prefix} {elapsed} {wide_msg}");
+                let style = ProgressStyle::with_template("{spinner} {prefix} {elapsed_precise} {wide_msg}");
                 let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
                 let bar = ProgressBar::new_spinner().with_style(style).with_prefix(what);
                 bar.enable_steady_tick(Duration::from_millis(100));

@@ -82,13 +82,23 @@ pub(super) async fn supervise(
     let mut ends = Ends::listen().context("cannot listen for signals")?;
     let notebook = Arc::new(notebook);
     let steps = Arc::new(Steps { teller: Arc::clone(teller), notebook: Arc::clone(&notebook) });
-    let cluster = tokio::select! {
+    let started = tokio::select! {
         biased;
-        signal = ends.next() => {
+        signal = ends.next() => Err(signal),
+        started = Cluster::start(plan, steps, &**teller) => Ok(started),
+    };
+    let cluster = match started {
+        Ok(Ok(cluster)) => cluster,
+        // Whoever waits for the cluster is told why there is none, and needs no log for that.
+        Ok(Err(error)) => {
+            notebook.lock.remove_log();
+            return Err(error);
+        }
+        Err(signal) => {
+            notebook.lock.remove_log();
             teller.tell(Note::Line { what: format!("{signal}: ended before the cluster was up") });
             return Ok(Outcome::Interrupted);
         }
-        started = Cluster::start(plan, steps, &**teller) => started?,
     };
     notebook.note(|state| state.running = Some(cluster.running().clone()))?;
     is_up(cluster.running());

@@ -4,7 +4,9 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::ensure;
 use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
-use flotilla_integration_tests::fleet::{Fleet, PATIENCE, profile, wait_for_event, wait_until_refused, wait_until_running};
+use flotilla_integration_tests::fleet::{
+    Fleet, PATIENCE, profile, wait_for_event, wait_until_refused, wait_until_running,
+};
 use serde_json::Value;
 
 const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";

@@ -1,7 +1,9 @@
 //! Pods land: on a real API server, by a real coordinator and real workers.
 
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
-use flotilla_integration_tests::fleet::{Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running};
+use flotilla_integration_tests::fleet::{
+    Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running,
+};
 use k8s_openapi::api::core::v1::{
     Affinity, ContainerPort, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod,
     PodSchedulingGate, Toleration,

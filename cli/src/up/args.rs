@@ -2,7 +2,10 @@
 //!
 //! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
-use std::{ffi::OsString, path::{Path, PathBuf}};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use clap::builder::NonEmptyStringValueParser;
 

@@ -49,11 +49,7 @@ impl Cluster {
     ///
     /// # Errors
     /// What went wrong, with the last words of whoever went wrong.
-    pub(super) async fn start(
-        plan: &Plan,
-        progress: Arc<dyn Progress>,
-        teller: &dyn Teller,
-    ) -> anyhow::Result<Self> {
+    pub(super) async fn start(plan: &Plan, progress: Arc<dyn Progress>, teller: &dyn Teller) -> anyhow::Result<Self> {
         let options = Options { cache_dir: plan.cache_dir.clone(), progress, ..Options::default() };
         let control_plane = ControlPlane::start(options).await?;
         let began = Instant::now();
@@ -162,12 +158,10 @@ impl Cluster {
     async fn wait_for(&self, name: &str, mut ready: impl AsyncFnMut() -> Result<(), String>) -> anyhow::Result<()> {
         let processes = self.control_plane.processes();
         let what = format!("{name} to be ready");
-        let ended = wait_until(&what, START_TIMEOUT, async || {
-            match processes.exit_status(name) {
-                Ok(None) => ready().await.map(|()| None),
-                Ok(Some(status)) => Ok(Some(status)),
-                Err(error) => Err(format!("{error:#}")),
-            }
+        let ended = wait_until(&what, START_TIMEOUT, async || match processes.exit_status(name) {
+            Ok(None) => ready().await.map(|()| None),
+            Ok(Some(status)) => Ok(Some(status)),
+            Err(error) => Err(format!("{error:#}")),
         });
         match ended.await.with_context(|| self.tail(name))? {
             None => Ok(()),

@@ -68,9 +68,10 @@ impl Note {
     /// A step of the control plane; `None` where it is of no interest to people.
     pub(super) fn of(step: Step<'_>) -> Option<Self> {
         Some(match step {
-            Step::WaitingForBuild => {
-                Self::Began { what: "waiting for another process that is building the same programs".into(), long: true }
-            }
+            Step::WaitingForBuild => Self::Began {
+                what: "waiting for another process that is building the same programs".into(),
+                long: true,
+            },
             Step::Building { program, index, count, first_build } => {
                 let about = about(first_build);
                 let what = format!("building {program} ({index} of {count}; the first time takes about {about})");

@@ -37,8 +37,8 @@ pub(super) enum GoError {
     },
     /// It is installed and too old, and cannot fetch a newer one by itself.
     #[error(
-        "the installed Go is too old ({found}): the control plane is built with Go {wanted} or later; {INSTALL}, or let \
-         Go fetch it by itself with GOTOOLCHAIN=auto"
+        "the installed Go is too old ({found}): the control plane is built with Go {wanted} or later; {INSTALL}; \
+         from Go 1.21 on, GOTOOLCHAIN=auto lets it fetch a newer one by itself"
     )]
     TooOld {
         /// What was found, in Go's words.

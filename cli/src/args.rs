@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Parser, Subcommand, ValueEnum};
 
+use crate::up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs};
+
 const EXAMPLES: &str = "\
 Examples:
   # Where would the pods of these files go, and why do some stay pending?
@@ -32,7 +34,7 @@ Exit codes:
 /// The most nodes or pods that are made up: a cluster ten times as large as any that exists.
 const MOST_GENERATED: usize = 1_000_000;
 
-/// Flotilla, a Kubernetes scheduler split in two: see what it decides, without a cluster.
+/// Flotilla, a Kubernetes scheduler split in two: try it on a cluster of its own, or see what it decides without one.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "flotilla", version, max_term_width = 110)]
 pub(crate) struct Args {
@@ -50,6 +52,26 @@ pub(crate) enum Command {
     /// and nothing is written but the answer: where each pod goes, or why it stays pending.
     #[command(after_help = EXAMPLES)]
     Simulate(SimulateArgs),
+
+    /// Start a real control plane with simulated nodes, and Flotilla on it
+    ///
+    /// Builds etcd, kube-apiserver, kube-controller-manager and kwok on the first run, starts them on loopback with one
+    /// coordinator and some workers, and says how to use the cluster. It runs until Ctrl-C, or with --detach until
+    /// `flotilla down`.
+    #[command(after_help = UP_EXAMPLES)]
+    Up(UpArgs),
+
+    /// End what `flotilla up` has started
+    #[command(after_help = DOWN_EXAMPLES)]
+    Down,
+
+    /// Be `flotilla-coordinator`
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Coordinator(ProgramArgs),
+
+    /// Be `flotilla-worker`
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Worker(ProgramArgs),
 }
 
 /// The flags of `flotilla simulate`.

@@ -4,13 +4,19 @@
 
 mod args;
 mod simulate;
+mod up;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    use args::Command;
     match args::Args::parse().command {
-        args::Command::Simulate(args) => simulate::command(&args),
+        Command::Simulate(args) => simulate::command(&args),
+        Command::Up(args) => up::up(&args),
+        Command::Down => up::down(),
+        Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),
+        Command::Worker(args) => flotilla_worker::main(args.line("flotilla-worker")),
     }
 }

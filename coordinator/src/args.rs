@@ -223,12 +223,7 @@ pub enum LoggingFormat {
 }
 
 impl Args {
-    /// The command line of this process. Ends it with help, version or a usage error: exit code 0, or 2 for the latter.
-    pub fn read() -> Self {
-        Self::read_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
-    }
-
-    /// As [`read`](Self::read), from `line`, whose first word is the program.
+    /// The command line `line`, whose first word is the program.
     ///
     /// # Errors
     /// Help and version, which are none, and usage errors; [`clap::Error::exit`] treats each as it should be.

@@ -7,6 +7,7 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::OsString,
     path::Path,
     process::ExitCode,
     sync::{Arc, OnceLock},
@@ -62,7 +63,13 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Runs the process from the command line to its end.
 #[must_use]
 pub fn main() -> ExitCode {
-    let args = Args::read();
+    main_from(std::env::args_os())
+}
+
+/// As [`main`], with a command line whose first word is the program.
+#[must_use]
+pub fn main_from(line: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = Args::read_from(line).unwrap_or_else(|error| error.exit());
     let identity = lease::identity();
     let settings = match Settings::load(&args, &identity) {
         Ok(settings) => settings,

@@ -19,7 +19,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::control_plane::{ControlPlane, free_port, wait_until};
+use flotilla_control_plane::{ControlPlane, free_port, wait_until};
 
 /// How long a pod may take to land, or a process to get ready: far beyond what it takes, even beside a build.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,7 +1,6 @@
-//! What the tests against a real control plane share: the control plane itself and Flotilla's processes beside it.
+//! What the tests against a real control plane share: Flotilla's processes beside it.
 //!
 //! Knows: processes and the Kubernetes API. Must not know: anything inside Flotilla; its binaries are driven as its
 //! users drive them.
 
-pub mod control_plane;
 pub mod fleet;

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, fs};
 
-use flotilla_integration_tests::{
-    control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until},
-    fleet::{Fleet, PATIENCE, pods, profile, wait_until_running},
-};
+use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
+use flotilla_integration_tests::fleet::{Fleet, PATIENCE, pods, profile, wait_until_running};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use serde_json::Value;

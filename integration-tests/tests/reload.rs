@@ -2,10 +2,8 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-use flotilla_integration_tests::{
-    control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until},
-    fleet::{Fleet, PATIENCE, phase, pods, profile, wait_until_running},
-};
+use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
+use flotilla_integration_tests::fleet::{Fleet, PATIENCE, phase, pods, profile, wait_until_running};
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use serde_json::Value;

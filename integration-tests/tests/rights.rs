@@ -3,9 +3,9 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::ensure;
-use flotilla_integration_tests::{
-    control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until},
-    fleet::{Fleet, PATIENCE, profile, wait_for_event, wait_until_refused, wait_until_running},
+use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
+use flotilla_integration_tests::fleet::{
+    Fleet, PATIENCE, profile, wait_for_event, wait_until_refused, wait_until_running,
 };
 use serde_json::Value;
 

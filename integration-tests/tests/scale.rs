@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_integration_tests::{
-    control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until},
-    fleet::{Fleet, PATIENCE, node_of, not_scheduled, pods, profile, wait_until_running},
-};
+use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
+use flotilla_integration_tests::fleet::{Fleet, PATIENCE, node_of, not_scheduled, pods, profile, wait_until_running};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 

@@ -1,8 +1,8 @@
 //! Pods land: on a real API server, by a real coordinator and real workers.
 
-use flotilla_integration_tests::{
-    control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until},
-    fleet::{Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running},
+use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
+use flotilla_integration_tests::fleet::{
+    Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running,
 };
 use k8s_openapi::api::core::v1::{
     Affinity, ContainerPort, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod,
@@ -214,7 +214,7 @@ async fn a_wrong_configuration_ends_the_coordinator_with_its_place_and_reason() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_coordinator_goes_on_when_the_api_server_comes_back() -> anyhow::Result<()> {
-    use flotilla_integration_tests::control_plane::Component;
+    use flotilla_control_plane::Component;
     let cluster = ControlPlane::start(Options::default()).await?;
     cluster.add_nodes(nodes(2)).await?;
     let fleet = Fleet::start(&cluster, "flotilla", 1).await?;

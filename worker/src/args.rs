@@ -53,12 +53,11 @@ pub(crate) enum LoggingFormat {
 }
 
 impl Args {
-    /// The arguments of this process; leaves with status 2 and says why where they are wrong.
-    pub(crate) fn from_command_line() -> Self {
-        Self::read(std::env::args_os()).unwrap_or_else(|error| error.exit())
-    }
-
-    fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+    /// The arguments of a command line, whose first word is the program.
+    ///
+    /// # Errors
+    /// Help and version, which are none, and usage errors.
+    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let args = Self::try_parse_from(words)?;
         if args.insecure_worker_transport {
             return Ok(args);

@@ -11,12 +11,15 @@
 //! Knows: streams, threads, which leader is obeyed. Must not know: what makes a node suit a pod (that is the
 //! framework), how a message is written (that is the contract), or anything about other workers.
 
+mod args;
 mod counters;
 mod cpu;
+mod run;
 mod seat;
 mod serve;
 mod service;
 mod session;
 
 pub use counters::{Counters, Counts};
+pub use run::main;
 pub use serve::{ServeError, ServeOptions, serve};

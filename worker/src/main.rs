@@ -1,10 +1,9 @@
 //! The binary `flotilla-worker`.
 //!
-//! Knows: that arguments come before running. Must not know: anything else.
+//! Knows: where it begins. Must not know: anything else.
 
-mod args;
-mod run;
+use std::process::ExitCode;
 
-fn main() -> anyhow::Result<()> {
-    run::run(&args::Args::from_command_line())
+fn main() -> ExitCode {
+    flotilla_worker::main(std::env::args_os())
 }

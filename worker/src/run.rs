@@ -2,8 +2,9 @@
 //!
 //! Knows: the process it runs in. Must not know: what the server does.
 
+use std::{ffi::OsString, process::ExitCode};
+
 use anyhow::Context as _;
-use flotilla_worker::{ServeOptions, serve};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -16,16 +17,29 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::args::{Args, LoggingFormat};
+use crate::{
+    args::{Args, LoggingFormat},
+    serve::{ServeOptions, serve},
+};
 
 /// Threads that move bytes; what is computed has a thread of its own.
 const RUNTIME_THREADS: usize = 2;
 
-/// Runs a worker until a signal stops it.
-///
-/// # Errors
-/// What keeps it from starting or going on, for people.
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+/// Runs a worker from its command line, whose first word is the program, until a signal stops it. Help, version and usage
+/// errors end the process at once, the latter with exit code 2.
+#[must_use]
+pub fn main(line: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = Args::read(line).unwrap_or_else(|error| error.exit());
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("flotilla-worker: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
     start_log(args)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(RUNTIME_THREADS).enable_all().build().context("starting the runtime")?;

@@ -79,6 +79,8 @@ const INTEGRATION: &[Step] = &[
             "schedule",
             "--test",
             "tidy",
+            "--test",
+            "up",
             "--",
             "--test-threads=1",
         ],

@@ -1,29 +1,33 @@
-//! A real control plane for one test: etcd, kube-apiserver and, as wanted, kube-controller-manager, kube-scheduler and
-//! kwok, started, watched until they are ready, and ended with the test.
+//! A real control plane on loopback: etcd, kube-apiserver and, as wanted, kube-controller-manager, kube-scheduler and
+//! kwok, built from their Go modules, started, watched until they are ready, and ended with this process.
 //!
-//! Knows: which component needs which. Must not know: anything of Flotilla; tests start its processes beside these,
+//! Knows: which component needs which. Must not know: anything of Flotilla; its processes are started beside these,
 //! through [`ControlPlane::processes`].
 //!
-//! Everything listens on 127.0.0.1 and lives in a temporary folder. The folder goes with the test, unless
-//! `FLOTILLA_KEEP=1` is set or the test process was killed.
+//! Everything listens on 127.0.0.1 and lives in a temporary folder. The folder goes with the [`ControlPlane`], unless
+//! `FLOTILLA_KEEP=1` is set or the process was killed.
 
 mod binaries;
 mod components;
 mod create;
 mod credentials;
+mod go;
+mod module;
 mod nodes;
 mod pods;
 mod ports;
 mod process;
+mod progress;
+mod reaper;
 mod wait;
 
 use std::{
     collections::BTreeMap,
     env, fmt,
     path::{Path, PathBuf},
-    sync::atomic::AtomicU32,
+    sync::{Arc, atomic::AtomicU32},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
@@ -36,10 +40,12 @@ use tempfile::TempDir;
 
 pub use binaries::{Binaries, build};
 pub use components::Component;
+pub use module::go_version;
 pub use nodes::NodeBuilder;
 pub use pods::pod;
 pub use ports::free_port;
 pub use process::ProcessGroup;
+pub use progress::{Lines, Progress, Step, about};
 pub use wait::wait_until;
 
 use components::Layout;
@@ -65,11 +71,24 @@ pub struct Options {
     pub audit: Option<AuditLevel>,
     /// More flags by component, such as `--feature-gates=...` or `--runtime-config=...`.
     pub extra_args: BTreeMap<Component, Vec<String>>,
+    /// Below which folder the programs are kept once they are built, in one named `control-plane`. The default is the
+    /// target folder of the checkout that this was built from.
+    pub cache_dir: PathBuf,
+    /// Who is told of what is built and started. The default writes of builds on the standard error.
+    pub progress: Arc<dyn Progress>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { controller_manager: true, kwok: true, kube_scheduler: None, audit: None, extra_args: BTreeMap::new() }
+        Self {
+            controller_manager: true,
+            kwok: true,
+            kube_scheduler: None,
+            audit: None,
+            extra_args: BTreeMap::new(),
+            cache_dir: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+            progress: Arc::new(Lines),
+        }
     }
 }
 
@@ -129,24 +148,26 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     config: Config,
     running: Vec<Component>,
+    progress: Arc<dyn Progress>,
     nodes_made: AtomicU32,
 }
 
 impl ControlPlane {
     /// Builds what is missing, starts the components and waits until they are ready.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
-        let binaries =
-            tokio::task::spawn_blocking(build).await.context("the build of the control plane panicked")??;
+        let progress = Arc::clone(&options.progress);
+        let binaries = build(&options.cache_dir, &*progress).await?;
         let folder = tempfile::Builder::new()
             .prefix("flotilla-")
             .disable_cleanup(keeps_folders())
             .tempdir()
             .context("cannot create a temporary folder; is TMPDIR writable?")?;
+        progress.tell(Step::Folder { path: folder.path() });
         let processes = ProcessGroup::new(folder.path().join("logs"))?;
         let credentials = Credentials::create(folder.path().join("pki"))?;
         let layout = Layout::new(folder.path().to_owned(), binaries.clone(), options)?;
         let url = layout.url(Component::ApiServer);
-        let kubeconfig = credentials.kubeconfig("test:admin", Some("system:masters"), &url)?;
+        let kubeconfig = credentials.kubeconfig("flotilla:admin", Some("system:masters"), &url)?;
         let config = config_from(&kubeconfig).await?;
         let mut control_plane = Self {
             processes,
@@ -157,6 +178,7 @@ impl ControlPlane {
             kubeconfig,
             config,
             running: Vec::new(),
+            progress,
             nodes_made: AtomicU32::new(1),
         };
         control_plane.start_components().await?;
@@ -170,11 +192,12 @@ impl ControlPlane {
         }
         let others = self.layout.beside_the_api_server();
         self.running.extend(&others);
+        let began = Instant::now();
         for &other in &others {
             self.spawn(other)?;
         }
         for &other in &others {
-            self.wait_until_ready(other).await?;
+            self.wait_until_ready(other, began).await?;
         }
         if self.runs(Component::ControllerManager) {
             self.wait_for_the_default_service_account().await?;
@@ -239,6 +262,31 @@ impl ControlPlane {
         self.running.contains(&component)
     }
 
+    /// The authority that signed the certificates of all servers here.
+    pub fn authority_certificate(&self) -> PathBuf {
+        self.credentials.authority_certificate()
+    }
+
+    /// The certificate that every server on 127.0.0.1 shows, and its key: also for servers that are started beside.
+    pub fn serving_certificate(&self) -> (PathBuf, PathBuf) {
+        (self.credentials.serving_certificate(), self.credentials.serving_key())
+    }
+
+    /// The components that were started, in that order.
+    pub fn components(&self) -> &[Component] {
+        &self.running
+    }
+
+    /// What a server with [`ControlPlane::serving_certificate`] answers to a GET of `path`, asked by an administrator.
+    ///
+    /// # Errors
+    /// Where it does not answer with success.
+    pub async fn get_from(&self, base: &str, path: &str) -> anyhow::Result<String> {
+        let mut config = self.config.clone();
+        config.cluster_url = base.parse().with_context(|| format!("{base} is no URL"))?;
+        get(&client(&config)?, path).await
+    }
+
     /// What a component answers to a GET of `path`, such as `metrics`, asked by an administrator.
     pub async fn get(&self, component: Component, path: &str) -> anyhow::Result<String> {
         get(&self.client_of(component)?, path).await
@@ -256,8 +304,9 @@ impl ControlPlane {
     }
 
     async fn start_component(&self, component: Component) -> anyhow::Result<()> {
+        let began = Instant::now();
         self.spawn(component)?;
-        self.wait_until_ready(component).await
+        self.wait_until_ready(component, began).await
     }
 
     fn spawn(&self, component: Component) -> anyhow::Result<()> {
@@ -266,8 +315,9 @@ impl ControlPlane {
         Ok(())
     }
 
-    async fn wait_until_ready(&self, component: Component) -> anyhow::Result<()> {
+    async fn wait_until_ready(&self, component: Component, began: Instant) -> anyhow::Result<()> {
         let name = component.name();
+        self.progress.tell(Step::Starting { component });
         let client = self.client_of(component)?;
         let ended = wait_until(&format!("{name} to be ready"), START_TIMEOUT, async || {
             match self.processes.exit_status(name) {
@@ -283,7 +333,10 @@ impl ControlPlane {
         .await
         .with_context(|| self.tails(&[component]))?;
         match ended {
-            None => Ok(()),
+            None => {
+                self.progress.tell(Step::Ready { component, took: began.elapsed() });
+                Ok(())
+            }
             Some(status) => {
                 bail!("{name} ended with {status} instead of becoming ready\n{}", self.tails(&[component]))
             }

@@ -29,7 +29,7 @@ impl Credentials {
     /// service account tokens.
     pub(super) fn create(folder: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let mut params = named("flotilla-test-ca", None)?;
+        let mut params = named("flotilla-ca", None)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
@@ -40,7 +40,7 @@ impl Credentials {
         write(&credentials.service_account_public_key(), &accounts.public_key_pem())?;
 
         let mut serving = CertificateParams::new(SERVER_NAMES.map(str::to_owned).to_vec())?;
-        serving.distinguished_name.push(DnType::CommonName, "flotilla-test-server");
+        serving.distinguished_name.push(DnType::CommonName, "flotilla-server");
         serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         credentials.sign(&serving, &credentials.serving_certificate(), &credentials.serving_key())?;
         Ok(credentials)
@@ -86,15 +86,15 @@ impl Credentials {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{
-                "name": "test",
+                "name": "flotilla",
                 "cluster": { "server": url, "certificate-authority": self.authority_certificate() },
             }],
             "users": [{
                 "name": user,
                 "user": { "client-certificate": certificate, "client-key": key },
             }],
-            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": user } }],
-            "current-context": "test",
+            "contexts": [{ "name": "flotilla", "context": { "cluster": "flotilla", "user": user } }],
+            "current-context": "flotilla",
         });
         write(&path, &serde_json::to_string_pretty(&kubeconfig)?)?;
         Ok(path)

@@ -120,7 +120,7 @@ impl Layout {
             Component::Kwok => (self.binaries.kwok(), self.kwok(credentials)?),
         };
         let mut command = Command::new(program);
-        // A cleared environment: a proxy, a KUBECONFIG or a ~/.kwok of whoever runs the tests must not change them.
+        // A cleared environment: a proxy, a KUBECONFIG or a ~/.kwok of whoever runs this must not change them.
         command.args(arguments).env_clear().env("HOME", &self.folder).current_dir(&self.folder);
         command.args(self.options.extra_args.get(&component).into_iter().flatten());
         Ok(command)
@@ -173,7 +173,7 @@ impl Layout {
     fn controller_manager(&self, credentials: &Credentials) -> anyhow::Result<Vec<String>> {
         // As an administrator, because the roles of the single controllers belong to service accounts whose tokens
         // would cost a few seconds at each start.
-        let kubeconfig = self.kubeconfig(credentials, "test:controller-manager", Some("system:masters"))?;
+        let kubeconfig = self.kubeconfig(credentials, "flotilla:controller-manager", Some("system:masters"))?;
         let mut arguments = self.serving(Component::ControllerManager, credentials);
         arguments.extend(self.delegating(&kubeconfig));
         arguments.extend([
@@ -206,7 +206,7 @@ impl Layout {
     }
 
     fn kwok(&self, credentials: &Credentials) -> anyhow::Result<Vec<String>> {
-        let kubeconfig = self.kubeconfig(credentials, "test:kwok", Some("system:masters"))?;
+        let kubeconfig = self.kubeconfig(credentials, "flotilla:kwok", Some("system:masters"))?;
         let config = self.write(
             "kwok.json",
             &json!({

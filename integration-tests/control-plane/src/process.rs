@@ -1,4 +1,4 @@
-//! Programs that do not outlive the test, and what they print.
+//! Programs that do not outlive this process, and what they print.
 //!
 //! Knows: processes and their groups. Must not know: what the programs are.
 
@@ -10,21 +10,24 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use anyhow::{Context, bail, ensure};
+use tokio::time::{Instant, sleep};
 
-/// What the reaper runs. Its standard input is a pipe that only we hold: however we end, even by SIGKILL, the pipe
-/// closes, `read` returns, and the whole process group dies, the reaper included.
-const REAPER: &str = "read -r _; kill -s KILL 0";
+use super::reaper::Reaper;
+
+/// Between two looks at a process that was asked to end.
+const STOP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Programs that live and die together, in one process group of their own.
 ///
-/// They are not in the group of the test runner, so an interrupt from the keyboard does not reach them; the reaper
-/// notices that the test process is gone and ends them. Everything a member prints goes to `<logs>/<name>.log`.
+/// They are not in our group, so an interrupt from the keyboard does not reach them; the reaper notices that we are gone
+/// and ends them. Everything a member prints goes to `<logs>/<name>.log`.
 #[derive(Debug)]
 pub struct ProcessGroup {
-    reaper: Child,
+    reaper: Reaper,
     members: Mutex<BTreeMap<String, Child>>,
     logs: PathBuf,
 }
@@ -33,15 +36,7 @@ impl ProcessGroup {
     /// A group without members, which will log into the folder `logs`.
     pub fn new(logs: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(&logs).with_context(|| format!("cannot create the log folder {}", logs.display()))?;
-        let reaper = Command::new("sh")
-            .args(["-c", REAPER])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .context("cannot start `sh`, which ends the other processes when the test does; is it on the PATH?")?;
-        Ok(Self { reaper, members: Mutex::default(), logs })
+        Ok(Self { reaper: Reaper::start()?, members: Mutex::default(), logs })
     }
 
     /// Starts `command` as the member `name` and returns its process id. A name whose process has ended can be used
@@ -57,12 +52,11 @@ impl ProcessGroup {
             .append(true)
             .open(&path)
             .with_context(|| format!("cannot open the log {}", path.display()))?;
-        let group = i32::try_from(self.reaper.id()).context("the reaper's process id")?;
         let child = command
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
-            .process_group(group)
+            .process_group(self.reaper.group())
             .spawn()
             .with_context(|| format!("cannot start {name} as {}", command.get_program().display()))?;
         let id = child.id();
@@ -76,10 +70,10 @@ impl ProcessGroup {
         let child = member(&mut members, name)?;
         // A process that was waited for has given its id back, and the signal might reach a stranger.
         ensure!(child.try_wait()?.is_none(), "{name} has already ended, SIG{signal} cannot be sent to it");
-        let status = Command::new("sh")
+        let status = Command::new("/bin/sh")
             .args(["-c", r#"kill -s "$1" "$2""#, "kill", signal, &child.id().to_string()])
             .status()
-            .context("cannot run `sh` to send a signal")?;
+            .context("cannot run /bin/sh to send a signal")?;
         ensure!(status.success(), "cannot send SIG{signal} to {name}: {status}");
         Ok(())
     }
@@ -92,6 +86,30 @@ impl ProcessGroup {
         Ok(())
     }
 
+    /// Asks a member to end by SIGTERM, and ends it by force where it has not after `patience`. `true` where it ended by
+    /// itself, also before.
+    ///
+    /// # Errors
+    /// Where it is unknown, or the operating system refuses.
+    pub async fn stop(&self, name: &str, patience: Duration) -> anyhow::Result<bool> {
+        if self.exit_status(name)?.is_some() {
+            return Ok(true);
+        }
+        if let Err(error) = self.signal(name, "TERM") {
+            // It may have ended in between.
+            return if self.exit_status(name)?.is_some() { Ok(true) } else { Err(error) };
+        }
+        let deadline = Instant::now() + patience;
+        while self.exit_status(name)?.is_none() {
+            if Instant::now() >= deadline {
+                self.kill(name)?;
+                return Ok(false);
+            }
+            sleep(STOP_PAUSE).await;
+        }
+        Ok(true)
+    }
+
     /// How a member ended, or `None` while it runs.
     pub fn exit_status(&self, name: &str) -> anyhow::Result<Option<ExitStatus>> {
         let mut members = self.members();
@@ -101,6 +119,11 @@ impl ProcessGroup {
     /// The names of all that were ever started here.
     pub fn names(&self) -> Vec<String> {
         self.members().keys().cloned().collect()
+    }
+
+    /// The folder of all logs.
+    pub fn logs(&self) -> &Path {
+        &self.logs
     }
 
     /// Where a member's output goes.
@@ -134,9 +157,8 @@ impl ProcessGroup {
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // The reaper first: it also reaches what the members have started themselves.
-        drop(self.reaper.stdin.take());
+        self.reaper.reap();
         // Nothing here may panic, and there is nobody left to tell; each step is tried whatever the others did.
-        let _ = self.reaper.wait();
         for child in self.members().values_mut() {
             let _ = child.kill();
             let _ = child.wait();

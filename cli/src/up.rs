@@ -1,0 +1,142 @@
+//! `flotilla up` and `flotilla down`: a cluster in one command, and its end.
+//!
+//! Knows: which process does what, and which exit code each end has. Must not know: how any of it is done.
+
+use std::{
+    env,
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+
+pub(crate) mod args;
+mod cluster;
+mod detach;
+mod down;
+mod folders;
+mod notes;
+mod plan;
+mod process_id;
+mod running;
+mod state;
+mod supervise;
+
+use args::UpArgs;
+use notes::{Note, Screen, Teller, Wire};
+use plan::Plan;
+use process_id::ProcessId;
+use running::Running;
+use state::{State, StateFolder};
+use supervise::Notebook;
+
+/// What the flags or the configuration have wrong.
+const BAD_INPUT: u8 = 2;
+/// As a shell says of a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// How it went, where nothing failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The cluster was up and has been ended.
+    Ended,
+    /// The cluster is up, in the background.
+    Detached,
+    /// Somebody ended it before it was up.
+    Interrupted,
+}
+
+/// Runs `flotilla up`.
+pub(crate) fn up(args: &UpArgs) -> ExitCode {
+    let teller: Arc<dyn Teller> = if args.supervisor { Arc::new(Wire::new()) } else { Arc::new(Screen::new()) };
+    let plan = match Plan::new(args) {
+        Ok((plan, warnings)) => {
+            // The process in front has said so already.
+            warnings.into_iter().filter(|_| !args.supervisor).for_each(|what| teller.tell(Note::Line { what }));
+            plan
+        }
+        Err(why) => {
+            teller.tell(Note::Line { what: why });
+            return ExitCode::from(BAD_INPUT);
+        }
+    };
+    match run(args, &plan, &teller) {
+        Ok(Outcome::Ended | Outcome::Detached) => ExitCode::SUCCESS,
+        Ok(Outcome::Interrupted) => ExitCode::from(INTERRUPTED),
+        Err(error) => {
+            teller.tell(Note::Failed { why: format!("{error:#}") });
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs `flotilla down`.
+pub(crate) fn down() -> ExitCode {
+    match folders::state().and_then(|folder| down::down(&StateFolder::new(folder))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            Screen::new().tell(Note::Failed { why: format!("{error:#}") });
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &UpArgs, plan: &Plan, teller: &Arc<dyn Teller>) -> anyhow::Result<Outcome> {
+    let folder = StateFolder::new(folders::state()?);
+    let (lock, left_over) = folder.lock()?.ok_or_else(|| is_up_already(folder.read().as_ref()))?;
+    if let Some(left_over) = left_over {
+        teller.tell(Note::Line { what: down::tell_left_over(&left_over) });
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the async runtime")?;
+    if args.detach {
+        // For the process in the background to take.
+        drop(lock);
+        return runtime.block_on(detach::detach(args, &folder, |running| print(running, true)));
+    }
+    if args.supervisor {
+        // An interrupt from the keyboard of whoever started it, and the end of their terminal, are none of its business.
+        rustix::process::setsid().context("cannot leave the session of the terminal")?;
+    }
+    let since = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M").to_string();
+    let state = State { supervisor: ProcessId::own(), since, folder: None, running: None };
+    let notebook = Notebook::open(lock, state)?;
+    runtime.block_on(supervise::supervise(plan, notebook, teller, |running| {
+        if args.supervisor {
+            teller.tell(Note::Up { running: Box::new(running.clone()) });
+        } else {
+            print(running, false);
+        }
+    }))
+}
+
+fn print(running: &Running, detached: bool) {
+    // Whoever closes the output has read enough.
+    _ = write!(io::stdout(), "\n{}", running.summary(&program(), detached));
+}
+
+/// Why a second cluster is refused, and what to do about the first.
+fn is_up_already(state: Option<&State>) -> anyhow::Error {
+    let program = program();
+    let Some(State { supervisor, since, running, .. }) = state else {
+        return anyhow::anyhow!("another `{program} up` has just begun; end it with `{program} down`");
+    };
+    let pid = supervisor.pid;
+    match running {
+        None => anyhow::anyhow!(
+            "a cluster is being started already, by process {pid} since {since}; end it with `{program} down`"
+        ),
+        Some(running) => anyhow::anyhow!(
+            "a cluster is up already, by process {pid} since {since}; look at it with:\n\n{}  kubectl get nodes\n\n\
+             or end it with `{program} down`",
+            running.exports()
+        ),
+    }
+}
+
+/// How this program was called, so that what it says can be typed.
+fn program() -> String {
+    let called = env::args_os().next();
+    called.map_or_else(|| "flotilla".to_owned(), |called| running::quoted(called.as_ref()))
+}

@@ -1,0 +1,169 @@
+//! The command line of `flotilla up`, `flotilla down` and the programs that `up` starts.
+//!
+//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use clap::builder::NonEmptyStringValueParser;
+
+/// The end of `flotilla up --help`.
+pub(crate) const UP_EXAMPLES: &str = "\
+Examples:
+  # A cluster with ten nodes, in this terminal; Ctrl-C ends it
+  flotilla up
+
+  # In the background, with 100 nodes and four workers
+  flotilla up --detach --nodes 100 --workers 4
+  flotilla down
+
+  # In place of kube-scheduler: pods need no schedulerName
+  flotilla up --scheduler-name default-scheduler
+
+  # With your own KubeSchedulerConfiguration
+  flotilla up --config scheduler.yaml
+
+What it takes:
+  Go 1.26 or later on the PATH, and its module proxy, for the first run only. That one builds etcd,
+  kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and kwok, which takes some ten
+  minutes on two cores. They are kept in the cache folder; later runs are up within seconds.
+  No C compiler is needed, no container runtime, and no rights of an administrator.
+
+What it is:
+  A real API server and real controllers; the nodes, and what runs on them, are simulated by kwok.
+  Everything listens on 127.0.0.1 and lives in a temporary folder. That is removed at the end, with
+  all that is in the cluster.
+
+Environment:
+  FLOTILLA_CACHE_DIR  where the built programs are kept, as --cache-dir
+  FLOTILLA_STATE_DIR  where it is noted what is up [default: $XDG_STATE_HOME/flotilla or
+                      ~/.local/state/flotilla]
+  FLOTILLA_KEEP=1     keeps the temporary folder, with all logs
+
+Exit codes:
+  0    the cluster was up and has been ended as you asked; with --detach, it is up
+  1    it could not be started, one is up already, or a part of it ended by itself
+  2    the flags or the configuration make no sense
+  130  it was interrupted before it was up";
+
+/// The end of `flotilla down --help`.
+pub(crate) const DOWN_EXAMPLES: &str = "\
+Examples:
+  # End the cluster that `flotilla up` has started, here or in another terminal
+  flotilla down
+
+Exit codes:
+  0  nothing is up any more, also when nothing was before
+  1  the cluster could not be ended";
+
+/// The flags of `flotilla up`.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub(crate) struct UpArgs {
+    /// How many nodes the cluster has, in three zones
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) nodes: u32,
+
+    /// How many workers filter and score
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) workers: u16,
+
+    /// The schedulerName of the pods that Flotilla serves; default-scheduler serves those that name none
+    #[arg(long, value_name = "NAME", default_value = "flotilla", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) scheduler_name: String,
+
+    /// The file with the KubeSchedulerConfiguration, whose profiles then say which pods are served
+    #[arg(long, value_name = "FILE", conflicts_with = "scheduler_name")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Where the programs of the control plane are kept once they are built [default: $XDG_CACHE_HOME/flotilla or
+    /// ~/.cache/flotilla]
+    #[arg(long, value_name = "DIR", env = "FLOTILLA_CACHE_DIR", hide_env = true)]
+    pub(crate) cache_dir: Option<PathBuf>,
+
+    /// Return once the cluster is up, and leave it running in the background
+    #[arg(short, long)]
+    pub(crate) detach: bool,
+
+    /// Be the process in the background.
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    pub(crate) supervisor: bool,
+}
+
+impl UpArgs {
+    /// The words after the program's name that make the process in the background do the same.
+    pub(super) fn of_the_supervisor(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["up".into(), "--supervisor".into()];
+        words.extend([format!("--nodes={}", self.nodes), format!("--workers={}", self.workers)].map(OsString::from));
+        match &self.config {
+            Some(config) => words.push(with_path("--config=", config)),
+            None => words.push(format!("--scheduler-name={}", self.scheduler_name).into()),
+        }
+        words.extend(self.cache_dir.as_deref().map(|folder| with_path("--cache-dir=", folder)));
+        words
+    }
+}
+
+fn with_path(flag: &str, path: &Path) -> OsString {
+    let mut word = OsString::from(flag);
+    word.push(path);
+    word
+}
+
+/// The flags of a program that `flotilla up` starts, as that program reads them.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub(crate) struct ProgramArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    words: Vec<OsString>,
+}
+
+impl ProgramArgs {
+    /// The command line of the program, which begins with its name.
+    pub(crate) fn line(self, name: &str) -> impl Iterator<Item = OsString> {
+        std::iter::once(name.into()).chain(self.words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn up(words: &[&str]) -> UpArgs {
+        let args = Args::try_parse_from(["flotilla", "up"].iter().chain(words)).expect("sound flags");
+        let Command::Up(args) = args.command else { panic!("{:?}", args.command) };
+        args
+    }
+
+    #[test]
+    fn the_process_in_the_background_does_what_the_one_in_front_was_asked_for() {
+        for words in [
+            &["--detach"][..],
+            &["--detach", "--nodes=3", "--workers=1", "--scheduler-name=-odd", "--cache-dir=/a b"],
+            &["--detach", "--config=-x.yaml"],
+        ] {
+            let asked = up(words);
+            let line = std::iter::once(OsString::from("flotilla")).chain(asked.of_the_supervisor());
+            let Command::Up(args) = Args::try_parse_from(line).expect("sound flags").command else { panic!("up") };
+            assert_eq!(args, UpArgs { detach: false, supervisor: true, ..asked });
+        }
+    }
+
+    #[test]
+    fn the_help_names_the_go_that_the_build_asks_for() {
+        let wanted = flotilla_control_plane::go_version().expect("a version");
+        let minor = wanted.rsplit_once('.').map_or(&*wanted, |(minor, _)| minor);
+        assert!(UP_EXAMPLES.contains(&format!("Go {minor} or later")), "{wanted}");
+    }
+
+    #[test]
+    fn programs_get_their_words_as_they_are() {
+        let args = Args::try_parse_from(["flotilla", "worker", "--listen", "x:1", "-v=4", "--help"]).expect("sound");
+        let Command::Worker(args) = args.command else { panic!("a worker") };
+        let line: Vec<OsString> = args.line("flotilla-worker").collect();
+        assert_eq!(line, ["flotilla-worker", "--listen", "x:1", "-v=4", "--help"].map(OsString::from));
+    }
+}

@@ -1,0 +1,235 @@
+//! The cluster: a control plane, its nodes, a coordinator and workers.
+//!
+//! Knows: what is started with which flags, in which order, and ended in which. Must not know: who asks for it, and who
+//! is told.
+
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, Progress, free_port, wait_until};
+use tokio::net::TcpStream;
+
+use super::{
+    notes::{Note, Teller},
+    plan::{Config, Plan},
+    running::{Running, plural},
+};
+
+const COORDINATOR: &str = "coordinator";
+
+/// How long a process of Flotilla's may take until it is ready: far beyond what it takes, even beside a build.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a part may take to end by itself. The coordinator waits 5 s for what is under way.
+const STOP_PATIENCE: Duration = Duration::from_secs(6);
+
+/// How much of a log is shown when its process has gone wrong.
+const TAIL_LINES: usize = 20;
+
+/// The kinds of nodes, in turn: how many CPUs, how much memory, and what they are called.
+const KINDS: [(&str, &str, &str); 3] = [("8", "32Gi", "medium"), ("16", "64Gi", "large"), ("4", "16Gi", "small")];
+const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
+
+/// A cluster that is up. Dropping it ends all of it at once.
+pub(super) struct Cluster {
+    control_plane: ControlPlane,
+    workers: Vec<String>,
+    running: Running,
+}
+
+impl Cluster {
+    /// Builds what is missing, starts everything and waits until it is ready.
+    ///
+    /// # Errors
+    /// What went wrong, with the last words of whoever went wrong.
+    pub(super) async fn start(plan: &Plan, progress: Arc<dyn Progress>, teller: &dyn Teller) -> anyhow::Result<Self> {
+        let options = Options { cache_dir: plan.cache_dir.clone(), progress, ..Options::default() };
+        let control_plane = ControlPlane::start(options).await?;
+        let began = Instant::now();
+        let nodes = format!("{} node{}", plan.nodes, plural(plan.nodes));
+        teller.tell(Note::began(&nodes));
+        control_plane.add_nodes((0..plan.nodes).map(node)).await?;
+        teller.tell(Note::done(nodes, began.elapsed()));
+
+        let port = free_port()?;
+        let running = running(plan, &control_plane, &format!("https://127.0.0.1:{port}"))?;
+        let mut cluster = Self { control_plane, workers: Vec::new(), running };
+        let addresses = cluster.start_workers(plan, teller).await?;
+        cluster.start_coordinator(plan, port, &addresses, teller).await?;
+        Ok(cluster)
+    }
+
+    /// What there is to know of it.
+    pub(super) fn running(&self) -> &Running {
+        &self.running
+    }
+
+    /// Why it is not whole any more, with the last words of the process that has ended; `None` while all run.
+    pub(super) fn loss(&self) -> anyhow::Result<Option<String>> {
+        let processes = self.control_plane.processes();
+        for name in processes.names() {
+            if let Some(status) = processes.exit_status(&name)? {
+                return Ok(Some(format!("{name} has ended by itself ({status})\n{}", self.tail(&name))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Ends the processes one after the other, those first that need the others.
+    ///
+    /// # Errors
+    /// Where the operating system refuses. Dropping the cluster ends what is left.
+    pub(super) async fn stop(&self, teller: &dyn Teller) -> anyhow::Result<()> {
+        let components = self.control_plane.components().iter().rev().map(|component| component.name());
+        let ours = std::iter::once(COORDINATOR).chain(self.workers.iter().map(String::as_str));
+        for name in ours.chain(components) {
+            teller.tell(Note::began(format!("ending {name}")));
+            if !self.control_plane.processes().stop(name, STOP_PATIENCE).await? {
+                teller.tell(Note::Line { what: format!("{name} did not end within {STOP_PATIENCE:?} and was killed") });
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the workers, and gives their addresses once they listen.
+    async fn start_workers(&mut self, plan: &Plan, teller: &dyn Teller) -> anyhow::Result<Vec<String>> {
+        let began = Instant::now();
+        let workers = format!("{} worker{}", plan.workers, plural(plan.workers.into()));
+        teller.tell(Note::began(&workers));
+        let mut addresses = Vec::new();
+        for index in 0..plan.workers {
+            let (name, address) = (format!("worker-{index}"), format!("127.0.0.1:{}", free_port()?));
+            let mut command = self.program("worker")?;
+            command.args(["--insecure-worker-transport", "--listen", &address]);
+            self.control_plane.processes().spawn(&name, command)?;
+            self.workers.push(name);
+            addresses.push(address);
+        }
+        for (name, address) in self.workers.iter().zip(&addresses) {
+            self.wait_for(name, async || {
+                TcpStream::connect(address).await.map(drop).map_err(|error| format!("{address}: {error}"))
+            })
+            .await?;
+        }
+        teller.tell(Note::done(workers, began.elapsed()));
+        Ok(addresses)
+    }
+
+    /// Starts the coordinator, and waits until it leads and its workers have the configuration.
+    async fn start_coordinator(
+        &self,
+        plan: &Plan,
+        port: u16,
+        workers: &[String],
+        teller: &dyn Teller,
+    ) -> anyhow::Result<()> {
+        let began = Instant::now();
+        teller.tell(Note::began(COORDINATOR));
+        let kubeconfig = self.control_plane.kubeconfig_for("flotilla:coordinator", Some("system:masters"))?;
+        let (certificate, key) = self.control_plane.serving_certificate();
+        let mut command = self.program(COORDINATOR)?;
+        command.arg("--config").arg(self.config(&plan.config)?).arg("--kubeconfig").arg(kubeconfig);
+        command.arg("--tls-cert-file").arg(certificate).arg("--tls-private-key-file").arg(key);
+        command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
+        command.args(["--insecure-worker-transport", &format!("--workers={}", workers.join(","))]);
+        self.control_plane.processes().spawn(COORDINATOR, command)?;
+        self.wait_for(COORDINATOR, async || {
+            let metrics = self.control_plane.get_from(&self.running.coordinator, "metrics").await;
+            let metrics = metrics.map_err(|error| format!("{error:#}"))?;
+            let ready = metrics.lines().find_map(|line| line.strip_prefix("flotilla_workers_ready "));
+            match ready.map(str::parse::<f64>) {
+                Some(Ok(ready)) if ready >= f64::from(plan.workers) => Ok(()),
+                other => Err(format!("flotilla_workers_ready is {other:?}")),
+            }
+        })
+        .await?;
+        teller.tell(Note::done(COORDINATOR, began.elapsed()));
+        Ok(())
+    }
+
+    /// Waits until a process of Flotilla's is ready, and no longer than it runs.
+    async fn wait_for(&self, name: &str, mut ready: impl AsyncFnMut() -> Result<(), String>) -> anyhow::Result<()> {
+        let processes = self.control_plane.processes();
+        let what = format!("{name} to be ready");
+        let ended = wait_until(&what, START_TIMEOUT, async || match processes.exit_status(name) {
+            Ok(None) => ready().await.map(|()| None),
+            Ok(Some(status)) => Ok(Some(status)),
+            Err(error) => Err(format!("{error:#}")),
+        });
+        match ended.await.with_context(|| self.tail(name))? {
+            None => Ok(()),
+            Some(status) => bail!("{name} ended with {status} instead of becoming ready\n{}", self.tail(name)),
+        }
+    }
+
+    /// This program as one of the others.
+    fn program(&self, name: &str) -> anyhow::Result<Command> {
+        let this = env::current_exe().context("cannot find the file of this program; has it been replaced?")?;
+        let mut command = Command::new(this);
+        // Neither a proxy nor a KUBECONFIG of whoever runs this must change them.
+        command.arg(name).env_clear().current_dir(self.control_plane.folder());
+        command.envs(env::var_os("RUST_LOG").map(|filter| ("RUST_LOG", filter)));
+        Ok(command)
+    }
+
+    fn config(&self, config: &Config) -> anyhow::Result<PathBuf> {
+        match config {
+            Config::File(path) => Ok(path.clone()),
+            Config::Text(text) => write(&self.control_plane.folder().join("scheduler.json"), text),
+        }
+    }
+
+    fn tail(&self, name: &str) -> String {
+        self.control_plane.processes().log_tail(name, TAIL_LINES)
+    }
+}
+
+/// What is to be known of the cluster, after the files that it names have been written.
+fn running(plan: &Plan, control_plane: &ControlPlane, coordinator: &str) -> anyhow::Result<Running> {
+    let folder = control_plane.folder();
+    let kubeconfig = folder.join("kubeconfig");
+    fs::copy(control_plane.kubeconfig(), &kubeconfig).context("cannot copy the kubeconfig")?;
+    let kubectl_folder = folder.join("bin");
+    fs::create_dir_all(&kubectl_folder)
+        .and_then(|()| symlink(control_plane.kubectl(), kubectl_folder.join("kubectl")))
+        .with_context(|| format!("cannot put kubectl into {}", kubectl_folder.display()))?;
+    let scheduler = plan.scheduler_names.first().map_or("", String::as_str);
+    Ok(Running {
+        kubernetes: control_plane.binaries().kubernetes_version().to_owned(),
+        nodes: plan.nodes,
+        workers: plan.workers,
+        scheduler_names: plan.scheduler_names.clone(),
+        kubeconfig,
+        kubectl_folder,
+        hello: write(&folder.join("hello.yaml"), &Running::hello_manifest(scheduler))?,
+        coordinator: coordinator.to_owned(),
+        authority: control_plane.authority_certificate(),
+        logs: control_plane.processes().logs().to_owned(),
+    })
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<PathBuf> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path.to_owned())
+}
+
+fn node(index: u32) -> NodeBuilder {
+    let index = index as usize;
+    // Zones change with each node and kinds with each round of zones, so that every zone has nodes of every kind.
+    let zone = ZONES[index % ZONES.len()];
+    let (cpu, memory, kind) = KINDS[index / ZONES.len() % KINDS.len()];
+    NodeBuilder::new(format!("node-{index}"))
+        .capacity("cpu", cpu)
+        .capacity("memory", memory)
+        .capacity("ephemeral-storage", "100Gi")
+        .label("topology.kubernetes.io/region", "region-1")
+        .label("topology.kubernetes.io/zone", zone)
+        .label("node.kubernetes.io/instance-type", kind)
+}

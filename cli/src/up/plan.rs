@@ -1,0 +1,121 @@
+//! What is to be started, settled before anything is.
+//!
+//! Knows: what the flags and the configuration file come to. Must not know: how any of it is started.
+
+use std::{fs, path, path::PathBuf};
+
+use flotilla_framework::config;
+use serde_json::json;
+
+use super::{args::UpArgs, folders};
+
+/// What is to be started.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// How many nodes.
+    pub(super) nodes: u32,
+    /// How many workers.
+    pub(super) workers: u16,
+    /// Whose pods are scheduled, in the order of the profiles.
+    pub(super) scheduler_names: Vec<String>,
+    /// The KubeSchedulerConfiguration.
+    pub(super) config: Config,
+    /// Where the built programs are kept.
+    pub(super) cache_dir: PathBuf,
+}
+
+/// Where the KubeSchedulerConfiguration is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Config {
+    /// In a file of the user's.
+    File(PathBuf),
+    /// Nowhere yet.
+    Text(String),
+}
+
+impl Plan {
+    /// Reads and checks what the flags name. What is accepted but may not do what its author thinks comes with the plan.
+    ///
+    /// # Errors
+    /// All that is wrong, for people.
+    pub(super) fn new(args: &UpArgs) -> Result<(Self, Vec<String>), String> {
+        let cache_dir = folders::cache(args.cache_dir.clone()).map_err(|error| format!("flotilla: {error:#}"))?;
+        let (config, text, name) = match &args.config {
+            Some(file) => {
+                let name = file.display().to_string();
+                let text = fs::read_to_string(file).map_err(|error| {
+                    format!("flotilla: cannot read --config {name}: {error}; check the path and its mode")
+                })?;
+                let file = path::absolute(file).map_err(|error| format!("flotilla: --config {name}: {error}"))?;
+                (Config::File(file), text, name)
+            }
+            None => {
+                let text = configuration_for(&args.scheduler_name);
+                (Config::Text(text.clone()), text, "--scheduler-name".to_owned())
+            }
+        };
+        let found = config::load(&text, &name).map_err(|errors| errors.to_string())?;
+        let scheduler_names = found.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();
+        let plan = Self { nodes: args.nodes, workers: args.workers, scheduler_names, config, cache_dir };
+        Ok((plan, found.warnings))
+    }
+}
+
+fn configuration_for(scheduler_name: &str) -> String {
+    let configuration = json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{ "schedulerName": scheduler_name }],
+    });
+    format!("{configuration:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args() -> UpArgs {
+        UpArgs {
+            nodes: 1,
+            workers: 1,
+            scheduler_name: "flotilla".into(),
+            config: None,
+            cache_dir: Some("cache".into()),
+            detach: false,
+            supervisor: false,
+        }
+    }
+
+    #[test]
+    fn without_a_file_there_is_one_profile_of_the_name_that_was_given() {
+        for name in ["flotilla", "default-scheduler", "odd: \"name\""] {
+            let (plan, warnings) = Plan::new(&UpArgs { scheduler_name: name.into(), ..args() }).expect("sound");
+            assert_eq!(plan.scheduler_names, [name]);
+            assert_eq!(warnings, Vec::<String>::new());
+            assert!(plan.cache_dir.is_absolute());
+        }
+    }
+
+    #[test]
+    fn a_file_says_whose_pods_are_served() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("config.yaml");
+        let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+        fs::write(&file, format!("{head}profiles:\n- schedulerName: a\n- schedulerName: b\n")).expect("writable");
+        let (plan, _) = Plan::new(&UpArgs { config: Some(file.clone()), ..args() }).expect("sound");
+        assert_eq!(plan.scheduler_names, ["a", "b"]);
+        assert_eq!(plan.config, Config::File(file));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_or_not_right_is_refused_with_its_place() {
+        let absent = Plan::new(&UpArgs { config: Some("/nowhere.yaml".into()), ..args() }).expect_err("not there");
+        assert!(absent.starts_with("flotilla: cannot read --config /nowhere.yaml: "), "{absent}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("config.yaml");
+        fs::write(&file, "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nx: 1\n")
+            .expect("writable");
+        let wrong = Plan::new(&UpArgs { config: Some(file.clone()), ..args() }).expect_err("not right");
+        assert!(wrong.starts_with(&format!("{}:3:1: ", file.display())), "{wrong}");
+    }
+}

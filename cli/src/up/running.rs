@@ -1,0 +1,179 @@
+//! A cluster that is up, in words.
+//!
+//! Knows: what whoever has started it needs to know. Must not know: how it is started or ended.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The schedulerName of pods that name none.
+pub(super) const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// What there is to know of a cluster that is up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Running {
+    /// The version of Kubernetes.
+    pub(super) kubernetes: String,
+    /// How many nodes.
+    pub(super) nodes: u32,
+    /// How many workers.
+    pub(super) workers: u16,
+    /// Whose pods are scheduled.
+    pub(super) scheduler_names: Vec<String>,
+    /// The kubeconfig of an administrator.
+    pub(super) kubeconfig: PathBuf,
+    /// The folder that holds kubectl and nothing else.
+    pub(super) kubectl_folder: PathBuf,
+    /// A manifest to begin with.
+    pub(super) hello: PathBuf,
+    /// The base URL of the coordinator's endpoints.
+    pub(super) coordinator: String,
+    /// The certificate that signed the coordinator's.
+    pub(super) authority: PathBuf,
+    /// The folder of all logs.
+    pub(super) logs: PathBuf,
+}
+
+impl Running {
+    /// The lines that make a shell use the cluster.
+    pub(super) fn exports(&self) -> String {
+        let (kubeconfig, folder) = (quoted(&self.kubeconfig), quoted(&self.kubectl_folder));
+        format!("  export KUBECONFIG={kubeconfig}\n  export PATH={folder}:\"$PATH\"\n")
+    }
+
+    /// What is printed when the cluster is up. `program` is how this program was called; `detached` whether it runs on
+    /// in the background.
+    pub(super) fn summary(&self, program: &str, detached: bool) -> String {
+        let Self { kubernetes, nodes, workers, coordinator, .. } = self;
+        let (hello, authority, logs) = (quoted(&self.hello), quoted(&self.authority), quoted(&self.logs));
+        let names = self.scheduler_names.join(", ");
+        let unnamed = self.scheduler_names.iter().any(|name| name == DEFAULT_SCHEDULER);
+        let whose = if unnamed { format!("{names}, or that name none") } else { names };
+        let (node_s, worker_s) = (plural(*nodes), plural((*workers).into()));
+        let end = if detached {
+            format!("`{program} down`")
+        } else {
+            format!("Ctrl-C, or `{program} down` in another terminal")
+        };
+        let exports = self.exports();
+        format!(
+            "\
+The cluster is up: Kubernetes {kubernetes} with {nodes} node{node_s}.
+Flotilla, with {workers} worker{worker_s}, schedules pods whose schedulerName is {whose}.
+
+{exports}
+Try it:
+
+  kubectl apply -f {hello}
+  kubectl rollout status deployment/hello && kubectl get pods -o wide
+  kubectl get events -o wide --field-selector reason=Scheduled
+
+The coordinator's metrics and its configuration:
+
+  curl --cacert {authority} {coordinator}/metrics
+  curl --cacert {authority} {coordinator}/configz
+
+Logs are in {logs}.
+End it with {end}. All that is in the cluster, and its logs, are gone then.
+"
+        )
+    }
+
+    /// A Deployment for this cluster's scheduler.
+    pub(super) fn hello_manifest(scheduler_name: &str) -> String {
+        let name = match scheduler_name {
+            DEFAULT_SCHEDULER => String::new(),
+            // JSON's strings are YAML's.
+            other => format!("\n      schedulerName: {}", serde_json::Value::from(other)),
+        };
+        format!(
+            "\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: hello
+spec:
+  replicas: 10
+  selector:
+    matchLabels: {{app: hello}}
+  template:
+    metadata:
+      labels: {{app: hello}}
+    spec:{name}
+      containers:
+      - name: pause
+        image: registry.k8s.io/pause:3.10
+        resources:
+          requests: {{cpu: 500m, memory: 256Mi}}
+"
+        )
+    }
+}
+
+/// The end of a noun of which there are so many.
+pub(super) fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// A path as a shell reads it back.
+pub(super) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running(scheduler_names: &[&str]) -> Running {
+        Running {
+            kubernetes: "v1.37.1".into(),
+            nodes: 1,
+            workers: 2,
+            scheduler_names: scheduler_names.iter().map(|name| (*name).to_owned()).collect(),
+            kubeconfig: "/tmp/my cluster/kubeconfig".into(),
+            kubectl_folder: "/tmp/flotilla-x/bin".into(),
+            hello: "/tmp/flotilla-x/hello.yaml".into(),
+            coordinator: "https://127.0.0.1:10000".into(),
+            authority: "/tmp/flotilla-x/pki/ca.crt".into(),
+            logs: "/tmp/flotilla-x/logs".into(),
+        }
+    }
+
+    #[test]
+    fn the_summary_says_whose_pods_are_served_and_how_to_end_it() {
+        let text = running(&["flotilla"]).summary("target/release/flotilla", true);
+        for expected in [
+            "Kubernetes v1.37.1 with 1 node.\n",
+            "with 2 workers, schedules pods whose schedulerName is flotilla.\n",
+            "  export KUBECONFIG='/tmp/my cluster/kubeconfig'\n  export PATH=/tmp/flotilla-x/bin:\"$PATH\"\n",
+            "End it with `target/release/flotilla down`. All",
+        ] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+        let text = running(&["a", DEFAULT_SCHEDULER]).summary("flotilla", false);
+        assert!(text.contains("schedulerName is a, default-scheduler, or that name none.\n"), "{text}");
+        assert!(text.contains("End it with Ctrl-C, or `flotilla down` in another terminal."), "{text}");
+    }
+
+    #[test]
+    fn the_manifest_names_the_scheduler_unless_it_is_the_default() {
+        let name = |text: &str| -> serde_json::Value {
+            let manifest: serde_json::Value = serde_yaml::from_str(&Running::hello_manifest(text)).expect("YAML");
+            manifest["spec"]["template"]["spec"]["schedulerName"].clone()
+        };
+        assert_eq!(name("flotilla"), "flotilla");
+        assert_eq!(name("a: \"b\"#"), "a: \"b\"#");
+        assert!(name(DEFAULT_SCHEDULER).is_null());
+    }
+
+    #[test]
+    fn a_path_is_quoted_where_a_shell_would_break_it() {
+        for (path, expected) in [("/a/b-1.c", "/a/b-1.c"), ("/a b", "'/a b'"), ("/it's", r"'/it'\''s'"), ("$x", "'$x'")]
+        {
+            assert_eq!(quoted(Path::new(path)), expected);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! `flotilla up` and `flotilla down`, typed as the README says, and what they print taken at its word.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use anyhow::{Context as _, ensure};
+use flotilla_control_plane::wait_until;
+use flotilla_integration_tests::fleet::{PATIENCE, binary};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A person with an empty home.
+struct Person {
+    home: TempDir,
+}
+
+impl Person {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self { home: tempfile::tempdir()? })
+    }
+
+    fn state(&self) -> PathBuf {
+        self.home.path().join("state")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.state().join("up.log")
+    }
+
+    fn flotilla(&self, arguments: &[&str]) -> anyhow::Result<Command> {
+        let mut command = Command::new(binary("flotilla")?);
+        command.args(arguments).env("FLOTILLA_STATE_DIR", self.state()).env_remove("KUBECONFIG");
+        // Where the other tests keep what they have built.
+        command.env("FLOTILLA_CACHE_DIR", Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
+        Ok(command)
+    }
+
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        Ok(self.flotilla(arguments)?.output()?)
+    }
+
+    /// Starts a cluster in the foreground, and gives what it prints on its standard output until it is up.
+    fn up(&self, arguments: &[&str]) -> anyhow::Result<(Child, String)> {
+        let mut command = self.flotilla(&[&["up"], arguments].concat())?;
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut printed = String::new();
+        for line in BufReader::new(child.stdout.take().context("a pipe")?).lines() {
+            printed += &(line? + "\n");
+            if printed.contains("End it with") {
+                return Ok((child, printed));
+            }
+        }
+        let (code, words) = end(child)?;
+        anyhow::bail!("it has ended ({code:?}): {words}")
+    }
+}
+
+/// Waits for the end: the exit code, and what was said on the standard error.
+fn end(mut child: Child) -> anyhow::Result<(Option<i32>, String)> {
+    let mut words = String::new();
+    child.stderr.take().context("a pipe")?.read_to_string(&mut words)?;
+    Ok((child.wait()?.code(), words))
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn signal(signal: &str, pid: u32) -> anyhow::Result<()> {
+    let status = Command::new("sh").args(["-c", &format!("kill -s {signal} {pid}")]).status()?;
+    ensure!(status.success(), "SIG{signal} was not sent to {pid}");
+    Ok(())
+}
+
+/// The printed lines that begin so, as they are to be pasted.
+fn lines(printed: &str, words: &[&str]) -> String {
+    let wanted = printed.lines().filter(|line| words.iter().any(|word| line.trim_start().starts_with(word)));
+    wanted.map(|line| format!("{line}\n")).collect()
+}
+
+/// Pastes commands into a shell that knows the cluster.
+fn paste(printed: &str, commands: &str) -> anyhow::Result<String> {
+    let script = lines(printed, &["export "]) + commands;
+    let output = Command::new("sh").args(["-e", "-c", &script]).output()?;
+    ensure!(output.status.success(), "{script}\n{}", stderr(&output));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The temporary folder that the printed kubeconfig is in.
+fn folder(printed: &str) -> anyhow::Result<PathBuf> {
+    let line = printed.lines().find_map(|line| line.strip_prefix("  export KUBECONFIG="));
+    let path = Path::new(line.context("a line that exports KUBECONFIG")?);
+    Ok(path.parent().context("a folder")?.to_owned())
+}
+
+/// The processes that run in a folder, also in one that is gone, with their command lines.
+fn processes_in(folder: &Path) -> anyhow::Result<Vec<(u32, String)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        let pid = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let (Some(pid), Ok(current)) = (pid, fs::read_link(path.join("cwd"))) else { continue };
+        if current.to_string_lossy().starts_with(&*folder.to_string_lossy()) {
+            let line = fs::read(path.join("cmdline")).unwrap_or_default();
+            found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
+        }
+    }
+    Ok(found)
+}
+
+fn assert_nothing_is_left(person: &Person, folder: &Path) -> anyhow::Result<()> {
+    assert_eq!(processes_in(folder)?, Vec::new());
+    assert!(!folder.exists(), "{} is still there", folder.display());
+    assert!(!person.state().exists(), "{} is still there", person.state().display());
+    Ok(())
+}
+
+#[test]
+fn a_cluster_in_the_background_does_what_it_prints_until_it_is_taken_down() -> anyhow::Result<()> {
+    let person = Person::new()?;
+    let up = person.run(&["up", "--detach", "--nodes", "3", "--workers", "2"])?;
+    ensure!(up.status.success(), "{}", stderr(&up));
+    for step in ["etcd", "kube-apiserver", "kwok", "3 nodes", "2 workers", "coordinator"] {
+        assert!(stderr(&up).contains(&format!("\u{2713} {step} ")), "{step}: {}", stderr(&up));
+    }
+    let printed = String::from_utf8(up.stdout)?;
+    let folder = folder(&printed)?;
+    assert_eq!(processes_in(&folder)?.len(), 7, "four of Kubernetes and three of ours: {:?}", processes_in(&folder)?);
+
+    let answers = paste(&printed, &lines(&printed, &["kubectl "]))?;
+    assert!(answers.contains("deployment.apps/hello created"), "{answers}");
+    let json = |what: &str| -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(&paste(&printed, &format!("kubectl get {what} -o json"))?)?)
+    };
+    let (nodes, pods) = (json("nodes")?, json("pods")?);
+    let zones: BTreeSet<_> = nodes["items"].as_array().context("a list")?.iter().map(zone_of).collect();
+    assert_eq!(zones.len(), 3, "{zones:?}");
+    let pods = pods["items"].as_array().context("a list")?;
+    assert_eq!(pods.len(), 10);
+    for pod in pods {
+        assert_eq!(pod["status"]["phase"], "Running");
+        assert!(pod["spec"]["nodeName"].as_str().is_some_and(|node| node.starts_with("node-")), "{pod}");
+    }
+    let events = json("events --field-selector reason=Scheduled")?;
+    let events = events["items"].as_array().context("a list")?;
+    assert_eq!(events.len(), 10);
+    assert!(events.iter().all(|event| event["reportingComponent"] == "flotilla"), "{events:?}");
+
+    let second = person.run(&["up", "--nodes", "1"])?;
+    assert_eq!(second.status.code(), Some(1));
+    let words = stderr(&second);
+    let kubeconfig = format!("export KUBECONFIG={}", folder.join("kubeconfig").display());
+    assert!(words.contains(&kubeconfig) && words.contains("flotilla down`"), "{words}");
+
+    let down = person.run(&["down"])?;
+    assert!(down.status.success(), "{}", stderr(&down));
+    assert_nothing_is_left(&person, &folder)?;
+    let again = person.run(&["down"])?;
+    assert_eq!((again.status.code(), &*stderr(&again)), (Some(0), "No cluster is up.\n"));
+    Ok(())
+}
+
+fn zone_of(node: &Value) -> Option<&str> {
+    node["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str()
+}
+
+#[test]
+fn a_cluster_in_the_foreground_serves_pods_without_a_scheduler_name_and_ends_with_an_interrupt() -> anyhow::Result<()> {
+    let person = Person::new()?;
+    let (child, printed) = person.up(&["--nodes=1", "--workers=1", "--scheduler-name=default-scheduler"])?;
+    let folder = folder(&printed)?;
+    let commands = "kubectl create deployment plain --image=registry.k8s.io/pause:3.10
+        kubectl rollout status deployment/plain --timeout=60s";
+    paste(&printed, commands)?;
+    signal("INT", child.id())?;
+    let (code, words) = end(child)?;
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("\u{2713} ended "), "{words}");
+    assert_nothing_is_left(&person, &folder)
+}
+
+#[test]
+fn a_cluster_in_the_foreground_is_taken_down_from_another_terminal() -> anyhow::Result<()> {
+    let person = Person::new()?;
+    let (child, printed) = person.up(&["--nodes=1", "--workers=1"])?;
+    let down = person.run(&["down"])?;
+    assert!(down.status.success(), "{}", stderr(&down));
+    assert_eq!(end(child)?.0, Some(0));
+    assert_nothing_is_left(&person, &folder(&printed)?)
+}
+
+#[test]
+fn when_a_part_ends_by_itself_it_is_named_and_the_rest_is_taken_down() -> anyhow::Result<()> {
+    let person = Person::new()?;
+    let (child, printed) = person.up(&["--nodes=1", "--workers=1"])?;
+    let folder = folder(&printed)?;
+    let all = processes_in(&folder)?;
+    let worker = all.iter().find(|(_, line)| line.contains(" worker ")).context("a worker")?.0;
+    signal("KILL", worker)?;
+    let (code, words) = end(child)?;
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains("flotilla: worker-0 has ended by itself (signal: 9 (SIGKILL))"), "{words}");
+    assert!(words.contains("listening, in plaintext"), "its last words: {words}");
+    assert_nothing_is_left(&person, &folder)
+}
+
+#[tokio::test]
+async fn when_the_supervisor_is_killed_all_ends_with_it_and_down_cleans_up() -> anyhow::Result<()> {
+    let person = Person::new()?;
+    let up = person.run(&["up", "--detach", "--nodes=1", "--workers=1"])?;
+    ensure!(up.status.success(), "{}", stderr(&up));
+    let folder = folder(&String::from_utf8(up.stdout)?)?;
+    let state: Value = serde_json::from_slice(&fs::read(person.state().join("up.json"))?)?;
+    let pid = state["supervisor"]["pid"].as_u64().context("a number")?;
+    signal("KILL", u32::try_from(pid)?)?;
+    wait_until("its processes to end", PATIENCE, async || match processes_in(&folder) {
+        Ok(left) if left.is_empty() => Ok(()),
+        left => Err(format!("{left:?}")),
+    })
+    .await?;
+    let down = person.run(&["down"])?;
+    assert!(down.status.success(), "{}", stderr(&down));
+    let words = format!("The cluster of process {pid} went with that process, which was killed; what it left in");
+    assert!(stderr(&down).starts_with(&words), "{}", stderr(&down));
+    assert_nothing_is_left(&person, &folder)
+}
+
+#[test]
+fn without_a_network_the_first_run_says_where_the_modules_come_from() -> anyhow::Result<()> {
+    let person = Person::new()?;
+    let cache = person.home.path().join("cache");
+    let mut command = person.flotilla(&["up", "--detach", "--cache-dir"])?;
+    command.arg(&cache).env("GOPROXY", "off").env("GOMODCACHE", person.home.path().join("modules"));
+    let up = command.output()?;
+    assert_eq!(up.status.code(), Some(1));
+    let words = stderr(&up);
+    assert!(words.contains("cannot be downloaded") && words.contains("GOPROXY (off)"), "{words}");
+    assert!(!person.log().exists(), "who waited was told");
+    Ok(())
+}

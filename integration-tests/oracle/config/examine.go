@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"sort"
@@ -57,14 +59,12 @@ type stageError struct {
 func (e *stageError) Error() string { return e.cause.Error() }
 
 // silence keeps the log of kube-scheduler to itself.
-func silence() {
-	klog.LogToStderr(false)
-	klog.SetOutput(nowhere{})
+func silence() error {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	klog.SetOutput(io.Discard)
+	return flags.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
 }
-
-type nowhere struct{}
-
-func (nowhere) Write(text []byte) (int, error) { return len(text), nil }
 
 // examineAll answers each file, with the same feature gates for all of them.
 func examineAll(gates string, files []file) ([]answer, error) {

@@ -27,8 +27,11 @@ import (
 func main() {
 	gates := flag.String("feature-gates", "", "feature gates for all files, as kube-scheduler takes them")
 	flag.Parse()
-	silence()
-	if err := run(*gates, flag.Args()); err != nil {
+	err := silence()
+	if err == nil {
+		err = run(*gates, flag.Args())
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "config: %v\n", err)
 		os.Exit(1)
 	}

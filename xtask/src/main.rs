@@ -70,6 +70,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "failover",
             "--test",
+            "oracle",
+            "--test",
             "rights",
             "--test",
             "scale",

@@ -4,3 +4,4 @@
 //! users drive them.
 
 pub mod fleet;
+pub mod oracle;

@@ -70,6 +70,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "failover",
             "--test",
+            "oracle",
+            "--test",
             "reload",
             "--test",
             "rights",

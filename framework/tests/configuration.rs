@@ -1,0 +1,142 @@
+//! What kube-scheduler makes of a configuration file, Flotilla makes of it too: verdict and effective configuration.
+//!
+//! Knows: the corpus in `configuration/files`, the recorded answers of kube-scheduler, and the few differences that are
+//! meant. Must not know: how kube-scheduler was asked.
+//!
+//! `configuration/README.md` tells how to add a file and how the answers are recorded.
+
+#[path = "configuration/corpus.rs"]
+mod corpus;
+#[path = "configuration/difference.rs"]
+mod difference;
+#[path = "configuration/normal.rs"]
+mod normal;
+
+use std::collections::BTreeSet;
+
+use corpus::{Answer, Stage};
+use flotilla_framework::config::{self, Configuration};
+
+/// Files that Flotilla reads differently on purpose, and why. Each of them has to differ still.
+const DIFFERENCES: &[(&str, &str)] = &[
+    ("good/score-weight-negative-of-the-last-one.yaml", NEGATIVE_WEIGHT),
+    ("good/score-weight-negative-second-of-two.yaml", NEGATIVE_WEIGHT),
+    ("good/text-in-utf-16.yaml", "a file is read as UTF-8"),
+    ("good/text-with-a-second-document-of-another-kind.yaml", SECOND_DOCUMENT),
+    ("good/text-with-a-second-document-that-is-not-yaml.yaml", SECOND_DOCUMENT),
+    ("good/text-with-a-second-document.yaml", SECOND_DOCUMENT),
+    ("good/text-with-two-configurations.yaml", SECOND_DOCUMENT),
+];
+
+const NEGATIVE_WEIGHT: &str = "kube-scheduler only refuses a negative weight where its check of the sum overflows";
+const SECOND_DOCUMENT: &str = "kube-scheduler reads the first document and ignores the rest without a word";
+
+/// Fewer files than this prove nothing.
+const MIN_FILES: usize = 150;
+
+/// How many lines of a file's differences are shown.
+const MAX_LINES: usize = 8;
+
+/// What Flotilla makes of a file: its configuration, or why it has none. The one place that calls it.
+fn flotilla(gates: &str, bytes: &[u8], name: &str) -> Result<Configuration, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8: {error}"))?;
+    // There is nothing to give feature gates to yet.
+    let _ = gates;
+    let examination = config::examine(text, name);
+    examination.configuration.ok_or_else(|| examination.errors.map(|errors| errors.to_string()).unwrap_or_default())
+}
+
+/// How Flotilla differs from kube-scheduler's answer, line by line; nothing where it does not.
+fn differences(name: &str, bytes: &[u8], answer: &Answer) -> Vec<String> {
+    let ours = flotilla(&corpus::gates(bytes), bytes, name);
+    match (&ours, &answer.configuration) {
+        (Err(_), None) => Vec::new(),
+        (Err(error), Some(_)) => {
+            let lines = error.lines().map(|line| format!("    {line}"));
+            std::iter::once("kube-scheduler accepts it, Flotilla does not:".to_owned()).chain(lines).collect()
+        }
+        (Ok(_), None) => {
+            vec![format!("kube-scheduler refuses it ({:?}), Flotilla does not:\n    {}", answer.stage, answer.error)]
+        }
+        (Ok(ours), Some(_)) => {
+            let (theirs, ours) = normal::pair(answer, &ours.to_v1(), bytes);
+            difference::between(&theirs, &ours)
+        }
+    }
+}
+
+#[test]
+fn every_file_is_read_as_kube_scheduler_reads_it() {
+    let answers = corpus::answers();
+    let mut report = String::new();
+    let mut differing = 0_usize;
+    for (name, bytes) in corpus::files() {
+        let Some(answer) = answers.get(&name) else { continue };
+        let found = differences(&name, &bytes, answer);
+        let meant = DIFFERENCES.iter().find(|(file, _)| *file == name);
+        match meant {
+            Some((_, reason)) if found.is_empty() => {
+                report.push_str(&format!("{name}\n  no longer differs, though DIFFERENCES says: {reason}\n"));
+            }
+            None if !found.is_empty() => {
+                report.push_str(&format!("{name}\n"));
+                for line in found.iter().take(MAX_LINES) {
+                    report.push_str(&format!("  {line}\n"));
+                }
+                if found.len() > MAX_LINES {
+                    report.push_str(&format!("  and {} more\n", found.len() - MAX_LINES));
+                }
+            }
+            _ => continue,
+        }
+        differing += 1;
+    }
+    assert!(report.is_empty(), "{differing} files are not read as kube-scheduler 1.37.1 reads them:\n\n{report}");
+}
+
+#[test]
+fn every_file_has_an_answer_and_every_answer_a_file() {
+    let files: BTreeSet<String> = corpus::files().into_keys().collect();
+    let answered: BTreeSet<String> = corpus::answers().into_keys().collect();
+    let unanswered: Vec<&String> = files.difference(&answered).collect();
+    let orphaned: Vec<&String> = answered.difference(&files).collect();
+    assert!(
+        unanswered.is_empty() && orphaned.is_empty(),
+        "record again, see framework/tests/configuration/README.md; files without an answer: {unanswered:?}; answers \
+         without a file: {orphaned:?}"
+    );
+}
+
+#[test]
+fn the_corpus_is_large_enough_to_prove_something() {
+    let files = corpus::files();
+    assert!(files.len() >= MIN_FILES, "only {} files; has the corpus moved?", files.len());
+    for group in ["good/", "bad/", "gates/"] {
+        assert!(files.keys().any(|name| name.starts_with(group)), "no file in {group}");
+    }
+}
+
+#[test]
+fn the_folder_of_a_file_tells_what_kube_scheduler_makes_of_it() {
+    for (name, answer) in corpus::answers() {
+        let accepted = answer.configuration.is_some();
+        assert_eq!(accepted, answer.accepted, "{name} is accepted without a configuration, or the reverse");
+        assert_eq!(accepted, answer.stage == Stage::None, "{name} is accepted and given up on, or neither");
+        if let Some((group @ ("good" | "bad"), _)) = name.split_once('/') {
+            assert_eq!(
+                accepted,
+                group == "good",
+                "{name} is in the wrong folder; kube-scheduler said: {}",
+                answer.error
+            );
+        }
+    }
+}
+
+#[test]
+fn a_difference_that_is_meant_names_a_file_of_the_corpus() {
+    let files = corpus::files();
+    for (name, _) in DIFFERENCES {
+        assert!(files.contains_key(*name), "DIFFERENCES names {name}, which is not in the corpus");
+    }
+}

@@ -1,0 +1,92 @@
+//! The files of the corpus and the answers that kube-scheduler gave.
+//!
+//! Knows: folders, and the form of the recorded answers. Must not know: what is done with either.
+
+#![expect(clippy::disallowed_methods, reason = "a corpus is read from files; the crate itself reads none")]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What kube-scheduler made of one file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Answer {
+    /// The file, as a path below `files`.
+    pub(crate) file: String,
+    /// Whether it would start.
+    pub(crate) accepted: bool,
+    /// Where it gave up.
+    pub(crate) stage: Stage,
+    /// What it said then.
+    pub(crate) error: String,
+    /// What it writes with `--write-config-to`.
+    pub(crate) configuration: Option<Value>,
+    /// The plugins that run at each extension point, per profile.
+    pub(crate) running: Value,
+}
+
+/// Where kube-scheduler gives up on a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Stage {
+    /// Nowhere.
+    #[serde(rename = "")]
+    None,
+    /// At the feature gates, before the file is read.
+    Gates,
+    /// While the text is decoded.
+    Decode,
+    /// When the fields are checked.
+    Validate,
+    /// While the frameworks, the extenders and the election are built.
+    Construct,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configuration")
+}
+
+/// Every file of the corpus by its path below `files`, such as `good/only-a-header.yaml`.
+pub(crate) fn files() -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for group in entries(&folder().join("files")) {
+        for path in entries(&group) {
+            let name = format!("{}/{}", last(&group), last(&path));
+            let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            found.insert(name, bytes);
+        }
+    }
+    found
+}
+
+/// The recorded answers by the name of their file.
+pub(crate) fn answers() -> BTreeMap<String, Answer> {
+    let path = folder().join("answers.jsonl");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let parse = |line: &str| -> Answer {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{}: {error}: {line}", path.display()))
+    };
+    text.lines().map(parse).map(|answer| (answer.file.clone(), answer)).collect()
+}
+
+/// The feature gates that the first line of a file asks for.
+pub(crate) fn gates(bytes: &[u8]) -> String {
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    first.strip_prefix("# feature-gates:").unwrap_or_default().trim().to_owned()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries.map(|entry| entry.expect("an entry of a folder that could be opened").path()).collect()
+}
+
+fn last(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,72 @@
+//! The programs of `integration-tests/oracle`, which ask kube-scheduler's own code: built, and run.
+//!
+//! Knows: the Go module beside this crate, and how it is built. Must not know: what the answers mean.
+//!
+//! Go itself knows whether a program is up to date, so it is asked every time. The first build takes about three minutes
+//! on two cores, or a quarter of one where the control plane was built before; the next ones a second.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, PoisonError},
+};
+
+use anyhow::{Context as _, ensure};
+
+/// Held while Go builds: a program cannot be started while it is written.
+static BUILDING: Mutex<()> = Mutex::new(());
+
+/// Runs the program `name` of the oracle with some arguments, and gives what it wrote to standard output.
+///
+/// # Errors
+///
+/// Go is missing or too old, the program does not build, or it fails; the messages of both are in the error or above it.
+pub fn ask(name: &str, arguments: &[&Path]) -> anyhow::Result<String> {
+    let program = build(name)?;
+    let output = Command::new(&program)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("cannot run {}; is the target folder mounted noexec?", program.display()))?;
+    ensure!(
+        output.status.success(),
+        "the oracle {name} failed ({}): {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).with_context(|| format!("the oracle {name} wrote something that is not UTF-8"))
+}
+
+fn build(name: &str) -> anyhow::Result<PathBuf> {
+    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let this_crate = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let module = this_crate.join("oracle");
+    let repository = this_crate.parent().context("this crate is a folder of the repository")?;
+    let folder = repository.join("target/oracle");
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}; is the target folder writable?", folder.display()))?;
+    let program = folder.join(name);
+    // The flags of the control plane: what Go compiled for one is there for the other.
+    let status = Command::new("go")
+        .args(["build", "-trimpath", "-ldflags", "-s -w", "-o"])
+        .arg(&program)
+        .arg(format!("./{name}"))
+        .current_dir(&module)
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
+        .env_remove("GOFLAGS")
+        .status()
+        .map_err(explain)?;
+    ensure!(status.success(), "`go build ./{name}` in {} failed; its messages are above", module.display());
+    Ok(program)
+}
+
+fn explain(error: io::Error) -> anyhow::Error {
+    let message = if error.kind() == io::ErrorKind::NotFound {
+        "`go` is not on the PATH, and the oracle is built with it: install the Go version named in \
+         integration-tests/oracle/go.mod (https://go.dev/dl) and run again"
+    } else {
+        "cannot run `go`"
+    };
+    anyhow::Error::new(error).context(message)
+}

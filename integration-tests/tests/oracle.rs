@@ -1,0 +1,66 @@
+//! The recorded answers of kube-scheduler are what it says today.
+//!
+//! Knows: where answers are recorded, and which program gives them. Must not know: what Flotilla makes of the same
+//! files; `framework/tests/configuration.rs` compares that with the record, without Go.
+//!
+//! With `FLOTILLA_RECORD=1` the record is written instead of checked.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use flotilla_integration_tests::oracle;
+use serde_json::Value;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../framework/tests/configuration")
+}
+
+#[test]
+fn the_recorded_answers_are_what_kube_scheduler_says() {
+    let said = oracle::ask("config", &[&folder().join("files")]).unwrap_or_else(|error| panic!("{error:#}"));
+    check("answers.jsonl", "file", &said);
+}
+
+#[test]
+fn the_recorded_feature_gates_are_those_of_kube_scheduler() {
+    let said = oracle::ask("config", &[Path::new("gates")]).unwrap_or_else(|error| panic!("{error:#}"));
+    check("gates.jsonl", "name", &said);
+}
+
+/// Compares what was said with the record, line by line, or writes it there. `key` is the field that names a line.
+fn check(record: &str, key: &str, said: &str) {
+    let path = folder().join(record);
+    if env::var("FLOTILLA_RECORD").is_ok_and(|value| value == "1") {
+        fs::write(&path, said).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        return;
+    }
+    let recorded = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (recorded, said) = (by_name(&recorded, key), by_name(said, key));
+    let names: BTreeSet<&String> = recorded.keys().chain(said.keys()).collect();
+    let differing: Vec<String> = names
+        .into_iter()
+        .filter(|name| recorded.get(*name) != said.get(*name))
+        .map(|name| format!("{name}\n  recorded: {}\n  today:    {}", shown(&recorded, name), shown(&said, name)))
+        .collect();
+    assert!(
+        differing.is_empty(),
+        "{record} is not what kube-scheduler says today; where that is right, record it with FLOTILLA_RECORD=1:\n{}",
+        differing.join("\n")
+    );
+}
+
+fn by_name(lines: &str, key: &str) -> BTreeMap<String, String> {
+    let named = lines.lines().map(|line| {
+        let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        (value[key].as_str().unwrap_or_default().to_owned(), line.to_owned())
+    });
+    named.collect()
+}
+
+/// The beginning of a line, as much as a person reads.
+fn shown(lines: &BTreeMap<String, String>, name: &str) -> String {
+    lines.get(name).map_or_else(|| "nothing".to_owned(), |line| line.chars().take(400).collect())
+}

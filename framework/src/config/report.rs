@@ -190,11 +190,6 @@ impl<'a> Report<'a> {
         self.index = index;
     }
 
-    /// Whether the text holds no document at all.
-    pub(super) fn is_empty_document(&self) -> bool {
-        self.index.is_empty()
-    }
-
     /// Adds an error, unless it is about something that could not even be read.
     pub(super) fn error(&mut self, problem: Problem) {
         if !self.unreadable.iter().any(|path| problem.path.is_within(path)) {
@@ -220,7 +215,12 @@ impl<'a> Report<'a> {
 
     /// Adds something that is accepted but should be known.
     pub(super) fn warning(&mut self, path: &Path, text: impl fmt::Display) {
-        let Mark { line, column, .. } = self.index.value(path);
+        self.warning_at(self.index.value(path), path, text);
+    }
+
+    /// The same, at a position that no node has.
+    pub(super) fn warning_at(&mut self, mark: Mark, path: &Path, text: impl fmt::Display) {
+        let Mark { line, column, .. } = mark;
         self.warnings.push(((line, column), format!("{}:{line}:{column}: {path}: {text}", self.file)));
     }
 

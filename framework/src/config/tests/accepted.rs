@@ -98,7 +98,7 @@ profiles:
 #[test]
 fn zero_and_empty_are_the_same_as_unset() {
     let configuration = accept(
-        "leaderElection: {leaseDuration: 0, renewDeadline: '0', retryPeriod: 0s, resourceLock: '', resourceName: ''}\n\
+        "leaderElection: {leaseDuration: 0h, renewDeadline: '0', retryPeriod: 0s, resourceLock: '', resourceName: ''}\n\
          clientConnection: {qps: 0, burst: 0, contentType: ''}\n",
     );
     assert_eq!(configuration, Configuration::default());
@@ -151,7 +151,7 @@ profiles:
         requiredDuringSchedulingIgnoredDuringExecution:
           nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]
         preferredDuringSchedulingIgnoredDuringExecution:
-        - {weight: 5, preference: {matchFields: [{key: metadata.name, operator: NotIn, values: [n]}]}}
+        - {weight: 5, preference: {matchFields: [{key: metadata.name, operator: NotIn, values: ['n']}]}}
 ",
     );
     let args = &configuration.profiles[0].args;
@@ -301,4 +301,45 @@ fn names_and_values_of_labels_are_those_of_kubernetes() {
         assert!(!labels::is_name(name), "{name}");
     }
     assert!(labels::is_value("") && labels::is_value("a.b") && !labels::is_value("a/b") && !labels::is_value("-1"));
+}
+
+#[test]
+fn aliases_and_merge_keys_are_put_in_place() {
+    let aliased = accept(
+        "
+clientConnection: {qps: &many 7, burst: *many}
+profiles:
+- &profile
+  schedulerName: &first one
+  plugins: &plugins
+    score: &score
+      enabled: [&locality {name: ImageLocality, weight: 3}]
+- <<: [{percentageOfNodesToScore: 100}, {plugins: *plugins}]
+  schedulerName: two
+- schedulerName: three
+  plugins: {score: {<<: *score, disabled: [{<<: *locality}]}}
+leaderElection:
+  <<: {leaderElect: no, <<: {retryPeriod: 3s}}
+",
+    );
+    let written = accept(
+        "
+clientConnection: {qps: 7, burst: 7}
+profiles:
+- {schedulerName: one, plugins: {score: {enabled: [{name: ImageLocality, weight: 3}]}}}
+- {schedulerName: two, percentageOfNodesToScore: 100, plugins: {score: {enabled: [{name: ImageLocality, weight: 3}]}}}
+- schedulerName: three
+  plugins: {score: {enabled: [{name: ImageLocality, weight: 3}], disabled: [{name: ImageLocality}]}}
+leaderElection: {leaderElect: false, retryPeriod: 3s}
+",
+    );
+    assert_eq!(aliased, written);
+}
+
+#[test]
+fn what_comes_after_the_first_document_is_not_read() {
+    let configuration = accept("parallelism: 4\n---\nnobody: [reads\n");
+    assert_eq!(configuration.parallelism, 4);
+    let text = "a second YAML document begins here; only the first is read, by kube-scheduler too";
+    assert_eq!(configuration.warnings, [format!("scheduler.yaml:4:1: document: {text}")]);
 }

@@ -6,6 +6,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use flotilla_framework::config::{self, ClientConnection, LeaderElection};
+use flotilla_framework::features::FeatureGates;
 use flotilla_machine::event::Configuration as MachineConfiguration;
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ impl Settings {
                 let file = path.display().to_string();
                 let text = std::fs::read_to_string(path);
                 let text = text.with_context(|| format!("cannot read --config {file}; check the path and its mode"))?;
-                config::load(&text, &file)?
+                config::load(&text, &file, &FeatureGates::default())?
             }
             None => config::Configuration::default(),
         };

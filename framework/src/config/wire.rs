@@ -9,12 +9,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use k8s_openapi::ByteString;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::duration;
+use crate::profile::duration;
 
 /// A struct that is written as a mapping and nothing else: serde alone would also take a list of its fields.
 #[derive(Debug, Default)]
@@ -105,7 +106,7 @@ fields! {
         pod_initial_backoff_seconds: i64,
         pod_max_backoff_seconds: i64,
         profiles: Vec<Block<Profile>>,
-        extenders: Vec<Value>,
+        extenders: Vec<Block<Extender>>,
         delay_cache_until_active: bool,
     }
 
@@ -130,6 +131,44 @@ fields! {
         content_type: String,
         qps: f64,
         burst: i32,
+    }
+
+    /// `extenders[]`.
+    Extender {
+        url_prefix: String,
+        filter_verb: String,
+        preempt_verb: String,
+        prioritize_verb: String,
+        weight: i64,
+        bind_verb: String,
+        #[serde(rename = "enableHTTPS")]
+        enable_https: bool,
+        tls_config: Block<ExtenderTlsConfig>,
+        #[serde(deserialize_with = "Duration::never_null")]
+        http_timeout: Duration,
+        node_cache_capable: bool,
+        managed_resources: Vec<Block<ExtenderManagedResource>>,
+        ignorable: bool,
+    }
+
+    /// `extenders[].tlsConfig`.
+    ExtenderTlsConfig {
+        insecure: bool,
+        server_name: String,
+        cert_file: String,
+        key_file: String,
+        #[serde(rename = "caFile")]
+        ca_file: String,
+        cert_data: ByteString,
+        key_data: ByteString,
+        #[serde(rename = "caData")]
+        ca_data: ByteString,
+    }
+
+    /// `extenders[].managedResources[]`.
+    ExtenderManagedResource {
+        name: String,
+        ignored_by_scheduler: bool,
     }
 
     /// `profiles[]`.

@@ -2,8 +2,9 @@
 //!
 //! Knows: how to damage a text. Must not know: what is wrong with the result.
 
+use super::super::ConfigErrors;
 use super::super::decode::MAX_BYTES;
-use super::super::{ConfigErrors, load};
+use super::load;
 use super::with_header;
 
 const SAMPLE: &str = r#"

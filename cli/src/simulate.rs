@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flotilla_framework::{config, profile::Profile};
+use flotilla_framework::{config, features::FeatureGates, profile::Profile};
 use indicatif::{ProgressBar, ProgressStyle};
 use tracing_subscriber::EnvFilter;
 
@@ -88,7 +88,8 @@ fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
 fn profiles(args: &SimulateArgs) -> Result<Vec<Profile>, Failure> {
     let Some(path) = &args.config else { return Ok(config::Configuration::default().profiles) };
     let (name, text) = source::read(path).map_err(|error| Failure::Input(vec![error]))?;
-    let configuration = config::load(&text, &name).map_err(|errors| Failure::Input(vec![errors.to_string()]))?;
+    let configuration = config::load(&text, &name, &FeatureGates::default());
+    let configuration = configuration.map_err(|errors| Failure::Input(vec![errors.to_string()]))?;
     tell(&configuration.warnings);
     Ok(configuration.profiles)
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, ValueEnum};
-use flotilla_framework::config::LeaderElection;
+use flotilla_framework::{config::LeaderElection, features::FeatureGates};
 
 mod deprecated;
 mod duration;
@@ -86,6 +86,15 @@ pub struct Args {
     /// The URL of the API server; overrides the one in the kubeconfig
     #[arg(long, value_name = "URL", help_heading = CONFIGURATION)]
     pub master: Option<String>,
+
+    /// Feature gates, as Name=true,Other=false. All of Kubernetes 1.37 are known; those that change how pods are
+    /// scheduled are only implemented at their defaults
+    #[arg(long, value_name = "GATES", action = clap::ArgAction::Append, help_heading = CONFIGURATION)]
+    feature_gates: Vec<String>,
+
+    /// What --feature-gates comes to.
+    #[arg(skip)]
+    pub gates: FeatureGates,
 
     /// Leader election.
     #[command(flatten)]
@@ -228,7 +237,9 @@ impl Args {
     /// # Errors
     /// Help and version, which are none, and usage errors; [`clap::Error::exit`] treats each as it should be.
     pub fn read_from<T: Into<OsString> + Clone>(line: impl IntoIterator<Item = T>) -> Result<Self, clap::Error> {
-        let args = Self::try_parse_from(line).map_err(explain)?;
+        let mut args = Self::try_parse_from(line).map_err(explain)?;
+        let gates = FeatureGates::parse(&args.feature_gates.join(","));
+        args.gates = gates.map_err(|errors| Self::command().error(ErrorKind::ValueValidation, errors))?;
         if !args.positional.is_empty() {
             let given: Vec<_> = args.positional.iter().map(|word| format!("{:?}", word.to_string_lossy())).collect();
             let message = format!(

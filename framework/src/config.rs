@@ -10,17 +10,20 @@ mod affinity;
 mod arguments;
 pub mod catalogue;
 mod decode;
-mod duration;
+mod expand;
 mod export;
+mod extenders;
 mod header;
 mod index;
 mod labels;
 mod path;
 mod plugin_sets;
-mod report;
+pub(crate) mod report;
+mod scalar;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -29,8 +32,11 @@ use path::Path;
 use report::{Problem, Report, quoted};
 use wire::Block;
 
-use crate::profile::{Args, Profile};
+use crate::features::FeatureGates;
+use crate::profile::Profile;
 
+pub use extenders::{Extender, ExtenderManagedResource, ExtenderTlsConfig};
+pub use plugin_sets::{PluginSet, PluginSets};
 pub use report::{Cause, ConfigError, ConfigErrors};
 
 /// The one `apiVersion` that is read.
@@ -49,6 +55,10 @@ const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 pub struct Configuration {
     /// At least one; names differ.
     pub profiles: Vec<Profile>,
+    /// How each profile is shown, in the same order.
+    pub written: Vec<WrittenProfile>,
+    /// `extenders`, in the order that they are written.
+    pub extenders: Vec<Extender>,
     /// `leaderElection`.
     pub leader_election: LeaderElection,
     /// `clientConnection`.
@@ -69,6 +79,15 @@ pub struct Configuration {
     pub enable_contention_profiling: bool,
     /// What is accepted but may not do what its author thinks, each as `file:line:column: path: text`.
     pub warnings: Vec<String>,
+}
+
+/// What of a profile does not matter to how it runs, but to how it is shown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WrittenProfile {
+    /// The plugin sets with the default set merged into them, not yet spread over the extension points.
+    pub plugins: PluginSets,
+    /// The arguments of plugins that take none, as they are written.
+    pub other_args: BTreeMap<String, serde_json::Value>,
 }
 
 /// Who leads among several schedulers. Durations are in milliseconds, rounded up.
@@ -135,7 +154,7 @@ impl Default for ClientConnection {
 
 impl Default for Configuration {
     fn default() -> Self {
-        build(&mut Report::new("", ""), wire::Document::default())
+        build(&mut Report::new("", ""), wire::Document::default(), &FeatureGates::default())
     }
 }
 
@@ -148,23 +167,26 @@ impl Configuration {
 
     /// The configuration as a `kubescheduler.config.k8s.io/v1` object, with all defaults filled in.
     ///
-    /// Profiles list the plugins of each extension point as they run, and the arguments of those that Flotilla
-    /// implements. A profile's own `percentageOfNodesToScore` is left out, because it is not acted upon.
+    /// It has the form in which kube-scheduler writes the configuration that it runs with: `multiPoint` lists the
+    /// default plugins with what is written there merged into them, the extension points list what is written for them,
+    /// and `pluginConfig` lists the arguments of every plugin that is built. How all this spreads over the extension
+    /// points is in [`Profile::plugins`].
     #[must_use]
     pub fn to_v1(&self) -> serde_json::Value {
         export::to_v1(self)
     }
 }
 
-/// Reads a KubeSchedulerConfiguration from YAML or JSON; `file` is only what errors and warnings call it.
+/// Reads a KubeSchedulerConfiguration from YAML or JSON, as `gates` have it read; `file` is only what errors and warnings
+/// call it.
 ///
 /// # Errors
 ///
 /// Everything that is wrong, each with its line and column: text that is not YAML, that is larger than 1 MiB or nests
-/// deeper than 64 levels, that uses aliases or holds more than one document; another `apiVersion` or `kind`; fields
+/// deeper than 64 levels, or whose aliases expand too far; another `apiVersion` or `kind`; fields
 /// that do not exist, are set twice or hold the wrong type; and whatever kube-scheduler refuses or Flotilla lacks.
-pub fn load(text: &str, file: &str) -> Result<Configuration, ConfigErrors> {
-    let Examination { configuration, errors, .. } = examine(text, file);
+pub fn load(text: &str, file: &str, gates: &FeatureGates) -> Result<Configuration, ConfigErrors> {
+    let Examination { configuration, errors, .. } = examine(text, file, gates);
     match errors {
         Some(errors) => Err(errors),
         // Where there is no configuration there is an error.
@@ -186,15 +208,18 @@ pub struct Examination {
 
 /// As [`load`], but tells apart what is invalid from what Flotilla lacks, and gives the configuration of the latter.
 #[must_use]
-pub fn examine(text: &str, file: &str) -> Examination {
+pub fn examine(text: &str, file: &str, gates: &FeatureGates) -> Examination {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut report = Report::new(file, text);
     let document = decode::document(&mut report, text)
         .filter(|document| header::check(&mut report, document))
         .and_then(|document| decode::decode::<wire::Document>(&mut report, document, &Path::default()));
-    let configuration = document.map(|document| build(&mut report, document));
+    let configuration = document.map(|document| build(&mut report, document, gates));
     let (warnings, errors) = report.finish();
-    let is_valid = errors.iter().flat_map(|found| &found.errors).all(|error| error.cause == Cause::NotImplemented);
+    // Nobody knows what the errors are that were only counted.
+    let is_valid = errors
+        .iter()
+        .all(|found| found.omitted == 0 && found.errors.iter().all(|error| error.cause == Cause::NotImplemented));
     let configuration = configuration
         .filter(|_| is_valid)
         .map(|configuration| Configuration { warnings: warnings.clone(), ..configuration });
@@ -202,7 +227,7 @@ pub fn examine(text: &str, file: &str) -> Examination {
 }
 
 /// Fills in what is not set and checks the rest. What it returns is only good if the report has no errors.
-fn build(report: &mut Report<'_>, document: wire::Document) -> Configuration {
+fn build(report: &mut Report<'_>, document: wire::Document, gates: &FeatureGates) -> Configuration {
     let root = Path::default();
     let leader_election = settings::leader_election(report, document.leader_election);
     let client_connection = settings::client_connection(report, document.client_connection);
@@ -213,14 +238,14 @@ fn build(report: &mut Report<'_>, document: wire::Document) -> Configuration {
     settings::percentage_of_nodes_to_score(report, document.percentage_of_nodes_to_score, &root);
     let (initial, max) =
         settings::backoffs(report, document.pod_initial_backoff_seconds, document.pod_max_backoff_seconds);
-    if document.extenders.is_some_and(|extenders| !extenders.is_empty()) {
-        let found = "extenders are not implemented in this version of Flotilla";
-        report.error(Problem::new(root.key("extenders"), found, "an empty list").not_implemented());
-    }
-    let profiles = profiles(report, document.profiles.unwrap_or_default());
+    let extenders = extenders::read(report, document.extenders.unwrap_or_default());
+    let ignored_resources = extenders::ignored_resources(&extenders);
+    let (profiles, written) = profiles(report, document.profiles.unwrap_or_default(), gates, &ignored_resources);
     let enable_profiling = document.enable_profiling.unwrap_or(true);
     Configuration {
         profiles,
+        written,
+        extenders,
         leader_election,
         client_connection,
         parallelism,
@@ -234,7 +259,12 @@ fn build(report: &mut Report<'_>, document: wire::Document) -> Configuration {
     }
 }
 
-fn profiles(report: &mut Report<'_>, mut written: Vec<Block<wire::Profile>>) -> Vec<Profile> {
+fn profiles(
+    report: &mut Report<'_>,
+    mut written: Vec<Block<wire::Profile>>,
+    gates: &FeatureGates,
+    ignored_resources: &[String],
+) -> (Vec<Profile>, Vec<WrittenProfile>) {
     let root = Path::default().key("profiles");
     if written.is_empty() {
         written.push(Block::default());
@@ -244,28 +274,41 @@ fn profiles(report: &mut Report<'_>, mut written: Vec<Block<wire::Profile>>) -> 
         only.scheduler_name.get_or_insert_with(|| DEFAULT_SCHEDULER_NAME.to_owned());
     }
     plugin_sets::check_common_queue_sort(report, &written, &root);
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    check_names(report, &written, &root);
     let mut profiles = Vec::with_capacity(written.len());
+    let mut shown = Vec::with_capacity(written.len());
     for (number, Block(profile)) in written.into_iter().enumerate() {
         let path = root.index(number);
-        let name = profile.scheduler_name.unwrap_or_default();
-        let at = path.key("schedulerName");
-        if name.is_empty() {
-            report.error(Problem::missing(at, "a name for the profile"));
-        } else if let Some(earlier) = seen.get(&name) {
-            let hint = format!("{} has it", root.index(*earlier));
-            let problem = Problem::value(at, format!("{} a second time", quoted(&name)), "a name of its own");
-            report.error(problem.hint(hint));
-        }
         settings::percentage_of_nodes_to_score(report, profile.percentage_of_nodes_to_score, &path);
         let plugins = profile.plugins.map(|Block(plugins)| plugins);
-        let plugins = plugin_sets::effective(report, plugins.as_ref(), &path.key("plugins"));
-        let args = match profile.plugin_config {
-            Some(configs) => arguments::read(report, configs, &path.key("pluginConfig")),
-            None => Args::default(),
-        };
-        profiles.push(Profile { scheduler_name: name.as_str().into(), plugins, args });
+        let (plugins, sets) = plugin_sets::effective(report, plugins.as_ref(), gates, &path.key("plugins"));
+        let configs = profile.plugin_config.unwrap_or_default();
+        let context = arguments::Context { sets: &sets, gates, ignored_resources };
+        let read = arguments::read(report, configs, &context, &path.key("pluginConfig"));
+        profiles.push(Profile {
+            scheduler_name: profile.scheduler_name.unwrap_or_default().as_str().into(),
+            percentage_of_nodes_to_score: profile.percentage_of_nodes_to_score,
+            plugins,
+            args: read.args,
+        });
+        shown.push(WrittenProfile { plugins: sets, other_args: read.other });
+    }
+    (profiles, shown)
+}
+
+/// Every profile has a name of its own.
+fn check_names(report: &mut Report<'_>, profiles: &[Block<wire::Profile>], root: &Path) {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, Block(profile)) in profiles.iter().enumerate() {
+        let name = profile.scheduler_name.as_deref().unwrap_or_default();
+        let at = root.index(number).key("schedulerName");
+        if name.is_empty() {
+            report.error(Problem::missing(at, "a name for the profile"));
+        } else if let Some(earlier) = seen.get(name) {
+            let hint = format!("{} has it", root.index(*earlier));
+            let problem = Problem::value(at, format!("{} a second time", quoted(name)), "a name of its own");
+            report.error(problem.hint(hint));
+        }
         seen.insert(name, number);
     }
-    profiles
 }

@@ -9,6 +9,7 @@ pub mod diagnosis;
 pub mod evaluate;
 pub mod evaluation;
 pub mod extension;
+pub mod features;
 pub mod ingest;
 pub mod node;
 pub mod plugins;

@@ -4,9 +4,14 @@
 //! Knows: what [`crate::config`] yields once it has merged, expanded and validated. Must not know: YAML, positions in
 //! files, or what any plugin does with its arguments.
 
+mod args;
+pub mod duration;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+pub use args::*;
 
 /// The plugins of one `schedulerName`, ready to run.
 ///
@@ -16,6 +21,10 @@ use serde::{Deserialize, Serialize};
 pub struct Profile {
     /// The name that pods ask for in `spec.schedulerName`.
     pub scheduler_name: Arc<str>,
+    /// 0 to 100 as it was written; `None` when it was not, and the configuration's own counts. Every node is scored
+    /// whatever it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentage_of_nodes_to_score: Option<i32>,
     /// Which plugins run where.
     pub plugins: Plugins,
     /// The arguments of the plugins that have any.
@@ -50,6 +59,15 @@ pub struct Plugins {
     pub bind: Vec<String>,
     /// Is told of a bind.
     pub post_bind: Vec<String>,
+    /// Proposes where a pod group could go; at most one.
+    #[serde(default)]
+    pub placement_generate: Vec<String>,
+    /// Scores where a pod group could go, with the weight of the plugin.
+    #[serde(default)]
+    pub placement_score: Vec<WeightedPlugin>,
+    /// Runs when a pod group finds no place.
+    #[serde(default)]
+    pub pod_group_post_filter: Vec<String>,
 }
 
 /// A score plugin and how much its normalised score counts.
@@ -57,113 +75,7 @@ pub struct Plugins {
 pub struct WeightedPlugin {
     /// The plugin's name.
     pub name: String,
-    /// At least 1; a normalised score of 0..=100 is multiplied by it.
+    /// Never 0, and at least 1 in a configuration that [`crate::config::load`] accepts; a normalised score of 0..=100 is
+    /// multiplied by it.
     pub weight: i64,
-}
-
-/// The arguments of every plugin that reads some, with kube-scheduler's defaults filled in.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Args {
-    /// `NodeAffinityArgs`.
-    pub node_affinity: NodeAffinityArgs,
-    /// `NodeResourcesFitArgs`.
-    pub node_resources_fit: NodeResourcesFitArgs,
-    /// `NodeResourcesBalancedAllocationArgs`.
-    pub node_resources_balanced_allocation: NodeResourcesBalancedAllocationArgs,
-}
-
-/// `NodeAffinityArgs`: affinity that the operator adds to every pod of the profile.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NodeAffinityArgs {
-    /// `addedAffinity`; none by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub added_affinity: Option<k8s_openapi::api::core::v1::NodeAffinity>,
-}
-
-/// `NodeResourcesFitArgs`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NodeResourcesFitArgs {
-    /// Extended resources that the filter does not look at.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ignored_resources: Vec<String>,
-    /// Prefixes (before the `/`) of extended resources that the filter does not look at.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ignored_resource_groups: Vec<String>,
-    /// How a node that fits is scored.
-    #[serde(default)]
-    pub scoring_strategy: ScoringStrategy,
-}
-
-/// How NodeResourcesFit scores.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ScoringStrategy {
-    /// Which of the three.
-    #[serde(rename = "type")]
-    pub kind: ScoringStrategyKind,
-    /// The resources it looks at, never empty.
-    pub resources: Vec<ResourceWeight>,
-    /// The broken line of `RequestedToCapacityRatio`; empty for the other two.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shape: Vec<ShapePoint>,
-}
-
-impl Default for ScoringStrategy {
-    fn default() -> Self {
-        Self { kind: ScoringStrategyKind::LeastAllocated, resources: default_resources(), shape: Vec::new() }
-    }
-}
-
-/// The three scoring strategies of NodeResourcesFit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ScoringStrategyKind {
-    /// Spread: the emptier the node, the better.
-    LeastAllocated,
-    /// Pack: the fuller the node, the better.
-    MostAllocated,
-    /// A line of the operator's own over the share in use.
-    RequestedToCapacityRatio,
-}
-
-/// A resource and how much it counts among the others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ResourceWeight {
-    /// The resource's name, such as `cpu` or `example.com/gpu`.
-    pub name: String,
-    /// 1..=100.
-    pub weight: i64,
-}
-
-/// One point of a `RequestedToCapacityRatio` shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ShapePoint {
-    /// Share in use, percent, 0..=100, strictly increasing along the shape.
-    pub utilization: i32,
-    /// 0..=10.
-    pub score: i32,
-}
-
-/// `NodeResourcesBalancedAllocationArgs`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NodeResourcesBalancedAllocationArgs {
-    /// The resources whose shares should be alike, each of weight 1.
-    pub resources: Vec<ResourceWeight>,
-}
-
-impl Default for NodeResourcesBalancedAllocationArgs {
-    fn default() -> Self {
-        Self { resources: default_resources() }
-    }
-}
-
-/// `cpu` and `memory`, each of weight 1: what both resource plugins look at unless told otherwise.
-#[must_use]
-pub fn default_resources() -> Vec<ResourceWeight> {
-    ["cpu", "memory"].map(|name| ResourceWeight { name: name.to_owned(), weight: 1 }).to_vec()
 }

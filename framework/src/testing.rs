@@ -284,6 +284,7 @@ pub fn profile() -> Profile {
     ];
     Profile {
         scheduler_name: "default-scheduler".into(),
+        percentage_of_nodes_to_score: None,
         plugins: Plugins {
             pre_enqueue: names(&["SchedulingGates"]),
             queue_sort: names(&["PrioritySort"]),

@@ -15,7 +15,10 @@ mod normal;
 use std::collections::BTreeSet;
 
 use corpus::{Answer, Stage};
-use flotilla_framework::config::{self, Configuration};
+use flotilla_framework::{
+    config::{self, Cause, Configuration},
+    features::{FeatureGates, GateErrors},
+};
 
 /// Files that Flotilla reads differently on purpose, and why. Each of them has to differ still.
 const DIFFERENCES: &[(&str, &str)] = &[
@@ -40,9 +43,12 @@ const MAX_LINES: usize = 8;
 /// What Flotilla makes of a file: its configuration, or why it has none. The one place that calls it.
 fn flotilla(gates: &str, bytes: &[u8], name: &str) -> Result<Configuration, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8: {error}"))?;
-    // There is nothing to give feature gates to yet.
-    let _ = gates;
-    let examination = config::examine(text, name);
+    let (gates, errors) = FeatureGates::examine(gates);
+    let invalid = |errors: &GateErrors| errors.errors.iter().any(|error| error.cause == Cause::Invalid);
+    if let Some(errors) = errors.filter(invalid) {
+        return Err(errors.to_string());
+    }
+    let examination = config::examine(text, name, &gates);
     examination.configuration.ok_or_else(|| examination.errors.map(|errors| errors.to_string()).unwrap_or_default())
 }
 
@@ -59,7 +65,7 @@ fn differences(name: &str, bytes: &[u8], answer: &Answer) -> Vec<String> {
             vec![format!("kube-scheduler refuses it ({:?}), Flotilla does not:\n    {}", answer.stage, answer.error)]
         }
         (Ok(ours), Some(_)) => {
-            let (theirs, ours) = normal::pair(answer, &ours.to_v1(), bytes);
+            let (theirs, ours) = normal::pair(answer, ours, bytes);
             difference::between(&theirs, &ours)
         }
     }

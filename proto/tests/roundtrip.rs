@@ -137,12 +137,14 @@ fn names() -> impl Strategy<Value = Vec<String>> {
 }
 
 fn plugins() -> impl Strategy<Value = Plugins> {
-    let score = (string(), any::<i64>()).prop_map(|(name, weight)| WeightedPlugin { name, weight });
+    let weighted = || vec((string(), any::<i64>()).prop_map(|(name, weight)| WeightedPlugin { name, weight }), 0..3);
     let before = (names(), names(), names(), names(), names(), names());
     let after = (names(), names(), names(), names(), names());
-    (before, vec(score, 0..3), after).prop_map(|(before, score, after)| {
+    let group = (names(), weighted(), names());
+    (before, weighted(), after, group).prop_map(|(before, score, after, group)| {
         let (pre_enqueue, queue_sort, pre_filter, filter, post_filter, pre_score) = before;
         let (reserve, permit, pre_bind, bind, post_bind) = after;
+        let (placement_generate, placement_score, pod_group_post_filter) = group;
         Plugins {
             pre_enqueue,
             queue_sort,
@@ -156,6 +158,9 @@ fn plugins() -> impl Strategy<Value = Plugins> {
             pre_bind,
             bind,
             post_bind,
+            placement_generate,
+            placement_score,
+            pod_group_post_filter,
         }
     })
 }
@@ -177,7 +182,14 @@ fn args() -> impl Strategy<Value = Args> {
 }
 
 fn profile() -> impl Strategy<Value = Profile> {
-    (text(), plugins(), args()).prop_map(|(scheduler_name, plugins, args)| Profile { scheduler_name, plugins, args })
+    (text(), option::of(any::<i32>()), plugins(), args()).prop_map(
+        |(scheduler_name, percentage_of_nodes_to_score, plugins, args)| Profile {
+            scheduler_name,
+            percentage_of_nodes_to_score,
+            plugins,
+            args,
+        },
+    )
 }
 
 fn facts() -> impl Strategy<Value = Facts> {

@@ -153,3 +153,18 @@ fn deprecated_flags_set_their_fields_and_say_where_they_belong() {
     );
     assert!(refusal("--kube-api-burst=-1").contains("-1 is not in 0.."));
 }
+
+#[test]
+fn feature_gates_are_read_from_every_flag_and_refused_by_name() {
+    let args = read(
+        "--feature-gates=LoggingBetaOptions=false --feature-gates=ContextualLogging=false,kube:CBORServingAndStorage=true",
+    );
+    let gates = args.map(|args| args.gates);
+    let gates = gates.unwrap_or_else(|error| panic!("{error}"));
+    assert!(!gates.enabled("ContextualLogging") && !gates.enabled("LoggingBetaOptions"));
+    assert_eq!(read("").expect("sound").gates, FeatureGates::default());
+    assert!(refusal("--feature-gates=GenericWorkloads=true").contains("GenericWorkload"));
+    let message = refusal("--feature-gates=GenericWorkload=true");
+    assert!(message.contains("not implemented"), "{message}");
+    assert!(refusal("--feature-gates=GenericWorkload").contains("--feature-gates: GenericWorkload"));
+}

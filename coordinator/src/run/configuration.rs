@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
 /// Everything that is wrong in the text, or an election that cannot work.
 pub(super) fn effective(args: &Args, text: Option<&str>) -> anyhow::Result<Configuration> {
     let mut configuration = match (text, &args.config) {
-        (Some(text), Some(path)) => config::load(text, &path.display().to_string())?,
+        (Some(text), Some(path)) => config::load(text, &path.display().to_string(), &args.gates)?,
         _ => Configuration::default(),
     };
     let has_file = text.is_some();

@@ -34,10 +34,10 @@ pub(super) fn node_affinity(report: &mut Report<'_>, affinity: NodeAffinity, pat
             let preference = term(report, preference, weight != 0, &path.index(number).key("preference"));
             v1::PreferredSchedulingTerm { preference, weight }
         };
-        terms.map(convert).collect()
+        terms.map(convert).collect::<Vec<_>>()
     });
     v1::NodeAffinity {
-        preferred_during_scheduling_ignored_during_execution: preferred,
+        preferred_during_scheduling_ignored_during_execution: preferred.and_then(filled),
         required_during_scheduling_ignored_during_execution: required,
     }
 }
@@ -52,15 +52,20 @@ fn term(report: &mut Report<'_>, term: NodeSelectorTerm, checked: bool, path: &P
             v1::NodeSelectorRequirement {
                 key: requirement.key.unwrap_or_default(),
                 operator: requirement.operator.unwrap_or_default(),
-                values: requirement.values,
+                values: requirement.values.and_then(filled),
             }
         };
-        list.map(|list| list.into_iter().enumerate().map(convert).collect())
+        list.and_then(|list| filled(list.into_iter().enumerate().map(convert).collect()))
     };
     v1::NodeSelectorTerm {
         match_expressions: requirements(term.match_expressions, check_label, path.key("matchExpressions")),
         match_fields: requirements(term.match_fields, check_field, path.key("matchFields")),
     }
+}
+
+/// Go does not tell an empty list from none.
+fn filled<T>(list: Vec<T>) -> Option<Vec<T>> {
+    (!list.is_empty()).then_some(list)
 }
 
 fn check_operator(report: &mut Report<'_>, operator: &str, known: &[&str], path: &Path) -> bool {

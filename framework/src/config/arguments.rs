@@ -4,25 +4,30 @@
 //! not know: what a plugin does with them.
 //!
 //! Source: `SetDefaults_*Args` in `pkg/scheduler/apis/config/v1/defaults.go` and
-//! `pkg/scheduler/apis/config/validation/validation_pluginargs.go`, with the feature gates as they are by default.
+//! `pkg/scheduler/apis/config/validation/validation_pluginargs.go`.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod resources;
+mod spread;
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::catalogue::{self, PLUGINS, REMOVED};
+use super::catalogue::{self, REMOVED};
 use super::decode::decode;
 use super::path::Path;
-use super::report::{Problem, Report, either, near_miss, quoted};
+use super::plugin_sets::PluginSets;
+use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block};
-use super::{API_VERSION, affinity, labels};
+use super::{API_VERSION, affinity};
+use crate::features::FeatureGates;
+use crate::profile::duration::GoDuration;
 use crate::profile::{
-    Args, NodeAffinityArgs, NodeResourcesBalancedAllocationArgs, NodeResourcesFitArgs, ResourceWeight, ScoringStrategy,
-    ScoringStrategyKind, ShapePoint, default_resources,
+    Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, NodeAffinityArgs, VolumeBindingArgs,
 };
 
 /// The plugins that take arguments.
-const CONFIGURABLE: [&str; 8] = [
+pub(super) const CONFIGURABLE: [&str; 8] = [
     "DefaultPreemption",
     "DynamicResources",
     "InterPodAffinity",
@@ -35,18 +40,60 @@ const CONFIGURABLE: [&str; 8] = [
 
 const NANOSECONDS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Reads the arguments of a profile's plugins, which stand at `path`, and fills in what is not set.
-pub(super) fn read(report: &mut Report<'_>, configs: Vec<Block<wire::PluginConfig>>, path: &Path) -> Args {
+/// The gate of the limit on how long devices are searched for.
+const FILTER_TIMEOUT_GATE: &str = "DRASchedulerFilterTimeout";
+/// The gates of the limit on how long devices may take to become ready.
+const BINDING_TIMEOUT_GATES: [&str; 2] = ["DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"];
+/// The gate of the score of storage capacities.
+const SHAPE_GATE: &str = "StorageCapacityScoring";
+
+/// The arguments of a profile's plugins.
+#[derive(Debug, Default)]
+pub(super) struct Arguments {
+    /// Those that have a type.
+    pub(super) args: Args,
+    /// Those of plugins that take none, as they are written.
+    pub(super) other: BTreeMap<String, Value>,
+}
+
+/// What decides about arguments besides what is written.
+pub(super) struct Context<'a> {
+    /// The plugins of the profile.
+    pub(super) sets: &'a PluginSets,
+    /// Which gates are on.
+    pub(super) gates: &'a FeatureGates,
+    /// What extenders have NodeResourcesFit ignore, in the place of what is written; empty for nothing.
+    pub(super) ignored_resources: &'a [String],
+}
+
+/// The arguments of plugins that nothing is written for.
+fn defaults(gates: &FeatureGates) -> Args {
     let mut args = Args::default();
+    if !gates.enabled(FILTER_TIMEOUT_GATE) {
+        args.dynamic_resources.filter_timeout = None;
+    }
+    if !BINDING_TIMEOUT_GATES.iter().all(|gate| gates.enabled(gate)) {
+        args.dynamic_resources.binding_timeout = None;
+    }
+    if !gates.enabled(SHAPE_GATE) {
+        args.volume_binding.shape = Vec::new();
+    }
+    args
+}
+
+/// Reads the arguments of a profile's plugins, which stand at `path`, and fills in what is not set.
+pub(super) fn read(
+    report: &mut Report<'_>,
+    configs: Vec<Block<wire::PluginConfig>>,
+    context: &Context<'_>,
+    path: &Path,
+) -> Arguments {
+    let mut read = Arguments { args: defaults(context.gates), other: BTreeMap::new() };
     let mut first: BTreeMap<String, usize> = BTreeMap::new();
     for (number, Block(config)) in configs.into_iter().enumerate() {
         let entry = path.index(number);
         let at = entry.key("name");
         let name = config.name.unwrap_or_default();
-        if name.is_empty() {
-            report.error(Problem::missing(at, "the name of a plugin"));
-            continue;
-        }
         if let Some(earlier) = first.get(&name) {
             let found = format!("{} a second time", quoted(&name));
             let hint = format!("it is first configured at {}", path.index(*earlier));
@@ -56,18 +103,45 @@ pub(super) fn read(report: &mut Report<'_>, configs: Vec<Block<wire::PluginConfi
         first.insert(name.clone(), number);
         if REMOVED.contains(&name.as_str()) {
             let found = format!("{}, which kube-scheduler no longer has", quoted(&name));
-            let hint = "remove this entry: NodeVolumeLimits took its place".to_owned();
+            report.error(Problem::value(at, found, "the name of a plugin").hint(catalogue::advice(&name)));
+            continue;
+        }
+        if name == "NodeResourcesFitArgs" {
+            let found = format!("{}, which is the kind of the arguments", quoted(&name));
+            let hint = "write NodeResourcesFit".to_owned();
             report.error(Problem::value(at, found, "the name of a plugin").hint(hint));
             continue;
         }
-        if !CONFIGURABLE.contains(&name.as_str()) {
-            warn_of_ignored(report, &name, &at);
+        let written = config.args.filter(|args| !args.is_null());
+        if CONFIGURABLE.contains(&name.as_str()) {
+            let value = written.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+            read_one(report, &name, value, &entry.key("args"), context, &mut read.args);
             continue;
         }
-        let value = config.args.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
-        read_one(report, &name, value, &entry.key("args"), &mut args);
+        warn_of_ignored(report, &name, &at);
+        read.other.extend(written.map(|args| (name, args)));
     }
-    args
+    check_defaults(report, &first, context, path);
+    if !context.ignored_resources.is_empty() {
+        read.args.node_resources_fit.ignored_resources = context.ignored_resources.to_vec();
+    }
+    read
+}
+
+/// Reports plugins that kube-scheduler builds without giving them the arguments that they need.
+fn check_defaults(report: &mut Report<'_>, written: &BTreeMap<String, usize>, context: &Context<'_>, path: &Path) {
+    let gets = |name: &str| written.contains_key(name) || context.sets.gives_defaults(name);
+    for name in CONFIGURABLE.into_iter().filter(|name| context.sets.builds(name) && !gets(name)) {
+        let found = format!("found no arguments for {}", quoted(name));
+        let hint = "kube-scheduler fills in the default ones only for a plugin that is enabled at some extension point \
+                    besides podGroupPostFilter";
+        report.error(Problem::new(path.clone(), found, format!("an entry `name: {name}`")).hint(hint.to_owned()));
+    }
+    if !context.ignored_resources.is_empty() && !gets("NodeResourcesFit") {
+        let found = "found no arguments for NodeResourcesFit, which an extender's ignoredByScheduler changes";
+        let expected = "the plugin NodeResourcesFit, or an entry `name: NodeResourcesFit` here";
+        report.error(Problem::new(path.clone(), found, expected));
+    }
 }
 
 /// kube-scheduler hands such arguments to a plugin that does not look at them, or to no plugin at all.
@@ -76,12 +150,12 @@ fn warn_of_ignored(report: &mut Report<'_>, name: &str, path: &Path) {
         report.warning(path, format!("the plugin {} takes no arguments, so these are ignored", quoted(name)));
         return;
     }
-    let hint = near_miss(name, PLUGINS.iter().map(|plugin| plugin.name)).unwrap_or_default();
+    let hint = catalogue::advice(name).unwrap_or_default();
     let text = format!("kube-scheduler has no plugin {}, so these arguments are ignored; {hint}", quoted(name));
     report.warning(path, text.trim_end_matches([';', ' ']));
 }
 
-fn read_one(report: &mut Report<'_>, name: &str, value: Value, path: &Path, args: &mut Args) {
+fn read_one(report: &mut Report<'_>, name: &str, value: Value, path: &Path, context: &Context<'_>, args: &mut Args) {
     /// Decodes the arguments of one kind, checks what they say they are, and runs what follows on them.
     macro_rules! of_kind {
         ($kind:ty, $then:expr) => {
@@ -92,11 +166,21 @@ fn read_one(report: &mut Report<'_>, name: &str, value: Value, path: &Path, args
         };
     }
     match name {
-        "DefaultPreemption" => of_kind!(wire::DefaultPreemptionArgs, default_preemption),
-        "DynamicResources" => of_kind!(wire::DynamicResourcesArgs, dynamic_resources),
-        "InterPodAffinity" => of_kind!(wire::InterPodAffinityArgs, inter_pod_affinity),
-        "PodTopologySpread" => of_kind!(wire::PodTopologySpreadArgs, pod_topology_spread),
-        "VolumeBinding" => of_kind!(wire::VolumeBindingArgs, volume_binding),
+        "DefaultPreemption" => of_kind!(wire::DefaultPreemptionArgs, |report, read, path| {
+            args.default_preemption = default_preemption(report, &read, path);
+        }),
+        "DynamicResources" => of_kind!(wire::DynamicResourcesArgs, |report, read, path| {
+            dynamic_resources(report, &read, context.gates, path, &mut args.dynamic_resources);
+        }),
+        "InterPodAffinity" => of_kind!(wire::InterPodAffinityArgs, |report, read, path| {
+            args.inter_pod_affinity = inter_pod_affinity(report, &read, path);
+        }),
+        "PodTopologySpread" => of_kind!(wire::PodTopologySpreadArgs, |report, read, path| {
+            args.pod_topology_spread = spread::pod_topology_spread(report, read, path);
+        }),
+        "VolumeBinding" => of_kind!(wire::VolumeBindingArgs, |report, read, path| {
+            volume_binding(report, read, context.gates, path, &mut args.volume_binding);
+        }),
         "NodeAffinity" => of_kind!(wire::NodeAffinityArgs, |report, read: wire::NodeAffinityArgs, path: &Path| {
             let path = path.key("addedAffinity");
             let added = read.added_affinity.map(|Block(added)| affinity::node_affinity(report, added, &path));
@@ -104,12 +188,24 @@ fn read_one(report: &mut Report<'_>, name: &str, value: Value, path: &Path, args
         }),
         "NodeResourcesBalancedAllocation" => {
             of_kind!(wire::NodeResourcesBalancedAllocationArgs, |report, read, path| {
-                args.node_resources_balanced_allocation = balanced_allocation(report, read, path);
+                args.node_resources_balanced_allocation = resources::balanced_allocation(report, read, path);
             });
         }
-        "NodeResourcesFit" => of_kind!(wire::NodeResourcesFitArgs, |report, read, path| {
-            args.node_resources_fit = node_resources_fit(report, read, path);
-        }),
+        "NodeResourcesFit" => {
+            of_kind!(wire::NodeResourcesFitArgs, |report: &mut Report<'_>,
+                                                  mut read: wire::NodeResourcesFitArgs,
+                                                  path| {
+                if !context.ignored_resources.is_empty() {
+                    read.ignored_resources = None;
+                }
+                let errors_before = report.error_count();
+                args.node_resources_fit = resources::node_resources_fit(report, read, path);
+                // Only the plugin itself looks at these arguments, when it is built.
+                if !context.sets.builds(name) {
+                    report.excuse(errors_before);
+                }
+            })
+        }
         _ => {}
     }
 }
@@ -125,7 +221,11 @@ fn check_kind(report: &mut Report<'_>, plugin: &str, api_version: Option<&str>, 
     }
 }
 
-fn default_preemption(report: &mut Report<'_>, args: wire::DefaultPreemptionArgs, path: &Path) {
+fn default_preemption(
+    report: &mut Report<'_>,
+    args: &wire::DefaultPreemptionArgs,
+    path: &Path,
+) -> DefaultPreemptionArgs {
     let percentage = args.min_candidate_nodes_percentage.unwrap_or(10);
     let absolute = args.min_candidate_nodes_absolute.unwrap_or(100);
     let percentage_path = path.key("minCandidateNodesPercentage");
@@ -142,212 +242,71 @@ fn default_preemption(report: &mut Report<'_>, args: wire::DefaultPreemptionArgs
         let expected = "more than 0 here or in minCandidateNodesPercentage";
         report.error(Problem::value(absolute_path, absolute, expected));
     }
+    DefaultPreemptionArgs { min_candidate_nodes_percentage: percentage, min_candidate_nodes_absolute: absolute }
 }
 
-fn dynamic_resources(report: &mut Report<'_>, args: wire::DynamicResourcesArgs, path: &Path) {
-    if args.filter_timeout.is_some_and(|timeout| timeout.0 < 0) {
-        report.error(Problem::new(path.key("filterTimeout"), "found a negative duration", "0 or more"));
+fn dynamic_resources(
+    report: &mut Report<'_>,
+    written: &wire::DynamicResourcesArgs,
+    gates: &FeatureGates,
+    path: &Path,
+    args: &mut DynamicResourcesArgs,
+) {
+    let is_off = |gate: &&&str| !gates.enabled(gate);
+    let turned_off = |report: &mut Report<'_>, key: &str, gate: &str| {
+        let found = format!("a timeout while the feature gate {gate} is off");
+        report.error(Problem::value(path.key(key), found, "none"));
+    };
+    if let Some(timeout) = written.filter_timeout {
+        if is_off(&&FILTER_TIMEOUT_GATE) {
+            turned_off(report, "filterTimeout", FILTER_TIMEOUT_GATE);
+        } else if timeout.0 < 0 {
+            report.error(Problem::new(path.key("filterTimeout"), "found a negative duration", "0 or more"));
+        }
+        args.filter_timeout = Some(GoDuration { nanoseconds: timeout.0 });
     }
-    if args.binding_timeout.is_some_and(|timeout| timeout.0 < NANOSECONDS_PER_SECOND) {
-        let problem = Problem::new(path.key("bindingTimeout"), "found less than a second", "at least 1s");
-        report.error(problem);
+    if let Some(timeout) = written.binding_timeout {
+        if let Some(gate) = BINDING_TIMEOUT_GATES.iter().find(is_off) {
+            turned_off(report, "bindingTimeout", gate);
+        } else if timeout.0 < NANOSECONDS_PER_SECOND {
+            let problem = Problem::new(path.key("bindingTimeout"), "found less than a second", "at least 1s");
+            report.error(problem);
+        }
+        args.binding_timeout = Some(GoDuration { nanoseconds: timeout.0 });
     }
 }
 
-fn inter_pod_affinity(report: &mut Report<'_>, args: wire::InterPodAffinityArgs, path: &Path) {
-    if let Some(weight) = args.hard_pod_affinity_weight.filter(|weight| !(0..=100).contains(weight)) {
+fn inter_pod_affinity(report: &mut Report<'_>, args: &wire::InterPodAffinityArgs, path: &Path) -> InterPodAffinityArgs {
+    let weight = args.hard_pod_affinity_weight.unwrap_or(1);
+    if !(0..=100).contains(&weight) {
         report.error(Problem::value(path.key("hardPodAffinityWeight"), weight, "a weight from 0 to 100"));
     }
-}
-
-fn volume_binding(report: &mut Report<'_>, args: wire::VolumeBindingArgs, path: &Path) {
-    if let Some(seconds) = args.bind_timeout_seconds.filter(|seconds| *seconds < 0) {
-        report.error(Problem::value(path.key("bindTimeoutSeconds"), seconds, "0 or more seconds"));
-    }
-    // An empty shape is replaced by the default one before it is looked at.
-    if let Some(points) = args.shape.filter(|points| !points.is_empty()) {
-        shape(report, points, &path.key("shape"));
+    InterPodAffinityArgs {
+        hard_pod_affinity_weight: weight,
+        ignore_preferred_terms_of_existing_pods: args.ignore_preferred_terms_of_existing_pods.unwrap_or(false),
     }
 }
 
-fn pod_topology_spread(report: &mut Report<'_>, args: wire::PodTopologySpreadArgs, path: &Path) {
-    const TYPES: [&str; 2] = ["System", "List"];
-    let constraints = args.default_constraints.unwrap_or_default();
-    let defaulting = args.defaulting_type.as_deref().filter(|written| !written.is_empty()).unwrap_or("System");
-    let is_written = args.defaulting_type.is_some();
-    let at = path.key("defaultingType");
-    if !TYPES.contains(&defaulting) {
-        report.error(Problem::value(at, quoted(defaulting), either(TYPES)).hint(near_miss(defaulting, TYPES)));
-    } else if defaulting == "System" && !constraints.is_empty() {
-        let at = if is_written { at } else { path.key("defaultConstraints") };
-        let found = "constraints with a defaultingType of System";
-        report.error(Problem::value(at, found, "constraints with a defaultingType of List"));
-    }
-    let path = path.key("defaultConstraints");
-    let mut seen = BTreeSet::new();
-    for (number, Block(constraint)) in constraints.into_iter().enumerate() {
-        spread_constraint(report, &constraint, &path.index(number));
-        let key = constraint.topology_key.unwrap_or_default();
-        let action = constraint.when_unsatisfiable.unwrap_or_default();
-        if !seen.insert((key.clone(), action.clone())) {
-            let found = format!("a second constraint for {} with {}", quoted(&key), quoted(&action));
-            report.error(Problem::value(path.index(number), found, "every topologyKey once per whenUnsatisfiable"));
-        }
-    }
-}
-
-fn spread_constraint(report: &mut Report<'_>, constraint: &wire::SpreadConstraint, path: &Path) {
-    const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
-    let max_skew = constraint.max_skew.unwrap_or(0);
-    if max_skew <= 0 {
-        report.error(Problem::value(path.key("maxSkew"), max_skew, "an integer greater than 0"));
-    }
-    match constraint.topology_key.as_deref().unwrap_or_default() {
-        "" => report.error(Problem::missing(path.key("topologyKey"), "the name of a node label")),
-        key if !labels::is_name(key) => {
-            report.error(Problem::value(path.key("topologyKey"), quoted(key), labels::NAME));
-        }
-        _ => {}
-    }
-    let at = path.key("whenUnsatisfiable");
-    match constraint.when_unsatisfiable.as_deref().unwrap_or_default() {
-        "" => report.error(Problem::missing(at, either(ACTIONS))),
-        action if !ACTIONS.contains(&action) => {
-            report.error(Problem::value(at, quoted(action), either(ACTIONS)).hint(near_miss(action, ACTIONS)));
-        }
-        _ => {}
-    }
-    if constraint.label_selector.is_some() {
-        let expected = "none: it is derived for each pod from the services and controllers that select it";
-        report.error(Problem::value(path.key("labelSelector"), "a selector", expected));
-    }
-}
-
-fn balanced_allocation(
+fn volume_binding(
     report: &mut Report<'_>,
-    args: wire::NodeResourcesBalancedAllocationArgs,
+    written: wire::VolumeBindingArgs,
+    gates: &FeatureGates,
     path: &Path,
-) -> NodeResourcesBalancedAllocationArgs {
-    let path = path.key("resources");
-    let resources = resources(report, args.resources, &path);
-    let mut seen = BTreeSet::new();
-    for (number, resource) in resources.iter().enumerate() {
-        if !resource.name.is_empty() && !seen.insert(&resource.name) {
-            let found = format!("{} a second time", quoted(&resource.name));
-            report.error(Problem::value(path.index(number).key("name"), found, "every resource once"));
+    args: &mut VolumeBindingArgs,
+) {
+    if let Some(seconds) = written.bind_timeout_seconds {
+        if seconds < 0 {
+            report.error(Problem::value(path.key("bindTimeoutSeconds"), seconds, "0 or more seconds"));
         }
-        if resource.weight != 1 {
-            report.error(Problem::value(path.index(number).key("weight"), resource.weight, "1"));
-        }
+        args.bind_timeout_seconds = seconds;
     }
-    NodeResourcesBalancedAllocationArgs { resources }
-}
-
-/// `cpu` and `memory` where nothing is listed, and a weight of 1 where none is set.
-fn resources(report: &mut Report<'_>, list: Option<Vec<Block<wire::Resource>>>, path: &Path) -> Vec<ResourceWeight> {
-    let Some(list) = list.filter(|list| !list.is_empty()) else { return default_resources() };
-    let mut resources = Vec::with_capacity(list.len());
-    for (number, Block(resource)) in list.into_iter().enumerate() {
-        let name = resource.name.unwrap_or_default();
-        if name.is_empty() {
-            report.error(Problem::missing(path.index(number).key("name"), "the name of a resource"));
+    match written.shape {
+        Some(_) if !gates.enabled(SHAPE_GATE) => {
+            let found = format!("a shape while the feature gate {SHAPE_GATE} is off");
+            report.error(Problem::value(path.key("shape"), found, "none"));
         }
-        let weight = resource.weight.filter(|weight| *weight != 0).unwrap_or(1);
-        resources.push(ResourceWeight { name, weight });
+        // An empty shape is replaced by the default one before it is looked at.
+        Some(points) if !points.is_empty() => args.shape = resources::shape(report, points, &path.key("shape")),
+        _ => {}
     }
-    resources
-}
-
-fn node_resources_fit(report: &mut Report<'_>, args: wire::NodeResourcesFitArgs, path: &Path) -> NodeResourcesFitArgs {
-    let ignored_resources = args.ignored_resources.unwrap_or_default();
-    let ignored_resource_groups = args.ignored_resource_groups.unwrap_or_default();
-    for (number, name) in ignored_resources.iter().enumerate() {
-        if !labels::is_name(name) {
-            let at = path.key("ignoredResources").index(number);
-            report.error(Problem::value(at, quoted(name), labels::NAME));
-        }
-    }
-    for (number, group) in ignored_resource_groups.iter().enumerate() {
-        let at = path.key("ignoredResourceGroups").index(number);
-        if group.contains('/') {
-            let hint = "write only what stands before the '/'".to_owned();
-            report.error(Problem::value(at, quoted(group), "a group without a '/'").hint(hint));
-        } else if !labels::is_name(group) {
-            report.error(Problem::value(at, quoted(group), labels::NAME));
-        }
-    }
-    let path = path.key("scoringStrategy");
-    let scoring_strategy =
-        args.scoring_strategy.map(|Block(strategy)| scoring_strategy(report, strategy, &path)).unwrap_or_default();
-    NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, scoring_strategy }
-}
-
-fn scoring_strategy(report: &mut Report<'_>, strategy: wire::ScoringStrategy, path: &Path) -> ScoringStrategy {
-    const TYPES: [&str; 3] = ["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"];
-    let written = strategy.kind.unwrap_or_default();
-    let kind = match written.as_str() {
-        "LeastAllocated" => Some(ScoringStrategyKind::LeastAllocated),
-        "MostAllocated" => Some(ScoringStrategyKind::MostAllocated),
-        "RequestedToCapacityRatio" => Some(ScoringStrategyKind::RequestedToCapacityRatio),
-        _ => None,
-    };
-    if kind.is_none() {
-        let at = path.key("type");
-        report.error(match written.as_str() {
-            "" => Problem::missing(at, either(TYPES)),
-            _ => Problem::value(at, quoted(&written), either(TYPES)).hint(near_miss(&written, TYPES)),
-        });
-    }
-    let resources = resources(report, strategy.resources, &path.key("resources"));
-    for (number, resource) in resources.iter().enumerate() {
-        if !(1..=100).contains(&resource.weight) {
-            let at = path.key("resources").index(number).key("weight");
-            report.error(Problem::value(at, resource.weight, "a weight from 1 to 100"));
-        }
-    }
-    let ratio_path = path.key("requestedToCapacityRatio");
-    let points = match (kind, strategy.requested_to_capacity_ratio) {
-        (Some(ScoringStrategyKind::RequestedToCapacityRatio), Some(Block(ratio))) => {
-            shape(report, ratio.shape.unwrap_or_default(), &ratio_path.key("shape"))
-        }
-        (Some(ScoringStrategyKind::RequestedToCapacityRatio), None) => {
-            report.error(Problem::missing(ratio_path, "a shape, because type is RequestedToCapacityRatio"));
-            Vec::new()
-        }
-        (Some(_), Some(_)) => {
-            let hint = "set type to RequestedToCapacityRatio to use it".to_owned();
-            report.error(Problem::value(ratio_path, "a shape", format!("none, because type is {written}")).hint(hint));
-            Vec::new()
-        }
-        (None, _) | (_, None) => Vec::new(),
-    };
-    ScoringStrategy { kind: kind.unwrap_or(ScoringStrategyKind::LeastAllocated), resources, shape: points }
-}
-
-/// At least one point, utilization strictly increasing from 0 to 100, scores from 0 to 10.
-fn shape(report: &mut Report<'_>, points: Vec<Block<wire::ShapePoint>>, path: &Path) -> Vec<ShapePoint> {
-    let convert = |Block(point): Block<wire::ShapePoint>| ShapePoint {
-        utilization: point.utilization.unwrap_or(0),
-        score: point.score.unwrap_or(0),
-    };
-    let points: Vec<ShapePoint> = points.into_iter().map(convert).collect();
-    if points.is_empty() {
-        report.error(Problem::missing(path.clone(), "at least one point"));
-    }
-    // One point out of order puts many others out of order too: the first is where to look.
-    let disorder = points.windows(2).position(|pair| matches!(pair, [a, b] if a.utilization >= b.utilization));
-    if let Some((number, point)) = disorder.and_then(|before| Some((before + 1, points.get(before + 1)?))) {
-        let at = path.index(number).key("utilization");
-        report.error(Problem::value(at, point.utilization, "more than in the point before"));
-    }
-    for (number, point) in points.iter().enumerate() {
-        if !(0..=100).contains(&point.utilization) {
-            let at = path.index(number).key("utilization");
-            report.error(Problem::value(at, point.utilization, "a utilization from 0 to 100"));
-        }
-        if !(0..=10).contains(&point.score) {
-            report.error(Problem::value(path.index(number).key("score"), point.score, "a score from 0 to 10"));
-        }
-    }
-    points
 }

@@ -10,6 +10,9 @@ use Point::{
     PreEnqueue, PreFilter, PreScore, QueueSort, Reserve, Score,
 };
 
+use super::report::near_miss;
+use crate::features::FeatureGates;
+
 /// Where in the life of a pod a plugin is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
@@ -97,13 +100,19 @@ pub struct Plugin {
     pub weight: i32,
     /// The extension points that it implements.
     pub points: &'static [Point],
-    /// Whether it is in the default set of plugins, with the feature gates as they are by default.
-    pub stock: bool,
+    /// The feature gate that puts it into the default set of plugins; `None` where it is always there.
+    pub gate: Option<&'static str>,
     /// Whether this version of Flotilla implements it.
     pub built: bool,
 }
 
 impl Plugin {
+    /// Whether it is in the default set of plugins.
+    #[must_use]
+    pub fn is_default(&self, gates: &FeatureGates) -> bool {
+        self.gate.is_none_or(|gate| gates.enabled(gate))
+    }
+
     /// Whether the plugin can run at `point`.
     #[must_use]
     pub fn runs_at(&self, point: Point) -> bool {
@@ -112,14 +121,14 @@ impl Plugin {
 }
 
 const fn stock(name: &'static str, weight: i32, built: bool, points: &'static [Point]) -> Plugin {
-    Plugin { name, weight, points, stock: true, built }
+    Plugin { name, weight, points, gate: None, built }
 }
 
-const fn gated(name: &'static str, points: &'static [Point]) -> Plugin {
-    Plugin { name, weight: 0, points, stock: false, built: false }
+const fn gated(name: &'static str, weight: i32, gate: &'static str, points: &'static [Point]) -> Plugin {
+    Plugin { name, weight, points, gate: Some(gate), built: false }
 }
 
-/// Every plugin of kube-scheduler: the default set in its order, then those behind feature gates that are off.
+/// Every plugin of kube-scheduler, in the order of the default set with all feature gates on.
 pub static PLUGINS: [Plugin; 24] = [
     stock("SchedulingGates", 0, true, &[PreEnqueue]),
     stock("PrioritySort", 0, true, &[QueueSort]),
@@ -128,6 +137,7 @@ pub static PLUGINS: [Plugin; 24] = [
     stock("TaintToleration", 3, true, &[PreFilter, Filter, PreScore, Score]),
     stock("NodeAffinity", 2, true, &[PreFilter, Filter, PreScore, Score]),
     stock("NodePorts", 0, true, &[PreFilter, Filter]),
+    gated("DeferredPodScheduling", 0, "InPlacePodVerticalScalingSchedulerPreemption", &[PreFilter, Filter, Permit]),
     stock("NodeResourcesFit", 1, true, &[PreFilter, Filter, PreScore, Score, PlacementScore]),
     stock("VolumeRestrictions", 0, false, &[PreFilter, Filter]),
     stock("NodeVolumeLimits", 0, false, &[PreFilter, Filter]),
@@ -146,14 +156,68 @@ pub static PLUGINS: [Plugin; 24] = [
     stock("ImageLocality", 1, true, &[Score]),
     stock("DefaultBinder", 0, true, &[Bind]),
     stock("NodeDeclaredFeatures", 0, false, &[PreFilter, Filter]),
-    gated("DeferredPodScheduling", &[PreFilter, Filter, Permit]),
-    gated("GangScheduling", &[PreEnqueue, Permit]),
-    gated("TopologyPlacementGenerator", &[PlacementGenerate]),
-    gated("PodGroupPodsCount", &[PlacementScore]),
+    gated("GangScheduling", 0, "GenericWorkload", &[PreEnqueue, Permit]),
+    gated("TopologyPlacementGenerator", 0, "TopologyAwareWorkloadScheduling", &[PlacementGenerate]),
+    gated("PodGroupPodsCount", 1, "TopologyAwareWorkloadScheduling", &[PlacementScore]),
 ];
 
 /// Plugins that older versions of kube-scheduler had, and that `kubescheduler.config.k8s.io/v1` refuses by name.
 pub static REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
+
+/// Plugins of versions before this one that a configuration may still name, and what took their place.
+pub static REPLACED: [(&str, &str); 12] = [
+    ("CSILimits", "NodeVolumeLimits took its place"),
+    ("DefaultPodTopologySpread", "PodTopologySpread took its place, whose defaultingType System does the same"),
+    ("EvenPodsSpread", "PodTopologySpread took its place"),
+    ("NodeLabel", "NodeAffinityArgs.addedAffinity took its place"),
+    ("NodePreferAvoidPods", "a taint on the node with the effect PreferNoSchedule took its place"),
+    ("NodeResourceLimits", "nothing took its place: remove this entry"),
+    ("NodeResourcesLeastAllocated", "NodeResourcesFit took its place, with a scoringStrategy of type LeastAllocated"),
+    ("NodeResourcesMostAllocated", "NodeResourcesFit took its place, with a scoringStrategy of type MostAllocated"),
+    ("PodFitsResources", "NodeResourcesFit took its place"),
+    (
+        "RequestedToCapacityRatio",
+        "NodeResourcesFit took its place, with a scoringStrategy of type RequestedToCapacityRatio",
+    ),
+    ("SelectorSpread", "PodTopologySpread took its place, whose defaultingType System does the same"),
+    ("ServiceAffinity", "affinity between pods took its place, which the pods themselves ask for"),
+];
+
+/// Plugins that are well known but not kube-scheduler's own, most of them of kubernetes-sigs/scheduler-plugins.
+pub static OUT_OF_TREE: [&str; 16] = [
+    "CapacityScheduling",
+    "Coscheduling",
+    "CrossNodePreemption",
+    "DiskIO",
+    "LoadVariationRiskBalancing",
+    "LowRiskOverCommitment",
+    "NetworkOverhead",
+    "NodeResourceTopologyMatch",
+    "NodeResourcesAllocatable",
+    "Peaks",
+    "PodState",
+    "PreemptionToleration",
+    "QOSSort",
+    "SySched",
+    "TargetLoadPacking",
+    "TopologicalSort",
+];
+
+/// What to do about the name of a plugin that kube-scheduler does not have, where there is something to say.
+pub(super) fn advice(name: &str) -> Option<String> {
+    if REMOVED.contains(&name) {
+        return Some("remove this entry: NodeVolumeLimits took its place".to_owned());
+    }
+    let replaced = REPLACED.iter().find(|(old, _)| *old == name).map(|(_, hint)| (*hint).to_owned());
+    let near = || near_miss(name, PLUGINS.iter().map(|plugin| plugin.name));
+    let foreign = || {
+        let known = near_miss(name, OUT_OF_TREE).is_some();
+        let text = "Flotilla runs kube-scheduler's own plugins only: a Go plugin that is built into another scheduler \
+                    cannot be loaded";
+        known.then(|| text.to_owned())
+    };
+    replaced.or_else(foreign).or_else(near)
+}
 
 /// The plugin of that name, if kube-scheduler has one.
 #[must_use]

@@ -5,9 +5,11 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::index::{Index, Mark};
+use super::expand::expand;
+use super::index::{Fault, Index, Mark};
 use super::path::{Path, Segment};
 use super::report::{Problem, Report, either, near_miss};
+use super::tree::Tree;
 
 /// The largest text that is read at all, in bytes: 1 MiB, as much as etcd holds of a ConfigMap.
 pub(super) const MAX_BYTES: usize = 1024 * 1024;
@@ -28,43 +30,79 @@ pub(super) fn document(report: &mut Report<'_>, text: &str) -> Option<Value> {
         report.error(Problem::new(root, found, "printable text").at(mark));
         return None;
     }
-    let (index, faults) = Index::build(text);
+    if text.trim_start().starts_with('{') { json(report, text) } else { yaml(report, text) }
+}
+
+fn yaml(report: &mut Report<'_>, text: &str) -> Option<Value> {
+    let tree = Tree::build(text);
+    let expanded = expand(&tree);
+    let (value, index, faults) = match expanded {
+        Some(expanded) => (Some(expanded.value), expanded.index, expanded.faults),
+        None => (None, Index::default(), Vec::new()),
+    };
     report.set_index(index);
-    if !report.faults(faults) {
+    for (mark, path, warning) in &tree.warnings {
+        report.warning_at(*mark, path, warning);
+    }
+    if tree.faults.iter().any(|fault| fault.fatal) {
+        report.faults(tree.faults);
         return None;
     }
-    if report.is_empty_document() {
+    let readable = report.faults(tree.faults);
+    if !report.faults(faults) || !readable {
+        return None;
+    }
+    if value.is_none() {
         let hint = "an empty file is not the default configuration: leave the file out to get that";
-        report.error(Problem::missing(root, "a KubeSchedulerConfiguration").hint(hint.to_owned()));
+        let problem = Problem::missing(Path::default(), "a KubeSchedulerConfiguration");
+        report.error(problem.hint(hint.to_owned()));
+    }
+    value
+}
+
+/// kube-scheduler reads whatever begins with a brace as JSON and as nothing else.
+fn json(report: &mut Report<'_>, text: &str) -> Option<Value> {
+    // JSON is YAML but for some oddities: where those stand in the way there are no positions.
+    let tree = Tree::build(text);
+    let too_deep = |fault: &Fault| fault.fatal && fault.found.contains("nested deeper");
+    if tree.faults.iter().any(too_deep) {
+        report.faults(tree.faults);
         return None;
     }
-    match serde_yaml::from_str(text) {
-        Ok(value) => Some(value),
+    let value = match serde_json::from_str(text) {
+        Ok(value) => value,
         Err(error) => {
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
-            let problem = Problem::new(root, format!("this cannot be read: {message}"), "YAML or JSON");
-            let mark = error.location().map_or(Mark::START, |location| Mark {
-                line: location.line(),
-                column: location.column(),
-                width: Some(1),
-            });
-            report.error(problem.at(mark));
-            None
+            let problem = Problem::new(
+                Path::default(),
+                format!("this is not JSON: {message}"),
+                "JSON, because the text begins with a brace",
+            );
+            let hint = "put keys and texts in double quotes, or leave out the outermost braces to write YAML";
+            let mark = Mark { line: error.line().max(1), column: error.column().max(1), width: Some(1) };
+            report.error(problem.hint(hint.to_owned()).at(mark));
+            return None;
         }
+    };
+    if let Some(expanded) = expand(&tree).filter(|_| !tree.faults.iter().any(|fault| fault.fatal)) {
+        report.set_index(expanded.index);
+        report.faults(expanded.faults);
     }
+    Some(value)
 }
 
 /// The first character that YAML does not allow, or that ends a line in one version of YAML but not in the next.
 ///
-/// Two parsers read the text, one for values and one for positions: they must never disagree on where a line ends.
+/// kube-scheduler reads the older version, in which U+0085, U+2028 and U+2029 end a line: a text with one of them
+/// would mean one thing there and another here.
 fn forbidden_character(text: &str) -> Option<(Mark, char)> {
     let (mut line, mut column) = (1, 1);
     for character in text.chars() {
         match character {
             '\n' => (line, column) = (line + 1, 0),
             '\t' | '\r' => {}
-            '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+            '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}' => {
                 return Some((Mark { line, column, width: Some(1) }, character));
             }
             _ if character.is_control() => return Some((Mark { line, column, width: Some(1) }, character)),
@@ -193,6 +231,11 @@ fn retype(found: &str, expected: &str) -> Option<String> {
         ("i32" | "i64" | "f64", Some(text)) if serde_json::from_str::<serde_json::Number>(text).is_ok() => {
             Some(format!("write {text} without quotes"))
         }
+        (_, None) if expected.starts_with("a duration") => match found.strip_prefix("integer `") {
+            Some(number) => Some(format!("write {}s", number.trim_end_matches('`'))),
+            None if found == "null" => Some("leave the field out to get the default".to_owned()),
+            None => None,
+        },
         ("a string", None) if found.starts_with("integer") || found.starts_with("boolean") => {
             Some("put the value in quotes".to_owned())
         }

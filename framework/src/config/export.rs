@@ -1,25 +1,34 @@
 //! A configuration back in the form that it is written in, for `/configz`.
 //!
-//! Knows: the shape of `kubescheduler.config.k8s.io/v1`. Must not know: how it is read or checked.
+//! Knows: the shape of `kubescheduler.config.k8s.io/v1`, and what kube-scheduler leaves out when it writes it. Must not
+//! know: how it is read or checked.
+//!
+//! Source: `options.LogOrWriteConfig` in `cmd/kube-scheduler`, with the profiles that `NewFramework` in
+//! `pkg/scheduler/framework/runtime` captures.
 
 use serde_json::{Map, Value, json};
 
-use super::{API_VERSION, Configuration, KIND, duration};
-use crate::profile::{NodeResourcesFitArgs, Plugins, Profile};
+use super::arguments::CONFIGURABLE;
+use super::catalogue::{self, Point};
+use super::{API_VERSION, Configuration, KIND, PluginSet, PluginSets, WrittenProfile};
+use crate::profile::duration;
+use crate::profile::{Args, NodeResourcesFitArgs, Profile};
 
-/// The whole configuration. Profiles list what runs, with `multiPoint` switched off, so that nothing is added to it.
+/// The whole configuration.
 pub(super) fn to_v1(configuration: &Configuration) -> Value {
     let leader = &configuration.leader_election;
     let client = &configuration.client_connection;
-    json!({
+    let default = WrittenProfile::default();
+    let written = configuration.written.iter().chain(std::iter::repeat(&default));
+    let mut shown = json!({
         "apiVersion": API_VERSION,
         "kind": KIND,
         "parallelism": configuration.parallelism,
         "leaderElection": {
             "leaderElect": leader.leader_elect,
-            "leaseDuration": duration::format(leader.lease_duration_ms),
-            "renewDeadline": duration::format(leader.renew_deadline_ms),
-            "retryPeriod": duration::format(leader.retry_period_ms),
+            "leaseDuration": milliseconds(leader.lease_duration_ms),
+            "renewDeadline": milliseconds(leader.renew_deadline_ms),
+            "retryPeriod": milliseconds(leader.retry_period_ms),
             "resourceLock": leader.resource_lock,
             "resourceName": leader.resource_name,
             "resourceNamespace": leader.resource_namespace,
@@ -36,9 +45,21 @@ pub(super) fn to_v1(configuration: &Configuration) -> Value {
         "percentageOfNodesToScore": configuration.percentage_of_nodes_to_score.unwrap_or(0),
         "podInitialBackoffSeconds": configuration.pod_initial_backoff_seconds,
         "podMaxBackoffSeconds": configuration.pod_max_backoff_seconds,
-        "profiles": configuration.profiles.iter().map(profile).collect::<Vec<_>>(),
-        "delayCacheUntilActive": configuration.delay_cache_until_active,
-    })
+        "profiles": configuration.profiles.iter().zip(written).map(profile).collect::<Vec<_>>(),
+    });
+    if let Value::Object(fields) = &mut shown {
+        if !configuration.extenders.is_empty() {
+            fields.insert("extenders".to_owned(), json!(configuration.extenders));
+        }
+        if configuration.delay_cache_until_active {
+            fields.insert("delayCacheUntilActive".to_owned(), json!(true));
+        }
+    }
+    shown
+}
+
+fn milliseconds(milliseconds: u64) -> String {
+    duration::format(i64::try_from(milliseconds).unwrap_or(i64::MAX).saturating_mul(1_000_000))
 }
 
 /// The shortest decimal that reads back as the same 32 bits: 0.1, not 0.10000000149011612.
@@ -46,70 +67,71 @@ fn number(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| f64::from(value))
 }
 
-fn profile(profile: &Profile) -> Value {
-    json!({
-        "schedulerName": profile.scheduler_name,
-        "plugins": plugins(&profile.plugins),
-        "pluginConfig": plugin_config(profile),
-    })
-}
-
-fn plugins(plugins: &Plugins) -> Value {
-    let mut points = Map::new();
-    points.insert("multiPoint".to_owned(), json!({ "disabled": [{ "name": "*" }] }));
-    let lists = [
-        ("preEnqueue", &plugins.pre_enqueue),
-        ("queueSort", &plugins.queue_sort),
-        ("preFilter", &plugins.pre_filter),
-        ("filter", &plugins.filter),
-        ("postFilter", &plugins.post_filter),
-        ("preScore", &plugins.pre_score),
-        ("reserve", &plugins.reserve),
-        ("permit", &plugins.permit),
-        ("preBind", &plugins.pre_bind),
-        ("bind", &plugins.bind),
-        ("postBind", &plugins.post_bind),
-    ];
-    for (point, names) in lists {
-        let enabled: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
-        points.insert(point.to_owned(), set(enabled));
+fn profile((profile, written): (&Profile, &WrittenProfile)) -> Value {
+    let mut fields = Map::new();
+    fields.insert("schedulerName".to_owned(), json!(profile.scheduler_name));
+    if let Some(percentage) = profile.percentage_of_nodes_to_score {
+        fields.insert("percentageOfNodesToScore".to_owned(), json!(percentage));
     }
-    let weighted = plugins.score.iter().map(|plugin| json!({ "name": plugin.name, "weight": plugin.weight }));
-    points.insert("score".to_owned(), set(weighted.collect()));
-    Value::Object(points)
+    fields.insert("plugins".to_owned(), plugins(&written.plugins));
+    let configs = plugin_config(&profile.args, written);
+    if !configs.is_empty() {
+        fields.insert("pluginConfig".to_owned(), Value::Array(configs));
+    }
+    Value::Object(fields)
 }
 
-/// An empty set is `{}`, as Go writes it.
-fn set(enabled: Vec<Value>) -> Value {
-    if enabled.is_empty() { json!({}) } else { json!({ "enabled": enabled }) }
+fn plugins(sets: &PluginSets) -> Value {
+    let empty = PluginSet::default();
+    let points = Point::ALL.map(|point| (point.key(), sets.points.get(point.key()).unwrap_or(&empty)));
+    let all = points.into_iter().chain([("multiPoint", &sets.multi_point)]);
+    Value::Object(all.map(|(key, shown)| (key.to_owned(), set(shown))).collect())
 }
 
-/// The arguments of the plugins that run, in the order of their names.
-fn plugin_config(profile: &Profile) -> Vec<Value> {
-    let args = &profile.args;
-    let balanced = &args.node_resources_balanced_allocation;
-    let configs = [
-        ("NodeAffinity", json!(args.node_affinity)),
-        ("NodeResourcesBalancedAllocation", json!(balanced)),
-        ("NodeResourcesFit", fit(&args.node_resources_fit)),
-    ];
-    let runs = |name: &str| {
-        let plugins = &profile.plugins;
-        plugins.score.iter().any(|plugin| plugin.name == name)
-            || [&plugins.pre_filter, &plugins.filter, &plugins.pre_score]
-                .iter()
-                .any(|list| list.iter().any(|n| n == name))
+/// An empty list is left out, and a weight of 0 is not, as Go writes them.
+fn set(set: &PluginSet) -> Value {
+    let mut lists = Map::new();
+    if !set.enabled.is_empty() {
+        let enabled = set.enabled.iter().map(|(name, weight)| json!({ "name": name, "weight": weight }));
+        lists.insert("enabled".to_owned(), enabled.collect());
+    }
+    if !set.disabled.is_empty() {
+        let disabled = set.disabled.iter().map(|name| json!({ "name": name, "weight": 0 }));
+        lists.insert("disabled".to_owned(), disabled.collect());
+    }
+    Value::Object(lists)
+}
+
+/// The arguments of the plugins that are built, in the order of their names.
+fn plugin_config(args: &Args, written: &WrittenProfile) -> Vec<Value> {
+    let typed = CONFIGURABLE.into_iter().map(|name| (name, typed(name, args)));
+    // What is written for a plugin that kube-scheduler does not have is not kept by it either.
+    let others = written.other_args.iter().filter(|(name, _)| catalogue::find(name).is_some());
+    let all = typed.chain(others.map(|(name, args)| (name.as_str(), args.clone())));
+    let mut built: Vec<(&str, Value)> = all.filter(|(name, _)| written.plugins.builds(name)).collect();
+    built.sort_by_key(|(name, _)| *name);
+    built.into_iter().map(|(name, args)| json!({ "name": name, "args": args })).collect()
+}
+
+fn typed(name: &str, args: &Args) -> Value {
+    let own = match name {
+        "DefaultPreemption" => json!(args.default_preemption),
+        "DynamicResources" => json!(args.dynamic_resources),
+        "InterPodAffinity" => json!(args.inter_pod_affinity),
+        "NodeAffinity" => json!(args.node_affinity),
+        "NodeResourcesBalancedAllocation" => json!(args.node_resources_balanced_allocation),
+        "NodeResourcesFit" => fit(&args.node_resources_fit),
+        "PodTopologySpread" => json!(args.pod_topology_spread),
+        "VolumeBinding" => json!(args.volume_binding),
+        _ => Value::Null,
     };
-    let complete = |(name, args): (&str, Value)| {
-        let mut complete = Map::new();
-        complete.insert("apiVersion".to_owned(), json!(API_VERSION));
-        complete.insert("kind".to_owned(), json!(format!("{name}Args")));
-        if let Value::Object(fields) = args {
-            complete.extend(fields);
-        }
-        json!({ "name": name, "args": complete })
-    };
-    configs.into_iter().filter(|(name, _)| runs(name)).map(complete).collect()
+    let mut complete = Map::new();
+    complete.insert("apiVersion".to_owned(), json!(API_VERSION));
+    complete.insert("kind".to_owned(), json!(format!("{name}Args")));
+    if let Value::Object(fields) = own {
+        complete.extend(fields);
+    }
+    Value::Object(complete)
 }
 
 /// The shape stands one level deeper in v1 than in a profile.

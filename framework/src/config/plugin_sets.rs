@@ -8,11 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::catalogue::{self, PLUGINS, Point, REMOVED};
+use super::catalogue::{self, PLUGINS, Point, REMOVED, REPLACED};
 use super::path::Path;
 use super::report::{Problem, Report, either, near_miss, quoted};
 use super::wire;
+use crate::features::FeatureGates;
 use crate::profile::{Plugins, WeightedPlugin};
+
+/// The highest score that a plugin gives a node.
+const MAX_NODE_SCORE: i64 = 100;
 
 /// The key of the set that spreads over all extension points.
 const MULTI_POINT: &str = "multiPoint";
@@ -31,35 +35,106 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Set {
     enabled: Vec<Entry>,
-    disabled: BTreeSet<String>,
+    /// In the order that they are written; `*` for all.
+    disabled: Vec<String>,
 }
 
-/// The plugins of a profile. `plugins` is what stands at `path`; nothing there gives the default set.
-pub(super) fn effective(report: &mut Report<'_>, plugins: Option<&wire::Plugins>, path: &Path) -> Plugins {
+impl Set {
+    fn disables(&self, name: &str) -> bool {
+        self.disabled.iter().any(|disabled| disabled == name)
+    }
+}
+
+/// The plugin sets of a profile once the default set is merged into them, which is how kube-scheduler shows them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PluginSets {
+    /// What spreads over all extension points.
+    pub multi_point: PluginSet,
+    /// The sets of extension points, by the point's key; those that nothing is written for are left out.
+    pub points: BTreeMap<&'static str, PluginSet>,
+}
+
+/// What is enabled and disabled under one key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PluginSet {
+    /// Names and weights; a weight of 0 is none.
+    pub enabled: Vec<(&'static str, i32)>,
+    /// Names, or `*` for all.
+    pub disabled: Vec<String>,
+}
+
+impl PluginSet {
+    fn of(enabled: &[Entry], disabled: &[String]) -> Self {
+        let enabled = enabled.iter().map(|entry| (entry.plugin.name, entry.weight)).collect();
+        Self { enabled, disabled: disabled.to_vec() }
+    }
+}
+
+impl PluginSets {
+    /// Whether `name` is enabled under any key but that of `except`.
+    fn enables(&self, name: &str, except: Option<Point>) -> bool {
+        let has = |set: &PluginSet| set.enabled.iter().any(|(enabled, _)| *enabled == name);
+        let except = except.map(Point::key);
+        has(&self.multi_point) || self.points.iter().any(|(key, set)| Some(*key) != except && has(set))
+    }
+
+    /// Whether kube-scheduler builds the plugin called `name`, be it asked anything or not.
+    #[must_use]
+    pub fn builds(&self, name: &str) -> bool {
+        self.enables(name, None)
+    }
+
+    /// Whether a plugin that takes arguments gets the default ones where none are written. kube-scheduler forgets one
+    /// extension point when it looks for plugins to give defaults to.
+    pub(super) fn gives_defaults(&self, name: &str) -> bool {
+        self.enables(name, Some(Point::PodGroupPostFilter))
+    }
+}
+
+/// The plugins of a profile, as they run and as they are shown. `plugins` is what stands at `path`; nothing there gives
+/// the default set.
+pub(super) fn effective(
+    report: &mut Report<'_>,
+    plugins: Option<&wire::Plugins>,
+    gates: &FeatureGates,
+    path: &Path,
+) -> (Plugins, PluginSets) {
     let errors_before = report.error_count();
     let custom = read_set(report, plugins.and_then(|plugins| plugins.multi_point.as_ref()), None, path);
-    let multi_point = merge(&custom);
+    let multi_point = merge(&custom, gates);
+    let mut shown = PluginSets { multi_point: PluginSet::of(&multi_point, &custom.disabled), points: BTreeMap::new() };
     let mut lists: BTreeMap<&'static str, Vec<Entry>> = BTreeMap::new();
     let mut repeated = BTreeSet::new();
-    let mut score_set = Set::default();
+    let mut sets: BTreeMap<&'static str, Set> = BTreeMap::new();
     for point in Point::ALL {
         let set = read_set(report, plugins.and_then(|plugins| written(plugins, point)), Some(point), path);
         lists.insert(point.key(), expand(point, &set, &multi_point, &mut repeated));
-        if point == Point::Score {
-            score_set = set;
-        }
+        shown.points.insert(point.key(), PluginSet::of(&set.enabled, &set.disabled));
+        sets.insert(point.key(), set);
     }
+    shown.points.retain(|_, set| *set != PluginSet::default());
     for name in repeated {
         let place = multi_point.iter().filter(|entry| entry.plugin.name == name).filter_map(|entry| entry.place).max();
         let at = entry_path(path, None, place.unwrap_or(0)).key("name");
         report.error(Problem::value(at, format!("{} a second time", quoted(name)), "every plugin once"));
     }
-    let score =
-        weigh(report, lists.get(Point::Score.key()).map_or(&[][..], Vec::as_slice), &score_set, &multi_point, path);
+    let mut weigh_at = |point: Point| {
+        let set = sets.remove(point.key()).unwrap_or_default();
+        weigh(report, lists.get(point.key()).map_or(&[][..], Vec::as_slice), point, &set, &multi_point, path)
+    };
+    let (score, placement_score) = (weigh_at(Point::Score), weigh_at(Point::PlacementScore));
     // Without a plugin that was misspelt, its extension point may be empty: one mistake is enough to report.
     if report.error_count() == errors_before {
         check_counts(report, &lists, path);
     }
+    (named(lists, score, placement_score), shown)
+}
+
+fn named(
+    mut lists: BTreeMap<&'static str, Vec<Entry>>,
+    score: Vec<WeightedPlugin>,
+    placement_score: Vec<WeightedPlugin>,
+) -> Plugins {
     let mut names = |point: Point| -> Vec<String> {
         let list = lists.remove(point.key()).unwrap_or_default();
         list.into_iter().map(|entry| entry.plugin.name.to_owned()).collect()
@@ -77,6 +152,9 @@ pub(super) fn effective(report: &mut Report<'_>, plugins: Option<&wire::Plugins>
         pre_bind: names(Point::PreBind),
         bind: names(Point::Bind),
         post_bind: names(Point::PostBind),
+        placement_generate: names(Point::PlacementGenerate),
+        placement_score,
+        pod_group_post_filter: names(Point::PodGroupPostFilter),
     }
 }
 
@@ -129,17 +207,14 @@ fn read_set(
     let disabled = plugins.key(point.map_or(MULTI_POINT, Point::key)).key("disabled");
     for (place, wire::Block(entry)) in set.disabled.iter().flatten().enumerate() {
         let path = disabled.index(place).key("name");
-        let Some(name) = entry.name.as_deref().filter(|name| !name.is_empty()) else {
-            report.error(Problem::missing(path, "the name of a plugin, or \"*\" for all of them"));
-            continue;
-        };
+        let name = entry.name.as_deref().unwrap_or_default();
         if name != "*" && catalogue::find(name).is_none() {
-            let hint = near_miss(name, PLUGINS.iter().map(|plugin| plugin.name)).unwrap_or_default();
+            let hint = catalogue::advice(name).unwrap_or_default();
             let text =
                 format!("kube-scheduler has no plugin {}, so disabling it changes nothing; {hint}", quoted(name));
             report.warning(&path, text.trim_end_matches([';', ' ']));
         }
-        read.disabled.insert(name.to_owned());
+        read.disabled.push(name.to_owned());
     }
     read
 }
@@ -164,15 +239,19 @@ fn usable(
         return None;
     }
     let Some(plugin) = catalogue::find(name) else {
-        let (found, hint) = if REMOVED.contains(&name) {
-            let hint = "remove this entry: NodeVolumeLimits took its place".to_owned();
-            (format!("{}, which kube-scheduler no longer has", quoted(name)), Some(hint))
+        let is_old = REMOVED.contains(&name) || REPLACED.iter().any(|(old, _)| *old == name);
+        let (found, hint) = if is_old {
+            (format!("{}, which kube-scheduler no longer has", quoted(name)), catalogue::advice(name))
         } else if name == "*" {
             let hint = "\"*\" stands for all plugins only under `disabled`".to_owned();
             ("\"*\", which is not the name of a plugin".to_owned(), Some(hint))
         } else {
-            let anywhere = || near_miss(name, PLUGINS.iter().map(|plugin| plugin.name));
-            let hint = near_miss(name, candidates()).or_else(anywhere);
+            let otherwise = || {
+                let text = "Flotilla runs kube-scheduler's own plugins only: one that is built into another scheduler \
+                            cannot be loaded";
+                Some(text.to_owned())
+            };
+            let hint = near_miss(name, candidates()).or_else(|| catalogue::advice(name)).or_else(otherwise);
             (format!("{}, which is not a plugin of kube-scheduler", quoted(name)), hint)
         };
         report.error(Problem::value(path.clone(), found, expected).hint(hint));
@@ -185,10 +264,11 @@ fn usable(
         return None;
     }
     if !plugin.built {
-        let hint = if plugin.stock {
-            "remove this entry: the default set already lists the plugin"
-        } else {
-            "remove this entry: kube-scheduler too only runs the plugin with a feature gate that is off by default"
+        let hint = match plugin.gate {
+            None => "remove this entry: the default set already lists the plugin",
+            Some(_) => {
+                "remove this entry: kube-scheduler too only runs the plugin with a feature gate that is off by default"
+            }
         };
         let found = format!("plugin {} is not implemented in this version of Flotilla", quoted(name));
         report.error(Problem::new(path.clone(), found, expected).hint(hint.to_owned()).not_implemented());
@@ -200,13 +280,13 @@ fn usable(
 ///
 /// A default plugin that the user enables again stays in its place with the user's weight; one that the user also
 /// disables, or that `*` disables, goes to the end, with whatever else the user enables.
-fn merge(custom: &Set) -> Vec<Entry> {
+fn merge(custom: &Set, gates: &FeatureGates) -> Vec<Entry> {
     // The last entry of a name replaces the default; an earlier one is left over and found to be a repetition later.
     let last: BTreeMap<&str, Entry> = custom.enabled.iter().map(|entry| (entry.plugin.name, *entry)).collect();
     let mut replaced = BTreeSet::new();
     let mut merged = Vec::new();
-    if !custom.disabled.contains("*") {
-        for plugin in PLUGINS.iter().filter(|plugin| plugin.stock && !custom.disabled.contains(plugin.name)) {
+    if !custom.disables("*") {
+        for plugin in PLUGINS.iter().filter(|plugin| plugin.is_default(gates) && !custom.disables(plugin.name)) {
             let own = last.get(plugin.name).copied();
             replaced.extend(own.and_then(|entry| entry.place));
             merged.push(own.unwrap_or(Entry { plugin, weight: plugin.weight, place: None }));
@@ -220,7 +300,7 @@ fn merge(custom: &Set) -> Vec<Entry> {
 /// The plugins of one extension point: those set explicitly that `multiPoint` has too, then the rest of `multiPoint`,
 /// then the rest of those set explicitly.
 fn expand(point: Point, explicit: &Set, multi: &[Entry], repeated: &mut BTreeSet<&'static str>) -> Vec<Entry> {
-    if explicit.disabled.contains("*") {
+    if explicit.disables("*") {
         return explicit.enabled.clone();
     }
     let is_explicit = |name: &str| explicit.enabled.iter().any(|entry| entry.plugin.name == name);
@@ -228,7 +308,7 @@ fn expand(point: Point, explicit: &Set, multi: &[Entry], repeated: &mut BTreeSet
     let mut spread: Vec<Entry> = Vec::new();
     for entry in multi {
         let name = entry.plugin.name;
-        if !entry.plugin.runs_at(point) || explicit.disabled.contains(name) {
+        if !entry.plugin.runs_at(point) || explicit.disables(name) {
             continue;
         }
         if is_explicit(name) {
@@ -244,30 +324,49 @@ fn expand(point: Point, explicit: &Set, multi: &[Entry], repeated: &mut BTreeSet
     first.into_iter().chain(spread).chain(rest).collect()
 }
 
-/// Gives every score plugin its weight: that of `score` before that of `multiPoint`, and 1 where none is set.
+/// Gives every plugin that scores its weight: that of the point before that of `multiPoint`, and 1 where none is set.
 fn weigh(
     report: &mut Report<'_>,
     plugins: &[Entry],
+    point: Point,
     explicit: &Set,
     multi: &[Entry],
     path: &Path,
 ) -> Vec<WeightedPlugin> {
-    let mut weighted = Vec::with_capacity(plugins.len());
-    for plugin in plugins {
-        let is_it = |entry: &&Entry| entry.plugin.name == plugin.plugin.name;
-        let own = explicit.enabled.iter().find(is_it).map(|entry| (Some(Point::Score), entry));
-        let Some((point, entry)) = own.or_else(|| multi.iter().find(is_it).map(|entry| (None, entry))) else {
+    let entries = explicit.enabled.iter().map(|entry| (Some(point), entry));
+    let entries = entries.chain(multi.iter().filter(|entry| entry.plugin.runs_at(point)).map(|entry| (None, entry)));
+    let mut weights: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut total: i64 = 0;
+    let mut negative = Vec::new();
+    for (at, entry) in entries {
+        if weights.contains_key(entry.plugin.name) {
             continue;
-        };
-        if let (true, Some(place)) = (entry.weight < 0, entry.place) {
-            let at = entry_path(path, point, place).key("weight");
-            let hint = "to keep a plugin from scoring, name it under plugins.score.disabled".to_owned();
-            report.error(Problem::value(at, entry.weight, "a weight of 1 or more").hint(hint));
         }
         let weight = if entry.weight == 0 { 1 } else { i64::from(entry.weight) };
-        weighted.push(WeightedPlugin { name: entry.plugin.name.to_owned(), weight });
+        weights.insert(entry.plugin.name, weight);
+        // kube-scheduler asks whether there is room for the weight below the largest integer, and that question itself
+        // overflows once the sum is negative: whatever comes next does not fit.
+        if total < 0
+            && let Some(place) = negative.pop()
+        {
+            let expected = "weights of which no sum, from the first on, is negative";
+            let hint = "to keep a plugin from scoring, name it under disabled".to_owned();
+            report.error(Problem::value(place, "a weight that makes their sum negative", expected).hint(hint));
+            break;
+        }
+        total += weight * MAX_NODE_SCORE;
+        if let (true, Some(place)) = (weight < 0, entry.place) {
+            negative.push(entry_path(path, at, place).key("weight"));
+        }
     }
-    weighted
+    for place in negative {
+        let hint = "to keep a plugin from scoring, name it under disabled".to_owned();
+        let found = "negative weights are not implemented in this version of Flotilla";
+        report.error(Problem::new(place, found, "a weight of 1 or more").hint(hint).not_implemented());
+    }
+    let weigh = |entry: &Entry| weights.get(entry.plugin.name).copied();
+    let weighted = plugins.iter().filter_map(|entry| Some((entry.plugin.name.to_owned(), weigh(entry)?)));
+    weighted.map(|(name, weight)| WeightedPlugin { name, weight }).collect()
 }
 
 /// Exactly one plugin orders the queue and at least one binds.
@@ -283,6 +382,11 @@ fn check_counts(report: &mut Report<'_>, lists: &BTreeMap<&'static str, Vec<Entr
         let problem = Problem::new(path.key("bind"), "found no plugin that binds", "at least one");
         report.error(problem.hint("enable DefaultBinder under bind or under multiPoint".to_owned()));
     }
+    let placement_generate = count(Point::PlacementGenerate);
+    if placement_generate > 1 {
+        let found = format!("found {placement_generate} plugins that propose placements");
+        report.error(Problem::new(path.key("placementGenerate"), found, "at most one"));
+    }
 }
 
 /// All profiles share one queue, so that all of them have to order it alike.
@@ -293,10 +397,11 @@ pub(super) fn check_common_queue_sort(report: &mut Report<'_>, profiles: &[wire:
         let at = root.index(0).key("plugins").key("queueSort").key("enabled");
         report.error(Problem::value(at, format!("{} plugins", enabled.len()), "at most one plugin to order the queue"));
     }
+    // Null is the same as nothing, and whether the plugin looks at its arguments does not matter.
     let args = |profile: &wire::Profile| {
-        let name = enabled.first().map(|(name, _)| name.clone())?;
         let mut configs = profile.plugin_config.iter().flatten();
-        configs.find(|config| config.0.name.as_ref() == Some(&name)).map(|config| config.0.args.clone())
+        let config = configs.find(|config| config.0.name.as_deref() == Some("PrioritySort"))?;
+        config.0.args.clone().filter(|args| !args.is_null())
     };
     for (number, wire::Block(profile)) in others.iter().enumerate() {
         let path = root.index(number + 1);
@@ -305,7 +410,7 @@ pub(super) fn check_common_queue_sort(report: &mut Report<'_>, profiles: &[wire:
             let at = path.key("plugins").key("queueSort");
             report.error(Problem::new(at, "found another way to order the queue", same));
         }
-        if args(profile).is_some_and(|own| Some(own) != args(first)) {
+        if args(profile) != args(first) {
             let at = path.key("pluginConfig");
             report.error(Problem::new(at, "found other arguments for the plugin that orders the queue", same));
         }

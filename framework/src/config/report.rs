@@ -190,11 +190,6 @@ impl<'a> Report<'a> {
         self.index = index;
     }
 
-    /// Whether the text holds no document at all.
-    pub(super) fn is_empty_document(&self) -> bool {
-        self.index.is_empty()
-    }
-
     /// Adds an error, unless it is about something that could not even be read.
     pub(super) fn error(&mut self, problem: Problem) {
         if !self.unreadable.iter().any(|path| problem.path.is_within(path)) {
@@ -220,8 +215,23 @@ impl<'a> Report<'a> {
 
     /// Adds something that is accepted but should be known.
     pub(super) fn warning(&mut self, path: &Path, text: impl fmt::Display) {
-        let Mark { line, column, .. } = self.index.value(path);
+        self.warning_at(self.index.value(path), path, text);
+    }
+
+    /// The same, at a position that no node has.
+    pub(super) fn warning_at(&mut self, mark: Mark, path: &Path, text: impl fmt::Display) {
+        let Mark { line, column, .. } = mark;
         self.warnings.push(((line, column), format!("{}:{line}:{column}: {path}: {text}", self.file)));
+    }
+
+    /// Turns the errors behind the first `kept` ones into warnings: what they are about comes to nothing.
+    pub(super) fn excuse(&mut self, kept: usize) {
+        let excused = self.errors.split_off(kept.min(self.errors.len()));
+        for ConfigError { file, line, column, path, found, expected, .. } in excused {
+            let text =
+                format!("{file}:{line}:{column}: {path}: {found}; expected {expected}, but the plugin does not run");
+            self.warnings.push(((line, column), text));
+        }
     }
 
     /// How many errors there are so far.
@@ -293,7 +303,7 @@ fn split_lines(text: &str) -> Vec<&str> {
 }
 
 /// A string as it may be repeated to a person: in quotes, escaped, not too long.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(MAX_QUOTE) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
         None => format!("{text:?}"),
@@ -301,7 +311,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// `a`, `a or b`, `a, b or c`.
-pub(super) fn either<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn either<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),
@@ -311,7 +321,7 @@ pub(super) fn either<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// `did you mean "x"?` for the candidate that `name` is most likely a misspelling of, if there is one.
-pub(super) fn near_miss<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn near_miss<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const LONGEST: usize = 64;
     if name.is_empty() || name.len() > LONGEST {
         return None;

@@ -8,7 +8,8 @@
 use super::path::Path;
 use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block, Duration};
-use super::{ClientConnection, LeaderElection, duration};
+use super::{ClientConnection, LeaderElection};
+use crate::profile::duration;
 
 /// Reads `leaderElection`. Its rules only hold when it is switched on.
 pub(super) fn leader_election(report: &mut Report<'_>, written: Option<Block<wire::LeaderElection>>) -> LeaderElection {
@@ -47,18 +48,23 @@ fn check_durations(report: &mut Report<'_>, written: &wire::LeaderElection, defa
     }
     let lease = nanoseconds(written.lease_duration, defaults.lease_duration_ms);
     let renew = nanoseconds(written.renew_deadline, defaults.renew_deadline_ms);
-    let shown = |value: i64| duration::format(duration::milliseconds(value));
+    let shown = duration::format;
     if lease <= renew {
         let found = format!("a leaseDuration of {} with a renewDeadline of {}", shown(lease), shown(renew));
         let at = if written.lease_duration.is_some() { "leaseDuration" } else { "renewDeadline" };
         report.error(Problem::value(path.key(at), found, "a lease that outlasts renewDeadline"));
     }
-    // kube-scheduler finds this out only when the election starts, and exits: client-go stretches a period by up to 1.2.
+    // kube-scheduler accepts this, finds it out when the election starts, and exits: client-go stretches a period by up
+    // to 1.2.
     let retry = nanoseconds(written.retry_period, defaults.retry_period_ms);
     if i128::from(renew) * 10 <= i128::from(retry) * 12 && renew > 0 && retry > 0 {
-        let found = format!("a renewDeadline of {} with a retryPeriod of {}", shown(renew), shown(retry));
         let at = if written.retry_period.is_some() { "retryPeriod" } else { "renewDeadline" };
-        report.error(Problem::value(path.key(at), found, "a renewDeadline of more than 1.2 times retryPeriod"));
+        let (renew, retry) = (shown(renew), shown(retry));
+        let text = format!(
+            "no election can begin with a renewDeadline of {renew} and a retryPeriod of {retry}: renewDeadline has to be \
+             more than 1.2 times retryPeriod"
+        );
+        report.warning(&path.key(at), text);
     }
 }
 

@@ -2,13 +2,16 @@
 //!
 //! Knows: how a table is run. Must not know: any rule.
 
-use super::{API_VERSION, Configuration, KIND, load};
+use super::{API_VERSION, ConfigErrors, Configuration, KIND};
+use crate::features::FeatureGates;
 
 mod accepted;
 mod affinities;
 mod arguments;
 mod export;
+mod extenders;
 mod fields;
+mod gates;
 mod header;
 mod orders;
 mod profiles;
@@ -26,6 +29,11 @@ struct Bad {
     text: &'static str,
     /// All errors as `line:column: path: message`, each with its hint.
     errors: &'static [(&'static str, &'static str)],
+}
+
+/// Reads a text with the feature gates as they are by default.
+fn load(text: &str, file: &str) -> Result<Configuration, ConfigErrors> {
+    super::load(text, file, &FeatureGates::default())
 }
 
 fn with_header(text: &str) -> String {

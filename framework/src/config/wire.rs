@@ -9,21 +9,22 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use k8s_openapi::ByteString;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::duration;
+use crate::profile::duration;
 
 /// A struct that is written as a mapping and nothing else: serde alone would also take a list of its fields.
 #[derive(Debug, Default)]
 pub(super) struct Block<T>(pub(super) T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Block<T> {
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Block<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct OnlyMapping<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for OnlyMapping<T> {
+        impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for OnlyMapping<T> {
             type Value = Block<T>;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,8 +34,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Block<T> {
             fn visit_map<M: MapAccess<'de>>(self, fields: M) -> Result<Self::Value, M::Error> {
                 T::deserialize(MapAccessDeserializer::new(fields)).map(Block)
             }
+
+            /// Null as an element of a list is an element of which nothing is set.
+            fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+                Ok(Block(T::default()))
+            }
         }
-        deserializer.deserialize_map(OnlyMapping(PhantomData))
+        deserializer.deserialize_any(OnlyMapping(PhantomData))
     }
 }
 
@@ -56,16 +62,22 @@ impl<'de> Deserialize<'de> for Duration {
                 let parsed = duration::parse(text).map(Duration);
                 parsed.ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
             }
-
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Duration, E> {
-                if number == 0 {
-                    return Ok(Duration(0));
-                }
-                Err(E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))
-            }
         }
         deserializer.deserialize_any(GoSyntax)
     }
+}
+
+impl Duration {
+    /// A duration that Go does not keep behind a pointer cannot be null either.
+    fn never_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
+        Self::deserialize(deserializer).map(Some)
+    }
+}
+
+/// A text, or an empty one where null stands in a list.
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    let texts: Option<Vec<Option<String>>> = Deserialize::deserialize(deserializer)?;
+    Ok(texts.map(|texts| texts.into_iter().map(Option::unwrap_or_default).collect()))
 }
 
 /// Declares structs whose fields are all optional and in camel case, and which know no others.
@@ -94,15 +106,18 @@ fields! {
         pod_initial_backoff_seconds: i64,
         pod_max_backoff_seconds: i64,
         profiles: Vec<Block<Profile>>,
-        extenders: Vec<Value>,
+        extenders: Vec<Block<Extender>>,
         delay_cache_until_active: bool,
     }
 
     /// `leaderElection`.
     LeaderElection {
         leader_elect: bool,
+        #[serde(deserialize_with = "Duration::never_null")]
         lease_duration: Duration,
+        #[serde(deserialize_with = "Duration::never_null")]
         renew_deadline: Duration,
+        #[serde(deserialize_with = "Duration::never_null")]
         retry_period: Duration,
         resource_lock: String,
         resource_name: String,
@@ -116,6 +131,44 @@ fields! {
         content_type: String,
         qps: f64,
         burst: i32,
+    }
+
+    /// `extenders[]`.
+    Extender {
+        url_prefix: String,
+        filter_verb: String,
+        preempt_verb: String,
+        prioritize_verb: String,
+        weight: i64,
+        bind_verb: String,
+        #[serde(rename = "enableHTTPS")]
+        enable_https: bool,
+        tls_config: Block<ExtenderTlsConfig>,
+        #[serde(deserialize_with = "Duration::never_null")]
+        http_timeout: Duration,
+        node_cache_capable: bool,
+        managed_resources: Vec<Block<ExtenderManagedResource>>,
+        ignorable: bool,
+    }
+
+    /// `extenders[].tlsConfig`.
+    ExtenderTlsConfig {
+        insecure: bool,
+        server_name: String,
+        cert_file: String,
+        key_file: String,
+        #[serde(rename = "caFile")]
+        ca_file: String,
+        cert_data: ByteString,
+        key_data: ByteString,
+        #[serde(rename = "caData")]
+        ca_data: ByteString,
+    }
+
+    /// `extenders[].managedResources[]`.
+    ExtenderManagedResource {
+        name: String,
+        ignored_by_scheduler: bool,
     }
 
     /// `profiles[]`.
@@ -206,7 +259,9 @@ fields! {
     NodeResourcesFitArgs {
         api_version: String,
         kind: String,
+        #[serde(deserialize_with = "texts")]
         ignored_resources: Vec<String>,
+        #[serde(deserialize_with = "texts")]
         ignored_resource_groups: Vec<String>,
         scoring_strategy: Block<ScoringStrategy>,
     }
@@ -261,6 +316,7 @@ fields! {
         min_domains: i32,
         node_affinity_policy: String,
         node_taints_policy: String,
+        #[serde(deserialize_with = "texts")]
         match_label_keys: Vec<String>,
     }
 
@@ -293,6 +349,7 @@ fields! {
     NodeSelectorRequirement {
         key: String,
         operator: String,
+        #[serde(deserialize_with = "texts")]
         values: Vec<String>,
     }
 }

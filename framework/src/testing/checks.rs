@@ -53,7 +53,14 @@ pub fn alone(plugin: &str) -> Alone {
         score: vec![WeightedPlugin { name: plugin.to_owned(), weight: 1 }],
         ..Plugins::default()
     };
-    Alone { profile: Profile { scheduler_name: "alone".into(), plugins, args: Args::default() } }
+    Alone {
+        profile: Profile {
+            scheduler_name: "alone".into(),
+            percentage_of_nodes_to_score: None,
+            plugins,
+            args: Args::default(),
+        },
+    }
 }
 
 /// A node with the pods that stand on it.

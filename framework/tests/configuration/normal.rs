@@ -2,27 +2,18 @@
 //!
 //! Knows: what the Go API and Flotilla write differently without meaning anything different. Must not know: any rule.
 //!
-//! What is made equal, and nothing else:
-//! - Plugins are what runs: each extension point with its names in order, and weights where they count. kube-scheduler
-//!   writes `multiPoint` as it was merged, Flotilla writes what came of it.
+//! Two things are compared: what is written with `--write-config-to`, and what runs at each extension point. What is
+//! made equal in them, and nothing else:
 //! - A field that is null, an empty text or an empty list is left out, as is one that the Go API leaves out when it is
 //!   false or 0.
 //! - `pluginConfig` is by plugin.
 //! - The name of the Lease, where the file gives none: `kube-scheduler` there, `flotilla` here.
 //! - Whole numbers are whole, however they are written.
-//! - The points of pod groups count from the day on that Flotilla lists them.
 
-use std::collections::BTreeSet;
-
+use flotilla_framework::{config::Configuration, profile::Plugins};
 use serde_json::{Map, Value, json};
 
 use crate::corpus::Answer;
-
-/// The extension points where a weight counts.
-const WEIGHTED: [&str; 2] = ["score", "placementScore"];
-
-/// The extension points of pod groups.
-const POD_GROUPS: [&str; 3] = ["placementGenerate", "placementScore", "podGroupPostFilter"];
 
 /// What the Go API leaves out when it is false or 0.
 const OMITTED_WHEN_ZERO: [&str; 7] = [
@@ -35,17 +26,9 @@ const OMITTED_WHEN_ZERO: [&str; 7] = [
     "weight",
 ];
 
-/// What kube-scheduler writes and runs, and what Flotilla writes, both in the common form.
-pub(crate) fn pair(answer: &Answer, ours: &Value, file: &[u8]) -> (Value, Value) {
+/// What kube-scheduler writes and runs, and what Flotilla does, both in the common form.
+pub(crate) fn pair(answer: &Answer, ours: &Configuration, file: &[u8]) -> (Value, Value) {
     let mut theirs = answer.configuration.clone().unwrap_or_default();
-    let running: Vec<Value> = answer.running.as_array().cloned().unwrap_or_default();
-    let listed = listed(ours);
-    for (number, profile) in profiles(&mut theirs).into_iter().enumerate() {
-        let runs = running.get(number).and_then(|one| one.get("plugins")).and_then(Value::as_object);
-        let mut runs = runs.cloned().unwrap_or_default();
-        runs.retain(|point, _| listed.contains(point) || !POD_GROUPS.contains(&point.as_str()));
-        profile.insert("plugins".to_owned(), plugins(&runs));
-    }
     let names_its_lease = String::from_utf8_lossy(file).contains("resourceName: kube-scheduler");
     if let Some(name) = theirs.pointer_mut("/leaderElection/resourceName")
         && name == "kube-scheduler"
@@ -53,45 +36,45 @@ pub(crate) fn pair(answer: &Answer, ours: &Value, file: &[u8]) -> (Value, Value)
     {
         *name = json!("flotilla");
     }
-    (plain(theirs), flotilla(ours))
+    let runs = answer.running.as_array().into_iter().flatten();
+    let runs: Vec<Value> = runs.filter_map(|one| one.get("plugins").and_then(Value::as_object)).map(named).collect();
+    let our_runs: Vec<Value> = ours.profiles.iter().map(|profile| running(&profile.plugins)).collect();
+    (
+        json!({ "written": plain(theirs), "running": runs }),
+        json!({ "written": plain(ours.to_v1()), "running": our_runs }),
+    )
 }
 
-/// The extension points that Flotilla lists, also where nothing runs.
-fn listed(ours: &Value) -> BTreeSet<String> {
-    let profiles = ours.get("profiles").and_then(Value::as_array).into_iter().flatten();
-    let points = profiles.filter_map(|profile| profile.get("plugins").and_then(Value::as_object));
-    points.flat_map(Map::keys).cloned().collect()
+/// Each extension point where something runs, with its plugins as texts, `Name` or `Name=weight`.
+fn named(points: &Map<String, Value>) -> Value {
+    let text = |plugin: &Value| {
+        let name = plugin.get("name").and_then(Value::as_str).unwrap_or_default();
+        match plugin.get("weight").and_then(Value::as_i64) {
+            Some(weight) if weight != 0 => json!(format!("{name}={weight}")),
+            _ => json!(name),
+        }
+    };
+    let list = |set: &Value| -> Value { set.as_array().into_iter().flatten().map(text).collect() };
+    let all = points.iter().map(|(point, set)| (point.clone(), list(set)));
+    all.filter(|(_, list)| *list != json!([])).collect::<Map<_, _>>().into()
 }
 
-fn flotilla(written: &Value) -> Value {
-    let mut all = written.clone();
-    for profile in profiles(&mut all) {
-        let listed = profile.get("plugins").and_then(Value::as_object).cloned().unwrap_or_default();
-        let expands = listed.get("multiPoint").is_some_and(|set| set.get("enabled").is_some());
-        assert!(!expands, "Flotilla writes what runs at each extension point, nothing in multiPoint");
-        let points = listed.iter().filter(|(point, _)| *point != "multiPoint");
-        let running = points.map(|(point, set)| (point.clone(), set.get("enabled").cloned().unwrap_or_default()));
-        profile.insert("plugins".to_owned(), plugins(&running.collect()));
-    }
-    plain(all)
+/// The same of a profile of ours.
+fn running(plugins: &Plugins) -> Value {
+    let Value::Object(points) = json!(plugins) else { return Value::Null };
+    let list = |set: &Value| -> Value {
+        let plugin = |plugin: &Value| match plugin {
+            Value::String(name) => json!({ "name": name }),
+            weighted => weighted.clone(),
+        };
+        set.as_array().into_iter().flatten().map(plugin).collect()
+    };
+    named(&points.iter().map(|(point, set)| (point.clone(), list(set))).collect())
 }
 
 fn profiles(all: &mut Value) -> Vec<&mut Map<String, Value>> {
     let profiles = all.get_mut("profiles").and_then(Value::as_array_mut);
     profiles.into_iter().flatten().filter_map(Value::as_object_mut).collect()
-}
-
-/// Each extension point with its plugins as texts, `Name` or `Name=weight`.
-fn plugins(points: &Map<String, Value>) -> Value {
-    let text = |point: &str, plugin: &Value| {
-        let name = plugin.get("name").and_then(Value::as_str).unwrap_or_default();
-        let weight = plugin.get("weight").and_then(Value::as_i64).unwrap_or_default();
-        json!(if WEIGHTED.contains(&point) { format!("{name}={weight}") } else { name.to_owned() })
-    };
-    let set = |point: &str, set: &Value| -> Value {
-        set.as_array().into_iter().flatten().map(|plugin| text(point, plugin)).collect()
-    };
-    points.iter().map(|(point, value)| (point.clone(), set(point, value))).collect::<Map<_, _>>().into()
 }
 
 /// Drops what says nothing, and orders what has no order.

@@ -12,18 +12,20 @@ impl Wire for Profile {
     type Message = pb::Profile;
 
     fn encode(&self) -> pb::Profile {
-        let Self { scheduler_name, plugins, args } = self;
+        let Self { scheduler_name, percentage_of_nodes_to_score, plugins, args } = self;
         pb::Profile {
             scheduler_name: scheduler_name.as_ref().to_owned(),
             plugins: Some(plugins.encode()),
             args_json: encode_args(args),
+            percentage_of_nodes_to_score: *percentage_of_nodes_to_score,
         }
     }
 
     fn decode(message: pb::Profile) -> Result<Self, DecodeError> {
-        let pb::Profile { scheduler_name, plugins, args_json } = message;
+        let pb::Profile { scheduler_name, plugins, args_json, percentage_of_nodes_to_score } = message;
         Ok(Self {
             scheduler_name: scheduler_name.into(),
+            percentage_of_nodes_to_score,
             plugins: required("plugins", plugins)?,
             args: decode_args(&args_json)?,
         })
@@ -57,6 +59,9 @@ impl Wire for Plugins {
             pre_bind,
             bind,
             post_bind,
+            placement_generate,
+            placement_score,
+            pod_group_post_filter,
         } = self;
         pb::Plugins {
             pre_enqueue: pre_enqueue.clone(),
@@ -71,6 +76,9 @@ impl Wire for Plugins {
             pre_bind: pre_bind.clone(),
             bind: bind.clone(),
             post_bind: post_bind.clone(),
+            placement_generate: placement_generate.clone(),
+            placement_score: encode_list(placement_score),
+            pod_group_post_filter: pod_group_post_filter.clone(),
         }
     }
 
@@ -88,6 +96,9 @@ impl Wire for Plugins {
             pre_bind: message.pre_bind,
             bind: message.bind,
             post_bind: message.post_bind,
+            placement_generate: message.placement_generate,
+            placement_score: decode_list("placement_score", message.placement_score)?,
+            pod_group_post_filter: message.pod_group_post_filter,
         })
     }
 }

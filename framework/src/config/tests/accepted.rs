@@ -2,9 +2,15 @@
 //!
 //! Knows: kube-scheduler's defaults. Must not know: how they are filled in.
 
-use super::super::{ClientConnection, Configuration, LeaderElection, duration, labels, load};
+use super::super::{ClientConnection, Configuration, LeaderElection, labels};
+use super::load;
 use super::{accept, with_header};
-use crate::profile::{Args, ResourceWeight, ScoringStrategyKind, ShapePoint};
+use crate::profile::duration;
+use crate::profile::duration::GoDuration;
+use crate::profile::{
+    Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, PodTopologySpreadDefaulting,
+    ResourceWeight, ScoringStrategyKind, ShapePoint, VolumeBindingArgs,
+};
 
 #[test]
 fn nothing_but_the_header_is_the_default_configuration() {
@@ -98,7 +104,7 @@ profiles:
 #[test]
 fn zero_and_empty_are_the_same_as_unset() {
     let configuration = accept(
-        "leaderElection: {leaseDuration: 0, renewDeadline: '0', retryPeriod: 0s, resourceLock: '', resourceName: ''}\n\
+        "leaderElection: {leaseDuration: 0h, renewDeadline: '0', retryPeriod: 0s, resourceLock: '', resourceName: ''}\n\
          clientConnection: {qps: 0, burst: 0, contentType: ''}\n",
     );
     assert_eq!(configuration, Configuration::default());
@@ -151,7 +157,7 @@ profiles:
         requiredDuringSchedulingIgnoredDuringExecution:
           nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]
         preferredDuringSchedulingIgnoredDuringExecution:
-        - {weight: 5, preference: {matchFields: [{key: metadata.name, operator: NotIn, values: [n]}]}}
+        - {weight: 5, preference: {matchFields: [{key: metadata.name, operator: NotIn, values: ['n']}]}}
 ",
     );
     let args = &configuration.profiles[0].args;
@@ -204,7 +210,25 @@ profiles:
       defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]
 ",
     );
-    assert_eq!(configuration.profiles[0].args, Args::default());
+    let args = &configuration.profiles[0].args;
+    let seconds = |seconds: i64| Some(GoDuration { nanoseconds: seconds * 1_000_000_000 });
+    let expected = Args {
+        default_preemption: DefaultPreemptionArgs {
+            min_candidate_nodes_percentage: 0,
+            min_candidate_nodes_absolute: 100,
+        },
+        dynamic_resources: DynamicResourcesArgs { filter_timeout: seconds(0), binding_timeout: seconds(1) },
+        inter_pod_affinity: InterPodAffinityArgs {
+            hard_pod_affinity_weight: 100,
+            ignore_preferred_terms_of_existing_pods: true,
+        },
+        volume_binding: VolumeBindingArgs { bind_timeout_seconds: 0, ..VolumeBindingArgs::default() },
+        pod_topology_spread: args.pod_topology_spread.clone(),
+        ..Args::default()
+    };
+    assert_eq!(*args, expected);
+    assert_eq!(args.pod_topology_spread.defaulting_type, PodTopologySpreadDefaulting::List);
+    assert_eq!(args.pod_topology_spread.default_constraints[0].topology_key, "topology.kubernetes.io/zone");
     assert!(configuration.warnings.is_empty());
 }
 
@@ -232,13 +256,15 @@ profiles:
         "scheduler.yaml:8:32: profiles[0].plugins.filter.disabled[0].name: kube-scheduler has no plugin \"NodePort\", so \
          disabling it changes nothing; did you mean \"NodePorts\"?",
         "scheduler.yaml:8:50: profiles[0].plugins.filter.disabled[1].name: kube-scheduler has no plugin \
-         \"Coscheduling\", so disabling it changes nothing",
+         \"Coscheduling\", so disabling it changes nothing; Flotilla runs kube-scheduler's own plugins only: a \
+         Go plugin that is built into another scheduler cannot be loaded",
         "scheduler.yaml:10:12: profiles[0].pluginConfig[0].name: kube-scheduler has no plugin \"NodeResourceFit\", so \
          these arguments are ignored; did you mean \"NodeResourcesFit\"?",
         "scheduler.yaml:11:12: profiles[0].pluginConfig[1].name: the plugin \"NodeName\" takes no arguments, so these \
          are ignored",
         "scheduler.yaml:12:12: profiles[0].pluginConfig[2].name: kube-scheduler has no plugin \"Coscheduling\", so these \
-         arguments are ignored",
+         arguments are ignored; Flotilla runs kube-scheduler's own plugins only: a \
+         Go plugin that is built into another scheduler cannot be loaded",
     ];
     assert_eq!(warnings, Ok(expected.map(str::to_owned).to_vec()));
 }
@@ -275,18 +301,6 @@ fn durations_are_those_of_go() {
     for (text, expected) in nanoseconds {
         assert_eq!(duration::parse(text), expected, "{text:?}");
     }
-    let milliseconds = [
-        (0, "0s"),
-        (250, "250ms"),
-        (1_000, "1s"),
-        (1_500, "1.5s"),
-        (60_000, "1m0s"),
-        (90_010, "1m30.01s"),
-        (3_600_000, "1h0m0s"),
-    ];
-    for (number, text) in milliseconds {
-        assert_eq!(duration::format(number), text);
-    }
 }
 
 #[test]
@@ -301,4 +315,74 @@ fn names_and_values_of_labels_are_those_of_kubernetes() {
         assert!(!labels::is_name(name), "{name}");
     }
     assert!(labels::is_value("") && labels::is_value("a.b") && !labels::is_value("a/b") && !labels::is_value("-1"));
+}
+
+#[test]
+fn aliases_and_merge_keys_are_put_in_place() {
+    let aliased = accept(
+        "
+clientConnection: {qps: &many 7, burst: *many}
+profiles:
+- &profile
+  schedulerName: &first one
+  plugins: &plugins
+    score: &score
+      enabled: [&locality {name: ImageLocality, weight: 3}]
+- <<: [{percentageOfNodesToScore: 100}, {plugins: *plugins}]
+  schedulerName: two
+- schedulerName: three
+  plugins: {score: {<<: *score, disabled: [{<<: *locality}]}}
+leaderElection:
+  <<: {leaderElect: no, <<: {retryPeriod: 3s}}
+",
+    );
+    let written = accept(
+        "
+clientConnection: {qps: 7, burst: 7}
+profiles:
+- {schedulerName: one, plugins: {score: {enabled: [{name: ImageLocality, weight: 3}]}}}
+- {schedulerName: two, percentageOfNodesToScore: 100, plugins: {score: {enabled: [{name: ImageLocality, weight: 3}]}}}
+- schedulerName: three
+  plugins: {score: {enabled: [{name: ImageLocality, weight: 3}], disabled: [{name: ImageLocality}]}}
+leaderElection: {leaderElect: false, retryPeriod: 3s}
+",
+    );
+    assert_eq!(aliased, written);
+}
+
+#[test]
+fn what_comes_after_the_first_document_is_not_read() {
+    let configuration = accept("parallelism: 4\n---\nnobody: [reads\n");
+    assert_eq!(configuration.parallelism, 4);
+    let text = "a second YAML document begins here; only the first is read, by kube-scheduler too";
+    assert_eq!(configuration.warnings, [format!("scheduler.yaml:4:1: document: {text}")]);
+}
+
+#[test]
+fn an_election_that_cannot_begin_is_warned_of() {
+    let warning = |text: &str| accept(text).warnings;
+    assert_eq!(
+        warning("leaderElection: {retryPeriod: 9s}\n"),
+        ["scheduler.yaml:3:31: leaderElection.retryPeriod: no election can begin with a renewDeadline of 10s and a \
+          retryPeriod of 9s: renewDeadline has to be more than 1.2 times retryPeriod"]
+    );
+    assert!(warning("leaderElection: {renewDeadline: 2.4s}\n")[0].starts_with("scheduler.yaml:3:33: "));
+    assert!(warning("leaderElection: {renewDeadline: 2.401s}\n").is_empty());
+}
+
+#[test]
+fn what_kube_scheduler_does_not_look_at_is_only_warned_of() {
+    let configuration = accept(
+        "
+profiles:
+- plugins:
+    multiPoint: {disabled: [{name: NodeResourcesFit}]}
+    filter: {disabled: [{}]}
+  pluginConfig:
+  - {name: NodeResourcesFit, args: {scoringStrategy: {type: Best}}}
+  - {args: {}}
+",
+    );
+    let warnings: Vec<&str> = configuration.warnings.iter().map(|warning| &warning[..20]).collect();
+    assert_eq!(warnings, ["scheduler.yaml:6:25:", "scheduler.yaml:8:61:", "scheduler.yaml:9:5: "]);
 }

@@ -7,14 +7,54 @@ use super::{Bad, assert_refused};
 /// Texts without the header are put behind it; `…` at the end of a message stands for anything.
 const CASES: &[Bad] = &[
     Bad {
-        name: "arguments belong to a named plugin",
+        name: "the name of the arguments is not that of the plugin",
         header: true,
         text: r"
 profiles:
 - pluginConfig:
-  - args: {}
+  - name: NodeResourcesFitArgs
 ",
-        errors: &[("5:5: profiles[0].pluginConfig[0].name: found nothing; expected the name of a plugin", "")],
+        errors: &[(
+            "5:11: profiles[0].pluginConfig[0].name: found \"NodeResourcesFitArgs\", which is the kind of the \
+             arguments; expected the name of a plugin",
+            "write NodeResourcesFit",
+        )],
+    },
+    Bad {
+        name: "a plugin that only pod groups reach gets no default arguments",
+        header: true,
+        text: r"
+profiles:
+- plugins:
+    multiPoint: {disabled: [{name: DefaultPreemption}]}
+    podGroupPostFilter: {enabled: [{name: DynamicResources}]}
+- schedulerName: b
+  plugins:
+    multiPoint: {disabled: [{name: DynamicResources}]}
+    podGroupPostFilter: {enabled: [{name: DynamicResources}]}
+  pluginConfig: []
+",
+        errors: &[
+            ("4:3: profiles[0].schedulerName: found nothing; expected a name for the profile", ""),
+            (
+                "6:43: profiles[0].plugins.podGroupPostFilter.enabled[0].name: plugin \"DynamicResources\" is not \
+                 implemented in this version of Flotilla; expected no plugin at podGroupPostFilter: Flotilla has none \
+                 that runs there",
+                "remove this entry: the default set already lists the plugin",
+            ),
+            (
+                "10:43: profiles[1].plugins.podGroupPostFilter.enabled[0].name: plugin \"DynamicResources\" is not \
+                 implemented in this version of Flotilla; expected no plugin at podGroupPostFilter: Flotilla has none \
+                 that runs there",
+                "remove this entry: the default set already lists the plugin",
+            ),
+            (
+                "11:3: profiles[1].pluginConfig: found no arguments for \"DynamicResources\"; expected an entry `name: \
+                 DynamicResources`",
+                "kube-scheduler fills in the default ones only for a plugin that is enabled at some extension point \
+                 besides podGroupPostFilter",
+            ),
+        ],
     },
     Bad {
         name: "arguments are given once",
@@ -221,6 +261,7 @@ profiles:
       - {name: cpu, weight: 2}
       - {name: cpu}
       - {weight: 1}
+      - {}
 ",
         errors: &[
             ("8:29: profiles[0].pluginConfig[0].args.resources[0].weight: found 2; expected 1", ""),
@@ -230,8 +271,8 @@ profiles:
                 "",
             ),
             (
-                "10:9: profiles[0].pluginConfig[0].args.resources[2].name: found nothing; expected the name \
-                 of a resource",
+                "11:9: profiles[0].pluginConfig[0].args.resources[3].name: found \"\" a second time; expected every \
+                 resource once",
                 "",
             ),
         ],

@@ -60,7 +60,7 @@ profiles:
         text: r#"
 parallelism: many
 leaderElection:
-  leaderElect: yes
+  leaderElect: "yes"
   leaseDuration: 15
 clientConnection:
   burst: "100"
@@ -73,7 +73,7 @@ clientConnection:
             (
                 "6:18: leaderElection.leaseDuration: found integer 15; expected a duration with its unit, \
                  such as 15s, 1m30s or 1.5h",
-                "",
+                "write 15s",
             ),
             (
                 "8:10: clientConnection.burst: found string \"100\"; expected a 32-bit integer",
@@ -100,10 +100,29 @@ clientConnection:
         errors: &[("3:14: parallelism: found integer 99999999999; expected a 32-bit integer", "")],
     },
     Bad {
-        name: "an octal number is a text to YAML 1.2",
+        name: "yes, no, on and off are booleans and nothing else",
         header: true,
-        text: "parallelism: 017\n",
-        errors: &[("3:14: parallelism: found string \"017\"; expected a 32-bit integer", "")],
+        text: "profiles: [{schedulerName: no}]\n",
+        errors: &[(
+            "3:28: profiles[0].schedulerName: found boolean false; expected a string",
+            "put the value in quotes",
+        )],
+    },
+    Bad {
+        name: "a duration is not null",
+        header: true,
+        text: "leaderElection: {leaseDuration: null, renewDeadline: 0}\n",
+        errors: &[
+            (
+                "3:33: leaderElection.leaseDuration: found null; expected a duration with its unit, such as 15s, 1m30s or 1.5h",
+                "leave the field out to get the default",
+            ),
+            (
+                "3:54: leaderElection.renewDeadline: found integer 0; expected a duration with its unit, such as 15s, \
+                 1m30s or 1.5h",
+                "write 0s",
+            ),
+        ],
     },
     Bad {
         name: "a fraction is not an integer",

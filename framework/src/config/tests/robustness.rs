@@ -2,8 +2,9 @@
 //!
 //! Knows: how to damage a text. Must not know: what is wrong with the result.
 
+use super::super::ConfigErrors;
 use super::super::decode::MAX_BYTES;
-use super::super::{ConfigErrors, load};
+use super::load;
 use super::with_header;
 
 const SAMPLE: &str = r#"
@@ -183,4 +184,28 @@ fn control_characters_do_not_reach_the_terminal() {
     assert!(shown.is_err_and(|shown| !shown.contains('\u{1b}')));
     let shown = load(&with_header("parallelism: \"\\e[31m\"\n"), "f").map_err(|errors| errors.to_string());
     assert!(shown.is_err_and(|shown| !shown.contains('\u{1b}')));
+}
+
+/// Every line repeats the line before it `width` times.
+fn laughs(lines: usize, width: usize) -> String {
+    let line = |number: usize| match number {
+        0 => "l0: &l0 [x]\n".to_owned(),
+        _ => format!("l{number}: &l{number} [{}]\n", vec![format!("*l{}", number - 1); width].join(",")),
+    };
+    (0..lines).map(line).collect()
+}
+
+#[test]
+fn a_text_that_expands_without_end_is_refused_at_the_alias() {
+    let deep: String = (1..200).map(|number| format!("m{number}: &m{number} {{<<: *m{}}}\n", number - 1)).collect();
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(500_000), vec!["*a"; 1000].join(","));
+    for (text, expected) in [
+        (laughs(12, 10), "f:8:22: l5[3][6][2][6]: found aliases that expand to more than 100000 values; expected"),
+        (laughs(80, 1), "f:66:12: l63[0]"),
+        (format!("m0: &m0 {{a: 1}}\n{deep}"), "f:68:16: m65: found merge keys nested deeper than 64"),
+        (long, "f:4:"),
+    ] {
+        let shown = load(&with_header(&text), "f").map_err(|errors| errors.to_string()).err().unwrap_or_default();
+        assert!(shown.starts_with(expected), "{shown}");
+    }
 }

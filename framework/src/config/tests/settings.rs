@@ -66,32 +66,6 @@ leaderElection:
         ],
     },
     Bad {
-        name: "a renewal can be tried more than once",
-        header: true,
-        text: r"
-leaderElection:
-  retryPeriod: 9s
-",
-        errors: &[(
-            "4:16: leaderElection.retryPeriod: found a renewDeadline of 10s with a retryPeriod of 9s; \
-                 expected a renewDeadline of more than 1.2 times retryPeriod",
-            "",
-        )],
-    },
-    Bad {
-        name: "a renewal deadline that is too short for a try is shown itself",
-        header: true,
-        text: r"
-leaderElection:
-  renewDeadline: 2.4s
-",
-        errors: &[(
-            "4:18: leaderElection.renewDeadline: found a renewDeadline of 2.4s with a retryPeriod of 2s; \
-                 expected a renewDeadline of more than 1.2 times retryPeriod",
-            "",
-        )],
-    },
-    Bad {
         name: "the lock is a Lease",
         header: true,
         text: r"
@@ -159,20 +133,6 @@ podMaxBackoffSeconds: 1
         errors: &[(
             "4:23: podMaxBackoffSeconds: found a podMaxBackoffSeconds of 1 with a \
                  podInitialBackoffSeconds of 2; expected a maximum that is no less than the initial backoff",
-            "",
-        )],
-    },
-    Bad {
-        name: "extenders are not implemented",
-        header: true,
-        text: r"
-extenders:
-- urlPrefix: http://127.0.0.1:8888
-  filterVerb: filter
-",
-        errors: &[(
-            "3:1: extenders: extenders are not implemented in this version of Flotilla; expected an \
-                 empty list",
             "",
         )],
     },

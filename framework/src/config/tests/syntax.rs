@@ -54,45 +54,90 @@ kind: x
         errors: &[(
             "4:2: leaderElection: this is not YAML: tabs disallowed within this context (block \
                  indentation); expected a KubeSchedulerConfiguration in YAML or JSON",
+            "indent with spaces",
+        )],
+    },
+    Bad {
+        name: "an alias of nothing is refused",
+        header: true,
+        text: "leaderElection: *client\n",
+        errors: &[(
+            "3:17: leaderElection: this is not YAML: while parsing node, found unknown anchor; expected a \
+             KubeSchedulerConfiguration in YAML or JSON",
             "",
         )],
     },
     Bad {
-        name: "an alias is refused",
+        name: "an alias of what it is part of is refused",
         header: true,
         text: r"
-clientConnection: &client
-  qps: 5
-leaderElection: *client
+profiles:
+- &profile
+  pluginConfig: [{name: x, args: *profile}]
 ",
         errors: &[(
-            "5:17: leaderElection: found a YAML alias; expected the value itself",
-            "write the aliased value out in full: aliases and merge keys are not read",
+            "5:34: profiles[0].pluginConfig[0].args: found a YAML alias to something that it is itself part of; \
+             expected a value",
+            "an alias can only stand behind what it repeats",
         )],
     },
     Bad {
-        name: "a merge key is refused",
+        name: "what is wrong behind an alias is shown where it is written, and once",
         header: true,
         text: r"
-leaderElection:
-  <<: {leaderElect: true}
+profiles:
+- schedulerName: a
+  plugins: &plugins
+    filter: {enabld: []}
+- schedulerName: b
+  plugins: *plugins
+",
+        errors: &[
+            (
+                "6:14: profiles[0].plugins.filter.enabld: found an unknown field; expected enabled or disabled",
+                "did you mean \"enabled\"?",
+            ),
+            (
+                "6:14: profiles[1].plugins.filter.enabld: found an unknown field; expected enabled or disabled",
+                "did you mean \"enabled\"?",
+            ),
+        ],
+    },
+    Bad {
+        name: "a key that is merged cannot be set as well",
+        header: true,
+        text: r"
+clientConnection:
+  <<: {burst: 5}
+  burst: 6
 ",
         errors: &[(
-            "4:3: leaderElection: found a YAML merge key; expected the name of a field",
-            "write the merged fields out in full: aliases and merge keys are not read",
+            "5:3: clientConnection.burst: found the key \"burst\" a second time; expected every key once",
+            "it is first set at 4:8; a key that is merged cannot be set as well, in kube-scheduler neither",
         )],
     },
     Bad {
-        name: "a second document is refused",
+        name: "a key cannot be merged twice",
         header: true,
         text: r"
----
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
+clientConnection:
+  <<: [{burst: 5}, {burst: 6}]
 ",
         errors: &[(
-            "3:1: document: found a second YAML document; expected one document",
-            "keep one KubeSchedulerConfiguration in this file and remove what follows the `---`",
+            "4:9: clientConnection.burst: found the key \"burst\" a second time; expected every key once",
+            "it is first set at 4:21; a key that is merged cannot be set as well, in kube-scheduler neither",
+        )],
+    },
+    Bad {
+        name: "only mappings are merged",
+        header: true,
+        text: r"
+clientConnection:
+  <<: [{burst: 5}, 6]
+",
+        errors: &[(
+            "4:3: clientConnection: found a merge key without a mapping; expected a mapping or a list of mappings",
+            "write `<<: *name` or `<<: [*one, *other]`, where each name is the anchor of a mapping",
         )],
     },
     Bad {
@@ -126,12 +171,22 @@ parallelism: 0
         ],
     },
     Bad {
-        name: "a tag is refused",
+        name: "a value is what its tag says",
         header: true,
-        text: "parallelism: !number 4\n",
+        text: "parallelism: !!int four\n",
         errors: &[(
-            "3:14: parallelism: found the YAML tag \"!number\"; expected a value without a tag",
-            "remove the tag",
+            "3:14: parallelism: found \"four\" with the YAML tag \"tag:yaml.org,2002:!int\"; expected a value that is \
+             what its tag says",
+            "",
+        )],
+    },
+    Bad {
+        name: "what begins with a brace is JSON",
+        header: false,
+        text: "{apiVersion: kubescheduler.config.k8s.io/v1}",
+        errors: &[(
+            "1:2: document: this is not JSON: key must be a string; expected JSON, because the text begins with a brace",
+            "put keys and texts in double quotes, or leave out the outermost braces to write YAML",
         )],
     },
     Bad {
@@ -156,11 +211,7 @@ clientConnection:
         name: "a number that no field could hold is refused",
         header: true,
         text: "parallelism: 99999999999999999999999999\n",
-        errors: &[(
-            "3:14: document: this cannot be read: parallelism: JSON number out of range; expected YAML \
-                 or JSON",
-            "",
-        )],
+        errors: &[("3:14: parallelism: found floating point 1e+26; expected a 32-bit integer", "")],
     },
     Bad {
         name: "a control character is refused",

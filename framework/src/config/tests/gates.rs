@@ -1,0 +1,72 @@
+//! What feature gates change about a configuration.
+//!
+//! Knows: the defaults and rules that depend on gates. Must not know: how gates are set.
+
+use super::super::{Configuration, examine};
+use super::with_header;
+use crate::features::FeatureGates;
+
+fn read(gates: &str, text: &str) -> (Option<Configuration>, String) {
+    let gates = FeatureGates::examine(gates).0;
+    let found = examine(&with_header(text), "f", &gates);
+    (found.configuration, found.errors.map(|errors| errors.to_string()).unwrap_or_default())
+}
+
+#[test]
+fn gates_that_are_off_leave_out_the_arguments_that_they_are_for() {
+    let gates = "StorageCapacityScoring=false,DRASchedulerFilterTimeout=false,DRADeviceBindingConditions=false";
+    let configuration = read(gates, "").0.unwrap_or_default();
+    let args = &configuration.profiles[0].args;
+    assert!(args.volume_binding.shape.is_empty());
+    assert_eq!((args.dynamic_resources.filter_timeout, args.dynamic_resources.binding_timeout), (None, None));
+    let shown = configuration.to_v1();
+    let timeouts = &shown["profiles"][0]["pluginConfig"][1]["args"];
+    assert_eq!((timeouts.get("filterTimeout"), timeouts.get("bindingTimeout")), (Some(&serde_json::Value::Null), None));
+}
+
+#[test]
+fn arguments_are_refused_while_their_gate_is_off() {
+    let config =
+        |plugin: &str, args: &str| format!("profiles: [{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}]\n");
+    for (gate, plugin, args, expected) in [
+        (
+            "StorageCapacityScoring",
+            "VolumeBinding",
+            "{shape: []}",
+            "shape: found a shape while the feature gate StorageCapacityScoring is off; expected none",
+        ),
+        (
+            "DRASchedulerFilterTimeout",
+            "DynamicResources",
+            "{filterTimeout: 1s}",
+            "filterTimeout: found a timeout while the feature gate DRASchedulerFilterTimeout is off; expected none",
+        ),
+        (
+            "DRADeviceBindingConditions",
+            "DynamicResources",
+            "{bindingTimeout: 1s}",
+            "bindingTimeout: found a timeout while the feature gate DRADeviceBindingConditions is off; expected none",
+        ),
+    ] {
+        let text = config(plugin, args);
+        assert!(read(&format!("{gate}=false"), &text).1.contains(expected), "{gate}");
+        assert_eq!(read("", &text).1, "", "{gate}");
+    }
+}
+
+#[test]
+fn gates_that_are_on_bring_their_plugins() {
+    let gates =
+        "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,InPlacePodVerticalScalingSchedulerPreemption=true";
+    let configuration = read(gates, "").0.unwrap_or_default();
+    let plugins = &configuration.profiles[0].plugins;
+    assert_eq!(plugins.pre_enqueue, ["SchedulingGates", "DynamicResources", "DefaultPreemption", "GangScheduling"]);
+    assert_eq!(plugins.permit, ["DeferredPodScheduling", "GangScheduling"]);
+    assert_eq!(plugins.filter[5..7], ["DeferredPodScheduling", "NodeResourcesFit"]);
+    assert_eq!(plugins.placement_generate, ["TopologyPlacementGenerator"]);
+    let scores: Vec<_> = plugins.placement_score.iter().map(|plugin| (plugin.name.as_str(), plugin.weight)).collect();
+    assert_eq!(scores, [("NodeResourcesFit", 1), ("PodGroupPodsCount", 1)]);
+    let stock = Configuration::default();
+    assert_eq!(stock.profiles[0].plugins.placement_score.len(), 1);
+    assert_eq!(stock.profiles[0].plugins.pod_group_post_filter, ["DynamicResources", "DefaultPreemption"]);
+}

@@ -1,0 +1,333 @@
+//! A YAML document as it is written, with its aliases and merge keys still in it.
+//!
+//! Knows: YAML events, anchors, depth, further documents. Must not know: which fields there are, or what an alias
+//! expands to.
+//!
+//! Source: the node parser of `go.yaml.in/yaml/v2`, which kube-scheduler reads its configuration with.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow::{self, Break, Continue};
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
+use serde_json::Value;
+
+use super::index::{Fault, Mark};
+use super::path::{Path, Segment};
+use super::report::quoted;
+use super::scalar::{Resolved, TagKind, resolve};
+
+/// How deep mappings and lists may nest; a KubeSchedulerConfiguration needs 12.
+pub(super) const MAX_DEPTH: usize = 64;
+
+/// After how many faults reading stops: whatever the text is, nobody meant it to be a configuration.
+pub(super) const MAX_FAULTS: usize = 100;
+
+/// The key of a mapping's entry.
+#[derive(Debug, Clone)]
+pub(super) enum Key {
+    /// The name of a field.
+    Name(String),
+    /// `<<`, whose value is mixed into the mapping.
+    Merge,
+}
+
+impl Key {
+    /// The key as it is written.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Name(name) => name,
+            Self::Merge => "<<",
+        }
+    }
+}
+
+/// One entry of a mapping.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Its key.
+    pub(super) key: Key,
+    /// Where the key stands.
+    pub(super) mark: Mark,
+    /// The number of its value.
+    pub(super) value: usize,
+}
+
+/// What a node is.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Text, a number, a boolean or nothing.
+    Scalar(Value),
+    /// Entries in the order that they are written, repeated ones included.
+    Mapping(Vec<Entry>),
+    /// The numbers of the elements.
+    List(Vec<usize>),
+    /// Another node, by number.
+    Alias(usize),
+}
+
+/// A node and where it stands.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Where it begins.
+    pub(super) mark: Mark,
+    /// What it is.
+    pub(super) content: Content,
+}
+
+/// The first document of a text.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    /// All nodes; the first is the document.
+    pub(super) nodes: Vec<Node>,
+    /// What is wrong with it.
+    pub(super) faults: Vec<Fault>,
+    /// What is accepted but may not be what its author meant.
+    pub(super) warnings: Vec<(Mark, Path, String)>,
+}
+
+impl Tree {
+    /// Reads the events of `text` once. After a fatal fault there is only what came before it.
+    pub(super) fn build(text: &str) -> Self {
+        let mut builder = Builder::default();
+        let mut parser = Parser::new_from_str(text);
+        while let Some(event) = parser.next_event() {
+            let flow = match event {
+                Ok((event, span)) => builder.take(event, span),
+                Err(error) if error.info().contains("recursion limit") => builder.too_deep(Mark::of_error(&error)),
+                Err(error) => {
+                    let found = format!("this is not YAML: {}", error.info());
+                    let expected = "a KubeSchedulerConfiguration in YAML or JSON";
+                    builder.stop(Mark::of_error(&error), &found, expected, advice(error.info()))
+                }
+            };
+            if flow.is_break() {
+                break;
+            }
+        }
+        builder.tree
+    }
+}
+
+/// What to do about a text that is not YAML, for those mistakes that are made often.
+fn advice(problem: &str) -> &'static str {
+    if problem.contains("tab") {
+        "indent with spaces"
+    } else if problem.contains("indentation") || problem.contains("block mapping") || problem.contains("simple key") {
+        "the keys of one mapping stand in one column, and a list's items in another"
+    } else {
+        ""
+    }
+}
+
+/// A mapping or a list whose end is still to come.
+struct Frame {
+    node: usize,
+    segment: Option<Segment>,
+    key: Option<(Key, Mark)>,
+}
+
+#[derive(Default)]
+struct Builder {
+    tree: Tree,
+    frames: Vec<Frame>,
+    /// The node of each anchor, by the parser's number for it.
+    anchors: BTreeMap<usize, usize>,
+    documents: usize,
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, span: Span) -> ControlFlow<()> {
+        let mark = Mark::of(span);
+        match event {
+            Event::DocumentStart(_) => self.document(mark),
+            Event::Alias(anchor) => self.alias(anchor, mark),
+            Event::Scalar(text, style, anchor, tag) => self.scalar(&text, style, anchor, tag.as_deref(), mark),
+            Event::MappingStart(anchor, _) => self.open(Content::Mapping(Vec::new()), anchor, mark),
+            Event::SequenceStart(anchor, _) => self.open(Content::List(Vec::new()), anchor, mark),
+            Event::MappingEnd | Event::SequenceEnd => {
+                self.frames.pop();
+                Continue(())
+            }
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Continue(()),
+        }
+    }
+
+    /// kube-scheduler reads one document and does not look at what comes after it.
+    fn document(&mut self, mark: Mark) -> ControlFlow<()> {
+        self.documents += 1;
+        if self.documents == 1 {
+            return Continue(());
+        }
+        let text = "a second YAML document begins here; only the first is read, by kube-scheduler too";
+        self.tree.warnings.push((mark, Path::default(), text.to_owned()));
+        Break(())
+    }
+
+    /// Whether the innermost open node is a mapping that has no key waiting for its value.
+    fn expects_key(&self) -> bool {
+        self.frames.last().is_some_and(|frame| {
+            frame.key.is_none()
+                && self.tree.nodes.get(frame.node).is_some_and(|node| matches!(node.content, Content::Mapping(_)))
+        })
+    }
+
+    fn alias(&mut self, anchor: usize, mark: Mark) -> ControlFlow<()> {
+        // The parser refuses aliases of anchors that it has not seen.
+        let Some(target) = self.anchors.get(&anchor).copied() else { return Continue(()) };
+        if self.frames.iter().any(|frame| frame.node == target) {
+            let hint = "an alias can only stand behind what it repeats";
+            return self.stop(mark, "found a YAML alias to something that it is itself part of", "a value", hint);
+        }
+        if !self.expects_key() {
+            self.add(Content::Alias(target), mark);
+            return Continue(());
+        }
+        match self.tree.nodes.get(target).map(|node| &node.content) {
+            Some(Content::Scalar(value)) => {
+                let value = value.clone();
+                self.key(&value, mark)
+            }
+            _ => self.stop(mark, "found a mapping or a list as a key", "the name of a field", ""),
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        anchor: usize,
+        tag: Option<&Tag>,
+        mark: Mark,
+    ) -> ControlFlow<()> {
+        let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        let mark = if is_block { Mark { width: None, ..mark } } else { mark };
+        let is_plain = style == ScalarStyle::Plain;
+        if is_plain && tag.is_none() && text == "<<" && self.expects_key() {
+            self.wait(Key::Merge, mark);
+            return Continue(());
+        }
+        let path = if self.expects_key() { self.path() } else { self.child_path() };
+        let kind = match tag {
+            None => TagKind::None,
+            Some(tag) if tag.is_yaml_core_schema() => TagKind::core(&tag.suffix),
+            Some(_) => TagKind::Other,
+        };
+        let shown = tag.map(ToString::to_string).unwrap_or_default();
+        if kind == TagKind::Other {
+            let text = format!("the tag {} is not known, so the value is read as text", quoted(&shown));
+            self.tree.warnings.push((mark, path.clone(), text));
+        }
+        let value = match resolve(text, is_plain, kind) {
+            Resolved::Value(value) => value,
+            Resolved::NotFinite => {
+                self.note(mark, path, format!("found {text}"), "a finite number")?;
+                Value::Null
+            }
+            Resolved::Mistagged => {
+                let found = format!("found {} with the YAML tag {}", quoted(text), quoted(&shown));
+                self.note(mark, path, found, "a value that is what its tag says")?;
+                Value::Null
+            }
+        };
+        if self.expects_key() {
+            if anchor != 0 {
+                self.anchors.insert(anchor, self.tree.nodes.len());
+                self.tree.nodes.push(Node { mark, content: Content::Scalar(value.clone()) });
+            }
+            return self.key(&value, mark);
+        }
+        let number = self.add(Content::Scalar(value), mark);
+        self.anchors.insert(anchor, number);
+        Continue(())
+    }
+
+    fn key(&mut self, value: &Value, mark: Mark) -> ControlFlow<()> {
+        let name = match value {
+            Value::String(text) => text.clone(),
+            Value::Null => return self.stop(mark, "found nothing as a key", "the name of a field", ""),
+            other => other.to_string(),
+        };
+        self.wait(Key::Name(name), mark);
+        Continue(())
+    }
+
+    /// Keeps a key until its value comes.
+    fn wait(&mut self, key: Key, mark: Mark) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.key = Some((key, mark));
+        }
+    }
+
+    fn open(&mut self, content: Content, anchor: usize, mark: Mark) -> ControlFlow<()> {
+        if self.expects_key() {
+            return self.stop(mark, "found a mapping or a list as a key", "the name of a field", "");
+        }
+        if self.frames.len() >= MAX_DEPTH {
+            return self.too_deep(mark);
+        }
+        let segment = self.child_segment();
+        let node = self.add(content, mark);
+        self.anchors.insert(anchor, node);
+        self.frames.push(Frame { node, segment, key: None });
+        Continue(())
+    }
+
+    /// Hangs a new node under the innermost open one and returns its number.
+    fn add(&mut self, content: Content, mark: Mark) -> usize {
+        let number = self.tree.nodes.len();
+        if let Some(frame) = self.frames.last_mut() {
+            let key = frame.key.take();
+            match (self.tree.nodes.get_mut(frame.node).map(|node| &mut node.content), key) {
+                (Some(Content::Mapping(entries)), Some((key, mark))) => {
+                    entries.push(Entry { key, mark, value: number });
+                }
+                (Some(Content::List(elements)), _) => elements.push(number),
+                _ => {}
+            }
+        }
+        self.tree.nodes.push(Node { mark, content });
+        number
+    }
+
+    /// The step from the innermost open node to the node that comes next.
+    fn child_segment(&self) -> Option<Segment> {
+        let frame = self.frames.last()?;
+        if let Some((key, _)) = &frame.key {
+            return Some(Segment::Key(key.text().to_owned()));
+        }
+        match &self.tree.nodes.get(frame.node)?.content {
+            Content::List(elements) => Some(Segment::Index(elements.len())),
+            _ => None,
+        }
+    }
+
+    /// The path of the innermost open node.
+    fn path(&self) -> Path {
+        self.frames.iter().filter_map(|frame| frame.segment.clone()).collect()
+    }
+
+    /// The path of the node that comes next.
+    fn child_path(&self) -> Path {
+        self.frames.iter().filter_map(|frame| frame.segment.clone()).chain(self.child_segment()).collect()
+    }
+
+    fn too_deep(&mut self, mark: Mark) -> ControlFlow<()> {
+        let found = format!("found mappings and lists nested deeper than {MAX_DEPTH}");
+        self.stop(mark, &found, "the depth of a KubeSchedulerConfiguration, which is under 20", "")
+    }
+
+    /// Reports what makes the rest of the document unreadable.
+    fn stop(&mut self, mark: Mark, found: &str, expected: &str, hint: &str) -> ControlFlow<()> {
+        let hint = (!hint.is_empty()).then(|| hint.to_owned());
+        let (path, found, expected) = (self.child_path(), found.to_owned(), expected.to_owned());
+        self.tree.faults.push(Fault { mark, path, found, expected, hint, fatal: true });
+        Break(())
+    }
+
+    /// Reports what is wrong with one node only.
+    fn note(&mut self, mark: Mark, path: Path, found: String, expected: &str) -> ControlFlow<()> {
+        let fatal = self.tree.faults.len() + 1 >= MAX_FAULTS;
+        self.tree.faults.push(Fault { mark, path, found, expected: expected.to_owned(), hint: None, fatal });
+        if fatal { Break(()) } else { Continue(()) }
+    }
+}

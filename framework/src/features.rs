@@ -1,0 +1,287 @@
+//! Feature gates: what `--feature-gates` may say, and what is on.
+//!
+//! Knows: the gates of kube-scheduler 1.37.1, the syntax and the rules of the flag, and which gates Flotilla cannot move
+//! off their default. Must not know: what a gate does.
+//!
+//! Source: `k8s.io/component-base/featuregate` and `compatibility.ComponentGlobalsRegistry`, at version 1.37 with its
+//! default minimum compatibility version, 1.36.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::config::Cause;
+use crate::config::report::{near_miss, quoted};
+use table::{GATES, GONE};
+
+/// The gate that stands for every alpha gate.
+const ALL_ALPHA: &str = "AllAlpha";
+/// The gate that stands for every beta gate.
+const ALL_BETA: &str = "AllBeta";
+
+/// How mature a gate's feature is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// New, and off unless asked for.
+    Alpha,
+    /// Tried, and on or off.
+    Beta,
+    /// Done; the gate will go.
+    Ga,
+    /// On its way out.
+    Deprecated,
+}
+
+/// One gate of kube-scheduler.
+#[derive(Debug)]
+pub struct Gate {
+    /// Its name in the flag.
+    pub name: &'static str,
+    /// How mature its feature is.
+    pub stage: Stage,
+    /// Whether it is on where nobody says otherwise.
+    pub default: bool,
+    /// Whether it cannot be moved off its default.
+    pub locked: bool,
+    /// Whether kube-scheduler's decisions depend on it.
+    pub scheduling: bool,
+    /// The gates that have to be on where this one is.
+    pub needs: &'static [&'static str],
+}
+
+/// Every gate but AllAlpha and AllBeta, by name.
+#[must_use]
+pub fn gates() -> &'static [Gate] {
+    &GATES
+}
+
+fn find(name: &str) -> Option<&'static Gate> {
+    GATES.binary_search_by(|gate| gate.name.cmp(name)).ok().and_then(|index| GATES.get(index))
+}
+
+/// Which gates are on. The default is that of kube-scheduler without the flag.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FeatureGates {
+    /// What the flag says, AllAlpha and AllBeta put in terms of the gates that they stand for.
+    set: BTreeMap<&'static str, bool>,
+}
+
+/// Everything that is wrong with the value of `--feature-gates`, one line for each, with its hint below it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", Rendered(self))]
+pub struct GateErrors {
+    /// At least one.
+    pub errors: Vec<GateError>,
+}
+
+/// One thing that is wrong with the value of `--feature-gates`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("--feature-gates: {gate}: {found}; expected {expected}")]
+pub struct GateError {
+    /// The gate, or what stands in the place of one.
+    pub gate: String,
+    /// What is there, as a clause.
+    pub found: String,
+    /// What should be there.
+    pub expected: String,
+    /// What to do about it, where there is something to say that `expected` does not.
+    pub hint: Option<String>,
+    /// Whose fault it is.
+    pub cause: Cause,
+}
+
+struct Rendered<'a>(&'a GateErrors);
+
+impl fmt::Display for Rendered<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, error) in self.0.errors.iter().enumerate() {
+            let line_break = if number > 0 { "\n" } else { "" };
+            write!(out, "{line_break}{error}")?;
+            if let Some(hint) = &error.hint {
+                write!(out, "\n    hint: {hint}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for FeatureGates {
+    /// The value of the flag that gives the same gates; empty for the default.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (name, value)) in self.set.iter().enumerate() {
+            let comma = if number > 0 { "," } else { "" };
+            write!(out, "{comma}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FeatureGates {
+    /// Whether the gate called `name` is on; not if kube-scheduler knows none of that name.
+    #[must_use]
+    pub fn enabled(&self, name: &str) -> bool {
+        let default = || find(name).is_some_and(|gate| gate.default);
+        self.set.get(name).copied().unwrap_or_else(default)
+    }
+
+    /// Reads the value of `--feature-gates`: `A=true,B=false`, or each with `kube:` before it.
+    ///
+    /// # Errors
+    ///
+    /// Everything that kube-scheduler refuses: another syntax, a gate that does not exist, one that is locked, one that
+    /// is on without the gates it needs. Beyond that, every gate that decides about scheduling and is moved off its
+    /// default, because Flotilla follows the defaults.
+    pub fn parse(text: &str) -> Result<Self, GateErrors> {
+        match Self::examine(text) {
+            (gates, None) => Ok(gates),
+            (_, Some(errors)) => Err(errors),
+        }
+    }
+
+    /// As [`FeatureGates::parse`], but also gives the gates where something is wrong: as kube-scheduler would have them
+    /// where it is only Flotilla that lacks something, and as far as they can be read otherwise.
+    #[must_use]
+    pub fn examine(text: &str) -> (Self, Option<GateErrors>) {
+        let mut errors = Vec::new();
+        let said = read(text, &mut errors);
+        let mut gates = Self::default();
+        let mut set = BTreeMap::new();
+        for (name, value) in &said {
+            match find(name) {
+                Some(gate) if gate.locked && gate.default != *value => errors.push(locked(gate)),
+                Some(gate) => {
+                    set.insert(gate.name, *value);
+                }
+                None if name == ALL_ALPHA || name == ALL_BETA => {}
+                None => errors.push(unknown(name)),
+            }
+        }
+        for (all, stage) in [(ALL_ALPHA, Stage::Alpha), (ALL_BETA, Stage::Beta)] {
+            let Some(value) = said.get(all).copied() else { continue };
+            for gate in GATES.iter().filter(|gate| gate.stage == stage) {
+                set.entry(gate.name).or_insert(value);
+            }
+        }
+        gates.set = set;
+        if errors.is_empty() {
+            errors.extend(gates.without_needs());
+        }
+        if errors.is_empty() {
+            errors.extend(gates.unimplemented(&said));
+        }
+        (gates, (!errors.is_empty()).then_some(GateErrors { errors }))
+    }
+
+    /// The gates that are on while one that they need is off.
+    fn without_needs(&self) -> impl Iterator<Item = GateError> {
+        GATES.iter().filter(|gate| self.enabled(gate.name)).filter_map(|gate| {
+            let missing: Vec<&str> = gate.needs.iter().copied().filter(|name| !self.enabled(name)).collect();
+            let is_said = self.set.contains_key(gate.name);
+            let also = missing.iter().map(|name| format!("{name}=true")).collect::<Vec<_>>().join(",");
+            (!missing.is_empty()).then(|| GateError {
+                gate: gate.name.to_owned(),
+                found: format!("it is on{}, but it needs what is off", if is_said { "" } else { " by default" }),
+                expected: format!("{} on as well", missing.join(" and ")),
+                hint: Some(format!("add {also}, or {}=false", gate.name)),
+                cause: Cause::Invalid,
+            })
+        })
+    }
+
+    /// The gates that decide about scheduling and are not as they are by default.
+    fn unimplemented(&self, said: &BTreeMap<String, bool>) -> Vec<GateError> {
+        let moved = |gate: &&Gate| gate.scheduling && self.enabled(gate.name) != gate.default;
+        let (own, through_all): (Vec<&Gate>, Vec<&Gate>) =
+            GATES.iter().filter(moved).partition(|gate| said.contains_key(gate.name));
+        let state = |on: bool| if on { "on" } else { "off" };
+        let mut errors: Vec<GateError> = own
+            .iter()
+            .map(|gate| GateError {
+                gate: gate.name.to_owned(),
+                found: format!("{}={} is not implemented yet", gate.name, !gate.default),
+                expected: format!("the default, which is {}", state(gate.default)),
+                hint: Some("leave the gate out".to_owned()),
+                cause: Cause::NotImplemented,
+            })
+            .collect();
+        for (all, stage) in [(ALL_ALPHA, Stage::Alpha), (ALL_BETA, Stage::Beta)] {
+            let names: Vec<&str> =
+                through_all.iter().filter(|gate| gate.stage == stage).map(|gate| gate.name).collect();
+            let Some(value) = said.get(all).filter(|_| !names.is_empty()) else { continue };
+            errors.push(GateError {
+                gate: all.to_owned(),
+                found: format!("{all}={value} is not implemented yet: it turns {} {}", state(*value), names.join(", ")),
+                expected: "gates that are named one by one".to_owned(),
+                hint: None,
+                cause: Cause::NotImplemented,
+            });
+        }
+        errors
+    }
+}
+
+/// The flag's pairs; of several for one gate the last counts.
+fn read(text: &str, errors: &mut Vec<GateError>) -> BTreeMap<String, bool> {
+    let mut said = BTreeMap::new();
+    let mut components = BTreeSet::new();
+    for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+        let (component, pair) = match pair.split_once(':') {
+            Some((component, rest)) => (component.trim(), rest.trim()),
+            None => ("", pair.trim()),
+        };
+        components.insert(component);
+        if pair.is_empty() {
+            continue;
+        }
+        if !matches!(component, "" | "kube") {
+            let hint =
+                near_miss(component, ["kube"]).or_else(|| Some("leave out what stands before the colon".to_owned()));
+            let found = format!("found {}, a component that is not part of the scheduler", quoted(component));
+            errors.push(invalid(pair, found, "kube:", hint));
+            continue;
+        }
+        let Some((name, value)) = pair.split_once('=').map(|(name, value)| (name.trim(), value.trim())) else {
+            let hint = find(pair).map(|gate| format!("write {}=true to turn it on", gate.name));
+            errors.push(invalid(pair, "found no value".to_owned(), "name=true or name=false", hint));
+            continue;
+        };
+        match value {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => _ = said.insert(name.to_owned(), true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => _ = said.insert(name.to_owned(), false),
+            _ => {
+                let hint = match value.to_ascii_lowercase().as_str() {
+                    "yes" | "on" | "y" | "enabled" => Some(format!("write {name}=true")),
+                    "no" | "off" | "n" | "disabled" => Some(format!("write {name}=false")),
+                    _ => None,
+                };
+                errors.push(invalid(name, format!("found {}", quoted(value)), "true or false", hint));
+            }
+        }
+    }
+    if components.contains("") && components.contains("kube") {
+        let found = "found gates with `kube:` before them and gates without".to_owned();
+        errors.push(invalid("kube", found, "all of them with it or all of them without", None));
+    }
+    said
+}
+
+fn invalid(gate: &str, found: String, expected: &str, hint: Option<String>) -> GateError {
+    let gate = if gate.is_empty() { "\"\"".to_owned() } else { gate.to_owned() };
+    GateError { gate, found, expected: expected.to_owned(), hint, cause: Cause::Invalid }
+}
+
+fn locked(gate: &Gate) -> GateError {
+    let found = format!("found {}, but the gate is locked to {}", !gate.default, gate.default);
+    invalid(gate.name, found, &gate.default.to_string(), Some("leave the gate out".to_owned()))
+}
+
+fn unknown(name: &str) -> GateError {
+    let gone = GONE.iter().find(|(gone, _)| *gone == name).map(|(_, hint)| (*hint).to_owned());
+    let names = GATES.iter().map(|gate| gate.name).chain([ALL_ALPHA, ALL_BETA]);
+    let hint = gone.or_else(|| near_miss(name, names));
+    let found = "kube-scheduler 1.37 has no such feature gate".to_owned();
+    invalid(name, found, "the name of a gate, with its capitals", hint)
+}

@@ -1,0 +1,126 @@
+//! What the flag may say.
+//!
+//! Knows: kube-scheduler's verdicts, which were asked of it. Must not know: how the flag is read.
+
+use super::*;
+
+fn causes(text: &str) -> Vec<Cause> {
+    FeatureGates::examine(text).1.iter().flat_map(|errors| &errors.errors).map(|error| error.cause).collect()
+}
+
+#[test]
+fn gates_are_sorted_and_need_gates_that_exist() {
+    assert!(gates().windows(2).all(|pair| pair[0].name < pair[1].name));
+    assert!(gates().iter().flat_map(|gate| gate.needs).all(|name| find(name).is_some()));
+    assert!(FeatureGates::default().without_needs().next().is_none());
+    assert_eq!(gates().len(), 248);
+}
+
+#[test]
+fn without_the_flag_gates_are_as_kube_scheduler_has_them() {
+    let gates = FeatureGates::default();
+    assert_eq!(FeatureGates::parse(""), Ok(gates.clone()));
+    for (name, expected) in [
+        ("DynamicResourceAllocation", true),
+        ("StorageCapacityScoring", true),
+        ("GenericWorkload", false),
+        ("SchedulerAsyncAPICalls", false),
+        ("DRAFractionalCapacityRange", false),
+        ("NoSuchGate", false),
+    ] {
+        assert_eq!(gates.enabled(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn gates_that_do_not_decide_about_scheduling_are_set_as_the_flag_says() {
+    let text = " HPAScaleToZero = F ,, OpportunisticBatching=0,ContainerStopSignals=false,ContainerStopSignals=T,";
+    let gates = FeatureGates::parse(text).expect("accepted");
+    assert!(gates.enabled("ContainerStopSignals") && !gates.enabled("OpportunisticBatching"));
+    assert_eq!(gates.to_string(), "ContainerStopSignals=true,HPAScaleToZero=false,OpportunisticBatching=false");
+    assert_eq!(
+        FeatureGates::parse("kube:HPAScaleToZero=true, kube : QOSReserved=true").map(|gates| gates.to_string()),
+        { Ok("HPAScaleToZero=true,QOSReserved=true".to_owned()) }
+    );
+    assert_eq!(causes("StorageCapacityScoring=true,DynamicResourceAllocation=1,GenericWorkload=false"), []);
+}
+
+#[test]
+fn what_kube_scheduler_accepts_and_refuses() {
+    for (text, accepted) in [
+        ("SchedulerAsyncAPICalls=true", true),
+        ("kube:SchedulerAsyncAPICalls=true", true),
+        (":SchedulerAsyncAPICalls=true", true),
+        ("foo:SchedulerAsyncAPICalls=true", false),
+        ("Nope=true", false),
+        ("schedulerasyncapicalls=true", false),
+        ("DynamicResourceAllocation=false", false),
+        ("AllAlpha=true", false),
+        ("AllBeta=false", true),
+        ("AllBeta=false,GenericWorkload=true", true),
+        ("AllAlpha=true,AllBeta=true", true),
+        ("A", false),
+        ("=true", false),
+        ("SchedulerAsyncAPICalls=yes", false),
+        ("TopologyAwareWorkloadScheduling=true", false),
+        ("TopologyAwareWorkloadScheduling=true,GenericWorkload=true", true),
+        ("DRADeviceTaints=false", false),
+        ("DRADeviceTaints=false,DRADeviceTaintRules=false", true),
+        ("HPAScaleToZero=true,kube:QOSReserved=true", false),
+    ] {
+        let invalid = causes(text).contains(&Cause::Invalid);
+        assert_eq!(invalid, !accepted, "{text}");
+    }
+}
+
+#[test]
+fn all_alpha_and_all_beta_leave_alone_what_is_named() {
+    let gates = FeatureGates::examine("AllAlpha=true,QOSReserved=false,AllBeta=true").0;
+    assert!(gates.enabled("CompositePodGroup") && gates.enabled("GenericWorkload") && !gates.enabled("QOSReserved"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_do() {
+    for (text, expected) in [
+        (
+            "GenericWorkload=true",
+            "--feature-gates: GenericWorkload: GenericWorkload=true is not implemented yet; expected the default, which \
+             is off\n    hint: leave the gate out",
+        ),
+        (
+            "StorageCapacityScoring=false",
+            "--feature-gates: StorageCapacityScoring: StorageCapacityScoring=false is not implemented yet; expected the \
+             default, which is on\n    hint: leave the gate out",
+        ),
+        (
+            "SchedulerAsyncPremption=true",
+            "--feature-gates: SchedulerAsyncPremption: kube-scheduler 1.37 has no such feature gate; expected the name of \
+             a gate, with its capitals\n    hint: did you mean \"SchedulerAsyncPreemption\"?",
+        ),
+        (
+            "SchedulerQueueingHints=true",
+            "--feature-gates: SchedulerQueueingHints: kube-scheduler 1.37 has no such feature gate; expected the name of \
+             a gate, with its capitals\n    hint: kube-scheduler does this always: leave the gate out",
+        ),
+        (
+            "NodeDeclaredFeatures=false",
+            "--feature-gates: NodeDeclaredFeatures: found false, but the gate is locked to true; expected true\n    \
+             hint: leave the gate out",
+        ),
+        (
+            "PodGroupPreemptionPolicy=true",
+            "--feature-gates: PodGroupPreemptionPolicy: it is on, but it needs what is off; expected GenericWorkload on \
+             as well\n    hint: add GenericWorkload=true, or PodGroupPreemptionPolicy=false",
+        ),
+        (
+            "QOSReserved=on,QOSReserved",
+            "--feature-gates: QOSReserved: found \"on\"; expected true or false\n    hint: write QOSReserved=true\n\
+             --feature-gates: QOSReserved: found no value; expected name=true or name=false\n    hint: write \
+             QOSReserved=true to turn it on",
+        ),
+    ] {
+        assert_eq!(FeatureGates::parse(text).map_err(|errors| errors.to_string()), Err(expected.to_owned()));
+    }
+    let all = FeatureGates::parse("AllBeta=true").map_err(|errors| errors.to_string()).expect_err("not implemented");
+    assert!(all.starts_with("--feature-gates: AllBeta: AllBeta=true is not implemented yet: it turns on Coordinated"));
+}

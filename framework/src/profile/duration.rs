@@ -1,0 +1,159 @@
+//! Durations as Go writes them: `15s`, `1m30s`, `1.5h`.
+//!
+//! Knows: the syntax of Go's `time.ParseDuration` and `Duration.String`. Must not know: which field holds a duration
+//! or how long it may be.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A duration that is written as Go writes one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GoDuration {
+    /// May be negative.
+    pub nanoseconds: i64,
+}
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&format(self.nanoseconds))
+    }
+}
+
+impl Serialize for GoDuration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GoDuration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let parsed = parse(&text).map(|nanoseconds| Self { nanoseconds });
+        parsed.ok_or_else(|| serde::de::Error::custom(format_args!("{text:?} is not a duration such as 1m30s")))
+    }
+}
+
+/// The units, longest symbol first where one begins with another, and their nanoseconds.
+const UNITS: [(&str, u64); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("\u{b5}s", 1_000),
+    ("\u{3bc}s", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Nanoseconds of a duration in Go's syntax; `None` when it is not one or does not fit in 64 bits.
+///
+/// `0` needs no unit; every other number does. Digits beyond a nanosecond are cut off.
+pub fn parse(text: &str) -> Option<i64> {
+    let (negative, mut rest) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let (nanoseconds, tail) = component(rest)?;
+        total = total.checked_add(nanoseconds)?;
+        rest = tail;
+    }
+    i64::try_from(if negative { -total } else { total }).ok()
+}
+
+/// Reads one `<number><unit>` and returns its nanoseconds and what follows it.
+fn component(text: &str) -> Option<(i128, &str)> {
+    let (whole, rest) = digits(text);
+    let (fraction, rest) = match rest.strip_prefix('.') {
+        Some(rest) => digits(rest),
+        None => ("", rest),
+    };
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let symbol_end = rest.find(|symbol: char| symbol == '.' || symbol.is_ascii_digit()).unwrap_or(rest.len());
+    let (symbol, rest) = rest.split_at(symbol_end);
+    let (_, unit) = UNITS.iter().find(|(name, _)| *name == symbol)?;
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let mut nanoseconds = i128::from(whole) * i128::from(*unit);
+    let (mut numerator, mut scale) = (0_i128, 1_i128);
+    // Eighteen digits tell hours apart to less than a nanosecond, and their product with a unit still fits.
+    for digit in fraction.bytes().take(18) {
+        numerator = numerator * 10 + i128::from(digit - b'0');
+        scale *= 10;
+    }
+    nanoseconds += numerator * i128::from(*unit) / scale;
+    Some((nanoseconds, rest))
+}
+
+/// The digits that `text` begins with, and the rest.
+fn digits(text: &str) -> (&str, &str) {
+    let end = text.find(|symbol: char| !symbol.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// A duration as Go prints it: `0s`, `1.5ms`, `-5s`, `1m30s`, `1h0m0s`.
+pub fn format(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let total = nanoseconds.unsigned_abs();
+    let (unit, symbol) = match total {
+        0 => return "0s".to_owned(),
+        1..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "\u{b5}s"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let (whole, rest) = (total / unit, total % unit);
+    let width = unit.ilog10() as usize;
+    let fraction = match rest {
+        0 => String::new(),
+        _ => format!(".{rest:0width$}").trim_end_matches('0').to_owned(),
+    };
+    if symbol != "s" {
+        return format!("{sign}{whole}{fraction}{symbol}");
+    }
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{sign}{seconds}{fraction}s"),
+        (0, _) => format!("{sign}{minutes}m{seconds}{fraction}s"),
+        _ => format!("{sign}{hours}h{minutes}m{seconds}{fraction}s"),
+    }
+}
+
+/// Nanoseconds as milliseconds, rounded up so that what is longer than nothing stays so; negative becomes 0.
+pub fn milliseconds(nanoseconds: i64) -> u64 {
+    u64::try_from(nanoseconds).unwrap_or(0).div_ceil(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_printed_as_go_prints_them_and_read_back() {
+        for (nanoseconds, text) in [
+            (0, "0s"),
+            (1, "1ns"),
+            (1_500, "1.5\u{b5}s"),
+            (1_000_000, "1ms"),
+            (250_000_001, "250.000001ms"),
+            (1_000_000_001, "1.000000001s"),
+            (60_000_000_000, "1m0s"),
+            (60_500_000_000, "1m0.5s"),
+            (3_600_000_000_000, "1h0m0s"),
+            (-5_000_000_000, "-5s"),
+        ] {
+            assert_eq!((format(nanoseconds).as_str(), parse(text)), (text, Some(nanoseconds)));
+        }
+        assert_eq!(parse(&format(i64::MAX)), Some(i64::MAX));
+    }
+}

@@ -30,6 +30,12 @@ pub(super) fn document(report: &mut Report<'_>, text: &str) -> Option<Value> {
         report.error(Problem::new(root, found, "printable text").at(mark));
         return None;
     }
+    if let Some((line, version)) = other_yaml(text) {
+        let problem = Problem::new(root, format!("found YAML {version}"), "YAML 1.1, which kube-scheduler reads");
+        let hint = "remove this line: nearly all that YAML 1.2 writes is YAML 1.1".to_owned();
+        report.error(problem.at(Mark { line, column: 1, width: None }).hint(hint));
+        return None;
+    }
     if text.trim_start().starts_with('{') { json(report, text) } else { yaml(report, text) }
 }
 
@@ -90,6 +96,14 @@ fn json(report: &mut Report<'_>, text: &str) -> Option<Value> {
         report.faults(expanded.faults);
     }
     Some(value)
+}
+
+/// The line and the version of a `%YAML` directive that asks for another version than kube-scheduler reads.
+fn other_yaml(text: &str) -> Option<(usize, &str)> {
+    let directives = (1..).zip(text.lines()).take_while(|(_, line)| line.is_empty() || line.starts_with(['%', '#']));
+    let versions =
+        directives.filter_map(|(line, text)| Some((line, text.strip_prefix("%YAML")?.split_whitespace().next()?)));
+    versions.into_iter().find(|(_, version)| *version != "1.1")
 }
 
 /// The first character that YAML does not allow, or that ends a line in one version of YAML but not in the next.

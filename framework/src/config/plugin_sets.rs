@@ -99,7 +99,7 @@ pub(super) fn effective(
     gates: &FeatureGates,
     path: &Path,
 ) -> (Plugins, PluginSets) {
-    let errors_before = report.error_count();
+    let mistakes_before = report.mistake_count();
     let custom = read_set(report, plugins.and_then(|plugins| plugins.multi_point.as_ref()), None, path);
     let multi_point = merge(&custom, gates);
     let mut shown = PluginSets { multi_point: PluginSet::of(&multi_point, &custom.disabled), points: BTreeMap::new() };
@@ -124,7 +124,7 @@ pub(super) fn effective(
     };
     let (score, placement_score) = (weigh_at(Point::Score), weigh_at(Point::PlacementScore));
     // Without a plugin that was misspelt, its extension point may be empty: one mistake is enough to report.
-    if report.error_count() == errors_before {
+    if report.mistake_count() == mistakes_before {
         check_counts(report, &lists, path);
     }
     (named(lists, score, placement_score), shown)

@@ -239,6 +239,11 @@ impl<'a> Report<'a> {
         self.errors.len() + self.omitted
     }
 
+    /// How many of them are the author's.
+    pub(super) fn mistake_count(&self) -> usize {
+        self.errors.iter().filter(|error| error.cause == Cause::Invalid).count() + self.omitted
+    }
+
     /// The warnings and the errors, each in the order of the text.
     pub(super) fn finish(mut self) -> (Vec<String>, Option<ConfigErrors>) {
         self.errors.sort_by_key(|error| (error.line, error.column));

@@ -54,17 +54,12 @@ fn check_durations(report: &mut Report<'_>, written: &wire::LeaderElection, defa
         let at = if written.lease_duration.is_some() { "leaseDuration" } else { "renewDeadline" };
         report.error(Problem::value(path.key(at), found, "a lease that outlasts renewDeadline"));
     }
-    // kube-scheduler accepts this, finds it out when the election starts, and exits: client-go stretches a period by up
-    // to 1.2.
+    // kube-scheduler finds this out only when the election starts, and exits: client-go stretches a period by up to 1.2.
     let retry = nanoseconds(written.retry_period, defaults.retry_period_ms);
     if i128::from(renew) * 10 <= i128::from(retry) * 12 && renew > 0 && retry > 0 {
+        let found = format!("a renewDeadline of {} with a retryPeriod of {}", shown(renew), shown(retry));
         let at = if written.retry_period.is_some() { "retryPeriod" } else { "renewDeadline" };
-        let (renew, retry) = (shown(renew), shown(retry));
-        let text = format!(
-            "no election can begin with a renewDeadline of {renew} and a retryPeriod of {retry}: renewDeadline has to be \
-             more than 1.2 times retryPeriod"
-        );
-        report.warning(&path.key(at), text);
+        report.error(Problem::value(path.key(at), found, "a renewDeadline of more than 1.2 times retryPeriod"));
     }
 }
 
@@ -98,9 +93,11 @@ pub(super) fn client_connection(
     if burst < 0 {
         report.error(Problem::value(path.key("burst"), burst, "0 or more"));
     }
-    let wide = written.qps.filter(|qps| *qps != 0.0).unwrap_or_else(|| f64::from(defaults.qps));
+    let wide = written.qps.unwrap_or_default();
     #[expect(clippy::cast_possible_truncation, reason = "the field is a float32 in Go, and what overflows is refused")]
-    let qps = wide as f32;
+    let narrow = wide as f32;
+    // What is too small for 32 bits is 0 there, and 0 is what is not set.
+    let qps = if narrow == 0.0 { defaults.qps } else { narrow };
     if !qps.is_finite() {
         report.error(Problem::value(path.key("qps"), format!("{wide:e}"), "a number that fits in 32 bits"));
     }

@@ -359,15 +359,8 @@ fn what_comes_after_the_first_document_is_not_read() {
 }
 
 #[test]
-fn an_election_that_cannot_begin_is_warned_of() {
-    let warning = |text: &str| accept(text).warnings;
-    assert_eq!(
-        warning("leaderElection: {retryPeriod: 9s}\n"),
-        ["scheduler.yaml:3:31: leaderElection.retryPeriod: no election can begin with a renewDeadline of 10s and a \
-          retryPeriod of 9s: renewDeadline has to be more than 1.2 times retryPeriod"]
-    );
-    assert!(warning("leaderElection: {renewDeadline: 2.4s}\n")[0].starts_with("scheduler.yaml:3:33: "));
-    assert!(warning("leaderElection: {renewDeadline: 2.401s}\n").is_empty());
+fn a_renewal_deadline_just_above_the_stretched_retry_period_will_do() {
+    assert_eq!(accept("leaderElection: {renewDeadline: 2.401s}\n").leader_election.renew_deadline_ms, 2_401);
 }
 
 #[test]

@@ -26,6 +26,22 @@ leaderElection:
         )],
     },
     Bad {
+        name: "a retry period is stretched before it is compared",
+        header: true,
+        text: "leaderElection: {retryPeriod: 9s}\n",
+        errors: &[(
+            "3:31: leaderElection.retryPeriod: found a renewDeadline of 10s with a retryPeriod of 9s; expected a \
+                 renewDeadline of more than 1.2 times retryPeriod",
+            "",
+        )],
+    },
+    Bad {
+        name: "a renewal deadline that is just too short is shown itself if the period is not written",
+        header: true,
+        text: "leaderElection: {renewDeadline: 2.4s}\n",
+        errors: &[("3:33: leaderElection.renewDeadline: found a renewDeadline of 2.4s with a retryPeriod of 2s…", "")],
+    },
+    Bad {
         name: "a renewal deadline that is too long is shown itself if the lease is not written",
         header: true,
         text: r"

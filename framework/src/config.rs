@@ -15,6 +15,7 @@ mod export;
 mod header;
 mod index;
 mod labels;
+mod migrate;
 mod path;
 mod plugin_sets;
 mod report;
@@ -31,6 +32,7 @@ use wire::Block;
 
 use crate::profile::{Args, Profile};
 
+pub use migrate::{Change, Migration, migrate};
 pub use report::{Cause, ConfigError, ConfigErrors};
 
 /// The one `apiVersion` that is read.

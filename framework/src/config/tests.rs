@@ -10,6 +10,7 @@ mod arguments;
 mod export;
 mod fields;
 mod header;
+mod migrate;
 mod orders;
 mod profiles;
 mod robustness;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Parser, Subcommand, ValueEnum};
 
+use crate::{completion::CompletionArgs, config::ConfigArgs, man::ManArgs};
+
 const EXAMPLES: &str = "\
 Examples:
   # Where would the pods of these files go, and why do some stay pending?
@@ -32,7 +34,8 @@ Exit codes:
 /// The most nodes or pods that are made up: a cluster ten times as large as any that exists.
 const MOST_GENERATED: usize = 1_000_000;
 
-/// Flotilla, a Kubernetes scheduler split in two: see what it decides, without a cluster.
+/// Flotilla, a Kubernetes scheduler split in two: see what it decides and what a configuration means, without a
+/// cluster.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "flotilla", version, max_term_width = 110)]
 pub(crate) struct Args {
@@ -50,6 +53,12 @@ pub(crate) enum Command {
     /// and nothing is written but the answer: where each pod goes, or why it stays pending.
     #[command(after_help = EXAMPLES)]
     Simulate(SimulateArgs),
+    /// Check, show, compare and migrate KubeSchedulerConfigurations
+    Config(ConfigArgs),
+    /// Print a script that completes commands and flags in a shell
+    Completion(CompletionArgs),
+    /// Write the manual pages
+    Man(ManArgs),
 }
 
 /// The flags of `flotilla simulate`.

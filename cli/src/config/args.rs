@@ -18,9 +18,11 @@ Examples:
   flotilla config check configurations/*.yaml -o json
 
 What is said:
-  Errors and warnings stand on the standard error as file:line:column: path: what is there; what should be. Errors are
-  told apart from what kube-scheduler accepts and this version of Flotilla lacks. The standard output has one line for
-  each file that can be used. A ConfigMap may stand for the configuration in it, if that is written as a block after |.
+  Errors and warnings go to the standard error, as
+    file:line:column: path: what is there; what should be there
+  What kube-scheduler accepts and this version of Flotilla lacks is told apart.
+  The standard output has one line for each file that can be used. A ConfigMap
+  may stand for the configuration in it, if that is a block of text after a |.
 
 Exit codes:
   0  Flotilla can run every file
@@ -55,8 +57,9 @@ Examples:
   git show HEAD:scheduler.yaml | flotilla config diff - scheduler.yaml
 
 What is compared:
-  What the files come to, with all defaults filled in, not how they are written. A profile that only one of them has is
-  compared with the one that kube-scheduler has by default.
+  What the files come to with all defaults filled in, not how they are written.
+  A profile that only the new one has is compared with the default profile.
+  The word default is a file, if there is one of that name.
 
 Exit codes:
   0  both come to the same
@@ -75,18 +78,30 @@ Examples:
   flotilla config migrate scheduler.yaml -o scheduler-v1.yaml
 
 What is done:
-  v1alpha2, v1beta1, v1beta2 and v1beta3 become v1. Only what has to change is touched: comments, blank lines and the
-  order of fields stay. Every change is told on the standard error with its line, and so is what is left alone but has
-  another effect in v1. Where only you can tell what is meant, that is said and nothing is written. A file in v1 is
-  printed as it is.
+  v1alpha2, v1beta1, v1beta2 and v1beta3 become v1. Only what has to change is
+  touched: comments, blank lines and the order of fields stay. Every change is
+  told on the standard error with its line, and so is what is left alone but has
+  another effect in v1. Where only you can tell what is meant, that is said, and
+  nothing is written. A file in v1 is printed as it is.
 
 Exit codes:
   0  what was written is a valid v1 configuration
-  1  it could not be migrated, and nothing was written; or it was, and has other mistakes, which are told
+  1  nothing was written, or what was written has other mistakes, which are told
   2  the flags make no sense";
+
+const CONFIG: &str = "\
+Examples:
+  # Would this configuration work?
+  flotilla config check scheduler.yaml
+
+  # What does it change?
+  flotilla config diff default scheduler.yaml
+
+Exit codes are those of each command.";
 
 /// What can be done with configurations.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = CONFIG)]
 pub(crate) struct ConfigArgs {
     /// What to do.
     #[command(subcommand)]

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     args::{DiffArgs, ReportFormat},
     source::{self, Loaded},
-    view::{Plugin, ProfileView, Values, View, shown},
+    view::{Move, Plugin, ProfileView, Values, View, moves, shown},
 };
 use crate::output::{Failure, print, printable};
 
@@ -57,8 +57,7 @@ struct PointDifference {
     added: Vec<Plugin>,
     removed: Vec<Plugin>,
     weights: Vec<WeightDifference>,
-    /// How the plugins that both have are ordered, where that differs.
-    order: Option<Order>,
+    moved: Vec<Move>,
 }
 
 #[derive(Debug, Serialize)]
@@ -66,12 +65,6 @@ struct WeightDifference {
     name: String,
     old: Option<i64>,
     new: Option<i64>,
-}
-
-#[derive(Debug, Serialize)]
-struct Order {
-    old: Vec<String>,
-    new: Vec<String>,
 }
 
 /// A value that differs; null where there is none.
@@ -196,21 +189,16 @@ impl PointDifference {
         let only = |plugins: &[Plugin], others: &[Plugin]| -> Vec<Plugin> {
             plugins.iter().filter(|plugin| find(others, &plugin.name).is_none()).cloned().collect()
         };
-        let common = |plugins: &[Plugin], others: &[Plugin]| -> Vec<String> {
-            let both = plugins.iter().filter(|plugin| find(others, &plugin.name).is_some());
-            both.map(|plugin| plugin.name.clone()).collect()
-        };
         let weights = old.iter().filter_map(|plugin| {
             let other = find(new, &plugin.name).filter(|other| other.weight != plugin.weight)?;
             Some(WeightDifference { name: other.name, old: plugin.weight, new: other.weight })
         });
-        let order = Order { old: common(old, new), new: common(new, old) };
         Some(Self {
             point: point.to_owned(),
             added: only(new, old),
             removed: only(old, new),
             weights: weights.collect(),
-            order: (order.old != order.new).then_some(order),
+            moved: moves(old, new),
         })
     }
 
@@ -223,10 +211,7 @@ impl PointDifference {
         for WeightDifference { name, old, new } in &self.weights {
             writeln!(out, "    {name}: weight {} -> {}", old.unwrap_or(0), new.unwrap_or(0))?;
         }
-        match &self.order {
-            Some(order) => writeln!(out, "    order: {} -> {}", order.old.join(", "), order.new.join(", ")),
-            None => Ok(()),
-        }
+        self.moved.iter().try_for_each(|Move { name, old, new }| writeln!(out, "    {name}: place {old} -> {new}"))
     }
 }
 

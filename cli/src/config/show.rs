@@ -13,7 +13,7 @@ use flotilla_framework::config::{Configuration, catalogue};
 use super::{
     args::{ShowArgs, ShowFormat},
     source,
-    view::{Plugin, ProfileView, Values, View, shown},
+    view::{Plugin, ProfileView, Values, View, moves, shown},
 };
 use crate::output::{Failure, print, printable, table};
 
@@ -78,19 +78,14 @@ fn profile_rows(profile: &ProfileView, stock: &ProfileView) -> Vec<[String; 4]> 
     let mut rows = Vec::new();
     for point in catalogue::Point::ALL {
         let (own, default) = (profile.at(point.key()), stock.at(point.key()));
-        let common = |plugins: &[Plugin], others: &[Plugin]| -> Vec<String> {
-            let both = plugins.iter().filter(|plugin| others.iter().any(|other| other.name == plugin.name));
-            both.map(|plugin| plugin.name.clone()).collect()
-        };
-        let (order, default_order) = (common(own, default), common(default, own));
+        let moves = moves(default, own);
         for plugin in own {
-            let place = order.iter().position(|name| *name == plugin.name);
-            let is_moved = place.is_some_and(|place| default_order.get(place) != Some(&plugin.name));
+            let is_moved = moves.iter().any(|moved| moved.name == plugin.name);
             let notes = notes(plugin, default, is_moved);
             let weight = plugin.weight.map(|weight| weight.to_string()).unwrap_or_default();
             rows.push([point.key().to_owned(), plugin.name.clone(), weight, notes]);
         }
-        for plugin in default.iter().filter(|plugin| !order.contains(&plugin.name)) {
+        for plugin in default.iter().filter(|plugin| !own.iter().any(|other| other.name == plugin.name)) {
             rows.push([point.key().to_owned(), plugin.name.clone(), String::new(), "switched off".to_owned()]);
         }
     }

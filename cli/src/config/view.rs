@@ -102,6 +102,38 @@ impl Plugin {
     }
 }
 
+/// A plugin that others of the same extension point have overtaken, or that has overtaken them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Move {
+    /// Its name.
+    pub(super) name: String,
+    /// Which one it was, counted from 1.
+    pub(super) old: usize,
+    /// Which one it is, counted from 1.
+    pub(super) new: usize,
+}
+
+/// The fewest plugins that must have moved to bring those that both lists have from the old order into the new one.
+pub(super) fn moves(old: &[Plugin], new: &[Plugin]) -> Vec<Move> {
+    let place = |plugin: &Plugin| old.iter().position(|other| other.name == plugin.name);
+    let common: Vec<(usize, usize)> =
+        new.iter().enumerate().filter_map(|(new, plugin)| Some((place(plugin)?, new))).collect();
+    // For each plugin, the longest row of plugins still in their old order that ends with it.
+    let mut rows: Vec<Vec<usize>> = Vec::with_capacity(common.len());
+    for (number, (old, _)) in common.iter().enumerate() {
+        let before = rows.iter().zip(&common).filter(|(_, (earlier, _))| earlier < old).map(|(row, _)| row);
+        let mut row = before.max_by_key(|row| row.len()).cloned().unwrap_or_default();
+        row.push(number);
+        rows.push(row);
+    }
+    let stayed = rows.into_iter().max_by_key(Vec::len).unwrap_or_default();
+    let moved = common.iter().enumerate().filter(|(number, _)| !stayed.contains(number));
+    let told = |(_, (old, at)): (usize, &(usize, usize))| {
+        Some(Move { name: new.get(*at)?.name.clone(), old: old + 1, new: at + 1 })
+    };
+    moved.filter_map(told).collect()
+}
+
 fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(fields) = value { fields } else { Map::new() }
 }
@@ -140,5 +172,31 @@ pub(super) fn shown(value: Option<&Value>) -> String {
         None | Some(Value::Null) => "none".to_owned(),
         Some(Value::String(text)) if !text.is_empty() => crate::output::printable(text).into_owned(),
         Some(value) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugins(names: &str) -> Vec<Plugin> {
+        names.chars().map(|name| Plugin { name: name.to_string(), weight: None }).collect()
+    }
+
+    #[test]
+    fn only_those_moved_without_which_the_order_would_be_the_old_one() {
+        let cases = [
+            ("abcd", "abcd", ""),
+            ("abcd", "dabc", "d 4 1"),
+            ("abcd", "bcda", "a 1 4"),
+            ("abcd", "xacyd", ""),
+            ("abcd", "badc", "b 2 1, d 4 3"),
+            ("", "ab", ""),
+        ];
+        for (old, new, expected) in cases {
+            let moves = moves(&plugins(old), &plugins(new));
+            let told: Vec<String> = moves.iter().map(|one| format!("{} {} {}", one.name, one.old, one.new)).collect();
+            assert_eq!(told.join(", "), expected, "{old} {new}");
+        }
     }
 }

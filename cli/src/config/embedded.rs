@@ -12,6 +12,9 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 /// What every configuration says of itself.
 const KIND: &str = "KubeSchedulerConfiguration";
 
+/// How many configurations are looked for in one manifest: more than one is too many.
+const MOST_BLOCKS: usize = 8;
+
 /// Where in a manifest the text of a configuration stands: whole lines, in bytes.
 pub(super) type Block = Range<usize>;
 
@@ -29,6 +32,9 @@ pub(super) fn find(manifest: &str) -> Vec<Block> {
             if document.is_config_map {
                 let data = document.data.iter().filter_map(|(line, text)| block(manifest, *line, text));
                 blocks.extend(data);
+            }
+            if blocks.len() >= MOST_BLOCKS {
+                break;
             }
             document = Document::default();
         }
@@ -93,7 +99,8 @@ impl Document {
             return;
         };
         let is_data = matches!(self.open.as_slice(), [_, Some(parent)] if parent == "data");
-        if is_data && style == ScalarStyle::Literal && text.contains(KIND) {
+        let is_enough = self.data.len() >= MOST_BLOCKS;
+        if is_data && !is_enough && style == ScalarStyle::Literal && text.contains(KIND) {
             self.data.push((key_line, text.to_owned()));
         }
         self.is_config_map |= self.open.len() == 1 && key == "kind" && text == "ConfigMap";

@@ -196,7 +196,9 @@ fn comma_after(text: &str, end: usize) -> Option<Range<usize>> {
         if rest.starts_with('#') {
             at += rest.find('\n')?;
         } else if let Some(behind) = rest.strip_prefix(',') {
-            let blanks = behind.len() - behind.trim_start_matches([' ', '\t']).len();
+            let next = behind.trim_start_matches([' ', '\t']);
+            // A comment needs a blank in front.
+            let blanks = if next.starts_with('#') { 0 } else { behind.len() - next.len() };
             return Some(at..at + 1 + blanks);
         } else {
             return None;

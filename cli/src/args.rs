@@ -6,7 +6,12 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Parser, Subcommand, ValueEnum};
 
-use crate::up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs};
+use crate::{
+    completion::CompletionArgs,
+    config::ConfigArgs,
+    man::ManArgs,
+    up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,7 +39,8 @@ Exit codes:
 /// The most nodes or pods that are made up: a cluster ten times as large as any that exists.
 const MOST_GENERATED: usize = 1_000_000;
 
-/// Flotilla, a Kubernetes scheduler split in two: try it on a cluster of its own, or see what it decides without one.
+/// Flotilla, a Kubernetes scheduler split in two: try it on a cluster of its own, see what it decides and what a
+/// configuration means without one.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "flotilla", version, max_term_width = 110)]
 pub(crate) struct Args {
@@ -52,6 +58,12 @@ pub(crate) enum Command {
     /// and nothing is written but the answer: where each pod goes, or why it stays pending.
     #[command(after_help = EXAMPLES)]
     Simulate(SimulateArgs),
+    /// Check, show, compare and migrate KubeSchedulerConfigurations
+    Config(ConfigArgs),
+    /// Print a script that completes commands and flags in a shell
+    Completion(CompletionArgs),
+    /// Write the manual pages
+    Man(ManArgs),
 
     /// Start a real control plane with simulated nodes, and Flotilla on it
     ///

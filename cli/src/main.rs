@@ -3,6 +3,11 @@
 //! Knows: nothing but where to start. Must not know: what any command does.
 
 mod args;
+mod completion;
+mod config;
+mod input;
+mod man;
+mod output;
 mod simulate;
 mod up;
 
@@ -18,5 +23,8 @@ fn main() -> ExitCode {
         Command::Down => up::down(),
         Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),
         Command::Worker(args) => flotilla_worker::main(args.line("flotilla-worker")),
+        Command::Config(args) => config::command(&args),
+        Command::Completion(args) => completion::command(&args),
+        Command::Man(args) => man::command(&args),
     }
 }

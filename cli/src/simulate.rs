@@ -3,18 +3,17 @@
 //! Knows: the order of reading, running and printing, and which exit code each failure has. Must not know: how any of
 //! them is done.
 
-use std::{
-    io::{self, BufWriter, IsTerminal as _, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{io, process::ExitCode, time::Duration};
 
-use anyhow::Context as _;
 use flotilla_framework::{config, features::FeatureGates, profile::Profile};
 use indicatif::{ProgressBar, ProgressStyle};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::SimulateArgs;
+use crate::{
+    args::SimulateArgs,
+    input,
+    output::{Failure, has_colours, tell},
+};
 
 mod decode;
 mod defaults;
@@ -40,30 +39,9 @@ use problem::Problems;
 use run::Settings;
 use source::Sources;
 
-/// What the flags or the files have wrong.
-const BAD_INPUT: u8 = 2;
-
-/// Why there is no answer.
-enum Failure {
-    /// The input makes no sense, as these lines say.
-    Input(Vec<String>),
-    /// The simulation could not be run or its answer not be printed.
-    Run(anyhow::Error),
-}
-
 /// Runs `flotilla simulate`.
 pub(crate) fn command(args: &SimulateArgs) -> ExitCode {
-    match simulate(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Input(lines)) => {
-            tell(&lines);
-            ExitCode::from(BAD_INPUT)
-        }
-        Err(Failure::Run(error)) => {
-            tell(&[format!("flotilla: {error:#}")]);
-            ExitCode::FAILURE
-        }
-    }
+    crate::output::end(simulate(args).map(|()| ExitCode::SUCCESS))
 }
 
 fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
@@ -74,22 +52,17 @@ fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
     let progress = progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = run::run(&cluster, &settings, &progress);
     progress.finish_and_clear();
-    let outcome = outcome.map_err(Failure::Run)?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    let outcome = outcome.map_err(Failure::run)?;
     let answer = Answer::new(&cluster, &outcome, args.workers);
-    match answer.print(args.output, &mut out).and_then(|()| out.flush()) {
-        // Whoever reads has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.context("cannot print the answer").map_err(Failure::Run),
-    }
+    crate::output::print(|out| answer.print(args.output, out))
 }
 
 /// The profiles of the configuration file, or of kube-scheduler.
 fn profiles(args: &SimulateArgs) -> Result<Vec<Profile>, Failure> {
     let Some(path) = &args.config else { return Ok(config::Configuration::default().profiles) };
-    let (name, text) = source::read(path).map_err(|error| Failure::Input(vec![error]))?;
+    let (name, text) = input::read(path).map_err(|error| Failure::input(vec![error]))?;
     let configuration = config::load(&text, &name, &FeatureGates::default());
-    let configuration = configuration.map_err(|errors| Failure::Input(vec![errors.to_string()]))?;
+    let configuration = configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))?;
     tell(&configuration.warnings);
     Ok(configuration.profiles)
 }
@@ -114,16 +87,10 @@ fn cluster(args: &SimulateArgs, profiles: &[Profile]) -> Result<Cluster, Failure
     let mut lines = problems.render(&sources);
     lines.extend(ignored);
     if problems.error_count() > 0 {
-        return Err(Failure::Input(lines));
+        return Err(Failure::input(lines));
     }
     tell(&lines);
     Ok(cluster)
-}
-
-/// Lines for the standard error. Nobody can be told that it cannot be written to.
-fn tell(lines: &[String]) {
-    let mut out = io::stderr().lock();
-    lines.iter().for_each(|line| _ = writeln!(out, "{line}"));
 }
 
 /// A bar or a count on the standard error, drawn only on a terminal.
@@ -143,6 +110,6 @@ fn log(verbose: u8) {
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
     // Only a second one would fail, and there is none.
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(io::stderr().is_terminal());
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colours(&io::stderr()));
     _ = lines.with_writer(io::stderr).try_init();
 }

@@ -16,6 +16,7 @@ mod extenders;
 mod header;
 mod index;
 mod labels;
+mod migrate;
 mod path;
 mod plugin_sets;
 pub(crate) mod report;
@@ -36,6 +37,7 @@ use crate::features::FeatureGates;
 use crate::profile::Profile;
 
 pub use extenders::{Extender, ExtenderManagedResource, ExtenderTlsConfig};
+pub use migrate::{Change, Migration, migrate};
 pub use plugin_sets::{PluginSet, PluginSets};
 pub use report::{Cause, ConfigError, ConfigErrors};
 

@@ -52,6 +52,12 @@ pub(crate) enum LoggingFormat {
     Json,
 }
 
+/// The command line of `flotilla-worker`, for its manual page.
+#[must_use]
+pub fn command() -> clap::Command {
+    <Args as clap::CommandFactory>::command()
+}
+
 impl Args {
     /// The arguments of a command line, whose first word is the program.
     ///

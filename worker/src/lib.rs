@@ -20,6 +20,7 @@ mod serve;
 mod service;
 mod session;
 
+pub use args::command;
 pub use counters::{Counters, Counts};
 pub use run::main;
 pub use serve::{ServeError, ServeOptions, serve};

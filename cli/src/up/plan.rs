@@ -4,7 +4,7 @@
 
 use std::{fs, path, path::PathBuf};
 
-use flotilla_framework::config;
+use flotilla_framework::{config, features::FeatureGates};
 use serde_json::json;
 
 use super::{args::UpArgs, folders};
@@ -54,7 +54,7 @@ impl Plan {
                 (Config::Text(text.clone()), text, "--scheduler-name".to_owned())
             }
         };
-        let found = config::load(&text, &name).map_err(|errors| errors.to_string())?;
+        let found = config::load(&text, &name, &FeatureGates::default()).map_err(|errors| errors.to_string())?;
         let scheduler_names = found.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();
         let plan = Self { nodes: args.nodes, workers: args.workers, scheduler_names, config, cache_dir };
         Ok((plan, found.warnings))

@@ -13,6 +13,7 @@ mod extenders;
 mod fields;
 mod gates;
 mod header;
+mod migrate;
 mod orders;
 mod profiles;
 mod robustness;

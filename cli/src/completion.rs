@@ -1,0 +1,57 @@
+//! `flotilla completion`: what a shell has to know to complete the command line.
+//!
+//! Knows: how such a script is made and installed. Must not know: which commands there are.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use clap_complete::{Shell, generate};
+
+use crate::{
+    args::Args,
+    output::{end, print},
+};
+
+/// How to install what is printed.
+const INSTALL: &str = "\
+Examples:
+  # Bash, in this shell; the package bash-completion is needed
+  source <(flotilla completion bash)
+  # Bash, in every new shell
+  flotilla completion bash > ~/.local/share/bash-completion/completions/flotilla
+
+  # Zsh, in this shell; compinit has to run before
+  source <(flotilla completion zsh)
+  # Zsh, in every new shell
+  flotilla completion zsh > \"${fpath[1]}/_flotilla\"
+
+  # Fish, in this shell and in every new one
+  flotilla completion fish | source
+  flotilla completion fish > ~/.config/fish/completions/flotilla.fish
+
+  # PowerShell, in this shell and in every new one
+  flotilla completion powershell | Out-String | Invoke-Expression
+  flotilla completion powershell >> $PROFILE
+
+  # Elvish, in every new shell
+  flotilla completion elvish >> ~/.config/elvish/rc.elv
+
+Exit codes:
+  0  the script is printed
+  2  the flags make no sense";
+
+/// The flags of `flotilla completion`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = INSTALL)]
+pub(crate) struct CompletionArgs {
+    /// The shell to print the script for
+    #[arg(value_name = "SHELL", value_enum)]
+    shell: Shell,
+}
+
+/// Runs `flotilla completion`.
+pub(crate) fn command(args: &CompletionArgs) -> ExitCode {
+    let mut script = Vec::new();
+    generate(args.shell, &mut Args::command(), "flotilla", &mut script);
+    end(print(|out| out.write_all(&script)).map(|()| ExitCode::SUCCESS))
+}

@@ -1,0 +1,29 @@
+//! `flotilla config`: configurations checked, shown, compared and brought up to date.
+//!
+//! Knows: which command does what. Must not know: how.
+
+use std::process::ExitCode;
+
+mod args;
+mod check;
+mod diff;
+mod embedded;
+mod gates;
+mod migrate;
+mod show;
+mod source;
+mod view;
+
+pub(crate) use args::ConfigArgs;
+use gates::Gates;
+
+/// Runs `flotilla config`.
+pub(crate) fn command(args: &ConfigArgs) -> ExitCode {
+    let run = |gates: &Gates| match &args.command {
+        args::Command::Check(args) => check::check(args, gates),
+        args::Command::Show(args) => show::show(args, gates),
+        args::Command::Diff(args) => diff::diff(args, gates),
+        args::Command::Migrate(args) => migrate::migrate(args, gates),
+    };
+    crate::output::end(Gates::read(&args.feature_gates).and_then(|gates| run(&gates)))
+}

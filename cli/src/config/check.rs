@@ -1,0 +1,251 @@
+//! `flotilla config check`: what is wrong with configurations.
+//!
+//! Knows: verdicts, how they are printed, and their exit code. Must not know: which rules there are.
+
+use std::{io, path::Path, process::ExitCode};
+
+use clap::builder::styling::{AnsiColor, Style};
+use flotilla_framework::config::{Cause, ConfigError, ConfigErrors, Examination};
+use serde::Serialize;
+
+use super::{
+    args::{CheckArgs, ReportFormat},
+    gates::Gates,
+    source::{Source, warned},
+};
+use crate::output::{Failure, has_colours, print, tell};
+
+/// What is said before errors that are none of kube-scheduler's.
+const LACKING: &str = "kube-scheduler would accept this; this version of Flotilla lacks it:";
+
+/// What became of one file.
+struct Verdict {
+    name: String,
+    /// The reason why there is no text where there is none.
+    examination: Result<Examination, String>,
+    /// Whether it is of an older version that can be rewritten.
+    is_old: bool,
+    /// Whether this version can have the feature gates of the command line.
+    can_have_gates: bool,
+}
+
+/// Runs `flotilla config check`.
+pub(super) fn check(args: &CheckArgs, gates: &Gates) -> Result<ExitCode, Failure> {
+    let verdicts: Vec<Verdict> = args.files.iter().map(|path| Verdict::of(path, gates)).collect();
+    match args.output {
+        ReportFormat::Text => print_text(&verdicts)?,
+        ReportFormat::Json => {
+            let report = Report { files: verdicts.iter().map(File::of).collect() };
+            print(|out| {
+                serde_json::to_writer_pretty(&mut *out, &report)?;
+                writeln!(out)
+            })?;
+        }
+    }
+    let is_runnable = verdicts.iter().all(Verdict::is_runnable);
+    Ok(if is_runnable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Verdict {
+    fn of(path: &Path, gates: &Gates) -> Self {
+        let can_have_gates = gates.lacking.is_none();
+        match Source::read(path) {
+            Ok(source) => {
+                let examination = source.examine(gates);
+                let migration = if examination.configuration.is_none() { source.migrate().ok() } else { None };
+                let is_old = migration.is_some_and(|migration| !migration.changes.is_empty());
+                Self { name: source.name, examination: Ok(examination), is_old, can_have_gates }
+            }
+            Err(error) => {
+                Self { name: path.display().to_string(), examination: Err(error), is_old: false, can_have_gates }
+            }
+        }
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.can_have_gates && self.examination.as_ref().is_ok_and(|examination| examination.errors.is_none())
+    }
+
+    /// The names of the profiles, where the configuration is valid.
+    fn profiles(&self) -> Option<Vec<&str>> {
+        let configuration = self.examination.as_ref().ok()?.configuration.as_ref()?;
+        Some(configuration.profiles.iter().map(|profile| &*profile.scheduler_name).collect())
+    }
+
+    /// The errors of one cause, in the order of the text.
+    fn errors(&self, cause: Cause) -> Option<ConfigErrors> {
+        let found = self.examination.as_ref().ok()?.errors.as_ref()?;
+        let errors: Vec<ConfigError> = found.errors.iter().filter(|error| error.cause == cause).cloned().collect();
+        let omitted = if cause == Cause::Invalid { found.omitted } else { 0 };
+        (!errors.is_empty()).then_some(ConfigErrors { errors, omitted })
+    }
+}
+
+fn print_text(verdicts: &[Verdict]) -> Result<(), Failure> {
+    let has_colours = has_colours(&io::stderr());
+    let (mut invalid, mut lacking, mut bad_files) = (0, 0, 0);
+    for verdict in verdicts {
+        let mut lines = Vec::new();
+        match &verdict.examination {
+            Ok(examination) => lines.extend(warned(&verdict.name, &examination.warnings)),
+            Err(error) => {
+                lines.push(error.clone());
+                invalid += 1;
+            }
+        }
+        if let Some(errors) = verdict.errors(Cause::Invalid) {
+            invalid += errors.errors.len() + errors.omitted;
+            lines.push(painted(&errors, has_colours));
+        }
+        if let Some(errors) = verdict.errors(Cause::NotImplemented) {
+            lacking += errors.errors.len();
+            lines.push(format!("{}: {LACKING}", verdict.name));
+            lines.push(painted(&errors, has_colours));
+        }
+        if verdict.is_old {
+            let name = &verdict.name;
+            lines.push(format!("{name}: an older version; flotilla config migrate {name} rewrites it in v1"));
+        }
+        tell(&lines);
+        match verdict.profiles().filter(|_| verdict.is_runnable()) {
+            Some(profiles) => print(|out| writeln!(out, "{}: {}", verdict.name, valid(&profiles)))?,
+            None => bad_files += 1,
+        }
+    }
+    if bad_files > 0 {
+        tell(&[summary(bad_files, verdicts.len(), invalid, lacking)]);
+    }
+    Ok(())
+}
+
+fn valid(profiles: &[&str]) -> String {
+    let count = profiles.len();
+    let word = if count == 1 { "profile" } else { "profiles" };
+    format!("valid: {count} {word} ({})", profiles.join(", "))
+}
+
+fn summary(bad: usize, all: usize, invalid: usize, lacking: usize) -> String {
+    let files = if all == 1 { "the file".to_owned() } else { format!("{bad} of {all} files") };
+    let errors = if invalid == 1 { "error" } else { "errors" };
+    let things = if lacking == 1 { "thing" } else { "things" };
+    match (invalid, lacking) {
+        (0, _) => format!("{files} cannot be used: {lacking} {things} not implemented"),
+        (_, 0) => format!("{files} cannot be used: {invalid} {errors}"),
+        _ => format!("{files} cannot be used: {invalid} {errors}, and {lacking} {things} not implemented"),
+    }
+}
+
+/// Errors as they display themselves, in colours if these are wanted.
+fn painted(errors: &ConfigErrors, has_colours: bool) -> String {
+    let text = errors.to_string();
+    if !has_colours {
+        return text;
+    }
+    let paint = |line: &str| {
+        let style = match line.trim_start() {
+            _ if !line.starts_with("    ") => Style::new().bold(),
+            carets if !carets.is_empty() && carets.bytes().all(|byte| byte == b'^') => AnsiColor::Red.on_default(),
+            hint if hint.starts_with("hint: ") => AnsiColor::Cyan.on_default(),
+            _ => Style::new(),
+        };
+        format!("{style}{line}{style:#}")
+    };
+    text.lines().map(paint).collect::<Vec<_>>().join("\n")
+}
+
+/// All verdicts, as programs read them.
+#[derive(Serialize)]
+struct Report<'a> {
+    files: Vec<File<'a>>,
+}
+
+/// One verdict.
+#[derive(Serialize)]
+struct File<'a> {
+    file: &'a str,
+    /// Whether kube-scheduler would accept it.
+    valid: bool,
+    /// Whether this version of Flotilla can run it.
+    runnable: bool,
+    errors: Vec<Error<'a>>,
+    warnings: &'a [String],
+    profiles: Vec<&'a str>,
+}
+
+/// One error; without a place where the file could not be read.
+#[derive(Serialize)]
+struct Error<'a> {
+    line: Option<usize>,
+    column: Option<usize>,
+    path: Option<&'a str>,
+    found: Option<&'a str>,
+    expected: Option<&'a str>,
+    hint: Option<&'a str>,
+    cause: &'static str,
+    message: String,
+}
+
+impl<'a> File<'a> {
+    fn of(verdict: &'a Verdict) -> Self {
+        let (errors, warnings) = match &verdict.examination {
+            Ok(examination) => {
+                let found = examination.errors.iter().flat_map(|found| &found.errors);
+                (found.map(Error::of).collect(), examination.warnings.as_slice())
+            }
+            Err(message) => (vec![Error::unreadable(message)], &[][..]),
+        };
+        let profiles = verdict.profiles();
+        Self {
+            file: &verdict.name,
+            valid: profiles.is_some(),
+            runnable: verdict.is_runnable(),
+            errors,
+            warnings,
+            profiles: profiles.unwrap_or_default(),
+        }
+    }
+}
+
+impl<'a> Error<'a> {
+    fn of(error: &'a ConfigError) -> Self {
+        Self {
+            line: Some(error.line),
+            column: Some(error.column),
+            path: Some(&error.path),
+            found: Some(&error.found),
+            expected: Some(&error.expected),
+            hint: error.hint.as_deref(),
+            cause: match error.cause {
+                Cause::Invalid => "invalid",
+                Cause::NotImplemented => "notImplemented",
+            },
+            message: error.to_string(),
+        }
+    }
+
+    fn unreadable(message: &str) -> Self {
+        let message = message.to_owned();
+        let cause = "unreadable";
+        Self { line: None, column: None, path: None, found: None, expected: None, hint: None, cause, message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flotilla_framework::{config, features::FeatureGates};
+
+    use super::*;
+
+    #[test]
+    fn colours_set_places_carets_and_hints_apart_and_change_no_text() {
+        let errors = config::load("apiVersion: v1\nkind: ^\n", "a.yaml", &FeatureGates::default());
+        let errors = errors.expect_err("errors");
+        let painted = painted(&errors, true);
+        assert!(painted.contains("\u{1b}[1ma.yaml:1:13: "), "{painted:?}");
+        assert!(painted.contains("\u{1b}[31m                ^^\u{1b}[0m"), "{painted:?}");
+        assert!(painted.contains("\u{1b}[36m    hint: "), "{painted:?}");
+        let codes = ["\u{1b}[1m", "\u{1b}[31m", "\u{1b}[36m", "\u{1b}[0m"];
+        let plain = codes.iter().fold(painted, |text, code| text.replace(code, ""));
+        assert_eq!(plain, errors.to_string());
+    }
+}

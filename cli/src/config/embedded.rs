@@ -1,0 +1,179 @@
+//! A configuration that stands in a ConfigMap, found where it stands.
+//!
+//! Knows: YAML manifests and block scalars. Must not know: what a configuration holds.
+//!
+//! What is found is given back with everything around it blanked out and with its own indentation, so that whatever is
+//! said about a line and a column is true of the whole file.
+
+use std::ops::Range;
+
+use saphyr_parser::{Event, Parser, ScalarStyle};
+
+/// What every configuration says of itself.
+const KIND: &str = "KubeSchedulerConfiguration";
+
+/// How many configurations are looked for in one manifest: more than one is too many.
+const MOST_BLOCKS: usize = 8;
+
+/// Where in a manifest the text of a configuration stands: whole lines, in bytes.
+pub(super) type Block = Range<usize>;
+
+/// The blocks under `data` of the manifest's ConfigMaps that hold a configuration, as far as they can be told exactly.
+pub(super) fn find(manifest: &str) -> Vec<Block> {
+    if !manifest.contains("ConfigMap") || !manifest.contains(KIND) {
+        return Vec::new();
+    }
+    let mut blocks = Vec::new();
+    let mut document = Document::default();
+    for event in Parser::new_from_str(manifest) {
+        // Where this is no YAML, the reader of configurations will say so.
+        let Ok((event, span)) = event else { return Vec::new() };
+        if matches!(event, Event::DocumentEnd) {
+            if document.is_config_map {
+                let data = document.data.iter().filter_map(|(line, text)| block(manifest, *line, text));
+                blocks.extend(data);
+            }
+            if blocks.len() >= MOST_BLOCKS {
+                break;
+            }
+            document = Document::default();
+        }
+        document.take(&event, span.start.line());
+    }
+    blocks
+}
+
+/// The manifest with nothing in it but a block.
+pub(super) fn alone(manifest: &str, block: &Block) -> String {
+    let before = manifest.get(..block.start).unwrap_or_default();
+    let lines = before.matches('\n').count();
+    format!("{}{}", "\n".repeat(lines), manifest.get(block.clone()).unwrap_or_default())
+}
+
+/// The manifest with `changed`, which was made of [`alone`], in place of a block.
+pub(super) fn put_back(manifest: &str, block: &Block, changed: &str) -> String {
+    let before = manifest.get(..block.start).unwrap_or_default();
+    let lines = before.matches('\n').count();
+    let after = manifest.get(block.end..).unwrap_or_default();
+    format!("{before}{}{after}", changed.get(lines..).unwrap_or_default())
+}
+
+/// What is known of one document of a manifest.
+#[derive(Default)]
+struct Document {
+    /// The keys that lead to the innermost open mapping or list; `None` in lists.
+    open: Vec<Option<String>>,
+    key: Option<(String, usize)>,
+    is_config_map: bool,
+    /// The lines of the keys under `data`, and the texts there.
+    data: Vec<(usize, String)>,
+}
+
+impl Document {
+    fn take(&mut self, event: &Event<'_>, line: usize) {
+        match event {
+            Event::Scalar(text, style, ..) => self.scalar(text, *style, line),
+            Event::MappingStart(..) => {
+                let key = self.key.take().map(|(key, _)| key);
+                self.open.push(Some(key.unwrap_or_default()));
+            }
+            Event::SequenceStart(..) => {
+                self.key = None;
+                self.open.push(None);
+            }
+            Event::MappingEnd | Event::SequenceEnd => {
+                self.open.pop();
+                self.key = None;
+            }
+            Event::Alias(_) => self.key = None,
+            _ => {}
+        }
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, line: usize) {
+        if !matches!(self.open.last(), Some(Some(_))) {
+            return;
+        }
+        let Some((key, key_line)) = self.key.take() else {
+            self.key = Some((text.to_owned(), line));
+            return;
+        };
+        let is_data = matches!(self.open.as_slice(), [_, Some(parent)] if parent == "data");
+        let is_enough = self.data.len() >= MOST_BLOCKS;
+        if is_data && !is_enough && style == ScalarStyle::Literal && text.contains(KIND) {
+            self.data.push((key_line, text.to_owned()));
+        }
+        self.is_config_map |= self.open.len() == 1 && key == "kind" && text == "ConfigMap";
+    }
+}
+
+/// The lines below `key_line` that are the block scalar `text`, if they are that and nothing else.
+fn block(manifest: &str, key_line: usize, text: &str) -> Option<Block> {
+    let start: usize = manifest.split_inclusive('\n').take(key_line).map(str::len).sum();
+    let rest = manifest.get(start..)?;
+    let first = rest.lines().find(|line| !line.trim().is_empty())?;
+    let indentation = first.get(..first.len() - first.trim_start_matches(' ').len())?;
+    let (mut end, mut last) = (0, 0);
+    let mut found = Vec::new();
+    for line in rest.split_inclusive('\n') {
+        let content = line.strip_prefix(indentation);
+        if content.is_none() && !line.trim().is_empty() {
+            break;
+        }
+        end += line.len();
+        found.push(content.unwrap_or_default().trim_end_matches(['\r', '\n']));
+        if !line.trim().is_empty() {
+            last = end;
+        }
+    }
+    let is_it = found.join("\n").trim_end() == text.trim_end() && !indentation.is_empty();
+    is_it.then_some(start..start + last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "\
+apiVersion: v1
+kind: ServiceAccount
+---
+apiVersion: v1
+data:
+  other: hello
+  config.yaml: |-
+    # é
+
+    kind: KubeSchedulerConfiguration
+      indented
+kind: ConfigMap
+---
+kind: Deployment
+data:
+  config.yaml: |
+    kind: KubeSchedulerConfiguration
+";
+
+    #[test]
+    fn only_the_block_of_a_config_map_is_left_and_it_stays_where_it_is() {
+        for manifest in [MANIFEST.to_owned(), MANIFEST.replace('\n', "\r\n")] {
+            let [block] = &find(&manifest)[..] else { panic!("one block") };
+            let text = alone(&manifest, block);
+            let lines: Vec<&str> = text.lines().collect();
+            let expected =
+                ["", "", "", "", "", "", "", "    # é", "", "    kind: KubeSchedulerConfiguration", "      indented"];
+            assert_eq!(lines, expected);
+            assert_eq!(put_back(&manifest, block, &text), manifest);
+            let changed = put_back(&manifest, block, &text.replace("indented", "x"));
+            assert_eq!(changed, manifest.replace("indented", "x"));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_told_exactly_is_not_found() {
+        for style in [">", "\"KubeSchedulerConfiguration\" #"] {
+            assert!(find(&MANIFEST.replace("|-", style)).is_empty(), "{style}");
+        }
+        assert!(find("kind: ConfigMap\ndata: {a: [KubeSchedulerConfiguration").is_empty());
+    }
+}

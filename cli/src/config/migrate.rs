@@ -1,0 +1,70 @@
+//! `flotilla config migrate`: a configuration of an older version rewritten in v1.
+//!
+//! Knows: where the text comes from and goes to, and what is told. Must not know: what differs between versions.
+
+use std::{fs, path::Path, process::ExitCode};
+
+use anyhow::{Context as _, anyhow};
+use flotilla_framework::config::{Cause, ConfigErrors, Migration};
+
+use super::{args::MigrateArgs, gates::Gates, source::Source};
+use crate::{
+    input::STDIN,
+    output::{Failure, print, tell},
+};
+
+/// Runs `flotilla config migrate`.
+pub(super) fn migrate(args: &MigrateArgs, gates: &Gates) -> Result<ExitCode, Failure> {
+    if args.in_place && args.file == Path::new(STDIN) {
+        let line = "flotilla: --in-place needs a file; the standard input cannot be written to";
+        return Err(Failure::input(vec![line.to_owned()]));
+    }
+    let source = Source::read(&args.file).map_err(|error| Failure::input(vec![error]).with_code(1))?;
+    let Migration { text, changes, notices } = source.migrate().map_err(|errors| refused(&errors))?;
+    let name = &source.name;
+    tell(&changes.iter().map(|change| format!("{name}:{}: {}", change.line, change.what)).collect::<Vec<_>>());
+    tell(&notices.iter().map(|notice| format!("{name}:{}: notice: {}", notice.line, notice.what)).collect::<Vec<_>>());
+    if changes.is_empty() {
+        tell(&[format!("{name}: already v1, nothing changed")]);
+    }
+    let target = if args.in_place { Some(&args.file) } else { args.output.as_ref() };
+    match target {
+        // A file that would stay the same keeps its time too.
+        Some(target) if *target == args.file && changes.is_empty() => {}
+        Some(target) => fs::write(target, &text)
+            .with_context(|| format!("cannot write {}", target.display()))
+            .map_err(Failure::run)?,
+        None => print(|out| out.write_all(text.as_bytes()))?,
+    }
+    let target = target.map_or_else(|| "stdout".to_owned(), |target| target.display().to_string());
+    still_wrong(Source::with_text(target, text))
+}
+
+/// What cannot be migrated.
+fn refused(errors: &ConfigErrors) -> Failure {
+    let count = errors.errors.len() + errors.omitted;
+    let word = if count == 1 { "error" } else { "errors" };
+    let lines = vec![errors.to_string(), format!("not migrated, and nothing written: {count} {word}")];
+    Failure::input(lines).with_code(1)
+}
+
+/// Tells of mistakes that have nothing to do with the version.
+fn still_wrong(result: Source) -> Result<ExitCode, Failure> {
+    let Some(errors) = result.examine(gates).errors else { return Ok(ExitCode::SUCCESS) };
+    let omitted = errors.omitted;
+    let (invalid, lacking): (Vec<_>, Vec<_>) =
+        errors.errors.into_iter().partition(|error| error.cause == Cause::Invalid);
+    if !lacking.is_empty() {
+        let things = if lacking.len() == 1 { "a thing" } else { "things" };
+        tell(&[format!(
+            "{}: needs {things} that this version of Flotilla lacks; see flotilla config check",
+            result.name
+        )]);
+    }
+    if invalid.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let errors = ConfigErrors { errors: invalid, omitted };
+    tell(&[errors.to_string()]);
+    Err(Failure::run(anyhow!("the result is in v1, and has the mistakes above")))
+}

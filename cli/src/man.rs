@@ -1,0 +1,48 @@
+//! `flotilla man`: the manual pages.
+//!
+//! Knows: which programs have pages, and where they go. Must not know: what a page says.
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+
+use crate::{
+    args::Args,
+    output::{Failure, end},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  # For the user who runs it
+  flotilla man ~/.local/share/man/man1
+  man flotilla-config-check
+
+Exit codes:
+  0  the pages are written
+  1  they cannot be written
+  2  the flags make no sense";
+
+/// The flags of `flotilla man`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ManArgs {
+    /// The directory to write the pages to; it is created if it is not there
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+}
+
+/// Runs `flotilla man`.
+pub(crate) fn command(args: &ManArgs) -> ExitCode {
+    end(write(args).map_err(Failure::run).map(|()| ExitCode::SUCCESS))
+}
+
+fn write(args: &ManArgs) -> anyhow::Result<()> {
+    let directory = &args.directory;
+    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    for command in [Args::command(), flotilla_coordinator::args::Args::command(), flotilla_worker::command()] {
+        let written = clap_mangen::generate_to(command, directory);
+        written.with_context(|| format!("cannot write to {}", directory.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! What differs between the versions of a KubeSchedulerConfiguration, outside of plugins.
+//!
+//! Knows: fields, values and defaults that changed on the way to v1. Must not know: positions, or how a text is edited.
+//!
+//! Source: the `types.go` of `k8s.io/kube-scheduler/config/{v1alpha2,v1beta1,v1beta2,v1beta3,v1}`, and `defaults.go` and
+//! `default_plugins.go` of the same versions in `pkg/scheduler/apis/config` of Kubernetes 1.22, 1.25 and 1.37.
+
+mod plugins;
+
+use serde_json::Value;
+
+use super::super::API_VERSION;
+use super::super::path::Path;
+use super::super::report::{Problem, quoted};
+use super::edit::Edit;
+
+/// What every version stands behind.
+const GROUP: &str = "kubescheduler.config.k8s.io/";
+
+/// A version that is rewritten; a later one compares greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Version {
+    V1Alpha1,
+    V1Alpha2,
+    V1Beta1,
+    V1Beta2,
+    V1Beta3,
+}
+
+impl Version {
+    /// The version that an `apiVersion` names, if it is an old one of the right group.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text.strip_prefix(GROUP)? {
+            "v1alpha1" => Some(Self::V1Alpha1),
+            "v1alpha2" => Some(Self::V1Alpha2),
+            "v1beta1" => Some(Self::V1Beta1),
+            "v1beta2" => Some(Self::V1Beta2),
+            "v1beta3" => Some(Self::V1Beta3),
+            _ => None,
+        }
+    }
+}
+
+/// Something to tell about a node.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) path: Path,
+    pub(super) text: String,
+}
+
+/// All that has to be done to a document, and all that has to be said.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) edits: Vec<Edit>,
+    /// One for each edit.
+    pub(super) changes: Vec<Note>,
+    /// What is left alone and yet has another effect.
+    pub(super) notices: Vec<Note>,
+    /// What nobody but the author can decide.
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Plan {
+    fn replace(&mut self, path: Path, word: &str, text: impl Into<String>) {
+        self.changes.push(Note { path: path.clone(), text: text.into() });
+        self.edits.push(Edit::Replace(path, word.to_owned()));
+    }
+
+    fn remove(&mut self, path: Path, text: impl Into<String>) {
+        self.changes.push(Note { path: path.clone(), text: text.into() });
+        self.edits.push(Edit::Remove(path));
+    }
+
+    fn notice(&mut self, path: Path, text: impl Into<String>) {
+        self.notices.push(Note { path, text: text.into() });
+    }
+
+    fn by_hand(&mut self, path: Path, found: String, expected: &str, hint: &str) {
+        self.problems.push(Problem::new(path, found, expected).hint(hint.to_owned()));
+    }
+}
+
+/// What has to be done to `document`, which is of `version`.
+pub(super) fn plan(document: &Value, version: Version) -> Plan {
+    let mut plan = Plan::default();
+    let root = Path::default();
+    if version == Version::V1Alpha1 {
+        let hint = "v1alpha1 has one schedulerName and an algorithmSource where v1 has profiles: write a v1 configuration \
+                    anew, beginning with what `flotilla config show -o yaml` prints";
+        let found = format!("found {}", quoted(&format!("{GROUP}v1alpha1")));
+        plan.by_hand(root.key("apiVersion"), found, "v1alpha2 or later, whose fields can be carried over", hint);
+        return plan;
+    }
+    api_version(&mut plan, document, &root);
+    fields(&mut plan, document, version, &root);
+    let lock = document.get("leaderElection").and_then(|election| election.get("resourceLock")).and_then(Value::as_str);
+    if let Some(lock @ ("endpoints" | "endpointsleases" | "configmaps" | "configmapsleases")) = lock {
+        let text = format!("{lock} is now leases, the only lock there is");
+        plan.replace(root.key("leaderElection").key("resourceLock"), "leases", text);
+    }
+    let none = Vec::new();
+    let profiles = document.get("profiles").and_then(Value::as_array).unwrap_or(&none);
+    for (number, profile) in profiles.iter().enumerate() {
+        plugins::profile(&mut plan, profile, version, &root.key("profiles").index(number));
+    }
+    if profiles.is_empty() && version < Version::V1Beta3 {
+        plugins::default_weights(&mut plan, &Value::Null, root.key("apiVersion"));
+    }
+    if version < Version::V1Beta2 {
+        let text = "NodePreferAvoidPods is gone from the default plugins: the annotation \
+                    scheduler.alpha.kubernetes.io/preferAvoidPods of a node is no longer read; taint the node with the \
+                    effect PreferNoSchedule instead";
+        plan.notice(root.key("apiVersion"), text);
+    }
+    plan
+}
+
+/// Brings the `apiVersion` of the node at `path` up to date.
+fn api_version(plan: &mut Plan, node: &Value, path: &Path) {
+    if let Some(old) = node.get("apiVersion").and_then(Value::as_str).filter(|old| Version::parse(old).is_some()) {
+        plan.replace(path.key("apiVersion"), API_VERSION, format!("{old} is now {API_VERSION}"));
+    }
+}
+
+/// Fields of the document itself that v1 does not have.
+fn fields(plan: &mut Plan, document: &Value, version: Version, root: &Path) {
+    for (field, endpoint) in [("healthzBindAddress", "/healthz"), ("metricsBindAddress", "/metrics")] {
+        if document.get(field).is_some() && version < Version::V1Beta3 {
+            let text = format!("removed, v1 has no such field; {endpoint} is served on the port of --secure-port");
+            plan.remove(root.key(field), text);
+        }
+    }
+    if version > Version::V1Alpha2 {
+        return;
+    }
+    match document.get("disablePreemption") {
+        Some(Value::Bool(true)) => {
+            let hint =
+                "list DefaultPreemption under plugins.postFilter.disabled of every profile, and remove this field";
+            let found = "found disablePreemption, which v1 does not have".to_owned();
+            plan.by_hand(root.key("disablePreemption"), found, "a profile without DefaultPreemption", hint);
+        }
+        Some(_) => plan.remove(root.key("disablePreemption"), "removed, v1 has no such field; pods preempt others"),
+        None => {}
+    }
+    match document.get("bindTimeoutSeconds") {
+        Some(Value::Number(seconds)) if seconds.as_i64() != Some(600) => {
+            let hint = "set bindTimeoutSeconds in the args of VolumeBinding in every profile, and remove this field";
+            let found = "found bindTimeoutSeconds, which v1 has in the arguments of VolumeBinding".to_owned();
+            plan.by_hand(root.key("bindTimeoutSeconds"), found, "VolumeBindingArgs with bindTimeoutSeconds", hint);
+        }
+        Some(_) => plan.remove(root.key("bindTimeoutSeconds"), "removed, v1 has no such field; this is its default"),
+        None => {}
+    }
+}

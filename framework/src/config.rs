@@ -6,6 +6,7 @@
 //! The text is read twice: once for where everything stands, once for what it says. That is why every error can name
 //! its line and column, and why what cannot be read does not hide what else is wrong.
 
+mod advice;
 mod affinity;
 mod arguments;
 pub mod catalogue;

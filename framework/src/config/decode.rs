@@ -5,10 +5,11 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::advice::unknown_field;
 use super::expand::expand;
 use super::index::{Fault, Index, Mark};
 use super::path::{Path, Segment};
-use super::report::{Problem, Report, either, near_miss};
+use super::report::{Problem, Report, either};
 use super::tree::Tree;
 
 /// The largest text that is read at all, in bytes: 1 MiB, as much as etcd holds of a ConfigMap.
@@ -195,10 +196,7 @@ fn explain(path: Path, message: &str) -> Problem {
     if message.starts_with("unknown field ") {
         let names = message.rsplit_once("`, expected ").map_or("", |(_, names)| names);
         let known: Vec<&str> = names.split('`').skip(1).step_by(2).collect();
-        let hint = match path.segments().last() {
-            Some(Segment::Key(unknown)) => near_miss(unknown, known.iter().copied()),
-            _ => None,
-        };
+        let hint = unknown_field(&path, known.iter().copied());
         return Problem::new(path, "found an unknown field", either(known)).on_key().hint(hint);
     }
     let split = message

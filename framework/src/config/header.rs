@@ -24,7 +24,7 @@ pub(super) fn check(report: &mut Report<'_>, document: &Value) -> bool {
         return false;
     };
     let version = api_version(fields.get("apiVersion"), root.key("apiVersion"));
-    let kind = kind(fields.get("kind"), root.key("kind"));
+    let kind = kind(fields, root.key("kind"));
     let is_right = version.is_none() && kind.is_none();
     for problem in version.into_iter().chain(kind) {
         report.error(problem);
@@ -45,8 +45,11 @@ fn api_version(value: Option<&Value>, path: Path) -> Option<Problem> {
     let (found, hint) = match text.strip_prefix(GROUP) {
         Some(old) if OLD_VERSIONS.contains(&old) => {
             let hint = match old {
-                "v1beta3" => "the fields of v1beta3 are those of v1",
-                "v1beta2" => "v1 has the fields of v1beta2 except healthzBindAddress and metricsBindAddress",
+                "v1beta3" => "the fields of v1beta3 are those of v1: `flotilla config migrate FILE` rewrites the file",
+                "v1beta2" => {
+                    "v1 has the fields of v1beta2 except healthzBindAddress and metricsBindAddress: `flotilla config \
+                     migrate FILE` rewrites the file"
+                }
                 _ => "compare every field with v1: several changed on the way there",
             };
             (format!("{}, which kube-scheduler no longer reads", quoted(text)), Some(hint.to_owned()))
@@ -59,12 +62,49 @@ fn api_version(value: Option<&Value>, path: Path) -> Option<Problem> {
         None if text.starts_with("kube-scheduler.") => {
             (format!("{}, a group that does not exist", quoted(text)), Some("the group has no hyphen".to_owned()))
         }
+        None if is_near_group(text) => {
+            let hint = format!("did you mean {API_VERSION:?}?");
+            (format!("{}, a group that does not exist", quoted(text)), Some(hint))
+        }
         None => (quoted(text), near_miss(text, [API_VERSION])),
     };
     Some(Problem::value(path, found, expected).hint(hint))
 }
 
-fn kind(value: Option<&Value>, path: Path) -> Option<Problem> {
+/// Whether somebody meant the group of kube-scheduler's configuration.
+fn is_near_group(text: &str) -> bool {
+    let group = text.split('/').next().unwrap_or_default();
+    ["kubescheduler", "scheduler.config", "kubeschedulerconfig", "componentconfig"]
+        .iter()
+        .any(|part| group.contains(part))
+}
+
+/// How to get at the configuration that a ConfigMap holds.
+fn unpack(fields: &serde_json::Map<String, Value>) -> String {
+    let plain = "give the text that stands under the ConfigMap's data, not the ConfigMap";
+    let is_configuration = |(_, text): &(&String, &Value)| text.as_str().is_some_and(|text| text.contains(KIND));
+    let data = fields.get("data").and_then(Value::as_object);
+    let Some((key, _)) = data.and_then(|data| data.iter().find(is_configuration)) else { return plain.to_owned() };
+    let metadata = |field: &str| fields.get("metadata")?.get(field)?.as_str();
+    // What goes into a command line is only repeated where it cannot do any harm there.
+    let is_safe = |text: &&str| {
+        !text.is_empty()
+            && text.len() <= 253
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    let name = metadata("name").filter(is_safe).unwrap_or("NAME");
+    let namespace =
+        metadata("namespace").filter(is_safe).map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    let Some(key) = Some(key.as_str()).filter(is_safe) else { return plain.to_owned() };
+    let escaped = key.replace('.', "\\.");
+    format!(
+        "the configuration stands under data, as {key}: extract it with `kubectl get configmap {name}{namespace} -o \
+         jsonpath='{{.data.{escaped}}}'`"
+    )
+}
+
+fn kind(fields: &serde_json::Map<String, Value>, path: Path) -> Option<Problem> {
+    let value = fields.get("kind");
     let expected = format!("kind: {KIND}");
     let text = match value {
         None | Some(Value::Null) => return Some(Problem::missing(path, expected)),
@@ -75,7 +115,7 @@ fn kind(value: Option<&Value>, path: Path) -> Option<Problem> {
         return None;
     }
     let hint = match text {
-        "ConfigMap" => Some("give the text that stands under the ConfigMap's data, not the ConfigMap".to_owned()),
+        "ConfigMap" => Some(unpack(fields)),
         "Policy" => Some("policies are gone from kube-scheduler: profiles took their place".to_owned()),
         _ if text.ends_with("Args") => {
             Some("arguments of a plugin stand under profiles[].pluginConfig[].args".to_owned())

@@ -112,6 +112,8 @@ impl Tree {
 fn advice(problem: &str) -> &'static str {
     if problem.contains("tab") {
         "indent with spaces"
+    } else if problem.contains("mapping values are not allowed") {
+        "put a text that holds a colon in quotes, and the keys of one mapping in one column"
     } else if problem.contains("indentation") || problem.contains("block mapping") || problem.contains("simple key") {
         "the keys of one mapping stand in one column, and a list's items in another"
     } else {

@@ -41,6 +41,72 @@ profiles:
         )],
     },
     Bad {
+        name: "fields of older versions are refused with what took their place",
+        header: true,
+        text: r"
+algorithmSource: {provider: DefaultProvider}
+healthzBindAddress: 0.0.0.0:10251
+metricsBindAddress: 0.0.0.0:10251
+disablePreemption: true
+hardPodAffinitySymmetricWeight: 1
+bindTimeoutSeconds: 600
+leaderElection: {lockObjectName: a}
+",
+        errors: &[
+            (
+                "3:1: algorithmSource: found an unknown field…",
+                "profiles took its place: say under profiles[].plugins which plugins run",
+            ),
+            (
+                "4:1: healthzBindAddress: found an unknown field…",
+                "the flags --bind-address and --secure-port took its place",
+            ),
+            (
+                "5:1: metricsBindAddress: found an unknown field…",
+                "the flags --bind-address and --secure-port took its place",
+            ),
+            (
+                "6:1: disablePreemption: found an unknown field…",
+                "disable the plugin DefaultPreemption under profiles[].plugins.postFilter instead",
+            ),
+            (
+                "7:1: hardPodAffinitySymmetricWeight: found an unknown field…",
+                "hardPodAffinityWeight took its place, in the arguments of InterPodAffinity under \
+                 profiles[].pluginConfig",
+            ),
+            (
+                "8:1: bindTimeoutSeconds: found an unknown field…",
+                "it moved to the arguments of VolumeBinding under profiles[].pluginConfig",
+            ),
+            ("9:18: leaderElection.lockObjectName: found an unknown field…", "resourceName took its place"),
+        ],
+    },
+    Bad {
+        name: "fields that stand in the wrong place are refused with the right one",
+        header: true,
+        text: r"
+schedulerName: a
+profiles:
+- leaderElection: {leaderElect: false}
+  filter: {}
+",
+        errors: &[
+            (
+                "3:1: schedulerName: found an unknown field…",
+                "did you mean profiles[].schedulerName? it belongs to a profile",
+            ),
+            (
+                "5:3: profiles[0].leaderElection: found an unknown field; expected schedulerName, \
+                 percentageOfNodesToScore, plugins or pluginConfig",
+                "did you mean to move it to the top level? leaderElection stands beside profiles",
+            ),
+            (
+                "6:3: profiles[0].filter: found an unknown field…",
+                "did you mean profiles[].plugins.filter? it belongs under the plugins of a profile",
+            ),
+        ],
+    },
+    Bad {
         name: "an unknown extension point is refused",
         header: true,
         text: r"

@@ -87,7 +87,8 @@ kind: KubeSchedulerConfiguration
         errors: &[(
             "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta2\", which kube-scheduler no \
                  longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
-            "v1 has the fields of v1beta2 except healthzBindAddress and metricsBindAddress",
+            "v1 has the fields of v1beta2 except healthzBindAddress and metricsBindAddress: `flotilla config migrate \
+             FILE` rewrites the file",
         )],
     },
     Bad {
@@ -100,7 +101,7 @@ kind: KubeSchedulerConfiguration
         errors: &[(
             "1:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta3\", which kube-scheduler no \
                  longer reads; expected apiVersion: kubescheduler.config.k8s.io/v1",
-            "the fields of v1beta3 are those of v1",
+            "the fields of v1beta3 are those of v1: `flotilla config migrate FILE` rewrites the file",
         )],
     },
     Bad {
@@ -137,7 +138,7 @@ apiVersion: kubescheduler.config.k8s.oi/v1
 kind: KubeSchedulerConfiguration
 ",
         errors: &[(
-            "1:13: apiVersion: found \"kubescheduler.config.k8s.oi/v1\"; expected apiVersion: \
+            "1:13: apiVersion: found \"kubescheduler.config.k8s.oi/v1\", a group that does not exist; expected apiVersion: \
                  kubescheduler.config.k8s.io/v1",
             "did you mean \"kubescheduler.config.k8s.io/v1\"?",
         )],
@@ -172,6 +173,44 @@ data: {}
                 "give the text that stands under the ConfigMap's data, not the ConfigMap",
             ),
         ],
+    },
+    Bad {
+        name: "the key under which a ConfigMap holds the configuration is named",
+        header: false,
+        text: r"
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: scheduler-config, namespace: kube-system}
+data:
+  other: nothing
+  scheduler.yaml: |
+    apiVersion: kubescheduler.config.k8s.io/v1
+    kind: KubeSchedulerConfiguration
+",
+        errors: &[
+            (
+                "1:13: apiVersion: found \"v1\"; expected apiVersion: kubescheduler.config.k8s.io/v1",
+                "v1 alone is the version of objects such as Pod and ConfigMap",
+            ),
+            (
+                "2:7: kind: found \"ConfigMap\"; expected kind: KubeSchedulerConfiguration",
+                "the configuration stands under data, as scheduler.yaml: extract it with `kubectl get configmap \
+                 scheduler-config -n kube-system -o jsonpath='{.data.scheduler\\.yaml}'`",
+            ),
+        ],
+    },
+    Bad {
+        name: "a group that is nearly right is refused with a guess",
+        header: false,
+        text: r"
+apiVersion: kubescheduler.k8s.io/v1
+kind: KubeSchedulerConfiguration
+",
+        errors: &[(
+            "1:13: apiVersion: found \"kubescheduler.k8s.io/v1\", a group that does not exist; expected apiVersion: \
+             kubescheduler.config.k8s.io/v1",
+            "did you mean \"kubescheduler.config.k8s.io/v1\"?",
+        )],
     },
     Bad {
         name: "another kind is refused",

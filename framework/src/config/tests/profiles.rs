@@ -73,6 +73,51 @@ profiles:
         )],
     },
     Bad {
+        name: "plugins of older versions are refused with what took their place",
+        header: true,
+        text: r"
+profiles:
+- plugins:
+    score:
+      enabled: [{name: SelectorSpread}, {name: NodePreferAvoidPods}, {name: NodeLabel}, {name: MyPlugin}]
+    filter:
+      enabled: [{name: ServiceAffinity}, {name: CSILimits}]
+",
+        errors: &[
+            (
+                "6:24: profiles[0].plugins.score.enabled[0].name: found \"SelectorSpread\", which kube-scheduler no longer \
+                 has; expected…",
+                "PodTopologySpread took its place, whose defaultingType System does the same",
+            ),
+            (
+                "6:48: profiles[0].plugins.score.enabled[1].name: found \"NodePreferAvoidPods\", which kube-scheduler no \
+                 longer has; expected…",
+                "a taint on the node with the effect PreferNoSchedule took its place",
+            ),
+            (
+                "6:77: profiles[0].plugins.score.enabled[2].name: found \"NodeLabel\", which kube-scheduler no longer has; \
+                 expected…",
+                "NodeAffinityArgs.addedAffinity took its place",
+            ),
+            (
+                "6:96: profiles[0].plugins.score.enabled[3].name: found \"MyPlugin\", which is not a plugin of \
+                 kube-scheduler; expected…",
+                "Flotilla runs kube-scheduler's own plugins only: one that is built into another scheduler cannot be \
+                 loaded",
+            ),
+            (
+                "8:24: profiles[0].plugins.filter.enabled[0].name: found \"ServiceAffinity\", which kube-scheduler no \
+                 longer has; expected…",
+                "affinity between pods took its place, which the pods themselves ask for",
+            ),
+            (
+                "8:49: profiles[0].plugins.filter.enabled[1].name: found \"CSILimits\", which kube-scheduler no longer \
+                 has; expected…",
+                "NodeVolumeLimits took its place",
+            ),
+        ],
+    },
+    Bad {
         name: "a plugin cannot run where it implements nothing",
         header: true,
         text: r"

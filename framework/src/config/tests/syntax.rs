@@ -44,7 +44,7 @@ kind: x
         errors: &[(
             "3:15: document: this is not YAML: mapping values are not allowed in this context; expected \
                  a KubeSchedulerConfiguration in YAML or JSON",
-            "",
+            "put a text that holds a colon in quotes, and the keys of one mapping in one column",
         )],
     },
     Bad {
@@ -56,6 +56,18 @@ kind: x
                  indentation); expected a KubeSchedulerConfiguration in YAML or JSON",
             "indent with spaces",
         )],
+    },
+    Bad {
+        name: "keys of one mapping stand in one column",
+        header: true,
+        text: "leaderElection:\n  leaderElect: true\n   leaseDuration: 15s\n",
+        errors: &[("5:…", "put a text that holds a colon in quotes, and the keys of one mapping in one column")],
+    },
+    Bad {
+        name: "keys that stand to the left of their mapping end it",
+        header: true,
+        text: "profiles:\n    - schedulerName: a\n   - schedulerName: b\n",
+        errors: &[("5:…", "the keys of one mapping stand in one column, and a list's items in another")],
     },
     Bad {
         name: "an alias of nothing is refused",

@@ -7,6 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use flotilla_framework::{config::catalogue::PLUGINS, features::FeatureGates};
 use serde_json::{Value, json};
 
 const HEADER: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
@@ -177,7 +178,7 @@ fn a_check_says_what_is_wrong_or_that_nothing_is() {
 
 /// A file that kube-scheduler would accept and this version cannot run, whatever this version lacks.
 fn lacking() -> String {
-    let lacking = flotilla_framework::config::catalogue::PLUGINS.iter().find(|plugin| !plugin.built);
+    let lacking = PLUGINS.iter().find(|plugin| !plugin.built);
     let name = lacking.expect("a plugin that is not built; once there is none, this test can go").name;
     format!("{HEADER}profiles:\n- plugins: {{multiPoint: {{enabled: [{{name: {name}}}]}}}}\n")
 }
@@ -303,7 +304,7 @@ fn a_table_has_the_plugins_in_order_and_marks_what_is_not_as_by_default() {
 fn plugins_that_are_not_built_are_marked_in_the_defaults() {
     let (code, stdout, _) = flotilla(&[], &["config", "show"]);
     assert_eq!(code, Some(0));
-    for plugin in flotilla_framework::config::catalogue::PLUGINS.iter().filter(|plugin| plugin.stock) {
+    for plugin in PLUGINS.iter().filter(|plugin| plugin.is_default(&FeatureGates::default())) {
         let mut lines = stdout.lines().filter(|line| line.split_whitespace().nth(1) == Some(plugin.name)).peekable();
         assert!(lines.peek().is_some(), "{} in {stdout}", plugin.name);
         assert!(lines.all(|line| line.contains("not built yet") != plugin.built), "{} in {stdout}", plugin.name);

@@ -3,6 +3,7 @@
 //! Knows: texts before and after. Must not know: how a text is edited.
 
 use super::super::{Cause, examine, migrate};
+use crate::features::FeatureGates;
 
 /// A text that can be migrated.
 struct Good {
@@ -167,15 +168,38 @@ profiles:
     },
     Good {
         name: "brackets keep their commas right, and comments their blanks",
+        before: r#"apiVersion: kubescheduler.config.k8s.io/v1beta2
+kind: KubeSchedulerConfiguration
+profiles: [{"schedulerName": "a", "plugins": {"filter": {"enabled": [
+    {"name": "EBSLimits"},
+    {"name": "NodePorts"}, # x
+    # y
+    {"name": "GCEPDLimits"} # z
+  ]}, "score": {"disabled": [{"name": "*"}]}}}]
+"#,
+        after: r#"apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{"schedulerName": "a", "plugins": {"filter": {"enabled": [
+    {"name": "NodePorts"} # x
+    # y
+    # z
+  ]}, "score": {"disabled": [{"name": "*"}]}}}]
+"#,
+        told: &[
+            "1: apiVersion: …",
+            "4: profiles[0].plugins.filter.enabled[0]: EBSLimits removed, …",
+            "7: profiles[0].plugins.filter.enabled[2]: GCEPDLimits removed, …",
+        ],
+    },
+    Good {
+        name: "JSON stays JSON",
         before: r#"{
   "apiVersion": "kubescheduler.config.k8s.io/v1beta2",
   "kind": "KubeSchedulerConfiguration",
   "profiles": [{"schedulerName": "a", "plugins": {"filter": {"enabled": [
     {"name": "EBSLimits"},
-    {"name": "NodePorts"}, # x
-    # y
-    {"name": "GCEPDLimits"} # z
-  ]}, "score": {"disabled": [{"name": "*"}]}}}],
+    {"name": "NodePorts"}
+  ]}}}],
   "healthzBindAddress": "",
   "metricsBindAddress": "a #b"
 }"#,
@@ -183,17 +207,15 @@ profiles:
   "apiVersion": "kubescheduler.config.k8s.io/v1",
   "kind": "KubeSchedulerConfiguration",
   "profiles": [{"schedulerName": "a", "plugins": {"filter": {"enabled": [
-    {"name": "NodePorts"} # x
-    # y
-    # z
-  ]}, "score": {"disabled": [{"name": "*"}]}}}]
+    {"name": "NodePorts"}
+  ]}}}]
 }"#,
         told: &[
             "2: apiVersion: …",
             "5: profiles[0].plugins.filter.enabled[0]: EBSLimits removed, …",
-            "8: profiles[0].plugins.filter.enabled[2]: GCEPDLimits removed, …",
-            "10: healthzBindAddress: …",
-            "11: metricsBindAddress: …",
+            "8: healthzBindAddress: …",
+            "9: metricsBindAddress: …",
+            "4: profiles[0]: by default others weigh more than before: …",
         ],
     },
     Good {
@@ -311,7 +333,7 @@ fn a_text_of_an_older_version_is_rewritten_where_it_has_to_be_and_nowhere_else()
 #[test]
 fn what_comes_of_a_migration_is_accepted_and_is_not_migrated_again() {
     for case in CASES {
-        let examination = examine(case.after, "scheduler.yaml");
+        let examination = examine(case.after, "scheduler.yaml", &FeatureGates::default());
         let invalid = examination.errors.iter().flat_map(|found| &found.errors);
         let invalid: Vec<_> = invalid.filter(|error| error.cause == Cause::Invalid).collect();
         assert!(invalid.is_empty(), "{}: {invalid:#?}", case.name);

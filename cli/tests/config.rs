@@ -109,8 +109,7 @@ const CHECKED: &[(&str, &str, i32, &str, &str)] = &[
         "a.yaml:2:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta2\", which kube-scheduler no longer reads; \
          expected apiVersion: kubescheduler.config.k8s.io/v1\n    apiVersion: kubescheduler.config.k8s.io/v1beta2\n     \
          \x20          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n    hint: v1 has the fields of v1beta2 except healthzBindAddress \
-         and metricsBindAddress\na.yaml: an older version; flotilla config migrate a.yaml rewrites it in v1\nthe file \
-         cannot be used: 1 error\n",
+         and metricsBindAddress: `flotilla config migrate FILE` rewrites the file\nthe file cannot be used: 1 error\n",
     ),
     (
         "a misspelt group",

@@ -23,8 +23,6 @@ struct Verdict {
     name: String,
     /// The reason why there is no text where there is none.
     examination: Result<Examination, String>,
-    /// Whether it is of an older version that can be rewritten.
-    is_old: bool,
     /// Whether this version can have the feature gates of the command line.
     can_have_gates: bool,
 }
@@ -51,14 +49,10 @@ impl Verdict {
         let can_have_gates = gates.lacking.is_none();
         match Source::read(path) {
             Ok(source) => {
-                let examination = source.examine(gates);
-                let migration = if examination.configuration.is_none() { source.migrate().ok() } else { None };
-                let is_old = migration.is_some_and(|migration| !migration.changes.is_empty());
-                Self { name: source.name, examination: Ok(examination), is_old, can_have_gates }
+                let examination = Ok(source.examine(gates));
+                Self { name: source.name, examination, can_have_gates }
             }
-            Err(error) => {
-                Self { name: path.display().to_string(), examination: Err(error), is_old: false, can_have_gates }
-            }
+            Err(error) => Self { name: path.display().to_string(), examination: Err(error), can_have_gates },
         }
     }
 
@@ -101,10 +95,6 @@ fn print_text(verdicts: &[Verdict]) -> Result<(), Failure> {
             lacking += errors.errors.len();
             lines.push(format!("{}: {LACKING}", verdict.name));
             lines.push(painted(&errors, has_colours));
-        }
-        if verdict.is_old {
-            let name = &verdict.name;
-            lines.push(format!("{name}: an older version; flotilla config migrate {name} rewrites it in v1"));
         }
         tell(&lines);
         match verdict.profiles().filter(|_| verdict.is_runnable()) {

@@ -37,7 +37,7 @@ pub(super) fn migrate(args: &MigrateArgs, gates: &Gates) -> Result<ExitCode, Fai
         None => print(|out| out.write_all(text.as_bytes()))?,
     }
     let target = target.map_or_else(|| "stdout".to_owned(), |target| target.display().to_string());
-    still_wrong(Source::with_text(target, text))
+    still_wrong(&Source::with_text(target, text), gates)
 }
 
 /// What cannot be migrated.
@@ -49,7 +49,7 @@ fn refused(errors: &ConfigErrors) -> Failure {
 }
 
 /// Tells of mistakes that have nothing to do with the version.
-fn still_wrong(result: Source) -> Result<ExitCode, Failure> {
+fn still_wrong(result: &Source, gates: &Gates) -> Result<ExitCode, Failure> {
     let Some(errors) = result.examine(gates).errors else { return Ok(ExitCode::SUCCESS) };
     let omitted = errors.omitted;
     let (invalid, lacking): (Vec<_>, Vec<_>) =

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_framework::config::{Configuration, catalogue::Point};
+use flotilla_framework::{
+    config::{Configuration, catalogue::Point},
+    profile::Plugins,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -50,13 +53,17 @@ impl View {
         let mut fields = object(configuration.to_v1());
         let profiles = fields.remove("profiles");
         ["apiVersion", "kind"].iter().for_each(|key| _ = fields.remove(*key));
-        Self { profiles: list(profiles).into_iter().map(ProfileView::of).collect(), settings: flat(fields) }
+        let profiles = list(profiles).into_iter().zip(&configuration.profiles);
+        Self {
+            profiles: profiles.map(|(written, profile)| ProfileView::of(written, &profile.plugins)).collect(),
+            settings: flat(fields),
+        }
     }
 
     /// The profile that kube-scheduler has without a configuration.
     pub(super) fn stock_profile() -> ProfileView {
         let stock = Self::of(&Configuration::default());
-        stock.profiles.into_iter().next().unwrap_or_else(|| ProfileView::of(Value::Null))
+        stock.profiles.into_iter().next().unwrap_or_else(|| ProfileView::of(Value::Null, &Plugins::default()))
     }
 
     /// The profile of that name.
@@ -66,14 +73,14 @@ impl View {
 }
 
 impl ProfileView {
-    fn of(profile: Value) -> Self {
-        let mut fields = object(profile);
+    fn of(written: Value, plugins: &Plugins) -> Self {
+        let mut fields = object(written);
         let name = text(fields.remove("schedulerName"));
-        let mut sets = object(fields.remove("plugins").unwrap_or_default());
+        fields.remove("plugins");
+        let mut running = object(serde_json::to_value(plugins).unwrap_or_default());
         let mut points = Vec::new();
         for point in Point::ALL {
-            let mut set = object(sets.remove(point.key()).unwrap_or_default());
-            let plugins: Vec<Plugin> = list(set.remove("enabled")).into_iter().map(Plugin::of).collect();
+            let plugins: Vec<Plugin> = list(running.remove(point.key())).into_iter().map(Plugin::of).collect();
             if !plugins.is_empty() {
                 points.push((point.key().to_owned(), plugins));
             }
@@ -95,7 +102,11 @@ impl ProfileView {
 }
 
 impl Plugin {
+    /// A name, or an object with a name and a weight.
     fn of(entry: Value) -> Self {
+        if entry.is_string() {
+            return Self { name: text(Some(entry)), weight: None };
+        }
         let mut entry = object(entry);
         let weight = entry.remove("weight").and_then(|weight| weight.as_i64());
         Self { name: text(entry.remove("name")), weight }

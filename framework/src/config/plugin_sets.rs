@@ -196,7 +196,8 @@ fn read_set(
     for (place, wire::Block(entry)) in set.enabled.iter().flatten().enumerate() {
         let path = entry_path(plugins, point, place).key("name");
         let name = entry.name.as_deref().unwrap_or_default();
-        let Some(plugin) = usable(report, name, point, &path) else { continue };
+        let is_repetition = point.is_none() && repeats_default(set, entry);
+        let Some(plugin) = usable(report, name, point, is_repetition, &path) else { continue };
         let is_repeated = read.enabled.iter().any(|other| other.plugin.name == plugin.name);
         if is_repeated && point.is_some() {
             report.error(Problem::value(path, format!("{} a second time", quoted(name)), "every plugin once"));
@@ -219,11 +220,26 @@ fn read_set(
     read
 }
 
+/// Whether an entry of `multiPoint` only says what the default set has anyway, as in what kube-scheduler writes with
+/// `--write-config-to`. Nobody asked for such a plugin by hand.
+fn repeats_default(set: &wire::PluginSet, entry: &wire::Plugin) -> bool {
+    let name = entry.name.as_deref().unwrap_or_default();
+    let is_disabled = |other: &str| other == "*" || other == name;
+    let mut disabled = set.disabled.iter().flatten().filter_map(|wire::Block(other)| other.name.as_deref());
+    let weight = |weight: i32| weight.max(1);
+    catalogue::find(name).is_some_and(|plugin| {
+        plugin.gate.is_none()
+            && weight(entry.weight.unwrap_or(0)) == weight(plugin.weight)
+            && !disabled.any(is_disabled)
+    })
+}
+
 /// The plugin called `name` if a user may enable it at `point`; reports why not otherwise.
 fn usable(
     report: &mut Report<'_>,
     name: &str,
     point: Option<Point>,
+    is_repetition: bool,
     path: &Path,
 ) -> Option<&'static catalogue::Plugin> {
     let fits = |plugin: &&catalogue::Plugin| point.is_none_or(|point| plugin.runs_at(point));
@@ -263,7 +279,7 @@ fn usable(
         report.error(Problem::value(path.clone(), found, expected).hint(format!("{name} runs at {runs_at}")));
         return None;
     }
-    if !plugin.built {
+    if !plugin.built && !is_repetition {
         let hint = match plugin.gate {
             None => "remove this entry: the default set already lists the plugin",
             Some(_) => {

@@ -142,7 +142,7 @@ fn any_profiles(seed: &mut Seed) -> Vec<Profile> {
     let stranger = Profile { scheduler_name: "stranger".into(), ..stock.clone() };
     match seed.below(4) {
         0 => vec![stock],
-        1 => vec![stranger.clone(), stock],
+        1 => vec![stranger, stock],
         2 => vec![packing],
         _ => vec![stranger],
     }

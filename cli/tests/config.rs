@@ -116,7 +116,7 @@ const CHECKED: &[(&str, &str, i32, &str, &str)] = &[
         "apiVersion: kubescheduler.config.k8s.oi/v1\nkind: KubeSchedulerConfiguration\n",
         1,
         "",
-        "a.yaml:1:13: apiVersion: found \"kubescheduler.config.k8s.oi/v1\"; expected apiVersion: \
+        "a.yaml:1:13: apiVersion: found \"kubescheduler.config.k8s.oi/v1\", a group that does not exist; expected apiVersion: \
          kubescheduler.config.k8s.io/v1\n    apiVersion: kubescheduler.config.k8s.oi/v1\n                \
          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n    hint: did you mean \"kubescheduler.config.k8s.io/v1\"?\nthe file cannot be \
          used: 1 error\n",

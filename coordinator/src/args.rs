@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, ValueEnum};
-use flotilla_framework::{config::LeaderElection, features::FeatureGates};
+use flotilla_framework::{config::ElectionFlags, features::FeatureGates};
 
 mod deprecated;
 mod duration;
@@ -176,15 +176,15 @@ pub struct LeaderElectionFlags {
     pub leader_elect: Option<bool>,
 
     /// How long the others wait after the last renewal they saw before one of them takes over (default 15s)
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     pub leader_elect_lease_duration: Option<Duration>,
 
     /// How long a leader leads without a renewal; less than the lease duration (default 10s)
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     pub leader_elect_renew_deadline: Option<Duration>,
 
     /// Between two attempts to take or renew the lease (default 2s)
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     pub leader_elect_retry_period: Option<Duration>,
 
     /// The kind of object that is the lock: leases, as everywhere in Kubernetes (default leases)
@@ -201,24 +201,19 @@ pub struct LeaderElectionFlags {
 }
 
 impl LeaderElectionFlags {
-    /// Overrides in `election` what was given on the command line.
-    pub fn apply(&self, election: &mut LeaderElection) {
-        fn set<T: Clone>(to: &mut T, given: Option<&T>) {
-            if let Some(given) = given {
-                to.clone_from(given);
-            }
+    /// What was given on the command line.
+    #[must_use]
+    pub fn given(&self) -> ElectionFlags {
+        let ms = |given: Option<Duration>| given.map(|given| u64::try_from(given.as_millis()).unwrap_or(u64::MAX));
+        ElectionFlags {
+            leader_elect: self.leader_elect,
+            lease_duration_ms: ms(self.leader_elect_lease_duration),
+            renew_deadline_ms: ms(self.leader_elect_renew_deadline),
+            retry_period_ms: ms(self.leader_elect_retry_period),
+            resource_lock: self.leader_elect_resource_lock.clone(),
+            resource_name: self.leader_elect_resource_name.clone(),
+            resource_namespace: self.leader_elect_resource_namespace.clone(),
         }
-        fn set_time(to_ms: &mut u64, given: Option<Duration>) {
-            if let Some(given) = given {
-                *to_ms = u64::try_from(given.as_millis()).unwrap_or(u64::MAX);
-            }
-        }
-        set(&mut election.leader_elect, self.leader_elect.as_ref());
-        set_time(&mut election.lease_duration_ms, self.leader_elect_lease_duration);
-        set_time(&mut election.renew_deadline_ms, self.leader_elect_renew_deadline);
-        set_time(&mut election.retry_period_ms, self.leader_elect_retry_period);
-        set(&mut election.resource_name, self.leader_elect_resource_name.as_ref());
-        set(&mut election.resource_namespace, self.leader_elect_resource_namespace.as_ref());
     }
 }
 
@@ -288,6 +283,14 @@ fn parse_bool(text: &str) -> Result<bool, String> {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("write true or false".to_owned()),
+    }
+}
+
+/// A duration of an election, in which nothing takes no time.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    match parse_duration(text) {
+        Ok(duration) if duration < Duration::from_millis(1) => Err("an election needs at least 1ms here".to_owned()),
+        other => other.map_err(|error| error.to_string()),
     }
 }
 

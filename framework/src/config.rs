@@ -112,6 +112,45 @@ pub struct LeaderElection {
     pub resource_namespace: String,
 }
 
+/// What flags say of leader election: each overrides the field of its name where it is given.
+///
+/// Source: `Options.ApplyLeaderElectionTo` in `cmd/kube-scheduler/app/options/options.go`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ElectionFlags {
+    /// `--leader-elect`.
+    pub leader_elect: Option<bool>,
+    /// `--leader-elect-lease-duration`, greater than 0.
+    pub lease_duration_ms: Option<u64>,
+    /// `--leader-elect-renew-deadline`, greater than 0.
+    pub renew_deadline_ms: Option<u64>,
+    /// `--leader-elect-retry-period`, greater than 0.
+    pub retry_period_ms: Option<u64>,
+    /// `--leader-elect-resource-lock`.
+    pub resource_lock: Option<String>,
+    /// `--leader-elect-resource-name`.
+    pub resource_name: Option<String>,
+    /// `--leader-elect-resource-namespace`.
+    pub resource_namespace: Option<String>,
+}
+
+impl ElectionFlags {
+    /// Overrides in `election` what is given. Whether that can work is for its user to check.
+    pub fn apply(&self, election: &mut LeaderElection) {
+        fn set<T: Clone>(to: &mut T, given: Option<&T>) {
+            if let Some(given) = given {
+                to.clone_from(given);
+            }
+        }
+        set(&mut election.leader_elect, self.leader_elect.as_ref());
+        set(&mut election.lease_duration_ms, self.lease_duration_ms.as_ref());
+        set(&mut election.renew_deadline_ms, self.renew_deadline_ms.as_ref());
+        set(&mut election.retry_period_ms, self.retry_period_ms.as_ref());
+        set(&mut election.resource_lock, self.resource_lock.as_ref());
+        set(&mut election.resource_name, self.resource_name.as_ref());
+        set(&mut election.resource_namespace, self.resource_namespace.as_ref());
+    }
+}
+
 impl Default for LeaderElection {
     /// kube-scheduler's defaults but for the name of the Lease: whoever holds kube-scheduler's own takes scheduling
     /// away from it, which nobody should do without having said so in the configuration.
@@ -157,7 +196,8 @@ impl Default for ClientConnection {
 
 impl Default for Configuration {
     fn default() -> Self {
-        build(&mut Report::new("", ""), wire::Document::default(), &FeatureGates::default())
+        let (gates, flags) = (FeatureGates::default(), ElectionFlags::default());
+        build(&mut Report::new("", ""), wire::Document::default(), &gates, &flags)
     }
 }
 
@@ -189,7 +229,22 @@ impl Configuration {
 /// deeper than 64 levels, or whose aliases expand too far; another `apiVersion` or `kind`; fields
 /// that do not exist, are set twice or hold the wrong type; and whatever kube-scheduler refuses or Flotilla lacks.
 pub fn load(text: &str, file: &str, gates: &FeatureGates) -> Result<Configuration, ConfigErrors> {
-    let Examination { configuration, errors, .. } = examine(text, file, gates);
+    load_beside(text, file, gates, &ElectionFlags::default())
+}
+
+/// As [`load`], beside flags that override `leaderElection`: the rules hold for what comes of both, so that a flag may
+/// mend what the file has wrong.
+///
+/// # Errors
+///
+/// Those of [`load`].
+pub fn load_beside(
+    text: &str,
+    file: &str,
+    gates: &FeatureGates,
+    flags: &ElectionFlags,
+) -> Result<Configuration, ConfigErrors> {
+    let Examination { configuration, errors, .. } = examine_beside(text, file, gates, flags);
     match errors {
         Some(errors) => Err(errors),
         // Where there is no configuration there is an error.
@@ -212,12 +267,16 @@ pub struct Examination {
 /// As [`load`], but tells apart what is invalid from what Flotilla lacks, and gives the configuration of the latter.
 #[must_use]
 pub fn examine(text: &str, file: &str, gates: &FeatureGates) -> Examination {
+    examine_beside(text, file, gates, &ElectionFlags::default())
+}
+
+fn examine_beside(text: &str, file: &str, gates: &FeatureGates, flags: &ElectionFlags) -> Examination {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut report = Report::new(file, text);
     let document = decode::document(&mut report, text)
         .filter(|document| header::check(&mut report, document))
         .and_then(|document| decode::decode::<wire::Document>(&mut report, document, &Path::default()));
-    let configuration = document.map(|document| build(&mut report, document, gates));
+    let configuration = document.map(|document| build(&mut report, document, gates, flags));
     let (warnings, errors) = report.finish();
     // Nobody knows what the errors are that were only counted.
     let is_valid = errors
@@ -230,9 +289,14 @@ pub fn examine(text: &str, file: &str, gates: &FeatureGates) -> Examination {
 }
 
 /// Fills in what is not set and checks the rest. What it returns is only good if the report has no errors.
-fn build(report: &mut Report<'_>, document: wire::Document, gates: &FeatureGates) -> Configuration {
+fn build(
+    report: &mut Report<'_>,
+    document: wire::Document,
+    gates: &FeatureGates,
+    flags: &ElectionFlags,
+) -> Configuration {
     let root = Path::default();
-    let leader_election = settings::leader_election(report, document.leader_election);
+    let leader_election = settings::leader_election(report, document.leader_election, flags);
     let client_connection = settings::client_connection(report, document.client_connection);
     let parallelism = document.parallelism.unwrap_or(16);
     if parallelism <= 0 {

@@ -2,6 +2,8 @@
 //!
 //! Knows: what a person types. Must not know: what a flag does.
 
+use flotilla_framework::config::LeaderElection;
+
 use super::*;
 
 fn read(line: &str) -> Result<Args, clap::Error> {
@@ -28,7 +30,7 @@ fn no_flag_but_the_required_one_gives_the_defaults() {
     assert_eq!(args.pod_max_in_unschedulable_pods_duration, Duration::from_secs(300));
     assert_eq!((args.verbosity, args.logging_format, args.tie_break_seed), (0, LoggingFormat::Text, 0));
     let mut election = LeaderElection::default();
-    args.leader_election.apply(&mut election);
+    args.leader_election.given().apply(&mut election);
     assert_eq!(election, LeaderElection::default());
 }
 
@@ -43,7 +45,7 @@ fn only_election_flags_that_were_given_override_the_file() {
     let mut election = file.clone();
     // The default, but said: it counts.
     let args = read("--leader-elect-lease-duration=15s --leader-elect --leader-elect-resource-lock leases");
-    args.expect("sound").leader_election.apply(&mut election);
+    args.expect("sound").leader_election.given().apply(&mut election);
     assert_eq!(election, LeaderElection { leader_elect: true, lease_duration_ms: 15_000, ..file });
 }
 
@@ -134,6 +136,7 @@ fn half_a_certificate_and_another_lock_are_refused() {
 #[test]
 fn a_duration_of_a_flag_needs_its_unit() {
     assert!(refusal("--leader-elect-retry-period=2").contains("lacks a unit"));
+    assert!(refusal("--leader-elect-retry-period=0s").contains("at least 1ms"));
 }
 
 #[test]
@@ -156,12 +159,11 @@ fn deprecated_flags_set_their_fields_and_say_where_they_belong() {
 
 #[test]
 fn feature_gates_are_read_from_every_flag_and_refused_by_name() {
-    let args = read(
-        "--feature-gates=LoggingBetaOptions=false --feature-gates=ContextualLogging=false,kube:CBORServingAndStorage=true",
-    );
-    let gates = args.map(|args| args.gates);
-    let gates = gates.unwrap_or_else(|error| panic!("{error}"));
-    assert!(!gates.enabled("ContextualLogging") && !gates.enabled("LoggingBetaOptions"));
+    let args =
+        read("--feature-gates=CBORServingAndStorage=true,ComponentFlagz=false --feature-gates=ComponentStatusz=false");
+    let gates = args.expect("sound").gates;
+    let on = ["CBORServingAndStorage", "ComponentFlagz", "ComponentStatusz"].map(|name| gates.enabled(name));
+    assert_eq!(on, [true, false, false]);
     assert_eq!(read("").expect("sound").gates, FeatureGates::default());
     assert!(refusal("--feature-gates=GenericWorkloads=true").contains("GenericWorkload"));
     let message = refusal("--feature-gates=GenericWorkload=true");

@@ -39,9 +39,14 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
 /// # Errors
 /// Everything that is wrong in the text, or an election that cannot work.
 pub(super) fn effective(args: &Args, text: Option<&str>) -> anyhow::Result<Configuration> {
+    let flags = args.leader_election.given();
     let mut configuration = match (text, &args.config) {
-        (Some(text), Some(path)) => config::load(text, &path.display().to_string(), &args.gates)?,
-        _ => Configuration::default(),
+        (Some(text), Some(path)) => config::load_beside(text, &path.display().to_string(), &args.gates, &flags)?,
+        _ => {
+            let mut defaults = Configuration::default();
+            flags.apply(&mut defaults.leader_election);
+            defaults
+        }
     };
     let has_file = text.is_some();
     if !has_file {
@@ -51,7 +56,6 @@ pub(super) fn effective(args: &Args, text: Option<&str>) -> anyhow::Result<Confi
         configuration.warnings.push(format!("{flag} is ignored, as by kube-scheduler: set {field} in --config"));
     }
     kubeconfig(args, &mut configuration);
-    args.leader_election.apply(&mut configuration.leader_election);
     let election = &configuration.leader_election;
     if election.leader_elect {
         lease(election, "anybody").validate()?;

@@ -8,13 +8,18 @@
 use super::path::Path;
 use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block, Duration};
-use super::{ClientConnection, LeaderElection};
+use super::{ClientConnection, ElectionFlags, LeaderElection};
 use crate::profile::duration;
 
 /// Reads `leaderElection`. Its rules only hold when it is switched on.
-pub(super) fn leader_election(report: &mut Report<'_>, written: Option<Block<wire::LeaderElection>>) -> LeaderElection {
+pub(super) fn leader_election(
+    report: &mut Report<'_>,
+    written: Option<Block<wire::LeaderElection>>,
+    flags: &ElectionFlags,
+) -> LeaderElection {
     let path = Path::default().key("leaderElection");
     let Block(written) = written.unwrap_or_default();
+    let written = overridden(written, flags);
     let defaults = LeaderElection::default();
     let leader_elect = written.leader_elect.unwrap_or(defaults.leader_elect);
     if leader_elect {
@@ -32,6 +37,23 @@ pub(super) fn leader_election(report: &mut Report<'_>, written: Option<Block<wir
         resource_lock,
         resource_name: text_or(written.resource_name, defaults.resource_name),
         resource_namespace: text_or(written.resource_namespace, defaults.resource_namespace),
+    }
+}
+
+/// `written` with what the flags say in its place.
+fn overridden(written: wire::LeaderElection, flags: &ElectionFlags) -> wire::LeaderElection {
+    let duration = |flag: Option<u64>, written: Option<Duration>| {
+        let flag = flag.map(|ms| Duration(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000_000)));
+        flag.or(written)
+    };
+    wire::LeaderElection {
+        leader_elect: flags.leader_elect.or(written.leader_elect),
+        lease_duration: duration(flags.lease_duration_ms, written.lease_duration),
+        renew_deadline: duration(flags.renew_deadline_ms, written.renew_deadline),
+        retry_period: duration(flags.retry_period_ms, written.retry_period),
+        resource_lock: flags.resource_lock.clone().or(written.resource_lock),
+        resource_name: flags.resource_name.clone().or(written.resource_name),
+        resource_namespace: flags.resource_namespace.clone().or(written.resource_namespace),
     }
 }
 

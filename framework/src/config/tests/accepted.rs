@@ -2,9 +2,10 @@
 //!
 //! Knows: kube-scheduler's defaults. Must not know: how they are filled in.
 
-use super::super::{ClientConnection, Configuration, LeaderElection, labels};
+use super::super::{ClientConnection, Configuration, ElectionFlags, LeaderElection, labels, load_beside};
 use super::load;
 use super::{accept, with_header};
+use crate::features::FeatureGates;
 use crate::profile::duration;
 use crate::profile::duration::GoDuration;
 use crate::profile::{
@@ -378,4 +379,27 @@ profiles:
     );
     let warnings: Vec<&str> = configuration.warnings.iter().map(|warning| &warning[..20]).collect();
     assert_eq!(warnings, ["scheduler.yaml:6:25:", "scheduler.yaml:8:61:", "scheduler.yaml:9:5: "]);
+}
+
+#[test]
+fn the_rules_of_an_election_hold_for_the_file_with_the_flags_in_it() {
+    let text = with_header("leaderElection: {leaseDuration: 5s, resourceLock: endpoints, resourceName: a}\n");
+    let beside = |flags: &ElectionFlags| load_beside(&text, "f", &FeatureGates::default(), flags);
+    let errors = beside(&ElectionFlags::default()).map_err(|errors| errors.errors.len());
+    assert_eq!(errors.err(), Some(2));
+    let flags = ElectionFlags {
+        renew_deadline_ms: Some(4_000),
+        resource_lock: Some("leases".to_owned()),
+        resource_name: Some("b".to_owned()),
+        ..ElectionFlags::default()
+    };
+    let election = beside(&flags).map(|configuration| configuration.leader_election);
+    let expected = LeaderElection {
+        lease_duration_ms: 5_000,
+        renew_deadline_ms: 4_000,
+        resource_name: "b".to_owned(),
+        ..LeaderElection::default()
+    };
+    assert_eq!(election, Ok(expected));
+    assert!(beside(&ElectionFlags { leader_elect: Some(false), ..ElectionFlags::default() }).is_ok());
 }

@@ -52,6 +52,18 @@ pub(crate) struct Args {
 /// What can be done.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Start a real control plane with simulated nodes, and Flotilla on it
+    ///
+    /// Builds etcd, kube-apiserver, kube-controller-manager and kwok on the first run, starts them on loopback with one
+    /// coordinator and some workers, and says how to use the cluster. It runs until Ctrl-C, or with --detach until
+    /// `flotilla down`.
+    #[command(after_help = UP_EXAMPLES)]
+    Up(UpArgs),
+
+    /// End what `flotilla up` has started
+    #[command(after_help = DOWN_EXAMPLES)]
+    Down,
+
     /// Schedule pods onto nodes that are only written down
     ///
     /// Runs the real coordinator and real workers, with gRPC between them, in this process. Nothing but files is read,
@@ -64,18 +76,6 @@ pub(crate) enum Command {
     Completion(CompletionArgs),
     /// Write the manual pages
     Man(ManArgs),
-
-    /// Start a real control plane with simulated nodes, and Flotilla on it
-    ///
-    /// Builds etcd, kube-apiserver, kube-controller-manager and kwok on the first run, starts them on loopback with one
-    /// coordinator and some workers, and says how to use the cluster. It runs until Ctrl-C, or with --detach until
-    /// `flotilla down`.
-    #[command(after_help = UP_EXAMPLES)]
-    Up(UpArgs),
-
-    /// End what `flotilla up` has started
-    #[command(after_help = DOWN_EXAMPLES)]
-    Down,
 
     /// Be `flotilla-coordinator`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]

@@ -197,7 +197,7 @@ impl Reloader {
         let generation = self.generation;
         self.reloads.refused.fetch_add(1, Ordering::Relaxed);
         self.reloads.stale.store(1, Ordering::Relaxed);
-        error!(generation, "the changed configuration is refused, the one in force stays:\n{reason}");
+        error!("the changed configuration is refused, the one in force stays, generation {generation}:\n{reason}");
         self.configz.send_modify(|shown| shown["flotilla"]["refused"] = json!(reason));
         self.tell(Outcome::Refused, &format!("generation {generation} stays in force: {reason}")).await;
     }

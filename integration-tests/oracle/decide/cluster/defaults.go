@@ -81,6 +81,11 @@ func fillIn(objects []runtime.Object, reading Reading) error {
 	return nil
 }
 
+// Complete fills objects in as an API server does when they are created, in place.
+func Complete(objects []runtime.Object) error {
+	return fillIn(objects, Reading{})
+}
+
 // name gives an object what identifies it.
 func name(object runtime.Object) error {
 	metadata, err := meta.Accessor(object)

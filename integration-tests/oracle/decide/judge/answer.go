@@ -16,7 +16,7 @@ type Answer struct {
 	// Nominated is the pod's status.nominatedNodeName where the pod fits there: kube-scheduler would take that node
 	// without a look at the others.
 	Nominated string `json:"nominated,omitempty"`
-	// Error is why kube-scheduler would give up on this attempt without an answer.
+	// Error is why kube-scheduler would give up on this attempt without an answer; of several, that of the first node.
 	Error string `json:"error,omitempty"`
 	// Feasible counts the nodes that the pod fits.
 	Feasible int `json:"feasible"`

@@ -113,7 +113,7 @@ func (c *cycle) filter(ctx context.Context) []fwk.NodeInfo {
 		case status.IsRejected():
 			c.diagnosis.NodeToStatus.Set(name, status)
 			c.diagnosis.AddPluginStatus(status)
-		case c.answer.Error == "":
+		case c.answer.Error == "" && c.answer.Nominated == "":
 			c.answer.Error = status.AsError().Error()
 		}
 	}
@@ -152,11 +152,17 @@ func (c *cycle) tryNominated(ctx context.Context) {
 	}
 }
 
-// score scores the feasible nodes, be it only one.
+// score scores the feasible nodes, be it only one. Upstream does not score a single one, and fails for no score then.
 func (c *cycle) score(ctx context.Context, feasible []fwk.NodeInfo) {
 	scored, err := c.prioritise(ctx, feasible)
-	if err != nil {
+	switch {
+	case err != nil && len(feasible) == 1:
+		c.answer.Best = []string{feasible[0].Node().Name}
+		return
+	case err != nil && c.answer.Nominated == "":
 		c.answer.Error = err.Error()
+		return
+	case err != nil:
 		return
 	}
 	byNode := make(map[string]fwk.NodePluginScores, len(scored))

@@ -57,8 +57,7 @@ func run(arguments []string, out, problems io.Writer) int {
 		return 2
 	}
 	// What kube-scheduler logs is for those who run it.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(klog.New(nil))
 	reading := cluster.Reading{AsIs: *asIs}
 	if err := decide(flags.Args(), *configuration, reading, out, problems); err != nil {
 		fmt.Fprintf(problems, "decide: %v\n", err)

@@ -89,17 +89,12 @@ func (w *world) plugins() map[string]any {
 		plugins["filter"] = map[string]any{"disabled": []any{map[string]any{"name": plugin}}}
 	}
 	if w.chance(6) {
-		// Without it, other plugins get to see claims that it keeps away from them.
-		disabled := map[string]any{"disabled": []any{map[string]any{"name": "VolumeBinding"}}}
-		plugins["preFilter"], plugins["filter"] = disabled, disabled
-	}
-	if w.chance(6) {
 		plugins["score"] = map[string]any{"disabled": []any{map[string]any{"name": "*"}}}
 		plugins["preScore"] = map[string]any{"disabled": []any{map[string]any{"name": "*"}}}
 	}
 	if w.chance(10) {
-		plugins["multiPoint"] = map[string]any{"disabled": []any{map[string]any{"name": pick(w.dice, "ImageLocality", "InterPodAffinity")}}}
-		delete(plugins, "score")
+		plugins["multiPoint"] = map[string]any{"disabled": []any{map[string]any{"name": pick(w.dice, "ImageLocality", "InterPodAffinity", "VolumeBinding", "VolumeRestrictions")}}}
+		plugins = map[string]any{"multiPoint": plugins["multiPoint"]}
 	}
 	return plugins
 }

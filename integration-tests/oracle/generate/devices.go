@@ -3,11 +3,8 @@ package main
 // This file knows devices and the claims to them.
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const deviceDriver = "devices.example.com"
@@ -32,7 +29,7 @@ func (w *world) addDevices() {
 		}
 	}
 	for _, namespace := range w.namespaces {
-		for _, name := range []string{"single", "double", "taken", "reserved"} {
+		for _, name := range []string{"single", "double", "taken", "classless", "leaving"} {
 			claim := add(w, "resource.k8s.io/v1", "ResourceClaim", &resourcev1.ResourceClaim{ObjectMeta: within(namespace, name)})
 			count := int64(1)
 			if name == "double" {
@@ -44,11 +41,13 @@ func (w *world) addDevices() {
 					DeviceClassName: "device", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: count,
 				},
 			}}
-			if count == 1 && name != "single" && len(w.nodes) > 0 {
+			switch {
+			case name == "taken" && len(w.nodes) > 0:
 				w.allocate(claim)
-			}
-			if name == "reserved" {
-				reserve(claim)
+			case name == "classless":
+				claim.Spec.Devices.Requests[0].Exactly.DeviceClassName = "gone"
+			case name == "leaving":
+				claim.DeletionTimestamp, claim.Finalizers = longAgo.DeepCopy(), []string{"resource.kubernetes.io/delete-protection"}
 			}
 		}
 	}
@@ -65,15 +64,6 @@ func (w *world) allocate(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// reserve gives a claim as many users as it may have.
-func reserve(claim *resourcev1.ResourceClaim) {
-	for i := range resourcev1.ResourceClaimReservedForMaxSize {
-		name := fmt.Sprintf("user-%d", i)
-		claim.Status.ReservedFor = append(claim.Status.ReservedFor,
-			resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: types.UID(name)})
-	}
-}
-
 func onlyNode(name string) *corev1.NodeSelector {
 	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchFields: []corev1.NodeSelectorRequirement{
@@ -84,9 +74,9 @@ func onlyNode(name string) *corev1.NodeSelector {
 
 // claim makes a pod use a claim; one that nobody made keeps the pod out of the queue.
 func (w *world) claim(pod *corev1.Pod) {
-	name := pick(w.dice, "single", "double", "double", "taken", "reserved")
-	if w.chance(10) {
-		name = "missing"
+	name := pick(w.dice, "single", "double", "double", "taken")
+	if w.chance(20) {
+		name = pick(w.dice, "missing", "classless", "leaving")
 	}
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimName: &name}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "devices"}}

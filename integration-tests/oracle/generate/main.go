@@ -62,8 +62,7 @@ func run(arguments []string, out, problems io.Writer) int {
 		fmt.Fprintf(problems, "generate: %v\n%s", err, usage)
 		return 2
 	}
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(klog.New(nil))
 	if err := makeAll(*seed, *count, *folder, asked, *isCounting, out); err != nil {
 		fmt.Fprintf(problems, "generate: %v\n", err)
 		return 1

@@ -2,7 +2,12 @@ package judge
 
 // This file knows the format of the answers.
 
-import fwk "k8s.io/kube-scheduler/framework"
+import (
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
+)
 
 // Answer is what kube-scheduler makes of one pending pod, all nodes looked at.
 type Answer struct {
@@ -34,7 +39,8 @@ type Node struct {
 	// Code is Success, Unschedulable, UnschedulableAndUnresolvable or Error.
 	Code string `json:"code"`
 	// Plugin is the one that rejected the node; empty where upstream notes none.
-	Plugin  string   `json:"plugin"`
+	Plugin string `json:"plugin"`
+	// Reasons are in upstream's order; where that has none, they are sorted.
 	Reasons []string `json:"reasons"`
 	// Raw are the scores before NormalizeScore, of the plugins that did not skip the pod.
 	Raw map[string]int64 `json:"raw,omitempty"`
@@ -50,7 +56,22 @@ func noted(name string, status *fwk.Status) Node {
 	if status != nil {
 		node.Plugin, node.Reasons = status.Plugin(), append(node.Reasons, status.Reasons()...)
 	}
+	if node.Plugin == noderesources.Name {
+		sortScalars(node.Reasons)
+	}
 	return node
+}
+
+// ordered are the reasons of NodeResourcesFit that come first, in this order.
+var ordered = []string{"Too many pods", "Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage"}
+
+// sortScalars sorts the reasons for other resources, which upstream gives in the order of a map: in none.
+func sortScalars(reasons []string) {
+	first := 0
+	for first < len(reasons) && slices.Contains(ordered, reasons[first]) {
+		first++
+	}
+	slices.Sort(reasons[first:])
 }
 
 func (n *Node) score(scored fwk.NodePluginScores) {

@@ -1,0 +1,202 @@
+package judge
+
+// This file knows a scheduling cycle: the order of kube-scheduler's schedulePod and findNodesThatFitPod, with each node
+// looked at and each feasible node scored.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// cycle is one attempt at one pod.
+type cycle struct {
+	pod       *corev1.Pod
+	framework framework.Framework
+	state     fwk.CycleState
+	// nodes are all nodes of the snapshot, sorted by name.
+	nodes     []fwk.NodeInfo
+	diagnosis framework.Diagnosis
+	answer    *Answer
+}
+
+func (j *Judge) newCycle(pod *corev1.Pod) (*cycle, error) {
+	profile, ok := j.sched.Profiles[pod.Spec.SchedulerName]
+	if !ok {
+		return nil, fmt.Errorf("profile not found for scheduler name %q", pod.Spec.SchedulerName)
+	}
+	nodes, err := j.snapshot.ListNodesInPlacement()
+	if err != nil {
+		return nil, err
+	}
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
+	return &cycle{
+		pod:       pod,
+		framework: profile,
+		state:     framework.NewCycleState(),
+		nodes:     nodes,
+		diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()},
+		answer: &Answer{
+			Pod:           pod.Namespace + "/" + pod.Name,
+			SchedulerName: pod.Spec.SchedulerName,
+			Best:          []string{},
+			Nodes:         []Node{},
+		},
+	}, nil
+}
+
+func (c *cycle) run(ctx context.Context) (*Answer, error) {
+	if c.isGated(ctx) {
+		return c.answer, nil
+	}
+	if len(c.nodes) == 0 {
+		c.answer.Message = scheduler.ErrNoNodesAvailable.Error()
+		return c.answer, nil
+	}
+	feasible := c.filter(ctx)
+	if c.answer.Error == "" && len(feasible) > 0 {
+		c.score(ctx, feasible)
+	}
+	if c.answer.Error == "" && len(feasible) == 0 {
+		failure := &framework.FitError{Pod: c.pod, NumAllNodes: len(c.nodes), Diagnosis: c.diagnosis}
+		c.answer.Message = failure.Error()
+	}
+	c.answer.Feasible = len(feasible)
+	return c.answer, nil
+}
+
+// isGated runs the PreEnqueue plugins, as the queue does when a pod is added to it.
+func (c *cycle) isGated(ctx context.Context) bool {
+	for _, plugin := range c.framework.PreEnqueuePlugins() {
+		status := plugin.PreEnqueue(ctx, c.pod)
+		if !status.IsSuccess() {
+			c.answer.Gated, c.answer.Plugin, c.answer.Reasons = true, plugin.Name(), status.Reasons()
+			return true
+		}
+	}
+	return false
+}
+
+// filter finds the feasible nodes, and notes for each other node what upstream's diagnosis would.
+func (c *cycle) filter(ctx context.Context) []fwk.NodeInfo {
+	allowed, status, plugins := c.framework.RunPreFilterPlugins(ctx, c.state, c.pod)
+	c.diagnosis.UnschedulablePlugins = plugins
+	if !status.IsSuccess() {
+		c.refuseAll(status)
+		return nil
+	}
+	c.tryNominated(ctx)
+	if !allowed.AllNodes() {
+		message := fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(plugins))
+		c.diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message))
+	}
+	var feasible []fwk.NodeInfo
+	for _, node := range c.nodes {
+		name := node.Node().Name
+		if !allowed.AllNodes() && !allowed.NodeNames.Has(name) {
+			c.answer.Nodes = append(c.answer.Nodes, noted(name, c.diagnosis.NodeToStatus.Get(name)))
+			continue
+		}
+		status := c.framework.RunFilterPluginsWithNominatedPods(ctx, c.state, c.pod, node)
+		c.answer.Nodes = append(c.answer.Nodes, noted(name, status))
+		switch {
+		case status.IsSuccess():
+			feasible = append(feasible, node)
+		case status.IsRejected():
+			c.diagnosis.NodeToStatus.Set(name, status)
+			c.diagnosis.AddPluginStatus(status)
+		case c.answer.Error == "" && c.answer.Nominated == "":
+			c.answer.Error = status.AsError().Error()
+		}
+	}
+	return feasible
+}
+
+// refuseAll notes that PreFilter already knows that no node will do, or that it cannot tell.
+func (c *cycle) refuseAll(status *fwk.Status) {
+	if !status.IsRejected() {
+		c.answer.Error = status.AsError().Error()
+	} else {
+		c.diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
+		c.diagnosis.PreFilterMsg = status.Message()
+		c.diagnosis.AddPluginStatus(status)
+	}
+	for _, node := range c.nodes {
+		c.answer.Nodes = append(c.answer.Nodes, noted(node.Node().Name, status))
+	}
+}
+
+// tryNominated looks at the node that the pod is nominated for, which upstream takes if it fits. What it says against the
+// node stays in the diagnosis even where PreFilter excludes the node.
+func (c *cycle) tryNominated(ctx context.Context) {
+	for _, node := range c.nodes {
+		name := node.Node().Name
+		if name != c.pod.Status.NominatedNodeName {
+			continue
+		}
+		status := c.framework.RunFilterPluginsWithNominatedPods(ctx, c.state, c.pod, node)
+		if status.IsSuccess() {
+			c.answer.Nominated = name
+		} else if status.IsRejected() {
+			c.diagnosis.NodeToStatus.Set(name, status)
+			c.diagnosis.AddPluginStatus(status)
+		}
+	}
+}
+
+// score scores the feasible nodes, be it only one. Upstream does not score a single one, and fails for no score then.
+func (c *cycle) score(ctx context.Context, feasible []fwk.NodeInfo) {
+	scored, err := c.prioritise(ctx, feasible)
+	switch {
+	case err != nil && len(feasible) == 1:
+		c.answer.Best = []string{feasible[0].Node().Name}
+		return
+	case err != nil && c.answer.Nominated == "":
+		c.answer.Error = err.Error()
+		return
+	case err != nil:
+		return
+	}
+	byNode := make(map[string]fwk.NodePluginScores, len(scored))
+	highest := scored[0].TotalScore
+	for _, node := range scored {
+		byNode[node.Name] = node
+		highest = max(highest, node.TotalScore)
+	}
+	for i := range c.answer.Nodes {
+		node := &c.answer.Nodes[i]
+		if scores, isFeasible := byNode[node.Node]; isFeasible {
+			node.score(scores)
+			if scores.TotalScore == highest {
+				c.answer.Best = append(c.answer.Best, node.Node)
+			}
+		}
+	}
+}
+
+// prioritise is upstream's prioritizeNodes without extenders.
+func (c *cycle) prioritise(ctx context.Context, feasible []fwk.NodeInfo) ([]fwk.NodePluginScores, error) {
+	if !c.framework.HasScorePlugins() {
+		same := make([]fwk.NodePluginScores, 0, len(feasible))
+		for _, node := range feasible {
+			same = append(same, fwk.NodePluginScores{Name: node.Node().Name, TotalScore: 1})
+		}
+		return same, nil
+	}
+	if status := c.framework.RunPreScorePlugins(ctx, c.state, c.pod, feasible); !status.IsSuccess() {
+		return nil, status.AsError()
+	}
+	scored, status := c.framework.RunScorePlugins(ctx, c.state, c.pod, feasible)
+	if !status.IsSuccess() {
+		return nil, status.AsError()
+	}
+	return scored, nil
+}

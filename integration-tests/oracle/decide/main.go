@@ -1,0 +1,105 @@
+// Program decide tells what kube-scheduler makes of the pending pods of a cluster that is only written down: which nodes
+// each of them fits, why not the others, and the scores of each plugin on each node. It is kube-scheduler's own code that
+// decides, with every node looked at; nothing is contacted, and each pod is judged as if it was the only one.
+//
+//	decide [--config FILE] [--as-is] FILE...   one JSON object per pending pod, in the order of the files
+//
+// The format is told in the README.md of the oracle, what is filled into hand-written objects in cluster/defaults.go.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/klog/v2"
+
+	"flotilla/integration-tests/oracle/decide/cluster"
+	"flotilla/integration-tests/oracle/decide/judge"
+)
+
+const usage = `Tells what kube-scheduler makes of each pending pod of a cluster, one JSON object per line.
+
+Usage: decide [--config FILE] [--as-is] FILE...
+
+FILE holds Kubernetes objects in YAML or JSON, in several documents or lists; - is standard input.
+
+  --config FILE   the KubeSchedulerConfiguration; without it, kube-scheduler's own
+  --as-is         fill nothing in: the objects are as an API server gave them
+
+Exit codes: 0 all judged, 1 kube-scheduler or the API server would refuse the input, 2 wrong usage.
+`
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run gives the exit code.
+func run(arguments []string, out, problems io.Writer) int {
+	flags := flag.NewFlagSet("decide", flag.ContinueOnError)
+	flags.SetOutput(problems)
+	flags.Usage = func() {}
+	configuration := flags.String("config", "", "")
+	asIs := flags.Bool("as-is", false, "")
+	switch err := flags.Parse(arguments); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(out, usage)
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() == 0:
+		fmt.Fprint(problems, usage)
+		return 2
+	}
+	// What kube-scheduler logs is for those who run it.
+	klog.SetLogger(klog.New(nil))
+	reading := cluster.Reading{AsIs: *asIs}
+	if err := decide(flags.Args(), *configuration, reading, out, problems); err != nil {
+		fmt.Fprintf(problems, "decide: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func decide(files []string, configuration string, reading cluster.Reading, out, problems io.Writer) error {
+	cfg, warnings, err := judge.Configure(configuration)
+	if err != nil {
+		return err
+	}
+	given, err := cluster.Load(files, reading)
+	if err != nil {
+		return err
+	}
+	for _, warning := range append(warnings, given.Warnings...) {
+		fmt.Fprintf(problems, "warning: %s\n", warning)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	asked, err := judge.New(ctx, given, cfg)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewWriter(out)
+	encoder := json.NewEncoder(lines)
+	encoder.SetEscapeHTML(false)
+	for _, pod := range given.Pending() {
+		if !asked.Handles(pod.Spec.SchedulerName) {
+			fmt.Fprintf(problems, "warning: pod %s/%s asks for scheduler %q, and no profile has this name; it is left out\n",
+				pod.Namespace, pod.Name, pod.Spec.SchedulerName)
+			continue
+		}
+		answer, err := asked.Judge(ctx, pod)
+		if err != nil {
+			return err
+		}
+		if err := encoder.Encode(answer); err != nil {
+			return err
+		}
+	}
+	return lines.Flush()
+}

@@ -1,0 +1,43 @@
+package main
+
+// This file knows what a case can be aimed at.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// features are all names that --features takes.
+var features = []string{
+	"resources", "taints", "nodeaffinity", "ports", "images", "spread", "interpod", "volumes", "controllers",
+	"priorities", "gates", "claims", "declared", "configuration", "odd",
+}
+
+// groups are names for several features.
+var groups = map[string][]string{
+	"nodelocal": {"resources", "taints", "nodeaffinity", "ports", "images", "declared"},
+	"all":       features,
+}
+
+// parseFeatures reads a list of features and groups; an empty one stands for all of them.
+func parseFeatures(text string) ([]string, error) {
+	if text == "" {
+		text = "all"
+	}
+	var named []string
+	for _, name := range strings.Split(text, ",") {
+		group, isGroup := groups[name]
+		switch {
+		case isGroup:
+			named = append(named, group...)
+		case slices.Contains(features, name):
+			named = append(named, name)
+		default:
+			return nil, fmt.Errorf("--features: %q is not known; expected %s, nodelocal or all",
+				name, strings.Join(features, ", "))
+		}
+	}
+	// The order of the flag must not matter to the dice.
+	return slices.DeleteFunc(slices.Clone(features), func(name string) bool { return !slices.Contains(named, name) }), nil
+}

@@ -1,0 +1,116 @@
+package main
+
+// This file knows what one case consists of, and in which order its parts are thrown.
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"flotilla/integration-tests/oracle/decide/cluster"
+)
+
+// world is a case in the making.
+type world struct {
+	dice
+	// has are the features of this case: some of those that were asked for.
+	has        map[string]bool
+	nodes      []*corev1.Node
+	pods       []*corev1.Pod
+	objects    []runtime.Object
+	namespaces []string
+	// claims are the names of the claims of each namespace.
+	claims map[string][]string
+	// schedulers are the names of the profiles of this case.
+	schedulers    []string
+	configuration *configuration
+}
+
+// add stores an object of a kind.
+func add[T runtime.Object](w *world, version, kind string, object T) T {
+	object.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(version, kind))
+	w.objects = append(w.objects, object)
+	return object
+}
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+
+func within(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// generate makes the case of a seed, complete as an API server would hold it. It fails where the API server would refuse
+// an object.
+func generate(seed int64, asked []string) (*world, error) {
+	w := &world{dice: newDice(seed), has: map[string]bool{}, claims: map[string][]string{}}
+	w.chooseFeatures(asked)
+	w.addNamespaces()
+	w.addNodes()
+	w.addPriorities()
+	w.addControllers()
+	w.addStorage()
+	w.addDevices()
+	w.addConfiguration()
+	w.addPods()
+	if err := w.complete(); err != nil {
+		return nil, fmt.Errorf("seed %d: %w", seed, err)
+	}
+	return w, nil
+}
+
+// chooseFeatures takes each feature that was asked for in more than half of the cases, so that cases differ, and now and
+// then only a few of them; if few were asked for, all of them.
+func (w *world) chooseFeatures(asked []string) {
+	if len(asked) > 3 && w.chance(15) {
+		for _, feature := range some(w.dice, 1, 2, asked...) {
+			w.has[feature] = true
+		}
+		return
+	}
+	for _, feature := range asked {
+		isTaken := w.chance(60)
+		w.has[feature] = isTaken || len(asked) <= 3
+	}
+	if w.has["configuration"] && len(asked) > 3 {
+		w.has["configuration"] = w.chance(55)
+	}
+}
+
+func (w *world) addNamespaces() {
+	w.namespaces = []string{"default"}
+	if w.chance(75) {
+		w.namespaces = append(w.namespaces, "team-a", "team-b")
+	}
+	for _, name := range w.namespaces {
+		namespace := add(w, "v1", "Namespace", &corev1.Namespace{ObjectMeta: named(name)})
+		if w.chance(80) {
+			namespace.Labels = map[string]string{"env": pick(w.dice, "prod", "dev"), "team": name}
+		}
+	}
+}
+
+// complete does what the API server does to objects that are created, and checks them as it does.
+func (w *world) complete() error {
+	for _, pod := range w.pods {
+		mergeLabelKeys(pod)
+	}
+	if err := cluster.Complete(w.objects); err != nil {
+		return err
+	}
+	for _, node := range w.nodes {
+		// A kubelet always sets the label, and people take it away.
+		if node.Annotations["oracle/hostname"] == "missing" {
+			delete(node.Labels, corev1.LabelHostname)
+		}
+		node.Annotations = nil
+	}
+	for _, object := range w.objects {
+		if err := cluster.Validate(object); err != nil {
+			return fmt.Errorf("%s: %w", object.GetObjectKind().GroupVersionKind().Kind, err)
+		}
+	}
+	return nil
+}

@@ -2,8 +2,15 @@
 //!
 //! Knows: nothing but where to start. Must not know: what any command does.
 
+mod amount;
 mod args;
+mod cluster;
+mod input;
+#[allow(dead_code, reason = "not every command has exit codes of its own")]
+mod output;
+mod progress;
 mod simulate;
+mod workers;
 
 use std::process::ExitCode;
 

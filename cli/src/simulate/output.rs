@@ -4,19 +4,22 @@
 
 use std::{
     borrow::Cow,
-    io::{self, IsTerminal as _, Write},
+    io::{self, Write},
     time::Duration,
 };
 
-use comfy_table::{Cell, Color, ContentArrangement, Table, presets::NOTHING};
+use comfy_table::{Cell, Color};
 use serde::Serialize;
 
 use super::{
     ledger::{Outcome, Placement},
-    objects::Cluster,
     usage::{self, Usage},
 };
-use crate::args::Format;
+use crate::{
+    args::Format,
+    cluster::Cluster,
+    output::{has_colours, printable, table},
+};
 
 /// The most placements that a table shows in full.
 const MOST_ROWS: usize = 200;
@@ -94,7 +97,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Prints the answer.
-    pub(super) fn print(&self, format: Format, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Table => self.print_table(out),
             Format::Json => {
@@ -108,7 +111,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn print_table(&self, out: &mut impl Write) -> io::Result<()> {
+    fn print_table(&self, out: &mut dyn Write) -> io::Result<()> {
         if !self.placements.is_empty() {
             let table = table(["POD", "NODE", "MESSAGE"], shown(&self.placements));
             writeln!(out, "{}\n", table.trim_fmt())?;
@@ -157,32 +160,9 @@ impl<'a> Row<'a> {
     fn cells(&self) -> [Cell; 3] {
         let node = if self.node.is_empty() { Cow::Borrowed("-") } else { printable(self.node) };
         let message = Cell::new(printable(self.message));
-        let message = if has_colours() { message.fg(Color::Yellow) } else { message };
+        let message = if has_colours(&io::stdout()) { message.fg(Color::Yellow) } else { message };
         [Cell::new(printable(&self.pod)), Cell::new(node), message]
     }
-}
-
-/// Names come from files, and control characters in them must not reach a terminal.
-fn printable(text: &str) -> Cow<'_, str> {
-    if text.chars().any(char::is_control) {
-        Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
-fn has_colours() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
-}
-
-/// A table as kubectl prints it. Only a terminal has a width that long messages are wrapped to.
-fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header);
-    table.add_rows(rows);
-    table.column_iter_mut().for_each(|column| _ = column.set_padding((0, 2)));
-    table
 }
 
 /// The latency that so many of a hundred do not exceed; `sorted` is.

@@ -142,8 +142,3 @@ fn an_answer_without_pods_is_only_a_summary() {
         "{text}"
     );
 }
-
-#[test]
-fn names_cannot_steer_a_terminal() {
-    assert_eq!(printable("a\u{1b}[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
-}

@@ -16,6 +16,7 @@ use super::{
     problem::Problems,
     source::{self, Sources},
 };
+use crate::input;
 
 /// Reads files, and gathers what is in them.
 pub(super) struct Loader<'a> {
@@ -71,7 +72,7 @@ impl<'a> Loader<'a> {
     }
 
     fn file(&mut self, path: &std::path::Path) {
-        let (name, text) = match source::read(path) {
+        let (name, text) = match input::read(path) {
             Ok(read) => read,
             Err(error) => return self.problems.error_said(error),
         };

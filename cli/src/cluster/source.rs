@@ -1,11 +1,10 @@
 //! The input as text: files, and the documents in them.
 //!
-//! Knows: where text comes from, how YAML and JSON are cut into documents and read. Must not know: which kinds of
+//! Knows: which files a name stands for, how YAML and JSON are cut into documents and read. Must not know: which kinds of
 //! objects there are.
 
 use std::{
-    fmt, fs,
-    io::{self, Read},
+    fmt, fs, io,
     ops::Range,
     path::{Path as FilePath, PathBuf},
 };
@@ -19,9 +18,8 @@ use super::{
     place::Path,
     tree,
 };
+use crate::input::STDIN;
 
-/// The largest file that is read: 512 MiB, a dump of some 100,000 pods with everything that controllers write there.
-const MAX_BYTES: u64 = 512 << 20;
 /// How deep mappings and lists may nest; the decoders give up at this depth too.
 const MAX_DEPTH: usize = 128;
 /// How many brackets may be open at once, quoted ones counted, before the depth is looked at in earnest.
@@ -74,7 +72,7 @@ impl fmt::Display for Position {
 
 /// The files that a name on the command line stands for.
 pub(super) fn expand(path: &FilePath) -> Result<Vec<PathBuf>, String> {
-    if path == FilePath::new("-") || !path.is_dir() {
+    if path == FilePath::new(STDIN) || !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let unreadable = |error: io::Error| format!("{}: cannot be listed: {error}", path.display());
@@ -93,38 +91,10 @@ pub(super) fn expand(path: &FilePath) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// The text of a file; where it goes wrong, as `file: sentence` or `file:line:column: sentence`.
-pub(super) fn read(path: &FilePath) -> Result<(String, String), String> {
-    let is_stdin = path == FilePath::new("-");
-    let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
-    let unreadable = |error: io::Error| format!("{name}: cannot be read: {error}");
-    let mut bytes = Vec::new();
-    if is_stdin {
-        io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    } else {
-        let file = fs::File::open(path).map_err(unreadable)?;
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    }
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("{name}: larger than 512 MiB; expected at most that, so split it into several files"));
-    }
-    if bytes.starts_with(&[0xef, 0xbb, 0xbf]) {
-        bytes.drain(..3);
-    }
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok((name, text)),
-        Err(error) => {
-            let valid = error.utf8_error().valid_up_to();
-            let before = String::from_utf8_lossy(&error.as_bytes()[..valid]);
-            let mark = mark_of(&before, before.len());
-            Err(format!("{name}:{}:{}: this is not UTF-8 text; expected YAML or JSON", mark.line, mark.column))
-        }
-    }
-}
-
 impl Sources {
     /// Takes a text in; the numbers of its documents.
     pub(super) fn add(&mut self, name: String, text: String) -> Range<usize> {
+        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
         let first = self.documents.len();
         let file = self.files.len();
         let json = json_documents(&text);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::simulate::place::Path;
+use crate::cluster::place::Path;
 
 fn documents(text: &str) -> Vec<Result<Value, Fault>> {
     let mut sources = Sources::default();
@@ -107,22 +107,8 @@ fn a_directory_stands_for_its_yaml_and_json_files_in_order() {
 }
 
 #[test]
-fn a_file_that_is_no_text_or_not_there_is_told_by_name() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("image.yaml");
-    fs::write(&path, b"a: 1\nb: \xff\xfe").expect("a file");
-    let error = read(&path).expect_err("no text");
-    assert_eq!(error, format!("{}:2:4: this is not UTF-8 text; expected YAML or JSON", path.display()));
-    let error = read(&directory.path().join("none.yaml")).expect_err("no file");
-    assert!(error.contains("none.yaml: cannot be read: "), "{error}");
-    let error = expand(directory.path().join("image.yaml").parent().expect("the directory")).map(|files| files.len());
-    assert_eq!(error, Ok(1));
-}
-
-#[test]
 fn a_byte_order_mark_is_no_text() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("bom.yaml");
-    fs::write(&path, b"\xef\xbb\xbfa: 1").expect("a file");
-    assert_eq!(read(&path).expect("text").1, "a: 1");
+    let mut sources = Sources::default();
+    let documents = sources.add("bom.yaml".to_owned(), "\u{feff}a: 1".to_owned());
+    assert_eq!(sources.decode(documents.start), Ok(serde_json::json!({ "a": 1 })));
 }

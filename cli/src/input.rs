@@ -1,0 +1,58 @@
+//! Files and the standard input as text.
+//!
+//! Knows: where text comes from, and what is said when it does not come. Must not know: what the text means.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+};
+
+/// The largest file that is read: 512 MiB, a dump of some 100,000 pods with everything that controllers write there.
+const MAX_BYTES: u64 = 512 << 20;
+
+/// What the standard input is called on the command line.
+pub(crate) const STDIN: &str = "-";
+
+/// The name and the text of a file; where it goes wrong, `file: sentence` or `file:line:column: sentence`.
+pub(crate) fn read(path: &Path) -> Result<(String, String), String> {
+    let is_stdin = path == Path::new(STDIN);
+    let name = if is_stdin { "stdin".to_owned() } else { path.display().to_string() };
+    let unreadable = |error: io::Error| format!("{name}: cannot be read: {error}");
+    let mut bytes = Vec::new();
+    if is_stdin {
+        io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    } else {
+        let file = fs::File::open(path).map_err(unreadable)?;
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    }
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("{name}: larger than 512 MiB; expected at most that, so split it into several files"));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let before = String::from_utf8_lossy(&error.as_bytes()[..valid]);
+            let (line, column) = (before.matches('\n').count() + 1, before.rsplit('\n').next().unwrap_or_default());
+            let column = column.trim_start_matches('\u{feff}').chars().count() + 1;
+            Err(format!("{name}:{line}:{column}: this is not UTF-8 text; expected YAML or JSON"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_text_or_not_there_is_told_by_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("image.yaml");
+        fs::write(&path, b"\xef\xbb\xbfa: 1\nb: \xff\xfe").expect("a file");
+        let error = read(&path).expect_err("no text");
+        assert_eq!(error, format!("{}:2:4: this is not UTF-8 text; expected YAML or JSON", path.display()));
+        let error = read(&directory.path().join("none.yaml")).expect_err("no file");
+        assert!(error.contains("none.yaml: cannot be read: "), "{error}");
+    }
+}

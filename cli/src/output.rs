@@ -1,0 +1,98 @@
+//! What commands say: answers to the standard output, everything else to the standard error, and an exit code.
+//!
+//! Knows: streams, terminals, tables. Must not know: what is said.
+
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use comfy_table::{Cell, ContentArrangement, Table, presets::NOTHING};
+
+/// What the flags or the files have wrong.
+const BAD_INPUT: u8 = 2;
+
+/// Why a command came to nothing.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    lines: Vec<String>,
+}
+
+impl Failure {
+    /// The input makes no sense, as these lines say; exit code 2.
+    pub(crate) fn input(lines: Vec<String>) -> Self {
+        Self { code: BAD_INPUT, lines }
+    }
+
+    /// What was asked for could not be done; exit code 1.
+    pub(crate) fn run(error: anyhow::Error) -> Self {
+        Self { code: 1, lines: vec![format!("flotilla: {error:#}")] }
+    }
+
+    /// The same, with another exit code.
+    pub(crate) fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+}
+
+/// The end of a command: its exit code, once what went wrong is told.
+pub(crate) fn end(outcome: Result<ExitCode, Failure>) -> ExitCode {
+    outcome.unwrap_or_else(|failure| {
+        tell(&failure.lines);
+        ExitCode::from(failure.code)
+    })
+}
+
+/// Lines for the standard error. Nobody can be told that it cannot be written to.
+pub(crate) fn tell(lines: &[String]) {
+    let mut out = io::stderr().lock();
+    lines.iter().for_each(|line| _ = writeln!(out, "{line}"));
+}
+
+/// Writes the answer to the standard output.
+pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        // Whoever reads has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.context("cannot print the answer").map_err(Failure::run),
+    }
+}
+
+/// Whether a stream is looked at by somebody who wants colours.
+pub(crate) fn has_colours(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Names come from files, and control characters in them must not reach a terminal.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if text.chars().any(char::is_control) {
+        Cow::Owned(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// A table as kubectl prints it. Only a terminal has a width that long messages are wrapped to.
+pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header);
+    table.add_rows(rows);
+    table.column_iter_mut().for_each(|column| _ = column.set_padding((0, 2)));
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_do_not_reach_a_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
+        assert_eq!(printable("a b"), "a b");
+    }
+}

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Parser, Subcommand, ValueEnum};
 
+use crate::explain::ExplainArgs;
+
 const EXAMPLES: &str = "\
 Examples:
   # Where would the pods of these files go, and why do some stay pending?
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     /// and nothing is written but the answer: where each pod goes, or why it stays pending.
     #[command(after_help = EXAMPLES)]
     Simulate(SimulateArgs),
+    /// Tell for each pending pod what every node and every plugin makes of it
+    Explain(ExplainArgs),
 }
 
 /// The flags of `flotilla simulate`.

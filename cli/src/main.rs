@@ -5,6 +5,7 @@
 mod amount;
 mod args;
 mod cluster;
+mod explain;
 mod input;
 #[allow(dead_code, reason = "not every command has exit codes of its own")]
 mod output;
@@ -19,5 +20,6 @@ use clap::Parser as _;
 fn main() -> ExitCode {
     match args::Args::parse().command {
         args::Command::Simulate(args) => simulate::command(&args),
+        args::Command::Explain(args) => explain::command(&args),
     }
 }

@@ -48,6 +48,9 @@ pub enum Outcome {
         plugin: Option<&'static str>,
         /// Its words.
         reasons: Arc<[String]>,
+        /// A domain-level filter that refuses the node too, or is the one that refused first: what other nodes hold would
+        /// have to change.
+        domain: Option<&'static str>,
     },
     /// It will do.
     Feasible {
@@ -107,7 +110,7 @@ impl Explanation {
         let plugin = prepared.refused_by();
         let outcome = |node| {
             let reasons = Arc::clone(&reasons);
-            (node, Outcome::Refused { code: Code::UnschedulableAndUnresolvable, plugin, reasons })
+            (node, Outcome::Refused { code: Code::UnschedulableAndUnresolvable, plugin, reasons, domain: None })
         };
         Some(Self { nodes: nodes.into_iter().map(outcome).collect(), error: None, message })
     }
@@ -199,21 +202,27 @@ impl Merge<'_> {
         let NodeAccount { domains, local, .. } = account;
         match local {
             Local::Refused(order, refusal) => {
-                let known = Some((*order, *refusal));
-                let (order, refusal) = self.book.refusal(self.prepared, domains, known).unwrap_or((*order, *refusal));
-                self.refused(order, refusal)
+                let known = (*order, *refusal);
+                let first = self.book.refusal(self.prepared, domains, Some(known)).unwrap_or(known);
+                let domain = self.book.refusal(self.prepared, domains, None);
+                self.refused(first, domain)
             }
             Local::Feasible(raws) => match self.book.refusal(self.prepared, domains, None) {
-                Some((order, refusal)) => self.refused(order, refusal),
+                Some(first) => self.refused(first, Some(first)),
                 None => self.feasible(raws, domains),
             },
         }
     }
 
-    fn refused(&mut self, order: Order, refusal: Refusal) -> Outcome {
+    fn refused(&mut self, (order, refusal): (Order, Refusal), domain: Option<(Order, Refusal)>) -> Outcome {
         let words = || self.prepared.reasons(order, refusal.detail).into();
         let reasons = self.words.entry((order, refusal.detail)).or_insert_with(words);
-        Outcome::Refused { code: refusal.code, plugin: self.prepared.plugin(order), reasons: Arc::clone(reasons) }
+        Outcome::Refused {
+            code: refusal.code,
+            plugin: self.prepared.plugin(order),
+            reasons: Arc::clone(reasons),
+            domain: domain.and_then(|(order, _)| self.prepared.plugin(order)),
+        }
     }
 
     fn feasible(&self, raws: &[i64], domains: &[Domain]) -> Outcome {

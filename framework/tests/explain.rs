@@ -80,7 +80,7 @@ proptest! {
         for (id, outcome) in &explanation.nodes {
             let slot = nodes.slot(*id).expect("a known node");
             match (prepared.judge(&nodes, slot), outcome) {
-                (NodeResult::Refused(order, refusal), Outcome::Refused { code, plugin, reasons }) => {
+                (NodeResult::Refused(order, refusal), Outcome::Refused { code, plugin, reasons, domain: None }) => {
                     prop_assert_eq!((*code, *plugin), (refusal.code, prepared.plugin(order)));
                     prop_assert_eq!(reasons.to_vec(), prepared.reasons(order, refusal.detail));
                 }
@@ -191,7 +191,10 @@ fn a_class_that_a_pre_filter_refuses_is_refused_by_every_node() {
     assert_eq!(explanation.feasible(), 2);
     let named = pod("p").require_node("absent");
     let explanation = explain(&two, &named);
-    let refused = |code, plugin, reason: &str| Outcome::Refused { code, plugin, reasons: [reason.to_owned()].into() };
+    let refused = |code, plugin, reason: &str| {
+        let reasons = [reason.to_owned()].into();
+        Outcome::Refused { code, plugin, reasons, domain: None }
+    };
     let outcome = refused(Code::UnschedulableAndUnresolvable, None, "node(s) didn't satisfy plugin(s) [NodeAffinity]");
     assert_eq!(explanation.nodes.values().collect::<Vec<_>>(), [&outcome; 3]);
     assert_eq!(explanation.message, "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].");
@@ -238,6 +241,8 @@ fn lacks_are_told_in_amounts_labels_taints_and_ports() {
     assert!(matches!(&found[1].lacks[..], [Lack::Toleration(taint)] if &*taint.key == "dedicated"));
     let [Lack::Label { requirement, found: Some(value) }] = &found[2].lacks[..] else { panic!("{found:?}") };
     assert_eq!((&*requirement.key, &*requirement.values[0], &**value), ("disk", "ssd", "hdd"));
-    let lack = |name: &str, short, request| Lack::Resource { name: name.into(), short, request };
-    assert_eq!(found[3].lacks, [lack("pods", 1, 1), lack("cpu", 500, 2000), lack("example.com/gpu", 1, 2)]);
+    let lack =
+        |name: &str, short, request, allocatable| Lack::Resource { name: name.into(), short, request, allocatable };
+    let expected = [lack("pods", 1, 1, 0), lack("cpu", 500, 2000, 1500), lack("example.com/gpu", 1, 2, 1)];
+    assert_eq!(found[3].lacks, expected);
 }

@@ -35,7 +35,7 @@ const BUILT_IN: [(&str, i32); 2] =
 /// A cluster that is only written down.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Cluster {
-    /// All nodes, in the order of the input.
+    /// All nodes, by name: as an API server lists them, so that the first node to tell the size of an image is the same.
     pub(crate) nodes: Vec<Arc<NodeInfo>>,
     /// Pods that stand on one of the nodes.
     pub(crate) bound: Vec<Arc<PodInfo>>,
@@ -153,7 +153,8 @@ impl Gatherer {
     }
 
     /// The cluster, of which `schedulers` are simulated.
-    pub(super) fn finish(self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
+    pub(super) fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
+        self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
         let known: HashSet<Arc<str>> = self.nodes.iter().map(|node| Arc::clone(&node.name)).collect();
         let mut priorities: BTreeMap<&str, i32> = BUILT_IN.into_iter().collect();
         priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));

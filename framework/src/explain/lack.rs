@@ -37,6 +37,8 @@ pub enum Lack {
         short: i64,
         /// How much the pod asks for.
         request: i64,
+        /// How much the node has in all; where that is less than the request, no pod's leaving helps.
+        allocatable: i64,
     },
     /// The pod does not tolerate a taint.
     Toleration(Taint),

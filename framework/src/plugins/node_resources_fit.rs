@@ -138,7 +138,7 @@ impl Fits {
         let at = slot as usize;
         let lack = |name: &str, request: i64, allocatable: i64, charged: i64| {
             let short = request.saturating_sub(allocatable.saturating_sub(charged));
-            (request > 0 && short > 0).then(|| Lack::Resource { name: name.into(), short, request })
+            (request > 0 && short > 0).then(|| Lack::Resource { name: name.into(), short, request, allocatable })
         };
         let pods = lack("pods", 1, accounts.allowed_pods[at], accounts.pods[at]);
         if self.nothing {

@@ -143,6 +143,7 @@ fn way<'a>(account: &Account, world: &'a World, id: NodeId, found: &[Shortfall])
     }
     let kind = |lack: &Lack| match lack {
         Lack::Resource { name, .. } => name.to_string(),
+        Lack::Label { requirement, .. } => words::lack(&Lack::Label { requirement: requirement.clone(), found: None }),
         other => words::lack(other),
     };
     Some(Way {

@@ -31,7 +31,7 @@ use shard::{Local, NodeAccount, Page};
 pub struct Explanation {
     /// All nodes, by number.
     pub nodes: BTreeMap<NodeId, Outcome>,
-    /// Why feasible nodes have no scores, if so: kube-scheduler would give up on the attempt.
+    /// Why several feasible nodes have no scores, if so: kube-scheduler would give up on the attempt.
     pub error: Option<String>,
     /// The message of a pod that no node takes; empty where some node does.
     pub message: String,
@@ -95,8 +95,10 @@ impl Explanation {
         } else {
             diagnosis::of_nodes(prepared, merge.book.refused(), nodes.len()).message
         };
-        let error = prepared.score_error().filter(|_| message.is_empty()).map(str::to_owned);
-        Self { nodes, error, message }
+        let explanation = Self { nodes, error: None, message };
+        // A single feasible node is taken without a score.
+        let error = prepared.score_error().filter(|_| explanation.feasible() > 1).map(str::to_owned);
+        Self { error, ..explanation }
     }
 
     /// The account of a class that a PreFilter refused: all nodes for the same reason.
@@ -121,12 +123,20 @@ impl Explanation {
         self.nodes.values().filter(|outcome| matches!(outcome, Outcome::Feasible { .. })).count()
     }
 
-    /// All feasible nodes of the highest total, by number.
+    /// All feasible nodes of the highest total, by number; none where several are feasible and cannot be scored.
     #[must_use]
     pub fn best(&self) -> Vec<NodeId> {
-        let highest = self.nodes.values().filter_map(Outcome::total).max();
-        let is_best = |outcome: &Outcome| outcome.total().is_some_and(|total| Some(total) == highest);
-        self.nodes.iter().filter(|(_, outcome)| is_best(outcome)).map(|(&node, _)| node).collect()
+        if self.error.is_some() {
+            return Vec::new();
+        }
+        let feasible = || {
+            self.nodes.iter().filter_map(|(&node, outcome)| match outcome {
+                Outcome::Refused { .. } => None,
+                Outcome::Feasible { total, .. } => Some((node, *total)),
+            })
+        };
+        let highest = feasible().map(|(_, total)| total).max();
+        feasible().filter(|(_, total)| Some(*total) == highest).map(|(node, _)| node).collect()
     }
 }
 

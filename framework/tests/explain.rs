@@ -201,6 +201,18 @@ fn a_class_that_a_pre_filter_refuses_is_refused_by_every_node() {
 }
 
 #[test]
+fn a_single_node_is_taken_even_where_scores_cannot_be_made() {
+    let pod = pod("p").prefer(3, "disk", "Gt", &["fast"]);
+    let one = explain(&[node("n0")], &pod);
+    assert_eq!((one.error.as_deref(), one.best()), (None, vec![NodeId(0)]));
+    let two = explain(&[node("n0"), node("n1")], &pod);
+    let error = two.error.clone().expect("an error");
+    assert!(error.starts_with("running PreScore plugin \"NodeAffinity\": "), "{error}");
+    assert_eq!((two.best(), two.feasible(), two.message.as_str()), (vec![], 2, ""));
+    assert_eq!(two.nodes[&NodeId(1)], Outcome::Feasible { scores: Vec::new(), total: None });
+}
+
+#[test]
 fn a_cluster_without_nodes_has_nothing_to_tell_of() {
     let explanation = explain(&[], &pod("p"));
     assert_eq!((explanation.nodes.len(), explanation.message.as_str()), (0, NO_NODES));

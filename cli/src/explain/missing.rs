@@ -71,10 +71,16 @@ impl Distance {
     }
 }
 
+/// Who refused, and in which words.
+type Refused<'a> = (&'static str, &'a Arc<[String]>);
+
+/// The names of nodes by how far off they are and what they lack.
+type Misses<'a> = BTreeMap<(Distance, String), Vec<&'a str>>;
+
 /// All nodes that refuse the pod, those of the reason that most of them have first.
 pub(super) fn groups<'a>(account: &'a Account, world: &'a World) -> Vec<Group<'a>> {
     let missing: BTreeMap<NodeId, &Vec<Shortfall>> = account.missing.iter().map(|(id, found)| (*id, found)).collect();
-    let mut groups: BTreeMap<(&'static str, &Arc<[String]>), BTreeMap<(Distance, String), Vec<&str>>> = BTreeMap::new();
+    let mut groups: BTreeMap<Refused<'_>, Misses<'_>> = BTreeMap::new();
     for (id, outcome) in &account.explanation.nodes {
         let Outcome::Refused { plugin, reasons, .. } = outcome else { continue };
         let found = missing.get(id).map_or(&[][..], |found| found.as_slice());
@@ -90,9 +96,7 @@ pub(super) fn groups<'a>(account: &'a Account, world: &'a World) -> Vec<Group<'a
     groups
 }
 
-fn group<'a>(
-    ((plugin, reasons), misses): ((&'static str, &'a Arc<[String]>), BTreeMap<(Distance, String), Vec<&'a str>>),
-) -> Group<'a> {
+fn group<'a>(((plugin, reasons), misses): (Refused<'a>, Misses<'a>)) -> Group<'a> {
     let count = misses.values().map(Vec::len).sum();
     let miss = |((_, lacks), mut nodes): ((Distance, String), Vec<&'a str>)| {
         nodes.sort_unstable();

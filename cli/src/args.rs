@@ -9,6 +9,7 @@ use clap::{ArgAction, ArgGroup, Parser, Subcommand, ValueEnum};
 use crate::{
     completion::CompletionArgs,
     config::ConfigArgs,
+    explain::ExplainArgs,
     man::ManArgs,
     up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs},
 };
@@ -70,6 +71,8 @@ pub(crate) enum Command {
     /// and nothing is written but the answer: where each pod goes, or why it stays pending.
     #[command(after_help = EXAMPLES)]
     Simulate(SimulateArgs),
+    /// Tell for each pending pod what every node and every plugin makes of it
+    Explain(ExplainArgs),
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
     /// Print a script that completes commands and flags in a shell

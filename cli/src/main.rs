@@ -2,14 +2,19 @@
 //!
 //! Knows: nothing but where to start. Must not know: what any command does.
 
+mod amount;
 mod args;
+mod cluster;
 mod completion;
 mod config;
+mod explain;
 mod input;
 mod man;
 mod output;
+mod progress;
 mod simulate;
 mod up;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -19,6 +24,7 @@ fn main() -> ExitCode {
     use args::Command;
     match args::Args::parse().command {
         Command::Simulate(args) => simulate::command(&args),
+        Command::Explain(args) => explain::command(&args),
         Command::Up(args) => up::up(&args),
         Command::Down => up::down(),
         Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),

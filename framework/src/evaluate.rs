@@ -300,7 +300,7 @@ impl Columns {
 }
 
 /// What this shard's nodes add to the counts of every domain-level plugin, filters first.
-fn tallies(prepared: &Prepared, nodes: &Snapshot) -> Vec<Tally> {
+pub(crate) fn tallies(prepared: &Prepared, nodes: &Snapshot) -> Vec<Tally> {
     let mut tallies = Vec::new();
     let mut tally = |count: &dyn Fn(Slot, &mut Tally)| {
         let mut sum = Tally::default();

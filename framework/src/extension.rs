@@ -13,6 +13,7 @@ use indexmap::{IndexMap, IndexSet};
 
 use crate::{
     class::{Class, PodInfo, Taint},
+    explain::lack::{Lack, Place},
     node::NodeInfo,
     profile::Args,
     snapshot::{Slot, Snapshot},
@@ -239,6 +240,11 @@ pub trait Plugin: Sync {
     /// NormalizeScore.
     fn normalize(&self) -> Option<Normalize> {
         None
+    }
+
+    /// What a node that the filter refuses lacks, for people to read; empty where the plugin has no measure of it.
+    fn lacks(&self, _class: &Class, _args: &Args, _place: Place<'_>) -> Vec<Lack> {
+        Vec::new()
     }
 
     /// Whether an event may make a class schedulable that this plugin refused: the queueing hint.

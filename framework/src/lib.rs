@@ -3,11 +3,13 @@
 //! Knows: Kubernetes' scheduling semantics. Must not know: who asks, when, over which connection, or what time it is.
 //! Same inputs, same bytes out, in the coordinator and on every worker.
 
+pub mod admission;
 pub mod class;
 pub mod config;
 pub mod diagnosis;
 pub mod evaluate;
 pub mod evaluation;
+pub mod explain;
 pub mod extension;
 pub mod features;
 pub mod ingest;

@@ -6,7 +6,8 @@
 use crate::{
     class::Class,
     extension::{
-        Domain, DomainFilter, Facts, Filter, NodeScore, Normalize, Plugin, PreFilter, PreScore, Preparation, Score,
+        Domain, DomainFilter, Extremes, Facts, Filter, NodeScore, Normalize, Plugin, PreFilter, PreScore, Preparation,
+        Score,
     },
     plugins,
     profile::Profile,
@@ -24,11 +25,13 @@ pub const RESTRICTION: Order = 0;
 /// What all plugins of a profile learned from one class.
 pub struct Prepared {
     refusal: Option<ClassRefusal>,
+    refused_by: Option<&'static str>,
     score_error: Option<String>,
     restriction: Option<Restriction>,
     filters: Vec<PreparedFilter>,
     plain: Vec<(i64, Box<dyn NodeScore>)>,
     normalized: Vec<NormalizedScore>,
+    scorers: Vec<Scorer>,
     keys: Vec<Symbol>,
 }
 
@@ -59,6 +62,22 @@ pub(crate) struct NormalizedScore {
     pub(crate) score: Score,
 }
 
+/// A plugin that scores, and where its prepared score is.
+pub(crate) struct Scorer {
+    pub(crate) plugin: &'static str,
+    pub(crate) weight: i64,
+    pub(crate) place: ScorerPlace,
+}
+
+/// Which of the two lists of [`Prepared`] holds a score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScorerPlace {
+    /// An index into the scores that need no normalising.
+    Plain(usize),
+    /// An index into the others.
+    Normalized(usize),
+}
+
 /// What [`Prepared::judge`] says of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeResult {
@@ -77,6 +96,13 @@ pub struct Feasible {
     pub raws: Vec<i64>,
     /// The node's domains for the keys in play.
     pub domains: Vec<Domain>,
+}
+
+impl NormalizedScore {
+    /// What a raw score adds to a total.
+    pub(crate) fn weighted(&self, raw: i64, extremes: Extremes) -> i64 {
+        self.weight.saturating_mul((self.normalize)(raw, extremes))
+    }
 }
 
 impl std::fmt::Debug for Prepared {
@@ -108,11 +134,13 @@ impl Prepared {
         let mut preparation = Preparation { class, args: &profile.args, facts, symbols, taint_sets };
         let mut prepared = Self {
             refusal: None,
+            refused_by: None,
             score_error: None,
             restriction: None,
             filters: Vec::new(),
             plain: Vec::new(),
             normalized: Vec::new(),
+            scorers: Vec::new(),
             keys: Vec::new(),
         };
         let skipped = prepared.run_pre_filters(registry, profile, &mut preparation);
@@ -127,6 +155,13 @@ impl Prepared {
     #[must_use]
     pub const fn refusal(&self) -> Option<&ClassRefusal> {
         self.refusal.as_ref()
+    }
+
+    /// The one plugin whose PreFilter refused the class; `None` where none did, or where several left no node between
+    /// them, of which upstream names none.
+    #[must_use]
+    pub const fn refused_by(&self) -> Option<&'static str> {
+        self.refused_by
     }
 
     /// Why feasible nodes cannot be scored, if so.
@@ -163,6 +198,11 @@ impl Prepared {
 
     pub(crate) fn normalized(&self) -> &[NormalizedScore] {
         &self.normalized
+    }
+
+    /// The plugins that score the class, in the profile's order.
+    pub(crate) fn scorers(&self) -> &[Scorer] {
+        &self.scorers
     }
 
     /// Whether the names that PreFilters left include the node at a position.
@@ -239,6 +279,7 @@ impl Prepared {
                 }
                 PreFilter::Refuse(message) => {
                     self.refusal = Some(ClassRefusal { message, plugins: vec![plugin.name()] });
+                    self.refused_by = Some(plugin.name());
                 }
             }
             if self.refusal.is_some() {
@@ -310,12 +351,18 @@ impl Prepared {
             let weight = weighted.weight;
             match (plugin.score(preparation), plugin.normalize()) {
                 (None, _) => {}
-                (Some(Score::Node(score)), None) => self.plain.push((weight, score)),
+                (Some(Score::Node(score)), None) => {
+                    let place = ScorerPlace::Plain(self.plain.len());
+                    self.scorers.push(Scorer { plugin: plugin.name(), weight, place });
+                    self.plain.push((weight, score));
+                }
                 (Some(score), normalize) => {
                     if let Score::Domain(domain) = &score {
                         self.add_keys(domain.keys());
                     }
                     let normalize = normalize.unwrap_or(|raw, _| raw);
+                    let place = ScorerPlace::Normalized(self.normalized.len());
+                    self.scorers.push(Scorer { plugin: plugin.name(), weight, place });
                     self.normalized.push(NormalizedScore { weight, normalize, score });
                 }
             }

@@ -9,7 +9,9 @@ use indexmap::IndexMap;
 use crate::{
     class::{Class, ClassId},
     evaluate::{Columns, Scratch},
+    explain::shard::{self, Page},
     extension::{Facts, Plugin},
+    node::NodeId,
     plugins::REGISTRY,
     prepared::Prepared,
     profile::Profile,
@@ -148,6 +150,12 @@ impl Replica {
                     Err(why) => Reply::Unable { request, why },
                 })
             }
+            Command::Explain { request, generation, profile, class, facts, after, limit, trace: _ } => {
+                Some(match self.explain((generation, &profile, class), facts, after, limit as usize) {
+                    Ok(page) => Reply::Explained { request, page },
+                    Err(why) => Reply::Unable { request, why },
+                })
+            }
         };
         reply.map(|reply| FromWorker { epoch: self.epoch, revision: self.revision, reply })
     }
@@ -222,6 +230,32 @@ impl Replica {
         facts: Facts,
         k: usize,
     ) -> Result<crate::evaluation::Evaluation, Unable> {
+        let key = self.warmed((generation, profile, class), facts)?;
+        let Some(warm) = self.warm.get_mut(&key) else { return Err(Unable::Class) };
+        let judged = warm.columns.refresh(&warm.prepared, &self.nodes, &mut self.scratch);
+        self.stats.evaluations += 1;
+        self.stats.nodes_judged += judged as u64;
+        warm.columns.answer(&warm.prepared, &self.nodes, k, &mut self.scratch).map_err(|_| Unable::TooManyStrata)
+    }
+
+    fn explain(
+        &mut self,
+        subject: (Generation, &Arc<str>, ClassId),
+        facts: Facts,
+        after: Option<NodeId>,
+        limit: usize,
+    ) -> Result<Page, Unable> {
+        let key = self.warmed(subject, facts)?;
+        let Some(warm) = self.warm.get(&key) else { return Err(Unable::Class) };
+        Ok(shard::page(&warm.prepared, &self.nodes, after, limit))
+    }
+
+    /// The key of a class whose plugins are ready.
+    fn warmed(
+        &mut self,
+        (generation, profile, class): (Generation, &Arc<str>, ClassId),
+        facts: Facts,
+    ) -> Result<(Arc<str>, ClassId), Unable> {
         if generation != self.generation {
             return Err(Unable::Generation);
         }
@@ -230,12 +264,10 @@ impl Replica {
         if self.warm.get(&key).is_none_or(|warm| warm.facts != facts) {
             self.warm_up(key.clone(), facts)?;
         }
-        let Some(warm) = self.warm.get_mut(&key) else { return Err(Unable::Class) };
-        warm.used = self.clock;
-        let judged = warm.columns.refresh(&warm.prepared, &self.nodes, &mut self.scratch);
-        self.stats.evaluations += 1;
-        self.stats.nodes_judged += judged as u64;
-        warm.columns.answer(&warm.prepared, &self.nodes, k, &mut self.scratch).map_err(|_| Unable::TooManyStrata)
+        if let Some(warm) = self.warm.get_mut(&key) {
+            warm.used = self.clock;
+        }
+        Ok(key)
     }
 
     fn warm_up(&mut self, key: (Arc<str>, ClassId), facts: Facts) -> Result<(), Unable> {

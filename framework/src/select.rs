@@ -22,6 +22,8 @@ use crate::{
     status::Verdict,
 };
 
+mod account;
+
 /// What the book says when asked for the best node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Best {
@@ -277,18 +279,26 @@ impl Book {
             stratum.bonus = 0;
         }
         for (place, normalized) in prepared.normalized().iter().enumerate() {
-            let raw = |stratum: &Strata| stratum.raws.get(place).copied().unwrap_or(0);
-            let alive = || self.strata.iter().filter(|stratum| stratum.alive).map(raw);
-            let (Some(min), Some(max)) = (alive().min(), alive().max()) else { continue };
+            let Some(extremes) = self.extremes(place) else { continue };
             for stratum in &mut self.strata {
-                let score = (normalized.normalize)(raw(stratum), Extremes { min, max });
-                stratum.bonus = stratum.bonus.saturating_add(normalized.weight.saturating_mul(score));
+                stratum.bonus = stratum.bonus.saturating_add(normalized.weighted(stratum.raw(place), extremes));
             }
         }
+    }
+
+    /// The extremes of one plugin's raw scores over all feasible nodes; `None` where there are none.
+    fn extremes(&self, place: usize) -> Option<Extremes> {
+        let alive = || self.strata.iter().filter(|stratum| stratum.alive).map(|stratum| stratum.raw(place));
+        Some(Extremes { min: alive().min()?, max: alive().max()? })
     }
 }
 
 impl Strata {
+    /// The raw score of the plugin at a place among those that normalise.
+    fn raw(&self, place: usize) -> i64 {
+        self.raws.get(place).copied().unwrap_or(0)
+    }
+
     /// Passes over offers that are out of date. `false`: a list ran dry.
     fn settle(&mut self, touched: &BTreeMap<NodeId, u32>) -> bool {
         for list in &mut self.lists {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::{
     class::{Class, ClassId},
     evaluation::Evaluation,
+    explain::shard::Page,
     extension::Facts,
     node::{NodeId, NodeInfo},
     profile::Profile,
@@ -90,6 +91,25 @@ pub enum Command {
         /// W3C trace context of whoever asks; empty for none.
         trace: Arc<str>,
     },
+    /// Give account of some nodes of the shard for a class, one by one.
+    Explain {
+        /// Comes back with the answer.
+        request: RequestId,
+        /// The configuration to work by.
+        generation: Generation,
+        /// The profile's `schedulerName`.
+        profile: Arc<str>,
+        /// The class.
+        class: ClassId,
+        /// What the whole cluster says about the class.
+        facts: Facts,
+        /// Only nodes of larger numbers are wanted; `None` for the beginning.
+        after: Option<NodeId>,
+        /// How many nodes are wanted at most.
+        limit: u32,
+        /// W3C trace context of whoever asks; empty for none.
+        trace: Arc<str>,
+    },
 }
 
 /// A change to the nodes of a shard.
@@ -162,6 +182,13 @@ pub enum Reply {
         /// The answer.
         evaluation: Evaluation,
     },
+    /// A part of the account of a class.
+    Explained {
+        /// Whose answer it is.
+        request: RequestId,
+        /// The part.
+        page: Page,
+    },
     /// There is no answer.
     Unable {
         /// What there is no answer to.
@@ -171,7 +198,7 @@ pub enum Reply {
     },
 }
 
-/// Why an evaluation has no answer.
+/// Why an evaluation or an account has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unable {
     /// It names a configuration that is not in force here.
@@ -186,4 +213,7 @@ pub enum Unable {
     /// Not even one offer of each stratum would fit in an answer.
     #[error("the class has more strata than an answer may hold")]
     TooManyStrata,
+    /// So many nodes do not fit in an answer; fewer may.
+    #[error("the account of so many nodes is larger than an answer may be")]
+    TooLarge,
 }

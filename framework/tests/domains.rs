@@ -10,6 +10,7 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, ClassId},
+    explain::{Explanation, Outcome},
     extension::{
         ClusterEvent, Domain, DomainFilter, DomainScore, Domains, Extremes, Filter, Normalize, Plugin, Preparation,
         Score, Tally,
@@ -33,7 +34,7 @@ use proptest::{collection::vec, prelude::*, sample::select as one_of};
 #[path = "support/cluster.rs"]
 mod cluster;
 
-use cluster::{World, any_world, evaluate, placed};
+use cluster::{World, any_world, evaluate, pages, placed};
 
 /// Pods of the same application under one label of the nodes, counted once.
 struct SameApp {
@@ -277,6 +278,42 @@ proptest! {
         prop_assert_eq!(&refusals(&Book::new(&prepared, answers.clone())), &by_hand.refused, "split");
         prop_assert_eq!(placed(select(&prepared, vec![evaluate(&prepared, &nodes, k)])), Ok(by_hand.best), "whole");
         prop_assert_eq!(placed(select(&prepared, answers)), Ok(by_hand.best), "split");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn an_account_over_domains_agrees_with_the_decision_however_nodes_are_split(
+        mut world in any_world(20),
+        owners in vec(0..7_usize, 20),
+        shards in 1..=7_usize,
+        toys in vec((0..8_usize, 0..8_usize), 1..=2),
+        limit in 1..=7_usize,
+    ) {
+        with_toys(&mut world.profile, &toys);
+        let mut nodes = world.whole();
+        let prepared = world.prepare(TOYS, &mut nodes);
+        prop_assume!(prepared.refusal().is_none());
+        let by_hand = by_hand(&world, &mut nodes, &prepared);
+        let whole = Explanation::new(&prepared, &world.profile, &pages(&prepared, &nodes, usize::MAX));
+        let split = Explanation::new(&prepared, &world.profile, &world.pages(TOYS, &owners, shards, limit));
+        prop_assert_eq!(&split, &whole);
+        let total = by_hand.best.map(|(node, total)| (whole.best().contains(&node), total));
+        let told = whole.best().first().and_then(|node| whole.nodes[node].total());
+        prop_assert_eq!(total, told.map(|told| (true, told)));
+        let mut refused: BTreeMap<(&str, Vec<String>), u32> = BTreeMap::new();
+        for ((order, refusal), count) in &by_hand.refused {
+            let plugin = prepared.plugin(*order).unwrap_or_default();
+            *refused.entry((plugin, prepared.reasons(*order, refusal.detail))).or_default() += count;
+        }
+        for outcome in whole.nodes.values() {
+            if let Outcome::Refused { plugin, reasons, .. } = outcome {
+                *refused.entry((plugin.unwrap_or_default(), reasons.to_vec())).or_default() -= 1;
+            }
+        }
+        prop_assert!(refused.values().all(|&left| left == 0), "{:?}", refused);
     }
 }
 

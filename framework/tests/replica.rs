@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::{Class, ClassId},
     evaluation::Evaluation,
+    explain::shard::Local,
     extension::Facts,
     node::NodeId,
     replica::{Replica, Stats},
@@ -246,6 +247,43 @@ fn the_class_that_was_not_asked_for_longest_makes_room() {
     assert_eq!(judged(3), (2, 1), "the second makes room for the third");
     assert_eq!(judged(1), (0, 1), "the first is still warm");
     assert_eq!(judged(2), (2, 2), "the second is not, and the third makes room for it");
+}
+
+fn account(class: ClassId, generation: u64, after: Option<u32>, limit: u32) -> Command {
+    let (facts, profile) = (Facts { image_contributions: vec![0] }, "default-scheduler".into());
+    let (after, trace) = (after.map(NodeId), Arc::default());
+    Command::Explain { request: 77, generation, profile, class, facts, after, limit, trace }
+}
+
+#[test]
+fn an_account_is_given_page_by_page_in_the_order_of_the_nodes_numbers() {
+    let mut replica = ready();
+    tell(&mut replica, Command::Delta { changes: vec![upsert(0, node("n0").capacity("cpu", "1"))] });
+    let mut page = |after, limit| match tell(&mut replica, account(BIG, 1, after, limit)) {
+        Some(Reply::Explained { request: 77, page }) => {
+            let is_feasible = |local: &Local| matches!(local, Local::Feasible(_));
+            let nodes: Vec<(u32, bool)> = page.nodes.iter().map(|it| (it.node.0, is_feasible(&it.local))).collect();
+            (nodes, page.more)
+        }
+        other => panic!("an account, not {other:?}"),
+    };
+    assert_eq!(page(None, 2), (vec![(0, false), (1, true)], true));
+    assert_eq!(page(Some(1), 2), (vec![(2, true)], false));
+    assert_eq!(page(Some(2), 2), (vec![], false));
+    assert_eq!(page(None, 0), (vec![(0, false)], true), "no less than one");
+    assert_eq!(page(None, u32::MAX), (vec![(0, false), (1, true), (2, true)], false));
+}
+
+#[test]
+fn an_account_that_cannot_be_given_says_why_as_an_evaluation_does() {
+    let mut replica = ready();
+    assert_eq!(unable(&mut replica, account(WEB, 2, None, 1)), Unable::Generation);
+    assert_eq!(unable(&mut replica, account(ClassId(9), 1, None, 1)), Unable::Class);
+    answer(&mut replica, WEB);
+    tell(&mut replica, account(WEB, 1, None, 1));
+    assert_eq!(replica.stats().nodes_judged, 2, "an account leaves the columns of evaluations alone");
+    answer(&mut replica, WEB);
+    assert_eq!(replica.stats().nodes_judged, 2);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::ClassId,
+    node::NodeId,
     shard::{Command, FromWorker, Reply, ToWorker, Unable},
 };
 
@@ -15,6 +16,7 @@ use crate::{PROTOCOL_VERSION, pb};
 mod change;
 mod class;
 mod evaluation;
+mod explanation;
 mod node;
 mod profile;
 
@@ -192,6 +194,18 @@ impl Wire for Command {
                     trace: trace.as_ref().to_owned(),
                 })
             }
+            Self::Explain { request, generation, profile, class, facts, after, limit, trace } => {
+                Message::Explain(pb::Explain {
+                    request: *request,
+                    generation: *generation,
+                    profile: profile.as_ref().to_owned(),
+                    class: class.0,
+                    facts: Some(facts.encode()),
+                    after: after.map(|node| node.0),
+                    limit: *limit,
+                    trace: trace.as_ref().to_owned(),
+                })
+            }
         }
     }
 
@@ -223,6 +237,18 @@ impl Wire for Command {
                     trace: trace.into(),
                 })
             }
+            Message::Explain(pb::Explain { request, generation, profile, class, facts, after, limit, trace }) => {
+                Ok(Self::Explain {
+                    request,
+                    generation,
+                    profile: profile.into(),
+                    class: ClassId(class),
+                    facts: required("explain.facts", facts)?,
+                    after: after.map(NodeId),
+                    limit,
+                    trace: trace.into(),
+                })
+            }
         }
     }
 }
@@ -242,6 +268,7 @@ impl Wire for Reply {
                 Message::Applied(pb::Applied { generation: *generation, nodes: *nodes })
             }
             Self::Evaluated { request, evaluation } => Message::Evaluated(evaluation::encode(*request, evaluation)),
+            Self::Explained { request, page } => Message::Explained(explanation::encode(*request, page)),
             Self::Unable { request, why } => {
                 Message::Unable(pb::Unable { request: *request, reason: reason(*why).into() })
             }
@@ -265,6 +292,11 @@ impl Wire for Reply {
                 let evaluation = evaluation::decode(evaluated).map_err(|error| error.within("evaluated"))?;
                 Ok(Self::Evaluated { request, evaluation })
             }
+            Message::Explained(explained) => {
+                let request = explained.request;
+                let page = explanation::decode(explained).map_err(|error| error.within("explained"))?;
+                Ok(Self::Explained { request, page })
+            }
             Message::Unable(unable) => {
                 let why = why(&unable).map_err(|error| error.within("unable"))?;
                 Ok(Self::Unable { request: unable.request, why })
@@ -279,6 +311,7 @@ const fn reason(why: Unable) -> pb::UnableReason {
         Unable::Profile => pb::UnableReason::Profile,
         Unable::Class => pb::UnableReason::Class,
         Unable::TooManyStrata => pb::UnableReason::TooManyStrata,
+        Unable::TooLarge => pb::UnableReason::TooLarge,
     }
 }
 
@@ -288,7 +321,8 @@ fn why(unable: &pb::Unable) -> Result<Unable, DecodeError> {
         Ok(pb::UnableReason::Profile) => Ok(Unable::Profile),
         Ok(pb::UnableReason::Class) => Ok(Unable::Class),
         Ok(pb::UnableReason::TooManyStrata) => Ok(Unable::TooManyStrata),
+        Ok(pb::UnableReason::TooLarge) => Ok(Unable::TooLarge),
         Ok(pb::UnableReason::Unspecified) => Err(DecodeError::new("reason", Problem::Missing)),
-        Err(_) => Err(DecodeError::range("reason", unable.reason, pb::UnableReason::TooManyStrata as i32)),
+        Err(_) => Err(DecodeError::range("reason", unable.reason, pb::UnableReason::TooLarge as i32)),
     }
 }

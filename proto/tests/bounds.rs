@@ -9,6 +9,7 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::ClassId,
     evaluation::{Evaluation, MAX_OFFERS, Offer, Stratum},
+    explain::shard::{Local, MAX_PAGE_NODES, NodeAccount, Page},
     node::NodeId,
     shard::{Change, Command, FromWorker, Reply, ToWorker},
     testing::node,
@@ -69,6 +70,26 @@ fn a_long_domain_is_written_once_for_all_strata() {
     });
     let bytes = answer(strata.collect()).encoded_len();
     assert!(bytes < 50_000, "{bytes} bytes");
+}
+
+/// A page whose numbers take as many bytes as numbers can, each node with two domains of its own.
+fn page(count: usize) -> pb::FromWorker {
+    let domain = |key: &str, place: usize| Some(format!("{key}{place:062}").into());
+    let account = |place: usize| NodeAccount {
+        node: NodeId(u32::MAX - (MAX_PAGE_NODES + 1 - place) as u32),
+        domains: vec![domain("a", place), domain("b", place)],
+        local: Local::Feasible(vec![i64::MIN; 9]),
+    };
+    let page = Page { nodes: (0..count).map(account).collect(), tallies: Vec::new(), more: true };
+    FromWorker { epoch: u64::MAX, revision: u64::MAX, reply: Reply::Explained { request: u64::MAX, page } }.encode()
+}
+
+#[test]
+fn a_page_of_the_most_nodes_takes_less_than_half_a_message() {
+    let bytes = page(MAX_PAGE_NODES).encoded_len();
+    assert!(bytes < MAX_MESSAGE_BYTES / 2, "{bytes} bytes");
+    let error = FromWorker::decode(page(MAX_PAGE_NODES + 1)).expect_err("too many");
+    assert_eq!(error.to_string(), "explained.nodes: 8193 is not within 0..=8192");
 }
 
 /// Nodes as large as real ones: 20 labels and 50 images with two names each.

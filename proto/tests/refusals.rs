@@ -88,6 +88,31 @@ fn evaluated(change: impl FnOnce(&mut pb::Evaluated)) -> String {
     from_worker(pb::from_worker::Reply::Evaluated(evaluated))
 }
 
+fn explained(change: impl FnOnce(&mut pb::Explained)) -> String {
+    let refusal = pb::Refusal { order: 1, code: pb::Code::Unschedulable.into(), detail: 1 };
+    let refused = || pb::node_account::Verdict::Refusal(refusal);
+    let account = |node| pb::NodeAccount { node, domains: vec![0], verdict: Some(refused()) };
+    let mut explained = pb::Explained { request: 1, nodes: vec![account(3), account(4)], ..pb::Explained::default() };
+    change(&mut explained);
+    from_worker(pb::from_worker::Reply::Explained(explained))
+}
+
+#[test]
+fn an_account_that_leads_nowhere_is_refused() {
+    let error = explained(|explained| explained.nodes[1].node = 3);
+    assert_eq!(error, "explained.nodes: is not sorted, each key once");
+    let error = explained(|explained| (explained.more, explained.nodes) = (true, Vec::new()));
+    assert_eq!(error, "explained.nodes: is missing");
+    let error = explained(|explained| explained.nodes[1].verdict = None);
+    assert_eq!(error, "explained.nodes[1].verdict: is missing");
+    let error = explained(|explained| explained.nodes[0].domains[0] = 1);
+    assert_eq!(error, "explained.nodes[0].domains: 1 is not within 1..=0");
+    let refusal = pb::Refusal { order: 1, code: 0, detail: 1 };
+    let refused = pb::node_account::Verdict::Refusal(refusal);
+    let error = explained(|explained| explained.nodes[0].verdict = Some(refused));
+    assert_eq!(error, "explained.nodes[0].refusal.code: is missing");
+}
+
 #[test]
 fn columns_of_unequal_length_are_refused() {
     let error = evaluated(|evaluated| evaluated.strata[0].ranks.clear());

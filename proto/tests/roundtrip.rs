@@ -9,6 +9,7 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::{Class, ClassId, HostPort, NodeTerm, Requirement, Taint, Toleration, Unbuilt},
     evaluation::{Evaluation, Offer, Refused, Stratum},
+    explain::shard::{Local, NodeAccount, Page},
     extension::{Domain, Facts, Tally},
     node::{NodeId, NodeInfo},
     profile::{
@@ -197,7 +198,8 @@ fn facts() -> impl Strategy<Value = Facts> {
 }
 
 fn command() -> impl Strategy<Value = Command> {
-    let evaluate = (any::<u64>(), any::<u64>(), text(), any::<u64>(), facts(), any::<u32>(), text());
+    let evaluate = || (any::<u64>(), any::<u64>(), text(), any::<u64>(), facts(), any::<u32>(), text());
+    let explain = (evaluate(), option::of(any::<u32>()));
     prop_oneof![
         (any::<u64>(), any::<u64>(), vec(profile(), 0..3)).prop_map(|(generation, tie_break_seed, profiles)| {
             Command::Configure { generation, tie_break_seed, profiles: profiles.into() }
@@ -211,13 +213,23 @@ fn command() -> impl Strategy<Value = Command> {
         (any::<u64>(), class())
             .prop_map(|(id, class)| Command::RegisterClass { id: ClassId(id), class: Arc::new(class) }),
         any::<u64>().prop_map(|id| Command::ForgetClass { id: ClassId(id) }),
-        evaluate.prop_map(|(request, generation, profile, class, facts, k, trace)| Command::Evaluate {
+        evaluate().prop_map(|(request, generation, profile, class, facts, k, trace)| Command::Evaluate {
             request,
             generation,
             profile,
             class: ClassId(class),
             facts,
             k,
+            trace,
+        }),
+        explain.prop_map(|((request, generation, profile, class, facts, limit, trace), after)| Command::Explain {
+            request,
+            generation,
+            profile,
+            class: ClassId(class),
+            facts,
+            after: after.map(NodeId),
+            limit,
             trace,
         }),
     ]
@@ -263,12 +275,29 @@ fn evaluation() -> impl Strategy<Value = Evaluation> {
     )
 }
 
+fn page() -> impl Strategy<Value = Page> {
+    let codes = vec![Code::Unschedulable, Code::UnschedulableAndUnresolvable];
+    let local = prop_oneof![
+        (any::<u16>(), select(codes), any::<u64>())
+            .prop_map(|(order, code, detail)| Local::Refused(order, Refusal { code, detail })),
+        vec(any::<i64>(), 0..4).prop_map(Local::Feasible),
+    ];
+    (btree_map(any::<u32>(), (domains(), local), 0..5), vec(tally(), 0..3), any::<bool>()).prop_map(
+        |(nodes, tallies, more)| {
+            let more = more && !nodes.is_empty();
+            let account = |(node, (domains, local))| NodeAccount { node: NodeId(node), domains, local };
+            Page { nodes: nodes.into_iter().map(account).collect(), tallies, more }
+        },
+    )
+}
+
 fn reply() -> impl Strategy<Value = Reply> {
-    let reasons = vec![Unable::Generation, Unable::Profile, Unable::Class, Unable::TooManyStrata];
+    let reasons = vec![Unable::Generation, Unable::Profile, Unable::Class, Unable::TooManyStrata, Unable::TooLarge];
     prop_oneof![
         (text(), any::<u64>()).prop_map(|(version, nonce)| Reply::Hello { version, nonce }),
         (any::<u64>(), any::<u32>()).prop_map(|(generation, nodes)| Reply::Applied { generation, nodes }),
         (any::<u64>(), evaluation()).prop_map(|(request, evaluation)| Reply::Evaluated { request, evaluation }),
+        (any::<u64>(), page()).prop_map(|(request, page)| Reply::Explained { request, page }),
         (any::<u64>(), select(reasons)).prop_map(|(request, why)| Reply::Unable { request, why }),
     ]
 }

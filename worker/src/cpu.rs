@@ -96,6 +96,11 @@ fn encode(answer: FromWorker, counters: &Counters) -> pb::FromWorker {
             counters.answers_too_large.add();
             FromWorker { reply: Reply::Unable { request, why: Unable::TooManyStrata }, ..answer }.encode()
         }
+        // Whoever asks asks for fewer nodes then.
+        Reply::Explained { request, .. } if !bounds::fits(&message) => {
+            counters.answers_too_large.add();
+            FromWorker { reply: Reply::Unable { request, why: Unable::TooLarge }, ..answer }.encode()
+        }
         _ => message,
     }
 }

@@ -8,11 +8,15 @@ use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use flotilla_framework::{
     class::ClassId,
-    extension::{Facts, Plugin, PreFilter, Preparation},
+    explain::shard::Page,
+    extension::{Domain, DomainFilter, Domains, Facts, Filter, Plugin, PreFilter, Preparation, Tally},
     node::NodeId,
     profile::{Plugins, Profile},
     replica::Replica,
     shard::{Change, Command, Epoch, FromWorker, Reply, ToWorker, Unable},
+    snapshot::{Slot, Snapshot},
+    status::Verdict,
+    symbols::Symbol,
     testing::{node, pod, profile},
 };
 use flotilla_proto::{SERVICE_NAME, Wire as _, bounds::MAX_MESSAGE_BYTES, pb};
@@ -132,6 +136,20 @@ fn evaluate(epoch: Epoch, request: u64, class: u64) -> ToWorker {
     word(epoch, command)
 }
 
+fn explain(request: u64, after: Option<u32>, limit: u32) -> ToWorker {
+    let command = Command::Explain {
+        request,
+        generation: 1,
+        profile: "default-scheduler".into(),
+        class: ClassId(1),
+        facts: Facts { image_contributions: vec![0] },
+        after: after.map(NodeId),
+        limit,
+        trace: "".into(),
+    };
+    word(1, command)
+}
+
 fn aborted(status: &Status) -> (Code, &str) {
     (status.code(), status.message())
 }
@@ -196,6 +214,78 @@ async fn the_answers_are_those_of_the_replica_in_order() {
     }
     drop(leader.words);
     assert!(soon(leader.inbound.message()).await.expect("no error").is_none());
+}
+
+#[tokio::test]
+async fn an_account_comes_page_by_page() {
+    let worker = Worker::start().await;
+    let mut leader = worker.attach().await;
+    let words =
+        [configure(1, vec![profile()]), snapshot(1), register(1), explain(1, None, 12), explain(2, Some(11), 12)];
+    let mut replica = Replica::default();
+    for word in words {
+        leader.say(&word).await;
+        if let Some(expected) = replica.apply(word) {
+            assert_eq!(leader.hear().await, expected);
+        }
+    }
+    leader.say(&explain(3, Some(19), 12)).await;
+    assert_eq!(leader.hear().await.reply, Reply::Explained { request: 3, page: Page::default() });
+}
+
+/// Refuses nothing, and wants to know a label that is longer than labels of Kubernetes can be.
+struct Wordy;
+
+struct Everywhere([Symbol; 1]);
+
+impl Domains for Everywhere {
+    fn keys(&self) -> &[Symbol] {
+        &self.0
+    }
+
+    fn count(&self, _: &Snapshot, _: Slot, _: &[Domain], _: &mut Tally) {}
+}
+
+impl DomainFilter for Everywhere {
+    fn judge(&self, _: &Tally, _: &[Domain]) -> Verdict {
+        Ok(())
+    }
+
+    fn reasons(&self, _: u64) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Plugin for Wordy {
+    fn name(&self) -> &'static str {
+        "Wordy"
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        Some(Filter::Domain(Box::new(Everywhere([preparation.symbols.intern("words")]))))
+    }
+}
+
+static WORDY: [&dyn Plugin; 1] = [&Wordy];
+
+#[tokio::test]
+async fn a_page_that_is_too_large_is_refused_and_a_smaller_one_is_not() {
+    let worker = Worker::start_with(ServeOptions { registry: &WORDY, ..ServeOptions::default() }).await;
+    let plugins = Plugins { filter: vec!["Wordy".to_owned()], ..Plugins::default() };
+    let mut leader = worker.attach().await;
+    leader.say(&configure(1, vec![Profile { plugins, ..profile() }])).await;
+    leader.say(&register(1)).await;
+    for id in 0..6 {
+        let node = node(&format!("node-{id}")).label("words", &id.to_string().repeat(1 << 20)).build();
+        let changes = vec![Change::UpsertNode { id: NodeId(id), node: Arc::new(node) }];
+        leader.say(&word(1, Command::Delta { changes })).await;
+    }
+    leader.say(&explain(1, None, 6)).await;
+    leader.say(&explain(2, None, 3)).await;
+    leader.hear().await;
+    assert_eq!(leader.hear().await.reply, Reply::Unable { request: 1, why: Unable::TooLarge });
+    let Reply::Explained { request: 2, page } = leader.hear().await.reply else { panic!("no page") };
+    assert_eq!((page.nodes.len(), page.more), (3, true));
 }
 
 #[tokio::test]

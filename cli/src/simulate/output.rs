@@ -13,11 +13,11 @@ use serde::Serialize;
 
 use super::{
     ledger::{Outcome, Placement},
-    objects::Cluster,
     usage::{self, Usage},
 };
 use crate::{
     args::Format,
+    cluster::Cluster,
     output::{has_colours, printable, table},
 };
 

@@ -20,20 +20,14 @@ use flotilla_machine::{
     event::{Configuration, Event},
     machine::Machine,
 };
-use flotilla_worker::{ServeError, ServeOptions, serve};
 use indicatif::ProgressBar;
 use tokio::{
-    net::TcpListener,
     sync::mpsc,
-    task::JoinSet,
     time::{interval, timeout},
 };
-use tokio_util::sync::CancellationToken;
 
-use super::{
-    ledger::{Ledger, Outcome, Placement},
-    objects::Cluster,
-};
+use super::ledger::{Ledger, Outcome, Placement};
+use crate::{cluster::Cluster, workers};
 
 /// How long the workers may take to join, be configured and be sent their nodes.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
@@ -73,7 +67,7 @@ pub(super) fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
 
 async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
     let (gated, waiting) = split_gated(cluster, &settings.profiles);
-    let (addresses, _workers) = start_workers(settings.workers).await?;
+    let (addresses, _workers) = workers::start(settings.workers).await?;
     let ledger = Ledger::new(&waiting);
 
     let (binds, answered) = mpsc::unbounded_channel();
@@ -111,18 +105,6 @@ fn split_gated(cluster: &Cluster, profiles: &[Profile]) -> (Vec<Placement>, Vec<
         Placement { pod, node: None, message }
     });
     (gated.collect(), waiting)
-}
-
-/// Starts workers on ports that are free; they end when the set is dropped.
-async fn start_workers(count: u16) -> anyhow::Result<(Vec<String>, JoinSet<Result<(), ServeError>>)> {
-    let mut addresses = Vec::new();
-    let mut workers = JoinSet::new();
-    for _ in 0..count {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen on 127.0.0.1 for a worker")?;
-        addresses.push(listener.local_addr().context("cannot tell the address of a worker")?.to_string());
-        workers.spawn(serve(listener, ServeOptions::default(), CancellationToken::new()));
-    }
-    Ok((addresses, workers))
 }
 
 /// What is done with each action, on the machine's own thread: nothing here waits.

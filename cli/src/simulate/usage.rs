@@ -5,25 +5,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::class::PodInfo;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::objects::Cluster;
-
-/// An amount of a resource, in its smallest unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Amount {
-    value: i128,
-    unit: Unit,
-}
-
-/// What a resource is counted in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
-    /// Thousandths of a core.
-    MilliCores,
-    Bytes,
-    Pieces,
-}
+use crate::{amount::Amount, cluster::Cluster};
 
 /// How much of a resource there is and is taken.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -63,10 +47,9 @@ pub(super) fn of<'a>(cluster: &'a Cluster, placed: impl Iterator<Item = &'a PodI
     let get = |amounts: &BTreeMap<Arc<str>, i128>, name: &str| amounts.get(name).copied().unwrap_or(0);
     let usage = |(name, offered): (Arc<str>, i128)| {
         let (before, more) = (get(&before, &name), get(&more, &name));
-        let unit = unit(&name);
-        let share = |used: i128| Share { used: Amount { value: used, unit }, percent: percent(used, offered) };
-        let allocatable = Amount { value: offered, unit };
-        Usage { name, allocatable, before: share(before), after: share(before + more) }
+        let share = |used: i128| Share { used: Amount::of(&name, used), percent: percent(used, offered) };
+        let (before, after) = (share(before), share(before + more));
+        Usage { allocatable: Amount::of(&name, offered), name, before, after }
     };
     let mut usages: Vec<Usage> = offered.into_iter().filter(|(_, offered)| *offered > 0).map(usage).collect();
     let turn = |name: &str| ["cpu", "memory", "pods"].iter().position(|first| *first == name).unwrap_or(usize::MAX);
@@ -97,89 +80,14 @@ fn add(amounts: &mut BTreeMap<Arc<str>, i128>, name: &str, amount: i64) {
     }
 }
 
-fn unit(name: &str) -> Unit {
-    match name {
-        "cpu" => Unit::MilliCores,
-        "memory" | "ephemeral-storage" => Unit::Bytes,
-        name if name.starts_with("hugepages-") => Unit::Bytes,
-        _ => Unit::Pieces,
-    }
-}
-
 #[expect(clippy::cast_precision_loss, reason = "a share in percent needs few digits")]
 fn percent(used: i128, offered: i128) -> f64 {
     (used as f64 * 1000.0 / offered.max(1) as f64).round() / 10.0
 }
 
-impl Amount {
-    /// The amount as a person likes to read it, rounded.
-    #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
-    pub(super) fn rounded(self) -> String {
-        let decimal = |value: f64| format!("{value:.1}").trim_end_matches(".0").to_owned();
-        match self.unit {
-            Unit::MilliCores => decimal(self.value as f64 / 1000.0),
-            Unit::Bytes => {
-                let mut units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"].into_iter();
-                let (mut value, mut suffix) = (self.value as f64, units.next().unwrap_or_default());
-                for next in units {
-                    if value < 1024.0 {
-                        break;
-                    }
-                    (value, suffix) = (value / 1024.0, next);
-                }
-                format!("{}{suffix}", decimal(value))
-            }
-            Unit::Pieces => self.value.to_string(),
-        }
-    }
-
-    /// The exact amount as a quantity of Kubernetes.
-    pub(super) fn quantity(self) -> String {
-        match self.unit {
-            Unit::MilliCores if self.value % 1000 != 0 => format!("{}m", self.value),
-            Unit::MilliCores => (self.value / 1000).to_string(),
-            Unit::Pieces => self.value.to_string(),
-            Unit::Bytes => {
-                let (mut value, mut suffix) = (self.value, "");
-                for next in ["Ki", "Mi", "Gi", "Ti", "Pi"] {
-                    if value == 0 || value % 1024 != 0 {
-                        break;
-                    }
-                    (value, suffix) = (value / 1024, next);
-                }
-                format!("{value}{suffix}")
-            }
-        }
-    }
-}
-
-impl Serialize for Amount {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.quantity())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_are_exact_for_programs_and_rounded_for_people() {
-        let cases = [
-            (Unit::MilliCores, 4000, "4", "4"),
-            (Unit::MilliCores, 4150, "4150m", "4.2"),
-            (Unit::Bytes, 0, "0", "0"),
-            (Unit::Bytes, 1000, "1000", "1000"),
-            (Unit::Bytes, 3 << 30, "3Gi", "3Gi"),
-            (Unit::Bytes, 1500 << 20, "1500Mi", "1.5Gi"),
-            (Unit::Bytes, 2048 << 40, "2Pi", "2Pi"),
-            (Unit::Pieces, 110, "110", "110"),
-        ];
-        for (unit, value, quantity, rounded) in cases {
-            let amount = Amount { value, unit };
-            assert_eq!((amount.quantity().as_str(), amount.rounded().as_str()), (quantity, rounded));
-        }
-    }
 
     #[test]
     fn shares_have_one_decimal() {

@@ -78,7 +78,8 @@ impl Machine {
             return;
         }
         match word.reply {
-            Reply::Hello { .. } => {}
+            // Nobody here asks for accounts.
+            Reply::Hello { .. } | Reply::Explained { .. } => {}
             Reply::Applied { generation, .. } => self.acknowledged(worker, generation),
             Reply::Evaluated { request, evaluation } => {
                 if let Err((covered, nodes)) = self.dossiers.answer(worker, request, evaluation) {

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 
 /// The images by name.
 #[derive(Debug, Default)]
-pub(crate) struct Images {
+pub struct Images {
     known: IndexMap<Arc<str>, Image>,
     /// Changes whenever some class's facts may have.
     version: u64,
@@ -32,9 +32,11 @@ fn names(node: &NodeInfo) -> IndexMap<&Arc<str>, i64> {
     names
 }
 
+// === impl Images ===
+
 impl Images {
     /// A node came.
-    pub(crate) fn add(&mut self, node: &NodeInfo) {
+    pub fn add(&mut self, node: &NodeInfo) {
         self.version += 1;
         for (name, size) in names(node) {
             self.known.entry(Arc::clone(name)).or_insert(Image { size, nodes: 0 }).nodes += 1;
@@ -60,7 +62,8 @@ impl Images {
     }
 
     /// What the whole cluster of `nodes` nodes says about a class.
-    pub(crate) fn facts(&self, class: &Class, nodes: usize) -> Facts {
+    #[must_use]
+    pub fn facts(&self, class: &Class, nodes: usize) -> Facts {
         let contribution = |name: &Arc<str>| {
             self.known.get(name).map_or(0, |image| image_locality::contribution(image.size, image.nodes, nodes))
         };

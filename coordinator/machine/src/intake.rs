@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::{Class, ClassId, PodInfo},
+    admission,
+    class::{ClassId, PodInfo},
     extension::ClusterEvent,
     node::NodeInfo,
     plugins,
@@ -238,23 +239,12 @@ impl Machine {
 
     /// The word of the first PreEnqueue plugin that keeps a pod out.
     fn gate(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
-        let names = &self.profile(profile)?.plugins.pre_enqueue;
-        names.iter().filter_map(|name| plugins::find(self.registry, name)).find_map(|plugin| plugin.pre_enqueue(info))
+        admission::gate(self.registry, self.profile(profile)?, info).map(|(_, message)| message)
     }
 
     /// What keeps a pod back that needs a plugin which the profile has and which is not built yet.
     fn unbuilt(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
-        let filters = &self.profile(profile)?.plugins.filter;
-        let needs =
-            |class: &Class| class.unbuilt.iter().copied().find(|need| filters.iter().any(|name| name == need.plugin()));
-        let need = needs(&info.class)?;
-        Some(format!(
-            "pod uses {}, and plugin {} is not implemented in this version of Flotilla; leave such pods to another \
-             scheduler, or disable {} in the profile to have them placed regardless",
-            need.what(),
-            need.plugin(),
-            need.plugin()
-        ))
+        admission::unbuilt(self.profile(profile)?, &info.class)
     }
 }
 

@@ -13,7 +13,7 @@ mod classes;
 mod crew;
 mod cycle;
 pub mod event;
-mod images;
+pub mod images;
 mod intake;
 pub mod machine;
 mod offers;

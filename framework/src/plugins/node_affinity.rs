@@ -2,15 +2,19 @@
 //!
 //! Knows: how terms combine. Must not know: how one term is matched ([`crate::selector`]).
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1 as api;
 use smallvec::SmallVec;
 
 use crate::{
-    class::{Class, NodeTerm},
+    class::{Class, NodeTerm, Requirement},
+    explain::lack::{Lack, Place},
     extension::{
         ClusterEvent, Filter, NodeFilter, NodeScore, Normalize, Plugin, PreFilter, PreScore, Preparation, Score,
     },
     ingest,
+    node::NodeInfo,
     plugins::normalize,
     profile::Args,
     selector::{self, LoneNode, Term, TermOver},
@@ -69,6 +73,10 @@ impl Plugin for NodeAffinity {
         Some(normalize::scaled)
     }
 
+    fn lacks(&self, class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
+        lacks(class, args, place)
+    }
+
     /// Upstream's hint compares an old node with the pod's own affinity alone, and so does this one; terms that cannot
     /// be read wake the pod.
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
@@ -88,6 +96,45 @@ impl Plugin for NodeAffinity {
             Err(_) => true,
         }
     }
+}
+
+/// The demands that a node does not meet: of the node selector all, of each list of terms those of the term with the
+/// fewest. Terms that are empty or cannot be read have no measure.
+fn lacks(class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
+    let mut node = LoneNode::new(place.node);
+    let equal = class.node_selector.iter().filter(|(key, value)| place.node.label(key) != Some(value));
+    let label = |(key, value): &(Arc<str>, Arc<str>)| Lack::Label {
+        requirement: Requirement { key: Arc::clone(key), operator: "In".into(), values: vec![Arc::clone(value)] },
+        found: place.node.label(key).map(Arc::from),
+    };
+    let mut lacks: Vec<Lack> = equal.map(label).collect();
+    for terms in [added_required(args), class.required_terms.clone()].into_iter().flatten() {
+        let unmet = terms.iter().filter_map(|term| unmet(term, &mut node, place.node));
+        lacks.extend(unmet.min_by_key(Vec::len).unwrap_or_default());
+    }
+    lacks
+}
+
+/// The demands of a term that a node does not meet; `None` where the term can match nothing.
+fn unmet(term: &NodeTerm, node: &mut LoneNode, info: &NodeInfo) -> Option<Vec<Lack>> {
+    if term.expressions.is_empty() && term.fields.is_empty() {
+        return None;
+    }
+    let mut lacks = Vec::new();
+    for requirement in &term.expressions {
+        let alone = NodeTerm { expressions: vec![requirement.clone()], ..NodeTerm::default() };
+        if !node.matches(&[], Some(&[alone])).ok()? {
+            let found = info.label(&requirement.key).map(Arc::from);
+            lacks.push(Lack::Label { requirement: requirement.clone(), found });
+        }
+    }
+    for requirement in &term.fields {
+        let alone = NodeTerm { fields: vec![requirement.clone()], ..NodeTerm::default() };
+        if !node.matches(&[], Some(&[alone])).ok()? {
+            lacks.push(Lack::Name(requirement.clone()));
+        }
+    }
+    Some(lacks)
 }
 
 /// The node names that the required terms leave, where every term names some.

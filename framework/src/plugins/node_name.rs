@@ -2,8 +2,11 @@
 //!
 //! Knows: the node that a pod names. Must not know: anything else of a node.
 
+use std::sync::Arc;
+
 use crate::{
-    class::Class,
+    class::{Class, Requirement},
+    explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
     profile::Args,
     snapshot::{Slot, Snapshot},
@@ -30,6 +33,14 @@ impl Plugin for NodeName {
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
         let name = preparation.class.node_name.as_ref()?;
         Some(Filter::Node(Box::new(ThisNode(preparation.symbols.intern(name)))))
+    }
+
+    fn lacks(&self, class: &Class, _args: &Args, _place: Place<'_>) -> Vec<Lack> {
+        let requirement = |name: &Arc<str>| {
+            let (key, operator) = ("metadata.name".into(), "In".into());
+            Lack::Name(Requirement { key, operator, values: vec![Arc::clone(name)] })
+        };
+        class.node_name.iter().map(requirement).collect()
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {

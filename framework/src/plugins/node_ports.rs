@@ -4,6 +4,7 @@
 
 use crate::{
     class::{Class, HostPort},
+    explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
     profile::Args,
     snapshot::{Slot, Snapshot},
@@ -25,6 +26,12 @@ impl Plugin for NodePorts {
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
         Some(Filter::Node(Box::new(FreePorts(preparation.class.host_ports.clone()))))
+    }
+
+    fn lacks(&self, class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
+        let taken = place.nodes.ports(place.slot);
+        let wanted = class.host_ports.iter().filter(|&port| taken.iter().any(|other| port.conflicts(other)));
+        wanted.cloned().map(Lack::Port).collect()
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::{
     class::Class,
+    explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, Plugin, Preparation, Score},
     node::NodeInfo,
     plugins::scorer::{self, Shareholders},
@@ -53,6 +54,11 @@ impl Plugin for NodeResourcesFit {
                 shareholders.scored_by(move |shares| scorer::requested_to_capacity_ratio(shares, &shape))
             }
         })
+    }
+
+    fn lacks(&self, class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
+        let NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, .. } = &args.node_resources_fit;
+        Fits::new(class, ignored_resources, ignored_resource_groups).lacks(&place.nodes.accounts, place.slot)
     }
 
     /// Upstream's hint forgets which resources the filter ignores, and so does this one.
@@ -125,6 +131,36 @@ type ScalarColumns<'a> = SmallVec<[Option<&'a ScalarColumn>; 2]>;
 impl Fits {
     fn columns<'a>(&self, accounts: &'a Accounts) -> ScalarColumns<'a> {
         self.scalars.iter().map(|(name, _)| accounts.scalar(name)).collect()
+    }
+
+    /// What [`Self::judge`] finds short, with amounts.
+    fn lacks(&self, accounts: &Accounts, slot: Slot) -> Vec<Lack> {
+        let at = slot as usize;
+        let lack = |name: &str, request: i64, allocatable: i64, charged: i64| {
+            let short = request.saturating_sub(allocatable.saturating_sub(charged));
+            (request > 0 && short > 0).then(|| Lack::Resource { name: name.into(), short, request, allocatable })
+        };
+        let pods = lack("pods", 1, accounts.allowed_pods[at], accounts.pods[at]);
+        if self.nothing {
+            return pods.into_iter().collect();
+        }
+        let fixed = [
+            pods,
+            lack("cpu", self.milli_cpu, accounts.allocatable_milli_cpu[at], accounts.milli_cpu[at]),
+            lack("memory", self.memory, accounts.allocatable_memory[at], accounts.memory[at]),
+            lack(
+                "ephemeral-storage",
+                self.ephemeral_storage,
+                accounts.allocatable_ephemeral_storage[at],
+                accounts.ephemeral_storage[at],
+            ),
+        ];
+        let scalars = self.scalars.iter().zip(self.columns(accounts)).map(|((name, request), column)| {
+            let (allocatable, charged) =
+                column.map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)));
+            lack(name, *request, allocatable, charged)
+        });
+        fixed.into_iter().chain(scalars).flatten().collect()
     }
 
     fn judge(&self, accounts: &Accounts, scalars: &ScalarColumns<'_>, slot: Slot) -> Verdict {

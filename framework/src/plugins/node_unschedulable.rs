@@ -4,6 +4,7 @@
 
 use crate::{
     class::{Class, Taint},
+    explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, Plugin, Preparation},
     profile::Args,
     snapshot::{Slot, Snapshot},
@@ -21,6 +22,10 @@ impl Plugin for NodeUnschedulable {
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
         (!tolerates(preparation.class)).then(|| Filter::Node(Box::new(NotCordoned)))
+    }
+
+    fn lacks(&self, _class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
+        if place.node.unschedulable { vec![Lack::Cordoned] } else { Vec::new() }
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {

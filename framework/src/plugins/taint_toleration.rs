@@ -4,6 +4,7 @@
 
 use crate::{
     class::{Class, Taint, Toleration},
+    explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, NodeScore, Normalize, Plugin, Preparation, Score},
     plugins::normalize,
     profile::Args,
@@ -37,6 +38,10 @@ impl Plugin for TaintToleration {
         Some(normalize::reversed)
     }
 
+    fn lacks(&self, class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
+        refusing(&place.node.taints, &class.tolerations).cloned().map(Lack::Toleration).collect()
+    }
+
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
         match event {
             ClusterEvent::NodeAdded(node) => !untolerated(&node.taints, &class.tolerations),
@@ -50,10 +55,15 @@ impl Plugin for TaintToleration {
 
 /// Whether some taint keeps pods off that none of the tolerations tolerates.
 fn untolerated(taints: &[Taint], tolerations: &[Toleration]) -> bool {
+    refusing(taints, tolerations).next().is_some()
+}
+
+/// The taints that keep pods off and that none of the tolerations tolerates.
+fn refusing<'a>(taints: &'a [Taint], tolerations: &'a [Toleration]) -> impl Iterator<Item = &'a Taint> {
     taints
         .iter()
         .filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute"))
-        .any(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+        .filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
 }
 
 /// How many taints ask pods to stay away and are not tolerated.

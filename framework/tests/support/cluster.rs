@@ -9,6 +9,7 @@ use flotilla_framework::{
     class::{Class, ClassId},
     evaluate::{Columns, Scratch},
     evaluation::Evaluation,
+    explain::shard::{self, Page},
     extension::{Extremes, Facts, Plugin},
     node::{NodeId, NodeInfo},
     plugins::{self, image_locality},
@@ -173,6 +174,35 @@ impl World {
         };
         (0..shards).map(answer).collect()
     }
+
+    /// The accounts of shards, page by page.
+    #[allow(dead_code, reason = "not every property is about accounts")]
+    pub(crate) fn pages(
+        &self,
+        registry: &'static [&'static dyn Plugin],
+        owners: &[usize],
+        shards: usize,
+        limit: usize,
+    ) -> Vec<Page> {
+        let answer = |shard| {
+            let own = (0..self.nodes.len()).filter(|&place| owners[place % owners.len()] % shards == shard);
+            let mut nodes = self.snapshot(own);
+            let prepared = self.prepare(registry, &mut nodes);
+            pages(&prepared, &nodes, limit)
+        };
+        (0..shards).flat_map(answer).collect()
+    }
+}
+
+/// All pages of one shard's account.
+#[allow(dead_code, reason = "not every property is about accounts")]
+pub(crate) fn pages(prepared: &Prepared, nodes: &Snapshot, limit: usize) -> Vec<Page> {
+    let mut pages = vec![shard::page(prepared, nodes, None, limit)];
+    while let Some(Page { nodes: accounts, more: true, .. }) = pages.last() {
+        let after = accounts.last().map(|account| account.node);
+        pages.push(shard::page(prepared, nodes, after, limit));
+    }
+    pages
 }
 
 /// One evaluation from scratch.

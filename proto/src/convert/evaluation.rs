@@ -56,7 +56,7 @@ fn check_counts(covered: u32, strata: &[pb::Stratum], refused: &[pb::Refused]) -
     Err(DecodeError::new("covered", problem))
 }
 
-fn each<M, T>(
+pub(super) fn each<M, T>(
     field: &str,
     list: Vec<M>,
     mut decode: impl FnMut(M) -> Result<T, DecodeError>,
@@ -67,7 +67,7 @@ fn each<M, T>(
 
 /// The names of domains and the numbers that stand for them: 0 for none, n for the n-th name.
 #[derive(Debug, Default)]
-struct Table<'a> {
+pub(super) struct Table<'a> {
     names: IndexSet<&'a str>,
 }
 
@@ -79,16 +79,16 @@ impl<'a> Table<'a> {
         domain.map_or(0, |name| u32::try_from(self.names.insert_full(name).0 + 1).unwrap_or(u32::MAX))
     }
 
-    fn numbers(&mut self, domains: &'a [Domain]) -> Vec<u32> {
+    pub(super) fn numbers(&mut self, domains: &'a [Domain]) -> Vec<u32> {
         domains.iter().map(|domain| self.number(domain.as_deref())).collect()
     }
 
-    fn into_names(self) -> Vec<String> {
+    pub(super) fn into_names(self) -> Vec<String> {
         self.names.into_iter().map(str::to_owned).collect()
     }
 }
 
-fn decode_domains(numbers: &[u32], names: &[Arc<str>]) -> Result<Vec<Domain>, DecodeError> {
+pub(super) fn decode_domains(numbers: &[u32], names: &[Arc<str>]) -> Result<Vec<Domain>, DecodeError> {
     numbers.iter().map(|&number| if number == 0 { Ok(None) } else { decode_domain(number, names).map(Some) }).collect()
 }
 
@@ -128,13 +128,9 @@ fn decode_stratum(message: pb::Stratum, names: &[Arc<str>]) -> Result<Stratum, D
 
 fn encode_refused<'a>(refused: &'a Refused, table: &mut Table<'a>) -> pb::Refused {
     let Refused { order, refusal: Refusal { code, detail }, domains, count } = refused;
-    let code = match code {
-        Code::Unschedulable => pb::Code::Unschedulable,
-        Code::UnschedulableAndUnresolvable => pb::Code::UnschedulableAndUnresolvable,
-    };
     pb::Refused {
         order: u32::from(*order),
-        code: code.into(),
+        code: encode_code(*code).into(),
         detail: *detail,
         domains: table.numbers(domains),
         count: *count,
@@ -143,21 +139,31 @@ fn encode_refused<'a>(refused: &'a Refused, table: &mut Table<'a>) -> pb::Refuse
 
 fn decode_refused(message: pb::Refused, names: &[Arc<str>]) -> Result<Refused, DecodeError> {
     let pb::Refused { order, code, detail, domains, count } = message;
-    let code = match pb::Code::try_from(code) {
-        Ok(pb::Code::Unschedulable) => Code::Unschedulable,
-        Ok(pb::Code::UnschedulableAndUnresolvable) => Code::UnschedulableAndUnresolvable,
-        Ok(pb::Code::Unspecified) => return Err(DecodeError::new("code", Problem::Missing)),
-        Err(_) => return Err(DecodeError::range("code", code, pb::Code::UnschedulableAndUnresolvable as i32)),
-    };
     Ok(Refused {
         order: narrow("order", order)?,
-        refusal: Refusal { code, detail },
+        refusal: Refusal { code: decode_code(code)?, detail },
         domains: decode_domains(&domains, names)?,
         count,
     })
 }
 
-fn encode_tally<'a>(tally: &'a Tally, table: &mut Table<'a>) -> pb::Tally {
+pub(super) const fn encode_code(code: Code) -> pb::Code {
+    match code {
+        Code::Unschedulable => pb::Code::Unschedulable,
+        Code::UnschedulableAndUnresolvable => pb::Code::UnschedulableAndUnresolvable,
+    }
+}
+
+pub(super) fn decode_code(code: i32) -> Result<Code, DecodeError> {
+    match pb::Code::try_from(code) {
+        Ok(pb::Code::Unschedulable) => Ok(Code::Unschedulable),
+        Ok(pb::Code::UnschedulableAndUnresolvable) => Ok(Code::UnschedulableAndUnresolvable),
+        Ok(pb::Code::Unspecified) => Err(DecodeError::new("code", Problem::Missing)),
+        Err(_) => Err(DecodeError::range("code", code, pb::Code::UnschedulableAndUnresolvable as i32)),
+    }
+}
+
+pub(super) fn encode_tally<'a>(tally: &'a Tally, table: &mut Table<'a>) -> pb::Tally {
     pb::Tally {
         terms: tally.0.keys().map(|(term, _)| u32::from(*term)).collect(),
         domains: tally.0.keys().map(|(_, domain)| table.number(Some(domain))).collect(),
@@ -165,7 +171,7 @@ fn encode_tally<'a>(tally: &'a Tally, table: &mut Table<'a>) -> pb::Tally {
     }
 }
 
-fn decode_tally(message: pb::Tally, names: &[Arc<str>]) -> Result<Tally, DecodeError> {
+pub(super) fn decode_tally(message: pb::Tally, names: &[Arc<str>]) -> Result<Tally, DecodeError> {
     let pb::Tally { terms, domains, counts } = message;
     same_length("domains", domains.len(), terms.len())?;
     same_length("counts", counts.len(), terms.len())?;

@@ -19,7 +19,7 @@ const MOST_KEPT: usize = 1_000;
 
 /// Everything that is wrong with the input.
 #[derive(Debug, Default)]
-pub(super) struct Problems {
+pub(crate) struct Problems {
     errors: Pile,
     warnings: Pile,
 }

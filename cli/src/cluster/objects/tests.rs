@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::simulate::source::Sources;
+use crate::cluster::source::Sources;
 
 /// The cluster of nodes called `a` and `b`, these pods and these priority classes, and all that is said of them.
 fn gather(pods: Value, classes: Value) -> (Cluster, Vec<String>) {

@@ -34,13 +34,13 @@ const BUILT_IN: [(&str, i32); 2] =
 
 /// A cluster that is only written down.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Cluster {
-    /// All nodes, in the order of the input.
-    pub(super) nodes: Vec<Arc<NodeInfo>>,
+pub(crate) struct Cluster {
+    /// All nodes, by name: as an API server lists them, so that the first node to tell the size of an image is the same.
+    pub(crate) nodes: Vec<Arc<NodeInfo>>,
     /// Pods that stand on one of the nodes.
-    pub(super) bound: Vec<Arc<PodInfo>>,
+    pub(crate) bound: Vec<Arc<PodInfo>>,
     /// Pods that are to be placed, in the order of the input.
-    pub(super) pending: Vec<Arc<PodInfo>>,
+    pub(crate) pending: Vec<Arc<PodInfo>>,
 }
 
 /// A pod whose place in the cluster is not known before all objects are.
@@ -59,7 +59,7 @@ enum Priority {
 
 /// Takes objects in, in any order.
 #[derive(Default)]
-pub(super) struct Gatherer {
+pub(crate) struct Gatherer {
     nodes: Vec<Arc<NodeInfo>>,
     pods: Vec<Draft>,
     names: HashMap<(&'static str, String), Place>,
@@ -71,7 +71,7 @@ pub(super) struct Gatherer {
 
 impl Gatherer {
     /// Takes a node in, with its defaults.
-    pub(super) fn add_node(&mut self, mut node: api::Node, place: Place, problems: &mut Problems) {
+    pub(crate) fn add_node(&mut self, mut node: api::Node, place: Place, problems: &mut Problems) {
         let Some(name) = self.claim("Node", &node.metadata, false, &place, problems) else { return };
         let title = format!("node {name:?}");
         let status = node.status.as_ref();
@@ -98,7 +98,7 @@ impl Gatherer {
     }
 
     /// Takes a pod in, with its defaults.
-    pub(super) fn add_pod(&mut self, mut pod: api::Pod, place: Place, problems: &mut Problems) {
+    pub(crate) fn add_pod(&mut self, mut pod: api::Pod, place: Place, problems: &mut Problems) {
         let Some(name) = self.claim("Pod", &pod.metadata, true, &place, problems) else { return };
         let title = format!("pod {name:?}");
         let Some(spec) = pod.spec.as_ref().filter(|spec| !spec.containers.is_empty()) else {
@@ -153,7 +153,8 @@ impl Gatherer {
     }
 
     /// The cluster, of which `schedulers` are simulated.
-    pub(super) fn finish(self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
+    pub(super) fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
+        self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
         let known: HashSet<Arc<str>> = self.nodes.iter().map(|node| Arc::clone(&node.name)).collect();
         let mut priorities: BTreeMap<&str, i32> = BUILT_IN.into_iter().collect();
         priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));

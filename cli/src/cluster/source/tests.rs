@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::simulate::place::Path;
+use crate::cluster::place::Path;
 
 fn documents(text: &str) -> Vec<Result<Value, Fault>> {
     let mut sources = Sources::default();

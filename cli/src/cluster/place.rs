@@ -71,7 +71,7 @@ impl fmt::Display for Path {
 
 /// A node of the input, for whoever has to point at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The number of the document, counted over all files; `None` for what was made up.
     pub(super) document: Option<usize>,
     /// The node in the document.
@@ -87,7 +87,7 @@ impl Place {
     }
 
     /// Something that no file holds.
-    pub(super) fn nowhere() -> Self {
+    pub(crate) fn nowhere() -> Self {
         Self { document: None, path: Path::default(), is_key: false }
     }
 

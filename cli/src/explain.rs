@@ -1,0 +1,116 @@
+//! `flotilla explain`: every pending pod judged against every node, with every plugin's part in it.
+//!
+//! Knows: the order of reading, asking and printing, and which exit code each failure has. Must not know: how any of
+//! them is done.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use flotilla_framework::{class::PodInfo, profile::Profile};
+
+use crate::{
+    cluster,
+    output::Failure,
+    progress::{log, progress},
+    workers,
+};
+
+mod account;
+mod answer;
+mod args;
+mod crew;
+mod missing;
+mod selection;
+mod table;
+mod words;
+mod world;
+
+pub(crate) use args::ExplainArgs;
+
+use account::Account;
+use answer::Answer;
+use args::Format;
+use crew::Crew;
+use world::World;
+
+/// Runs `flotilla explain`.
+pub(crate) fn command(args: &ExplainArgs) -> ExitCode {
+    crate::output::end(explain(args).map(|()| ExitCode::SUCCESS))
+}
+
+fn explain(args: &ExplainArgs) -> Result<(), Failure> {
+    log(args.verbose);
+    let profiles = cluster::profiles(args.config.as_deref())?;
+    let cluster = cluster::read(&args.files, None, &profiles)?;
+    let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the async runtime").map_err(Failure::run)?;
+    let mut world = World::new(&cluster);
+    let mut crew = runtime.block_on(hire(args.workers, &world, &profiles)).map_err(Failure::run)?;
+    let progress = progress("{bar:40} {pos}/{len} pods explained, {eta} left");
+    progress.set_length(pods.len() as u64);
+    let mut failure = None;
+    let printed = crate::output::print(|out| {
+        for pod in pods {
+            let account = match runtime.block_on(account(pod, &mut world, &mut crew, &profiles, args.output)) {
+                Ok(account) => account,
+                Err(error) => {
+                    failure = Some(Failure::run(error));
+                    break;
+                }
+            };
+            progress.suspend(|| print(args.output, &account, &world, out))?;
+            progress.inc(1);
+        }
+        Ok(())
+    });
+    progress.finish_and_clear();
+    failure.map_or(printed, Err)
+}
+
+/// Workers that hold the cluster.
+async fn hire(count: u16, world: &World, profiles: &[Profile]) -> anyhow::Result<Crew> {
+    let (addresses, workers) = workers::start(count).await?;
+    let mut crew = Crew::attach(&addresses, workers).await?;
+    crew.lay_out(world, profiles).await?;
+    Ok(crew)
+}
+
+/// The account of one pod.
+async fn account(
+    pod: &Arc<PodInfo>,
+    world: &mut World,
+    crew: &mut Crew,
+    profiles: &[Profile],
+    format: Format,
+) -> anyhow::Result<Account> {
+    let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
+    // Pods of other schedulers were left out when the files were read.
+    let profile = profile.with_context(|| format!("pod {:?} has no profile", pod.key()))?;
+    if let Some(held) = account::held_back(pod, profile) {
+        return Ok(held);
+    }
+    let subject = world.subject(&pod.class);
+    let pages = crew.ask(&profile.scheduler_name, &subject).await?;
+    let wants_missing = matches!(format, Format::Table | Format::Wide);
+    Ok(account::make(pod, profile, &subject, &pages, world, wants_missing))
+}
+
+fn print(format: Format, account: &Account, world: &World, out: &mut dyn Write) -> io::Result<()> {
+    match format {
+        Format::Table => table::print(account, world, false, out),
+        Format::Wide => table::print(account, world, true, out),
+        Format::Json => {
+            serde_json::to_writer(&mut *out, &Answer::new(account, world))?;
+            writeln!(out)
+        }
+        Format::Yaml => {
+            let text = serde_yaml::to_string(&Answer::new(account, world)).map_err(io::Error::other)?;
+            write!(out, "---\n{text}")
+        }
+    }
+}

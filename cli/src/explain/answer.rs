@@ -1,0 +1,104 @@
+//! The answer as programs read it.
+//!
+//! Knows: the fields and their order. Must not know: how any of it was found out.
+
+use std::collections::BTreeMap;
+
+use flotilla_framework::{explain::Outcome, node::NodeId, status::Code};
+use serde::Serialize;
+
+use super::{account::Account, world::World};
+
+/// What there is to say of one pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answer<'a> {
+    pod: String,
+    scheduler_name: &'a str,
+    /// A PreEnqueue plugin keeps the pod out of the queue; `plugin` and `reasons` say which and why.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    gated: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    plugin: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<&'a str>,
+    /// Why kube-scheduler would give up on the attempt without an answer.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    error: &'a str,
+    /// How many nodes the pod fits.
+    feasible: usize,
+    /// All nodes of the highest total, sorted.
+    best: Vec<&'a str>,
+    /// The message of the condition PodScheduled; empty where some node fits.
+    message: &'a str,
+    /// All nodes, sorted by name.
+    nodes: Vec<Node<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Node<'a> {
+    node: &'a str,
+    code: &'static str,
+    /// The plugin that refused; empty where upstream notes none.
+    plugin: &'a str,
+    reasons: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    raw: BTreeMap<&'a str, i64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    scores: BTreeMap<&'a str, i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<i64>,
+}
+
+impl<'a> Answer<'a> {
+    /// The answer about one pod.
+    pub(super) fn new(account: &'a Account, world: &'a World) -> Self {
+        let Account { pod, gate, explanation, .. } = account;
+        let mut nodes: Vec<Node<'_>> =
+            explanation.nodes.iter().map(|(&id, outcome)| Node::new(name(world, id), outcome)).collect();
+        nodes.sort_unstable_by_key(|node| node.node);
+        let mut best: Vec<&str> = explanation.best().into_iter().map(|id| name(world, id)).collect();
+        best.sort_unstable();
+        Self {
+            pod: pod.key(),
+            scheduler_name: &pod.scheduler_name,
+            gated: gate.is_some(),
+            plugin: gate.as_ref().map_or("", |(plugin, _)| plugin),
+            reasons: gate.iter().map(|(_, reason)| reason.as_str()).collect(),
+            error: explanation.error.as_deref().unwrap_or_default(),
+            feasible: explanation.feasible(),
+            best,
+            message: &explanation.message,
+            nodes,
+        }
+    }
+}
+
+impl<'a> Node<'a> {
+    fn new(node: &'a str, outcome: &'a Outcome) -> Self {
+        match outcome {
+            Outcome::Refused { code, plugin, reasons, domain: _ } => {
+                let code = match code {
+                    Code::Unschedulable => "Unschedulable",
+                    Code::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+                };
+                let (raw, scores) = (BTreeMap::new(), BTreeMap::new());
+                Self { node, code, plugin: plugin.unwrap_or_default(), reasons, raw, scores, total: None }
+            }
+            Outcome::Feasible { scores, total } => Self {
+                node,
+                code: "Success",
+                plugin: "",
+                reasons: &[],
+                raw: scores.iter().map(|score| (score.plugin, score.raw)).collect(),
+                scores: scores.iter().map(|score| (score.plugin, score.weighted)).collect(),
+                total: *total,
+            },
+        }
+    }
+}
+
+/// The name of a node; every number comes from the same world.
+pub(super) fn name(world: &World, id: NodeId) -> &str {
+    world.node(id).map_or("", |node| &node.name)
+}

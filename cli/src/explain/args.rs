@@ -1,0 +1,78 @@
+//! The command line of `flotilla explain`.
+//!
+//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  # Why do these pods stay pending, and what would help?
+  kubectl get nodes,pods,priorityclasses -A -o yaml > cluster.yaml
+  flotilla explain -f cluster.yaml
+
+  # One pod, with every node and the scores before they are normalised
+  flotilla explain -f cluster.yaml --pod shop/web-1 -o wide
+
+  # The same under another configuration, for a program to read: one JSON object per pod and line
+  flotilla explain -f cluster.yaml --config scheduler.yaml -o json | jq -c '{pod, best, message}'
+
+The answer:
+  Pods come in the order of the files. Each is judged as if it was the only one: where several are pending, `flotilla
+  simulate` tells how they get along. A score is what counts in the end, normalised and times the plugin's weight;
+  -o wide adds what the plugin gave before that.
+
+Exit codes:
+  0  every pod was explained, also when some fit nowhere
+  1  the explanation could not be made
+  2  the flags or the input make no sense";
+
+/// The flags of `flotilla explain`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    long_about = "Tell for each pending pod what every node and every plugin makes of it\n\nReal workers, with gRPC between \
+                  them and this command, judge and score every node for each pod. Nothing but files is read, and \
+                  nothing is written but the answer: which nodes would do, with the scores of each plugin; which would \
+                  not, what each of them lacks; and what would make the pod fit."
+)]
+pub(crate) struct ExplainArgs {
+    /// Files with nodes, pods and priority classes, YAML or JSON, as kubectl prints them or written by hand; a directory
+    /// stands for its *.yaml, *.yml and *.json files, - for the standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required = true)]
+    pub(super) files: Vec<PathBuf>,
+
+    /// Explain only this pod; without a namespace, one of default. May be given several times
+    #[arg(long = "pod", value_name = "[NAMESPACE/]NAME", action = ArgAction::Append)]
+    pub(super) pods: Vec<String>,
+
+    /// The file with the KubeSchedulerConfiguration; without it, the defaults of kube-scheduler
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+
+    /// How many workers filter and score; the answer is the same for any number
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) workers: u16,
+
+    /// How to print the answer
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    pub(super) output: Format,
+
+    /// Log to the standard error what the workers do; -vv logs more
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(super) verbose: u8,
+}
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people; long answers are cut
+    Table,
+    /// For people; nothing is cut, and scores are shown before normalising too
+    Wide,
+    /// One JSON object per pod and line
+    Json,
+    /// The same as YAML, one document per pod
+    Yaml,
+}

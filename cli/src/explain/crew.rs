@@ -1,0 +1,204 @@
+//! The workers, told the cluster and asked about classes.
+//!
+//! Knows: the conversation with a worker, and that an account comes in pages. Must not know: what a page says.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, bail, ensure};
+use flotilla_framework::{
+    class::ClassId,
+    explain::shard::{MAX_PAGE_NODES, Page},
+    node::NodeId,
+    profile::Profile,
+    shard::{Command, FromWorker, Reply, RequestId, ToWorker, Unable},
+};
+use flotilla_proto::{
+    Wire as _,
+    bounds::{MAX_MESSAGE_BYTES, chunk_changes},
+    pb::{self, worker_client::WorkerClient},
+};
+use flotilla_worker::ServeError;
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Streaming, transport::Endpoint};
+
+use super::world::{Subject, World};
+
+/// How long a worker of the same process may take for one answer; a page of the most nodes takes milliseconds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+/// How many words may wait for the transport.
+const WORDS: usize = 16;
+/// There is one leader and one configuration.
+const EPOCH: u64 = 1;
+const GENERATION: u64 = 1;
+
+/// Workers that are attached to. They end with it.
+#[derive(Debug)]
+pub(super) struct Crew {
+    members: Vec<Member>,
+    registered: HashSet<ClassId>,
+    next_request: RequestId,
+    _workers: JoinSet<Result<(), ServeError>>,
+}
+
+#[derive(Debug)]
+struct Member {
+    words: mpsc::Sender<pb::ToWorker>,
+    answers: Streaming<pb::FromWorker>,
+    /// How many nodes it was told of, and how many of them it can tell of at once.
+    nodes: usize,
+    limit: usize,
+}
+
+impl Crew {
+    /// Opens a stream to each worker.
+    ///
+    /// # Errors
+    /// Where a worker cannot be reached or does not say hello.
+    pub(super) async fn attach(addresses: &[String], workers: JoinSet<Result<(), ServeError>>) -> anyhow::Result<Self> {
+        let mut members = Vec::with_capacity(addresses.len());
+        for address in addresses {
+            members
+                .push(Member::attach(address).await.with_context(|| format!("no stream to the worker at {address}"))?);
+        }
+        Ok(Self { members, registered: HashSet::new(), next_request: 0, _workers: workers })
+    }
+
+    /// Tells each worker the profiles and its part of the cluster, and waits until it has taken them over.
+    ///
+    /// # Errors
+    /// Where a worker is lost.
+    pub(super) async fn lay_out(&mut self, world: &World, profiles: &[Profile]) -> anyhow::Result<()> {
+        let profiles: Arc<[Profile]> = profiles.into();
+        self.registered.extend(world.classes().map(|(id, _)| id));
+        let shards = self.members.len();
+        for (shard, member) in self.members.iter_mut().enumerate() {
+            let profiles = Arc::clone(&profiles);
+            member.say(Command::Configure { generation: GENERATION, tie_break_seed: 0, profiles }).await?;
+            member.expect_applied().await?;
+            for (id, class) in world.classes() {
+                member.say(Command::RegisterClass { id, class: Arc::clone(class) }).await?;
+            }
+            let mut chunks = chunk_changes(world.shard(shard, shards));
+            if chunks.is_empty() {
+                chunks.push(Vec::new());
+            }
+            let last = chunks.len() - 1;
+            for (chunk, changes) in chunks.into_iter().enumerate() {
+                member.say(Command::Snapshot { first: chunk == 0, last: chunk == last, changes }).await?;
+            }
+            member.nodes = member.expect_applied().await?;
+        }
+        Ok(())
+    }
+
+    /// The account of a class under a profile: all pages of all workers.
+    ///
+    /// # Errors
+    /// Where a worker is lost, or cannot give account of even one node.
+    pub(super) async fn ask(&mut self, profile: &Arc<str>, subject: &Subject) -> anyhow::Result<Vec<Page>> {
+        let is_new = self.registered.insert(subject.id);
+        // All are asked before any is listened to, so that they work at the same time.
+        for member in &self.members {
+            if is_new {
+                let class = Arc::clone(&subject.class);
+                member.say(Command::RegisterClass { id: subject.id, class }).await?;
+            }
+            self.next_request += 1;
+            member.ask(self.next_request, profile, subject, None).await?;
+        }
+        let mut pages = Vec::new();
+        for member in &mut self.members {
+            let mut told = 0;
+            loop {
+                let after = match member.page().await? {
+                    Some(page) => {
+                        told += page.nodes.len();
+                        let after = page.nodes.last().map(|account| account.node).filter(|_| page.more);
+                        pages.push(page);
+                        match after {
+                            Some(after) => Some(after),
+                            None => break,
+                        }
+                    }
+                    // It was too large; what was told so far stays.
+                    None => pages.last().filter(|_| told > 0).and_then(|page| Some(page.nodes.last()?.node)),
+                };
+                self.next_request += 1;
+                member.ask(self.next_request, profile, subject, after).await?;
+            }
+            ensure!(told == member.nodes, "a worker told of {told} nodes where it holds {}", member.nodes);
+        }
+        Ok(pages)
+    }
+}
+
+impl Member {
+    async fn attach(address: &str) -> anyhow::Result<Self> {
+        let channel = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true).connect().await?;
+        let mut client = WorkerClient::new(channel)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let (words, outgoing) = mpsc::channel(WORDS);
+        let answers = client.attach(ReceiverStream::new(outgoing)).await?.into_inner();
+        let mut member = Self { words, answers, nodes: 0, limit: MAX_PAGE_NODES };
+        match member.hear().await? {
+            Reply::Hello { .. } => Ok(member),
+            other => bail!("a worker's first word is not hello but {other:?}"),
+        }
+    }
+
+    async fn say(&self, command: Command) -> anyhow::Result<()> {
+        let word = ToWorker { epoch: EPOCH, revision: 1, command };
+        self.words.send(word.encode()).await.context("a worker has ended its stream; run with -v to see why")
+    }
+
+    async fn hear(&mut self) -> anyhow::Result<Reply> {
+        let message = timeout(ANSWER_LIMIT, self.answers.message()).await;
+        let message = message.with_context(|| format!("a worker said nothing for {} s", ANSWER_LIMIT.as_secs()))?;
+        let message = message.context("a worker has ended its stream")?.context("a worker has ended its stream")?;
+        let FromWorker { reply, .. } = FromWorker::decode(message).context("a worker's word makes no sense")?;
+        Ok(reply)
+    }
+
+    /// How many nodes it holds, once it has taken over what it was told.
+    async fn expect_applied(&mut self) -> anyhow::Result<usize> {
+        match self.hear().await? {
+            Reply::Applied { nodes, .. } => Ok(nodes as usize),
+            other => bail!("a worker should have taken over what it was told, and says {other:?}"),
+        }
+    }
+
+    async fn ask(
+        &self,
+        request: RequestId,
+        profile: &Arc<str>,
+        subject: &Subject,
+        after: Option<NodeId>,
+    ) -> anyhow::Result<()> {
+        let command = Command::Explain {
+            request,
+            generation: GENERATION,
+            profile: Arc::clone(profile),
+            class: subject.id,
+            facts: subject.facts.clone(),
+            after,
+            limit: u32::try_from(self.limit).unwrap_or(u32::MAX),
+            trace: Arc::default(),
+        };
+        self.say(command).await
+    }
+
+    /// The next page; `None` where it would be too large and fewer nodes are to be asked for.
+    async fn page(&mut self) -> anyhow::Result<Option<Page>> {
+        match self.hear().await? {
+            Reply::Explained { page, .. } => Ok(Some(page)),
+            Reply::Unable { why: Unable::TooLarge, .. } if self.limit > 1 => {
+                self.limit = self.limit.min(self.nodes).div_ceil(2);
+                Ok(None)
+            }
+            Reply::Unable { why, .. } => bail!("a worker cannot give account: {why}"),
+            other => bail!("a worker was asked for an account, and says {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Which of the pending pods are asked about.
+//!
+//! Knows: how a pod is named on the command line, and what may have been meant. Must not know: what is asked.
+
+use std::sync::Arc;
+
+use flotilla_framework::class::PodInfo;
+
+use crate::cluster::Cluster;
+
+/// How alike two names must be for one to have been meant by the other, 1 being equal.
+const ALIKE: f64 = 0.8;
+
+/// The pods of these names, in the order of the files; all pending ones for no name.
+///
+/// # Errors
+/// One line for each name that is no pending pod's.
+pub(super) fn select<'a>(cluster: &'a Cluster, names: &[String]) -> Result<Vec<&'a Arc<PodInfo>>, Vec<String>> {
+    let names: Vec<String> = names.iter().map(|name| full(name)).collect();
+    let is_pending = |name: &String| cluster.pending.iter().any(|pod| pod.key() == *name);
+    let unknown: Vec<String> =
+        names.iter().filter(|name| !is_pending(name)).map(|name| not_pending(cluster, name)).collect();
+    if !unknown.is_empty() {
+        return Err(unknown);
+    }
+    let is_wanted = |pod: &&Arc<PodInfo>| names.is_empty() || names.contains(&pod.key());
+    Ok(cluster.pending.iter().filter(is_wanted).collect())
+}
+
+fn full(name: &str) -> String {
+    if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
+}
+
+fn not_pending(cluster: &Cluster, name: &str) -> String {
+    if let Some(bound) = cluster.bound.iter().find(|pod| pod.key() == name) {
+        let node = bound.node_name.as_deref().unwrap_or_default();
+        return format!("--pod {name}: this pod is on node {node:?} already; only pending pods are explained");
+    }
+    let hint = match closest(cluster, name) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None if cluster.pending.is_empty() => "no pod of the input is pending".to_owned(),
+        None => format!("{} pods are pending; leave --pod out to explain them all", cluster.pending.len()),
+    };
+    format!("--pod {name}: no pending pod of the input has this name; {hint}")
+}
+
+/// The pending pod whose name is the most alike, one of the same namespace before others.
+fn closest(cluster: &Cluster, name: &str) -> Option<String> {
+    let (namespace, own) = name.split_once('/').unwrap_or_default();
+    let likeness = |pod: &Arc<PodInfo>| (strsim::jaro_winkler(&pod.name, own), &*pod.class.namespace == namespace);
+    let alike = cluster.pending.iter().map(|pod| (likeness(pod), pod.key())).filter(|((alike, _), _)| *alike >= ALIKE);
+    let best = alike.max_by(|((left, left_is_here), left_key), ((right, right_is_here), right_key)| {
+        left.total_cmp(right).then(left_is_here.cmp(right_is_here)).then_with(|| right_key.cmp(left_key))
+    });
+    best.map(|(_, key)| key)
+}
+
+#[cfg(test)]
+mod tests {
+    use flotilla_framework::class::Class;
+
+    use super::*;
+
+    fn pod(namespace: &str, name: &str, node: Option<&str>) -> Arc<PodInfo> {
+        let class = Arc::new(Class { namespace: namespace.into(), ..Class::default() });
+        Arc::new(PodInfo {
+            uid: name.into(),
+            name: name.into(),
+            class,
+            scheduler_name: "default-scheduler".into(),
+            priority: 0,
+            gates: Vec::new(),
+            node_name: node.map(Into::into),
+            deleting: false,
+            finished: false,
+            generation: 1,
+            condition: None,
+        })
+    }
+
+    fn cluster() -> Cluster {
+        let pending = vec![pod("shop", "web-1", None), pod("default", "web-2", None), pod("shop", "web-2", None)];
+        Cluster { nodes: Vec::new(), bound: vec![pod("shop", "db-0", Some("n1"))], pending }
+    }
+
+    fn names(asked: &[&str]) -> Result<Vec<String>, Vec<String>> {
+        let asked: Vec<String> = asked.iter().map(|&name| name.to_owned()).collect();
+        select(&cluster(), &asked).map(|pods| pods.into_iter().map(|pod| pod.key()).collect())
+    }
+
+    #[test]
+    fn pods_come_in_the_order_of_the_input_whatever_the_order_of_the_flags() {
+        let all = ["shop/web-1", "default/web-2", "shop/web-2"].map(str::to_owned);
+        assert_eq!(names(&[]), Ok(all.to_vec()));
+        assert_eq!(names(&["shop/web-2", "web-2", "shop/web-2"]), Ok(all[1..].to_vec()));
+    }
+
+    #[test]
+    fn a_name_that_is_no_pending_pods_is_told_with_what_may_have_been_meant() {
+        let cases = [
+            ("web-1", "--pod default/web-1: no pending pod of the input has this name; did you mean shop/web-1?"),
+            ("shop/wbe-2", "--pod shop/wbe-2: no pending pod of the input has this name; did you mean shop/web-2?"),
+            ("wbe-2", "--pod default/wbe-2: no pending pod of the input has this name; did you mean default/web-2?"),
+            (
+                "shop/mail",
+                "--pod shop/mail: no pending pod of the input has this name; 3 pods are pending; leave --pod out to \
+                 explain them all",
+            ),
+            ("shop/db-0", "--pod shop/db-0: this pod is on node \"n1\" already; only pending pods are explained"),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(names(&[name]), Err(vec![expected.to_owned()]), "{name}");
+        }
+    }
+}

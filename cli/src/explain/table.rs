@@ -1,0 +1,153 @@
+//! The answer as a person reads it.
+//!
+//! Knows: tables, and what is too long for a person. Must not know: how any of it was found out.
+
+use std::io::{self, Write};
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::NOTHING};
+use flotilla_framework::explain::{Outcome, PluginScore};
+
+use super::{
+    account::Account,
+    answer::name,
+    missing::{self, Group, Miss},
+    words,
+    world::World,
+};
+use crate::output::printable;
+
+/// How much is shown where not everything is.
+const MOST_FEASIBLE: usize = 10;
+const MOST_GROUPS: usize = 10;
+const MOST_MISSES: usize = 3;
+const MOST_NAMES: usize = 5;
+
+/// A node that would do.
+struct Scored<'a> {
+    node: &'a str,
+    total: Option<i64>,
+    scores: &'a [PluginScore],
+}
+
+/// Prints what there is to say of one pod, and an empty line behind it.
+pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut dyn Write) -> io::Result<()> {
+    let scored = scored(account, world);
+    writeln!(out, "{}", printable(&heading(account, world, scored.len())))?;
+    let Account { gate, explanation, .. } = account;
+    let gate = gate.as_ref().map(|(_, message)| message);
+    for line in gate.into_iter().chain([&explanation.message]).chain(&explanation.error) {
+        if !line.is_empty() {
+            writeln!(out, "  {}", printable(line))?;
+        }
+    }
+    if !scored.is_empty() {
+        let shown = if is_wide { scored.len() } else { scored.len().min(MOST_FEASIBLE) };
+        writeln!(out, "\n{}", scores(&scored[..shown], is_wide).trim_fmt())?;
+        more(out, scored.len() - shown, "nodes would do")?;
+    }
+    let groups = missing::groups(account, world);
+    if !groups.is_empty() {
+        let shown = if is_wide { groups.len() } else { groups.len().min(MOST_GROUPS) };
+        writeln!(out, "\n{}", refusals(&groups[..shown], is_wide).trim_fmt())?;
+        more(out, groups[shown..].iter().map(|group| group.count).sum(), "nodes refuse it for rarer reasons")?;
+    }
+    if let Some(advice) = missing::advice(account, world) {
+        writeln!(out, "\n{}", printable(&advice))?;
+    }
+    writeln!(out)
+}
+
+fn more(out: &mut dyn Write, count: usize, what: &str) -> io::Result<()> {
+    if count == 0 { Ok(()) } else { writeln!(out, "... and {count} more {what}; -o wide shows all") }
+}
+
+fn heading(account: &Account, world: &World, feasible: usize) -> String {
+    let pod = account.pod.key();
+    if let Some((plugin, _)) = &account.gate {
+        return format!("{pod}: {plugin} keeps it out of the queue");
+    }
+    let all = world.node_count();
+    if account.explanation.nodes.is_empty() && all > 0 {
+        return format!("{pod}: held back");
+    }
+    match (feasible, account.explanation.best().as_slice()) {
+        (0, _) => format!("{pod}: fits none of {}", words::nodes(all)),
+        (_, []) => format!("{pod}: fits {feasible} of {}", words::nodes(all)),
+        (_, [one]) => format!("{pod}: fits {feasible} of {}, best {}", words::nodes(all), name(world, *one)),
+        (_, many) => {
+            format!("{pod}: fits {feasible} of {}, of which {} are equally good", words::nodes(all), many.len())
+        }
+    }
+}
+
+/// The nodes that would do, the best first.
+fn scored<'a>(account: &'a Account, world: &'a World) -> Vec<Scored<'a>> {
+    let feasible = account.explanation.nodes.iter().filter_map(|(&id, outcome)| match outcome {
+        Outcome::Feasible { scores, total } => Some(Scored { node: name(world, id), total: *total, scores }),
+        Outcome::Refused { .. } => None,
+    });
+    let mut feasible: Vec<Scored<'_>> = feasible.collect();
+    feasible.sort_unstable_by(|left, right| right.total.cmp(&left.total).then(left.node.cmp(right.node)));
+    feasible
+}
+
+fn scores(nodes: &[Scored<'_>], is_wide: bool) -> Table {
+    let plugins = nodes.first().map_or(&[][..], |node| node.scores);
+    let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let mut header = vec![Cell::new("NODE"), number("TOTAL".to_owned())];
+    header.extend(plugins.iter().map(|score| number(score.plugin.to_owned())));
+    let score = |score: &PluginScore| {
+        number(if is_wide { format!("{} (raw {})", score.weighted, score.raw) } else { score.weighted.to_string() })
+    };
+    let row = |node: &Scored<'_>| {
+        let total = node.total.map_or_else(|| "-".to_owned(), |total| total.to_string());
+        let mut row = vec![Cell::new(printable(node.node)), number(total)];
+        row.extend(node.scores.iter().map(score));
+        row
+    };
+    table(header, nodes.iter().map(row))
+}
+
+fn refusals(groups: &[Group<'_>], is_wide: bool) -> Table {
+    let header = ["REFUSED BY", "NODES", "REASON", "LACKS", "ON"].map(Cell::new).to_vec();
+    table(header, groups.iter().flat_map(|group| rows(group, is_wide)))
+}
+
+/// A row for each miss, of which the first names the group.
+fn rows(group: &Group<'_>, is_wide: bool) -> Vec<Vec<Cell>> {
+    let shown = if is_wide { group.misses.len() } else { group.misses.len().min(MOST_MISSES) };
+    let (misses, others) = group.misses.split_at(shown);
+    let mut rows: Vec<Vec<Cell>> = misses.iter().map(|miss| miss_row(miss, is_wide)).collect();
+    let others: usize = others.iter().map(|miss| miss.nodes.len()).sum();
+    if others > 0 {
+        rows.push(vec![Cell::new("..."), Cell::new(format!("and {others} more"))]);
+    }
+    let plugin = if group.plugin.is_empty() { "-" } else { group.plugin };
+    let title = [plugin.to_owned(), group.count.to_string(), printable(&group.reasons.join(", ")).into_owned()];
+    let blank = [String::new(), String::new(), String::new()];
+    let row = |(place, cells): (usize, Vec<Cell>)| {
+        let title = if place == 0 { &title } else { &blank };
+        title.iter().map(Cell::new).chain(cells).collect()
+    };
+    rows.into_iter().enumerate().map(row).collect()
+}
+
+fn miss_row(Miss { lacks, nodes }: &Miss<'_>, is_wide: bool) -> Vec<Cell> {
+    let shown = if is_wide { nodes.len() } else { nodes.len().min(MOST_NAMES) };
+    let mut names = nodes[..shown].join(", ");
+    if shown < nodes.len() {
+        names = format!("{names} and {} more", nodes.len() - shown);
+    }
+    let lacks = if lacks.is_empty() { "-" } else { lacks };
+    vec![Cell::new(printable(lacks)), Cell::new(printable(&names))]
+}
+
+/// A table as kubectl prints it. Only a terminal has a width that long cells are wrapped to.
+fn table(header: Vec<Cell>, rows: impl IntoIterator<Item = Vec<Cell>>) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header);
+    table.add_rows(rows);
+    table.column_iter_mut().for_each(|column| _ = column.set_padding((0, 2)));
+    table
+}

@@ -1,0 +1,129 @@
+//! The cluster in the numbers that workers are told, and as this side's own columns.
+//!
+//! Knows: which node and which class has which number, and what the whole cluster says about a class. Must not know:
+//! workers, or what is made of the answers.
+
+use std::{collections::HashMap, sync::Arc};
+
+use flotilla_framework::{
+    class::{Class, ClassId},
+    extension::Facts,
+    node::{NodeId, NodeInfo},
+    shard::Change,
+    snapshot::{Slot, Snapshot},
+};
+use flotilla_machine::images::Images;
+
+use crate::cluster::Cluster;
+
+/// The cluster.
+#[derive(Debug)]
+pub(super) struct World {
+    nodes: Vec<Arc<NodeInfo>>,
+    /// For each node how many pods of which class stand on it.
+    standing: Vec<Vec<(ClassId, u32)>>,
+    classes: Vec<Arc<Class>>,
+    numbers: HashMap<Arc<Class>, ClassId>,
+    images: Images,
+    snapshot: Snapshot,
+}
+
+/// A class that is asked about.
+#[derive(Debug, Clone)]
+pub(super) struct Subject {
+    /// Its number.
+    pub(super) id: ClassId,
+    /// The class.
+    pub(super) class: Arc<Class>,
+    /// What the whole cluster says about it.
+    pub(super) facts: Facts,
+}
+
+impl World {
+    /// The nodes of a cluster with the pods that stand on them.
+    pub(super) fn new(cluster: &Cluster) -> Self {
+        let mut world = Self {
+            nodes: cluster.nodes.clone(),
+            standing: vec![Vec::new(); cluster.nodes.len()],
+            classes: Vec::new(),
+            numbers: HashMap::new(),
+            images: Images::default(),
+            snapshot: Snapshot::new(0),
+        };
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        for (place, node) in cluster.nodes.iter().enumerate() {
+            world.images.add(node);
+            world.snapshot.upsert_node(id(place), node);
+            places.insert(&node.name, place);
+        }
+        for pod in &cluster.bound {
+            let class = world.number(&pod.class);
+            // Pods on other nodes were left out when the files were read.
+            let Some(&place) = pod.node_name.as_deref().and_then(|name| places.get(name)) else { continue };
+            world.snapshot.add_pod(id(place), class);
+            match world.standing[place].iter_mut().find(|(known, _)| *known == class) {
+                Some((_, count)) => *count += 1,
+                None => world.standing[place].push((class, 1)),
+            }
+        }
+        world
+    }
+
+    /// The class of a pod, made ready to be asked about.
+    pub(super) fn subject(&mut self, class: &Arc<Class>) -> Subject {
+        let facts = self.images.facts(class, self.nodes.len());
+        Subject { id: self.number(class), class: Arc::clone(class), facts }
+    }
+
+    /// All classes that have a number so far.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
+        (0..).map(ClassId).zip(&self.classes)
+    }
+
+    /// All there is to tell about the nodes of one of so many shards.
+    pub(super) fn shard(&self, shard: usize, shards: usize) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (place, node) in self.nodes.iter().enumerate().filter(|(place, _)| place % shards == shard) {
+            changes.push(Change::UpsertNode { id: id(place), node: Arc::clone(node) });
+            let pods = self.standing[place].iter();
+            changes.extend(pods.map(|&(class, count)| Change::AddPods { node: id(place), class, count }));
+        }
+        changes
+    }
+
+    /// A node by its number.
+    pub(super) fn node(&self, id: NodeId) -> Option<&NodeInfo> {
+        self.nodes.get(id.0 as usize).map(|node| &**node)
+    }
+
+    /// How many nodes there are.
+    pub(super) fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// This side's own columns, for the plugins to be made ready.
+    pub(super) const fn snapshot_mut(&mut self) -> &mut Snapshot {
+        &mut self.snapshot
+    }
+
+    /// A node with its place in this side's own columns.
+    pub(super) fn place(&self, id: NodeId) -> Option<(&NodeInfo, &Snapshot, Slot)> {
+        Some((self.node(id)?, &self.snapshot, self.snapshot.slot(id)?))
+    }
+
+    fn number(&mut self, class: &Arc<Class>) -> ClassId {
+        if let Some(&known) = self.numbers.get(class) {
+            return known;
+        }
+        let number = ClassId(self.classes.len() as u64);
+        self.classes.push(Arc::clone(class));
+        self.numbers.insert(Arc::clone(class), number);
+        self.snapshot.register_class(number, Arc::clone(class));
+        number
+    }
+}
+
+/// The number of a node: its place in the input, which holds fewer nodes than a number can count.
+fn id(place: usize) -> NodeId {
+    NodeId(u32::try_from(place).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,35 @@
+//! What keeps a pod out of the queue, whatever the nodes are.
+//!
+//! Knows: PreEnqueue, and which plugins a pod needs that are not built. Must not know: queues, or any node.
+
+use crate::{
+    class::{Class, PodInfo},
+    extension::Plugin,
+    plugins,
+    profile::Profile,
+};
+
+/// The first PreEnqueue plugin of the profile that keeps a pod out, and what it says.
+#[must_use]
+pub fn gate(
+    registry: &'static [&'static dyn Plugin],
+    profile: &Profile,
+    pod: &PodInfo,
+) -> Option<(&'static str, String)> {
+    let built = profile.plugins.pre_enqueue.iter().filter_map(|name| plugins::find(registry, name));
+    built.into_iter().find_map(|plugin| Some((plugin.name(), plugin.pre_enqueue(pod)?)))
+}
+
+/// What keeps a pod back that needs a plugin which the profile has and which is not built yet.
+#[must_use]
+pub fn unbuilt(profile: &Profile, class: &Class) -> Option<String> {
+    let filters = &profile.plugins.filter;
+    let need = class.unbuilt.iter().find(|need| filters.iter().any(|name| name == need.plugin()))?;
+    Some(format!(
+        "pod uses {}, and plugin {} is not implemented in this version of Flotilla; leave such pods to another \
+         scheduler, or disable {} in the profile to have them placed regardless",
+        need.what(),
+        need.plugin(),
+        need.plugin()
+    ))
+}

@@ -1,0 +1,264 @@
+//! The account of one class over a whole cluster: every node, with every plugin's part in its verdict or its score.
+//!
+//! A decision needs the best node only, and counts of the refusals; a person who asks why a pod is pending needs all of
+//! it. The account is made in two halves like a decision, and by the same code: a shard says what it can of each of its
+//! nodes ([`shard`]), and here the shards are put together in a [`Book`], which judges domains and normalises.
+//!
+//! Knows: how a book's knowledge is told node by node. Must not know: names of nodes or pods, or who reads the account.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use indexmap::IndexMap;
+
+use crate::{
+    diagnosis::{self, Diagnosis, NO_NODES},
+    evaluation::{Evaluation, Offer, Refused, Stratum},
+    extension::{Domain, Extremes},
+    node::NodeId,
+    prepared::{Order, Prepared, ScorerPlace},
+    profile::Profile,
+    select::Book,
+    status::{Code, Refusal},
+};
+
+pub mod lack;
+pub mod shard;
+
+use shard::{Local, NodeAccount, Page};
+
+/// What there is to say of a class on every node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// All nodes, by number.
+    pub nodes: BTreeMap<NodeId, Outcome>,
+    /// Why several feasible nodes have no scores, if so: kube-scheduler would give up on the attempt.
+    pub error: Option<String>,
+    /// The message of a pod that no node takes; empty where some node does.
+    pub message: String,
+}
+
+/// What came of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It will not do.
+    Refused {
+        /// Whether taking pods away could help.
+        code: Code,
+        /// The filter or PreFilter that refused first; `None` where upstream notes none.
+        plugin: Option<&'static str>,
+        /// Its words.
+        reasons: Arc<[String]>,
+        /// A domain-level filter that refuses the node too, or is the one that refused first: what other nodes hold would
+        /// have to change.
+        domain: Option<&'static str>,
+    },
+    /// It will do.
+    Feasible {
+        /// Each plugin's part, in the profile's order; none where the class cannot be scored.
+        scores: Vec<PluginScore>,
+        /// The sum of the parts: what decides. `None` where the class cannot be scored.
+        total: Option<i64>,
+    },
+}
+
+/// What one plugin thinks of a feasible node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PluginScore {
+    /// The plugin.
+    pub plugin: &'static str,
+    /// Before normalising.
+    pub raw: i64,
+    /// After normalising, times the plugin's weight.
+    pub weighted: i64,
+}
+
+// === impl Explanation ===
+
+impl Explanation {
+    /// Puts the pages of all shards together. Every page must be there, those of one shard in order.
+    ///
+    /// Source: `schedulePod` and `prioritizeNodes` with every node looked at, scores being made for a single feasible
+    /// node too.
+    #[must_use]
+    pub fn new(prepared: &Prepared, profile: &Profile, pages: &[Page]) -> Self {
+        if let Some(explanation) = Self::of_class(prepared, pages) {
+            return explanation;
+        }
+        let book = Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
+        let mut merge =
+            Merge { prepared, profile, extremes: book.all_extremes(prepared), book, words: IndexMap::new() };
+        let nodes: BTreeMap<_, _> = accounts(pages).map(|account| (account.node, merge.outcome(account))).collect();
+        let message = if nodes.is_empty() {
+            NO_NODES.to_owned()
+        } else if nodes.values().any(|outcome| matches!(outcome, Outcome::Feasible { .. })) {
+            String::new()
+        } else {
+            diagnosis::of_nodes(prepared, merge.book.refused(), nodes.len()).message
+        };
+        let explanation = Self { nodes, error: None, message };
+        // A single feasible node is taken without a score.
+        let error = prepared.score_error().filter(|_| explanation.feasible() > 1).map(str::to_owned);
+        Self { error, ..explanation }
+    }
+
+    /// The account of a class that a PreFilter refused: all nodes for the same reason.
+    fn of_class(prepared: &Prepared, pages: &[Page]) -> Option<Self> {
+        let nodes: Vec<NodeId> = accounts(pages).map(|account| account.node).collect();
+        if nodes.is_empty() {
+            return None;
+        }
+        let Diagnosis { message, .. } = diagnosis::of_class(prepared, nodes.len())?;
+        let reasons: Arc<[String]> = [prepared.refusal()?.message.clone()].into();
+        let plugin = prepared.refused_by();
+        let outcome = |node| {
+            let reasons = Arc::clone(&reasons);
+            (node, Outcome::Refused { code: Code::UnschedulableAndUnresolvable, plugin, reasons, domain: None })
+        };
+        Some(Self { nodes: nodes.into_iter().map(outcome).collect(), error: None, message })
+    }
+
+    /// How many nodes will do.
+    #[must_use]
+    pub fn feasible(&self) -> usize {
+        self.nodes.values().filter(|outcome| matches!(outcome, Outcome::Feasible { .. })).count()
+    }
+
+    /// All feasible nodes of the highest total, by number; none where several are feasible and cannot be scored.
+    #[must_use]
+    pub fn best(&self) -> Vec<NodeId> {
+        if self.error.is_some() {
+            return Vec::new();
+        }
+        let feasible = || {
+            self.nodes.iter().filter_map(|(&node, outcome)| match outcome {
+                Outcome::Refused { .. } => None,
+                Outcome::Feasible { total, .. } => Some((node, *total)),
+            })
+        };
+        let highest = feasible().map(|(_, total)| total).max();
+        feasible().filter(|(_, total)| Some(*total) == highest).map(|(node, _)| node).collect()
+    }
+}
+
+impl Outcome {
+    /// The sum of the scores of a feasible node.
+    #[must_use]
+    pub const fn total(&self) -> Option<i64> {
+        match self {
+            Self::Refused { .. } => None,
+            Self::Feasible { total, .. } => *total,
+        }
+    }
+}
+
+fn accounts(pages: &[Page]) -> impl Iterator<Item = &NodeAccount> {
+    pages.iter().flat_map(|page| &page.nodes)
+}
+
+/// The raw scores of the node-local plugins that normalise, out of those of all node-local plugins; and the weighted sum
+/// of the others.
+fn split(prepared: &Prepared, raws: &[i64]) -> (i64, Vec<i64>) {
+    let (mut base, mut normalized) = (0_i64, Vec::new());
+    for (scorer, &raw) in prepared.scorers().iter().filter(|scorer| shard::is_local(prepared, scorer)).zip(raws) {
+        match scorer.place {
+            ScorerPlace::Plain(_) => base = base.saturating_add(scorer.weight.saturating_mul(raw)),
+            ScorerPlace::Normalized(_) => normalized.push(raw),
+        }
+    }
+    (base, normalized)
+}
+
+/// A page in the shape of a shard's answer with every node offered.
+fn evaluation(prepared: &Prepared, page: &Page) -> Evaluation {
+    let mut strata: IndexMap<(Vec<i64>, &[Domain]), Vec<Offer>> = IndexMap::new();
+    let mut refused: IndexMap<(Order, Refusal, &[Domain]), u32> = IndexMap::new();
+    for NodeAccount { node, domains, local } in &page.nodes {
+        match local {
+            Local::Refused(order, refusal) => *refused.entry((*order, *refusal, domains)).or_default() += 1,
+            Local::Feasible(raws) => {
+                let (base, raws) = split(prepared, raws);
+                strata.entry((raws, domains)).or_default().push(Offer { node: *node, base, rank: 0 });
+            }
+        }
+    }
+    let strata = strata.into_iter().map(|((raws, domains), offers)| {
+        let size = u32::try_from(offers.len()).unwrap_or(u32::MAX);
+        Stratum { raws, domains: domains.to_vec(), size, offers }
+    });
+    let refused = refused.into_iter().map(|((order, refusal, domains), count)| {
+        let domains = domains.to_vec();
+        Refused { order, refusal, domains, count }
+    });
+    Evaluation {
+        covered: u32::try_from(page.nodes.len()).unwrap_or(u32::MAX),
+        strata: strata.collect(),
+        refused: refused.collect(),
+        tallies: page.tallies.clone(),
+    }
+}
+
+/// The shards put together.
+struct Merge<'a> {
+    prepared: &'a Prepared,
+    profile: &'a Profile,
+    book: Book,
+    extremes: Vec<Extremes>,
+    /// The words of each refusal, put together once.
+    words: IndexMap<(Order, u64), Arc<[String]>>,
+}
+
+impl Merge<'_> {
+    fn outcome(&mut self, account: &NodeAccount) -> Outcome {
+        let NodeAccount { domains, local, .. } = account;
+        match local {
+            Local::Refused(order, refusal) => {
+                let known = (*order, *refusal);
+                let first = self.book.refusal(self.prepared, domains, Some(known)).unwrap_or(known);
+                let domain = self.book.refusal(self.prepared, domains, None);
+                self.refused(first, domain)
+            }
+            Local::Feasible(raws) => match self.book.refusal(self.prepared, domains, None) {
+                Some(first) => self.refused(first, Some(first)),
+                None => self.feasible(raws, domains),
+            },
+        }
+    }
+
+    fn refused(&mut self, (order, refusal): (Order, Refusal), domain: Option<(Order, Refusal)>) -> Outcome {
+        let words = || self.prepared.reasons(order, refusal.detail).into();
+        let reasons = self.words.entry((order, refusal.detail)).or_insert_with(words);
+        Outcome::Refused {
+            code: refusal.code,
+            plugin: self.prepared.plugin(order),
+            reasons: Arc::clone(reasons),
+            domain: domain.and_then(|(order, _)| self.prepared.plugin(order)),
+        }
+    }
+
+    fn feasible(&self, raws: &[i64], domains: &[Domain]) -> Outcome {
+        if self.prepared.score_error().is_some() {
+            return Outcome::Feasible { scores: Vec::new(), total: None };
+        }
+        // Upstream gives every node the same total where the profile scores nothing.
+        let mut total = i64::from(self.profile.plugins.score.is_empty());
+        let (_, normalizing) = split(self.prepared, raws);
+        let normalized = self.book.normalized(self.prepared, &normalizing, domains, &self.extremes);
+        let mut local = raws.iter().copied();
+        let mut scores = Vec::with_capacity(self.prepared.scorers().len());
+        for scorer in self.prepared.scorers() {
+            let own = if shard::is_local(self.prepared, scorer) { local.next() } else { None };
+            let (raw, weighted) = match scorer.place {
+                ScorerPlace::Plain(_) => {
+                    let raw = own.unwrap_or(0);
+                    (raw, scorer.weight.saturating_mul(raw))
+                }
+                ScorerPlace::Normalized(place) => {
+                    normalized.get(place).map_or((0, 0), |score| (score.raw, score.weighted))
+                }
+            };
+            total = total.saturating_add(weighted);
+            scores.push(PluginScore { plugin: scorer.plugin, raw, weighted });
+        }
+        Outcome::Feasible { scores, total: Some(total) }
+    }
+}

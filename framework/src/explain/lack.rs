@@ -1,0 +1,87 @@
+//! What a node lacks for a pod, in terms that a person can act on.
+//!
+//! Knows: that every filter is asked, not only the first that refuses, because curing one refusal is no use where
+//! another follows. Must not know: the words, or which lack is the easiest to cure.
+
+use std::sync::Arc;
+
+use crate::{
+    class::{Class, HostPort, Requirement, Taint},
+    extension::{Filter, Plugin},
+    node::NodeInfo,
+    plugins,
+    prepared::Prepared,
+    profile::Profile,
+    snapshot::{Slot, Snapshot},
+};
+
+/// A node in its snapshot.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The node.
+    pub node: &'a NodeInfo,
+    /// The nodes.
+    pub nodes: &'a Snapshot,
+    /// The node's position among them.
+    pub slot: Slot,
+}
+
+/// One thing that a node lacks, or a pod for a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lack {
+    /// Free amounts of a resource.
+    Resource {
+        /// The resource, `pods` for the number of pods.
+        name: Arc<str>,
+        /// How much more would have to be free, in the unit of [`crate::resources::Resources`]; above 0.
+        short: i64,
+        /// How much the pod asks for.
+        request: i64,
+        /// How much the node has in all; where that is less than the request, no pod's leaving helps.
+        allocatable: i64,
+    },
+    /// The pod does not tolerate a taint.
+    Toleration(Taint),
+    /// The node is cordoned.
+    Cordoned,
+    /// A label is not as the pod or its profile demands.
+    Label {
+        /// The demand.
+        requirement: Requirement,
+        /// The value that the node has.
+        found: Option<Arc<str>>,
+    },
+    /// The node has not the name that the pod demands.
+    Name(Requirement),
+    /// A port of the node is taken.
+    Port(HostPort),
+}
+
+/// What one filter misses on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortfall {
+    /// The filter's plugin.
+    pub plugin: &'static str,
+    /// What it misses; empty where the plugin has no measure of it.
+    pub lacks: Vec<Lack>,
+}
+
+/// What every node-local filter that refuses a node misses there, in the profile's order; empty where none refuses.
+#[must_use]
+pub fn shortfalls(
+    registry: &'static [&'static dyn Plugin],
+    prepared: &Prepared,
+    profile: &Profile,
+    class: &Class,
+    place: Place<'_>,
+) -> Vec<Shortfall> {
+    let refusing = prepared.filters().iter().filter(|prepared| match &prepared.filter {
+        Filter::Node(filter) => filter.filter(place.nodes, place.slot).is_err(),
+        Filter::Domain(_) => false,
+    });
+    let shortfall = |plugin: &'static str| {
+        let found = plugins::find(registry, plugin);
+        Shortfall { plugin, lacks: found.map_or_else(Vec::new, |found| found.lacks(class, &profile.args, place)) }
+    };
+    refusing.map(|prepared| shortfall(prepared.plugin)).collect()
+}

@@ -77,7 +77,7 @@ fn cluster(numbers: impl Iterator<Item = u32>, node: fn(u32) -> NodeInfo, class:
             nodes.add_pod(NodeId(number), ClassId((standing + u64::from(number)) % 5));
         }
     }
-    let facts = Facts { image_contributions: vec![350 << 20] };
+    let facts = Facts { image_contributions: vec![350 << 20], ..Facts::default() };
     let prepared = Prepared::new(REGISTRY, &profile(), class, &facts, &mut nodes);
     Cluster { nodes, prepared }
 }

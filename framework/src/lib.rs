@@ -6,10 +6,13 @@
 pub mod class;
 pub mod config;
 pub mod diagnosis;
+pub mod domains;
 pub mod evaluate;
 pub mod evaluation;
 pub mod extension;
 pub mod ingest;
+pub mod labels;
+pub mod matches;
 pub mod node;
 pub mod plugins;
 pub mod prepared;

@@ -71,6 +71,51 @@ pub struct Args {
     pub node_resources_fit: NodeResourcesFitArgs,
     /// `NodeResourcesBalancedAllocationArgs`.
     pub node_resources_balanced_allocation: NodeResourcesBalancedAllocationArgs,
+    /// `PodTopologySpreadArgs`.
+    #[serde(default)]
+    pub pod_topology_spread: PodTopologySpreadArgs,
+    /// `InterPodAffinityArgs`.
+    #[serde(default)]
+    pub inter_pod_affinity: InterPodAffinityArgs,
+}
+
+/// `PodTopologySpreadArgs`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodTopologySpreadArgs {
+    /// Constraints for pods that have none; none of these has a selector. Only with [`DefaultingType::List`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub default_constraints: Vec<k8s_openapi::api::core::v1::TopologySpreadConstraint>,
+    /// Where the default constraints come from.
+    #[serde(default)]
+    pub defaulting_type: DefaultingType,
+}
+
+/// Where PodTopologySpread takes the constraints of pods from that have none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DefaultingType {
+    /// kube-scheduler's own: soft, over hostnames and zones.
+    #[default]
+    System,
+    /// The operator's list.
+    List,
+}
+
+/// `InterPodAffinityArgs`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InterPodAffinityArgs {
+    /// What a required affinity of a standing pod adds to a node's score where it matches the new pod; 0..=100.
+    pub hard_pod_affinity_weight: i32,
+    /// Pods without preferences of their own are not scored by those of standing pods.
+    #[serde(default)]
+    pub ignore_preferred_terms_of_existing_pods: bool,
+}
+
+impl Default for InterPodAffinityArgs {
+    fn default() -> Self {
+        Self { hard_pod_affinity_weight: 1, ignore_preferred_terms_of_existing_pods: false }
+    }
 }
 
 /// `NodeAffinityArgs`: affinity that the operator adds to every pod of the profile.

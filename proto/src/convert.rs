@@ -12,9 +12,11 @@ use flotilla_framework::{
 
 use crate::{PROTOCOL_VERSION, pb};
 
+mod affinity;
 mod change;
 mod class;
 mod evaluation;
+mod facts;
 mod node;
 mod profile;
 

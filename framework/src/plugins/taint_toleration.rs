@@ -43,13 +43,13 @@ impl Plugin for TaintToleration {
             ClusterEvent::NodeUpdated { old, new } => {
                 untolerated(&old.taints, &class.tolerations) && !untolerated(&new.taints, &class.tolerations)
             }
-            ClusterEvent::PodRemoved(_) => false,
+            _ => false,
         }
     }
 }
 
 /// Whether some taint keeps pods off that none of the tolerations tolerates.
-fn untolerated(taints: &[Taint], tolerations: &[Toleration]) -> bool {
+pub(crate) fn untolerated(taints: &[Taint], tolerations: &[Toleration]) -> bool {
     taints
         .iter()
         .filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute"))

@@ -133,6 +133,15 @@ impl Book {
         matches!(self.offers, Offers::Wide(_))
     }
 
+    /// How many nodes a wide book holds, at some 120 bytes each; a plain one holds the offers that it was given.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match &self.offers {
+            Offers::Plain(_) => 0,
+            Offers::Wide(wide) => wide.len(),
+        }
+    }
+
     /// The refused nodes by first failing filter, as of the answers.
     #[must_use]
     pub fn refused(&self) -> &[Refused] {

@@ -99,24 +99,22 @@ fn any_class() -> impl Strategy<Value = Class> {
 }
 
 fn any_world(most: usize) -> impl Strategy<Value = World> {
-    (1..=most, vec(any_class(), 1..6), any_class(), any::<bool>()).prop_flat_map(
-        |(count, classes, class, serviced)| {
-            let nodes: Vec<_> = (0..count).map(|name| any_node(name).boxed()).collect();
-            let standing = vec(vec(0..classes.len() as u64, 0..4), count);
-            (nodes, standing).prop_map(move |(nodes, standing)| World {
-                nodes,
-                classes: classes.iter().cloned().map(Arc::new).collect(),
-                standing,
-                class: class.clone(),
-                profile: profile(),
-                default_selector: if serviced {
-                    DefaultSelector(selecting(("app", "web")))
-                } else {
-                    DefaultSelector::default()
-                },
-            })
-        },
-    )
+    (1..=most, vec(any_class(), 1..6), any_class(), any::<bool>()).prop_flat_map(|(count, classes, class, serviced)| {
+        let nodes: Vec<_> = (0..count).map(|name| any_node(name).boxed()).collect();
+        let standing = vec(vec(0..classes.len() as u64, 0..4), count);
+        (nodes, standing).prop_map(move |(nodes, standing)| World {
+            nodes,
+            classes: classes.iter().cloned().map(Arc::new).collect(),
+            standing,
+            class: class.clone(),
+            profile: profile(),
+            default_selector: if serviced {
+                DefaultSelector(selecting(("app", "web")))
+            } else {
+                DefaultSelector::default()
+            },
+        })
+    })
 }
 
 fn refusals(book: &Book) -> BTreeMap<(u16, Refusal), u32> {

@@ -19,7 +19,7 @@ use crate::{
     action::{Action, Binding, Reason},
     event::{BindFailure, TimeMs},
     machine::Machine,
-    offers::Ask,
+    offers::{Ask, Dossiers},
     pods::{Charge, Stage},
     queue::{Parked, Subject, Uid},
 };
@@ -268,18 +268,23 @@ impl Machine {
             return;
         }
         let subjects: IndexSet<Subject> = self.queue.upcoming(LOOK_AHEAD).collect();
+        let mut wide = Dossiers::wide_bound(self.cache.nodes.len());
         for subject in subjects {
-            if self.dossiers.asks_len() >= LOOK_AHEAD {
+            if wide == 0 || self.dossiers.asks_len() >= LOOK_AHEAD {
                 break;
             }
-            if !self.dossiers.is_covered(subject) && self.open(subject) {
-                let ready = self
-                    .dossiers
-                    .get_mut(subject)
-                    .is_some_and(|dossier| dossier.prepared.refusal().is_none() && dossier.can_be_asked());
-                if ready {
-                    self.ask(now_ms, subject);
-                }
+            if let Some(is_wide) = self.dossiers.keep_covered(subject) {
+                wide -= usize::from(is_wide);
+                continue;
+            }
+            if !self.open(subject) {
+                continue;
+            }
+            let Some(dossier) = self.dossiers.get_mut(subject) else { continue };
+            let decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
+            wide -= usize::from(dossier.prepared.is_wide());
+            if !decided && dossier.can_be_asked() {
+                self.ask(now_ms, subject);
             }
         }
     }

@@ -77,7 +77,7 @@ fn cluster(numbers: impl Iterator<Item = u32>, node: fn(u32) -> NodeInfo, class:
             nodes.add_pod(NodeId(number), ClassId((standing + u64::from(number)) % 5));
         }
     }
-    let facts = Facts { image_contributions: vec![350 << 20] };
+    let facts = Facts { image_contributions: vec![350 << 20], ..Facts::default() };
     let prepared = Prepared::new(REGISTRY, &profile(), class, &facts, &mut nodes);
     Cluster { nodes, prepared }
 }
@@ -131,7 +131,7 @@ fn decide(cluster: &mut Cluster, mut book: Book, decisions: usize) -> usize {
         cluster.nodes.add_pod(offer.node, PLACED);
         let slot = cluster.nodes.slot(offer.node);
         let result = slot.map(|slot| cluster.prepared.judge(&cluster.nodes, slot));
-        book.repair(&cluster.prepared, offer.node, offer.rank, result);
+        book.repair(offer.node, offer.rank, result);
     }
     decisions
 }

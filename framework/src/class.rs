@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::resources::Resources;
+use crate::{labels::LabelSelector, resources::Resources};
 
 /// The number that the owner of the cluster state gave to a [`Class`]; never used twice within one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +44,15 @@ pub struct Class {
     pub host_ports: Vec<HostPort>,
     /// Normalised names of the images of init containers, containers and image volumes, in that order, repeats kept.
     pub images: Vec<Arc<str>>,
+    /// `spec.topologySpreadConstraints`, in the pod's order.
+    pub spread: Vec<SpreadConstraint>,
+    /// `spec.affinity.podAffinity` and `spec.affinity.podAntiAffinity`.
+    pub pod_affinity: PodAffinity,
+    /// The controller that made the pod, where default spread constraints may ask for its selector: for a pod without
+    /// constraints of its own.
+    pub owner: Option<Owner>,
+    /// The pod has a deletion timestamp: it does not count for topology spread any more, and for all else it does.
+    pub terminating: bool,
     /// What the pod asks of plugins that are not built yet; such a pod is held back where the profile has the plugin.
     pub unbuilt: Vec<Unbuilt>,
 }
@@ -51,10 +60,6 @@ pub struct Class {
 /// A part of a pod's specification whose plugin is not built yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unbuilt {
-    /// `spec.topologySpreadConstraints` with `whenUnsatisfiable: DoNotSchedule`.
-    TopologySpread,
-    /// Required pod affinity or anti-affinity.
-    PodAffinity,
     /// A volume that is a claim, ephemeral or of a kind with limits.
     Volumes,
     /// `spec.resourceClaims`.
@@ -65,15 +70,12 @@ pub enum Unbuilt {
 
 impl Unbuilt {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::TopologySpread, Self::PodAffinity, Self::Volumes, Self::ResourceClaims, Self::DeclaredFeatures];
+    pub const ALL: [Self; 3] = [Self::Volumes, Self::ResourceClaims, Self::DeclaredFeatures];
 
     /// The plugin whose law it is.
     #[must_use]
     pub const fn plugin(self) -> &'static str {
         match self {
-            Self::TopologySpread => "PodTopologySpread",
-            Self::PodAffinity => "InterPodAffinity",
             Self::Volumes => "VolumeBinding",
             Self::ResourceClaims => "DynamicResources",
             Self::DeclaredFeatures => "NodeDeclaredFeatures",
@@ -84,12 +86,98 @@ impl Unbuilt {
     #[must_use]
     pub const fn what(self) -> &'static str {
         match self {
-            Self::TopologySpread => "topologySpreadConstraints with whenUnsatisfiable: DoNotSchedule",
-            Self::PodAffinity => "required pod affinity or anti-affinity",
             Self::Volumes => "volumes that are claims",
             Self::ResourceClaims => "resourceClaims",
             Self::DeclaredFeatures => "fields that need a declared feature of the node",
         }
+    }
+}
+
+/// One constraint of `spec.topologySpreadConstraints`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SpreadConstraint {
+    /// By how many pods a domain may be ahead; at least 1.
+    pub max_skew: i32,
+    /// The label key whose values are the domains.
+    pub topology_key: Arc<str>,
+    /// `DoNotSchedule`: a filter. Otherwise, as for `ScheduleAnyway`, a score.
+    pub required: bool,
+    /// Which pods are counted, the labels named by `matchLabelKeys` worked in; the error where it cannot be read.
+    pub selector: Result<LabelSelector, Arc<str>>,
+    /// With fewer domains than this the lowest count is taken for 0.
+    pub min_domains: i32,
+    /// `nodeAffinityPolicy: Honor`: nodes that the pod's node selector and required node affinity rule out do not count.
+    pub honors_affinity: bool,
+    /// `nodeTaintsPolicy: Honor`: nodes with hard taints that the pod does not tolerate do not count.
+    pub honors_taints: bool,
+}
+
+/// A pod's wishes about other pods. A list that cannot be read is empty, and [`Self::error`] says why.
+///
+/// Source: `framework.NewPodInfo`, which drops such a list from a pod that stands on a node already.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct PodAffinity {
+    /// Required affinity: a pod that matches all of these must be there.
+    pub required: Vec<AffinityTerm>,
+    /// Required anti-affinity: no pod that matches any of these may be there.
+    pub required_anti: Vec<AffinityTerm>,
+    /// Preferred affinity with weights.
+    pub preferred: Vec<(i32, AffinityTerm)>,
+    /// Preferred anti-affinity with weights.
+    pub preferred_anti: Vec<(i32, AffinityTerm)>,
+    /// What cannot be read, in upstream's words.
+    pub error: Option<Arc<str>>,
+}
+
+/// One term of a pod affinity or anti-affinity.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct AffinityTerm {
+    /// Which pods are meant.
+    pub selector: LabelSelector,
+    /// Namespaces by name, sorted; the pod's own where it names none and selects none.
+    pub namespaces: Vec<Arc<str>>,
+    /// Namespaces by label, besides those by name.
+    pub namespace_selector: LabelSelector,
+    /// The label key whose values are the domains.
+    pub topology_key: Arc<str>,
+}
+
+/// The controller of a pod, of a kind whose selector default spread constraints use.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// The kind.
+    pub kind: OwnerKind,
+    /// The name; the namespace is the pod's.
+    pub name: Arc<str>,
+}
+
+/// Kinds of controllers whose selectors default spread constraints use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OwnerKind {
+    /// `v1` ReplicationController.
+    ReplicationController,
+    /// `apps/v1` ReplicaSet.
+    ReplicaSet,
+    /// `apps/v1` StatefulSet.
+    StatefulSet,
+}
+
+// === impl PodAffinity ===
+
+impl PodAffinity {
+    /// Whether there is no term at all.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.required.is_empty()
+            && self.required_anti.is_empty()
+            && self.preferred.is_empty()
+            && self.preferred_anti.is_empty()
+    }
+
+    /// All terms: required affinity, required anti-affinity, preferred affinity, preferred anti-affinity.
+    pub fn terms(&self) -> impl Iterator<Item = &AffinityTerm> {
+        let required = self.required.iter().chain(&self.required_anti);
+        required.chain(self.preferred.iter().chain(&self.preferred_anti).map(|(_, term)| term))
     }
 }
 

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::{
     evaluation::{Evaluation, MAX_OFFERS, Offer, Refused, Stratum, TooManyStrata},
     extension::{Filter, Score, Tally},
+    matches::Matches,
     node::NodeId,
     prepared::{Order, Prepared, RESTRICTION, domain},
     snapshot::{Slot, Snapshot, Stamp},
@@ -51,6 +52,7 @@ pub struct Columns {
     bases: Vec<i64>,
     stratum_keys: IndexMap<StratumKey, ()>,
     refusal_keys: IndexMap<RefusalKey, ()>,
+    matches: Matches,
 }
 
 /// Room that is used again by every evaluation, so that none allocates for each node.
@@ -67,6 +69,11 @@ pub struct Scratch {
 impl Columns {
     /// Starts anew for another class, in the same memory.
     pub fn forget(&mut self) {
+        self.matches.forget();
+        self.begin_anew();
+    }
+
+    fn begin_anew(&mut self) {
         self.as_of = 0;
         self.verdicts.clear();
         self.stratum_keys.clear();
@@ -75,6 +82,7 @@ impl Columns {
 
     /// Judges and scores the nodes that changed since the last time, and only those. Returns how many there were.
     pub fn refresh(&mut self, prepared: &Prepared, nodes: &Snapshot, scratch: &mut Scratch) -> usize {
+        self.matches.refresh(prepared, nodes);
         self.collect_changed(nodes, scratch);
         let changed = scratch.todo.len();
         self.filter(prepared, nodes, &mut scratch.todo);
@@ -87,7 +95,7 @@ impl Columns {
         let capacity = nodes.capacity();
         // Keys are only added; once most of them can have no node any more, starting anew is cheaper than their sum.
         if self.stratum_keys.len().max(self.refusal_keys.len()) > 2 * capacity + 64 {
-            self.forget();
+            self.begin_anew();
         }
         self.verdicts.resize(capacity, ABSENT);
         self.strata.resize(capacity, 0);
@@ -109,7 +117,9 @@ impl Columns {
         let Self { verdicts, refusal_keys, .. } = self;
         let mut last: Option<(RefusalKey, u32)> = None;
         let mut refuse = |slot: Slot, order: Order, refusal: Refusal| {
-            let domains = prepared.keys().iter().map(|&key| nodes.label(key, slot)).collect();
+            // Which domain a refused node is in matters only if a domain-level filter would have refused it first.
+            let keys = if prepared.is_judged_before(order) { prepared.keys() } else { &[] };
+            let domains = keys.iter().map(|&key| nodes.label(key, slot)).collect();
             let key = RefusalKey { order, refusal, domains };
             let number = match &last {
                 Some((known, number)) if *known == key => *number,
@@ -146,18 +156,23 @@ impl Columns {
         for (weight, score) in prepared.plain() {
             score.add_column(nodes, todo, *weight, sums);
         }
-        let local: Vec<_> = prepared
-            .normalized()
-            .iter()
-            .filter_map(|normalized| match &normalized.score {
-                Score::Node(score) => Some(score),
-                Score::Domain(_) => None,
-            })
-            .collect();
+        let width = prepared.normalized().last().map_or(0, |last| last.raws.1);
         raws.clear();
-        raws.resize(todo.len() * local.len(), 0);
-        for (place, score) in local.iter().enumerate() {
-            score.add_column(nodes, todo, 1, &mut raws[place * todo.len()..][..todo.len()]);
+        raws.resize(todo.len() * width, 0);
+        let mut local = 0;
+        for normalized in prepared.normalized() {
+            let (first, end) = normalized.raws;
+            match &normalized.score {
+                Score::Node(score) => score.add_column(nodes, todo, 1, &mut raws[first * todo.len()..][..todo.len()]),
+                Score::Domain(_) => {
+                    for place in first..end {
+                        for (raw, &slot) in raws[place * todo.len()..].iter_mut().zip(todo.iter()) {
+                            *raw = prepared.local(nodes, slot, local, &self.matches);
+                        }
+                        local += 1;
+                    }
+                }
+            }
         }
         let domains: SmallVec<[_; 2]> = prepared.keys().iter().map(|&key| nodes.label_column(key)).collect();
         let (mut key, mut last_key) = (StratumKey::default(), StratumKey::default());
@@ -165,7 +180,7 @@ impl Columns {
         for (index, &slot) in todo.iter().enumerate() {
             let at = slot as usize;
             key.raws.clear();
-            key.raws.extend((0..local.len()).map(|place| raws[place * todo.len() + index]));
+            key.raws.extend((0..width).map(|place| raws[place * todo.len() + index]));
             key.domains.clear();
             key.domains.extend(domains.iter().map(|column| column.get(at).copied().unwrap_or(Symbol::NONE)));
             let stratum = match last {
@@ -193,7 +208,8 @@ impl Columns {
     /// The answer as of the last [`Self::refresh`], with up to `k` offers of each stratum.
     ///
     /// # Errors
-    /// Where even one offer of each stratum would be more than an answer may hold.
+    /// Where even one offer of each stratum would be more than an answer may hold; for a class that counts over domains,
+    /// where all feasible nodes would be: whoever merges the answers has to know each of them.
     pub fn answer(
         &self,
         prepared: &Prepared,
@@ -201,6 +217,13 @@ impl Columns {
         k: usize,
         scratch: &mut Scratch,
     ) -> Result<Evaluation, TooManyStrata> {
+        if prepared.is_wide() {
+            let feasible = nodes.live().filter(|&slot| self.verdicts[slot as usize] == FEASIBLE).count();
+            if feasible > MAX_OFFERS {
+                return Err(TooManyStrata { strata: feasible });
+            }
+            return Ok(self.answer_all(prepared, nodes, feasible, scratch));
+        }
         let strata = self.strata_in_use(nodes);
         if strata > MAX_OFFERS {
             return Err(TooManyStrata { strata });
@@ -210,6 +233,7 @@ impl Columns {
 
     /// As [`Self::answer`], for whoever need not send the answer anywhere: nothing bounds it.
     pub fn answer_all(&self, prepared: &Prepared, nodes: &Snapshot, k: usize, scratch: &mut Scratch) -> Evaluation {
+        let k = if prepared.is_wide() { usize::MAX } else { k };
         let mut sizes = vec![0_u32; self.stratum_keys.len()];
         let mut refused = vec![0_u32; self.refusal_keys.len()];
         let mut covered = 0;
@@ -226,7 +250,7 @@ impl Columns {
             covered,
             strata: self.cut(nodes, &mut scratch.offers, &sizes, k),
             refused: self.count(nodes, &refused),
-            tallies: tallies(prepared, nodes),
+            tallies: tallies(prepared, nodes, &self.matches),
         }
     }
 
@@ -299,26 +323,42 @@ impl Columns {
     }
 }
 
-/// What this shard's nodes add to the counts of every domain-level plugin, filters first.
-pub(crate) fn tallies(prepared: &Prepared, nodes: &Snapshot) -> Vec<Tally> {
-    let mut tallies = Vec::new();
-    let mut tally = |count: &dyn Fn(Slot, &mut Tally)| {
-        let mut sum = Tally::default();
-        nodes.live().for_each(|slot| count(slot, &mut sum));
-        tallies.push(sum);
-    };
-    for (_, filter) in prepared.domain_filters() {
-        tally(&|slot, sum| {
-            let domains = prepared.project(filter.keys(), &prepared.domains(nodes, slot));
-            filter.count(nodes, slot, &domains, sum);
-        });
+/// What these nodes add to the counts of every domain-level plugin, filters first.
+#[must_use]
+pub fn tallies(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Vec<Tally> {
+    let plugins: SmallVec<[_; 4]> = prepared.domain_plugins().collect();
+    let terms = prepared.terms();
+    let columns: SmallVec<[_; 8]> = terms.iter().map(|term| nodes.label_column(term.spec.key)).collect();
+    let mut counts: Vec<IndexMap<Symbol, i64>> = vec![IndexMap::new(); terms.len()];
+    let mut sums = vec![0_i64; terms.len() + prepared.locals().len()];
+    let knows_empty = terms.iter().any(|term| term.spec.knows_empty);
+    for slot in nodes.live() {
+        sums.fill(0);
+        let mut any = knows_empty;
+        for &(class, pods) in nodes.tenants(slot) {
+            for &(at, amount) in matches.of(class) {
+                sums[at as usize] = sums[at as usize].saturating_add(amount.saturating_mul(i64::from(pods)));
+                any = true;
+            }
+        }
+        if !any {
+            continue;
+        }
+        for (index, term) in terms.iter().enumerate() {
+            let value = columns[index].get(slot as usize).copied().unwrap_or(Symbol::NONE);
+            let somewhere = value != Symbol::NONE || term.spec.lacking_is_empty;
+            let counted = sums[index] != 0 || term.spec.knows_empty;
+            if somewhere && counted && plugins[term.plugin].counts_node(term.number, nodes, slot) {
+                let sum = counts[index].entry(value).or_insert(0);
+                *sum = sum.saturating_add(sums[index]);
+            }
+        }
     }
-    for normalized in prepared.normalized() {
-        if let Score::Domain(score) = &normalized.score {
-            tally(&|slot, sum| {
-                let domains = prepared.project(score.keys(), &prepared.domains(nodes, slot));
-                score.count(nodes, slot, &domains, sum);
-            });
+    let mut tallies = vec![Tally::default(); plugins.len()];
+    for (term, counts) in terms.iter().zip(counts) {
+        for (value, count) in counts {
+            // Nodes without the label are one with those whose value is empty, where they count at all.
+            tallies[term.plugin].add(term.number, &nodes.symbols.text(value).into(), count);
         }
     }
     tallies

@@ -13,11 +13,11 @@ use indexmap::IndexMap;
 use crate::{
     diagnosis::{self, Diagnosis, NO_NODES},
     evaluation::{Evaluation, Offer, Refused, Stratum},
-    extension::{Domain, Extremes},
+    extension::Domain,
     node::NodeId,
     prepared::{Order, Prepared, ScorerPlace},
     profile::Profile,
-    select::Book,
+    select::{Book, account::Scores},
     status::{Code, Refusal},
 };
 
@@ -84,9 +84,8 @@ impl Explanation {
         if let Some(explanation) = Self::of_class(prepared, pages) {
             return explanation;
         }
-        let book = Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
-        let mut merge =
-            Merge { prepared, profile, extremes: book.all_extremes(prepared), book, words: IndexMap::new() };
+        let mut book = Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
+        let mut merge = Merge { prepared, profile, scores: book.scores(prepared), book, words: IndexMap::new() };
         let nodes: BTreeMap<_, _> = accounts(pages).map(|account| (account.node, merge.outcome(account))).collect();
         let message = if nodes.is_empty() {
             NO_NODES.to_owned()
@@ -155,22 +154,16 @@ fn accounts(pages: &[Page]) -> impl Iterator<Item = &NodeAccount> {
     pages.iter().flat_map(|page| &page.nodes)
 }
 
-/// The raw scores of the node-local plugins that normalise, out of those of all node-local plugins; and the weighted sum
-/// of the others.
-fn split(prepared: &Prepared, raws: &[i64]) -> (i64, Vec<i64>) {
-    let (mut base, mut normalized) = (0_i64, Vec::new());
-    for (scorer, &raw) in prepared.scorers().iter().filter(|scorer| shard::is_local(prepared, scorer)).zip(raws) {
-        match scorer.place {
-            ScorerPlace::Plain(_) => base = base.saturating_add(scorer.weight.saturating_mul(raw)),
-            ScorerPlace::Normalized(_) => normalized.push(raw),
-        }
-    }
-    (base, normalized)
+/// The weighted sum of the scores that need no normalising, and the raw scores of the stratum.
+fn split<'a>(prepared: &Prepared, raws: &'a [i64]) -> (i64, &'a [i64]) {
+    let (plain, rest) = raws.split_at(prepared.plain().len().min(raws.len()));
+    let weighted = prepared.plain().iter().zip(plain).map(|((weight, _), raw)| weight.saturating_mul(*raw));
+    (weighted.fold(0, i64::saturating_add), rest)
 }
 
 /// A page in the shape of a shard's answer with every node offered.
 fn evaluation(prepared: &Prepared, page: &Page) -> Evaluation {
-    let mut strata: IndexMap<(Vec<i64>, &[Domain]), Vec<Offer>> = IndexMap::new();
+    let mut strata: IndexMap<(&[i64], &[Domain]), Vec<Offer>> = IndexMap::new();
     let mut refused: IndexMap<(Order, Refusal, &[Domain]), u32> = IndexMap::new();
     for NodeAccount { node, domains, local } in &page.nodes {
         match local {
@@ -183,7 +176,7 @@ fn evaluation(prepared: &Prepared, page: &Page) -> Evaluation {
     }
     let strata = strata.into_iter().map(|((raws, domains), offers)| {
         let size = u32::try_from(offers.len()).unwrap_or(u32::MAX);
-        Stratum { raws, domains: domains.to_vec(), size, offers }
+        Stratum { raws: raws.into(), domains: domains.to_vec(), size, offers }
     });
     let refused = refused.into_iter().map(|((order, refusal, domains), count)| {
         let domains = domains.to_vec();
@@ -202,7 +195,7 @@ struct Merge<'a> {
     prepared: &'a Prepared,
     profile: &'a Profile,
     book: Book,
-    extremes: Vec<Extremes>,
+    scores: Scores,
     /// The words of each refusal, put together once.
     words: IndexMap<(Order, u64), Arc<[String]>>,
 }
@@ -219,7 +212,7 @@ impl Merge<'_> {
             }
             Local::Feasible(raws) => match self.book.refusal(self.prepared, domains, None) {
                 Some(first) => self.refused(first, Some(first)),
-                None => self.feasible(raws, domains),
+                None => self.feasible(account.node, raws),
             },
         }
     }
@@ -235,21 +228,19 @@ impl Merge<'_> {
         }
     }
 
-    fn feasible(&self, raws: &[i64], domains: &[Domain]) -> Outcome {
+    fn feasible(&self, node: NodeId, raws: &[i64]) -> Outcome {
         if self.prepared.score_error().is_some() {
             return Outcome::Feasible { scores: Vec::new(), total: None };
         }
         // Upstream gives every node the same total where the profile scores nothing.
         let mut total = i64::from(self.profile.plugins.score.is_empty());
         let (_, normalizing) = split(self.prepared, raws);
-        let normalized = self.book.normalized(self.prepared, &normalizing, domains, &self.extremes);
-        let mut local = raws.iter().copied();
+        let normalized = self.book.normalized(self.prepared, &self.scores, node, normalizing);
         let mut scores = Vec::with_capacity(self.prepared.scorers().len());
         for scorer in self.prepared.scorers() {
-            let own = if shard::is_local(self.prepared, scorer) { local.next() } else { None };
             let (raw, weighted) = match scorer.place {
-                ScorerPlace::Plain(_) => {
-                    let raw = own.unwrap_or(0);
+                ScorerPlace::Plain(place) => {
+                    let raw = raws.get(place).copied().unwrap_or(0);
                     (raw, scorer.weight.saturating_mul(raw))
                 }
                 ScorerPlace::Normalized(place) => {

@@ -10,10 +10,13 @@
 use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
+use smallvec::SmallVec;
 
 use crate::{
     class::{Class, PodInfo, Taint},
+    domains::Sums,
     explain::lack::{Lack, Place},
+    labels::LabelSelector,
     node::NodeInfo,
     profile::Args,
     snapshot::{Slot, Snapshot},
@@ -30,6 +33,28 @@ pub struct Facts {
     /// For each of the class's images, in its order: what finding it on a node adds to ImageLocality's sum, in bytes
     /// scaled by the share of nodes that hold it; 0 where no node does.
     pub image_contributions: Vec<i64>,
+    /// The labels of the pod's namespace, sorted by key; none where the namespace is not known.
+    pub namespace_labels: Vec<(Arc<str>, Arc<str>)>,
+    /// For each term of the pod's affinities, in the order of [`crate::class::PodAffinity::terms`]: the namespaces that
+    /// its selector selects, sorted.
+    pub term_namespaces: Vec<Vec<Arc<str>>>,
+    /// The label keys by which pods that stand anywhere, or may, refuse this one: the keys of their required
+    /// anti-affinity as far as it matches. Sorted.
+    pub repelling_keys: Vec<Arc<str>>,
+    /// The label keys by which such pods prefer to have this one near or far, or require it. Sorted.
+    pub scoring_keys: Vec<Arc<str>>,
+    /// Which pods default spread constraints count for this one; everything if nothing selects it.
+    pub default_selector: DefaultSelector,
+}
+
+/// The selector of the services and the controller of a pod; by default everything, which stands for none.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DefaultSelector(pub LabelSelector);
+
+impl Default for DefaultSelector {
+    fn default() -> Self {
+        Self(LabelSelector::EVERYTHING)
+    }
 }
 
 /// What a plugin sees when it prepares for a class.
@@ -58,6 +83,8 @@ pub enum PreFilter {
     Only(Vec<Symbol>),
     /// No node can do, whatever the nodes are; the reason.
     Refuse(String),
+    /// The class cannot be judged; the error.
+    Fail(String),
 }
 
 /// A PreScore's answer.
@@ -136,37 +163,59 @@ impl Tally {
         let sum = self.0.entry((term, Arc::clone(domain))).or_insert(0);
         *sum = sum.saturating_add(count);
     }
+}
 
-    /// The count of a domain under a term.
+/// Something that is counted over the domains of one label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Term {
+    /// The label, as a number of the snapshot's table.
+    pub key: Symbol,
+    /// Nodes without the label are one domain, together with those whose value is empty. Otherwise they are in none.
+    pub lacking_is_empty: bool,
+    /// A domain is known as soon as a node of it counts, also where nothing is counted.
+    pub knows_empty: bool,
+    /// The score has to tell the domains apart, not only their counts.
+    pub distinguishes: bool,
+}
+
+impl Term {
+    /// A term over a label, of which only domains are known where something is counted.
     #[must_use]
-    pub fn get(&self, term: u16, domain: &Arc<str>) -> i64 {
-        self.0.get(&(term, Arc::clone(domain))).copied().unwrap_or(0)
-    }
-
-    /// Adds another shard's counts.
-    pub fn merge(&mut self, other: &Self) {
-        for ((term, domain), count) in &other.0 {
-            self.add(*term, domain, *count);
-        }
+    pub const fn over(key: Symbol) -> Self {
+        Self { key, lacking_is_empty: false, knows_empty: false, distinguishes: false }
     }
 }
 
-/// What filters and scores over domains share: which labels span the domains, and what one node adds to them.
-pub trait Domains: Send + Sync {
-    /// The label keys whose values are the domains, as numbers of the snapshot's table.
-    fn keys(&self) -> &[Symbol];
+/// What one pod adds to each term, terms that it adds nothing to left out.
+pub type Amounts = SmallVec<[(u16, i64); 4]>;
 
-    /// Adds what the node at a position contributes; `domains` are its domains, aligned with `keys`.
-    fn count(&self, nodes: &Snapshot, slot: Slot, domains: &[Domain], tally: &mut Tally);
+/// What filters and scores over domains share: what is counted, where, and what each pod adds. Everything is linear: a
+/// domain's count is the sum over its nodes that count, of what the pods on them add.
+pub trait Domains: Send + Sync {
+    /// What is counted.
+    fn terms(&self) -> &[Term];
+
+    /// Whether the node at a position counts for a term, its label apart.
+    fn counts_node(&self, _term: u16, _nodes: &Snapshot, _slot: Slot) -> bool {
+        true
+    }
+
+    /// What a score counts on each node by itself, besides: the sum there, or -1 where the node lacks this label.
+    fn locals(&self) -> &[Symbol] {
+        &[]
+    }
+
+    /// What one pod of a class adds to each term; the numbers from `terms().len()` on are the locals.
+    fn amounts(&self, class: &Class) -> Amounts;
 }
 
 /// Judges all nodes with the same domains at once, from counts over the whole cluster.
 pub trait DomainFilter: Domains {
-    /// Whether nodes with these domains will do.
+    /// Whether nodes with these sums will do.
     ///
     /// # Errors
     /// The refusal.
-    fn judge(&self, tally: &Tally, domains: &[Domain]) -> Verdict;
+    fn judge(&self, sums: Sums<'_>) -> Verdict;
 
     /// The words for a refusal of this filter.
     fn reasons(&self, detail: u64) -> Vec<String>;
@@ -174,8 +223,13 @@ pub trait DomainFilter: Domains {
 
 /// Scores all nodes with the same domains at once, from counts over the whole cluster.
 pub trait DomainScore: Domains {
-    /// The raw score of nodes with these domains.
-    fn score(&self, tally: &Tally, domains: &[Domain]) -> i64;
+    /// What the score needs to know of all feasible nodes before it looks at any: their sums, and how many share them.
+    fn weights(&self, _feasible: &mut dyn Iterator<Item = (Sums<'_>, usize)>) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// The raw score of nodes with these sums; `None` where they are left out of normalising and get 0.
+    fn score(&self, weights: &[f64], sums: Sums<'_>) -> Option<i64>;
 }
 
 /// The smallest and the largest raw score over all feasible nodes.
@@ -203,8 +257,23 @@ pub enum ClusterEvent<'a> {
         /// After.
         new: &'a NodeInfo,
     },
-    /// A pod that held a node went away, or asks for less than before.
+    /// A node went away.
+    NodeRemoved(&'a NodeInfo),
+    /// A pod took a node.
+    PodAdded(&'a Class),
+    /// A pod that holds a node is of another class than before.
+    PodUpdated {
+        /// Before.
+        old: &'a Class,
+        /// After.
+        new: &'a Class,
+    },
+    /// A pod that held a node went away.
     PodRemoved(&'a Class),
+    /// A namespace appeared, changed its labels or went away.
+    NamespaceChanged(&'a str),
+    /// A service or controller of a namespace, and so what default spread constraints count, changed.
+    SelectorChanged(&'a str),
 }
 
 /// A plugin: one row of the registry. Every method has the answer of a plugin without that extension point.

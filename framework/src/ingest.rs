@@ -18,6 +18,7 @@ use crate::{
 };
 
 mod pod;
+pub mod pods;
 pub mod requests;
 
 /// Why an object cannot be scheduled with.

@@ -6,6 +6,7 @@ use crate::extension::Plugin;
 
 pub mod default_binder;
 pub mod image_locality;
+pub mod inter_pod_affinity;
 pub mod node_affinity;
 pub mod node_name;
 pub mod node_ports;
@@ -13,6 +14,7 @@ pub mod node_resources_balanced_allocation;
 pub mod node_resources_fit;
 pub mod node_unschedulable;
 pub mod normalize;
+pub mod pod_topology_spread;
 pub mod priority_sort;
 pub mod scheduling_gates;
 pub mod scorer;
@@ -28,6 +30,8 @@ pub static REGISTRY: &[&dyn Plugin] = &[
     &node_affinity::NodeAffinity,
     &node_ports::NodePorts,
     &node_resources_fit::NodeResourcesFit,
+    &pod_topology_spread::PodTopologySpread,
+    &inter_pod_affinity::InterPodAffinity,
     &node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
     &image_locality::ImageLocality,
     &default_binder::DefaultBinder,

@@ -3,12 +3,16 @@
 //! Knows: how the extension points of a profile follow each other for one pod. Must not know: which nodes are asked,
 //! or where.
 
+use smallvec::SmallVec;
+
 use crate::{
-    class::Class,
+    class::{Class, ClassId},
+    domains::Sums,
     extension::{
-        Domain, DomainFilter, Extremes, Facts, Filter, NodeScore, Normalize, Plugin, PreFilter, PreScore, Preparation,
-        Score,
+        Amounts, Domain, Domains, Extremes, Facts, Filter, NodeScore, Normalize, Plugin, PreFilter, PreScore,
+        Preparation, Score, Term,
     },
+    matches::Matches,
     plugins,
     profile::Profile,
     snapshot::{Slot, Snapshot},
@@ -24,6 +28,7 @@ pub const RESTRICTION: Order = 0;
 
 /// What all plugins of a profile learned from one class.
 pub struct Prepared {
+    error: Option<String>,
     refusal: Option<ClassRefusal>,
     refused_by: Option<&'static str>,
     score_error: Option<String>,
@@ -33,6 +38,23 @@ pub struct Prepared {
     normalized: Vec<NormalizedScore>,
     scorers: Vec<Scorer>,
     keys: Vec<Symbol>,
+    terms: Vec<PlacedTerm>,
+    /// The labels of what is counted on each node by itself, plugin after plugin.
+    locals: Vec<Symbol>,
+    /// How many plugins are domain-level.
+    domain_plugins: usize,
+}
+
+/// A term of a domain-level plugin, with its place among all of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlacedTerm {
+    /// The plugin: domain-level filters first, then domain-level scores.
+    pub(crate) plugin: usize,
+    /// The term's number in its plugin.
+    pub(crate) number: u16,
+    /// The place of its key among the keys in play.
+    pub(crate) key: usize,
+    pub(crate) spec: Term,
 }
 
 /// A PreFilter refused the class whatever the nodes are.
@@ -53,6 +75,8 @@ pub(crate) struct PreparedFilter {
     pub(crate) plugin: &'static str,
     pub(crate) order: Order,
     pub(crate) filter: Filter,
+    /// For a domain-level one: the place of its first term among all.
+    pub(crate) first_term: usize,
 }
 
 /// A score that needs all feasible nodes before it means anything.
@@ -60,6 +84,10 @@ pub(crate) struct NormalizedScore {
     pub(crate) weight: i64,
     pub(crate) normalize: Normalize,
     pub(crate) score: Score,
+    /// For a domain-level one: the place of its first term among all.
+    pub(crate) first_term: usize,
+    /// Where its raw score, or its locals, begin and end among the raws of a stratum.
+    pub(crate) raws: (usize, usize),
 }
 
 /// A plugin that scores, and where its prepared score is.
@@ -92,8 +120,8 @@ pub enum NodeResult {
 pub struct Feasible {
     /// Weighted sum of the scores that need no normalising.
     pub base: i64,
-    /// Raw scores of the node-local plugins that normalise, in the profile's order.
-    pub raws: Vec<i64>,
+    /// Raw scores of the node-local plugins that normalise and the locals of domain-level ones, in the profile's order.
+    pub raws: SmallVec<[i64; 4]>,
     /// The node's domains for the keys in play.
     pub domains: Vec<Domain>,
 }
@@ -133,6 +161,7 @@ impl Prepared {
         let (symbols, taint_sets) = nodes.tables();
         let mut preparation = Preparation { class, args: &profile.args, facts, symbols, taint_sets };
         let mut prepared = Self {
+            error: None,
             refusal: None,
             refused_by: None,
             score_error: None,
@@ -142,13 +171,22 @@ impl Prepared {
             normalized: Vec::new(),
             scorers: Vec::new(),
             keys: Vec::new(),
+            terms: Vec::new(),
+            locals: Vec::new(),
+            domain_plugins: 0,
         };
         let skipped = prepared.run_pre_filters(registry, profile, &mut preparation);
-        if prepared.refusal.is_none() {
+        if prepared.refusal.is_none() && prepared.error.is_none() {
             prepared.prepare_filters(registry, profile, &skipped, &mut preparation);
             prepared.prepare_scores(registry, profile, &mut preparation);
         }
         prepared
+    }
+
+    /// Why the class cannot be judged, if so. Says nothing about the nodes.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     /// Why no node can do, if a PreFilter said so.
@@ -185,11 +223,77 @@ impl Prepared {
         &self.filters
     }
 
-    pub(crate) fn domain_filters(&self) -> impl Iterator<Item = (Order, &dyn DomainFilter)> {
-        self.filters.iter().filter_map(|prepared| match &prepared.filter {
-            Filter::Domain(filter) => Some((prepared.order, filter.as_ref())),
+    /// Everything that is counted over domains, plugin after plugin.
+    pub(crate) fn terms(&self) -> &[PlacedTerm] {
+        &self.terms
+    }
+
+    /// The place of a domain-level plugin's first term.
+    pub(crate) fn first_term(&self, plugin: usize) -> Option<usize> {
+        let filters = self.filters.iter().filter_map(|prepared| match &prepared.filter {
+            Filter::Domain(_) => Some(prepared.first_term),
             Filter::Node(_) => None,
-        })
+        });
+        let scores = self.normalized.iter().filter_map(|prepared| match &prepared.score {
+            Score::Domain(_) => Some(prepared.first_term),
+            Score::Node(_) => None,
+        });
+        filters.chain(scores).nth(plugin)
+    }
+
+    /// The domain-level plugins: filters first.
+    pub(crate) fn domain_plugins(&self) -> impl Iterator<Item = &dyn Domains> {
+        let filters = self.filters.iter().filter_map(|prepared| match &prepared.filter {
+            Filter::Domain(filter) => Some(filter.as_ref() as &dyn Domains),
+            Filter::Node(_) => None,
+        });
+        let scores = self.normalized.iter().filter_map(|prepared| match &prepared.score {
+            Score::Domain(score) => Some(score.as_ref() as &dyn Domains),
+            Score::Node(_) => None,
+        });
+        filters.chain(scores)
+    }
+
+    /// Whether counts over domains take part, so that what one node holds moves the verdict on others.
+    #[must_use]
+    pub const fn is_wide(&self) -> bool {
+        self.domain_plugins > 0
+    }
+
+    /// Whether a domain-level filter stands before a place in the profile's order.
+    pub(crate) fn is_judged_before(&self, order: Order) -> bool {
+        let wide = |prepared: &PreparedFilter| matches!(prepared.filter, Filter::Domain(_));
+        self.filters.iter().any(|prepared| prepared.order < order && wide(prepared))
+    }
+
+    /// The first domain-level filter before `before` that refuses nodes with these sums.
+    pub(crate) fn judge_sums(&self, sums: Sums<'_>, before: Order) -> Result<(), (Order, Refusal)> {
+        for prepared in self.filters.iter().take_while(|prepared| prepared.order < before) {
+            if let Filter::Domain(filter) = &prepared.filter {
+                let sums = Sums { first: prepared.first_term, ..sums };
+                filter.judge(sums).map_err(|refusal| (prepared.order, refusal))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What one pod of a class adds to every term, and to what is counted on its node itself: terms of all plugins
+    /// first, then locals.
+    #[must_use]
+    pub fn amounts(&self, class: &Class) -> Amounts {
+        let mut all = Amounts::new();
+        let (mut first, mut first_local) = (0, self.terms.len());
+        for plugin in self.domain_plugins() {
+            let own = plugin.terms().len();
+            for (number, amount) in plugin.amounts(class) {
+                let number = number as usize;
+                let at = if number < own { first + number } else { first_local + number - own };
+                all.push((u16::try_from(at).unwrap_or(u16::MAX), amount));
+            }
+            first += own;
+            first_local += plugin.locals().len();
+        }
+        all
     }
 
     pub(crate) fn plain(&self) -> &[(i64, Box<dyn NodeScore>)] {
@@ -217,6 +321,16 @@ impl Prepared {
     /// Judges and scores the node at a position, as far as one node tells.
     #[must_use]
     pub fn judge(&self, nodes: &Snapshot, slot: Slot) -> NodeResult {
+        let mut matches = Matches::default();
+        if !self.locals.is_empty() {
+            matches.refresh(self, nodes);
+        }
+        self.judge_with(nodes, slot, &matches)
+    }
+
+    /// As [`Self::judge`], with what classes add looked up where it is known already.
+    #[must_use]
+    pub fn judge_with(&self, nodes: &Snapshot, slot: Slot, matches: &Matches) -> NodeResult {
         if !self.admits_name(nodes, slot) {
             return NodeResult::Refused(RESTRICTION, Refusal::unresolvable(0));
         }
@@ -228,11 +342,36 @@ impl Prepared {
             }
         }
         let base = self.plain.iter().map(|(weight, score)| weight * score.score(nodes, slot)).sum();
-        let raws = self.normalized.iter().filter_map(|normalized| match &normalized.score {
-            Score::Node(score) => Some(score.score(nodes, slot)),
-            Score::Domain(_) => None,
-        });
-        NodeResult::Feasible(Feasible { base, raws: raws.collect(), domains: self.domains(nodes, slot) })
+        let mut raws = SmallVec::new();
+        let mut locals = 0..self.locals.len();
+        for normalized in &self.normalized {
+            match &normalized.score {
+                Score::Node(score) => raws.push(score.score(nodes, slot)),
+                Score::Domain(score) => {
+                    let own = locals.by_ref().take(score.locals().len());
+                    raws.extend(own.map(|local| self.local(nodes, slot, local, matches)));
+                }
+            }
+        }
+        NodeResult::Feasible(Feasible { base, raws, domains: self.domains(nodes, slot) })
+    }
+
+    /// What is counted on the node at a position itself; -1 where it lacks the label.
+    pub(crate) fn local(&self, nodes: &Snapshot, slot: Slot, local: usize, matches: &Matches) -> i64 {
+        if nodes.label(self.locals[local], slot) == Symbol::NONE {
+            return -1;
+        }
+        let wanted = self.terms.len() + local;
+        let of = |&(class, count): &(ClassId, u32)| {
+            let amounts = matches.of(class).iter().filter(|(at, _)| *at as usize == wanted);
+            amounts.map(|(_, amount)| amount.saturating_mul(i64::from(count))).sum::<i64>()
+        };
+        nodes.tenants(slot).iter().map(of).sum()
+    }
+
+    /// The labels of what is counted on each node by itself.
+    pub(crate) fn locals(&self) -> &[Symbol] {
+        &self.locals
     }
 
     /// The domains of the node at a position, for the keys in play.
@@ -281,8 +420,11 @@ impl Prepared {
                     self.refusal = Some(ClassRefusal { message, plugins: vec![plugin.name()] });
                     self.refused_by = Some(plugin.name());
                 }
+                PreFilter::Fail(error) => {
+                    self.error = Some(format!("running PreFilter plugin {:?}: {error}", plugin.name()));
+                }
             }
-            if self.refusal.is_some() {
+            if self.refusal.is_some() || self.error.is_some() {
                 break;
             }
         }
@@ -323,10 +465,11 @@ impl Prepared {
                 continue;
             };
             let Some(filter) = plugin.filter(preparation) else { continue };
+            let first_term = self.terms.len();
             if let Filter::Domain(domain) = &filter {
-                self.add_keys(domain.keys());
+                self.add_domains(domain.as_ref());
             }
-            self.filters.push(PreparedFilter { plugin: plugin.name(), order, filter });
+            self.filters.push(PreparedFilter { plugin: plugin.name(), order, filter, first_term });
         }
     }
 
@@ -336,6 +479,7 @@ impl Prepared {
         profile: &Profile,
         preparation: &mut Preparation<'_>,
     ) {
+        let mut raws = 0;
         for weighted in &profile.plugins.score {
             let Some(plugin) = plugins::find(registry, &weighted.name) else { continue };
             let pre_scores = profile.plugins.pre_score.contains(&weighted.name);
@@ -357,34 +501,36 @@ impl Prepared {
                     self.plain.push((weight, score));
                 }
                 (Some(score), normalize) => {
-                    if let Score::Domain(domain) = &score {
-                        self.add_keys(domain.keys());
-                    }
+                    let (first_term, first_raw) = (self.terms.len(), raws);
+                    raws += match &score {
+                        Score::Domain(domain) => {
+                            self.add_domains(domain.as_ref());
+                            domain.locals().len()
+                        }
+                        Score::Node(_) => 1,
+                    };
                     let normalize = normalize.unwrap_or(|raw, _| raw);
                     let place = ScorerPlace::Normalized(self.normalized.len());
                     self.scorers.push(Scorer { plugin: plugin.name(), weight, place });
-                    self.normalized.push(NormalizedScore { weight, normalize, score });
+                    let raws = (first_raw, raws);
+                    self.normalized.push(NormalizedScore { weight, normalize, score, first_term, raws });
                 }
             }
         }
     }
 
-    fn add_keys(&mut self, keys: &[Symbol]) {
-        for &key in keys {
-            if !self.keys.contains(&key) {
-                self.keys.push(key);
-            }
+    fn add_domains(&mut self, domains: &dyn Domains) {
+        let plugin = self.domain_plugins;
+        self.domain_plugins += 1;
+        for (number, term) in (0..).zip(domains.terms()) {
+            let known = self.keys.iter().position(|key| *key == term.key);
+            let key = known.unwrap_or_else(|| {
+                self.keys.push(term.key);
+                self.keys.len() - 1
+            });
+            self.terms.push(PlacedTerm { plugin, number, key, spec: *term });
         }
-    }
-
-    /// The part of a node's domains that one plugin asked for, in that plugin's order of keys.
-    pub(crate) fn project(&self, keys: &[Symbol], domains: &[Domain]) -> Vec<Domain> {
-        keys.iter()
-            .map(|key| {
-                let place = self.keys.iter().position(|known| known == key);
-                place.and_then(|place| domains.get(place).cloned().flatten())
-            })
-            .collect()
+        self.locals.extend(domains.locals());
     }
 }
 

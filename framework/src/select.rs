@@ -2,27 +2,28 @@
 //! wins.
 //!
 //! A book stays exact while the cluster changes: each node that changed is judged again and takes its place among the
-//! offers that did not change. Only when a list of offers runs dry, so that nodes nobody told of could be next, must
-//! the shards be asked again.
+//! offers that did not change, and each pod that came or went moves what is counted over domains. Only when a list of
+//! offers runs dry, so that nodes nobody told of could be next, must the shards be asked again.
 //!
-//! Knows: merging, domains, normalising, weights, ties. Must not know: when to ask, or who waits for the answer.
-
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-};
+//! Knows: merging, and what is refused why. Must not know: when to ask, or who waits for the answer.
 
 use indexmap::IndexMap;
 
 use crate::{
     evaluation::{Evaluation, Offer, Refused},
-    extension::{Domain, Extremes, Score, Tally},
+    extension::Tally,
     node::NodeId,
-    prepared::{Feasible, NodeResult, Prepared},
-    status::Verdict,
+    prepared::{Feasible, NodeResult, Order, Prepared},
+    snapshot::{Slot, Snapshot},
+    status::Refusal,
 };
 
-mod account;
+pub(crate) mod account;
+mod plain;
+mod wide;
+
+use plain::Plain;
+use wide::Wide;
 
 /// What the book says when asked for the best node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,50 +43,28 @@ pub enum Best {
     Nothing,
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct StratumKey {
-    raws: Vec<i64>,
-    domains: Vec<Domain>,
-}
-
-/// The offers of one shard in one stratum.
-#[derive(Debug)]
-struct List {
-    offers: Vec<Offer>,
-    next: usize,
-    /// No node of this shard and stratum is left out of `offers`.
-    complete: bool,
-}
-
-#[derive(Debug)]
-struct Strata {
-    /// Raw scores of all plugins that normalise, domain-level ones included.
-    raws: Vec<i64>,
-    lists: Vec<List>,
-    repaired: BinaryHeap<Repaired>,
-    bonus: i64,
-    alive: bool,
-}
-
-/// A node that was judged anew; the heap's greatest is the best offer.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Repaired {
-    base: i64,
-    rank: Reverse<u64>,
-    node: Reverse<NodeId>,
-    version: u32,
-}
-
 /// All that is known about one class on all nodes.
 #[derive(Debug)]
 pub struct Book {
-    keys: IndexMap<StratumKey, Option<usize>>,
-    strata: Vec<Strata>,
-    touched: BTreeMap<NodeId, u32>,
+    offers: Offers,
     refused: Vec<Refused>,
-    tallies: Vec<Tally>,
     covered: u32,
-    version: u32,
+    /// How many nodes were judged anew, and how many pods moved counts.
+    changes: usize,
+}
+
+#[derive(Debug)]
+enum Offers {
+    Plain(Plain),
+    Wide(Box<Wide>),
+}
+
+/// The best of some offers with their totals, and whether they were judged anew.
+fn better(offers: impl Iterator<Item = (i64, Offer, bool)>) -> Best {
+    let best = offers.min_by(|(left_total, left, _), (right_total, right, _)| {
+        right_total.cmp(left_total).then(left.rank.cmp(&right.rank)).then(left.node.cmp(&right.node))
+    });
+    best.map_or(Best::Nothing, |(total, offer, repaired)| Best::Node { offer, total, repaired })
 }
 
 // === impl Book ===
@@ -94,52 +73,38 @@ impl Book {
     /// Merges the answers of all shards and judges whole domains.
     #[must_use]
     pub fn new(prepared: &Prepared, evaluations: Vec<Evaluation>) -> Self {
-        let mut book = Self {
-            keys: IndexMap::new(),
-            strata: Vec::new(),
-            touched: BTreeMap::new(),
-            refused: Vec::new(),
-            tallies: Vec::new(),
-            covered: 0,
-            version: 0,
+        let covered = evaluations.iter().fold(0_u32, |sum, evaluation| sum.saturating_add(evaluation.covered));
+        let mut refused: IndexMap<(Order, Refusal), u32> = IndexMap::new();
+        let mut refuse = |refusal: (Order, Refusal), nodes: u32| {
+            let count = refused.entry(refusal).or_default();
+            *count = count.saturating_add(nodes);
         };
-        for evaluation in &evaluations {
-            book.covered = book.covered.saturating_add(evaluation.covered);
-            for (place, tally) in evaluation.tallies.iter().enumerate() {
-                if book.tallies.len() <= place {
-                    book.tallies.resize_with(place + 1, Tally::default);
+        let offers = if prepared.is_wide() {
+            let mut wide = Wide::new(prepared, &evaluations);
+            for evaluation in &evaluations {
+                for group in &evaluation.refused {
+                    // A domain-level filter that stands before the one that refused would have refused first.
+                    let earlier = wide.judge(prepared, &group.domains, group.order).err();
+                    refuse(earlier.unwrap_or((group.order, group.refusal)), group.count);
                 }
-                book.tallies[place].merge(tally);
+                evaluation.strata.iter().for_each(|stratum| wide.add(stratum));
             }
-        }
-        let mut refused: IndexMap<(u16, crate::status::Refusal), u32> = IndexMap::new();
-        for evaluation in evaluations {
-            for group in evaluation.refused {
-                // A domain-level filter that stands before the one that refused would have refused first.
-                let key = match book.judge_domains(prepared, &group.domains, group.order) {
-                    Some(earlier) => earlier,
-                    None => (group.order, group.refusal),
-                };
-                let count = refused.entry(key).or_default();
-                *count = count.saturating_add(group.count);
+            wide.refusals(prepared)
+                .for_each(|(refusal, nodes)| refuse(refusal, u32::try_from(nodes).unwrap_or(u32::MAX)));
+            Offers::Wide(Box::new(wide))
+        } else {
+            let mut plain = Plain::default();
+            for evaluation in evaluations {
+                evaluation.refused.iter().for_each(|group| refuse((group.order, group.refusal), group.count));
+                evaluation.strata.into_iter().for_each(|stratum| plain.add(stratum));
             }
-            for stratum in evaluation.strata {
-                let complete = stratum.offers.len() == stratum.size as usize;
-                let key = StratumKey { raws: stratum.raws, domains: stratum.domains };
-                match book.stratum(prepared, key) {
-                    Ok(place) => book.strata[place].lists.push(List { offers: stratum.offers, next: 0, complete }),
-                    Err(refusal) => {
-                        let count = refused.entry(refusal).or_default();
-                        *count = count.saturating_add(stratum.size);
-                    }
-                }
-            }
-        }
+            plain.begin(prepared);
+            Offers::Plain(plain)
+        };
         let refused = refused.into_iter();
-        book.refused =
+        let refused =
             refused.map(|((order, refusal), count)| Refused { order, refusal, domains: Vec::new(), count }).collect();
-        book.normalize(prepared, true);
-        book
+        Self { offers, refused, covered, changes: 0 }
     }
 
     /// How many nodes the answers covered.
@@ -148,23 +113,34 @@ impl Book {
         self.covered
     }
 
-    /// Whether no node changed since the shards answered, so that [`Self::refused`] is exact.
+    /// Whether nothing changed since the shards answered, so that [`Self::refused`] is exact.
     #[must_use]
-    pub fn is_untouched(&self) -> bool {
-        self.touched.is_empty()
+    pub const fn is_untouched(&self) -> bool {
+        self.changes == 0
     }
 
-    /// How many nodes changed since the shards answered.
+    /// How many changes the book has taken over since the shards answered; nodes of a plain one are counted once.
     #[must_use]
     pub fn touched(&self) -> usize {
-        self.touched.len()
+        match &self.offers {
+            Offers::Plain(plain) => plain.touched(),
+            Offers::Wide(_) => self.changes,
+        }
     }
 
-    /// Whether counts over domains take part: then one changed node moves the verdict of others, and the book is only
-    /// good for the state it was computed at.
+    /// Whether counts over domains take part: then the book has to hear of every pod that comes or goes.
     #[must_use]
-    pub fn has_domains(&self) -> bool {
-        !self.tallies.is_empty()
+    pub const fn is_wide(&self) -> bool {
+        matches!(self.offers, Offers::Wide(_))
+    }
+
+    /// How many nodes a wide book holds, at some 120 bytes each; a plain one holds the offers that it was given.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match &self.offers {
+            Offers::Plain(_) => 0,
+            Offers::Wide(wide) => wide.len(),
+        }
     }
 
     /// The refused nodes by first failing filter, as of the answers.
@@ -173,166 +149,73 @@ impl Book {
         &self.refused
     }
 
-    /// Takes over what a node looks like now. `None`: it is gone.
-    pub fn repair(&mut self, prepared: &Prepared, node: NodeId, rank: u64, result: Option<NodeResult>) {
-        self.version += 1;
-        let version = self.version;
-        self.touched.insert(node, version);
-        if let Some(NodeResult::Feasible(Feasible { base, raws, domains })) = result
-            && let Ok(place) = self.stratum(prepared, StratumKey { raws, domains })
+    /// Takes over what a node looks like now. `None`: it is gone. A node whose labels or taints changed, one that is new
+    /// and one that is gone move counts over domains in ways that this does not know of: a wide book is no good then.
+    pub fn repair(&mut self, node: NodeId, rank: u64, result: Option<NodeResult>) {
+        self.changes += 1;
+        let feasible = match result {
+            Some(NodeResult::Feasible(feasible)) => Some(feasible),
+            Some(NodeResult::Refused(..)) | None => None,
+        };
+        match &mut self.offers {
+            Offers::Plain(plain) => plain.repair(node, rank, feasible.as_ref()),
+            Offers::Wide(wide) => wide.repair(node, rank, feasible),
+        }
+    }
+
+    /// So many pods came to the node at a position, or left it where it is less than none, each of which adds these
+    /// amounts to what is counted over domains ([`Prepared::amounts`]).
+    pub fn shift(&mut self, prepared: &Prepared, nodes: &Snapshot, slot: Slot, amounts: &[(u16, i64)], pods: i64) {
+        if let Offers::Wide(wide) = &mut self.offers
+            && !amounts.is_empty()
         {
-            self.strata[place].repaired.push(Repaired { base, rank: Reverse(rank), node: Reverse(node), version });
+            self.changes += 1;
+            wide.shift(prepared, nodes, slot, amounts, pods);
         }
     }
 
     /// The best node as things stand.
     pub fn best(&mut self, prepared: &Prepared) -> Best {
-        let Self { strata, touched, .. } = self;
-        let mut moved = false;
-        for stratum in strata.iter_mut() {
-            if !stratum.settle(touched) {
-                return Best::Dry;
-            }
-            let alive = stratum.head().is_some();
-            moved |= alive != stratum.alive;
-            stratum.alive = alive;
+        match &mut self.offers {
+            Offers::Plain(plain) => plain.best(prepared),
+            Offers::Wide(wide) => wide.best(prepared),
         }
-        if moved {
-            self.normalize(prepared, false);
+    }
+
+    /// How a node does whose class counts something over domains: its total as of the last [`Self::best`], or the first
+    /// domain-level filter that refuses it. `None` where another filter does, and for a class that counts nothing.
+    #[must_use]
+    pub fn judged(&self, prepared: &Prepared, node: NodeId) -> Option<Result<i64, (Order, Refusal)>> {
+        match &self.offers {
+            Offers::Plain(_) => None,
+            Offers::Wide(wide) => wide.judged(prepared, node),
         }
-        let heads = self.strata.iter().filter_map(|stratum| {
-            let (offer, repaired) = stratum.head()?;
-            Some((offer.base.saturating_add(stratum.bonus), offer, repaired))
-        });
-        let best = heads.min_by(|(left_total, left, _), (right_total, right, _)| {
-            right_total.cmp(left_total).then(left.rank.cmp(&right.rank)).then(left.node.cmp(&right.node))
-        });
-        best.map_or(Best::Nothing, |(total, offer, repaired)| Best::Node { offer, total, repaired })
     }
 
     /// Whether more than one node is feasible; upstream scores only then. Exact after [`Self::best`] gave a node.
     #[must_use]
     pub fn has_choice(&self) -> bool {
-        let known: usize = self.strata.iter().map(|stratum| stratum.count(&self.touched)).sum();
-        known > 1
-    }
-
-    /// The first domain-level filter before `before` that refuses nodes with these domains.
-    fn judge_domains(
-        &self,
-        prepared: &Prepared,
-        domains: &[Domain],
-        before: u16,
-    ) -> Option<(u16, crate::status::Refusal)> {
-        let none = Tally::default();
-        prepared.domain_filters().enumerate().filter(|(_, (order, _))| *order < before).find_map(
-            |(place, (order, filter))| {
-                let tally = self.tallies.get(place).unwrap_or(&none);
-                match filter.judge(tally, &prepared.project(filter.keys(), domains)) {
-                    Verdict::Ok(()) => None,
-                    Verdict::Err(refusal) => Some((order, refusal)),
-                }
-            },
-        )
-    }
-
-    /// The place of a stratum, made now if it is new; the refusal if a domain-level filter refuses all of it.
-    fn stratum(&mut self, prepared: &Prepared, key: StratumKey) -> Result<usize, (u16, crate::status::Refusal)> {
-        if let Some(Some(place)) = self.keys.get(&key) {
-            return Ok(*place);
-        }
-        if let Some(refusal) = self.judge_domains(prepared, &key.domains, u16::MAX) {
-            self.keys.insert(key, None);
-            return Err(refusal);
-        }
-        let raws = self.raws(prepared, &key);
-        let place = self.strata.len();
-        let (lists, repaired) = (Vec::new(), BinaryHeap::new());
-        self.strata.push(Strata { raws, lists, repaired, bonus: 0, alive: false });
-        self.keys.insert(key, Some(place));
-        Ok(place)
-    }
-
-    /// The raw scores of a stratum in the profile's order: those that came with it, and those of whole domains.
-    fn raws(&self, prepared: &Prepared, key: &StratumKey) -> Vec<i64> {
-        let none = Tally::default();
-        let mut local = key.raws.iter().copied();
-        let mut tallies = self.tallies.iter().skip(prepared.domain_filters().count());
-        let raw = prepared.normalized().iter().map(|normalized| match &normalized.score {
-            Score::Node(_) => local.next().unwrap_or(0),
-            Score::Domain(score) => {
-                score.score(tallies.next().unwrap_or(&none), &prepared.project(score.keys(), &key.domains))
-            }
-        });
-        raw.collect()
-    }
-
-    /// What normalised scores add to every node of a stratum depends only on which strata have feasible nodes.
-    fn normalize(&mut self, prepared: &Prepared, first: bool) {
-        if first {
-            for stratum in &mut self.strata {
-                stratum.settle(&self.touched);
-                stratum.alive = stratum.head().is_some();
-            }
-        }
-        for stratum in &mut self.strata {
-            stratum.bonus = 0;
-        }
-        for (place, normalized) in prepared.normalized().iter().enumerate() {
-            let Some(extremes) = self.extremes(place) else { continue };
-            for stratum in &mut self.strata {
-                stratum.bonus = stratum.bonus.saturating_add(normalized.weighted(stratum.raw(place), extremes));
-            }
+        match &self.offers {
+            Offers::Plain(plain) => plain.has_choice(),
+            Offers::Wide(wide) => wide.has_choice(),
         }
     }
 
-    /// The extremes of one plugin's raw scores over all feasible nodes; `None` where there are none.
-    fn extremes(&self, place: usize) -> Option<Extremes> {
-        let alive = || self.strata.iter().filter(|stratum| stratum.alive).map(|stratum| stratum.raw(place));
-        Some(Extremes { min: alive().min()?, max: alive().max()? })
-    }
-}
-
-impl Strata {
-    /// The raw score of the plugin at a place among those that normalise.
-    fn raw(&self, place: usize) -> i64 {
-        self.raws.get(place).copied().unwrap_or(0)
-    }
-
-    /// Passes over offers that are out of date. `false`: a list ran dry.
-    fn settle(&mut self, touched: &BTreeMap<NodeId, u32>) -> bool {
-        for list in &mut self.lists {
-            while list.offers.get(list.next).is_some_and(|offer| touched.contains_key(&offer.node)) {
-                list.next += 1;
-            }
-            if list.next == list.offers.len() && !list.complete {
-                return false;
-            }
+    /// Whether an offer says of its node what the node is by itself.
+    pub fn confirms(&mut self, offer: Offer, feasible: &Feasible) -> bool {
+        match &mut self.offers {
+            Offers::Plain(_) => offer.base == feasible.base,
+            Offers::Wide(wide) => wide.confirms(offer.node, feasible),
         }
-        while let Some(top) = self.repaired.peek()
-            && touched.get(&top.node.0) != Some(&top.version)
-        {
-            self.repaired.pop();
+    }
+
+    /// Whether what is counted over domains is what somebody else counted on all nodes.
+    #[must_use]
+    pub fn agrees(&self, prepared: &Prepared, counted: &[Tally]) -> bool {
+        match &self.offers {
+            Offers::Plain(_) => true,
+            Offers::Wide(wide) => wide.agrees(prepared, counted),
         }
-        true
-    }
-
-    /// How many nodes are known to be feasible; offers that were left out count as one for each list.
-    fn count(&self, touched: &BTreeMap<NodeId, u32>) -> usize {
-        let fresh = self.lists.iter().map(|list| {
-            let rest = list.offers[list.next..].iter().filter(|offer| !touched.contains_key(&offer.node));
-            rest.take(2).count() + usize::from(!list.complete)
-        });
-        let repaired = self.repaired.iter().filter(|entry| touched.get(&entry.node.0) == Some(&entry.version));
-        fresh.sum::<usize>() + repaired.take(2).count()
-    }
-
-    /// The best offer and whether it was judged anew.
-    fn head(&self) -> Option<(Offer, bool)> {
-        let fresh = self.lists.iter().filter_map(|list| list.offers.get(list.next)).map(|offer| (*offer, false));
-        let repaired =
-            self.repaired.peek().map(|top| (Offer { node: top.node.0, base: top.base, rank: top.rank.0 }, true));
-        fresh.chain(repaired).min_by(|(left, _), (right, _)| left.order(right))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     symbols::{Symbol, Symbols},
 };
 
-mod spelling;
+pub(crate) mod spelling;
 
 /// A term that compiled; it matches a node if everything in it does.
 #[derive(Debug)]

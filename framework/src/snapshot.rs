@@ -49,7 +49,8 @@ pub struct Snapshot {
     images: Vec<Box<[Symbol]>>,
     ports: Vec<Vec<HostPort>>,
     tenants: Vec<Tenants>,
-    classes: IndexMap<ClassId, Arc<Class>>,
+    classes: IndexMap<ClassId, (Arc<Class>, Stamp)>,
+    classes_stamp: Stamp,
 }
 
 /// The rank of a node among others with the same total: the smaller wins.
@@ -123,7 +124,8 @@ impl Snapshot {
 
     /// Makes a class known; pods can only be charged to a node by the number of a known class.
     pub fn register_class(&mut self, id: ClassId, class: Arc<Class>) {
-        self.classes.insert(id, class);
+        self.classes_stamp += 1;
+        self.classes.insert(id, (class, self.classes_stamp));
     }
 
     /// Forgets a class that no node holds any more.
@@ -134,12 +136,24 @@ impl Snapshot {
     /// The class behind a number.
     #[must_use]
     pub fn class(&self, id: ClassId) -> Option<&Arc<Class>> {
-        self.classes.get(&id)
+        self.classes.get(&id).map(|(class, _)| class)
+    }
+
+    /// Counts the classes that were made known.
+    #[must_use]
+    pub const fn classes_stamp(&self) -> Stamp {
+        self.classes_stamp
+    }
+
+    /// The classes that were made known after a stamp and are not forgotten.
+    pub fn classes_since(&self, stamp: Stamp) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
+        let classes = self.classes.iter().filter(move |(_, (_, known))| *known > stamp);
+        classes.map(|(id, (class, _))| (*id, class))
     }
 
     /// Charges one pod of a class to a node. `false`: the node or the class is unknown, and nothing changed.
     pub fn add_pod(&mut self, node: NodeId, class: ClassId) -> bool {
-        let (Some(&slot), Some(known)) = (self.slots.get(&node), self.classes.get(&class)) else { return false };
+        let (Some(&slot), Some((known, _))) = (self.slots.get(&node), self.classes.get(&class)) else { return false };
         let tenants = &mut self.tenants[slot as usize];
         match tenants.binary_search_by_key(&class, |&(id, _)| id) {
             Ok(index) => tenants[index].1 += 1,
@@ -153,7 +167,7 @@ impl Snapshot {
 
     /// Takes one pod of a class off a node. `false`: no such pod was there, and nothing changed.
     pub fn remove_pod(&mut self, node: NodeId, class: ClassId) -> bool {
-        let (Some(&slot), Some(known)) = (self.slots.get(&node), self.classes.get(&class)) else { return false };
+        let (Some(&slot), Some((known, _))) = (self.slots.get(&node), self.classes.get(&class)) else { return false };
         let at = slot as usize;
         let tenants = &mut self.tenants[at];
         let Ok(index) = tenants.binary_search_by_key(&class, |&(id, _)| id) else { return false };
@@ -168,7 +182,7 @@ impl Snapshot {
         }
         if !self.accounts.discharge(slot, known) {
             let classes = &self.classes;
-            let pods = self.tenants[at].iter().filter_map(|(id, count)| Some((classes.get(id)?.as_ref(), *count)));
+            let pods = self.tenants[at].iter().filter_map(|(id, count)| Some((classes.get(id)?.0.as_ref(), *count)));
             self.accounts.recount(slot, pods);
         }
         self.touch(slot);

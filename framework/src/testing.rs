@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    class::{Class, HostPort, NodeTerm, PodInfo, Requirement, Taint, Toleration},
+    class::{AffinityTerm, Class, HostPort, NodeTerm, PodInfo, Requirement, SpreadConstraint, Taint, Toleration},
+    labels::{LabelRequirement, LabelSelector},
     node::NodeInfo,
     profile::{Plugins, Profile, WeightedPlugin},
     quantity::Quantity,
@@ -172,6 +173,99 @@ impl PodBuilder {
         self
     }
 
+    /// Is in another namespace than `default`.
+    #[must_use]
+    pub fn namespace(mut self, name: &str) -> Self {
+        self.class.namespace = name.into();
+        self
+    }
+
+    /// Must spread over a label's domains, among the pods with a label.
+    #[must_use]
+    pub fn spread(self, max_skew: i32, key: &str, label: (&str, &str)) -> Self {
+        self.spread_with(max_skew, key, label, |_| {})
+    }
+
+    /// Should spread over a label's domains, among the pods with a label.
+    #[must_use]
+    pub fn prefer_spread(self, max_skew: i32, key: &str, label: (&str, &str)) -> Self {
+        self.spread_with(max_skew, key, label, |constraint| constraint.required = false)
+    }
+
+    /// As [`Self::spread`], with a change to the constraint.
+    #[must_use]
+    pub fn spread_with(
+        mut self,
+        max_skew: i32,
+        key: &str,
+        label: (&str, &str),
+        change: impl FnOnce(&mut SpreadConstraint),
+    ) -> Self {
+        let mut constraint = SpreadConstraint {
+            max_skew,
+            topology_key: key.into(),
+            required: true,
+            selector: Ok(selecting(label)),
+            min_domains: 1,
+            honors_affinity: true,
+            honors_taints: false,
+        };
+        change(&mut constraint);
+        self.class.spread.push(constraint);
+        self
+    }
+
+    /// Must be near a pod with a label.
+    #[must_use]
+    pub fn near(mut self, key: &str, label: (&str, &str)) -> Self {
+        self.class.pod_affinity.required.push(term(key, label));
+        self
+    }
+
+    /// Must not be near a pod with a label.
+    #[must_use]
+    pub fn far(mut self, key: &str, label: (&str, &str)) -> Self {
+        self.class.pod_affinity.required_anti.push(term(key, label));
+        self
+    }
+
+    /// Should be near a pod with a label.
+    #[must_use]
+    pub fn prefer_near(mut self, weight: i32, key: &str, label: (&str, &str)) -> Self {
+        self.class.pod_affinity.preferred.push((weight, term(key, label)));
+        self
+    }
+
+    /// Should not be near a pod with a label.
+    #[must_use]
+    pub fn prefer_far(mut self, weight: i32, key: &str, label: (&str, &str)) -> Self {
+        self.class.pod_affinity.preferred_anti.push((weight, term(key, label)));
+        self
+    }
+
+    /// Is being deleted.
+    #[must_use]
+    pub fn terminating(mut self) -> Self {
+        self.pod.deleting = true;
+        self.class.terminating = true;
+        self
+    }
+
+    /// What it is for the plugins.
+    #[must_use]
+    pub fn into_class(self) -> Class {
+        let mut class = self.class;
+        let affinity = &mut class.pod_affinity;
+        let required = affinity.required.iter_mut().chain(&mut affinity.required_anti);
+        let preferred = affinity.preferred.iter_mut().chain(&mut affinity.preferred_anti).map(|(_, term)| term);
+        for term in required.chain(preferred) {
+            if term.namespaces.is_empty() && term.namespace_selector == LabelSelector::Nothing {
+                term.namespaces.push(Arc::clone(&class.namespace));
+            }
+        }
+        class
+    }
+
     /// Is bound to a node already.
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
@@ -196,8 +290,21 @@ impl PodBuilder {
     /// The pod.
     #[must_use]
     pub fn build(self) -> PodInfo {
-        PodInfo { class: Arc::new(self.class), ..self.pod }
+        let pod = self.pod.clone();
+        PodInfo { class: Arc::new(self.into_class()), ..pod }
     }
+}
+
+/// The selector of pods with a label.
+#[must_use]
+pub fn selecting((key, value): (&str, &str)) -> LabelSelector {
+    LabelSelector::Matching(vec![LabelRequirement::equal(&key.into(), &value.into())])
+}
+
+/// A term that means pods with a label in the pod's own namespace.
+#[must_use]
+pub fn term(key: &str, label: (&str, &str)) -> AffinityTerm {
+    AffinityTerm { selector: selecting(label), topology_key: key.into(), ..AffinityTerm::default() }
 }
 
 fn requirement(key: &str, operator: &str, values: &[&str]) -> Requirement {
@@ -274,11 +381,22 @@ impl NodeBuilder {
 #[must_use]
 pub fn profile() -> Profile {
     let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    let filters = ["NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"];
+    let filters = [
+        "NodeName",
+        "NodeUnschedulable",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "PodTopologySpread",
+        "InterPodAffinity",
+    ];
     let scores = [
         ("TaintToleration", 3),
         ("NodeAffinity", 2),
         ("NodeResourcesFit", 1),
+        ("PodTopologySpread", 2),
+        ("InterPodAffinity", 2),
         ("NodeResourcesBalancedAllocation", 1),
         ("ImageLocality", 1),
     ];
@@ -294,6 +412,8 @@ pub fn profile() -> Profile {
                 "TaintToleration",
                 "NodeAffinity",
                 "NodeResourcesFit",
+                "PodTopologySpread",
+                "InterPodAffinity",
                 "NodeResourcesBalancedAllocation",
             ]),
             score: scores.map(|(name, weight)| WeightedPlugin { name: name.to_owned(), weight }).to_vec(),

@@ -10,10 +10,11 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, ClassId},
+    domains::Sums,
     explain::{Explanation, Outcome},
     extension::{
-        ClusterEvent, Domain, DomainFilter, DomainScore, Domains, Extremes, Filter, Normalize, Plugin, Preparation,
-        Score, Tally,
+        Amounts, ClusterEvent, DefaultSelector, DomainFilter, DomainScore, Domains, Extremes, Filter, Normalize,
+        Plugin, Preparation, Score, Term,
     },
     node::NodeId,
     plugins::{
@@ -38,7 +39,7 @@ use cluster::{World, any_world, evaluate, pages, placed};
 
 /// Pods of the same application under one label of the nodes, counted once.
 struct SameApp {
-    keys: [Symbol; 1],
+    terms: [Term; 1],
     app: String,
 }
 
@@ -47,13 +48,12 @@ fn app_of(class: &Class) -> &str {
 }
 
 impl Domains for SameApp {
-    fn keys(&self) -> &[Symbol] {
-        &self.keys
+    fn terms(&self) -> &[Term] {
+        &self.terms
     }
 
-    fn count(&self, nodes: &Snapshot, slot: Slot, domains: &[Domain], tally: &mut Tally) {
-        let [Some(domain)] = domains else { return };
-        tally.add(0, domain, same_app(nodes, slot, &self.app));
+    fn amounts(&self, class: &Class) -> Amounts {
+        if app_of(class) == self.app { [(0, 1)].into_iter().collect() } else { Amounts::new() }
     }
 }
 
@@ -83,18 +83,18 @@ fn limit(most: i64, count: Option<i64>) -> Verdict {
 struct Limited(SameApp, i64);
 
 impl Domains for Limited {
-    fn keys(&self) -> &[Symbol] {
-        self.0.keys()
+    fn terms(&self) -> &[Term] {
+        self.0.terms()
     }
 
-    fn count(&self, nodes: &Snapshot, slot: Slot, domains: &[Domain], tally: &mut Tally) {
-        self.0.count(nodes, slot, domains, tally);
+    fn amounts(&self, class: &Class) -> Amounts {
+        self.0.amounts(class)
     }
 }
 
 impl DomainFilter for Limited {
-    fn judge(&self, tally: &Tally, domains: &[Domain]) -> Verdict {
-        limit(self.1, domains[0].as_ref().map(|domain| tally.get(0, domain)))
+    fn judge(&self, sums: Sums<'_>) -> Verdict {
+        limit(self.1, sums.count(0))
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {
@@ -118,7 +118,7 @@ impl Plugin for Limit {
 }
 
 fn counting(preparation: &mut Preparation<'_>, key: &str) -> SameApp {
-    SameApp { keys: [preparation.symbols.intern(key)], app: app_of(preparation.class).to_owned() }
+    SameApp { terms: [Term::over(preparation.symbols.intern(key))], app: app_of(preparation.class).to_owned() }
 }
 
 /// The fewer pods of an application under the value of a label, the better.
@@ -128,8 +128,8 @@ struct Fewest {
 }
 
 impl DomainScore for SameApp {
-    fn score(&self, tally: &Tally, domains: &[Domain]) -> i64 {
-        domains[0].as_ref().map_or(0, |domain| tally.get(0, domain))
+    fn score(&self, _weights: &[f64], sums: Sums<'_>) -> Option<i64> {
+        Some(sums.count(0).unwrap_or(0))
     }
 }
 
@@ -272,7 +272,7 @@ proptest! {
         prop_assume!(prepared.refusal().is_none());
         let by_hand = by_hand(&world, &mut nodes, &prepared);
         let whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
-        prop_assert!(whole.has_domains());
+        prop_assert!(whole.is_wide());
         prop_assert_eq!(&refusals(&whole), &by_hand.refused, "whole");
         let answers = world.answers(TOYS, &owners, shards, k);
         prop_assert_eq!(&refusals(&Book::new(&prepared, answers.clone())), &by_hand.refused, "split");
@@ -331,6 +331,7 @@ fn crowded() -> World {
         standing: vec![vec![0, 0], vec![0, 0], vec![0], vec![]],
         class: Class::clone(&pod("p").label("app", "web").request("cpu", "2").build().class),
         profile: profile(),
+        default_selector: DefaultSelector::default(),
     }
 }
 

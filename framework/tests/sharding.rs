@@ -151,7 +151,7 @@ fn follow(world: &World, owners: &[usize], shards: usize, k: usize, steps: &[Ste
         let node = apply(&mut nodes, step);
         let slot = nodes.slot(node);
         let rank = slot.map_or(0, |slot| nodes.rank(slot));
-        book.repair(&prepared, node, rank, slot.map(|slot| prepared.judge(&nodes, slot)));
+        book.repair(node, rank, slot.map(|slot| prepared.judge(&nodes, slot)));
         let best = book.best(&prepared);
         if best == Best::Dry {
             prop_assert_ne!(k, usize::MAX, "a complete list cannot run dry");
@@ -286,10 +286,10 @@ fn a_list_that_was_cut_runs_dry_only_once_all_of_it_is_used() {
     let mut book = Book::new(&prepared, vec![evaluate(&prepared, &nodes, 2)]);
     for used in 0..2 {
         let Best::Node { offer, repaired: false, .. } = book.best(&prepared) else { panic!("offer {used} is there") };
-        book.repair(&prepared, offer.node, offer.rank, None);
+        book.repair(offer.node, offer.rank, None);
     }
     assert_eq!(book.best(&prepared), Best::Dry);
     // Not even a node that is better than any other makes up for what the book does not know.
-    book.repair(&prepared, NodeId(0), 0, Some(prepared.judge(&nodes, 0)));
+    book.repair(NodeId(0), 0, Some(prepared.judge(&nodes, 0)));
     assert_eq!(book.best(&prepared), Best::Dry);
 }

@@ -13,10 +13,12 @@ use flotilla_framework::{
 
 use crate::{PROTOCOL_VERSION, pb};
 
+mod affinity;
 mod change;
 mod class;
 mod evaluation;
 mod explanation;
+mod facts;
 mod node;
 mod profile;
 

@@ -7,10 +7,14 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::{Class, ClassId, HostPort, NodeTerm, Requirement, Taint, Toleration, Unbuilt},
+    class::{
+        AffinityTerm, Class, ClassId, HostPort, NodeTerm, Owner, OwnerKind, PodAffinity, Requirement, SpreadConstraint,
+        Taint, Toleration, Unbuilt,
+    },
     evaluation::{Evaluation, Offer, Refused, Stratum},
     explain::shard::{Local, NodeAccount, Page},
-    extension::{Domain, Facts, Tally},
+    extension::{DefaultSelector, Domain, Facts, Tally},
+    labels::{LabelOperator, LabelRequirement, LabelSelector},
     node::{NodeId, NodeInfo},
     profile::{
         Args, NodeResourcesFitArgs, Plugins, Profile, ResourceWeight, ScoringStrategy, ScoringStrategyKind, ShapePoint,
@@ -100,6 +104,59 @@ fn host_port() -> impl Strategy<Value = HostPort> {
     (text(), text(), any::<i32>()).prop_map(|(ip, protocol, port)| HostPort { ip, protocol, port })
 }
 
+fn selector() -> impl Strategy<Value = LabelSelector> {
+    let requirement = (text(), select(&LabelOperator::ALL), vec(text(), 0..3))
+        .prop_map(|(key, operator, values)| LabelRequirement { key, operator, values });
+    prop_oneof![
+        1 => Just(LabelSelector::Nothing),
+        3 => vec(requirement, 0..3).prop_map(LabelSelector::Matching),
+    ]
+}
+
+fn spread() -> impl Strategy<Value = SpreadConstraint> {
+    let selector = prop_oneof![selector().prop_map(Ok), text().prop_map(Err)];
+    (any::<i32>(), text(), any::<bool>(), selector, any::<i32>(), any::<bool>(), any::<bool>()).prop_map(
+        |(max_skew, topology_key, required, selector, min_domains, honors_affinity, honors_taints)| SpreadConstraint {
+            max_skew,
+            topology_key,
+            required,
+            selector,
+            min_domains,
+            honors_affinity,
+            honors_taints,
+        },
+    )
+}
+
+fn pod_affinity() -> impl Strategy<Value = PodAffinity> {
+    let term = || {
+        (selector(), vec(text(), 0..3), selector(), text()).prop_map(
+            |(selector, namespaces, namespace_selector, topology_key)| AffinityTerm {
+                selector,
+                namespaces,
+                namespace_selector,
+                topology_key,
+            },
+        )
+    };
+    let required = || vec(term(), 0..2);
+    let preferred = || vec((any::<i32>(), term()), 0..2);
+    (required(), required(), preferred(), preferred(), option::of(text())).prop_map(
+        |(required, required_anti, preferred, preferred_anti, error)| PodAffinity {
+            required,
+            required_anti,
+            preferred,
+            preferred_anti,
+            error,
+        },
+    )
+}
+
+fn owner() -> impl Strategy<Value = Owner> {
+    let kinds = vec![OwnerKind::ReplicationController, OwnerKind::ReplicaSet, OwnerKind::StatefulSet];
+    (select(kinds), text()).prop_map(|(kind, name)| Owner { kind, name })
+}
+
 fn class() -> impl Strategy<Value = Class> {
     let amounts = (resources(), resources(), resources(), any::<i64>(), any::<i64>());
     let affinity = (
@@ -109,28 +166,36 @@ fn class() -> impl Strategy<Value = Class> {
         vec((any::<i32>(), term()), 0..3),
     );
     let rest = (vec(toleration(), 0..3), vec(host_port(), 0..3), vec(text(), 0..3), vec(select(&Unbuilt::ALL), 0..3));
-    (text(), labels(), amounts, affinity, rest).prop_map(|(namespace, labels, amounts, affinity, rest)| {
-        let (requests, score_requests, accounted, nonzero_milli_cpu, nonzero_memory) = amounts;
-        let (node_name, node_selector, required_terms, preferred_terms) = affinity;
-        let (tolerations, host_ports, images, unbuilt) = rest;
-        Class {
-            namespace,
-            labels,
-            requests,
-            score_requests,
-            accounted,
-            nonzero_milli_cpu,
-            nonzero_memory,
-            node_name,
-            node_selector,
-            required_terms,
-            preferred_terms,
-            tolerations,
-            host_ports,
-            images,
-            unbuilt,
-        }
-    })
+    let others = (vec(spread(), 0..3), pod_affinity(), option::of(owner()), any::<bool>());
+    (text(), labels(), amounts, affinity, rest, others).prop_map(
+        |(namespace, labels, amounts, affinity, rest, others)| {
+            let (requests, score_requests, accounted, nonzero_milli_cpu, nonzero_memory) = amounts;
+            let (node_name, node_selector, required_terms, preferred_terms) = affinity;
+            let (tolerations, host_ports, images, unbuilt) = rest;
+            let (spread, pod_affinity, owner, terminating) = others;
+            Class {
+                namespace,
+                labels,
+                requests,
+                score_requests,
+                accounted,
+                nonzero_milli_cpu,
+                nonzero_memory,
+                node_name,
+                node_selector,
+                required_terms,
+                preferred_terms,
+                tolerations,
+                host_ports,
+                images,
+                spread,
+                pod_affinity,
+                owner,
+                terminating,
+                unbuilt,
+            }
+        },
+    )
 }
 
 fn names() -> impl Strategy<Value = Vec<String>> {
@@ -194,7 +259,17 @@ fn profile() -> impl Strategy<Value = Profile> {
 }
 
 fn facts() -> impl Strategy<Value = Facts> {
-    vec(any::<i64>(), 0..4).prop_map(|image_contributions| Facts { image_contributions })
+    let keys = || vec(text(), 0..3);
+    (vec(any::<i64>(), 0..4), labels(), vec(keys(), 0..3), keys(), keys(), selector()).prop_map(
+        |(image_contributions, namespace_labels, term_namespaces, repelling_keys, scoring_keys, selector)| Facts {
+            image_contributions,
+            namespace_labels,
+            term_namespaces,
+            repelling_keys,
+            scoring_keys,
+            default_selector: DefaultSelector(selector),
+        },
+    )
 }
 
 fn command() -> impl Strategy<Value = Command> {

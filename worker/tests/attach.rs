@@ -129,7 +129,7 @@ fn evaluate(epoch: Epoch, request: u64, class: u64) -> ToWorker {
         generation: 1,
         profile: "default-scheduler".into(),
         class: ClassId(class),
-        facts: Facts { image_contributions: vec![0] },
+        facts: Facts { image_contributions: vec![0], ..Facts::default() },
         k: 4,
         trace: "".into(),
     };

@@ -16,10 +16,10 @@ use flotilla_framework::{
 };
 use indexmap::IndexMap;
 
-use crate::{classes::Classes, event::WorkerId, images::Images};
+use crate::{classes::Classes, directory::Directory, event::WorkerId, images::Images};
 
-/// How many changes are remembered for offers to be repaired by; older offers are asked for anew. At 4 bytes each the
-/// log takes 256 KiB.
+/// How many changes are remembered for offers to be repaired by; older offers are asked for anew. At 24 bytes each the
+/// log takes 1.5 MiB.
 const MAX_LOG: usize = 65_536;
 
 /// A node and who holds it.
@@ -39,12 +39,33 @@ pub(crate) struct Cache {
     pub(crate) nodes: IndexMap<Arc<str>, Node>,
     pub(crate) snapshot: Snapshot,
     pub(crate) classes: Classes,
+    pub(crate) directory: Directory,
     residents: IndexMap<Arc<str>, Residents>,
     names: IndexMap<NodeId, Arc<str>>,
     images: Images,
-    log: VecDeque<NodeId>,
+    log: VecDeque<Happening>,
     revision: Revision,
     next_node: u32,
+}
+
+/// Something that happened to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Happening {
+    pub(crate) node: NodeId,
+    pub(crate) what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A pod of a class came.
+    Came(ClassId),
+    /// A pod of a class left.
+    Left(ClassId),
+    /// The node itself changed, and counts over domains did not.
+    Changed,
+    /// The node is new, gone, or in other domains than before.
+    Reshaped,
 }
 
 /// What a node event did.
@@ -76,8 +97,8 @@ impl Cache {
         self.revision
     }
 
-    /// The nodes that changed after a revision, oldest first; `None` where that is too long ago to know.
-    pub(crate) fn changes_since(&self, revision: Revision) -> Option<impl ExactSizeIterator<Item = NodeId>> {
+    /// What happened to nodes after a revision, oldest first; `None` where that is too long ago to know.
+    pub(crate) fn changes_since(&self, revision: Revision) -> Option<impl ExactSizeIterator<Item = Happening>> {
         let behind = usize::try_from(self.revision - revision).ok()?;
         let from = self.log.len().checked_sub(behind)?;
         Some(self.log.range(from..).copied())
@@ -111,12 +132,13 @@ impl Cache {
 
     /// What the whole cluster says about a class.
     pub(crate) fn facts(&self, class: &Class) -> Facts {
-        self.images.facts(class, self.nodes.len())
+        let image_contributions = self.images.contributions(class, self.nodes.len());
+        Facts { image_contributions, ..self.directory.facts(class, self.classes.affine()) }
     }
 
     /// Changes whenever [`Self::facts`] may have.
     pub(crate) const fn facts_version(&self) -> u64 {
-        self.images.version()
+        self.images.version() + self.directory.version() + self.classes.affine_version()
     }
 
     /// A node is new or looks like this now. The same name with another UID must be removed first.
@@ -140,7 +162,8 @@ impl Cache {
             self.images.add(info);
         }
         self.snapshot.upsert_node(id, info);
-        self.touch(id);
+        let moved = old.labels != info.labels || old.taints != info.taints;
+        self.touch(id, if moved { What::Reshaped } else { What::Changed });
         NodeEvent::Updated(old)
     }
 
@@ -150,7 +173,7 @@ impl Cache {
         self.images.remove(&node.info);
         self.names.swap_remove(&node.id);
         self.snapshot.remove_node(node.id);
-        self.touch(node.id);
+        self.touch(node.id, What::Reshaped);
         Some(node)
     }
 
@@ -161,7 +184,7 @@ impl Cache {
         let node = self.nodes.get(name)?;
         let (id, worker) = (node.id, node.worker);
         self.snapshot.add_pod(id, class);
-        self.touch(id);
+        self.touch(id, What::Came(class));
         Some((worker?, Change::AddPods { node: id, class, count: 1 }))
     }
 
@@ -181,7 +204,7 @@ impl Cache {
         let node = self.nodes.get(name)?;
         let (id, worker) = (node.id, node.worker);
         self.snapshot.remove_pod(id, class);
-        self.touch(id);
+        self.touch(id, What::Left(class));
         Some((worker?, Change::RemovePods { node: id, class, count: 1 }))
     }
 
@@ -204,12 +227,12 @@ impl Cache {
                 self.snapshot.add_pod(id, class);
             }
         }
-        self.touch(id);
+        self.touch(id, What::Reshaped);
     }
 
-    fn touch(&mut self, id: NodeId) {
+    fn touch(&mut self, node: NodeId, what: What) {
         self.revision += 1;
-        self.log.push_back(id);
+        self.log.push_back(Happening { node, what });
         if self.log.len() > MAX_LOG {
             self.log.pop_front();
         }

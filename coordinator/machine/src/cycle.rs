@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::{
     diagnosis::{self, Diagnosis, NO_NODES},
     evaluation::Offer,
-    prepared::{Feasible, NodeResult},
+    extension::ClusterEvent,
+    prepared::NodeResult,
     select::Best,
     shard::Command,
 };
@@ -18,7 +19,7 @@ use crate::{
     action::{Action, Binding, Reason},
     event::{BindFailure, TimeMs},
     machine::Machine,
-    offers::Ask,
+    offers::{Ask, Dossiers},
     pods::{Charge, Stage},
     queue::{Parked, Subject, Uid},
 };
@@ -75,11 +76,16 @@ impl Machine {
             let alone = self.is_alone(now_ms);
             let nodes = self.cache.nodes.len();
             let Some(dossier) = self.dossiers.get_mut(subject) else { return Progress::Waiting };
+            if let Some(error) = dossier.prepared.error() {
+                let error = error.to_owned();
+                return self.fail(now_ms, uid, error);
+            }
             if let Some(diagnosis) = diagnosis::of_class(&dossier.prepared, nodes) {
                 return self.refuse(now_ms, uid, diagnosis);
             }
             if !dossier.repair(&self.cache) {
-                if alone || dossier.too_many_strata {
+                if alone || !dossier.can_be_asked() {
+                    self.status.evaluations_refuted += u64::from(dossier.is_refuted());
                     self.status.evaluations_local += 1;
                     self.dossiers.evaluate_here(subject, &self.cache);
                     continue;
@@ -127,8 +133,10 @@ impl Machine {
     fn verify(&mut self, subject: Subject, offer: Offer) -> bool {
         let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
         let slot = self.cache.snapshot.slot(offer.node);
-        let result = slot.map(|slot| dossier.prepared.judge(&self.cache.snapshot, slot));
-        if matches!(&result, Some(NodeResult::Feasible(Feasible { base, .. })) if *base == offer.base) {
+        let result = slot.map(|slot| dossier.prepared.judge_with(&self.cache.snapshot, slot, &dossier.matches));
+        if let (Some(NodeResult::Feasible(feasible)), Some(offers)) = (&result, &mut dossier.offers)
+            && offers.book.confirms(offer, feasible)
+        {
             return true;
         }
         let holder = self.cache.name(offer.node).and_then(|name| self.cache.nodes.get(name)?.worker);
@@ -170,6 +178,9 @@ impl Machine {
             total,
         };
         self.charge(&charge);
+        if let Some(class) = self.cache.classes.get(subject.1).map(Arc::clone) {
+            self.wake_for(now_ms, ClusterEvent::PodAdded(&class));
+        }
         self.binding.insert(Arc::clone(uid));
         self.actions.push(Action::Bind(binding));
         self.status.decisions += 1;
@@ -243,7 +254,11 @@ impl Machine {
             }
         }
         if let Some(charge) = charge {
-            self.discharge(now_ms, &charge);
+            let class = self.cache.classes.get(charge.class).map(Arc::clone);
+            self.discharge(&charge);
+            if let Some(class) = class {
+                self.wake_for(now_ms, ClusterEvent::PodRemoved(&class));
+            }
         }
     }
 
@@ -253,18 +268,23 @@ impl Machine {
             return;
         }
         let subjects: IndexSet<Subject> = self.queue.upcoming(LOOK_AHEAD).collect();
+        let mut wide = Dossiers::wide_bound(self.cache.nodes.len());
         for subject in subjects {
-            if self.dossiers.asks_len() >= LOOK_AHEAD {
+            if wide == 0 || self.dossiers.asks_len() >= LOOK_AHEAD {
                 break;
             }
-            if !self.dossiers.is_covered(subject) && self.open(subject) {
-                let ready = self
-                    .dossiers
-                    .get_mut(subject)
-                    .is_some_and(|dossier| dossier.prepared.refusal().is_none() && !dossier.too_many_strata);
-                if ready {
-                    self.ask(now_ms, subject);
-                }
+            if let Some(is_wide) = self.dossiers.keep_covered(subject) {
+                wide -= usize::from(is_wide);
+                continue;
+            }
+            if !self.open(subject) {
+                continue;
+            }
+            let Some(dossier) = self.dossiers.get_mut(subject) else { continue };
+            let decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
+            wide -= usize::from(dossier.prepared.is_wide());
+            if !decided && dossier.can_be_asked() {
+                self.ask(now_ms, subject);
             }
         }
     }
@@ -276,6 +296,7 @@ impl Machine {
         let k = self.offers_wanted(subject);
         let Some(dossier) = self.dossiers.get_mut(subject).filter(|dossier| dossier.ask.is_none()) else { return };
         let facts = dossier.facts.clone();
+        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
         self.next_request += 1;
         let request = self.next_request;
         let owing: BTreeMap<_, _> = self.roster.workers.iter().map(|(&id, worker)| (id, worker.nodes)).collect();

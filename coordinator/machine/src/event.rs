@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::PodInfo,
+    class::{OwnerKind, PodInfo},
+    labels::LabelSelector,
     node::NodeInfo,
     profile::Profile,
     shard::{Epoch, FromWorker, Generation},
@@ -46,6 +47,31 @@ pub enum Event {
         /// Its name.
         name: Arc<str>,
     },
+    /// A namespace is new or has these labels now, sorted by key.
+    NamespaceApplied {
+        /// Its name.
+        name: Arc<str>,
+        /// Its labels.
+        labels: Vec<(Arc<str>, Arc<str>)>,
+    },
+    /// A namespace is gone.
+    NamespaceDeleted {
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// A service or controller is new or selects other pods than before.
+    SelectorApplied {
+        /// Which.
+        object: Selecting,
+        /// What it selects: for a service and a replication controller its map of labels; nothing for a service without
+        /// a selector.
+        selector: LabelSelector,
+    },
+    /// A service or controller is gone.
+    SelectorDeleted {
+        /// Which.
+        object: Selecting,
+    },
     /// A worker is connected and has said hello.
     WorkerJoined {
         /// The connection.
@@ -79,6 +105,26 @@ pub enum Event {
     },
     /// The time of the last wake-up asked for has come.
     Tick,
+}
+
+/// An object that selects pods: default spread constraints count what it selects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selecting {
+    /// Its kind.
+    pub kind: SelectingKind,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+/// Kinds of objects that select pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SelectingKind {
+    /// `v1` Service.
+    Service,
+    /// A controller.
+    Controller(OwnerKind),
 }
 
 /// How a bind failed. The shell has made sure that it did fail: an answer that got lost is looked up, not guessed.

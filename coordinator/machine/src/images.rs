@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::{class::Class, extension::Facts, node::NodeInfo, plugins::image_locality};
+use flotilla_framework::{class::Class, node::NodeInfo, plugins::image_locality};
 use indexmap::IndexMap;
 
 /// The images by name.
@@ -61,12 +61,12 @@ impl Images {
         self.version
     }
 
-    /// What the whole cluster of `nodes` nodes says about a class.
+    /// What finding each image of a class adds to a score, in a cluster of `nodes` nodes.
     #[must_use]
-    pub fn facts(&self, class: &Class, nodes: usize) -> Facts {
+    pub fn contributions(&self, class: &Class, nodes: usize) -> Vec<i64> {
         let contribution = |name: &Arc<str>| {
             self.known.get(name).map_or(0, |image| image_locality::contribution(image.size, image.nodes, nodes))
         };
-        Facts { image_contributions: class.images.iter().map(contribution).collect() }
+        class.images.iter().map(contribution).collect()
     }
 }

@@ -8,6 +8,7 @@ use flotilla_framework::{
     admission,
     class::{ClassId, PodInfo},
     extension::ClusterEvent,
+    labels::LabelSelector,
     node::NodeInfo,
     plugins,
 };
@@ -15,7 +16,7 @@ use flotilla_framework::{
 use crate::{
     action::{Action, Reason, Report},
     cache::NodeEvent,
-    event::TimeMs,
+    event::{Selecting, TimeMs},
     machine::Machine,
     pods::{Charge, Pod, Stage},
     queue::{ProfileIndex, Uid},
@@ -63,7 +64,7 @@ impl Machine {
 
     pub(crate) fn node_applied(&mut self, now_ms: TimeMs, info: &Arc<NodeInfo>) {
         if self.cache.nodes.get(&info.name).is_some_and(|known| known.info.uid != info.uid) {
-            self.node_deleted(&info.name);
+            self.node_deleted(now_ms, &info.name);
         }
         match self.cache.apply_node(info) {
             NodeEvent::Added => {
@@ -78,9 +79,27 @@ impl Machine {
         }
     }
 
-    pub(crate) fn node_deleted(&mut self, name: &Arc<str>) {
+    pub(crate) fn node_deleted(&mut self, now_ms: TimeMs, name: &Arc<str>) {
         if let Some(node) = self.cache.remove_node(name) {
             self.withdraw_node(&node);
+            self.wake_for(now_ms, ClusterEvent::NodeRemoved(&node.info));
+        }
+    }
+
+    pub(crate) fn namespace_applied(
+        &mut self,
+        now_ms: TimeMs,
+        name: &Arc<str>,
+        labels: Option<&Vec<(Arc<str>, Arc<str>)>>,
+    ) {
+        if self.cache.directory.set_namespace(name, labels) {
+            self.wake_for(now_ms, ClusterEvent::NamespaceChanged(name));
+        }
+    }
+
+    pub(crate) fn selector_applied(&mut self, now_ms: TimeMs, object: &Selecting, selector: Option<&LabelSelector>) {
+        if self.cache.directory.set_selector(object, selector) {
+            self.wake_for(now_ms, ClusterEvent::SelectorChanged(&object.namespace));
         }
     }
 
@@ -117,11 +136,29 @@ impl Machine {
             return;
         }
         let old = std::mem::replace(&mut pod.charge, charge.clone());
+        let class = |machine: &Self, charge: &Option<Charge>| {
+            charge.as_ref().and_then(|charge| machine.cache.classes.get(charge.class).map(Arc::clone))
+        };
+        let (before, after) = (class(self, &old), class(self, &charge));
+        let stays = matches!((&old, &charge), (Some(old), Some(new)) if old.node == new.node);
         if let Some(new) = charge {
             self.charge(&new);
         }
         if let Some(old) = old {
-            self.discharge(now_ms, &old);
+            self.discharge(&old);
+        }
+        match (before, after) {
+            (Some(old), Some(new)) if stays => {
+                self.wake_for(now_ms, ClusterEvent::PodUpdated { old: &old, new: &new });
+            }
+            (before, after) => {
+                if let Some(new) = after {
+                    self.wake_for(now_ms, ClusterEvent::PodAdded(&new));
+                }
+                if let Some(old) = before {
+                    self.wake_for(now_ms, ClusterEvent::PodRemoved(&old));
+                }
+            }
         }
     }
 
@@ -133,13 +170,10 @@ impl Machine {
         }
     }
 
-    /// Takes a charge back, here and where the node is held, and wakes those who may have room now.
-    pub(crate) fn discharge(&mut self, now_ms: TimeMs, charge: &Charge) {
+    /// Takes a charge back, here and where the node is held.
+    pub(crate) fn discharge(&mut self, charge: &Charge) {
         if let Some((worker, change)) = self.cache.discharge(&charge.node, charge.class) {
             self.tell(worker, change);
-        }
-        if let Some(class) = self.cache.classes.get(charge.class).map(Arc::clone) {
-            self.wake_for(now_ms, ClusterEvent::PodRemoved(&class));
         }
         self.release_class(charge.class);
     }
@@ -154,6 +188,9 @@ impl Machine {
     /// Wakes the parked pods that an event may help, asking each plugin's queueing hint.
     pub(crate) fn wake_for(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>) {
         let (cache, registry) = (&self.cache, self.registry);
+        if !self.queue.has_parked() {
+            return;
+        }
         let Some(configuration) = self.configuration.as_ref() else { return };
         let worth = |(profile, class): (ProfileIndex, ClassId), plugin: &str| {
             let (Some(class), Some(profile)) = (cache.classes.get(class), configuration.profiles.get(profile)) else {

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use flotilla_framework::{
     class::Class,
-    evaluate::{Columns, Scratch},
+    evaluate::{Columns, Scratch, tallies},
     evaluation::Evaluation,
     extension::{Facts, Plugin},
+    matches::Matches,
     prepared::Prepared,
     profile::Profile,
     select::Book,
@@ -17,7 +18,7 @@ use flotilla_framework::{
 use indexmap::IndexMap;
 
 use crate::{
-    cache::Cache,
+    cache::{Cache, Happening, What},
     event::{TimeMs, WorkerId},
     queue::Subject,
 };
@@ -25,6 +26,10 @@ use crate::{
 /// How many subjects keep their offers. Each takes up to 24 bytes for every offer, 2.3 MB at 100,000 nodes; most take
 /// the few kilobytes that the workers sent.
 const MAX_SUBJECTS: usize = 1_024;
+
+/// How many nodes the books of all classes that count over domains may hold: such a class knows each of its nodes. At
+/// some 120 bytes each they take 126 MB; at 5,000 nodes 209 such classes keep their offers, at 100,000 nodes 10.
+const MAX_ROWS: usize = 1 << 20;
 
 /// An evaluation under way.
 #[derive(Debug)]
@@ -46,6 +51,8 @@ pub(crate) struct Offers {
     pub(crate) revision: Revision,
     /// The state up to which the book is repaired.
     repaired_to: Revision,
+    /// What is counted over domains was compared with our own view.
+    counted: bool,
 }
 
 /// All that is known about one subject.
@@ -56,10 +63,14 @@ pub(crate) struct Dossier {
     facts_version: u64,
     pub(crate) offers: Option<Offers>,
     pub(crate) ask: Option<Ask>,
+    /// What each class adds to what this one counts over domains.
+    pub(crate) matches: Matches,
     columns: Option<Columns>,
     used: u64,
     /// More strata than an answer may hold: only the coordinator can evaluate it.
-    pub(crate) too_many_strata: bool,
+    too_many_strata: bool,
+    /// What workers counted is not what is there.
+    refuted: bool,
 }
 
 /// All dossiers.
@@ -105,16 +116,17 @@ impl Dossiers {
         let dossier = self.known.entry(subject).or_insert_with(|| {
             let facts = cache.facts(class);
             let prepared = Prepared::new(registry, profile, class, &facts, &mut cache.snapshot);
-            let (offers, ask, columns) = (None, None, None);
             Dossier {
                 prepared,
                 facts,
                 facts_version: version,
-                offers,
-                ask,
-                columns,
+                offers: None,
+                ask: None,
+                matches: Matches::default(),
+                columns: None,
                 used: clock,
                 too_many_strata: false,
+                refuted: false,
             }
         });
         dossier.facts_version = version;
@@ -134,9 +146,19 @@ impl Dossiers {
         self.known.get_mut(&subject)
     }
 
-    /// Whether a subject has offers or is being asked about.
-    pub(crate) fn is_covered(&self, subject: Subject) -> bool {
-        self.known.get(&subject).is_some_and(|dossier| dossier.offers.is_some() || dossier.ask.is_some())
+    /// Whether a subject has offers or is being asked about, and if so, whether it counts over domains. It will be asked
+    /// for soon, so its offers are not among those that are given up first.
+    pub(crate) fn keep_covered(&mut self, subject: Subject) -> Option<bool> {
+        let clock = self.clock;
+        let dossier =
+            self.known.get_mut(&subject).filter(|dossier| dossier.offers.is_some() || dossier.ask.is_some())?;
+        dossier.used = clock;
+        Some(dossier.prepared.is_wide())
+    }
+
+    /// How many classes that count over domains may keep their offers at a time.
+    pub(crate) fn wide_bound(nodes: usize) -> usize {
+        (MAX_ROWS / nodes.max(1)).max(1)
     }
 
     /// Forgets a subject.
@@ -187,7 +209,9 @@ impl Dossiers {
         {
             self.requests.swap_remove(&ask.request);
             let book = Book::new(&dossier.prepared, ask.answers);
-            dossier.offers = Some(Offers { book, revision: ask.revision, repaired_to: ask.revision });
+            let counted = !book.is_wide();
+            dossier.offers = Some(Offers { book, revision: ask.revision, repaired_to: ask.revision, counted });
+            self.make_room_for_rows(subject);
         }
         Ok(())
     }
@@ -228,11 +252,27 @@ impl Dossiers {
         let Some(dossier) = self.known.get_mut(&subject) else { return };
         let columns = dossier.columns.get_or_insert_default();
         columns.refresh(&dossier.prepared, &cache.snapshot, &mut self.scratch);
+        dossier.matches.refresh(&dossier.prepared, &cache.snapshot);
+        dossier.refuted = false;
         let everything = cache.snapshot.node_count().max(1);
         let evaluation = columns.answer_all(&dossier.prepared, &cache.snapshot, everything, &mut self.scratch);
         let book = Book::new(&dossier.prepared, vec![evaluation]);
         let revision = cache.revision();
-        dossier.offers = Some(Offers { book, revision, repaired_to: revision });
+        dossier.offers = Some(Offers { book, revision, repaired_to: revision, counted: true });
+        self.make_room_for_rows(subject);
+    }
+
+    /// Gives up the offers of the subjects that were longest not asked for, until what is left has room; those of one
+    /// subject always have.
+    fn make_room_for_rows(&mut self, newest: Subject) {
+        let rows = |dossier: &Dossier| dossier.offers.as_ref().map_or(0, |offers| offers.book.rows());
+        let mut total: usize = self.known.values().map(rows).sum();
+        while total > MAX_ROWS {
+            let others = self.known.iter_mut().filter(|(subject, dossier)| **subject != newest && rows(dossier) > 0);
+            let Some((_, oldest)) = others.min_by_key(|(_, dossier)| dossier.used) else { break };
+            total -= rows(oldest);
+            oldest.offers = None;
+        }
     }
 
     fn make_room(&mut self) {
@@ -247,31 +287,70 @@ impl Dossiers {
 }
 
 impl Dossier {
-    /// Brings the offers up to the present by judging anew every node that changed. `false`: there are none, or they
-    /// are so far behind that asking again is cheaper, or counts over domains moved; they are given up.
+    /// Whether workers can be asked about it.
+    pub(crate) const fn can_be_asked(&self) -> bool {
+        !self.too_many_strata && !self.refuted
+    }
+
+    /// Whether what workers counted was not what is there, so that it has to be evaluated here.
+    pub(crate) const fn is_refuted(&self) -> bool {
+        self.refuted
+    }
+
+    /// Brings the offers up to the present: by judging anew every node that changed, and by what each pod that came or
+    /// left adds to counts over domains. `false`: there are none, or they are so far behind that asking again is
+    /// cheaper, or nodes have come, gone or moved to other domains; they are given up.
     pub(crate) fn repair(&mut self, cache: &Cache) -> bool {
-        let Self { prepared, offers, .. } = self;
+        let Self { prepared, offers, matches, .. } = self;
         let Some(live) = offers else { return false };
         let now = cache.revision();
-        if live.repaired_to == now {
+        if live.repaired_to == now && live.counted {
             return true;
         }
         let bound = (cache.nodes.len() / 2).max(256);
         let changes = cache.changes_since(live.repaired_to).filter(|changes| changes.len() <= bound);
-        let Some(changes) = changes.filter(|_| !live.book.has_domains()) else {
+        let changes: Option<Vec<Happening>> = changes.map(Iterator::collect);
+        let reshaped = |changes: &Vec<Happening>| changes.iter().any(|change| change.what == What::Reshaped);
+        let Some(changes) = changes.filter(|changes| !live.book.is_wide() || !reshaped(changes)) else {
             *offers = None;
             return false;
         };
-        let mut nodes: Vec<_> = changes.collect();
+        matches.refresh(prepared, &cache.snapshot);
+        if live.book.is_wide() {
+            shift(&mut live.book, prepared, matches, cache, &changes);
+        }
+        let mut nodes: Vec<_> = changes.into_iter().map(|change| change.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
         for node in nodes {
             let slot = cache.snapshot.slot(node);
-            let result = slot.map(|slot| prepared.judge(&cache.snapshot, slot));
+            let result = slot.map(|slot| prepared.judge_with(&cache.snapshot, slot, matches));
             let rank = slot.map_or(0, |slot| cache.snapshot.rank(slot));
-            live.book.repair(prepared, node, rank, result);
+            live.book.repair(node, rank, result);
         }
         live.repaired_to = now;
+        if !live.counted {
+            live.counted = true;
+            if !live.book.agrees(prepared, &tallies(prepared, &cache.snapshot, matches)) {
+                self.refuted = true;
+                self.offers = None;
+                return false;
+            }
+        }
         true
+    }
+}
+
+/// Moves what is counted over domains by what came and what left.
+fn shift(book: &mut Book, prepared: &Prepared, matches: &Matches, cache: &Cache, changes: &[Happening]) {
+    for change in changes {
+        let (class, pods) = match change.what {
+            What::Came(class) => (class, 1),
+            What::Left(class) => (class, -1),
+            What::Changed | What::Reshaped => continue,
+        };
+        if let Some(slot) = cache.snapshot.slot(change.node) {
+            book.shift(prepared, &cache.snapshot, slot, matches.of(class), pods);
+        }
     }
 }

@@ -53,14 +53,17 @@ pub(crate) enum Seat {
     /// In backoffQ.
     Backoff(TimeMs, u64),
     /// Among those that no node would take.
-    Parked,
+    Parked(Parked),
 }
+
+/// The plugins by whose word pods are parked: an event has to mean something to one of them.
+pub(crate) type Plugins = Arc<[&'static str]>;
 
 /// A pod that no node would take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Parked {
-    /// Whose word it was; an event has to mean something to one of them.
-    pub(crate) plugins: Arc<[&'static str]>,
+    /// Whose word it was.
+    pub(crate) plugins: Plugins,
     pub(crate) since_ms: TimeMs,
 }
 
@@ -69,7 +72,7 @@ pub(crate) struct Parked {
 pub(crate) struct Queue {
     active: BTreeMap<Place, (Uid, Subject)>,
     backoff: BTreeMap<(TimeMs, u64), Uid>,
-    parked: IndexMap<Subject, BTreeMap<Uid, Parked>>,
+    parked: IndexMap<Subject, BTreeMap<Plugins, BTreeMap<Uid, TimeMs>>>,
     flush: BTreeSet<(TimeMs, Uid)>,
     seats: BTreeMap<Uid, (Seat, Subject)>,
     waiting: IndexMap<Subject, usize>,
@@ -106,8 +109,9 @@ impl Queue {
     pub(crate) fn park(&mut self, uid: &Uid, subject: Subject, parked: Parked) {
         self.remove(uid);
         self.flush.insert((parked.since_ms, Arc::clone(uid)));
-        self.parked.entry(subject).or_default().insert(Arc::clone(uid), parked);
-        self.seats.insert(Arc::clone(uid), (Seat::Parked, subject));
+        let alike = self.parked.entry(subject).or_default().entry(Arc::clone(&parked.plugins)).or_default();
+        alike.insert(Arc::clone(uid), parked.since_ms);
+        self.seats.insert(Arc::clone(uid), (Seat::Parked(parked), subject));
     }
 
     /// Takes a pod out, wherever it is.
@@ -126,10 +130,14 @@ impl Queue {
             Seat::Backoff(until_ms, sequence) => {
                 self.backoff.remove(&(until_ms, sequence));
             }
-            Seat::Parked => {
+            Seat::Parked(parked) => {
+                self.flush.remove(&(parked.since_ms, Arc::clone(uid)));
                 let Some(group) = self.parked.get_mut(&subject) else { return };
-                if let Some(parked) = group.remove(uid) {
-                    self.flush.remove(&(parked.since_ms, Arc::clone(uid)));
+                if let Some(alike) = group.get_mut(&parked.plugins) {
+                    alike.remove(uid);
+                    if alike.is_empty() {
+                        group.remove(&parked.plugins);
+                    }
                 }
                 if group.is_empty() {
                     self.parked.swap_remove(&subject);
@@ -178,20 +186,27 @@ impl Queue {
         let mut woken = Vec::new();
         for (&subject, group) in &self.parked {
             let mut known: IndexMap<&'static str, bool> = IndexMap::new();
-            for (uid, parked) in group {
+            for (plugins, alike) in group {
                 let wakes = |&plugin: &&'static str| *known.entry(plugin).or_insert_with(|| worth(subject, plugin));
-                if parked.plugins.iter().any(wakes) {
-                    woken.push(Arc::clone(uid));
+                if plugins.iter().any(wakes) {
+                    woken.extend(alike.keys().cloned());
                 }
             }
         }
         woken
     }
 
+    /// Whether any pod is parked.
+    pub(crate) fn has_parked(&self) -> bool {
+        !self.flush.is_empty()
+    }
+
     /// Since when a pod is parked.
     pub(crate) fn parked_since(&self, uid: &Uid) -> Option<TimeMs> {
-        let (_, subject) = self.seats.get(uid)?;
-        self.parked.get(subject)?.get(uid).map(|parked| parked.since_ms)
+        match self.seats.get(uid) {
+            Some((Seat::Parked(parked), _)) => Some(parked.since_ms),
+            _ => None,
+        }
     }
 
     /// Until when a pod is backing off.
@@ -219,7 +234,7 @@ impl Queue {
 
     /// How many pods wait anywhere, and how many places they take; different only if an invariant is broken.
     pub(crate) fn recount(&self) -> (usize, usize) {
-        let parked: usize = self.parked.values().map(BTreeMap::len).sum();
+        let parked: usize = self.parked.values().flat_map(BTreeMap::values).map(BTreeMap::len).sum();
         (self.seats.len(), self.active.len() + self.backoff.len() + parked)
     }
 }

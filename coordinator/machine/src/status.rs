@@ -47,6 +47,8 @@ pub struct Status {
     pub evaluations_asked: u64,
     /// Counter: evaluations made here for want of workers.
     pub evaluations_local: u64,
+    /// Counter: evaluations whose counts over domains were not ours, and which were made here instead.
+    pub evaluations_refuted: u64,
     /// Counter: decisions for an offer as it came from a worker.
     pub offers_used: u64,
     /// Counter: decisions for a node that was judged anew here.

@@ -143,8 +143,8 @@ pub static PLUGINS: [Plugin; 24] = [
     stock("NodeVolumeLimits", 0, false, &[PreFilter, Filter]),
     stock("VolumeBinding", 0, false, &[PreFilter, Filter, PreScore, Score, Reserve, PreBind]),
     stock("VolumeZone", 0, false, &[PreFilter, Filter]),
-    stock("PodTopologySpread", 2, false, &[PreFilter, Filter, PreScore, Score]),
-    stock("InterPodAffinity", 2, false, &[PreFilter, Filter, PreScore, Score]),
+    stock("PodTopologySpread", 2, true, &[PreFilter, Filter, PreScore, Score]),
+    stock("InterPodAffinity", 2, true, &[PreFilter, Filter, PreScore, Score]),
     stock(
         "DynamicResources",
         2,

@@ -5,9 +5,10 @@
 
 use crate::{
     evaluate,
-    extension::{Domain, Score, Tally},
+    extension::{Domain, Tally},
+    matches::Matches,
     node::NodeId,
-    prepared::{NodeResult, Order, Prepared, Scorer, ScorerPlace},
+    prepared::{NodeResult, Order, Prepared},
     snapshot::{Slot, Snapshot},
     status::Refusal,
 };
@@ -42,7 +43,8 @@ pub struct NodeAccount {
 pub enum Local {
     /// The first filter that refused, and how.
     Refused(Order, Refusal),
-    /// The raw scores of the plugins that one node is enough for, in the profile's order.
+    /// The raw scores of the plugins that do not normalise, in the profile's order; then what an evaluation has as the
+    /// raw scores of the node's stratum.
     Feasible(Vec<i64>),
 }
 
@@ -58,40 +60,26 @@ pub fn page(prepared: &Prepared, nodes: &Snapshot, after: Option<NodeId>, limit:
         rest.truncate(limit);
     }
     rest.sort_unstable();
+    let mut matches = Matches::default();
+    matches.refresh(prepared, nodes);
     let account = |&(node, slot): &(NodeId, Slot)| NodeAccount {
         node,
         domains: prepared.domains(nodes, slot),
-        local: local(prepared, nodes, slot),
+        local: local(prepared, nodes, slot, &matches),
     };
     Page {
         nodes: rest.iter().map(account).collect(),
-        tallies: if after.is_none() { evaluate::tallies(prepared, nodes) } else { Vec::new() },
+        tallies: if after.is_none() { evaluate::tallies(prepared, nodes, &matches) } else { Vec::new() },
         more,
     }
 }
 
-fn local(prepared: &Prepared, nodes: &Snapshot, slot: Slot) -> Local {
-    match prepared.judge(nodes, slot) {
+fn local(prepared: &Prepared, nodes: &Snapshot, slot: Slot, matches: &Matches) -> Local {
+    match prepared.judge_with(nodes, slot, matches) {
         NodeResult::Refused(order, refusal) => Local::Refused(order, refusal),
-        NodeResult::Feasible(_) => {
-            let raw = |scorer: &Scorer| match scorer.place {
-                ScorerPlace::Plain(place) => Some(prepared.plain().get(place)?.1.score(nodes, slot)),
-                ScorerPlace::Normalized(place) => match &prepared.normalized().get(place)?.score {
-                    Score::Node(score) => Some(score.score(nodes, slot)),
-                    Score::Domain(_) => None,
-                },
-            };
-            Local::Feasible(prepared.scorers().iter().filter_map(raw).collect())
-        }
-    }
-}
-
-/// Whether one node is enough for a plugin to score it.
-pub(crate) fn is_local(prepared: &Prepared, scorer: &Scorer) -> bool {
-    match scorer.place {
-        ScorerPlace::Plain(_) => true,
-        ScorerPlace::Normalized(place) => {
-            prepared.normalized().get(place).is_some_and(|normalized| matches!(normalized.score, Score::Node(_)))
+        NodeResult::Feasible(feasible) => {
+            let plain = prepared.plain().iter().map(|(_, score)| score.score(nodes, slot));
+            Local::Feasible(plain.chain(feasible.raws).collect())
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as api;
 
 use super::{
-    IngestError, labels, node_term,
+    IngestError, labels, node_term, pods,
     requests::{self, Amounts, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, Reading},
     resources, text, toleration,
 };
@@ -45,6 +45,10 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec) -> Result<Class, Ingest
         tolerations: spec.tolerations.iter().flatten().map(toleration).collect(),
         host_ports: host_ports(spec),
         images: images(spec),
+        spread: pods::spread(&labels(&pod.metadata), spec),
+        pod_affinity: pods::affinity(namespace, spec),
+        owner: pods::owner(&pod.metadata, spec),
+        terminating: pod.metadata.deletion_timestamp.is_some(),
         unbuilt: unbuilt(spec),
     })
 }
@@ -96,14 +100,6 @@ fn normalized(name: &str) -> Arc<str> {
 }
 
 fn unbuilt(spec: &api::PodSpec) -> Vec<Unbuilt> {
-    let affinity = spec.affinity.as_ref();
-    let together = affinity.and_then(|affinity| affinity.pod_affinity.as_ref()).is_some_and(|terms| {
-        terms.required_during_scheduling_ignored_during_execution.as_ref().is_some_and(|terms| !terms.is_empty())
-    });
-    let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref()).is_some_and(|terms| {
-        terms.required_during_scheduling_ignored_during_execution.as_ref().is_some_and(|terms| !terms.is_empty())
-    });
-    let spread = spec.topology_spread_constraints.iter().flatten();
     let volumes = spec.volumes.iter().flatten().any(|volume| {
         volume.persistent_volume_claim.is_some()
             || volume.ephemeral.is_some()
@@ -118,12 +114,6 @@ fn unbuilt(spec: &api::PodSpec) -> Vec<Unbuilt> {
             || volume.vsphere_volume.is_some()
     });
     let mut unbuilt = Vec::new();
-    if spread.clone().any(|constraint| constraint.when_unsatisfiable == "DoNotSchedule") {
-        unbuilt.push(Unbuilt::TopologySpread);
-    }
-    if together || apart {
-        unbuilt.push(Unbuilt::PodAffinity);
-    }
     if volumes {
         unbuilt.push(Unbuilt::Volumes);
     }

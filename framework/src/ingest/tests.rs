@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::class::Class;
+use crate::{
+    class::{AffinityTerm, Class, Owner, OwnerKind, PodAffinity, SpreadConstraint},
+    labels::{LabelOperator, LabelRequirement, LabelSelector},
+};
 
 fn read(object: &Value) -> PodInfo {
     let pod: api::Pod = serde_json::from_value(object.clone()).expect("a pod");
@@ -285,12 +288,8 @@ fn what_no_plugin_is_built_for_is_noted() {
         spec[field] = value;
         class(spec, json!({})).unbuilt
     };
-    let spread = |when: &str| json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when}]);
-    let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]});
-    assert_eq!(with("topologySpreadConstraints", spread("DoNotSchedule")), [Unbuilt::TopologySpread]);
-    assert_eq!(with("topologySpreadConstraints", spread("ScheduleAnyway")), []);
-    assert_eq!(with("affinity", json!({"podAffinity": terms})), [Unbuilt::PodAffinity]);
-    assert_eq!(with("affinity", json!({"podAntiAffinity": terms})), [Unbuilt::PodAffinity]);
+    let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]);
+    assert_eq!(with("topologySpreadConstraints", spread), []);
     assert_eq!(with("affinity", json!({"nodeAffinity": {}})), []);
     assert_eq!(
         with("volumes", json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])),
@@ -390,4 +389,142 @@ fn what_cannot_be_read_is_named_with_its_path() {
             .expect("a node");
     let bad = super::node(&node).expect_err("a node that cannot be read").to_string();
     assert!(bad.starts_with("status.allocatable[cpu]: \"\" is not a quantity: it is empty"), "{bad}");
+}
+
+fn equal(key: &str, value: &str) -> LabelRequirement {
+    LabelRequirement::equal(&text(key), &text(value))
+}
+
+fn labelled(spec: Value) -> Class {
+    let metadata = json!({"name": "p", "namespace": "ns", "uid": "u", "labels": {"app": "web", "hash": "1"}});
+    (*read(&json!({"metadata": metadata, "spec": spec})).class).clone()
+}
+
+#[test]
+fn a_spread_constraint_is_read_with_its_defaults() {
+    let spec = json!({"containers": [], "topologySpreadConstraints": [
+        {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},
+        {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 3,
+         "labelSelector": {"matchLabels": {"app": "web"}},
+         "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor", "matchLabelKeys": ["hash", "none"]}]});
+    let first = SpreadConstraint {
+        max_skew: 2,
+        topology_key: "zone".into(),
+        required: true,
+        selector: Ok(LabelSelector::Nothing),
+        min_domains: 1,
+        honors_affinity: true,
+        honors_taints: false,
+    };
+    let second = SpreadConstraint {
+        max_skew: 1,
+        topology_key: "rack".into(),
+        required: false,
+        selector: Ok(LabelSelector::Matching(vec![equal("app", "web"), equal("hash", "1")])),
+        min_domains: 3,
+        honors_affinity: false,
+        honors_taints: true,
+    };
+    assert_eq!(labelled(spec).spread, [first, second]);
+}
+
+#[test]
+fn labels_named_by_a_constraint_are_worked_into_its_selector() {
+    let selector = |selector: Value| {
+        let spec = json!({"containers": [], "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
+             "matchLabelKeys": ["hash"]}]});
+        labelled(spec).spread[0].selector.clone()
+    };
+    assert_eq!(selector(json!({})), Ok(LabelSelector::Matching(vec![equal("hash", "1")])));
+    assert_eq!(selector(Value::Null), Ok(LabelSelector::Nothing), "what selects nothing goes on selecting nothing");
+    let already = json!({"matchExpressions": [{"key": "hash", "operator": "In", "values": ["1"]}]});
+    assert_eq!(selector(already), Ok(LabelSelector::Matching(vec![equal("hash", "1")])), "the API server was first");
+}
+
+#[test]
+fn a_term_means_the_own_namespace_unless_it_names_or_selects_others() {
+    let term = |extra: Value| {
+        let mut term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}});
+        term.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
+        let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+        let affinity = labelled(json!({"containers": [], "affinity": {"podAntiAffinity": terms}})).pod_affinity;
+        affinity.required_anti[0].clone()
+    };
+    let own = AffinityTerm {
+        selector: LabelSelector::Matching(vec![equal("app", "web")]),
+        namespaces: vec!["ns".into()],
+        namespace_selector: LabelSelector::Nothing,
+        topology_key: "zone".into(),
+    };
+    assert_eq!(term(json!({})), own);
+    assert_eq!(term(json!({"namespaces": []})), own);
+    let named = AffinityTerm { namespaces: vec!["a".into(), "b".into()], ..own.clone() };
+    assert_eq!(term(json!({"namespaces": ["b", "a", "b"]})), named);
+    let all = AffinityTerm { namespaces: Vec::new(), namespace_selector: LabelSelector::EVERYTHING, ..own.clone() };
+    assert_eq!(term(json!({"namespaceSelector": {}})), all);
+    let selected = LabelSelector::Matching(vec![equal("team", "x")]);
+    let some = AffinityTerm { namespaces: vec!["a".into()], namespace_selector: selected, ..own };
+    assert_eq!(term(json!({"namespaces": ["a"], "namespaceSelector": {"matchLabels": {"team": "x"}}})), some);
+}
+
+#[test]
+fn lists_of_terms_that_cannot_be_read_are_dropped_and_the_others_kept() {
+    let good = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}});
+    let bad = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "{{bad}}"}}});
+    let weighted = |term: &Value| json!({"weight": 5, "podAffinityTerm": term});
+    let spec = json!({"containers": [], "affinity": {
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [good, bad],
+                        "preferredDuringSchedulingIgnoredDuringExecution": [weighted(&good)]},
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [good],
+                            "preferredDuringSchedulingIgnoredDuringExecution": [weighted(&bad)]}}});
+    let PodAffinity { required, required_anti, preferred, preferred_anti, error } = labelled(spec).pod_affinity;
+    assert_eq!((required.len(), required_anti.len(), preferred.len(), preferred_anti.len()), (0, 1, 1, 0));
+    let problem = "values[0][app]: Invalid value: \"{{bad}}\": a valid label must be an empty string or consist of \
+                   alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
+                   'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+                   '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+    let whole = format!("[requiredAffinityTerms: {problem}, preferredAntiAffinityTerms: {problem}]");
+    assert_eq!(error.as_deref(), Some(whole.as_str()));
+}
+
+#[test]
+fn the_controller_matters_to_pods_without_constraints() {
+    let owned = |api_version: &str, kind: &str, controller: bool, spec: Value| {
+        let owner = json!({"apiVersion": api_version, "kind": kind, "name": "o", "uid": "u", "controller": controller});
+        let metadata = json!({"name": "p", "namespace": "ns", "uid": "u", "ownerReferences": [owner]});
+        read(&json!({"metadata": metadata, "spec": spec})).class.owner.clone()
+    };
+    let plain = || json!({"containers": []});
+    let some = |kind| Some(Owner { kind, name: "o".into() });
+    assert_eq!(owned("apps/v1", "ReplicaSet", true, plain()), some(OwnerKind::ReplicaSet));
+    assert_eq!(owned("apps/v1", "StatefulSet", true, plain()), some(OwnerKind::StatefulSet));
+    assert_eq!(owned("v1", "ReplicationController", true, plain()), some(OwnerKind::ReplicationController));
+    assert_eq!(owned("apps/v1", "ReplicaSet", false, plain()), None, "an owner that is no controller");
+    assert_eq!(owned("batch/v1", "Job", true, plain()), None, "a kind that selects nothing here");
+    assert_eq!(owned("apps/v1beta2", "ReplicaSet", true, plain()), None, "a version of old");
+    let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]);
+    let own = json!({"containers": [], "topologySpreadConstraints": spread});
+    assert_eq!(owned("apps/v1", "ReplicaSet", true, own), None, "constraints of its own");
+}
+
+#[test]
+fn a_pod_that_terminates_is_of_another_class() {
+    let metadata = json!({"name": "p", "namespace": "ns", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+    let pod = read(&json!({"metadata": metadata, "spec": {"containers": []}}));
+    assert!(pod.deleting && pod.class.terminating);
+}
+
+#[test]
+fn operators_of_selectors_are_read() {
+    let selector: k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector = serde_json::from_value(json!({
+        "matchExpressions": [
+            {"key": "a", "operator": "In", "values": ["2", "1", "2"]}, {"key": "b", "operator": "NotIn", "values": ["1"]},
+            {"key": "c", "operator": "Exists"}, {"key": "d", "operator": "DoesNotExist", "values": []}]}))
+    .expect("a selector");
+    let read = pods::label_selector(Some(&selector)).expect("readable");
+    let LabelSelector::Matching(requirements) = read else { panic!("it selects something") };
+    let operators: Vec<LabelOperator> = requirements.iter().map(|requirement| requirement.operator).collect();
+    assert_eq!(operators, LabelOperator::ALL);
+    assert_eq!(requirements[0].values, [text("1"), text("2")], "values are a set");
 }

@@ -20,7 +20,7 @@ use crate::{
     selector::{self, LoneNode, Term, TermOver},
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
-    symbols::Symbol,
+    symbols::{Symbol, Symbols},
 };
 
 /// The refusal is the operator's doing, not the pod's.
@@ -47,11 +47,9 @@ impl Plugin for NodeAffinity {
     }
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
-        let class = preparation.class;
-        let added = added_required(preparation.args).map(|terms| compile_all(&terms, preparation));
-        let equal = selector::compile_equal(&class.node_selector, preparation.symbols);
-        let required = class.required_terms.as_deref().map(|terms| compile_all(terms, preparation));
-        Some(Filter::Node(Box::new(Required { added, equal, required })))
+        let added = added_required(preparation.args).map(|terms| compile_all(&terms, preparation.symbols));
+        let own = Required::of_class(preparation.class, preparation.symbols);
+        Some(Filter::Node(Box::new(Required { added, ..own })))
     }
 
     fn pre_score(&self, preparation: &mut Preparation<'_>) -> PreScore {
@@ -176,8 +174,8 @@ fn added_preferred(args: &Args) -> Vec<(i32, NodeTerm)> {
 }
 
 /// Terms that are empty or cannot be read match nothing, as upstream has it.
-fn compile_all(terms: &[NodeTerm], preparation: &mut Preparation<'_>) -> Vec<Term> {
-    terms.iter().filter_map(|term| selector::compile(term, preparation.symbols).ok().flatten()).collect()
+fn compile_all(terms: &[NodeTerm], symbols: &mut Symbols) -> Vec<Term> {
+    terms.iter().filter_map(|term| selector::compile(term, symbols).ok().flatten()).collect()
 }
 
 fn preferred(preparation: &mut Preparation<'_>) -> Result<Vec<(i64, Term)>, String> {
@@ -191,7 +189,8 @@ fn preferred(preparation: &mut Preparation<'_>) -> Result<Vec<(i64, Term)>, Stri
     Ok(compiled)
 }
 
-struct Required {
+/// What a node must be like for a pod to be allowed there.
+pub(crate) struct Required {
     added: Option<Vec<Term>>,
     equal: Vec<(Symbol, Symbol)>,
     required: Option<Vec<Term>>,
@@ -207,6 +206,18 @@ struct RequiredOver<'a> {
 }
 
 impl Required {
+    /// What a pod itself requires by its node selector and node affinity.
+    pub(crate) fn of_class(class: &Class, symbols: &mut Symbols) -> Self {
+        let equal = selector::compile_equal(&class.node_selector, symbols);
+        let required = class.required_terms.as_deref().map(|terms| compile_all(terms, symbols));
+        Self { added: None, equal, required }
+    }
+
+    /// Whether the node at a position will do.
+    pub(crate) fn matches(&self, nodes: &Snapshot, slot: Slot) -> bool {
+        (self.equal.is_empty() && self.required.is_none()) || self.over(nodes).judge(slot).is_ok()
+    }
+
     fn over<'a>(&'a self, nodes: &'a Snapshot) -> RequiredOver<'a> {
         let all = |terms: &'a Vec<Term>| terms.iter().map(|term| term.over(nodes)).collect();
         RequiredOver {

@@ -37,8 +37,10 @@ impl Plugin for NodePorts {
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
         match event {
             ClusterEvent::NodeAdded(_) => true,
-            ClusterEvent::NodeUpdated { .. } => false,
-            ClusterEvent::PodRemoved(gone) => conflict(&class.host_ports, &gone.host_ports),
+            ClusterEvent::PodRemoved(gone) | ClusterEvent::PodUpdated { old: gone, .. } => {
+                conflict(&class.host_ports, &gone.host_ports)
+            }
+            _ => false,
         }
     }
 }

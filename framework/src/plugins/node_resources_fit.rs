@@ -71,6 +71,8 @@ impl Plugin for NodeResourcesFit {
                 fits.empty(new) && fits.grew(old, new)
             }
             ClusterEvent::PodRemoved(_) => true,
+            ClusterEvent::PodUpdated { old, new } => old.accounted != new.accounted,
+            _ => false,
         }
     }
 }

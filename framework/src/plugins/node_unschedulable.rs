@@ -32,7 +32,7 @@ impl Plugin for NodeUnschedulable {
         match event {
             ClusterEvent::NodeAdded(node) => !node.unschedulable,
             ClusterEvent::NodeUpdated { old, new } => old.unschedulable && !new.unschedulable,
-            ClusterEvent::PodRemoved(_) => false,
+            _ => false,
         }
     }
 }

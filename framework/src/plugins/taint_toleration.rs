@@ -48,13 +48,13 @@ impl Plugin for TaintToleration {
             ClusterEvent::NodeUpdated { old, new } => {
                 untolerated(&old.taints, &class.tolerations) && !untolerated(&new.taints, &class.tolerations)
             }
-            ClusterEvent::PodRemoved(_) => false,
+            _ => false,
         }
     }
 }
 
 /// Whether some taint keeps pods off that none of the tolerations tolerates.
-fn untolerated(taints: &[Taint], tolerations: &[Toleration]) -> bool {
+pub(crate) fn untolerated(taints: &[Taint], tolerations: &[Toleration]) -> bool {
     refusing(taints, tolerations).next().is_some()
 }
 

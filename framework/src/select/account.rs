@@ -2,9 +2,10 @@
 //!
 //! Knows: the insides of a book. Must not know: who asks, or what is made of the answer.
 
-use super::{Book, StratumKey};
+use super::{Book, Offers};
 use crate::{
     extension::{Domain, Extremes},
+    node::NodeId,
     prepared::{Order, Prepared},
     status::Refusal,
 };
@@ -16,37 +17,65 @@ pub(crate) struct Normalized {
     pub(crate) weighted: i64,
 }
 
+impl Normalized {
+    /// What a plugin gives a node that it leaves out of normalising.
+    pub(crate) const NOTHING: Self = Self { raw: 0, weighted: 0 };
+}
+
+/// What there is to know before single nodes are asked about.
+#[derive(Debug)]
+pub(crate) enum Scores {
+    /// For each plugin that normalises the extremes over all feasible nodes; none where no node is feasible.
+    Plain(Vec<Extremes>),
+    /// For each group of nodes the scores of each plugin that normalises.
+    Wide(Vec<Vec<Normalized>>),
+}
+
 impl Book {
     /// How nodes with these domains are refused: as their shard said, unless a domain-level filter that stands before
     /// does it first. Without a refusal of the shard's, by any domain-level filter.
     pub(crate) fn refusal(
-        &self,
+        &mut self,
         prepared: &Prepared,
         domains: &[Domain],
         local: Option<(Order, Refusal)>,
     ) -> Option<(Order, Refusal)> {
         let before = local.map_or(Order::MAX, |(order, _)| order);
-        self.judge_domains(prepared, domains, before).or(local)
+        match &mut self.offers {
+            Offers::Plain(_) => local,
+            Offers::Wide(wide) => wide.judge(prepared, domains, before).err().or(local),
+        }
     }
 
-    /// The scores of the plugins that normalise, in the profile's order, for feasible nodes with these raw scores and
-    /// domains. Every one of `extremes` is that of [`Self::all_extremes`].
+    /// Scores all nodes, for [`Self::normalized`].
+    pub(crate) fn scores(&mut self, prepared: &Prepared) -> Scores {
+        self.best(prepared);
+        match &self.offers {
+            Offers::Plain(plain) => Scores::Plain(plain.all_extremes(prepared)),
+            Offers::Wide(wide) => Scores::Wide(wide.all_scores(prepared)),
+        }
+    }
+
+    /// The scores of the plugins that normalise, in the profile's order, for a feasible node with these raw scores.
     pub(crate) fn normalized(
         &self,
         prepared: &Prepared,
+        scores: &Scores,
+        node: NodeId,
         raws: &[i64],
-        domains: &[Domain],
-        extremes: &[Extremes],
     ) -> Vec<Normalized> {
-        let raws = self.raws(prepared, &StratumKey { raws: raws.to_vec(), domains: domains.to_vec() });
-        let scores = prepared.normalized().iter().zip(raws).zip(extremes);
-        scores
-            .map(|((normalized, raw), extremes)| Normalized { raw, weighted: normalized.weighted(raw, *extremes) })
-            .collect()
-    }
-
-    /// For each plugin that normalises the extremes over all feasible nodes; none where no node is feasible.
-    pub(crate) fn all_extremes(&self, prepared: &Prepared) -> Vec<Extremes> {
-        (0..prepared.normalized().len()).filter_map(|place| self.extremes(place)).collect()
+        match (scores, &self.offers) {
+            (Scores::Wide(groups), Offers::Wide(wide)) => {
+                wide.group_of(node).and_then(|group| groups.get(group)).cloned().unwrap_or_default()
+            }
+            (Scores::Plain(extremes), _) => {
+                let scores = prepared.normalized().iter().zip(raws).zip(extremes);
+                let score = |((normalized, &raw), extremes): ((&crate::prepared::NormalizedScore, &i64), &Extremes)| {
+                    Normalized { raw, weighted: normalized.weighted(raw, *extremes) }
+                };
+                scores.map(score).collect()
+            }
+            (Scores::Wide(_), Offers::Plain(_)) => Vec::new(),
+        }
     }
 }

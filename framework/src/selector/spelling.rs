@@ -8,6 +8,10 @@ const MAX_NAME: usize = 63;
 /// The longest part of a key before its `/`.
 const MAX_PREFIX: usize = 253;
 
+/// What is wrong with a text, in the words of apimachinery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Misspelt(pub(crate) String);
+
 /// Whether a text is a label key: a name, with a DNS subdomain and `/` before it or not.
 pub(super) fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
@@ -21,11 +25,79 @@ pub(super) fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_name(text)
 }
 
+/// What keeps a text from being a label key, if anything does.
+pub(crate) fn misspelt_key(text: &str) -> Option<Misspelt> {
+    if is_label_key(text) {
+        return None;
+    }
+    let spelled = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                   alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                   '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    let mut problems = Vec::new();
+    let name = match text.split_once('/') {
+        None => text,
+        Some((_, name)) if name.contains('/') => {
+            let optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+            return Some(Misspelt(format!("a valid label key {spelled} {optional}")));
+        }
+        Some(("", name)) => {
+            problems.push("prefix part must be non-empty".to_owned());
+            name
+        }
+        Some((prefix, name)) => {
+            if prefix.len() > MAX_PREFIX {
+                problems.push(format!("prefix part must be no more than {MAX_PREFIX} bytes"));
+            }
+            if !prefix.split('.').all(is_dns_label) {
+                problems.push(
+                    "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+                     '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
+                     for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+                        .to_owned(),
+                );
+            }
+            name
+        }
+    };
+    if name.is_empty() {
+        problems.push("name part must be non-empty".to_owned());
+    } else if name.len() > MAX_NAME {
+        problems.push(format!("name part must be no more than {MAX_NAME} bytes"));
+    }
+    if !is_spelled(name) {
+        problems.push(format!("name part {spelled}"));
+    }
+    Some(Misspelt(problems.join("; ")))
+}
+
+/// What keeps a text from being a label value, if anything does.
+pub(crate) fn misspelt_value(text: &str) -> Option<Misspelt> {
+    if is_label_value(text) {
+        return None;
+    }
+    let mut problems = Vec::new();
+    if text.len() > MAX_NAME {
+        problems.push(format!("must be no more than {MAX_NAME} bytes"));
+    }
+    if !is_spelled(text) {
+        problems.push(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
+             validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+                .to_owned(),
+        );
+    }
+    Some(Misspelt(problems.join("; ")))
+}
+
 fn is_name(text: &str) -> bool {
+    text.len() <= MAX_NAME && is_spelled(text)
+}
+
+fn is_spelled(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = [bytes.first(), bytes.last()];
-    bytes.len() <= MAX_NAME
-        && ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
+    ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
         && bytes.iter().all(|&byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 

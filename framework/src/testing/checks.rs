@@ -10,9 +10,10 @@ use crate::{
     evaluation::Evaluation,
     extension::{ClusterEvent, Extremes, Facts, Plugin, PreFilter, Preparation},
     node::NodeId,
-    plugins::{self, REGISTRY, image_locality},
+    plugins::{self, REGISTRY, image_locality, inter_pod_affinity},
     prepared::{NodeResult, Prepared},
     profile::{Args, Plugins, Profile, WeightedPlugin},
+    select::Book,
     snapshot::Snapshot,
     status::Code,
 };
@@ -40,6 +41,7 @@ pub fn unresolvable(reasons: &[&str]) -> Said {
 #[derive(Debug, Clone)]
 pub struct Alone {
     profile: Profile,
+    facts: fn(Facts) -> Facts,
 }
 
 /// The plugin of a name, alone, with stock arguments.
@@ -60,6 +62,7 @@ pub fn alone(plugin: &str) -> Alone {
             plugins,
             args: Args::default(),
         },
+        facts: |facts| facts,
     }
 }
 
@@ -71,6 +74,13 @@ impl Alone {
     #[must_use]
     pub fn args(mut self, change: impl FnOnce(&mut Args)) -> Self {
         change(&mut self.profile.args);
+        self
+    }
+
+    /// Changes what the whole cluster says about the pod.
+    #[must_use]
+    pub fn facts(mut self, change: fn(Facts) -> Facts) -> Self {
+        self.facts = change;
         self
     }
 
@@ -90,7 +100,7 @@ impl Alone {
     pub fn pre_filter(&self, pod: &PodBuilder) -> String {
         let mut nodes = Snapshot::new(0);
         let (symbols, taint_sets) = nodes.tables();
-        let (class, args, facts) = (&pod.class, &self.profile.args, &Facts::default());
+        let (class, args, facts) = (&pod.clone().into_class(), &self.profile.args, &Facts::default());
         let mut preparation = Preparation { class, args, facts, symbols, taint_sets };
         let plugin = self.plugin();
         match plugin.pre_filter(&mut preparation) {
@@ -102,6 +112,7 @@ impl Alone {
                 format!("only {}", names.join(" "))
             }
             PreFilter::Refuse(message) => format!("refuse {message}"),
+            PreFilter::Fail(error) => format!("fail {error}"),
         }
     }
 
@@ -121,6 +132,27 @@ impl Alone {
         });
         assert_eq!(said, by_columns, "node by node and by columns");
         said
+    }
+
+    /// What the filter says of each node, where it counts over domains.
+    #[must_use]
+    pub fn verdicts(&self, pod: &PodBuilder, nodes: &[Standing]) -> Vec<Said> {
+        let (prepared, snapshot) = self.prepare(pod, nodes, true);
+        let book = Book::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
+        let said = |place| match book.judged(&prepared, NodeId(place)) {
+            None | Some(Ok(_)) => Ok(()),
+            Some(Err((order, refusal))) => Err((refusal.code, prepared.reasons(order, refusal.detail))),
+        };
+        (0..).zip(nodes).map(|(place, _)| said(place)).collect()
+    }
+
+    /// The normalised scores of nodes by a plugin that counts over domains; `None` where it has nothing to say.
+    #[must_use]
+    pub fn totals(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
+        let (prepared, snapshot) = self.prepare(pod, nodes, false);
+        let mut book = Book::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
+        book.best(&prepared);
+        (0..).zip(nodes).map(|(place, _)| book.judged(&prepared, NodeId(place))?.ok()).collect()
     }
 
     /// The scores of nodes, normalised where the plugin does that; `None` where PreScore skips it.
@@ -156,17 +188,18 @@ impl Alone {
     #[must_use]
     pub fn wakes(&self, event: ClusterEvent<'_>, pod: &PodBuilder) -> bool {
         let plugin = self.plugin();
-        plugin.wakes(event, &pod.class, &self.profile.args)
+        plugin.wakes(event, &pod.clone().into_class(), &self.profile.args)
     }
 
     fn prepare(&self, pod: &PodBuilder, nodes: &[Standing], filters: bool) -> (Prepared, Snapshot) {
         let mut snapshot = snapshot(nodes);
-        let facts = facts(&pod.class, nodes);
+        let class = pod.clone().into_class();
+        let facts = (self.facts)(facts(&class, nodes));
         let mut profile = self.profile.clone();
         if !filters {
             profile.plugins.filter.clear();
         }
-        let prepared = Prepared::new(REGISTRY, &profile, &pod.class, &facts, &mut snapshot);
+        let prepared = Prepared::new(REGISTRY, &profile, &class, &facts, &mut snapshot);
         (prepared, snapshot)
     }
 }
@@ -180,14 +213,15 @@ pub fn snapshot(nodes: &[Standing]) -> Snapshot {
         snapshot.upsert_node(number, &node.0);
         for pod in pods {
             class += 1;
-            snapshot.register_class(ClassId(class), pod.class.clone().into());
+            snapshot.register_class(ClassId(class), pod.clone().into_class().into());
             assert!(snapshot.add_pod(number, ClassId(class)), "a standing pod");
         }
     }
     snapshot
 }
 
-/// What the nodes say about the images of a class: an image is as large as the first node has it.
+/// What the nodes and the pods on them say about a class: an image is as large as the first node has it. Namespaces have
+/// no labels.
 #[must_use]
 pub fn facts(class: &Class, nodes: &[Standing]) -> Facts {
     let contribution = |name: &str| {
@@ -198,7 +232,14 @@ pub fn facts(class: &Class, nodes: &[Standing]) -> Facts {
         let sizes: Vec<i64> = sizes.collect();
         image_locality::contribution(sizes.first().copied().unwrap_or(0), sizes.len(), nodes.len())
     };
-    Facts { image_contributions: class.images.iter().map(|name| contribution(name)).collect() }
+    let others: Vec<Class> = nodes.iter().flat_map(|(_, pods)| pods).map(|pod| pod.clone().into_class()).collect();
+    let (repelling_keys, scoring_keys) = inter_pod_affinity::keys_in_play(class, &[], others.iter());
+    Facts {
+        image_contributions: class.images.iter().map(|name| contribution(name)).collect(),
+        repelling_keys,
+        scoring_keys,
+        ..Facts::default()
+    }
 }
 
 /// One whole evaluation by columns.

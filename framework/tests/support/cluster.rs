@@ -10,9 +10,9 @@ use flotilla_framework::{
     evaluate::{Columns, Scratch},
     evaluation::Evaluation,
     explain::shard::{self, Page},
-    extension::{Extremes, Facts, Plugin},
+    extension::{DefaultSelector, Extremes, Facts, Plugin},
     node::{NodeId, NodeInfo},
-    plugins::{self, image_locality},
+    plugins::{self, image_locality, inter_pod_affinity},
     prepared::{NodeResult, Prepared},
     profile::{Profile, ResourceWeight, ScoringStrategyKind, ShapePoint},
     select::Best,
@@ -34,6 +34,8 @@ pub(crate) struct World {
     pub(crate) class: Class,
     /// By which profile.
     pub(crate) profile: Profile,
+    /// What services select, where the pod has no constraints of its own.
+    pub(crate) default_selector: DefaultSelector,
 }
 
 /// Any node: few sizes, few labels, few taints.
@@ -116,6 +118,7 @@ pub(crate) fn any_world(most: usize) -> impl Strategy<Value = World> {
             standing,
             class: class.clone(),
             profile: profile.clone(),
+            default_selector: DefaultSelector::default(),
         })
     })
 }
@@ -129,7 +132,15 @@ impl World {
             let size = self.nodes.iter().find_map(|node| node.images.iter().find(|(names, _)| names.contains(name)));
             image_locality::contribution(size.map_or(0, |(_, size)| *size), with, self.nodes.len())
         };
-        Facts { image_contributions: self.class.images.iter().map(contribution).collect() }
+        let others = self.classes.iter().map(Arc::as_ref);
+        let (repelling_keys, scoring_keys) = inter_pod_affinity::keys_in_play(&self.class, &[], others);
+        Facts {
+            image_contributions: self.class.images.iter().map(contribution).collect(),
+            repelling_keys,
+            scoring_keys,
+            default_selector: self.default_selector.clone(),
+            ..Facts::default()
+        }
     }
 
     /// The snapshot of some of the nodes, taken up in this order.

@@ -1,11 +1,8 @@
-//! Classes of pods and the facts about them, there and back.
+//! Classes of pods, there and back.
 //!
 //! Knows: every field that a plugin may read. Must not know: what plugins make of them.
 
-use flotilla_framework::{
-    class::{Class, HostPort, NodeTerm, Requirement, Toleration, Unbuilt},
-    extension::Facts,
-};
+use flotilla_framework::class::{Class, HostPort, NodeTerm, Owner, PodAffinity, Requirement, Toleration, Unbuilt};
 
 use super::{
     DecodeError, Problem, Wire, decode_list, decode_sorted, decode_texts, encode_list, encode_texts, required,
@@ -32,6 +29,10 @@ impl Wire for Class {
             tolerations,
             host_ports,
             images,
+            spread,
+            pod_affinity,
+            owner,
+            terminating,
             unbuilt,
         } = self;
         pb::Class {
@@ -50,6 +51,10 @@ impl Wire for Class {
             host_ports: encode_list(host_ports),
             images: encode_texts(images),
             unbuilt: unbuilt.iter().map(|&part| encode_unbuilt(part).into()).collect(),
+            spread: encode_list(spread),
+            pod_affinity: (*pod_affinity != PodAffinity::default()).then(|| pod_affinity.encode()),
+            owner: owner.as_ref().map(Wire::encode),
+            terminating: *terminating,
         }
     }
 
@@ -73,6 +78,16 @@ impl Wire for Class {
             tolerations: decode_list("tolerations", message.tolerations)?,
             host_ports: decode_list("host_ports", message.host_ports)?,
             images: decode_texts(message.images),
+            spread: decode_list("spread", message.spread)?,
+            pod_affinity: match message.pod_affinity {
+                Some(affinity) => PodAffinity::decode(affinity).map_err(|error| error.within("pod_affinity"))?,
+                None => PodAffinity::default(),
+            },
+            owner: match message.owner {
+                Some(owner) => Some(Owner::decode(owner).map_err(|error| error.within("owner"))?),
+                None => None,
+            },
+            terminating: message.terminating,
             unbuilt: message.unbuilt.into_iter().map(decode_unbuilt).collect::<Result<_, _>>()?,
         })
     }
@@ -80,8 +95,6 @@ impl Wire for Class {
 
 const fn encode_unbuilt(part: Unbuilt) -> pb::Unbuilt {
     match part {
-        Unbuilt::TopologySpread => pb::Unbuilt::TopologySpread,
-        Unbuilt::PodAffinity => pb::Unbuilt::PodAffinity,
         Unbuilt::Volumes => pb::Unbuilt::Volumes,
         Unbuilt::ResourceClaims => pb::Unbuilt::ResourceClaims,
         Unbuilt::DeclaredFeatures => pb::Unbuilt::DeclaredFeatures,
@@ -90,8 +103,6 @@ const fn encode_unbuilt(part: Unbuilt) -> pb::Unbuilt {
 
 fn decode_unbuilt(number: i32) -> Result<Unbuilt, DecodeError> {
     match pb::Unbuilt::try_from(number) {
-        Ok(pb::Unbuilt::TopologySpread) => Ok(Unbuilt::TopologySpread),
-        Ok(pb::Unbuilt::PodAffinity) => Ok(Unbuilt::PodAffinity),
         Ok(pb::Unbuilt::Volumes) => Ok(Unbuilt::Volumes),
         Ok(pb::Unbuilt::ResourceClaims) => Ok(Unbuilt::ResourceClaims),
         Ok(pb::Unbuilt::DeclaredFeatures) => Ok(Unbuilt::DeclaredFeatures),
@@ -175,18 +186,5 @@ impl Wire for HostPort {
     fn decode(message: pb::HostPort) -> Result<Self, DecodeError> {
         let pb::HostPort { ip, protocol, port } = message;
         Ok(Self { ip: ip.into(), protocol: protocol.into(), port })
-    }
-}
-
-impl Wire for Facts {
-    type Message = pb::Facts;
-
-    fn encode(&self) -> pb::Facts {
-        let Self { image_contributions } = self;
-        pb::Facts { image_contributions: image_contributions.clone() }
-    }
-
-    fn decode(message: pb::Facts) -> Result<Self, DecodeError> {
-        Ok(Self { image_contributions: message.image_contributions })
     }
 }

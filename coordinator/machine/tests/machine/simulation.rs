@@ -6,10 +6,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     class::PodInfo,
+    node::NodeInfo,
     profile::{Profile, ScoringStrategyKind},
-    testing::{self, node, pod},
+    testing::{self, PodBuilder, node, pod},
 };
-use flotilla_machine::event::{BindFailure, Configuration, Event, WorkerId};
+use flotilla_machine::event::{BindFailure, Configuration, Event, Selecting, SelectingKind, WorkerId};
 
 use crate::world::World;
 
@@ -49,10 +50,55 @@ fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
     if seed.below(10) == 0 {
         builder = builder.gate("wait");
     }
-    builder.build()
+    let app = APPS[seed.below(3) as usize];
+    with_wishes(seed, builder.label("app", app)).build()
 }
 
-fn any_node(seed: &mut Seed, index: u64) -> flotilla_framework::node::NodeInfo {
+const APPS: [&str; 3] = ["web", "db", "cache"];
+
+const KEYS: [&str; 2] = ["zone", "kubernetes.io/hostname"];
+
+/// Now and then a pod wishes something about other pods.
+fn with_wishes(seed: &mut Seed, builder: PodBuilder) -> PodBuilder {
+    let key = KEYS[seed.below(2) as usize];
+    let app = ("app", APPS[seed.below(3) as usize]);
+    let skew = 1 + seed.below(2) as i32;
+    match seed.below(16) {
+        0 => builder.spread(skew, key, app),
+        1 => builder.spread_with(skew, key, app, |constraint| constraint.min_domains = 3),
+        2 => builder.prefer_spread(skew, key, app),
+        3 => builder.far(key, app),
+        4 => builder.near(key, app),
+        5 => builder.prefer_far(10, key, app),
+        6 => builder.prefer_near(10, key, app),
+        7 => builder.class(|class| {
+            let mut term = testing::term(key, app);
+            term.namespace_selector = testing::selecting(("team", "a"));
+            class.pod_affinity.required_anti.push(term);
+        }),
+        _ => builder,
+    }
+}
+
+/// No pod may stand where a pod is that its required anti-affinity keeps apart from it, nor the other way round.
+fn check_apart(world: &World, seed: u64) {
+    let nodes: BTreeMap<Arc<str>, Arc<NodeInfo>> =
+        world.known_nodes().into_iter().map(|node| (Arc::clone(&node.name), node)).collect();
+    let placed = || world.api.values().filter_map(|pod| Some((pod, nodes.get(pod.node_name.as_ref()?)?)));
+    for (pod, node) in placed() {
+        for term in &pod.class.pod_affinity.required_anti {
+            let Some(domain) = node.label(&term.topology_key) else { continue };
+            for (other, there) in placed().filter(|(other, _)| other.uid != pod.uid) {
+                let means =
+                    term.namespaces.contains(&other.class.namespace) && term.selector.matches(&other.class.labels);
+                let near = there.label(&term.topology_key) == Some(domain);
+                assert!(!means || !near, "seed {seed}: {} and {} are both in {domain}", pod.name, other.name);
+            }
+        }
+    }
+}
+
+fn any_node(seed: &mut Seed, index: u64) -> NodeInfo {
     let mut builder = node(&format!("node-{index}")).capacity("cpu", &(1 + seed.below(4)).to_string());
     builder = builder.label("zone", ["a", "b", "c"][seed.below(3) as usize]);
     if seed.below(5) == 0 {
@@ -78,7 +124,7 @@ fn check_capacity(world: &World, nodes: &BTreeMap<String, i64>, seed: u64) {
 
 fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, index: u64) {
     let workers: Vec<WorkerId> = world.workers.keys().copied().collect();
-    match seed.below(17) {
+    match seed.below(19) {
         0..=4 => world.pod(any_pod(seed, index)),
         5 => {
             let new = any_node(seed, index);
@@ -126,11 +172,32 @@ fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, i
         }
         14 => world.reconfigure(any_profiles(seed)),
         15 => world.advance_lazily(seed.below(3_000)),
+        16 => world.tell(any_namespace(seed)),
+        17 => world.tell(any_service(seed)),
         _ => {
             for worker in workers {
                 world.run_worker(worker);
             }
         }
+    }
+}
+
+/// The namespace of all pods, of one team or the other, or gone.
+fn any_namespace(seed: &mut Seed) -> Event {
+    let name: Arc<str> = "default".into();
+    match seed.below(3) {
+        0 => Event::NamespaceDeleted { name },
+        team => Event::NamespaceApplied { name, labels: vec![("team".into(), ["a", "b"][team as usize - 1].into())] },
+    }
+}
+
+/// A service that selects an application, or is gone: its pods are spread softly.
+fn any_service(seed: &mut Seed) -> Event {
+    let app = APPS[seed.below(3) as usize];
+    let object = Selecting { kind: SelectingKind::Service, namespace: "default".into(), name: app.into() };
+    match seed.below(3) {
+        0 => Event::SelectorDeleted { object },
+        _ => Event::SelectorApplied { object, selector: testing::selecting(("app", app)) },
     }
 }
 
@@ -170,6 +237,7 @@ fn run(seed_number: u64) {
         step(&mut world, &mut seed, &mut nodes, index);
         check_capacity(&world, &nodes, seed_number);
     }
+    check_apart(&world, seed_number);
     // From here on nothing fails any more.
     world.reconfigure(vec![testing::profile()]);
     for worker in world.workers.values_mut() {
@@ -184,6 +252,7 @@ fn run(seed_number: u64) {
     world.advance(60_000);
     assert_eq!(world.machine.status().flushed, 0, "seed {seed_number}");
     check_capacity(&world, &nodes, seed_number);
+    check_apart(&world, seed_number);
     let status = world.machine.status();
     assert_eq!((status.pods_active, status.pods_backoff, status.binds_in_flight), (0, 0, 0), "seed {seed_number}");
     assert_all_parked_pods_really_do_not_fit(&mut world, seed_number);
@@ -195,6 +264,9 @@ fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: u64) {
     let mut fresh = World::dormant(vec![testing::profile()]);
     for info in world.known_nodes() {
         fresh.tell(Event::NodeApplied(info));
+    }
+    for event in world.known_selections() {
+        fresh.tell(event);
     }
     let pods: Vec<PodInfo> = world.api.values().cloned().collect();
     pods.iter().for_each(|pod| fresh.pod(pod.clone()));

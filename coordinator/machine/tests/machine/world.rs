@@ -48,6 +48,8 @@ pub(crate) struct World {
     pub(crate) alone: Option<bool>,
     pub(crate) acknowledged: Vec<u64>,
     nodes: BTreeMap<Arc<str>, Arc<NodeInfo>>,
+    /// What was told of namespaces and of what selects pods.
+    selections: Vec<Event>,
     next_worker: u64,
 }
 
@@ -75,6 +77,7 @@ impl World {
             alone: None,
             acknowledged: Vec::new(),
             nodes: BTreeMap::new(),
+            selections: Vec::new(),
             next_worker: 0,
         };
         world.tell(Event::Configured(Arc::new(Configuration::new(1, profiles))));
@@ -96,6 +99,10 @@ impl World {
         match &event {
             Event::NodeApplied(node) => drop(self.nodes.insert(Arc::clone(&node.name), Arc::clone(node))),
             Event::NodeDeleted { name } => drop(self.nodes.remove(name)),
+            Event::NamespaceApplied { .. }
+            | Event::NamespaceDeleted { .. }
+            | Event::SelectorApplied { .. }
+            | Event::SelectorDeleted { .. } => self.selections.push(event.clone()),
             _ => {}
         }
         for action in self.machine.apply(self.now_ms, event) {
@@ -126,6 +133,11 @@ impl World {
     /// The nodes that there are.
     pub(crate) fn known_nodes(&self) -> Vec<Arc<NodeInfo>> {
         self.nodes.values().cloned().collect()
+    }
+
+    /// What leads to the namespaces and selectors that there are.
+    pub(crate) fn known_selections(&self) -> Vec<Event> {
+        self.selections.clone()
     }
 
     pub(crate) fn pod(&mut self, pod: PodInfo) {

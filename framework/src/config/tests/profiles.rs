@@ -139,10 +139,10 @@ profiles:
 profiles:
 - plugins:
     score:
-      enabled: [{name: PodTopologySpread, weight: 5}]
+      enabled: [{name: DynamicResources, weight: 5}]
 ",
         errors: &[(
-            "6:24: profiles[0].plugins.score.enabled[0].name: plugin \"PodTopologySpread\" is not \
+            "6:24: profiles[0].plugins.score.enabled[0].name: plugin \"DynamicResources\" is not \
                  implemented in this version of Flotilla; expected TaintToleration, NodeAffinity…",
             "remove this entry: the default set already lists the plugin",
         )],
@@ -154,10 +154,10 @@ profiles:
 profiles:
 - plugins:
     multiPoint:
-      enabled: [{name: InterPodAffinity}]
+      enabled: [{name: VolumeBinding}]
 ",
         errors: &[(
-            "6:24: profiles[0].plugins.multiPoint.enabled[0].name: plugin \"InterPodAffinity\" is not \
+            "6:24: profiles[0].plugins.multiPoint.enabled[0].name: plugin \"VolumeBinding\" is not \
                  implemented in this version of Flotilla; expected SchedulingGates, PrioritySort…",
             "remove this entry: the default set already lists the plugin",
         )],
@@ -245,7 +245,8 @@ profiles:
 ",
         errors: &[(
             "6:17: profiles[0].plugins.filter.enabled[0].name: found nothing; expected NodeName, \
-                 NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts or NodeResourcesFit",
+                 NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread or \
+                 InterPodAffinity",
             "",
         )],
     },

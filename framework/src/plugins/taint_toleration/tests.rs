@@ -142,5 +142,5 @@ fn taints_that_came_after_the_plugin_was_prepared_are_judged_too() {
     let soft = nodes.upsert_node(NodeId(1), &node("s").taint("x", "", "PreferNoSchedule").build());
     assert!(matches!(prepared.judge(&nodes, hard), NodeResult::Refused(3, _)));
     let NodeResult::Feasible(feasible) = prepared.judge(&nodes, soft) else { panic!("a soft taint does not refuse") };
-    assert_eq!(feasible.raws, [1]);
+    assert_eq!(feasible.raws.as_slice(), [1]);
 }

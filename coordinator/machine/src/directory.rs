@@ -1,0 +1,116 @@
+//! Namespaces, services and controllers, as far as what they select decides where pods go.
+//!
+//! Knows: labels of namespaces, selectors of services and controllers. Must not know: the objects themselves, or what a
+//! plugin makes of a selector.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{
+    class::{Class, Owner},
+    extension::{DefaultSelector, Facts},
+    labels::LabelSelector,
+    plugins::{inter_pod_affinity, pod_topology_spread},
+};
+use indexmap::IndexMap;
+
+use crate::event::{Selecting, SelectingKind};
+
+type Labels = Vec<(Arc<str>, Arc<str>)>;
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    namespaces: BTreeMap<Arc<str>, Labels>,
+    /// The selectors of services, by namespace and name.
+    services: IndexMap<Arc<str>, BTreeMap<Arc<str>, Labels>>,
+    controllers: IndexMap<(Arc<str>, Owner), LabelSelector>,
+    /// Changes whenever some class's facts may have.
+    version: u64,
+}
+
+// === impl Directory ===
+
+impl Directory {
+    /// A namespace has these labels now; `None`: it is gone. Whether that is news.
+    pub(crate) fn set_namespace(&mut self, name: &Arc<str>, labels: Option<&Labels>) -> bool {
+        let news = self.namespaces.get(name) != labels;
+        match labels {
+            Some(labels) => drop(self.namespaces.insert(Arc::clone(name), labels.clone())),
+            None => drop(self.namespaces.remove(name)),
+        }
+        self.version += u64::from(news);
+        news
+    }
+
+    /// A service or controller selects these pods now; `None`: it is gone. Whether that is news.
+    pub(crate) fn set_selector(&mut self, object: &Selecting, selector: Option<&LabelSelector>) -> bool {
+        let Selecting { kind, namespace, name } = object;
+        let news = match kind {
+            SelectingKind::Service => self.set_service(namespace, name, selector),
+            SelectingKind::Controller(kind) => {
+                let key = (Arc::clone(namespace), Owner { kind: *kind, name: Arc::clone(name) });
+                let news = self.controllers.get(&key) != selector;
+                match selector {
+                    Some(selector) => drop(self.controllers.insert(key, selector.clone())),
+                    None => drop(self.controllers.swap_remove(&key)),
+                }
+                news
+            }
+        };
+        self.version += u64::from(news);
+        news
+    }
+
+    /// A service without a selector selects nothing, so it is kept like one that is gone.
+    fn set_service(&mut self, namespace: &Arc<str>, name: &Arc<str>, selector: Option<&LabelSelector>) -> bool {
+        let services = self.services.entry(Arc::clone(namespace)).or_default();
+        let equal = match selector {
+            Some(LabelSelector::Matching(requirements)) => {
+                let pairs = requirements.iter().filter_map(|requirement| {
+                    Some((Arc::clone(&requirement.key), Arc::clone(requirement.values.first()?)))
+                });
+                Some(pairs.collect())
+            }
+            Some(LabelSelector::Nothing) | None => None,
+        };
+        let news = services.get(name) != equal.as_ref();
+        match equal {
+            Some(equal) => drop(services.insert(Arc::clone(name), equal)),
+            None => drop(services.remove(name)),
+        }
+        if services.is_empty() {
+            self.services.swap_remove(namespace);
+        }
+        news
+    }
+
+    /// Changes whenever some class's facts may have changed.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What all this says about a class, among others that have affinities.
+    pub(crate) fn facts<'a>(&self, class: &Class, others: impl Iterator<Item = &'a Class>) -> Facts {
+        let namespace_labels = self.namespaces.get(&class.namespace).cloned().unwrap_or_default();
+        let (repelling_keys, scoring_keys) = inter_pod_affinity::keys_in_play(class, &namespace_labels, others);
+        let namespaces = self.namespaces.iter().map(|(name, labels)| (name, labels.as_slice()));
+        Facts {
+            term_namespaces: inter_pod_affinity::term_namespaces(class, namespaces),
+            default_selector: DefaultSelector(self.default_selector(class)),
+            namespace_labels,
+            repelling_keys,
+            scoring_keys,
+            ..Facts::default()
+        }
+    }
+
+    fn default_selector(&self, class: &Class) -> LabelSelector {
+        if !class.spread.is_empty() {
+            return LabelSelector::EVERYTHING;
+        }
+        let services = self.services.get(&class.namespace).into_iter().flatten().map(|(_, labels)| labels.as_slice());
+        let owner = class.owner.as_ref();
+        let controller = owner.and_then(|owner| self.controllers.get(&(Arc::clone(&class.namespace), owner.clone())));
+        pod_topology_spread::default_selector(class, services, controller)
+    }
+}

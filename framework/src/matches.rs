@@ -1,0 +1,62 @@
+//! What each class of pods adds to what one class counts.
+//!
+//! Few classes match the selectors of any given one, so those that do are found once and the pods on nodes are then only
+//! looked up.
+//!
+//! Knows: which classes were looked at. Must not know: any plugin, or nodes.
+
+use crate::{
+    class::ClassId,
+    extension::Amounts,
+    prepared::Prepared,
+    snapshot::{Snapshot, Stamp},
+};
+
+/// The classes that add something, of all that a snapshot ever had.
+#[derive(Debug, Default)]
+pub struct Matches {
+    as_of: Stamp,
+    /// Sorted by class.
+    known: Vec<(ClassId, Amounts)>,
+}
+
+// === impl Matches ===
+
+impl Matches {
+    /// Starts anew for another class, in the same memory.
+    pub fn forget(&mut self) {
+        self.as_of = 0;
+        self.known.clear();
+    }
+
+    /// Looks at the classes that the snapshot has learned of since the last time.
+    pub fn refresh(&mut self, prepared: &Prepared, nodes: &Snapshot) {
+        let latest = nodes.classes_stamp();
+        if latest == self.as_of || !prepared.is_wide() {
+            return;
+        }
+        for (id, class) in nodes.classes_since(self.as_of) {
+            let amounts = prepared.amounts(class);
+            match (self.known.binary_search_by_key(&id, |(known, _)| *known), amounts.is_empty()) {
+                (Ok(at), false) => self.known[at].1 = amounts,
+                (Ok(at), true) => drop(self.known.remove(at)),
+                (Err(at), false) => self.known.insert(at, (id, amounts)),
+                (Err(_), true) => {}
+            }
+        }
+        self.as_of = latest;
+    }
+
+    /// What one pod of a class adds: terms of all plugins first, then locals.
+    #[must_use]
+    pub fn of(&self, class: ClassId) -> &[(u16, i64)] {
+        let found = self.known.binary_search_by_key(&class, |(known, _)| *known);
+        found.map_or(&[], |at| &self.known[at].1)
+    }
+
+    /// Whether no class adds anything.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}

@@ -1,0 +1,385 @@
+//! InterPodAffinity: pods that want to be near to other pods, or far from them, in the same topology domain.
+//!
+//! Required anti-affinity works both ways: a pod that stands on a node refuses others by its own. Preferences work both
+//! ways too, and a standing pod's required affinity counts as a preference.
+//!
+//! Knows: which pods are meant by which term, and what is counted for each. Must not know: how counts of shards meet, or
+//! which namespaces there are.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::{
+    class::{AffinityTerm, Class},
+    domains::Sums,
+    extension::{
+        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Facts, Filter, MAX_NODE_SCORE, Normalize,
+        Plugin, PreFilter, PreScore, Preparation, Score, Term,
+    },
+    labels::{LabelSelector, Labels},
+    profile::Args,
+    status::{Refusal, Verdict},
+    symbols::Symbols,
+};
+
+mod hints;
+
+/// A pod that must be near is not.
+const AFFINITY: u64 = 0;
+
+/// A pod is there that must not be.
+const ANTI_AFFINITY: u64 = 1;
+
+/// A pod is there that refuses this one.
+const EXISTING: u64 = 2;
+
+/// The plugin.
+#[derive(Debug)]
+pub struct InterPodAffinity;
+
+impl Plugin for InterPodAffinity {
+    fn name(&self) -> &'static str {
+        "InterPodAffinity"
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        match &preparation.class.pod_affinity.error {
+            Some(error) => PreFilter::Refuse(format!("parsing pod: {error}")),
+            None => PreFilter::Continue,
+        }
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let filter = Required::new(preparation);
+        (!filter.terms.is_empty()).then(|| Filter::Domain(Box::new(filter)))
+    }
+
+    fn pre_score(&self, preparation: &mut Preparation<'_>) -> PreScore {
+        let affinity = &preparation.class.pod_affinity;
+        let own = !affinity.preferred.is_empty() || !affinity.preferred_anti.is_empty();
+        if preparation.args.inter_pod_affinity.ignore_preferred_terms_of_existing_pods && !own {
+            return PreScore::Skip;
+        }
+        match &affinity.error {
+            Some(error) => PreScore::Fail(format!("failed to parse pod: {error}")),
+            None => PreScore::Continue,
+        }
+    }
+
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        let score = Preferred::new(preparation);
+        (!score.terms.is_empty()).then(|| Score::Domain(Box::new(score)))
+    }
+
+    fn normalize(&self) -> Option<Normalize> {
+        Some(normalized)
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
+        hints::wakes(event, class)
+    }
+}
+
+/// The nearest raw score to the largest becomes 100, the smallest 0; all equal become 0.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream computes it so")]
+fn normalized(raw: i64, Extremes { min, max }: Extremes) -> i64 {
+    let width = max.saturating_sub(min);
+    if width <= 0 {
+        return 0;
+    }
+    (MAX_NODE_SCORE as f64 * (raw.saturating_sub(min) as f64 / width as f64)) as i64
+}
+
+/// The label keys by which pods of other classes refuse a class, and those by which they make nodes better or worse for
+/// it: sorted, each once.
+#[must_use]
+pub fn keys_in_play<'a>(
+    class: &Class,
+    namespace_labels: &Labels,
+    others: impl Iterator<Item = &'a Class>,
+) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
+    let (mut repelling, mut scoring) = (Vec::new(), Vec::new());
+    for other in others {
+        let affinity = &other.pod_affinity;
+        let means = |term: &&AffinityTerm| means(term, class, namespace_labels);
+        let key = |term: &AffinityTerm| Arc::clone(&term.topology_key);
+        repelling.extend(affinity.required_anti.iter().filter(means).map(key));
+        let preferred = affinity.preferred.iter().chain(&affinity.preferred_anti).map(|(_, term)| term);
+        scoring.extend(affinity.required.iter().chain(preferred).filter(means).map(key));
+    }
+    for keys in [&mut repelling, &mut scoring] {
+        keys.sort_unstable();
+        keys.dedup();
+    }
+    (repelling, scoring)
+}
+
+/// For each term of a class's affinities, in order, the namespaces that its selector selects, of those that there are.
+#[must_use]
+pub fn term_namespaces<'a>(
+    class: &Class,
+    namespaces: impl Iterator<Item = (&'a Arc<str>, &'a Labels)> + Clone,
+) -> Vec<Vec<Arc<str>>> {
+    let selected = |term: &AffinityTerm| {
+        if !selects_namespaces(term) {
+            return Vec::new();
+        }
+        let selected = namespaces.clone().filter(|(_, labels)| term.namespace_selector.matches(labels));
+        let mut names: Vec<Arc<str>> = selected.map(|(name, _)| Arc::clone(name)).collect();
+        names.sort_unstable();
+        names
+    };
+    class.pod_affinity.terms().map(selected).collect()
+}
+
+/// Whether a namespace selector has to be resolved: it selects some namespaces and not all.
+#[must_use]
+pub fn selects_namespaces(term: &AffinityTerm) -> bool {
+    matches!(&term.namespace_selector, LabelSelector::Matching(requirements) if !requirements.is_empty())
+}
+
+/// Whether a standing pod's term means a pod of a class, whose namespace has these labels.
+fn means(term: &AffinityTerm, class: &Class, namespace_labels: &Labels) -> bool {
+    (term.namespaces.contains(&class.namespace) || term.namespace_selector.matches(namespace_labels))
+        && term.selector.matches(&class.labels)
+}
+
+/// A term of the pod itself, its namespaces resolved.
+struct OwnTerm {
+    term: AffinityTerm,
+    selected: Vec<Arc<str>>,
+    weight: i64,
+    /// The place of its key among those that are counted.
+    number: u16,
+}
+
+impl OwnTerm {
+    fn means(&self, class: &Class) -> bool {
+        let namespace = &class.namespace;
+        (self.term.namespaces.contains(namespace)
+            || self.selected.contains(namespace)
+            || self.term.namespace_selector.is_everything())
+            && self.term.selector.matches(&class.labels)
+    }
+}
+
+/// The keys that are counted over, each once from a place on.
+#[derive(Default)]
+struct Keys {
+    terms: Vec<Term>,
+    from: usize,
+}
+
+impl Keys {
+    /// From here on keys count apart from those before.
+    fn begin(&mut self) {
+        self.from = self.terms.len();
+    }
+
+    fn number(&mut self, key: &str, symbols: &mut Symbols) -> u16 {
+        let key = symbols.intern(key);
+        let known = self.terms[self.from..].iter().position(|term| term.key == key);
+        let at = known.map_or(self.terms.len(), |at| self.from + at);
+        if known.is_none() {
+            self.terms.push(Term::over(key));
+        }
+        u16::try_from(at).unwrap_or(u16::MAX)
+    }
+}
+
+/// The terms of the pod itself from the `first` of all on.
+fn own<'a>(
+    terms: impl Iterator<Item = (i64, &'a AffinityTerm)>,
+    first: usize,
+    facts: &Facts,
+    keys: &mut Keys,
+    symbols: &mut Symbols,
+) -> Vec<OwnTerm> {
+    let resolved = (first..).zip(terms).map(|(at, (weight, term))| {
+        let selected = facts.term_namespaces.get(at).cloned().unwrap_or_default();
+        let number = keys.number(&term.topology_key, symbols);
+        OwnTerm { term: term.clone(), selected, weight, number }
+    });
+    resolved.collect()
+}
+
+fn add(amounts: &mut Amounts, number: u16, amount: i64) {
+    match amounts.iter_mut().find(|(known, _)| *known == number) {
+        Some((_, sum)) => *sum += amount,
+        None => amounts.push((number, amount)),
+    }
+}
+
+struct Required {
+    /// Own affinity's keys, then own anti-affinity's, then those by which other pods refuse this one.
+    terms: Vec<Term>,
+    affinity: Vec<OwnTerm>,
+    anti_affinity: Vec<OwnTerm>,
+    /// Numbers of the keys of each kind.
+    together: std::ops::Range<u16>,
+    apart: std::ops::Range<u16>,
+    existing: SmallVec<[(Arc<str>, u16); 2]>,
+    /// Whether the pod matches its own affinity.
+    selfish: bool,
+    class: Class,
+    namespace_labels: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl Required {
+    fn new(preparation: &mut Preparation<'_>) -> Self {
+        let Preparation { class, facts, symbols, .. } = preparation;
+        let terms = &class.pod_affinity;
+        let mut keys = Keys::default();
+        let end = |keys: &Keys| u16::try_from(keys.terms.len()).unwrap_or(u16::MAX);
+        let plain = |terms| std::iter::repeat(1).zip(terms);
+        let affinity = own(plain(terms.required.iter()), 0, facts, &mut keys, symbols);
+        let together = 0..end(&keys);
+        keys.begin();
+        let anti_affinity = own(plain(terms.required_anti.iter()), terms.required.len(), facts, &mut keys, symbols);
+        let apart = together.end..end(&keys);
+        keys.begin();
+        let existing = facts.repelling_keys.iter().map(|key| (Arc::clone(key), keys.number(key, symbols))).collect();
+        Self {
+            selfish: !affinity.is_empty() && affinity.iter().all(|term| term.means(class)),
+            terms: keys.terms,
+            affinity,
+            anti_affinity,
+            together,
+            apart,
+            existing,
+            class: Class::clone(class),
+            namespace_labels: facts.namespace_labels.clone(),
+        }
+    }
+}
+
+impl Domains for Required {
+    fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    fn amounts(&self, class: &Class) -> Amounts {
+        let mut amounts = Amounts::new();
+        // One pod has to match all terms; it counts under every key of theirs.
+        if !self.affinity.is_empty() && self.affinity.iter().all(|term| term.means(class)) {
+            self.together.clone().for_each(|number| add(&mut amounts, number, 1));
+        }
+        for term in self.anti_affinity.iter().filter(|term| term.means(class)) {
+            add(&mut amounts, term.number, 1);
+        }
+        for term in &class.pod_affinity.required_anti {
+            let existing = self.existing.iter().find(|(key, _)| *key == term.topology_key);
+            if let Some((_, number)) = existing
+                && means(term, &self.class, &self.namespace_labels)
+            {
+                add(&mut amounts, *number, 1);
+            }
+        }
+        amounts
+    }
+}
+
+impl DomainFilter for Required {
+    fn judge(&self, sums: Sums<'_>) -> Verdict {
+        let mut near = true;
+        for number in self.together.clone() {
+            match sums.count(number) {
+                None => return Err(Refusal::unresolvable(AFFINITY)),
+                Some(count) => near &= count > 0,
+            }
+        }
+        // The first of a series of pods that want to be near each other has none to be near to yet.
+        let first = || self.selfish && self.together.clone().all(|number| sums.is_zero(number));
+        if !near && !first() {
+            return Err(Refusal::unresolvable(AFFINITY));
+        }
+        let taken = |number: u16| sums.count(number).is_some_and(|count| count > 0);
+        if self.apart.clone().any(taken) {
+            return Err(Refusal::unschedulable(ANTI_AFFINITY));
+        }
+        if self.existing.iter().any(|(_, number)| taken(*number)) {
+            return Err(Refusal::unschedulable(EXISTING));
+        }
+        Ok(())
+    }
+
+    fn reasons(&self, detail: u64) -> Vec<String> {
+        let reason = match detail {
+            AFFINITY => "node(s) didn't match pod affinity rules",
+            ANTI_AFFINITY => "node(s) didn't match pod anti-affinity rules",
+            _ => "node(s) didn't satisfy existing pods anti-affinity rules",
+        };
+        vec![reason.to_owned()]
+    }
+}
+
+struct Preferred {
+    terms: Vec<Term>,
+    own: Vec<OwnTerm>,
+    /// Keys of other pods' terms.
+    existing: SmallVec<[(Arc<str>, u16); 2]>,
+    /// What other pods' required affinity counts for.
+    hard_weight: i64,
+    class: Class,
+    namespace_labels: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl Preferred {
+    fn new(preparation: &mut Preparation<'_>) -> Self {
+        let Preparation { class, facts, symbols, args, .. } = preparation;
+        let affinity = &class.pod_affinity;
+        let mut keys = Keys::default();
+        let near = affinity.preferred.iter().map(|(weight, term)| (i64::from(*weight), term));
+        let far = affinity.preferred_anti.iter().map(|(weight, term)| (-i64::from(*weight), term));
+        let first = affinity.required.len() + affinity.required_anti.len();
+        let own = own(near.chain(far), first, facts, &mut keys, symbols);
+        let existing = facts.scoring_keys.iter().map(|key| (Arc::clone(key), keys.number(key, symbols))).collect();
+        Self {
+            terms: keys.terms,
+            own,
+            existing,
+            hard_weight: i64::from(args.inter_pod_affinity.hard_pod_affinity_weight),
+            class: Class::clone(class),
+            namespace_labels: facts.namespace_labels.clone(),
+        }
+    }
+}
+
+impl Domains for Preferred {
+    fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    fn amounts(&self, class: &Class) -> Amounts {
+        let mut amounts = Amounts::new();
+        for term in self.own.iter().filter(|term| term.means(class)) {
+            add(&mut amounts, term.number, term.weight);
+        }
+        let mut theirs = |weight: i64, term: &AffinityTerm| {
+            let existing = self.existing.iter().find(|(key, _)| *key == term.topology_key);
+            if let Some((_, number)) = existing
+                && means(term, &self.class, &self.namespace_labels)
+            {
+                add(&mut amounts, *number, weight);
+            }
+        };
+        let affinity = &class.pod_affinity;
+        if self.hard_weight > 0 {
+            affinity.required.iter().for_each(|term| theirs(self.hard_weight, term));
+        }
+        affinity.preferred.iter().for_each(|(weight, term)| theirs(i64::from(*weight), term));
+        affinity.preferred_anti.iter().for_each(|(weight, term)| theirs(-i64::from(*weight), term));
+        amounts
+    }
+}
+
+impl DomainScore for Preferred {
+    fn score(&self, _weights: &[f64], sums: Sums<'_>) -> Option<i64> {
+        let numbers = 0..u16::try_from(self.terms.len()).unwrap_or(u16::MAX);
+        Some(numbers.filter_map(|number| sums.count(number)).fold(0, i64::saturating_add))
+    }
+}
+
+#[cfg(test)]
+mod tests;

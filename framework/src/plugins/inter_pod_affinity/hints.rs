@@ -1,0 +1,53 @@
+//! When a pod that InterPodAffinity refused is worth another try.
+//!
+//! Knows: upstream's queueing hints, and where they miss what would help: upstream takes namespaces for unlabelled, thinks
+//! of no node for pods that only others refuse, and has no event for namespaces and nodes that go. Here a term that selects
+//! namespaces may mean any, and those events wake too; it costs a try at most. Must not know: the queue.
+//!
+//! Source: `isSchedulableAfterAssignedPodChange` and `isSchedulableAfterNodeChange` in upstream's plugin.go.
+
+use crate::{
+    class::{AffinityTerm, Class},
+    extension::ClusterEvent,
+    node::NodeInfo,
+};
+
+use super::selects_namespaces;
+
+pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class) -> bool {
+    let (near, far) = (&class.pod_affinity.required, &class.pod_affinity.required_anti);
+    let all = |pod: &Class| !near.is_empty() && near.iter().all(|term| may_mean(term, pod));
+    let any = |terms: &[AffinityTerm], pod: &Class| terms.iter().any(|term| may_mean(term, pod));
+    match event {
+        ClusterEvent::PodAdded(pod) => all(pod),
+        ClusterEvent::PodUpdated { old, new } => (!all(old) && all(new)) || (any(far, old) && !any(far, new)),
+        ClusterEvent::PodRemoved(pod) => any(far, pod) || any(&pod.pod_affinity.required_anti, class),
+        ClusterEvent::NodeAdded(node) => {
+            let labelled = |term: &AffinityTerm| node.label(&term.topology_key).is_some();
+            near.iter().any(labelled) || !far.is_empty() || near.is_empty()
+        }
+        ClusterEvent::NodeUpdated { old, new } => old.labels != new.labels && node_updated(class, old, new),
+        ClusterEvent::NodeRemoved(_) => true,
+        ClusterEvent::NamespaceChanged(name) => {
+            *name == *class.namespace || near.iter().chain(far).any(selects_namespaces)
+        }
+        ClusterEvent::SelectorChanged(_) => false,
+    }
+}
+
+fn node_updated(class: &Class, old: &NodeInfo, new: &NodeInfo) -> bool {
+    let (near, far) = (&class.pod_affinity.required, &class.pod_affinity.required_anti);
+    let values = |term: &AffinityTerm| (old.label(&term.topology_key), new.label(&term.topology_key));
+    let moved = |term: &AffinityTerm| matches!(values(term), (Some(before), Some(after)) if before != after);
+    near.iter().any(|term| moved(term) || matches!(values(term), (None, Some(_))))
+        || far.iter().any(|term| moved(term) || matches!(values(term), (Some(_), None)))
+        // Whoever has no term of its own was refused by those of others, over labels that nobody here knows.
+        || near.is_empty()
+}
+
+/// Whether a term means a pod, as far as can be told without the labels of namespaces.
+fn may_mean(term: &AffinityTerm, pod: &Class) -> bool {
+    let namespace =
+        term.namespaces.contains(&pod.namespace) || term.namespace_selector.is_everything() || selects_namespaces(term);
+    namespace && term.selector.matches(&pod.labels)
+}

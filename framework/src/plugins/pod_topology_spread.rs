@@ -1,0 +1,377 @@
+//! PodTopologySpread: pods of a kind spread evenly over topology domains, as a must or as a wish.
+//!
+//! Knows: constraints, default ones too, and what is counted for each. Must not know: how counts of shards meet, or whose
+//! selectors default constraints get.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use smallvec::SmallVec;
+
+use crate::{
+    class::{Class, OwnerKind, SpreadConstraint, Toleration},
+    domains::Sums,
+    extension::{
+        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Filter, MAX_NODE_SCORE, Normalize, Plugin,
+        PreFilter, PreScore, Preparation, Score, Term,
+    },
+    ingest::pods::spread_constraint,
+    labels::{self, LabelSelector, Labels},
+    plugins::{node_affinity, taint_toleration},
+    profile::{Args, PodTopologySpreadDefaulting},
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+    symbols::Symbol,
+};
+
+mod hints;
+mod logarithm;
+
+/// The label whose domains are taken for single nodes by the score.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The node is in a domain that is ahead already.
+const SKEWED: u64 = 0;
+
+/// The node lacks the label of some constraint.
+const UNLABELLED: u64 = 1;
+
+/// The plugin.
+#[derive(Debug)]
+pub struct PodTopologySpread;
+
+impl Plugin for PodTopologySpread {
+    fn name(&self) -> &'static str {
+        "PodTopologySpread"
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        let own = !preparation.class.spread.is_empty();
+        let what = if own { "obtaining pod's" } else { "setting default" };
+        match constraints(preparation, true) {
+            Ok(constraints) if constraints.is_empty() => PreFilter::Skip,
+            Ok(_) => PreFilter::Continue,
+            Err(error) => {
+                PreFilter::Fail(format!("get constraints from pod: {what} hard topology spread constraints: {error}"))
+            }
+        }
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let constraints = constraints(preparation, true).ok().filter(|constraints| !constraints.is_empty())?;
+        let labels = &preparation.class.labels;
+        let selfish = constraints.iter().map(|constraint| i64::from(constraint.selector.matches(labels))).collect();
+        let counting = Counting::new(preparation, constraints, true);
+        Some(Filter::Domain(Box::new(Hard { counting, selfish })))
+    }
+
+    fn pre_score(&self, preparation: &mut Preparation<'_>) -> PreScore {
+        let own = !preparation.class.spread.is_empty();
+        let what = if own { "obtaining pod's" } else { "setting default" };
+        match constraints(preparation, false) {
+            Ok(constraints) if constraints.is_empty() => PreScore::Skip,
+            Ok(_) => PreScore::Continue,
+            Err(error) => {
+                PreScore::Fail(format!("calculating preScoreState: {what} soft topology spread constraints: {error}"))
+            }
+        }
+    }
+
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        let constraints = constraints(preparation, false).ok().filter(|constraints| !constraints.is_empty())?;
+        let counting = Counting::new(preparation, constraints, false);
+        Some(Score::Domain(Box::new(Soft { counting })))
+    }
+
+    fn normalize(&self) -> Option<Normalize> {
+        Some(normalized)
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
+        hints::wakes(event, class, args)
+    }
+}
+
+/// The fewer pods there are already, the better.
+fn normalized(raw: i64, Extremes { min, max }: Extremes) -> i64 {
+    if max <= 0 { MAX_NODE_SCORE } else { MAX_NODE_SCORE * (max + min - raw) / max }
+}
+
+/// A constraint whose selector could be read.
+struct Constraint {
+    spec: SpreadConstraint,
+    selector: LabelSelector,
+}
+
+/// The pod's own constraints of one kind, or the default ones.
+fn constraints(preparation: &Preparation<'_>, required: bool) -> Result<Vec<Constraint>, Arc<str>> {
+    let class = preparation.class;
+    let of_kind = |constraint: &SpreadConstraint| constraint.required == required;
+    let readable = |spec: SpreadConstraint| {
+        let selector = spec.selector.clone()?;
+        Ok(Constraint { spec, selector })
+    };
+    if !class.spread.is_empty() {
+        return class.spread.iter().filter(|constraint| of_kind(constraint)).cloned().map(readable).collect();
+    }
+    let defaults = defaults(class, preparation.args).into_iter().filter(of_kind);
+    let mut defaults: Vec<Constraint> = defaults.map(readable).collect::<Result<_, _>>()?;
+    let selector = &preparation.facts.default_selector.0;
+    if selector.is_everything() {
+        return Ok(Vec::new());
+    }
+    for constraint in &mut defaults {
+        constraint.selector = selector.clone();
+    }
+    Ok(defaults)
+}
+
+/// The constraints of pods without any, still without a selector.
+fn defaults(class: &Class, args: &Args) -> Vec<SpreadConstraint> {
+    let args = &args.pod_topology_spread;
+    let soft = |key: &str, max_skew| SpreadConstraint {
+        max_skew,
+        topology_key: key.into(),
+        required: false,
+        selector: Ok(LabelSelector::Nothing),
+        min_domains: 1,
+        honors_affinity: true,
+        honors_taints: false,
+    };
+    match args.defaulting_type {
+        PodTopologySpreadDefaulting::System => vec![soft(HOSTNAME, 3), soft(ZONE, 5)],
+        PodTopologySpreadDefaulting::List => {
+            args.default_constraints.iter().map(|constraint| spread_constraint(&class.labels, constraint)).collect()
+        }
+    }
+}
+
+/// Which pods default constraints count for a class: those that its services and its controller select. `services` are
+/// the selectors of the services in its namespace, `controller` is the selector of the controller that it names.
+///
+/// Source: `helper.DefaultSelector` in upstream's plugins/helper/spread.go.
+#[must_use]
+pub fn default_selector<'a>(
+    class: &Class,
+    services: impl Iterator<Item = &'a Labels>,
+    controller: Option<&LabelSelector>,
+) -> LabelSelector {
+    let has = |(key, value): &(Arc<str>, Arc<str>)| labels::value(&class.labels, key) == Some(value);
+    let selecting = services.filter(|selector| selector.iter().all(has));
+    let mut equal: BTreeMap<&Arc<str>, &Arc<str>> =
+        selecting.flat_map(|selector| selector.iter().map(|(key, value)| (key, value))).collect();
+    let Some(LabelSelector::Matching(requirements)) = controller else { return LabelSelector::equal(equal) };
+    if class.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::ReplicationController) {
+        // The selector of such a controller is a map, and takes the place of what services say of the same labels.
+        let pairs = requirements.iter().filter_map(|requirement| Some((&requirement.key, requirement.values.first()?)));
+        equal.extend(pairs);
+        return LabelSelector::equal(equal);
+    }
+    let LabelSelector::Matching(mut all) = LabelSelector::equal(equal) else { return LabelSelector::Nothing };
+    all.extend(requirements.iter().filter(|requirement| !all.contains(requirement)).cloned().collect::<Vec<_>>());
+    LabelSelector::Matching(all)
+}
+
+/// Where a constraint finds its count.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Term(u16),
+    Local(usize),
+}
+
+/// What is counted for a set of constraints.
+struct Counting {
+    namespace: Arc<str>,
+    constraints: Vec<Constraint>,
+    places: Vec<Place>,
+    terms: Vec<Term>,
+    locals: Vec<Symbol>,
+    /// The labels of all constraints.
+    keys: Vec<Symbol>,
+    /// Nodes that lack any of the labels do not count. The exception are kube-scheduler's own default constraints, so
+    /// that pods spread over hosts where there are no zones.
+    needs_all_keys: bool,
+    affinity: node_affinity::Required,
+    tolerations: Vec<Toleration>,
+}
+
+impl Counting {
+    fn new(preparation: &mut Preparation<'_>, constraints: Vec<Constraint>, required: bool) -> Self {
+        let class = preparation.class;
+        let system = preparation.args.pod_topology_spread.defaulting_type == PodTopologySpreadDefaulting::System;
+        let needs_all_keys = !class.spread.is_empty() || !system;
+        let (mut places, mut terms, mut locals, mut keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for constraint in &constraints {
+            let key = preparation.symbols.intern(&constraint.spec.topology_key);
+            keys.push(key);
+            if !required && &*constraint.spec.topology_key == HOSTNAME {
+                places.push(Place::Local(locals.len()));
+                locals.push(key);
+            } else {
+                places.push(Place::Term(u16::try_from(terms.len()).unwrap_or(u16::MAX)));
+                let lacking_is_empty = !needs_all_keys;
+                terms.push(Term { key, lacking_is_empty, knows_empty: required, distinguishes: !required });
+            }
+        }
+        Self {
+            namespace: Arc::clone(&class.namespace),
+            constraints,
+            places,
+            terms,
+            locals,
+            keys,
+            needs_all_keys,
+            affinity: node_affinity::Required::of_class(class, preparation.symbols),
+            tolerations: class.tolerations.clone(),
+        }
+    }
+
+    fn counts_node(&self, term: u16, nodes: &Snapshot, slot: Slot) -> bool {
+        if self.needs_all_keys && self.keys.iter().any(|&key| nodes.label(key, slot) == Symbol::NONE) {
+            return false;
+        }
+        let at = self.places.iter().position(|place| matches!(place, Place::Term(known) if *known == term));
+        let Some(Constraint { spec, .. }) = at.and_then(|at| self.constraints.get(at)) else { return false };
+        (!spec.honors_affinity || self.affinity.matches(nodes, slot))
+            && (!spec.honors_taints
+                || !taint_toleration::untolerated(nodes.taints(nodes.taint_set(slot)), &self.tolerations))
+    }
+
+    /// Source: `countPodsMatchSelector`, to which a selector that selects everything selects nothing.
+    fn amounts(&self, class: &Class) -> Amounts {
+        if class.terminating || class.namespace != self.namespace {
+            return Amounts::new();
+        }
+        let matching = self.constraints.iter().zip(&self.places).filter(|(constraint, _)| {
+            !constraint.selector.is_everything() && constraint.selector.matches(&class.labels)
+        });
+        let numbers = matching.map(|(_, place)| match *place {
+            Place::Term(term) => term,
+            Place::Local(local) => u16::try_from(self.terms.len() + local).unwrap_or(u16::MAX),
+        });
+        numbers.map(|number| (number, 1)).collect()
+    }
+}
+
+struct Hard {
+    counting: Counting,
+    /// Whether the pod itself matches, constraint by constraint: 1 or 0.
+    selfish: SmallVec<[i64; 4]>,
+}
+
+impl Domains for Hard {
+    fn terms(&self) -> &[Term] {
+        &self.counting.terms
+    }
+
+    fn counts_node(&self, term: u16, nodes: &Snapshot, slot: Slot) -> bool {
+        self.counting.counts_node(term, nodes, slot)
+    }
+
+    fn amounts(&self, class: &Class) -> Amounts {
+        self.counting.amounts(class)
+    }
+}
+
+impl DomainFilter for Hard {
+    fn judge(&self, sums: Sums<'_>) -> Verdict {
+        for ((term, constraint), own) in (0..).zip(&self.counting.constraints).zip(&self.selfish) {
+            let Some(count) = sums.count(term) else { return Err(Refusal::unresolvable(UNLABELLED)) };
+            let spec = &constraint.spec;
+            let few = i64::try_from(sums.domains(term)).unwrap_or(i64::MAX) < i64::from(spec.min_domains);
+            let lowest = if few { 0 } else { sums.lowest(term).unwrap_or(i64::from(i32::MAX)) };
+            if count + own - lowest > i64::from(spec.max_skew) {
+                return Err(Refusal::unschedulable(SKEWED));
+            }
+        }
+        Ok(())
+    }
+
+    fn reasons(&self, detail: u64) -> Vec<String> {
+        let reason = "node(s) didn't match pod topology spread constraints";
+        vec![if detail == UNLABELLED { format!("{reason} (missing required label)") } else { reason.to_owned() }]
+    }
+}
+
+struct Soft {
+    counting: Counting,
+}
+
+impl Soft {
+    /// Whether nodes are left out of scoring because they lack a label.
+    fn ignores(&self, sums: Sums<'_>) -> bool {
+        self.counting.needs_all_keys
+            && (sums.locals().contains(&-1)
+                || self.counting.places.iter().any(|place| match *place {
+                    Place::Term(term) => sums.count(term).is_none(),
+                    Place::Local(_) => false,
+                }))
+    }
+}
+
+impl Domains for Soft {
+    fn terms(&self) -> &[Term] {
+        &self.counting.terms
+    }
+
+    fn counts_node(&self, term: u16, nodes: &Snapshot, slot: Slot) -> bool {
+        self.counting.counts_node(term, nodes, slot)
+    }
+
+    fn locals(&self) -> &[Symbol] {
+        &self.counting.locals
+    }
+
+    fn amounts(&self, class: &Class) -> Amounts {
+        self.counting.amounts(class)
+    }
+}
+
+impl DomainScore for Soft {
+    /// For each constraint how much one pod weighs: the logarithm of the number of domains that feasible nodes are in.
+    #[expect(clippy::cast_precision_loss, reason = "upstream computes it so")]
+    fn weights(&self, feasible: &mut dyn Iterator<Item = (Sums<'_>, usize)>) -> Vec<f64> {
+        let mut nodes = 0;
+        let mut domains: Vec<Vec<i64>> = vec![Vec::new(); self.counting.constraints.len()];
+        for (sums, count) in feasible.filter(|(sums, _)| !self.ignores(*sums)) {
+            nodes += count;
+            for (known, place) in domains.iter_mut().zip(&self.counting.places) {
+                if let Place::Term(term) = *place {
+                    // Nodes without the label are in one domain with those whose value is empty.
+                    let domain = sums.domain(term).filter(|&domain| !sums.is_unnamed(term, domain)).unwrap_or(0);
+                    if let Err(at) = known.binary_search(&domain) {
+                        known.insert(at, domain);
+                    }
+                }
+            }
+        }
+        let sizes = domains.iter().zip(&self.counting.places).map(|(known, place)| match place {
+            Place::Term(_) => known.len(),
+            Place::Local(_) => nodes,
+        });
+        sizes.map(|size| logarithm::ln((size + 2) as f64)).collect()
+    }
+
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream computes it so")]
+    fn score(&self, weights: &[f64], sums: Sums<'_>) -> Option<i64> {
+        if self.ignores(sums) {
+            return None;
+        }
+        let mut score = 0_f64;
+        let constraints = self.counting.constraints.iter().zip(&self.counting.places);
+        for ((constraint, place), weight) in constraints.zip(weights) {
+            let count = match *place {
+                Place::Term(term) => sums.count(term),
+                Place::Local(local) => sums.locals().get(local).copied().filter(|&count| count >= 0),
+            };
+            if let Some(count) = count {
+                score += count as f64 * weight + f64::from(constraint.spec.max_skew - 1);
+            }
+        }
+        Some(score.round() as i64)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! When a pod that PodTopologySpread refused is worth another try.
+//!
+//! Knows: upstream's queueing hints, and the events that upstream has none for: a standing pod that begins to terminate
+//! and labels that only node affinity reads. Must not know: the queue.
+//!
+//! Source: `isSchedulableAfterAssignedPodChange` and `isSchedulableAfterNodeChange` in upstream's plugin.go.
+
+use smallvec::SmallVec;
+
+use crate::{
+    class::{Class, SpreadConstraint},
+    extension::ClusterEvent,
+    node::NodeInfo,
+    profile::{Args, PodTopologySpreadDefaulting},
+};
+
+use super::defaults;
+
+pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
+    let defaulted = class.spread.is_empty();
+    let known = if defaulted { hard_defaults(class, args) } else { Vec::new() };
+    let all = if defaulted { &known } else { &class.spread };
+    let hard: SmallVec<[&SpreadConstraint; 4]> = all.iter().filter(|constraint| constraint.required).collect();
+    if hard.iter().any(|constraint| constraint.selector.is_err()) {
+        return true;
+    }
+    // What selects the pods of default constraints is not known here, so any pod may be one of them.
+    let matches = |constraint: &SpreadConstraint, other: &Class| {
+        defaulted || constraint.selector.as_ref().is_ok_and(|selector| selector.matches(&other.labels))
+    };
+    let counted =
+        |other: &Class| other.namespace == class.namespace && hard.iter().any(|&constraint| matches(constraint, other));
+    match event {
+        ClusterEvent::PodAdded(pod) | ClusterEvent::PodRemoved(pod) => counted(pod),
+        ClusterEvent::PodUpdated { old, new } => {
+            let flips = |constraint: &SpreadConstraint| matches(constraint, old) != matches(constraint, new);
+            let relabelled = old.labels != new.labels
+                && new.namespace == class.namespace
+                && hard.iter().any(|&constraint| defaulted || flips(constraint));
+            relabelled || (old.terminating != new.terminating && (counted(old) || counted(new)))
+        }
+        ClusterEvent::NodeAdded(node) | ClusterEvent::NodeRemoved(node) => has_all_keys(node, &hard),
+        ClusterEvent::NodeUpdated { old, new } => node_updated(class, &hard, old, new),
+        ClusterEvent::SelectorChanged(namespace) => defaulted && !hard.is_empty() && *namespace == *class.namespace,
+        ClusterEvent::NamespaceChanged(_) => false,
+    }
+}
+
+/// The default constraints that are a must; the built-in ones are none.
+fn hard_defaults(class: &Class, args: &Args) -> Vec<SpreadConstraint> {
+    match args.pod_topology_spread.defaulting_type {
+        PodTopologySpreadDefaulting::System => Vec::new(),
+        PodTopologySpreadDefaulting::List => defaults(class, args),
+    }
+}
+
+fn node_updated(class: &Class, hard: &[&SpreadConstraint], old: &NodeInfo, new: &NodeInfo) -> bool {
+    let (had, has) = (has_all_keys(old, hard), has_all_keys(new, hard));
+    if had != has {
+        return true;
+    }
+    let moved = |constraint: &&SpreadConstraint| {
+        old.label(&constraint.topology_key).unwrap_or_default()
+            != new.label(&constraint.topology_key).unwrap_or_default()
+    };
+    let by_affinity = !class.node_selector.is_empty() || class.required_terms.is_some();
+    let counts_otherwise =
+        by_affinity && old.labels != new.labels && hard.iter().any(|constraint| constraint.honors_affinity);
+    has && (hard.iter().any(moved) || old.taints != new.taints || counts_otherwise)
+}
+
+fn has_all_keys(node: &NodeInfo, constraints: &[&SpreadConstraint]) -> bool {
+    constraints.iter().all(|constraint| node.label(&constraint.topology_key).is_some())
+}

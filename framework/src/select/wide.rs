@@ -1,0 +1,357 @@
+//! All feasible nodes of a class that counts something over domains.
+//!
+//! Such a class knows each of its nodes, grouped into strata of equal raw scores and equal domains: which strata are
+//! open, how they score, and by how many nodes the scores are weighed, is worked out anew for each decision from counts
+//! that every pod moves. A decision costs time by strata, of which there are few, and a pod that comes or goes costs the
+//! time to move the nodes of one domain at most.
+//!
+//! Knows: strata over domains, and how counts move. Must not know: how counts are held ([`crate::domains`]).
+
+use std::{cmp::Reverse, collections::BTreeSet, ops::Range};
+
+use indexmap::IndexMap;
+use smallvec::SmallVec;
+
+use super::{Best, account::Normalized, better};
+use crate::{
+    domains::{Codes, DomainId, Places, Sums, Tables},
+    evaluation::{Evaluation, Offer, Stratum},
+    extension::{Domain, Extremes, Score, Tally},
+    node::NodeId,
+    prepared::{Feasible, NormalizedScore, Order, Prepared},
+    snapshot::{Slot, Snapshot},
+    status::Refusal,
+    symbols::Symbol,
+};
+
+type Raws = SmallVec<[i64; 4]>;
+
+/// What nodes of one stratum share.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Key {
+    raws: Raws,
+    codes: Codes,
+}
+
+/// A node in the order of its stratum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Member {
+    base: Reverse<i64>,
+    rank: u64,
+    node: NodeId,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    key: Key,
+    members: BTreeSet<Member>,
+    open: bool,
+    bonus: i64,
+}
+
+impl Group {
+    /// What a plugin sees of the group: its terms are those from `first` on, its locals those raws.
+    fn sums<'a>(&'a self, tables: &'a Tables, first: usize, locals: Range<usize>) -> Sums<'a> {
+        Sums { tables, codes: &self.key.codes, locals: self.key.raws.get(locals).unwrap_or_default(), first }
+    }
+}
+
+#[derive(Debug)]
+struct Row {
+    places: Places,
+    member: Member,
+    group: usize,
+    /// It was judged anew since the shards answered.
+    repaired: bool,
+}
+
+/// The nodes.
+#[derive(Debug)]
+pub(super) struct Wide {
+    tables: Tables,
+    rows: IndexMap<NodeId, Row>,
+    keys: IndexMap<Key, usize>,
+    groups: Vec<Group>,
+    /// Groups without nodes, to be used again.
+    free: Vec<usize>,
+    /// The nodes of each domain that is told apart by its counts.
+    residents: IndexMap<DomainId, Vec<NodeId>>,
+}
+
+// === impl Wide ===
+
+impl Wide {
+    /// Adds up what the shards counted.
+    pub(super) fn new(prepared: &Prepared, evaluations: &[Evaluation]) -> Self {
+        let tallies = evaluations.iter().map(|evaluation| evaluation.tallies.as_slice());
+        let domains = evaluations.iter().flat_map(|evaluation| {
+            let strata = evaluation.strata.iter().map(|stratum| stratum.domains.as_slice());
+            strata.chain(evaluation.refused.iter().map(|refused| refused.domains.as_slice()))
+        });
+        Self {
+            tables: Tables::new(prepared, tallies, domains),
+            rows: IndexMap::new(),
+            keys: IndexMap::new(),
+            groups: Vec::new(),
+            free: Vec::new(),
+            residents: IndexMap::new(),
+        }
+    }
+
+    /// The first domain-level filter before `before` that refuses nodes in these domains.
+    pub(super) fn judge(
+        &mut self,
+        prepared: &Prepared,
+        domains: &[Domain],
+        before: Order,
+    ) -> Result<(), (Order, Refusal)> {
+        if domains.is_empty() && !prepared.keys().is_empty() {
+            // The shard has left them out, because no domain-level filter comes before the one that refused.
+            return Ok(());
+        }
+        let places = self.tables.places(domains);
+        let codes = self.tables.codes(&places);
+        prepared.judge_sums(Sums { tables: &self.tables, codes: &codes, locals: &[], first: 0 }, before)
+    }
+
+    /// Takes over a shard's nodes of one stratum.
+    pub(super) fn add(&mut self, stratum: &Stratum) {
+        let places = self.tables.places(&stratum.domains);
+        let raws = Raws::from_slice(&stratum.raws);
+        let group = self.group(Key { raws, codes: self.tables.codes(&places) });
+        self.rows.reserve(stratum.offers.len());
+        let mut members = Vec::with_capacity(stratum.offers.len());
+        for offer in &stratum.offers {
+            let member = Member { base: Reverse(offer.base), rank: offer.rank, node: offer.node };
+            let row = Row { places: places.clone(), member, group, repaired: false };
+            // No honest shard offers a node twice, or one of another's.
+            if self.rows.insert(offer.node, row).is_none() {
+                self.settle(offer.node, &places);
+                members.push(member);
+            }
+        }
+        // All at once: a set made of a sorted list costs a tenth of one that grows.
+        let mut members: BTreeSet<Member> = members.into_iter().collect();
+        self.groups[group].members.append(&mut members);
+        self.leave_if_empty(group);
+    }
+
+    /// Takes over what a node looks like now. `None`: it is gone, or not feasible as far as it alone tells.
+    pub(super) fn repair(&mut self, node: NodeId, rank: u64, feasible: Option<Feasible>) {
+        self.remove(node);
+        if let Some(Feasible { base, raws, domains }) = feasible {
+            let places = self.tables.places(&domains);
+            self.insert(Offer { node, base, rank }, raws, places, true);
+        }
+    }
+
+    /// So many pods came to the node at a position, or left it, that add these amounts each.
+    pub(super) fn shift(
+        &mut self,
+        prepared: &Prepared,
+        nodes: &Snapshot,
+        slot: Slot,
+        amounts: &[(u16, i64)],
+        pods: i64,
+    ) {
+        let plugins: SmallVec<[_; 4]> = prepared.domain_plugins().collect();
+        let mut moved: SmallVec<[DomainId; 2]> = SmallVec::new();
+        for &(at, amount) in amounts {
+            let Some(term) = prepared.terms().get(at as usize) else { continue };
+            let value = nodes.label(term.spec.key, slot);
+            let somewhere = value != Symbol::NONE || term.spec.lacking_is_empty;
+            if !somewhere || !plugins[term.plugin].counts_node(term.number, nodes, slot) {
+                continue;
+            }
+            let domain = self.tables.add(at as usize, nodes.symbols.text(value), amount.saturating_mul(pods));
+            if self.tables.is_by_count(domain.0) && !moved.contains(&domain) {
+                moved.push(domain);
+            }
+        }
+        for domain in moved {
+            for node in self.residents.get(&domain).cloned().unwrap_or_default() {
+                self.regroup(node);
+            }
+        }
+    }
+
+    /// The best node as things stand.
+    pub(super) fn best(&mut self, prepared: &Prepared) -> Best {
+        let tables = &self.tables;
+        for group in &mut self.groups {
+            group.open =
+                !group.members.is_empty() && prepared.judge_sums(group.sums(tables, 0, 0..0), Order::MAX).is_ok();
+            group.bonus = 0;
+        }
+        for normalized in prepared.normalized() {
+            self.normalize(normalized);
+        }
+        let heads = self.groups.iter().filter(|group| group.open).filter_map(|group| {
+            let Member { base: Reverse(base), rank, node } = *group.members.first()?;
+            let repaired = self.rows.get(&node).is_some_and(|row| row.repaired);
+            Some((base.saturating_add(group.bonus), Offer { node, base, rank }, repaired))
+        });
+        better(heads)
+    }
+
+    /// How many nodes are known.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether more than one node is feasible, as of the last [`Self::best`].
+    pub(super) fn has_choice(&self) -> bool {
+        self.groups.iter().filter(|group| group.open).map(|group| group.members.len()).sum::<usize>() > 1
+    }
+
+    /// How a node that passes every filter which needs it alone does otherwise: its total as of the last [`Self::best`],
+    /// or the first domain-level filter that refuses it.
+    pub(super) fn judged(&self, prepared: &Prepared, node: NodeId) -> Option<Result<i64, (Order, Refusal)>> {
+        let row = self.rows.get(&node)?;
+        let group = &self.groups[row.group];
+        let total = row.member.base.0.saturating_add(group.bonus);
+        Some(prepared.judge_sums(group.sums(&self.tables, 0, 0..0), Order::MAX).map(|()| total))
+    }
+
+    /// Whether what was said of a node is what it is.
+    pub(super) fn confirms(&mut self, node: NodeId, feasible: &Feasible) -> bool {
+        let places = self.tables.places(&feasible.domains);
+        let same = |row: &Row| {
+            let raws = &self.groups[row.group].key.raws;
+            *raws == feasible.raws && row.places == places && row.member.base.0 == feasible.base
+        };
+        self.rows.get(&node).is_some_and(same)
+    }
+
+    /// Why nodes are refused that pass every filter which needs one node alone: how many, group by group.
+    pub(super) fn refusals(&self, prepared: &Prepared) -> impl Iterator<Item = ((Order, Refusal), usize)> {
+        self.groups.iter().filter_map(|group| {
+            let refusal = prepared.judge_sums(group.sums(&self.tables, 0, 0..0), Order::MAX).err()?;
+            Some((refusal, group.members.len()))
+        })
+    }
+
+    /// Whether the counts are what nodes counted together here.
+    pub(super) fn agrees(&self, prepared: &Prepared, counted: &[Tally]) -> bool {
+        Tables::new(prepared, std::iter::once(counted), std::iter::empty()).counts() == self.tables.counts()
+    }
+
+    fn normalize(&mut self, normalized: &NormalizedScore) {
+        let (raws, Some(extremes)) = self.raws(normalized) else { return };
+        for (group, raw) in self.groups.iter_mut().zip(raws) {
+            if let Some(raw) = raw {
+                group.bonus = group.bonus.saturating_add(normalized.weighted(raw, extremes));
+            }
+        }
+    }
+
+    /// A plugin's raw score of each group, `None` for one that it leaves out; and the extremes of those that are open.
+    fn raws(&self, normalized: &NormalizedScore) -> (Vec<Option<i64>>, Option<Extremes>) {
+        let Self { tables, groups, .. } = self;
+        let (from, to) = normalized.raws;
+        let raws: Vec<Option<i64>> = match &normalized.score {
+            Score::Node(_) => groups.iter().map(|group| group.key.raws.get(from).copied()).collect(),
+            Score::Domain(score) => {
+                let first = normalized.first_term;
+                let open = groups.iter().filter(|group| group.open);
+                let weights =
+                    score.weights(&mut open.map(|group| (group.sums(tables, first, from..to), group.members.len())));
+                let raw = |group: &Group| score.score(&weights, group.sums(tables, first, from..to));
+                groups.iter().map(|group| group.open.then(|| raw(group)).flatten()).collect()
+            }
+        };
+        let open = || groups.iter().zip(&raws).filter(|(group, _)| group.open).filter_map(|(_, raw)| *raw);
+        let extremes = open().min().zip(open().max()).map(|(min, max)| Extremes { min, max });
+        (raws, extremes)
+    }
+
+    /// For each group the scores of each plugin that normalises, as of the last [`Self::best`].
+    pub(super) fn all_scores(&self, prepared: &Prepared) -> Vec<Vec<Normalized>> {
+        let mut scores = vec![Vec::with_capacity(prepared.normalized().len()); self.groups.len()];
+        for normalized in prepared.normalized() {
+            let (raws, extremes) = self.raws(normalized);
+            for (own, raw) in scores.iter_mut().zip(raws) {
+                let score = raw
+                    .zip(extremes)
+                    .map(|(raw, extremes)| Normalized { raw, weighted: normalized.weighted(raw, extremes) });
+                own.push(score.unwrap_or(Normalized::NOTHING));
+            }
+        }
+        scores
+    }
+
+    /// The group of a node.
+    pub(super) fn group_of(&self, node: NodeId) -> Option<usize> {
+        self.rows.get(&node).map(|row| row.group)
+    }
+
+    fn insert(&mut self, offer: Offer, raws: Raws, places: Places, repaired: bool) {
+        let Offer { node, base, rank } = offer;
+        self.settle(node, &places);
+        let member = Member { base: Reverse(base), rank, node };
+        let group = self.group(Key { raws, codes: self.tables.codes(&places) });
+        self.groups[group].members.insert(member);
+        self.rows.insert(node, Row { places, member, group, repaired });
+    }
+
+    /// Notes a node with its domains that are told apart by their counts.
+    fn settle(&mut self, node: NodeId, places: &[u32]) {
+        for (key, &place) in places.iter().enumerate() {
+            if place != 0 && self.tables.is_by_count(key) {
+                self.residents.entry((key, place)).or_default().push(node);
+            }
+        }
+    }
+
+    fn remove(&mut self, node: NodeId) {
+        let Some(row) = self.rows.swap_remove(&node) else { return };
+        self.leave(row.group, &row.member);
+        for (key, &place) in row.places.iter().enumerate() {
+            if let Some(residents) = self.residents.get_mut(&(key, place)) {
+                residents.retain(|known| *known != node);
+            }
+        }
+    }
+
+    /// Puts a node where it belongs now that the counts of its domains have changed.
+    fn regroup(&mut self, node: NodeId) {
+        let Some(row) = self.rows.get(&node) else { return };
+        let (member, old) = (row.member, row.group);
+        let key = Key { raws: self.groups[old].key.raws.clone(), codes: self.tables.codes(&row.places) };
+        if self.groups[old].key == key {
+            return;
+        }
+        self.leave(old, &member);
+        let group = self.group(key);
+        self.groups[group].members.insert(member);
+        if let Some(row) = self.rows.get_mut(&node) {
+            row.group = group;
+        }
+    }
+
+    fn leave(&mut self, group: usize, member: &Member) {
+        self.groups[group].members.remove(member);
+        self.leave_if_empty(group);
+    }
+
+    fn leave_if_empty(&mut self, group: usize) {
+        if self.groups[group].members.is_empty() {
+            self.keys.swap_remove(&self.groups[group].key);
+            self.free.push(group);
+        }
+    }
+
+    /// The place of a group, made now if it is new.
+    fn group(&mut self, key: Key) -> usize {
+        if let Some(place) = self.keys.get(&key) {
+            return *place;
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.groups.push(Group::default());
+            self.groups.len() - 1
+        });
+        self.groups[place].key = key.clone();
+        self.keys.insert(key, place);
+        place
+    }
+}

@@ -1,0 +1,52 @@
+//! What the whole cluster says about a class, there and back.
+//!
+//! Knows: every fact that a plugin may read. Must not know: how a fact is found.
+
+use flotilla_framework::{
+    extension::{DefaultSelector, Facts},
+    labels::LabelSelector,
+};
+
+use super::{DecodeError, Wire, decode_sorted, decode_texts, encode_list, encode_texts};
+use crate::pb;
+
+impl Wire for Facts {
+    type Message = pb::Facts;
+
+    fn encode(&self) -> pb::Facts {
+        let Self {
+            image_contributions,
+            namespace_labels,
+            term_namespaces,
+            repelling_keys,
+            scoring_keys,
+            default_selector: DefaultSelector(selector),
+        } = self;
+        pb::Facts {
+            image_contributions: image_contributions.clone(),
+            namespace_labels: encode_list(namespace_labels),
+            term_namespaces: term_namespaces
+                .iter()
+                .map(|names| pb::Namespaces { names: encode_texts(names) })
+                .collect(),
+            repelling_keys: encode_texts(repelling_keys),
+            scoring_keys: encode_texts(scoring_keys),
+            default_selector: (!selector.is_everything()).then(|| selector.encode()),
+        }
+    }
+
+    fn decode(message: pb::Facts) -> Result<Self, DecodeError> {
+        let selector = match message.default_selector {
+            Some(selector) => LabelSelector::decode(selector).map_err(|error| error.within("default_selector"))?,
+            None => LabelSelector::EVERYTHING,
+        };
+        Ok(Self {
+            image_contributions: message.image_contributions,
+            namespace_labels: decode_sorted("namespace_labels", message.namespace_labels)?,
+            term_namespaces: message.term_namespaces.into_iter().map(|list| decode_texts(list.names)).collect(),
+            repelling_keys: decode_texts(message.repelling_keys),
+            scoring_keys: decode_texts(message.scoring_keys),
+            default_selector: DefaultSelector(selector),
+        })
+    }
+}

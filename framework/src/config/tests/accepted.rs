@@ -403,3 +403,13 @@ fn the_rules_of_an_election_hold_for_the_file_with_the_flags_in_it() {
     assert_eq!(election, Ok(expected));
     assert!(beside(&ElectionFlags { leader_elect: Some(false), ..ElectionFlags::default() }).is_ok());
 }
+
+#[test]
+fn what_only_repeats_the_default_set_asks_for_nothing_that_is_missing() {
+    let stock = Configuration::default();
+    let repeated = accept("profiles: [{plugins: {multiPoint: {enabled: [{name: DynamicResources, weight: 2}]}}}]\n");
+    assert_eq!(repeated.profiles[0].plugins, stock.profiles[0].plugins);
+    let written = serde_yaml::to_string(&stock.to_v1()).unwrap_or_default();
+    let again = load(&written, "written.yaml", &FeatureGates::default()).map_err(|errors| errors.to_string());
+    assert_eq!(again.map(|again| again.profiles), Ok(stock.profiles));
+}

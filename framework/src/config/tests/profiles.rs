@@ -148,16 +148,16 @@ profiles:
         )],
     },
     Bad {
-        name: "a plugin that is not built cannot be enabled everywhere",
+        name: "a plugin that is not built cannot be given another weight everywhere",
         header: true,
         text: r"
 profiles:
 - plugins:
     multiPoint:
-      enabled: [{name: VolumeBinding}]
+      enabled: [{name: DynamicResources}]
 ",
         errors: &[(
-            "6:24: profiles[0].plugins.multiPoint.enabled[0].name: plugin \"VolumeBinding\" is not \
+            "6:24: profiles[0].plugins.multiPoint.enabled[0].name: plugin \"DynamicResources\" is not \
                  implemented in this version of Flotilla; expected SchedulingGates, PrioritySort…",
             "remove this entry: the default set already lists the plugin",
         )],

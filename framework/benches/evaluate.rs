@@ -131,7 +131,7 @@ fn decide(cluster: &mut Cluster, mut book: Book, decisions: usize) -> usize {
         cluster.nodes.add_pod(offer.node, PLACED);
         let slot = cluster.nodes.slot(offer.node);
         let result = slot.map(|slot| cluster.prepared.judge(&cluster.nodes, slot));
-        book.repair(&cluster.prepared, offer.node, offer.rank, result);
+        book.repair(offer.node, offer.rank, result);
     }
     decisions
 }

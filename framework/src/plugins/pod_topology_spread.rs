@@ -284,7 +284,7 @@ impl DomainFilter for Hard {
             let spec = &constraint.spec;
             let few = i64::try_from(sums.domains(term)).unwrap_or(i64::MAX) < i64::from(spec.min_domains);
             let lowest = if few { 0 } else { sums.lowest(term).unwrap_or(NO_DOMAIN) };
-            if count + own - lowest > i64::from(spec.max_skew) {
+            if count.saturating_add(*own).saturating_sub(lowest) > i64::from(spec.max_skew) {
                 return Err(Refusal::unschedulable(SKEWED));
             }
         }

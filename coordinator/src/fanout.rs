@@ -167,11 +167,11 @@ impl Fanout {
 
     fn send(&self, worker: WorkerId, word: ToWorker) {
         let mut streams = lock(&self.inner.streams);
-        let sent = streams.get(&worker).map(|outgoing| outgoing.words.try_send(word));
-        match sent {
-            Some(Ok(())) => {}
-            None | Some(Err(mpsc::error::TrySendError::Closed(_))) => self.inner.counters.words_dropped.add(1),
-            Some(Err(mpsc::error::TrySendError::Full(_))) => {
+        let Some(outgoing) = streams.get(&worker) else { return self.inner.counters.words_dropped.add(1) };
+        match outgoing.words.try_send(word) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Closed(_)) => self.inner.counters.words_dropped.add(1),
+            Err(mpsc::error::TrySendError::Full(_)) => {
                 self.inner.counters.overflows.add(1);
                 if let Some(outgoing) = streams.remove(&worker) {
                     let address = &outgoing.address;

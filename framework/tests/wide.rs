@@ -15,7 +15,6 @@ use flotilla_framework::{
     plugins::REGISTRY,
     prepared::Prepared,
     select::{Best, Book},
-    snapshot::Snapshot,
     status::Refusal,
     testing::{PodBuilder, node, pod, profile, selecting},
 };

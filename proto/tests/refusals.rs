@@ -61,6 +61,27 @@ fn an_unknown_part_of_a_class_is_refused() {
 }
 
 #[test]
+fn a_wish_about_other_pods_that_cannot_be_is_named_by_its_path() {
+    let broken = |change: fn(&mut pb::Class)| {
+        let wishing = pod("p").spread(1, "zone", ("app", "web")).far("zone", ("app", "web"));
+        let mut class = wishing.build().class.encode();
+        change(&mut class);
+        let register = pb::RegisterClass { id: 1, class: Some(class) };
+        to_worker(pb::to_worker::Command::RegisterClass(register))
+    };
+    let error = broken(|class| class.spread[0].selected = None);
+    assert_eq!(error, "register_class.class.spread[0].selected: is missing");
+    let error = broken(|class| {
+        let term = &mut class.pod_affinity.as_mut().expect("an affinity").required_anti[0];
+        term.selector.as_mut().expect("a selector").requirements[0].operator = "Like".to_owned();
+    });
+    let place = "register_class.class.pod_affinity.required_anti[0].selector.requirements[0].operator";
+    assert_eq!(error, format!("{place}: \"Like\" is not an operator of label selectors"));
+    let error = broken(|class| class.owner = Some(pb::Owner { kind: 0, name: "o".to_owned() }));
+    assert_eq!(error, "register_class.class.owner.kind: is missing");
+}
+
+#[test]
 fn a_worker_of_another_protocol_is_refused() {
     let hello = pb::Hello { version: "9".to_owned(), nonce: 1, protocol: 9 };
     assert_eq!(from_worker(pb::from_worker::Reply::Hello(hello)), "hello.protocol: 9 is not within 1..=1");

@@ -37,6 +37,9 @@ const SKEWED: u64 = 0;
 /// The node lacks the label of some constraint.
 const UNLABELLED: u64 = 1;
 
+/// Upstream's lowest count where there is no domain, which only constraints see that want less than one.
+const NO_DOMAIN: i64 = 0x7fff_ffff;
+
 /// The plugin.
 #[derive(Debug)]
 pub struct PodTopologySpread;
@@ -280,8 +283,8 @@ impl DomainFilter for Hard {
             let Some(count) = sums.count(term) else { return Err(Refusal::unresolvable(UNLABELLED)) };
             let spec = &constraint.spec;
             let few = i64::try_from(sums.domains(term)).unwrap_or(i64::MAX) < i64::from(spec.min_domains);
-            let lowest = if few { 0 } else { sums.lowest(term).unwrap_or(i64::from(i32::MAX)) };
-            if count + own - lowest > i64::from(spec.max_skew) {
+            let lowest = if few { 0 } else { sums.lowest(term).unwrap_or(NO_DOMAIN) };
+            if count.saturating_add(*own).saturating_sub(lowest) > i64::from(spec.max_skew) {
                 return Err(Refusal::unschedulable(SKEWED));
             }
         }

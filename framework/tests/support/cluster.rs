@@ -39,6 +39,7 @@ pub(crate) struct World {
 }
 
 /// Any node: few sizes, few labels, few taints.
+#[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn any_node(name: usize) -> impl Strategy<Value = NodeInfo> {
     let size = (one_of(&["1", "2", "4"][..]), one_of(&["1Gi", "4Gi"][..]), one_of(&["2", "4", "110"][..]));
     let taints =
@@ -64,6 +65,7 @@ pub(crate) fn any_node(name: usize) -> impl Strategy<Value = NodeInfo> {
 }
 
 /// Any pod: few sizes, and each kind of wish now and then.
+#[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn any_class() -> impl Strategy<Value = Class> {
     let size = (one_of(&["0", "100m", "500m", "1", "3"][..]), one_of(&["0", "256Mi", "1Gi", "3Gi"][..]));
     let seldom = |wish| prop::bool::weighted(wish);
@@ -91,6 +93,7 @@ pub(crate) fn any_class() -> impl Strategy<Value = Class> {
 }
 
 /// The stock profile with each of the scoring strategies.
+#[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
     use ScoringStrategyKind::{LeastAllocated, MostAllocated, RequestedToCapacityRatio};
     (one_of(vec![LeastAllocated, MostAllocated, RequestedToCapacityRatio]), any::<bool>()).prop_map(|(kind, gpus)| {
@@ -108,6 +111,7 @@ pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
 }
 
 /// Any cluster of up to `most` nodes.
+#[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn any_world(most: usize) -> impl Strategy<Value = World> {
     (1..=most, vec(any_class(), 1..5), any_class(), any_profile()).prop_flat_map(|(count, classes, class, profile)| {
         let nodes: Vec<_> = (0..count).map(|name| any_node(name).boxed()).collect();

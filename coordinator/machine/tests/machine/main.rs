@@ -2,5 +2,6 @@
 
 mod course;
 mod crew;
+mod neighbours;
 mod simulation;
 mod world;

@@ -255,6 +255,7 @@ fn run(seed_number: u64) {
     check_apart(&world, seed_number);
     let status = world.machine.status();
     assert_eq!((status.pods_active, status.pods_backoff, status.binds_in_flight), (0, 0, 0), "seed {seed_number}");
+    assert_eq!(status.evaluations_refuted, 0, "seed {seed_number}: workers count what is there");
     assert_all_parked_pods_really_do_not_fit(&mut world, seed_number);
 }
 

@@ -410,6 +410,6 @@ fn what_only_repeats_the_default_set_asks_for_nothing_that_is_missing() {
     let repeated = accept("profiles: [{plugins: {multiPoint: {enabled: [{name: DynamicResources, weight: 2}]}}}]\n");
     assert_eq!(repeated.profiles[0].plugins, stock.profiles[0].plugins);
     let written = serde_yaml::to_string(&stock.to_v1()).unwrap_or_default();
-    let again = load(&written, "written.yaml", &FeatureGates::default()).map_err(|errors| errors.to_string());
+    let again = load(&written, "written.yaml").map_err(|errors| errors.to_string());
     assert_eq!(again.map(|again| again.profiles), Ok(stock.profiles));
 }

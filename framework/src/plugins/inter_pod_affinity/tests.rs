@@ -185,7 +185,8 @@ fn a_pod_that_cannot_be_read_is_refused_with_the_reason() {
 
 #[test]
 fn preferences_add_up_by_weight_and_domain() {
-    let table: [(&str, PodBuilder, [Vec<PodBuilder>; 3], Option<[i64; 3]>); 9] = [
+    type Row = (&'static str, PodBuilder, [Vec<PodBuilder>; 3], Option<[i64; 3]>);
+    let table: [Row; 9] = [
         ("none", web("p"), [vec![db("s")], vec![], vec![]], None),
         ("near by zone", db("p").prefer_near(5, "zone", WEB), [vec![web("s")], vec![], vec![]], Some([100, 100, 0])),
         ("near by host", db("p").prefer_near(5, HOST, WEB), [vec![web("s")], vec![], vec![]], Some([100, 0, 0])),

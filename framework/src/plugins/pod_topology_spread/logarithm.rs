@@ -3,15 +3,15 @@
 //! Knows: the algorithm of FreeBSD's `e_log.c`, which Go's `math.Log` is on every platform. A platform's own logarithm
 //! may differ in the last bit, and a score that is rounded may differ with it. Must not know: what it is used for.
 
-const LN2_HIGH: f64 = 6.931_471_803_691_238_164_90e-01;
-const LN2_LOW: f64 = 1.908_214_929_270_587_700_02e-10;
-const L1: f64 = 6.666_666_666_666_735_130e-01;
-const L2: f64 = 3.999_999_999_940_941_908e-01;
-const L3: f64 = 2.857_142_874_366_239_149e-01;
-const L4: f64 = 2.222_219_843_214_978_396e-01;
-const L5: f64 = 1.818_357_216_161_805_012e-01;
-const L6: f64 = 1.531_383_769_920_937_332e-01;
-const L7: f64 = 1.479_819_860_511_658_591e-01;
+const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
+const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
+const L1: f64 = f64::from_bits(0x3fe5_5555_5555_5593);
+const L2: f64 = f64::from_bits(0x3fd9_9999_9997_fa04);
+const L3: f64 = f64::from_bits(0x3fd2_4924_9422_9359);
+const L4: f64 = f64::from_bits(0x3fcc_71c5_1d8e_78af);
+const L5: f64 = f64::from_bits(0x3fc7_4664_96cb_03de);
+const L6: f64 = f64::from_bits(0x3fc3_9a09_d078_c69f);
+const L7: f64 = f64::from_bits(0x3fc2_f112_df3e_5244);
 
 /// The natural logarithm of a number that is at least 1 and finite.
 pub(super) fn ln(number: f64) -> f64 {

@@ -42,7 +42,8 @@ fn unlabelled() -> Said {
 
 #[test]
 fn a_domain_may_be_ahead_of_the_lowest_by_the_skew_and_no_more() {
-    let table: [(&str, i32, &[(&str, usize)], &[bool]); 8] = [
+    type Row = (&'static str, i32, &'static [(&'static str, usize)], &'static [bool]);
+    let table: [Row; 8] = [
         ("no pods at all", 1, &[("a", 0), ("b", 0)], &[true, true]),
         ("one ahead", 1, &[("a", 1), ("b", 0)], &[false, true]),
         ("one ahead, two allowed", 2, &[("a", 1), ("b", 0)], &[true, true]),
@@ -177,7 +178,8 @@ fn a_selector_that_cannot_be_read_is_an_error_where_its_constraint_is_looked_at(
 
 #[test]
 fn the_fewer_pods_there_are_the_better() {
-    let table: [(&str, PodBuilder, &[(&str, usize)], &[i64]); 6] = [
+    type Row = (&'static str, PodBuilder, &'static [(&'static str, usize)], &'static [i64]);
+    let table: [Row; 6] = [
         ("nobody anywhere", web("p").prefer_spread(1, "zone", WEB), &[("a", 0), ("b", 0)], &[100, 100]),
         ("one node", web("p").prefer_spread(1, "zone", WEB), &[("a", 3)], &[100]),
         (

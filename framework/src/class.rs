@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::{labels::LabelSelector, resources::Resources};
+use crate::{declared::DeclaredFeatures, labels::LabelSelector, resources::Resources};
 
 /// The number that the owner of the cluster state gave to a [`Class`]; never used twice within one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +42,8 @@ pub struct Class {
     pub tolerations: Vec<Toleration>,
     /// Host ports of containers and restartable init containers.
     pub host_ports: Vec<HostPort>,
+    /// What the pod needs of its node's kubelet.
+    pub declared_features: DeclaredFeatures,
     /// Normalised names of the images of init containers, containers and image volumes, in that order, repeats kept.
     pub images: Vec<Arc<str>>,
     /// `spec.topologySpreadConstraints`, in the pod's order.
@@ -64,13 +66,11 @@ pub enum Unbuilt {
     Volumes,
     /// `spec.resourceClaims`.
     ResourceClaims,
-    /// Something that only nodes with a feature of their kubelet's can run.
-    DeclaredFeatures,
 }
 
 impl Unbuilt {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Volumes, Self::ResourceClaims, Self::DeclaredFeatures];
+    pub const ALL: [Self; 2] = [Self::Volumes, Self::ResourceClaims];
 
     /// The plugin whose law it is.
     #[must_use]
@@ -78,7 +78,6 @@ impl Unbuilt {
         match self {
             Self::Volumes => "VolumeBinding",
             Self::ResourceClaims => "DynamicResources",
-            Self::DeclaredFeatures => "NodeDeclaredFeatures",
         }
     }
 
@@ -88,7 +87,6 @@ impl Unbuilt {
         match self {
             Self::Volumes => "volumes that are claims",
             Self::ResourceClaims => "resourceClaims",
-            Self::DeclaredFeatures => "fields that need a declared feature of the node",
         }
     }
 }

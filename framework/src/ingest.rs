@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::{
     class::{NodeTerm, PodInfo, Requirement, Scheduled, Taint, Toleration},
+    declared::DeclaredFeatures,
     node::NodeInfo,
     quantity::{Quantity, QuantityError},
     resources::Resources,
@@ -118,6 +119,9 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
         unschedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
         allowed_pods: allocatable.get("pods").map_or(0, |pods| pods.units()),
         allocatable: resources(&allocatable),
+        declared_features: DeclaredFeatures::named(
+            status.and_then(|status| status.declared_features.as_ref()).into_iter().flatten().map(String::as_str),
+        ),
         images: images
             .map(|image| (image.names.iter().flatten().map(text).collect(), image.size_bytes.unwrap_or(0)))
             .collect(),

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod class;
 pub mod config;
+pub mod declared;
 pub mod diagnosis;
 pub mod domains;
 pub mod evaluate;

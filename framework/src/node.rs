@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::{class::Taint, resources::Resources};
+use crate::{class::Taint, declared::DeclaredFeatures, resources::Resources};
 
 /// The number that the owner of the cluster state gave to a node; a node that is deleted and made anew gets a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +27,8 @@ pub struct NodeInfo {
     pub allocatable: Resources,
     /// `status.allocatable.pods`.
     pub allowed_pods: i64,
+    /// `status.declaredFeatures`, as far as pods can need them.
+    pub declared_features: DeclaredFeatures,
     /// `status.images`: each image's names and its size in bytes.
     pub images: Vec<(Vec<Arc<str>>, i64)>,
 }

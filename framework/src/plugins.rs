@@ -8,6 +8,7 @@ pub mod default_binder;
 pub mod image_locality;
 pub mod inter_pod_affinity;
 pub mod node_affinity;
+pub mod node_declared_features;
 pub mod node_name;
 pub mod node_ports;
 pub mod node_resources_balanced_allocation;
@@ -35,6 +36,7 @@ pub static REGISTRY: &[&dyn Plugin] = &[
     &node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
     &image_locality::ImageLocality,
     &default_binder::DefaultBinder,
+    &node_declared_features::NodeDeclaredFeatures,
 ];
 
 /// The built plugin of a name.

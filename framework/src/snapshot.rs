@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
     class::{Class, ClassId, HostPort, Taint},
+    declared::DeclaredFeatures,
     node::{NodeId, NodeInfo},
     symbols::{Symbol, Symbols},
 };
@@ -43,6 +44,7 @@ pub struct Snapshot {
     names: Vec<Symbol>,
     ranks: Vec<u64>,
     unschedulable: Vec<bool>,
+    declared_features: Vec<DeclaredFeatures>,
     taint_sets: IndexSet<Vec<Taint>>,
     taints: Vec<u32>,
     labels: IndexMap<Symbol, Vec<Symbol>>,
@@ -80,6 +82,7 @@ impl Snapshot {
         self.names[at] = self.symbols.intern(&node.name);
         self.ranks[at] = rank(&node.uid, self.seed);
         self.unschedulable[at] = node.unschedulable;
+        self.declared_features[at] = node.declared_features;
         self.taints[at] = u32::try_from(self.taint_sets.insert_full(node.taints.clone()).0).unwrap_or(u32::MAX);
         self.set_labels(slot, &node.labels);
         let mut images: Vec<Symbol> =
@@ -248,6 +251,12 @@ impl Snapshot {
         self.unschedulable[slot as usize]
     }
 
+    /// `status.declaredFeatures`, as far as pods can need them.
+    #[must_use]
+    pub fn declared_features(&self, slot: Slot) -> DeclaredFeatures {
+        self.declared_features[slot as usize]
+    }
+
     /// The number of the node's set of taints; nodes with equal taints share it.
     #[must_use]
     pub fn taint_set(&self, slot: Slot) -> usize {
@@ -302,6 +311,7 @@ impl Snapshot {
             self.names.push(Symbol::NONE);
             self.ranks.push(0);
             self.unschedulable.push(false);
+            self.declared_features.push(DeclaredFeatures::default());
             self.taints.push(0);
             self.images.push(Box::default());
             self.ports.push(Vec::new());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::{
     class::{AffinityTerm, Class, HostPort, NodeTerm, PodInfo, Requirement, SpreadConstraint, Taint, Toleration},
+    declared::DeclaredFeatures,
     labels::{LabelRequirement, LabelSelector},
     node::NodeInfo,
     profile::{Plugins, Profile, WeightedPlugin},
@@ -149,6 +150,13 @@ impl PodBuilder {
     pub fn tolerate(mut self, key: &str, operator: &str, value: &str, effect: &str) -> Self {
         let (key, operator, value, effect) = (key.into(), operator.into(), value.into(), effect.into());
         self.class.tolerations.push(Toleration { key, operator, value, effect });
+        self
+    }
+
+    /// Needs a feature of the node's kubelet.
+    #[must_use]
+    pub fn need(mut self, feature: &str) -> Self {
+        self.class.declared_features = self.class.declared_features.with(DeclaredFeatures::named([feature]));
         self
     }
 
@@ -353,6 +361,13 @@ impl NodeBuilder {
     #[must_use]
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         self.0.taints.push(Taint { key: key.into(), value: value.into(), effect: effect.into() });
+        self
+    }
+
+    /// Declares a feature of the kubelet's.
+    #[must_use]
+    pub fn declare(mut self, feature: &str) -> Self {
+        self.0.declared_features = self.0.declared_features.with(DeclaredFeatures::named([feature]));
         self
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use flotilla_framework::{
     class::Class,
+    declared::DeclaredFeatures,
     diagnosis::{self, NO_NODES},
     explain::{
         Explanation, Outcome, PluginScore,
@@ -143,6 +144,9 @@ fn cure(info: &NodeInfo, shortfalls: &[Shortfall]) -> Option<NodeInfo> {
                 },
                 Lack::Toleration(taint) => cured.taints.retain(|known| known != taint),
                 Lack::Cordoned => cured.unschedulable = false,
+                Lack::Feature(name) => {
+                    cured.declared_features = cured.declared_features.with(DeclaredFeatures::named([*name]));
+                }
                 Lack::Label { requirement, .. } if &*requirement.operator == "In" => {
                     cured.labels.retain(|(key, _)| *key != requirement.key);
                     cured.labels.push((requirement.key.clone(), requirement.values[0].clone()));

@@ -110,14 +110,25 @@ fn change_bytes(change: &Change) -> usize {
 }
 
 fn node_bytes(node: &NodeInfo) -> usize {
-    let NodeInfo { name, uid, labels, taints, unschedulable: _, allocatable, allowed_pods: _, images } = node;
+    let NodeInfo {
+        name,
+        uid,
+        labels,
+        taints,
+        unschedulable: _,
+        allocatable,
+        allowed_pods: _,
+        declared_features,
+        images,
+    } = node;
     let labels = labels.iter().map(|(key, value)| field(field(key.len()) + field(value.len())));
     let taints = taints
         .iter()
         .map(|Taint { key, value, effect }| field(field(key.len()) + field(value.len()) + field(effect.len())));
     let images = images.iter().map(|(names, _)| field(texts(names) + INTEGER));
     let lists: usize = labels.chain(taints).chain(images).sum();
-    field(name.len()) + field(uid.len()) + lists + field(resources_bytes(allocatable)) + 2 * INTEGER
+    let features: usize = declared_features.names().map(|name| field(name.len())).sum();
+    field(name.len()) + field(uid.len()) + lists + features + field(resources_bytes(allocatable)) + 2 * INTEGER
 }
 
 fn resources_bytes(resources: &Resources) -> usize {

@@ -57,7 +57,7 @@ fn an_unknown_part_of_a_class_is_refused() {
     let class = pb::Class { unbuilt: vec![99], ..pod("p").build().class.encode() };
     let register = pb::RegisterClass { id: 1, class: Some(class) };
     let error = to_worker(pb::to_worker::Command::RegisterClass(register));
-    assert_eq!(error, "register_class.class.unbuilt: 99 is not within 0..=5");
+    assert_eq!(error, "register_class.class.unbuilt: 99 is not within 0..=4");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use flotilla_framework::{
         AffinityTerm, Class, ClassId, HostPort, NodeTerm, Owner, OwnerKind, PodAffinity, Requirement, SpreadConstraint,
         Taint, Toleration, Unbuilt,
     },
+    declared::DeclaredFeatures,
     evaluation::{Evaluation, Offer, Refused, Stratum},
     explain::shard::{Local, NodeAccount, Page},
     extension::{DefaultSelector, Domain, Facts, Tally},
@@ -56,10 +57,16 @@ fn taint() -> impl Strategy<Value = Taint> {
     (text(), text(), text()).prop_map(|(key, value, effect)| Taint { key, value, effect })
 }
 
+fn features() -> impl Strategy<Value = DeclaredFeatures> {
+    let names = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"];
+    vec(select(names.to_vec()), 0..3).prop_map(DeclaredFeatures::named)
+}
+
 fn node() -> impl Strategy<Value = NodeInfo> {
     let images = vec((vec(text(), 0..3), any::<i64>()), 0..3);
-    (text(), text(), labels(), vec(taint(), 0..3), any::<bool>(), resources(), any::<i64>(), images).prop_map(
-        |(name, uid, labels, taints, unschedulable, allocatable, allowed_pods, images)| NodeInfo {
+    let rest = (features(), images);
+    (text(), text(), labels(), vec(taint(), 0..3), any::<bool>(), resources(), any::<i64>(), rest).prop_map(
+        |(name, uid, labels, taints, unschedulable, allocatable, allowed_pods, (declared_features, images))| NodeInfo {
             name,
             uid,
             labels,
@@ -67,6 +74,7 @@ fn node() -> impl Strategy<Value = NodeInfo> {
             unschedulable,
             allocatable,
             allowed_pods,
+            declared_features,
             images,
         },
     )
@@ -166,13 +174,13 @@ fn class() -> impl Strategy<Value = Class> {
         vec((any::<i32>(), term()), 0..3),
     );
     let rest = (vec(toleration(), 0..3), vec(host_port(), 0..3), vec(text(), 0..3), vec(select(&Unbuilt::ALL), 0..3));
-    let others = (vec(spread(), 0..3), pod_affinity(), option::of(owner()), any::<bool>());
+    let others = (vec(spread(), 0..3), pod_affinity(), option::of(owner()), any::<bool>(), features());
     (text(), labels(), amounts, affinity, rest, others).prop_map(
         |(namespace, labels, amounts, affinity, rest, others)| {
             let (requests, score_requests, accounted, nonzero_milli_cpu, nonzero_memory) = amounts;
             let (node_name, node_selector, required_terms, preferred_terms) = affinity;
             let (tolerations, host_ports, images, unbuilt) = rest;
-            let (spread, pod_affinity, owner, terminating) = others;
+            let (spread, pod_affinity, owner, terminating, declared_features) = others;
             Class {
                 namespace,
                 labels,
@@ -192,6 +200,7 @@ fn class() -> impl Strategy<Value = Class> {
                 pod_affinity,
                 owner,
                 terminating,
+                declared_features,
                 unbuilt,
             }
         },

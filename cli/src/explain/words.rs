@@ -21,6 +21,7 @@ pub(super) fn lack(lack: &Lack) -> String {
         }
         Lack::Toleration(wanted) => format!("a toleration for {}", taint(wanted)),
         Lack::Cordoned => "its cordon lifted".to_owned(),
+        Lack::Feature(name) => format!("a kubelet that declares {name}"),
         Lack::Label { requirement, found } => label(requirement, found.as_deref()),
         Lack::Name(Requirement { operator, values, .. }) => {
             let names = values.join(" or ");

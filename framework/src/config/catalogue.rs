@@ -155,7 +155,7 @@ pub static PLUGINS: [Plugin; 24] = [
     stock("NodeResourcesBalancedAllocation", 1, true, &[PreScore, Score]),
     stock("ImageLocality", 1, true, &[Score]),
     stock("DefaultBinder", 0, true, &[Bind]),
-    stock("NodeDeclaredFeatures", 0, false, &[PreFilter, Filter]),
+    stock("NodeDeclaredFeatures", 0, true, &[PreFilter, Filter]),
     gated("GangScheduling", 0, "GenericWorkload", &[PreEnqueue, Permit]),
     gated("TopologyPlacementGenerator", 0, "TopologyAwareWorkloadScheduling", &[PlacementGenerate]),
     gated("PodGroupPodsCount", 1, "TopologyAwareWorkloadScheduling", &[PlacementScore]),

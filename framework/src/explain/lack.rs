@@ -44,6 +44,8 @@ pub enum Lack {
     Toleration(Taint),
     /// The node is cordoned.
     Cordoned,
+    /// The node's kubelet does not declare a feature.
+    Feature(&'static str),
     /// A label is not as the pod or its profile demands.
     Label {
         /// The demand.

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     class::{ANY_IP, Class, HostPort, Unbuilt},
+    declared::DeclaredFeatures,
     quantity::Quantity,
 };
 
@@ -49,6 +50,7 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec) -> Result<Class, Ingest
         pod_affinity: pods::affinity(namespace, spec),
         owner: pods::owner(&pod.metadata, spec),
         terminating: pod.metadata.deletion_timestamp.is_some(),
+        declared_features: declared_features(spec),
         unbuilt: unbuilt(spec),
     })
 }
@@ -120,16 +122,13 @@ fn unbuilt(spec: &api::PodSpec) -> Vec<Unbuilt> {
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         unbuilt.push(Unbuilt::ResourceClaims);
     }
-    if needs_declared_features(spec) {
-        unbuilt.push(Unbuilt::DeclaredFeatures);
-    }
     unbuilt
 }
 
-/// Whether upstream's registry of node features infers any for this pod.
+/// What upstream's registry of node features infers for this pod.
 ///
-/// Source: component-helpers `nodedeclaredfeatures`: the three features that are inferred for scheduling in 1.37.
-fn needs_declared_features(spec: &api::PodSpec) -> bool {
+/// Source: `InferForScheduling` in component-helpers `nodedeclaredfeatures/features`.
+fn declared_features(spec: &api::PodSpec) -> DeclaredFeatures {
     let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
     let restarts_all = containers().any(|container| {
         let mut rules = container.restart_policy_rules.iter().flatten();
@@ -139,5 +138,12 @@ fn needs_declared_features(spec: &api::PodSpec) -> bool {
     let mut mounts = containers().map(|container| &container.volume_mounts).chain(ephemeral).flatten().flatten();
     let binds = mounts.any(|mount| mount.bind_mount_options.as_ref().is_some_and(|options| !options.is_empty()));
     let users = spec.host_network == Some(true) && spec.host_users == Some(false);
-    restarts_all || binds || users
+    [
+        (restarts_all, DeclaredFeatures::RESTART_ALL_CONTAINERS),
+        (users, DeclaredFeatures::USER_NAMESPACES_HOST_NETWORK),
+        (binds, DeclaredFeatures::VOLUME_BIND_MOUNT_OPTIONS),
+    ]
+    .into_iter()
+    .filter(|(needed, _)| *needed)
+    .fold(DeclaredFeatures::default(), |all, (_, feature)| all.with(feature))
 }

@@ -298,13 +298,28 @@ fn what_no_plugin_is_built_for_is_noted() {
     assert_eq!(with("volumes", json!([{"name": "v", "ephemeral": {}}])), [Unbuilt::Volumes]);
     assert_eq!(with("volumes", json!([{"name": "v", "emptyDir": {}}])), []);
     assert_eq!(with("resourceClaims", json!([{"name": "c"}])), [Unbuilt::ResourceClaims]);
+}
+
+#[test]
+fn what_a_pod_needs_of_its_kubelet_is_inferred_from_its_spec() {
+    let needed = |spec: Value| class(spec, json!({})).declared_features.names().collect::<Vec<_>>();
     let mount = json!([{"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec"]}]);
     let rule = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]);
-    for (field, value) in [("volumeMounts", mount), ("restartPolicyRules", rule)] {
-        let mut container = json!({"name": "a"});
-        container[field] = value;
-        assert_eq!(with("initContainers", json!([container])), [Unbuilt::DeclaredFeatures], "{field}");
+    for (field, value, name) in [
+        ("volumeMounts", mount, "VolumeBindMountOptions"),
+        ("restartPolicyRules", rule, "RestartAllContainersOnContainerExits"),
+    ] {
+        for list in ["containers", "initContainers"] {
+            let mut container = json!({"name": "a"});
+            container[field] = value.clone();
+            let mut spec = json!({"containers": []});
+            spec[list] = json!([container]);
+            assert_eq!(needed(spec), [name], "{list}");
+        }
     }
+    let users = |network, users| needed(json!({"containers": [], "hostNetwork": network, "hostUsers": users}));
+    assert_eq!(users(true, false), ["UserNamespacesHostNetworkSupport"]);
+    assert!(users(true, true).is_empty() && users(false, false).is_empty());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Knows: every field that a plugin may read. Must not know: what plugins make of them.
 
 use flotilla_framework::class::{Class, HostPort, NodeTerm, Owner, PodAffinity, Requirement, Toleration, Unbuilt};
+use flotilla_framework::declared::DeclaredFeatures;
 
 use super::{
     DecodeError, Problem, Wire, decode_list, decode_sorted, decode_texts, encode_list, encode_texts, required,
@@ -34,6 +35,7 @@ impl Wire for Class {
             owner,
             terminating,
             unbuilt,
+            declared_features,
         } = self;
         pb::Class {
             namespace: namespace.as_ref().to_owned(),
@@ -51,6 +53,7 @@ impl Wire for Class {
             host_ports: encode_list(host_ports),
             images: encode_texts(images),
             unbuilt: unbuilt.iter().map(|&part| encode_unbuilt(part).into()).collect(),
+            declared_features: declared_features.names().map(str::to_owned).collect(),
             spread: encode_list(spread),
             pod_affinity: (*pod_affinity != PodAffinity::default()).then(|| pod_affinity.encode()),
             owner: owner.as_ref().map(Wire::encode),
@@ -89,6 +92,7 @@ impl Wire for Class {
             },
             terminating: message.terminating,
             unbuilt: message.unbuilt.into_iter().map(decode_unbuilt).collect::<Result<_, _>>()?,
+            declared_features: DeclaredFeatures::named(message.declared_features.iter().map(String::as_str)),
         })
     }
 }
@@ -97,7 +101,6 @@ const fn encode_unbuilt(part: Unbuilt) -> pb::Unbuilt {
     match part {
         Unbuilt::Volumes => pb::Unbuilt::Volumes,
         Unbuilt::ResourceClaims => pb::Unbuilt::ResourceClaims,
-        Unbuilt::DeclaredFeatures => pb::Unbuilt::DeclaredFeatures,
     }
 }
 
@@ -105,9 +108,8 @@ fn decode_unbuilt(number: i32) -> Result<Unbuilt, DecodeError> {
     match pb::Unbuilt::try_from(number) {
         Ok(pb::Unbuilt::Volumes) => Ok(Unbuilt::Volumes),
         Ok(pb::Unbuilt::ResourceClaims) => Ok(Unbuilt::ResourceClaims),
-        Ok(pb::Unbuilt::DeclaredFeatures) => Ok(Unbuilt::DeclaredFeatures),
         Ok(pb::Unbuilt::Unspecified) => Err(DecodeError::new("unbuilt", Problem::Missing)),
-        Err(_) => Err(DecodeError::range("unbuilt", number, pb::Unbuilt::DeclaredFeatures as i32)),
+        Err(_) => Err(DecodeError::range("unbuilt", number, pb::Unbuilt::ResourceClaims as i32)),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::{class::Taint, node::NodeInfo, resources::Resources};
+use flotilla_framework::{class::Taint, declared::DeclaredFeatures, node::NodeInfo, resources::Resources};
 
 use super::{DecodeError, Wire, decode_list, decode_sorted, decode_texts, encode_list, encode_texts, required};
 use crate::pb;
@@ -13,7 +13,8 @@ impl Wire for NodeInfo {
     type Message = pb::Node;
 
     fn encode(&self) -> pb::Node {
-        let Self { name, uid, labels, taints, unschedulable, allocatable, allowed_pods, images } = self;
+        let Self { name, uid, labels, taints, unschedulable, allocatable, allowed_pods, declared_features, images } =
+            self;
         pb::Node {
             name: name.as_ref().to_owned(),
             uid: uid.as_ref().to_owned(),
@@ -23,11 +24,13 @@ impl Wire for NodeInfo {
             allocatable: Some(allocatable.encode()),
             allowed_pods: *allowed_pods,
             images: encode_list(images),
+            declared_features: declared_features.names().map(str::to_owned).collect(),
         }
     }
 
     fn decode(message: pb::Node) -> Result<Self, DecodeError> {
-        let pb::Node { name, uid, labels, taints, unschedulable, allocatable, allowed_pods, images } = message;
+        let pb::Node { name, uid, labels, taints, unschedulable, allocatable, allowed_pods, images, declared_features } =
+            message;
         Ok(Self {
             name: name.into(),
             uid: uid.into(),
@@ -37,6 +40,7 @@ impl Wire for NodeInfo {
             allocatable: required("allocatable", allocatable)?,
             allowed_pods,
             images: decode_list("images", images)?,
+            declared_features: DeclaredFeatures::named(declared_features.iter().map(String::as_str)),
         })
     }
 }

@@ -245,8 +245,8 @@ profiles:
 ",
         errors: &[(
             "6:17: profiles[0].plugins.filter.enabled[0].name: found nothing; expected NodeName, \
-                 NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread or \
-                 InterPodAffinity",
+                 NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread, \
+                 InterPodAffinity or NodeDeclaredFeatures",
             "",
         )],
     },

@@ -1,0 +1,70 @@
+//! Features of a kubelet that some pods need and that a node declares.
+//!
+//! Knows: the names of the features that are inferred for scheduling. Must not know: pods, or what a feature does.
+
+/// The features that a pod can need of its node, in the order of their bits.
+///
+/// Source: `k8s.io/component-helpers/nodedeclaredfeatures/features`: those of 1.37.1 whose `InferForScheduling` can be
+/// true. All others neither let a node in nor keep it out.
+const NAMES: [&str; 3] =
+    ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"];
+
+/// A set of such features.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct DeclaredFeatures(u8);
+
+impl DeclaredFeatures {
+    /// Containers that restart all others of their pod.
+    pub const RESTART_ALL_CONTAINERS: Self = Self(1);
+    /// User namespaces on the host's network.
+    pub const USER_NAMESPACES_HOST_NETWORK: Self = Self(2);
+    /// Options of bind mounts.
+    pub const VOLUME_BIND_MOUNT_OPTIONS: Self = Self(4);
+
+    /// Those of these names that matter.
+    #[must_use]
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let bit = |name: &str| NAMES.iter().position(|known| *known == name).map_or(0, |place| 1 << place);
+        Self(names.into_iter().fold(0, |bits, name| bits | bit(name)))
+    }
+
+    /// Their names.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.iter().enumerate().filter(move |(place, _)| self.0 & (1 << place) != 0).map(|(_, name)| *name)
+    }
+
+    /// These and those of another set.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those that another set lacks.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_feature_is_its_name_and_unknown_names_are_passed_over() {
+        let all = DeclaredFeatures::RESTART_ALL_CONTAINERS
+            .with(DeclaredFeatures::USER_NAMESPACES_HOST_NETWORK)
+            .with(DeclaredFeatures::VOLUME_BIND_MOUNT_OPTIONS);
+        assert_eq!(all.names().collect::<Vec<_>>(), NAMES);
+        assert_eq!(DeclaredFeatures::named(NAMES.into_iter().chain(["InPlacePodResize"])), all);
+        let two = all.without(DeclaredFeatures::named(["UserNamespacesHostNetworkSupport"]));
+        assert_eq!(two.names().collect::<Vec<_>>(), [NAMES[0], NAMES[2]]);
+        assert!(two.without(all).is_empty() && !two.is_empty());
+    }
+}

@@ -61,18 +61,23 @@ pub struct Fleet<'a> {
     kubeconfig: PathBuf,
     ports: BTreeMap<String, u16>,
     secure_ports: BTreeMap<String, u16>,
+    election: [&'static str; 3],
 }
 
 /// The Lease times of the tests, short so that a failover takes seconds.
 const ELECTION: [&str; 3] =
     ["--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"];
 
+/// Lease times that outlast the restart of an API server on a machine that is busy otherwise.
+const PATIENT_ELECTION: [&str; 3] =
+    ["--leader-elect-lease-duration=90s", "--leader-elect-renew-deadline=80s", "--leader-elect-retry-period=500ms"];
+
 impl<'a> Fleet<'a> {
     /// Nothing is started yet.
     #[must_use]
     pub fn new(cluster: &'a ControlPlane) -> Self {
         let kubeconfig = cluster.kubeconfig().to_owned();
-        Self { cluster, kubeconfig, ports: BTreeMap::new(), secure_ports: BTreeMap::new() }
+        Self { cluster, kubeconfig, ports: BTreeMap::new(), secure_ports: BTreeMap::new(), election: ELECTION }
     }
 
     /// Lets coordinators speak to the API server as somebody else than an administrator.
@@ -81,12 +86,26 @@ impl<'a> Fleet<'a> {
         Self { kubeconfig, ..self }
     }
 
+    /// Coordinators keep the lead while the API server is away.
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Self { election: PATIENT_ELECTION, ..self }
+    }
+
     /// One coordinator that serves the pods of `scheduler`, and this many workers, all ready.
     ///
     /// # Errors
     /// Where one of them does not get ready.
     pub async fn start(cluster: &'a ControlPlane, scheduler: &str, workers: usize) -> anyhow::Result<Self> {
-        let mut fleet = Self::new(cluster);
+        Self::new(cluster).up(scheduler, workers).await
+    }
+
+    /// The same, with what was set before.
+    ///
+    /// # Errors
+    /// Where one of them does not get ready.
+    pub async fn up(self, scheduler: &str, workers: usize) -> anyhow::Result<Self> {
+        let mut fleet = self;
         for index in 0..workers {
             fleet.reserve(&format!("worker-{index}"))?;
         }
@@ -157,7 +176,7 @@ impl<'a> Fleet<'a> {
             command.arg(format!("--workers={}", workers.join(",")));
         }
         command.args(["--bind-address=127.0.0.1", &format!("--secure-port={secure_port}")]);
-        command.args(["--insecure-worker-transport", "-v=4"]).args(ELECTION);
+        command.args(["--insecure-worker-transport", "-v=4"]).args(self.election);
         Ok(command)
     }
 

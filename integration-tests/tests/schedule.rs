@@ -217,7 +217,7 @@ async fn the_coordinator_goes_on_when_the_api_server_comes_back() -> anyhow::Res
     use flotilla_control_plane::Component;
     let cluster = ControlPlane::start(Options::default()).await?;
     cluster.add_nodes(nodes(2)).await?;
-    let fleet = Fleet::start(&cluster, "flotilla", 1).await?;
+    let fleet = Fleet::new(&cluster).patient().up("flotilla", 1).await?;
     cluster.create_pods([pod("before", "flotilla", &[])]).await?;
     wait_until_running(&cluster, "before", 1).await?;
     cluster.restart(Component::ApiServer).await?;

@@ -21,7 +21,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{bind::Binder, driver::Handle, fanout::Fanout, run::Reloads, status::Reporter, watch::Watches};
+use crate::{bind::Binder, driver::Handle, fanout::Fanout, run::Reloads, status::Reporter, watch};
 
 /// Attempts to schedule, as they are observed one by one. Cheap to clone.
 ///
@@ -98,7 +98,7 @@ pub struct Sources {
     /// Conditions and events.
     pub reporter: Reporter,
     /// The watches.
-    pub watches: Watches,
+    pub watches: watch::Watches,
     /// Changes of the configuration file.
     pub reloads: Arc<Reloads>,
 }
@@ -282,16 +282,17 @@ impl Page<'_> {
         self.gauge("flotilla_configuration_last_reload_successful", help, u64::from(reloads.successful()))
     }
 
-    fn watches(&mut self, watches: &Watches) -> fmt::Result {
-        let (pods, nodes) = (watches.pods(), watches.nodes());
-        let both = |pods, nodes| [("pods", pods), ("nodes", nodes)];
-        let objects = both(pods.objects, nodes.objects);
+    fn watches(&mut self, watches: &watch::Watches) -> fmt::Result {
+        let of = |count: fn(&watch::Tally) -> u64| -> Vec<(&str, u64)> {
+            watches.tallies().map(|(resource, tally)| (resource, count(&tally))).collect()
+        };
+        let objects = of(|tally| tally.objects);
         self.gauges("flotilla_watched_objects", "Objects that the watch knows", "resource", &objects)?;
         let counters = [
-            ("flotilla_lists", "Lists that came to their end", both(pods.lists, nodes.lists)),
-            ("flotilla_watches", "Watches that were opened", both(pods.watches, nodes.watches)),
-            ("flotilla_watch_failures", "Lists and watches that failed", both(pods.failures, nodes.failures)),
-            ("flotilla_unusable_objects", "Objects that made no sense", both(pods.unusable, nodes.unusable)),
+            ("flotilla_lists", "Lists that came to their end", of(|tally| tally.lists)),
+            ("flotilla_watches", "Watches that were opened", of(|tally| tally.watches)),
+            ("flotilla_watch_failures", "Lists and watches that failed", of(|tally| tally.failures)),
+            ("flotilla_unusable_objects", "Objects that made no sense", of(|tally| tally.unusable)),
         ];
         counters.iter().try_for_each(|(name, help, values)| self.counters(name, help, "resource", values))
     }

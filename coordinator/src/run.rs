@@ -288,7 +288,8 @@ impl Coordinator {
         let machine = Check::new("scheduling-thread", move || handle.progress(MACHINE_PATIENCE + WATCHDOG_TOLERANCE));
         let watches = self.watches.clone();
         let synced = Check::new("sched-handler-sync", move || {
-            watches.synced().then_some(()).ok_or_else(|| "the first lists of pods and nodes are not through".to_owned())
+            let missing = || format!("the first lists are not through: {}", watches.unlisted().join(", "));
+            watches.synced().then_some(()).ok_or_else(missing)
         });
         let shutdown = self.shutdown.clone();
         let shutdown = Check::new("shutdown", move || {

@@ -1,8 +1,8 @@
-//! What the API server tells of pods and nodes, as events for the machine.
+//! What the API server tells of pods, nodes and what they are judged by, as events for the machine.
 //!
-//! Knows: which objects are watched, when the first lists are through, and how far behind the view may be. Must not
-//! know: how a list or a watch is spoken (`source`), what is read from an object (`flotilla_framework::ingest`), or
-//! what the machine makes of it.
+//! Knows: when the first lists are through, and how far behind the view may be. Must not know: how a list or a watch is
+//! spoken (`source`), what is read from an object (`kinds`, `flotilla_framework::ingest`), or what the machine makes of
+//! it.
 //!
 //! The list and watch loop is our own, not kube-runtime's, for three reasons. That one keeps bookmarks to itself, so
 //! nobody can tell how fresh the view is, which a new leader must know before it binds. It decodes `managedFields`,
@@ -10,9 +10,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flotilla_framework::ingest;
 use flotilla_machine::event::Event;
-use k8s_openapi::api::core::v1 as api;
 use kube::api::ListParams;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -21,28 +19,28 @@ use tracing::{info, warn};
 use crate::{
     driver::{Handle, Stopped},
     logging,
-    status::{Regarding, Reporter},
+    status::Reporter,
 };
 
+mod kinds;
 mod known;
 mod object;
 mod source;
 
+use kinds::{AllThat, Namespaces, Nodes, Pods, ReplicaSet, ReplicationController, Service, StatefulSet};
 pub use source::Tally;
 use source::{Kind, Source};
 
 /// How long a new leader waits for its view to catch up with what the API server knew when it took over. The answer to
 /// a watch that is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
 const BARRIER: Duration = Duration::from_secs(5);
-/// What kube-scheduler watches of pods: one that has ended uses nothing.
-const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// The watches on pods and nodes.
+/// All watches.
 #[derive(Clone)]
 pub struct Watches {
     client: kube::Client,
     pods: Arc<source::Shared>,
-    nodes: Arc<source::Shared>,
+    all: Arc<[(&'static str, Arc<source::Shared>)]>,
     synced: watch::Receiver<bool>,
 }
 
@@ -60,17 +58,25 @@ impl Watches {
         begin: CancellationToken,
         stop: CancellationToken,
     ) -> Self {
-        let (pods, nodes) = (Arc::<source::Shared>::default(), Arc::<source::Shared>::default());
+        let mut starting =
+            Starting { client: client.clone(), handle: handle.clone(), reporter, begin, tasks: JoinSet::new() };
+        let pods = starting.start::<Pods>();
+        let all = Arc::from([
+            pods.clone(),
+            starting.start::<Nodes>(),
+            starting.start::<Namespaces>(),
+            starting.start::<AllThat<Service>>(),
+            starting.start::<AllThat<ReplicationController>>(),
+            starting.start::<AllThat<ReplicaSet>>(),
+            starting.start::<AllThat<StatefulSet>>(),
+        ]);
         let (publish, synced) = watch::channel(false);
-        let watches = Self { client: client.clone(), pods: Arc::clone(&pods), nodes: Arc::clone(&nodes), synced };
-        let mut tasks = JoinSet::new();
-        let told = Source::<Pods>::new(client.clone(), handle.clone(), reporter.clone(), Arc::clone(&pods));
-        tasks.spawn(after(begin.clone(), told.run()));
-        let told = Source::<Nodes>::new(client, handle.clone(), reporter, Arc::clone(&nodes));
-        tasks.spawn(after(begin, told.run()));
+        let watches = Self { client, pods: pods.1, all, synced };
+        let (mut tasks, all) = (starting.tasks, Arc::clone(&watches.all));
         tasks.spawn(async move {
-            pods.listed.cancelled().await;
-            nodes.listed.cancelled().await;
+            for (_, shared) in &*all {
+                shared.listed.cancelled().await;
+            }
             handle.tell(Event::Synced).await?;
             publish.send_replace(true);
             info!("the watches have told all there is");
@@ -89,6 +95,12 @@ impl Watches {
     #[must_use]
     pub fn synced(&self) -> bool {
         *self.synced.borrow()
+    }
+
+    /// The resources whose first lists are not through.
+    #[must_use]
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.all.iter().filter(|(_, shared)| !shared.listed.is_cancelled()).map(|(what, _)| *what).collect()
     }
 
     /// Returns once [`synced`](Self::synced).
@@ -130,16 +142,28 @@ impl Watches {
         version.parse().map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))
     }
 
-    /// What the watch on pods has done so far.
-    #[must_use]
-    pub fn pods(&self) -> Tally {
-        self.pods.tally()
+    /// What each watch has done so far, by the plural of what it watches.
+    pub fn tallies(&self) -> impl Iterator<Item = (&'static str, Tally)> {
+        self.all.iter().map(|(what, shared)| (*what, shared.tally()))
     }
+}
 
-    /// What the watch on nodes has done so far.
-    #[must_use]
-    pub fn nodes(&self) -> Tally {
-        self.nodes.tally()
+/// What every watch needs to start, and those that have.
+struct Starting {
+    client: kube::Client,
+    handle: Handle,
+    reporter: Reporter,
+    begin: CancellationToken,
+    tasks: JoinSet<Result<std::convert::Infallible, Stopped>>,
+}
+
+impl Starting {
+    fn start<K: Kind>(&mut self) -> (&'static str, Arc<source::Shared>) {
+        let shared = Arc::<source::Shared>::default();
+        let (client, handle, reporter) = (self.client.clone(), self.handle.clone(), self.reporter.clone());
+        let told = Source::<K>::new(client, handle, reporter, Arc::clone(&shared));
+        self.tasks.spawn(after(self.begin.clone(), told.run()));
+        (K::WHAT, shared)
     }
 }
 
@@ -154,52 +178,6 @@ fn report_end(ended: Result<Result<std::convert::Infallible, Stopped>, tokio::ta
         Ok(Err(_)) => {}
         Ok(Ok(never)) => match never {},
         Err(error) => warn!(%error, "a watch has ended"),
-    }
-}
-
-/// Pods that have not ended.
-struct Pods;
-
-impl Kind for Pods {
-    const PATH: &'static str = "/api/v1/pods";
-    const WHAT: &'static str = "pods";
-    const FIELDS: Option<&'static str> = Some(LIVE_PODS);
-    type Object = object::Pod;
-
-    fn applied(object: object::Pod) -> Result<Event, ingest::IngestError> {
-        let pod = api::Pod { metadata: object.metadata.into(), spec: object.spec, status: object.status };
-        Ok(Event::PodApplied(Arc::new(ingest::pod(&pod)?)))
-    }
-
-    fn deleted(gone: known::Gone) -> Event {
-        Event::PodDeleted { uid: gone.uid }
-    }
-
-    fn regarding(metadata: &object::Metadata) -> Regarding {
-        Regarding::pod(metadata.namespace(), metadata.name(), metadata.uid())
-    }
-}
-
-/// All nodes.
-struct Nodes;
-
-impl Kind for Nodes {
-    const PATH: &'static str = "/api/v1/nodes";
-    const WHAT: &'static str = "nodes";
-    const FIELDS: Option<&'static str> = None;
-    type Object = object::Node;
-
-    fn applied(object: object::Node) -> Result<Event, ingest::IngestError> {
-        let node = api::Node { metadata: object.metadata.into(), spec: object.spec, status: object.status };
-        Ok(Event::NodeApplied(Arc::new(ingest::node(&node)?)))
-    }
-
-    fn deleted(gone: known::Gone) -> Event {
-        Event::NodeDeleted { name: Arc::from(gone.key) }
-    }
-
-    fn regarding(metadata: &object::Metadata) -> Regarding {
-        Regarding::node(metadata.name(), metadata.uid())
     }
 }
 

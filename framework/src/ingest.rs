@@ -1,6 +1,6 @@
 //! Kubernetes objects turned into what scheduling reads of them.
 //!
-//! Knows: the fields of Pod and Node, API defaults not included. Must not know: where the objects come from.
+//! Knows: the fields of Pod and Node, and selectors of others; API defaults not included. Must not know: where the objects come from.
 
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use crate::{
 mod pod;
 pub mod pods;
 pub mod requests;
+pub mod selectors;
 
 /// Why an object cannot be scheduled with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -23,18 +23,24 @@ fn forbidden(cluster: &ControlPlane) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
+/// Runs `kubectl` as an administrator.
+fn kubectl(cluster: &ControlPlane, arguments: &[&str]) -> anyhow::Result<()> {
+    let output =
+        Command::new(cluster.kubectl()).args(arguments).arg("--kubeconfig").arg(cluster.kubeconfig()).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+fn grant(cluster: &ControlPlane) -> anyhow::Result<()> {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
+    kubectl(cluster, &["apply", "-f", &rules.display().to_string()])
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Metadata)).await?;
     cluster.add_nodes([NodeBuilder::new("node")]).await?;
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
-    let applied = Command::new(cluster.kubectl())
-        .args(["apply", "-f"])
-        .arg(rules)
-        .arg("--kubeconfig")
-        .arg(cluster.kubeconfig())
-        .output()?;
-    ensure!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    grant(&cluster)?;
 
     let mut fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
     fleet.reserve("worker-0")?;
@@ -71,4 +77,33 @@ async fn without_those_rights_the_coordinator_says_which_it_lacks() -> anyhow::R
         }
     })
     .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_right_to_services_no_pod_is_judged_until_it_is_granted() -> anyhow::Result<()> {
+    let cluster = ControlPlane::start(Options::default()).await?;
+    cluster.add_nodes([NodeBuilder::new("node")]).await?;
+    grant(&cluster)?;
+    let older = r#"[
+        {"op": "test", "path": "/rules/1/resources/1", "value": "services"},
+        {"op": "remove", "path": "/rules/1/resources/1"}
+    ]"#;
+    kubectl(&cluster, &["patch", "clusterrole", "flotilla-coordinator", "--type=json", "--patch", older])?;
+    let mut fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
+    fleet.reserve("worker-0")?;
+    fleet.start_worker("worker-0")?;
+    let config = fleet.config(&profile("flotilla"))?;
+    cluster.create_pods([pod("fits", "flotilla", &[])]).await?;
+    fleet.start_coordinator("coordinator", Some(&config))?;
+    wait_until("the log to name the missing right", PATIENCE, async || {
+        let log = cluster.log("coordinator").map_err(|error| format!("{error:#}"))?;
+        let told = log.contains("services is forbidden") && log.contains("as deploy/rbac.yaml does");
+        if told && log.contains("what=\"statefulsets\"") { Ok(()) } else { Err(log) }
+    })
+    .await?;
+    assert_eq!(fleet.metric("coordinator", "flotilla_synced").await?, Some(0.0));
+    assert_eq!(fleet.metric("coordinator", "flotilla_decisions_total").await?, Some(0.0));
+    grant(&cluster)?;
+    wait_until_running(&cluster, "fits", 1).await?;
+    Ok(())
 }

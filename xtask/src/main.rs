@@ -70,6 +70,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "failover",
             "--test",
+            "neighbours",
+            "--test",
             "oracle",
             "--test",
             "reload",

@@ -1,19 +1,19 @@
 //! Objects as they come in JSON, without what nobody reads.
 //!
 //! Knows: the frames of lists and watches, and the metadata that scheduling may need. `managedFields` is not among it:
-//! the decoder skips over it. Must not know: what becomes of an object.
+//! the decoder skips over it. Of namespaces, services and controllers there is little more than a selector. Must not know: what becomes of an object.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1 as api,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time},
 };
 use kube::core::Status;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-/// The metadata of a pod or node.
+/// The metadata of an object; only of pods and nodes all of it is read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Metadata {
@@ -32,6 +32,10 @@ pub(super) struct Metadata {
 impl Metadata {
     pub(super) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn labels(&self) -> Option<&BTreeMap<String, String>> {
+        self.labels.as_ref()
     }
 
     pub(super) fn namespace(&self) -> &str {
@@ -93,6 +97,69 @@ pub(super) struct Node {
     pub(super) status: Option<api::NodeStatus>,
 }
 
+/// A namespace.
+#[derive(Debug, Deserialize)]
+pub(super) struct Namespace {
+    #[serde(default, deserialize_with = "labelled")]
+    pub(super) metadata: Metadata,
+}
+
+/// A service or a controller that selects pods by an `S`.
+#[derive(Debug, Deserialize)]
+#[serde(bound = "S: DeserializeOwned")]
+pub(super) struct Selecting<S> {
+    #[serde(default, deserialize_with = "named")]
+    pub(super) metadata: Metadata,
+    pub(super) spec: Option<SelectingSpec<S>>,
+}
+
+/// What is read of its spec.
+#[derive(Debug, Deserialize)]
+#[serde(bound = "S: DeserializeOwned")]
+pub(super) struct SelectingSpec<S> {
+    #[serde(default)]
+    pub(super) selector: Option<S>,
+}
+
+/// The selector of a service or a replication controller.
+pub(super) type SelectorMap = BTreeMap<String, String>;
+/// The selector of a replica set or a stateful set.
+pub(super) type Selector = LabelSelector;
+
+impl<S> Selecting<S> {
+    pub(super) fn selector(&self) -> Option<&S> {
+        self.spec.as_ref()?.selector.as_ref()
+    }
+}
+
+/// Of the metadata only what names an object.
+fn named<'de, D: Deserializer<'de>>(from: D) -> Result<Metadata, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Named {
+        name: Option<String>,
+        namespace: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+    }
+    let Named { name, namespace, uid, resource_version } = Named::deserialize(from)?;
+    Ok(Metadata { name, namespace, uid, resource_version, ..Metadata::default() })
+}
+
+/// Of the metadata only what names an object without a namespace, and its labels.
+fn labelled<'de, D: Deserializer<'de>>(from: D) -> Result<Metadata, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Labelled {
+        name: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let Labelled { name, uid, resource_version, labels } = Labelled::deserialize(from)?;
+    Ok(Metadata { name, uid, resource_version, labels, ..Metadata::default() })
+}
+
 /// Anything that has metadata: all that is read of an object that does not decode.
 #[derive(Debug, Deserialize)]
 pub(super) struct Anything {
@@ -112,6 +179,18 @@ impl HasMetadata for Pod {
 }
 
 impl HasMetadata for Node {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+impl HasMetadata for Namespace {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+impl<S> HasMetadata for Selecting<S> {
     fn metadata(&self) -> &Metadata {
         &self.metadata
     }

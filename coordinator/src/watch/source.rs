@@ -57,7 +57,7 @@ const LAST_BACKOFF: Duration = Duration::from_secs(15);
 const LAST_BACKOFF_ABSENT: Duration = Duration::from_secs(2);
 
 /// A kind of objects.
-pub(super) trait Kind: Send + 'static {
+pub(super) trait Kind: Send + Sync + 'static {
     /// The path of the collection.
     const PATH: &'static str;
     /// The plural, for messages.
@@ -73,8 +73,8 @@ pub(super) trait Kind: Send + 'static {
     /// What the machine is told of an object that is gone.
     fn deleted(gone: Gone) -> Event;
 
-    /// What an event about the object refers to.
-    fn regarding(metadata: &Metadata) -> Regarding;
+    /// What an event about an object that makes no sense refers to; `None`: only the log and a metric tell of it.
+    fn regarding(metadata: &Metadata) -> Option<Regarding>;
 }
 
 /// What others see of a source, and can ask of it.
@@ -135,7 +135,7 @@ enum Trouble {
     Stopped(#[from] Stopped),
     #[error("{0}")]
     Expired(String),
-    #[error("{0}; grant list and watch on it to the user or service account of this process")]
+    #[error("{0}; grant list and watch on it to the user or service account of this process, as deploy/rbac.yaml does")]
     Forbidden(String),
     #[error("{0}")]
     Api(Box<kube::core::Status>),
@@ -355,10 +355,18 @@ impl<K: Kind> Source<K> {
     }
 
     /// An object is there and makes no sense. One object is never a reason to stop: it is left out, or left as it was.
-    async fn refuse(&mut self, key: &str, uid: &str, regarding: Regarding, reason: &str) -> Result<(), Trouble> {
+    async fn refuse(
+        &mut self,
+        key: &str,
+        uid: &str,
+        regarding: Option<Regarding>,
+        reason: &str,
+    ) -> Result<(), Trouble> {
         warn!(what = K::WHAT, object = key, uid, reason, "left out, because it makes no sense; correct or delete it");
         self.shared.unusable.fetch_add(1, Ordering::Relaxed);
-        self.reporter.events().unusable(regarding, reason);
+        if let Some(regarding) = regarding {
+            self.reporter.events().unusable(regarding, reason);
+        }
         if let Some(gone) = self.known.kept(key, uid) {
             self.tell(K::deleted(gone)).await?;
         }

@@ -2,6 +2,8 @@
 
 use std::{collections::VecDeque, sync::Mutex};
 
+use flotilla_framework::{class::OwnerKind, labels::LabelSelector};
+use flotilla_machine::event::{Selecting, SelectingKind};
 use futures::stream;
 use http::Response;
 use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -22,10 +24,10 @@ fn begun() -> CancellationToken {
     begin
 }
 
-type Answers = VecDeque<(&'static str, u16, String)>;
+type Answers = VecDeque<(String, u16, String)>;
 
-/// An API server with one script of answers for lists and one for watches of each kind; after the last line it is
-/// silent.
+/// An API server with one script of answers for lists and one for watches of pods, and others for each other kind, such
+/// as `list services`. After the last line it is silent; of other kinds than pods it has nothing then.
 #[derive(Clone, Default)]
 struct Server {
     script: Arc<Mutex<Answers>>,
@@ -33,8 +35,8 @@ struct Server {
 }
 
 impl Server {
-    fn answers(&self, to: &'static str, code: u16, body: impl ToString) -> &Self {
-        self.script.lock().expect("unpoisoned").push_back((to, code, body.to_string()));
+    fn answers(&self, to: impl Into<String>, code: u16, body: impl ToString) -> &Self {
+        self.script.lock().expect("unpoisoned").push_back((to.into(), code, body.to_string()));
         self
     }
 
@@ -49,7 +51,7 @@ impl Server {
 
     fn next(&self, to: &str) -> Option<(u16, String)> {
         let mut script = self.script.lock().expect("unpoisoned");
-        let index = script.iter().position(|(kind, _, _)| *kind == to)?;
+        let index = script.iter().position(|(asked, _, _)| asked == to)?;
         script.remove(index).map(|(_, code, body)| (code, body))
     }
 
@@ -59,11 +61,20 @@ impl Server {
             let server = server.clone();
             async move {
                 let query = request.uri().query().unwrap_or_default().to_owned();
-                let kind = if query.contains("watch=true") { "watch" } else { "list" };
-                server.asked.lock().expect("unpoisoned").push(query);
-                let (code, body) = match server.next(kind) {
+                let what = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+                let doing = if query.contains("watch=true") { "watch" } else { "list" };
+                let scripted = match &*what {
+                    "pods" => {
+                        server.asked.lock().expect("unpoisoned").push(query);
+                        server.next(doing)
+                    }
+                    _ => server.next(&format!("{doing} {what}")),
+                };
+                let nothing = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
+                let nothing = (doing == "list" && what != "pods").then(|| (200, nothing.to_string()));
+                let (code, body) = match scripted.or(nothing) {
                     Some((code, body)) => (code, Full::from(body).map_err(|never| match never {}).boxed_unsync()),
-                    None if kind == "watch" => (200, StreamBody::new(stream::pending::<Silence>()).boxed_unsync()),
+                    None if doing == "watch" => (200, StreamBody::new(stream::pending::<Silence>()).boxed_unsync()),
                     None => return std::future::pending().await,
                 };
                 Ok::<_, std::io::Error>(Response::builder().status(code).body(body).expect("a response"))
@@ -81,10 +92,15 @@ impl Server {
 
     /// Watches pods, and gives what the machine is told.
     fn heard(&self) -> (mpsc::UnboundedReceiver<Event>, Arc<source::Shared>, Reporter) {
+        self.heard_of::<Pods>()
+    }
+
+    /// Watches a kind, and gives what the machine is told.
+    fn heard_of<K: Kind>(&self) -> (mpsc::UnboundedReceiver<Event>, Arc<source::Shared>, Reporter) {
         let (handle, heard) = listener();
         let reporter = self.reporter();
         let shared = Arc::<source::Shared>::default();
-        tokio::spawn(Source::<Pods>::new(self.client(), handle, reporter.clone(), Arc::clone(&shared)).run());
+        tokio::spawn(Source::<K>::new(self.client(), handle, reporter.clone(), Arc::clone(&shared)).run());
         (heard, shared, reporter)
     }
 }
@@ -208,12 +224,12 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     let server = Server::default();
     let (handle, mut heard) = listener();
     let reporter = server.reporter();
-    server.lists("10", &[]).lists("10", &[]);
+    server.lists("10", &[]);
     let stop = CancellationToken::new();
     let mut watches = Watches::start(server.client(), handle, reporter, begun(), stop);
     watches.wait_synced().await;
     assert_eq!(heard.recv().await, Some(Event::Synced));
-    // Both watches hang. The hurried one is the next to be answered.
+    // All watches hang. The hurried one is the next to be answered.
     let bookmark = json!({ "metadata": { "resourceVersion": "50" } });
     server.lists("50", &[]).watches(&[line("BOOKMARK", &bookmark)]);
     let begun = tokio::time::Instant::now();
@@ -237,10 +253,115 @@ async fn nothing_is_asked_of_the_api_server_before_the_watches_are_to_begin() {
     let (handle, _heard) = listener();
     let begin = CancellationToken::new();
     let reporter = server.reporter();
-    server.lists("10", &[]).lists("10", &[]);
+    server.lists("10", &[]);
     let mut watches = Watches::start(server.client(), handle, reporter, begin.clone(), CancellationToken::new());
     tokio::time::sleep(BARRIER).await;
     assert_eq!(server.asked.lock().expect("unpoisoned").len(), 0);
     begin.cancel();
     watches.wait_synced().await;
+}
+
+/// An object of the namespace `shop` with what the API server sends besides, which nobody reads.
+fn selecting(name: &str, uid: &str, version: &str, selector: &Value) -> Value {
+    let metadata = json!({
+        "namespace": "shop", "name": name, "uid": uid, "resourceVersion": version, "labels": { "a": "b" },
+        "annotations": ["not", "even", "a", "map"], "ownerReferences": [{ "kind": "Deployment" }],
+    });
+    json!({ "metadata": metadata, "spec": { "selector": selector, "replicas": "many" }, "status": { "replicas": 3 } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_are_told_with_their_labels_and_when_they_are_gone() {
+    let namespace = |name: &str, version: &str, labels: Value| json!({ "metadata": { "name": name, "uid": name, "resourceVersion": version, "labels": labels } });
+    let server = Server::default();
+    let first = [namespace("shop", "5", json!({ "team": "x", "env": "test" })), namespace("bare", "6", Value::Null)];
+    server.answers("list namespaces", 200, json!({ "metadata": { "resourceVersion": "10" }, "items": first }));
+    let changes = [
+        line("MODIFIED", &namespace("bare", "11", json!({ "team": "y" }))),
+        line("DELETED", &namespace("shop", "12", json!({ "team": "x" }))),
+    ];
+    server.answers("watch namespaces", 200, changes.map(|change| format!("{change}\n")).concat());
+    let (mut heard, shared, _) = server.heard_of::<Namespaces>();
+    let applied = |name: &str, labels: &[(&str, &str)]| {
+        let labels = labels.iter().map(|(key, value)| (Arc::from(*key), Arc::from(*value))).collect();
+        Event::NamespaceApplied { name: Arc::from(name), labels }
+    };
+    let expected = [
+        applied("shop", &[("env", "test"), ("team", "x")]),
+        applied("bare", &[]),
+        applied("bare", &[("team", "y")]),
+        Event::NamespaceDeleted { name: Arc::from("shop") },
+    ];
+    for event in expected {
+        assert_eq!(heard.recv().await, Some(event));
+    }
+    assert_eq!(shared.tally().unusable, 0);
+}
+
+/// What the machine is told of an object of a kind that is listed with each of these selectors in turn, and is gone then.
+async fn told_of<K: Kind>(selectors: &[Value]) -> Vec<Event> {
+    let server = Server::default();
+    for selector in selectors {
+        let items = [selecting("web", "u1", "5", selector)];
+        let list = json!({ "metadata": { "resourceVersion": "10" }, "items": items });
+        server.answers(format!("list {}", K::WHAT), 200, list);
+        server.answers(format!("watch {}", K::WHAT), 200, "nonsense\n");
+    }
+    let (mut heard, shared, _) = server.heard_of::<K>();
+    let mut told = Vec::new();
+    while told.len() <= selectors.len() {
+        told.push(heard.recv().await.expect("more to come"));
+    }
+    assert_eq!(shared.tally().unusable, 0);
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_and_controllers_are_told_with_what_they_select() {
+    let map = [json!({ "app": "web" }), Value::Null];
+    let selector =
+        [json!({ "matchLabels": { "app": "web" } }), json!({ "matchExpressions": [{ "key": "a", "operator": "?" }] })];
+    let controller = SelectingKind::Controller;
+    let table = [
+        (SelectingKind::Service, told_of::<AllThat<Service>>(&map).await),
+        (controller(OwnerKind::ReplicationController), told_of::<AllThat<ReplicationController>>(&map).await),
+        (controller(OwnerKind::ReplicaSet), told_of::<AllThat<ReplicaSet>>(&selector).await),
+        (controller(OwnerKind::StatefulSet), told_of::<AllThat<StatefulSet>>(&selector).await),
+    ];
+    for (kind, told) in table {
+        let object = Selecting { kind, namespace: Arc::from("shop"), name: Arc::from("web") };
+        let web = LabelSelector::equal([(&Arc::from("app"), &Arc::from("web"))]);
+        let expected = [
+            Event::SelectorApplied { object: object.clone(), selector: web },
+            Event::SelectorApplied { object: object.clone(), selector: LabelSelector::Nothing },
+            Event::SelectorDeleted { object },
+        ];
+        assert_eq!(told, expected, "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_judged_before_every_first_list_is_through() {
+    for missing in ["nodes", "namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets"] {
+        let server = Server::default();
+        let forbidden = json!({ "kind": "Status", "code": 403, "message": format!("{missing} is forbidden") });
+        let (handle, mut heard) = listener();
+        let reporter = server.reporter();
+        server.lists("10", &[pod("a", "u1", "5")]);
+        for _ in 0..100 {
+            server.answers(format!("list {missing}"), 403, &forbidden);
+        }
+        let mut watches = Watches::start(server.client(), handle, reporter, begun(), CancellationToken::new());
+        assert_eq!(told(&mut heard, 1).await, ["+u1"]);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!watches.synced() && heard.try_recv().is_err(), "{missing}");
+        assert_eq!(watches.unlisted(), [missing]);
+        // Watches that are silent for a minute fail too, so that only lists tell the kinds apart.
+        let failed = watches.tallies().filter(|(_, tally)| tally.lists == 0 && tally.failures > 1);
+        assert_eq!(failed.map(|(what, _)| what).collect::<Vec<_>>(), [missing]);
+        server.script.lock().expect("unpoisoned").clear();
+        watches.wait_synced().await;
+        assert_eq!(heard.recv().await, Some(Event::Synced), "{missing}");
+        assert_eq!(watches.unlisted(), <[&str; 0]>::default());
+    }
 }

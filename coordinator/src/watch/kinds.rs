@@ -1,0 +1,191 @@
+//! The kinds of objects that are watched.
+//!
+//! Knows: where each kind is, and which event tells the machine of one. Must not know: how a list or a watch is spoken
+//! (`source`), or what is read from an object (`flotilla_framework::ingest`).
+
+use std::{marker::PhantomData, sync::Arc};
+
+use flotilla_framework::{
+    class::OwnerKind,
+    ingest::{self, IngestError, selectors},
+    labels::LabelSelector,
+};
+use flotilla_machine::event::{Event, Selecting, SelectingKind};
+use k8s_openapi::api::core::v1 as api;
+use serde::de::DeserializeOwned;
+
+use super::{
+    known::Gone,
+    object::{self, Metadata, Selector, SelectorMap},
+    source::Kind,
+};
+use crate::status::Regarding;
+
+/// What kube-scheduler watches of pods: one that has ended uses nothing.
+const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// Pods that have not ended.
+pub(super) struct Pods;
+
+impl Kind for Pods {
+    const PATH: &'static str = "/api/v1/pods";
+    const WHAT: &'static str = "pods";
+    const FIELDS: Option<&'static str> = Some(LIVE_PODS);
+    type Object = object::Pod;
+
+    fn applied(object: object::Pod) -> Result<Event, IngestError> {
+        let pod = api::Pod { metadata: object.metadata.into(), spec: object.spec, status: object.status };
+        Ok(Event::PodApplied(Arc::new(ingest::pod(&pod)?)))
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        Event::PodDeleted { uid: gone.uid }
+    }
+
+    fn regarding(metadata: &Metadata) -> Option<Regarding> {
+        Some(Regarding::pod(metadata.namespace(), metadata.name(), metadata.uid()))
+    }
+}
+
+/// All nodes.
+pub(super) struct Nodes;
+
+impl Kind for Nodes {
+    const PATH: &'static str = "/api/v1/nodes";
+    const WHAT: &'static str = "nodes";
+    const FIELDS: Option<&'static str> = None;
+    type Object = object::Node;
+
+    fn applied(object: object::Node) -> Result<Event, IngestError> {
+        let node = api::Node { metadata: object.metadata.into(), spec: object.spec, status: object.status };
+        Ok(Event::NodeApplied(Arc::new(ingest::node(&node)?)))
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        Event::NodeDeleted { name: Arc::from(gone.key) }
+    }
+
+    fn regarding(metadata: &Metadata) -> Option<Regarding> {
+        Some(Regarding::node(metadata.name(), metadata.uid()))
+    }
+}
+
+/// All namespaces, for their labels.
+pub(super) struct Namespaces;
+
+impl Kind for Namespaces {
+    const PATH: &'static str = "/api/v1/namespaces";
+    const WHAT: &'static str = "namespaces";
+    const FIELDS: Option<&'static str> = None;
+    type Object = object::Namespace;
+
+    fn applied(object: object::Namespace) -> Result<Event, IngestError> {
+        let name = Arc::from(present(object.metadata.name(), "metadata.name")?);
+        Ok(Event::NamespaceApplied { name, labels: selectors::namespace_labels(object.metadata.labels()) })
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        Event::NamespaceDeleted { name: Arc::from(gone.key) }
+    }
+
+    fn regarding(_: &Metadata) -> Option<Regarding> {
+        None
+    }
+}
+
+/// A kind whose objects select pods.
+pub(super) trait Selects: Send + Sync + 'static {
+    const PATH: &'static str;
+    const WHAT: &'static str;
+    const KIND: SelectingKind;
+    /// The selector as the API has it.
+    type Selector: DeserializeOwned + Send;
+
+    /// The selector as scheduling has it.
+    fn selector(selector: Option<&Self::Selector>) -> LabelSelector;
+}
+
+/// All objects of such a kind.
+pub(super) struct AllThat<S>(PhantomData<S>);
+
+impl<S: Selects> Kind for AllThat<S> {
+    const PATH: &'static str = S::PATH;
+    const WHAT: &'static str = S::WHAT;
+    const FIELDS: Option<&'static str> = None;
+    type Object = object::Selecting<S::Selector>;
+
+    fn applied(object: Self::Object) -> Result<Event, IngestError> {
+        let namespace = present(object.metadata.namespace(), "metadata.namespace")?;
+        let name = present(object.metadata.name(), "metadata.name")?;
+        let selecting = Selecting { kind: S::KIND, namespace: Arc::from(namespace), name: Arc::from(name) };
+        Ok(Event::SelectorApplied { object: selecting, selector: S::selector(object.selector()) })
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        // Every key has a namespace: without one nothing was applied.
+        let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
+        Event::SelectorDeleted {
+            object: Selecting { kind: S::KIND, namespace: Arc::from(namespace), name: Arc::from(name) },
+        }
+    }
+
+    fn regarding(_: &Metadata) -> Option<Regarding> {
+        None
+    }
+}
+
+fn present<'a>(text: &'a str, field: &'static str) -> Result<&'a str, IngestError> {
+    if text.is_empty() { Err(IngestError::Missing(field)) } else { Ok(text) }
+}
+
+pub(super) struct Service;
+
+impl Selects for Service {
+    const PATH: &'static str = "/api/v1/services";
+    const WHAT: &'static str = "services";
+    const KIND: SelectingKind = SelectingKind::Service;
+    type Selector = SelectorMap;
+
+    fn selector(selector: Option<&SelectorMap>) -> LabelSelector {
+        selectors::map_selector(selector)
+    }
+}
+
+pub(super) struct ReplicationController;
+
+impl Selects for ReplicationController {
+    const PATH: &'static str = "/api/v1/replicationcontrollers";
+    const WHAT: &'static str = "replicationcontrollers";
+    const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::ReplicationController);
+    type Selector = SelectorMap;
+
+    fn selector(selector: Option<&SelectorMap>) -> LabelSelector {
+        selectors::map_selector(selector)
+    }
+}
+
+pub(super) struct ReplicaSet;
+
+impl Selects for ReplicaSet {
+    const PATH: &'static str = "/apis/apps/v1/replicasets";
+    const WHAT: &'static str = "replicasets";
+    const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::ReplicaSet);
+    type Selector = Selector;
+
+    fn selector(selector: Option<&Selector>) -> LabelSelector {
+        selectors::controller_selector(selector)
+    }
+}
+
+pub(super) struct StatefulSet;
+
+impl Selects for StatefulSet {
+    const PATH: &'static str = "/apis/apps/v1/statefulsets";
+    const WHAT: &'static str = "statefulsets";
+    const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::StatefulSet);
+    type Selector = Selector;
+
+    fn selector(selector: Option<&Selector>) -> LabelSelector {
+        selectors::controller_selector(selector)
+    }
+}

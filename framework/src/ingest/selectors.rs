@@ -1,0 +1,93 @@
+//! What pods are judged by besides nodes and pods: namespaces' labels, and what services and controllers select.
+//!
+//! Knows: how upstream reads those selectors. Must not know: which pods they select, or what plugins make of them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector;
+
+use super::{
+    pods::{label_map, label_selector},
+    text,
+};
+use crate::labels::LabelSelector;
+
+/// A namespace's labels, sorted by key.
+#[must_use]
+pub fn namespace_labels(labels: Option<&BTreeMap<String, String>>) -> Vec<(Arc<str>, Arc<str>)> {
+    labels.into_iter().flatten().map(|(key, value)| (text(key), text(value))).collect()
+}
+
+/// What a service or a replication controller selects: nothing without a selector.
+///
+/// Source: `GetPodServices` and `DefaultSelector` in upstream's plugins/helper/spread.go. Values are not validated.
+#[must_use]
+pub fn map_selector(selector: Option<&BTreeMap<String, String>>) -> LabelSelector {
+    selector.map_or(LabelSelector::Nothing, label_map)
+}
+
+/// What a replica set or a stateful set selects: nothing without a selector, or with one that cannot be read.
+///
+/// Source: `DefaultSelector` in upstream's plugins/helper/spread.go, which passes over a selector with an error without
+/// a word, and over one that selects nothing too.
+#[must_use]
+pub fn controller_selector(selector: Option<&ApiSelector>) -> LabelSelector {
+    label_selector(selector).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+    use crate::labels::{LabelOperator, LabelRequirement};
+
+    fn requirement(key: &str, operator: LabelOperator, values: &[&str]) -> LabelRequirement {
+        LabelRequirement { key: text(key), operator, values: values.iter().map(text).collect() }
+    }
+
+    fn map(labels: Value) -> Option<BTreeMap<String, String>> {
+        from_value(labels).expect("a map of labels")
+    }
+
+    #[test]
+    fn labels_of_a_namespace_are_sorted_by_key() {
+        let labels = namespace_labels(map(json!({"b": "2", "a": "1"})).as_ref());
+        assert_eq!(labels, [(text("a"), text("1")), (text("b"), text("2"))]);
+        assert_eq!(namespace_labels(None), []);
+    }
+
+    #[test]
+    fn a_map_selects_its_labels_an_empty_one_everything_and_none_nothing() {
+        let web = requirement("app", LabelOperator::In, &["web"]);
+        let table = [
+            (json!({"app": "web"}), LabelSelector::Matching(vec![web])),
+            (json!({}), LabelSelector::EVERYTHING),
+            (json!(null), LabelSelector::Nothing),
+        ];
+        for (selector, expected) in table {
+            assert_eq!(map_selector(map(selector.clone()).as_ref()), expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn a_selector_of_a_controller_that_cannot_be_read_selects_nothing() {
+        let web = requirement("app", LabelOperator::In, &["web"]);
+        let tier = requirement("tier", LabelOperator::NotIn, &["a", "b"]);
+        let expression = json!({"key": "tier", "operator": "NotIn", "values": ["b", "a"]});
+        let table = [
+            (
+                json!({"matchLabels": {"app": "web"}, "matchExpressions": [expression]}),
+                LabelSelector::Matching(vec![web, tier]),
+            ),
+            (json!({}), LabelSelector::EVERYTHING),
+            (json!(null), LabelSelector::Nothing),
+            (json!({"matchExpressions": [{"key": "tier", "operator": "Near"}]}), LabelSelector::Nothing),
+            (json!({"matchLabels": {"app": "not a value"}}), LabelSelector::Nothing),
+        ];
+        for (selector, expected) in table {
+            let read: Option<ApiSelector> = from_value(selector.clone()).expect("a selector");
+            assert_eq!(controller_selector(read.as_ref()), expected, "{selector}");
+        }
+    }
+}

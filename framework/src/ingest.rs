@@ -20,6 +20,7 @@ use crate::{
 mod pod;
 pub mod pods;
 pub mod requests;
+pub mod selecting;
 
 /// Why an object cannot be scheduled with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

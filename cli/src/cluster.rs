@@ -20,6 +20,7 @@ mod locate;
 mod objects;
 mod place;
 mod problem;
+mod selecting;
 mod source;
 mod tree;
 

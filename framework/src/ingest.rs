@@ -21,6 +21,7 @@ use crate::{
 mod pod;
 pub mod pods;
 pub mod requests;
+pub mod selecting;
 pub mod selectors;
 
 /// Why an object cannot be scheduled with.

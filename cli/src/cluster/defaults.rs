@@ -3,13 +3,15 @@
 //! Knows: the defaults and the admission plugins of Kubernetes 1.37 that change what a scheduler sees. Must not know:
 //! files, or what the scheduler makes of an object.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::ingest::requests::{self, Reading};
 use k8s_openapi::{api::core::v1 as api, apimachinery::pkg::api::resource::Quantity};
 
 /// How long a pod stays on a node that is not ready, in seconds, unless it says so itself.
 const TOLERATION_SECONDS: i64 = 300;
+/// The label that every namespace has, with its name.
+const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 /// How many pods a node takes that does not say so: the kubelet's default.
 const PODS: &str = "110";
 
@@ -134,6 +136,30 @@ pub(super) fn node(node: &mut api::Node) {
     }
     let pods = capacity.get("pods").cloned().unwrap_or_else(|| Quantity(PODS.to_owned()));
     allocatable.entry("pods".to_owned()).or_insert(pods);
+}
+
+/// Fills a namespace in.
+///
+/// Source: `SetDefaults_Namespace`.
+pub(super) fn namespace(namespace: &mut api::Namespace) {
+    let name = namespace.metadata.name.clone().unwrap_or_default();
+    namespace.metadata.labels.get_or_insert_default().insert(NAMESPACE_LABEL.to_owned(), name);
+}
+
+/// The labels of a namespace that there must be, because objects are in it, and that is not in the input.
+pub(super) fn namespace_labels(name: &Arc<str>) -> Vec<(Arc<str>, Arc<str>)> {
+    vec![(NAMESPACE_LABEL.into(), Arc::clone(name))]
+}
+
+/// Fills a replication controller in.
+///
+/// Source: `SetDefaults_ReplicationController`.
+pub(super) fn replication_controller(controller: &mut api::ReplicationController) {
+    let Some(spec) = &mut controller.spec else { return };
+    let template = spec.template.as_ref().and_then(|template| template.metadata.as_ref());
+    if spec.selector.as_ref().is_none_or(BTreeMap::is_empty) {
+        spec.selector = template.and_then(|metadata| metadata.labels.clone()).filter(|labels| !labels.is_empty());
+    }
 }
 
 #[cfg(test)]

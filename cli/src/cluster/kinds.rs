@@ -13,6 +13,14 @@ pub(super) enum Kind {
     PriorityClass,
     /// `v1 Namespace`.
     Namespace,
+    /// `v1 Service`.
+    Service,
+    /// `v1 ReplicationController`.
+    ReplicationController,
+    /// `apps ReplicaSet`.
+    ReplicaSet,
+    /// `apps StatefulSet`.
+    StatefulSet,
     /// Any kind's list of objects; of that kind, where they do not say so themselves.
     List(Option<&'static str>),
     /// Of Kubernetes, and nothing to a scheduler that is given pods; by the name of its kind.
@@ -20,7 +28,7 @@ pub(super) enum Kind {
 }
 
 /// Kinds of Kubernetes that a simulation has no use for.
-const IGNORED: [&str; 67] = [
+const IGNORED: [&str; 63] = [
     "APIService",
     "Binding",
     "CSIDriver",
@@ -66,8 +74,6 @@ const IGNORED: [&str; 67] = [
     "PodMetrics",
     "PodTemplate",
     "PriorityLevelConfiguration",
-    "ReplicaSet",
-    "ReplicationController",
     "ResourceClaim",
     "ResourceClaimTemplate",
     "ResourceQuota",
@@ -76,10 +82,8 @@ const IGNORED: [&str; 67] = [
     "RoleBinding",
     "RuntimeClass",
     "Secret",
-    "Service",
     "ServiceAccount",
     "ServiceCIDR",
-    "StatefulSet",
     "StorageClass",
     "StorageVersion",
     "StorageVersionMigration",
@@ -90,11 +94,20 @@ const IGNORED: [&str; 67] = [
     "Workload",
 ];
 
-const READ: [&str; 4] = ["Namespace", "Node", "Pod", "PriorityClass"];
+/// The kinds that are read, with their group and the version that is expected of them.
+const READ: [(&str, Kind, &str, &str); 8] = [
+    ("Namespace", Kind::Namespace, "", "v1"),
+    ("Node", Kind::Node, "", "v1"),
+    ("Pod", Kind::Pod, "", "v1"),
+    ("PriorityClass", Kind::PriorityClass, "scheduling.k8s.io", "scheduling.k8s.io/v1"),
+    ("ReplicaSet", Kind::ReplicaSet, "apps", "apps/v1"),
+    ("ReplicationController", Kind::ReplicationController, "", "v1"),
+    ("Service", Kind::Service, "", "v1"),
+    ("StatefulSet", Kind::StatefulSet, "apps", "apps/v1"),
+];
 
-/// Kinds whose pods are made by a controller, which a simulation does not have.
-const MADE_OF_PODS: [&str; 7] =
-    ["CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"];
+/// Kinds whose pods are made by a controller, which a simulation does not have, and of which it reads nothing.
+const MADE_OF_PODS: [&str; 4] = ["CronJob", "DaemonSet", "Deployment", "Job"];
 
 /// What a kind of a group is, or what is wrong with it.
 pub(super) fn find(api_version: Option<&str>, kind: &str) -> Result<Kind, String> {
@@ -107,33 +120,30 @@ pub(super) fn find(api_version: Option<&str>, kind: &str) -> Result<Kind, String
     if is_ours && kind == "List" {
         return Ok(Kind::List(None));
     }
-    let name = READ.iter().chain(&IGNORED).find(|known| **known == of).filter(|_| is_ours);
-    let Some(&name) = name else { return Err(unknown(api_version, kind)) };
-    let used = match name {
-        "Node" if group.is_none_or(str::is_empty) => Kind::Node,
-        "Pod" if group.is_none_or(str::is_empty) => Kind::Pod,
-        "Namespace" if group.is_none_or(str::is_empty) => Kind::Namespace,
-        "PriorityClass" if group.is_none_or(|group| group == "scheduling.k8s.io") => Kind::PriorityClass,
-        "Node" | "Pod" | "Namespace" | "PriorityClass" => return Err(unknown(api_version, kind)),
-        _ => Kind::Ignored(name),
-    };
-    Ok(match used {
-        Kind::Ignored(_) => used,
-        _ if is_list => Kind::List(Some(name)),
-        _ => used,
-    })
+    if let Some((name, used, own_group, _)) = READ.into_iter().find(|(name, ..)| *name == of) {
+        return match group.is_none_or(|group| group == own_group) {
+            true if is_list => Ok(Kind::List(Some(name))),
+            true => Ok(used),
+            false => Err(unknown(api_version, kind)),
+        };
+    }
+    let name = IGNORED.into_iter().find(|known| *known == of).filter(|_| is_ours);
+    name.map(Kind::Ignored).ok_or_else(|| unknown(api_version, kind))
 }
 
 fn unknown(api_version: Option<&str>, kind: &str) -> String {
     let of = api_version.map(|version| format!(" of {version:?}")).unwrap_or_default();
     let singular = kind.strip_suffix('s').unwrap_or(kind);
-    let is_meant = |known: &&&str| known.eq_ignore_ascii_case(kind) || known.eq_ignore_ascii_case(singular);
-    let meant = READ.iter().chain(&IGNORED).find(is_meant);
-    let expected = match meant {
-        Some(meant) if *meant != kind => format!("did you mean {meant}?"),
-        Some(meant) if *meant == "PriorityClass" => "expected apiVersion: scheduling.k8s.io/v1".to_owned(),
-        Some(meant) if READ.contains(meant) => "expected apiVersion: v1".to_owned(),
-        _ => "expected Node, Pod, PriorityClass, Namespace, a List of them, or another kind of Kubernetes".to_owned(),
+    let is_meant = |known: &str| known.eq_ignore_ascii_case(kind) || known.eq_ignore_ascii_case(singular);
+    let read = READ.iter().find(|(known, ..)| is_meant(known));
+    let meant = read.map(|(known, ..)| *known).or_else(|| IGNORED.into_iter().find(|known| is_meant(known)));
+    let expected = match (meant, read) {
+        (Some(meant), _) if meant != kind => format!("did you mean {meant}?"),
+        (_, Some((.., version))) => format!("expected apiVersion: {version}"),
+        _ => {
+            let names: Vec<&str> = READ.iter().map(|(name, ..)| *name).collect();
+            format!("expected {}, a List of them, or another kind of Kubernetes", names.join(", "))
+        }
     };
     format!("kind {kind:?}{of} is not known; {expected}")
 }
@@ -155,6 +165,10 @@ mod tests {
             (Some("v1"), "Node", Kind::Node),
             (Some("scheduling.k8s.io/v1"), "PriorityClass", Kind::PriorityClass),
             (Some("v1"), "Namespace", Kind::Namespace),
+            (Some("v1"), "Service", Kind::Service),
+            (Some("v1"), "ReplicationController", Kind::ReplicationController),
+            (Some("apps/v1"), "ReplicaSet", Kind::ReplicaSet),
+            (Some("apps/v1"), "StatefulSetList", Kind::List(Some("StatefulSet"))),
             (Some("v1"), "List", Kind::List(None)),
             (Some("v1"), "PodList", Kind::List(Some("Pod"))),
             (Some("scheduling.k8s.io/v1"), "PriorityClassList", Kind::List(Some("PriorityClass"))),
@@ -169,7 +183,8 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_told_with_what_was_expected() {
-        let all = "expected Node, Pod, PriorityClass, Namespace, a List of them, or another kind of Kubernetes";
+        let all = "expected Namespace, Node, Pod, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet, \
+                   a List of them, or another kind of Kubernetes";
         let cases = [
             (Some("v1"), "pod", "kind \"pod\" of \"v1\" is not known; did you mean Pod?".to_owned()),
             (None, "Nodes", "kind \"Nodes\" is not known; did you mean Node?".to_owned()),
@@ -183,7 +198,12 @@ mod tests {
             (
                 Some("serving.knative.dev/v1"),
                 "Service",
-                format!("kind \"Service\" of \"serving.knative.dev/v1\" is not known; {all}"),
+                "kind \"Service\" of \"serving.knative.dev/v1\" is not known; expected apiVersion: v1".to_owned(),
+            ),
+            (
+                Some("extensions/v1beta1"),
+                "ReplicaSet",
+                "kind \"ReplicaSet\" of \"extensions/v1beta1\" is not known; expected apiVersion: apps/v1".to_owned(),
             ),
         ];
         for (api_version, kind, expected) in cases {
@@ -194,6 +214,8 @@ mod tests {
     #[test]
     fn every_kind_is_listed_once_in_order() {
         assert!(IGNORED.is_sorted_by(|one, next| one < next));
+        assert!(READ.is_sorted_by(|one, next| one.0 < next.0));
+        assert!(READ.iter().all(|(kind, ..)| !IGNORED.contains(kind)));
         assert!(MADE_OF_PODS.iter().all(|kind| IGNORED.contains(kind)));
     }
 }

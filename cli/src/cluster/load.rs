@@ -6,6 +6,10 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use indicatif::ProgressBar;
+use k8s_openapi::api::{
+    apps::v1::{ReplicaSet, StatefulSet},
+    core::v1 as api,
+};
 use serde_json::Value;
 
 use super::{
@@ -14,6 +18,7 @@ use super::{
     objects::Gatherer,
     place::{Path, Place},
     problem::Problems,
+    selecting::Selecting,
     source::{self, Sources},
 };
 use crate::input;
@@ -155,11 +160,21 @@ impl<'a> Loader<'a> {
             }
             Kind::Namespace => {
                 if let Some(namespace) = decode(value, &place, self.problems) {
-                    self.gatherer.add_namespace(&namespace, &place, self.problems);
+                    self.gatherer.add_namespace(namespace, &place, self.problems);
                 }
             }
+            Kind::Service => self.selecting::<api::Service>(value, &place),
+            Kind::ReplicationController => self.selecting::<api::ReplicationController>(value, &place),
+            Kind::ReplicaSet => self.selecting::<ReplicaSet>(value, &place),
+            Kind::StatefulSet => self.selecting::<StatefulSet>(value, &place),
         }
         Vec::new()
+    }
+
+    fn selecting<T: Selecting>(&mut self, value: Value, place: &Place) {
+        if let Some(object) = decode::<T>(value, place, self.problems) {
+            self.gatherer.add_selecting(object, place, self.problems);
+        }
     }
 
     fn list(

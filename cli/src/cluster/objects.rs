@@ -10,10 +10,12 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, PodInfo},
-    ingest,
+    ingest::{self, selecting::Selects},
+    labels::LabelSelector,
     node::NodeInfo,
     quantity::Quantity,
 };
+use flotilla_machine::event::{self, SelectingKind};
 use k8s_openapi::{
     api::{
         core::v1::{self as api, ResourceRequirements},
@@ -26,6 +28,7 @@ use super::{
     defaults,
     place::{Path, Place},
     problem::Problems,
+    selecting::Selecting,
 };
 
 /// The priority classes that every cluster has.
@@ -41,6 +44,10 @@ pub(crate) struct Cluster {
     pub(crate) bound: Vec<Arc<PodInfo>>,
     /// Pods that are to be placed, in the order of the input.
     pub(crate) pending: Vec<Arc<PodInfo>>,
+    /// The labels of all namespaces that an object is in or that are objects themselves, sorted by key.
+    pub(crate) namespaces: BTreeMap<Arc<str>, Vec<(Arc<str>, Arc<str>)>>,
+    /// Services and controllers with what they select, in the order of the input.
+    pub(crate) selectors: Vec<(event::Selecting, LabelSelector)>,
 }
 
 /// A pod whose place in the cluster is not known before all objects are.
@@ -67,6 +74,8 @@ pub(crate) struct Gatherer {
     classes: HashSet<Arc<Class>>,
     priorities: BTreeMap<String, i32>,
     default_priority: Option<(i32, Place)>,
+    namespaces: BTreeMap<Arc<str>, Vec<(Arc<str>, Arc<str>)>>,
+    selectors: Vec<(event::Selecting, LabelSelector)>,
 }
 
 impl Gatherer {
@@ -148,8 +157,26 @@ impl Gatherer {
     }
 
     /// Takes a namespace in.
-    pub(super) fn add_namespace(&mut self, namespace: &api::Namespace, place: &Place, problems: &mut Problems) {
-        self.claim("Namespace", &namespace.metadata, false, place, problems);
+    pub(super) fn add_namespace(&mut self, mut namespace: api::Namespace, place: &Place, problems: &mut Problems) {
+        let Some(name) = self.claim("Namespace", &namespace.metadata, false, place, problems) else { return };
+        defaults::namespace(&mut namespace);
+        match ingest::selecting::namespace(&namespace) {
+            Ok((name, labels)) => drop(self.namespaces.insert(name, labels)),
+            Err(error) => problems.error(place.clone(), format!("namespace {name:?}: {error}")),
+        }
+    }
+
+    /// Takes a service or a controller in.
+    pub(super) fn add_selecting<T: Selecting>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
+        let Some(name) = self.claim(T::KIND, object.metadata(), true, place, problems) else { return };
+        object.fill_in();
+        match object.selects() {
+            Ok(Selects { controller, namespace, name, selector }) => {
+                let kind = controller.map_or(SelectingKind::Service, SelectingKind::Controller);
+                self.selectors.push((event::Selecting { kind, namespace, name }, selector));
+            }
+            Err(error) => problems.error(place.clone(), format!("{} {name:?}: {error}", T::KIND)),
+        }
     }
 
     /// The cluster, of which `schedulers` are simulated.
@@ -193,7 +220,14 @@ impl Gatherer {
                 None => pending.push(Arc::new(PodInfo { condition: None, ..info })),
             }
         }
-        Cluster { nodes: self.nodes, bound, pending }
+        let mut namespaces = self.namespaces;
+        let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
+        for name in of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace)) {
+            if !namespaces.contains_key(name) {
+                namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
+            }
+        }
+        Cluster { nodes: self.nodes, bound, pending, namespaces, selectors: self.selectors }
     }
 
     /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.

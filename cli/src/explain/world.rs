@@ -3,7 +3,10 @@
 //! Knows: which node and which class has which number, and what the whole cluster says about a class. Must not know:
 //! workers, or what is made of the answers.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use flotilla_framework::{
     class::{Class, ClassId},
@@ -12,7 +15,7 @@ use flotilla_framework::{
     shard::Change,
     snapshot::{Slot, Snapshot},
 };
-use flotilla_machine::images::Images;
+use flotilla_machine::{directory::Directory, images::Images};
 
 use crate::cluster::Cluster;
 
@@ -24,6 +27,9 @@ pub(super) struct World {
     standing: Vec<Vec<(ClassId, u32)>>,
     classes: Vec<Arc<Class>>,
     numbers: HashMap<Arc<Class>, ClassId>,
+    /// All classes of the cluster that have affinities, those of pending pods too: the machine knows them as well.
+    affine: Vec<Arc<Class>>,
+    directory: Directory,
     images: Images,
     snapshot: Snapshot,
 }
@@ -47,6 +53,8 @@ impl World {
             standing: vec![Vec::new(); cluster.nodes.len()],
             classes: Vec::new(),
             numbers: HashMap::new(),
+            affine: affine(cluster),
+            directory: directory(cluster),
             images: Images::default(),
             snapshot: Snapshot::new(0),
         };
@@ -71,7 +79,9 @@ impl World {
 
     /// The class of a pod, made ready to be asked about.
     pub(super) fn subject(&mut self, class: &Arc<Class>) -> Subject {
-        let facts = self.images.facts(class, self.nodes.len());
+        let image_contributions = self.images.contributions(class, self.nodes.len());
+        let others = self.affine.iter().map(|other| &**other);
+        let facts = Facts { image_contributions, ..self.directory.facts(class, others) };
         Subject { id: self.number(class), class: Arc::clone(class), facts }
     }
 
@@ -121,6 +131,25 @@ impl World {
         self.snapshot.register_class(number, Arc::clone(class));
         number
     }
+}
+
+/// All namespaces, services and controllers.
+fn directory(cluster: &Cluster) -> Directory {
+    let mut directory = Directory::default();
+    for (name, labels) in &cluster.namespaces {
+        directory.set_namespace(name, Some(labels));
+    }
+    for (object, selector) in &cluster.selectors {
+        directory.set_selector(object, Some(selector));
+    }
+    directory
+}
+
+/// All classes that have affinities, each once.
+fn affine(cluster: &Cluster) -> Vec<Arc<Class>> {
+    let classes = cluster.bound.iter().chain(&cluster.pending).map(|pod| &pod.class);
+    let mut known: HashSet<&Arc<Class>> = HashSet::new();
+    classes.filter(|class| !class.pod_affinity.is_empty() && known.insert(class)).map(Arc::clone).collect()
 }
 
 /// The number of a node: its place in the input, which holds fewer nodes than a number can count.

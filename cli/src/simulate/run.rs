@@ -153,6 +153,13 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
     };
     handle.tell(Event::Configured(Arc::new(configuration))).await?;
     handle.tell(Event::Leading { epoch: 1 }).await?;
+    for (name, labels) in &cluster.namespaces {
+        handle.tell(Event::NamespaceApplied { name: Arc::clone(name), labels: labels.clone() }).await?;
+    }
+    for (object, selector) in &cluster.selectors {
+        let selected = Event::SelectorApplied { object: object.clone(), selector: selector.clone() };
+        handle.tell(selected).await?;
+    }
     for node in &cluster.nodes {
         handle.tell(Event::NodeApplied(Arc::clone(node))).await?;
     }

@@ -17,9 +17,9 @@ use crate::event::{Selecting, SelectingKind};
 
 type Labels = Vec<(Arc<str>, Arc<str>)>;
 
-/// All of them.
+/// All of them, as the watches or files told.
 #[derive(Debug, Default)]
-pub(crate) struct Directory {
+pub struct Directory {
     namespaces: BTreeMap<Arc<str>, Labels>,
     /// The selectors of services, by namespace and name.
     services: IndexMap<Arc<str>, BTreeMap<Arc<str>, Labels>>,
@@ -32,7 +32,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// A namespace has these labels now; `None`: it is gone. Whether that is news.
-    pub(crate) fn set_namespace(&mut self, name: &Arc<str>, labels: Option<&Labels>) -> bool {
+    pub fn set_namespace(&mut self, name: &Arc<str>, labels: Option<&Labels>) -> bool {
         let news = self.namespaces.get(name) != labels;
         match labels {
             Some(labels) => drop(self.namespaces.insert(Arc::clone(name), labels.clone())),
@@ -43,7 +43,7 @@ impl Directory {
     }
 
     /// A service or controller selects these pods now; `None`: it is gone. Whether that is news.
-    pub(crate) fn set_selector(&mut self, object: &Selecting, selector: Option<&LabelSelector>) -> bool {
+    pub fn set_selector(&mut self, object: &Selecting, selector: Option<&LabelSelector>) -> bool {
         let Selecting { kind, namespace, name } = object;
         let news = match kind {
             SelectingKind::Service => self.set_service(namespace, name, selector),
@@ -85,12 +85,13 @@ impl Directory {
     }
 
     /// Changes whenever some class's facts may have changed.
-    pub(crate) const fn version(&self) -> u64 {
+    pub const fn version(&self) -> u64 {
         self.version
     }
 
-    /// What all this says about a class, among others that have affinities.
-    pub(crate) fn facts<'a>(&self, class: &Class, others: impl Iterator<Item = &'a Class>) -> Facts {
+    /// What all this says about a class, among others that have affinities: all that stand on a node, and any that may.
+    /// A class more gives keys that count nothing, so it changes no outcome. What images say is left empty.
+    pub fn facts<'a>(&self, class: &Class, others: impl Iterator<Item = &'a Class>) -> Facts {
         let namespace_labels = self.namespaces.get(&class.namespace).cloned().unwrap_or_default();
         let (repelling_keys, scoring_keys) = inter_pod_affinity::keys_in_play(class, &namespace_labels, others);
         let namespaces = self.namespaces.iter().map(|(name, labels)| (name, labels.as_slice()));

@@ -12,7 +12,7 @@ mod cache;
 mod classes;
 mod crew;
 mod cycle;
-mod directory;
+pub mod directory;
 pub mod event;
 pub mod images;
 mod intake;

@@ -336,17 +336,23 @@ impl Prepared {
         profile: &Profile,
         preparation: &mut Preparation<'_>,
     ) {
+        let mut failed = None;
         for weighted in &profile.plugins.score {
             let Some(plugin) = plugins::find(registry, &weighted.name) else { continue };
-            let pre_scores = profile.plugins.pre_score.contains(&weighted.name);
-            match if pre_scores { plugin.pre_score(preparation) } else { PreScore::Continue } {
-                PreScore::Continue => {}
-                PreScore::Skip => continue,
-                PreScore::Fail(error) => {
-                    let text = format!("running PreScore plugin {:?}: {error}", plugin.name());
-                    self.score_error.get_or_insert(text);
-                    continue;
+            if profile.plugins.pre_score.contains(&weighted.name) {
+                match plugin.pre_score(preparation) {
+                    PreScore::Continue => {}
+                    PreScore::Skip => continue,
+                    PreScore::Fail(error) => {
+                        let text = format!("running PreScore plugin {:?}: {error}", plugin.name());
+                        self.score_error.get_or_insert(text);
+                        continue;
+                    }
                 }
+            } else if let Some(error) = plugin.fails_without_pre_score(preparation) {
+                let text = format!("running Score plugins: plugin {:?} failed with: {error}", plugin.name());
+                failed.get_or_insert(text);
+                continue;
             }
             let weight = weighted.weight;
             match (plugin.score(preparation), plugin.normalize()) {
@@ -367,6 +373,8 @@ impl Prepared {
                 }
             }
         }
+        // No Score runs before all of the PreScores have.
+        self.score_error = self.score_error.take().or(failed);
     }
 
     fn add_keys(&mut self, keys: &[Symbol]) {

@@ -301,6 +301,11 @@ pub trait Plugin: Sync {
         PreScore::Continue
     }
 
+    /// Why Score fails where the profile leaves out the plugin's PreScore; most plugins do without it.
+    fn fails_without_pre_score(&self, _preparation: &mut Preparation<'_>) -> Option<String> {
+        None
+    }
+
     /// Score.
     fn score(&self, _preparation: &mut Preparation<'_>) -> Option<Score> {
         None

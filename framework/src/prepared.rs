@@ -3,17 +3,17 @@
 //! Knows: how the extension points of a profile follow each other for one pod. Must not know: which nodes are asked,
 //! or where.
 
+mod preparing;
+
 use smallvec::SmallVec;
 
 use crate::{
     class::{Class, ClassId},
     domains::Sums,
     extension::{
-        Amounts, Domain, Domains, Extremes, Facts, Filter, NodeScore, Normalize, Plugin, PreFilter, PreScore,
-        Preparation, Score, Term,
+        Amounts, Domain, Domains, Extremes, Facts, Filter, NodeScore, Normalize, Plugin, Preparation, Score, Term,
     },
     matches::Matches,
-    plugins,
     profile::Profile,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -398,139 +398,6 @@ impl Prepared {
                 Filter::Domain(filter) => filter.reasons(detail),
             }
         })
-    }
-
-    fn run_pre_filters(
-        &mut self,
-        registry: &'static [&'static dyn Plugin],
-        profile: &Profile,
-        preparation: &mut Preparation<'_>,
-    ) -> Vec<&'static str> {
-        let mut skipped = Vec::new();
-        for plugin in profile.plugins.pre_filter.iter().filter_map(|name| plugins::find(registry, name)) {
-            match plugin.pre_filter(preparation) {
-                PreFilter::Continue => {}
-                PreFilter::Skip => skipped.push(plugin.name()),
-                PreFilter::Only(mut names) => {
-                    names.sort_unstable();
-                    names.dedup();
-                    self.restrict(plugin.name(), names);
-                }
-                PreFilter::Refuse(message) => {
-                    self.refusal = Some(ClassRefusal { message, plugins: vec![plugin.name()] });
-                    self.refused_by = Some(plugin.name());
-                }
-                PreFilter::Fail(error) => {
-                    self.error = Some(format!("running PreFilter plugin {:?}: {error}", plugin.name()));
-                }
-            }
-            if self.refusal.is_some() || self.error.is_some() {
-                break;
-            }
-        }
-        skipped
-    }
-
-    fn restrict(&mut self, plugin: &'static str, names: Vec<Symbol>) {
-        let restriction = match self.restriction.take() {
-            None => Restriction { names, plugins: vec![plugin] },
-            Some(Restriction { names: known, mut plugins }) => {
-                plugins.push(plugin);
-                plugins.sort_unstable();
-                let both = known.into_iter().filter(|name| names.binary_search(name).is_ok()).collect();
-                Restriction { names: both, plugins }
-            }
-        };
-        if restriction.names.is_empty() {
-            let plugins = restriction.plugins;
-            let message = match plugins.as_slice() {
-                [one] => format!("node(s) didn't satisfy plugin {one}"),
-                many => format!("node(s) didn't satisfy plugin(s) [{}] simultaneously", many.join(" ")),
-            };
-            self.refusal = Some(ClassRefusal { message, plugins });
-        } else {
-            self.restriction = Some(restriction);
-        }
-    }
-
-    fn prepare_filters(
-        &mut self,
-        registry: &'static [&'static dyn Plugin],
-        profile: &Profile,
-        skipped: &[&str],
-        preparation: &mut Preparation<'_>,
-    ) {
-        for (order, name) in (1..).zip(&profile.plugins.filter) {
-            let Some(plugin) = plugins::find(registry, name).filter(|plugin| !skipped.contains(&plugin.name())) else {
-                continue;
-            };
-            let Some(filter) = plugin.filter(preparation) else { continue };
-            let first_term = self.terms.len();
-            if let Filter::Domain(domain) = &filter {
-                self.add_domains(domain.as_ref());
-            }
-            self.filters.push(PreparedFilter { plugin: plugin.name(), order, filter, first_term });
-        }
-    }
-
-    fn prepare_scores(
-        &mut self,
-        registry: &'static [&'static dyn Plugin],
-        profile: &Profile,
-        preparation: &mut Preparation<'_>,
-    ) {
-        let mut raws = 0;
-        for weighted in &profile.plugins.score {
-            let Some(plugin) = plugins::find(registry, &weighted.name) else { continue };
-            let pre_scores = profile.plugins.pre_score.contains(&weighted.name);
-            match if pre_scores { plugin.pre_score(preparation) } else { PreScore::Continue } {
-                PreScore::Continue => {}
-                PreScore::Skip => continue,
-                PreScore::Fail(error) => {
-                    let text = format!("running PreScore plugin {:?}: {error}", plugin.name());
-                    self.score_error.get_or_insert(text);
-                    continue;
-                }
-            }
-            let weight = weighted.weight;
-            match (plugin.score(preparation), plugin.normalize()) {
-                (None, _) => {}
-                (Some(Score::Node(score)), None) => {
-                    let place = ScorerPlace::Plain(self.plain.len());
-                    self.scorers.push(Scorer { plugin: plugin.name(), weight, place });
-                    self.plain.push((weight, score));
-                }
-                (Some(score), normalize) => {
-                    let (first_term, first_raw) = (self.terms.len(), raws);
-                    raws += match &score {
-                        Score::Domain(domain) => {
-                            self.add_domains(domain.as_ref());
-                            domain.locals().len()
-                        }
-                        Score::Node(_) => 1,
-                    };
-                    let normalize = normalize.unwrap_or(|raw, _| raw);
-                    let place = ScorerPlace::Normalized(self.normalized.len());
-                    self.scorers.push(Scorer { plugin: plugin.name(), weight, place });
-                    let raws = (first_raw, raws);
-                    self.normalized.push(NormalizedScore { weight, normalize, score, first_term, raws });
-                }
-            }
-        }
-    }
-
-    fn add_domains(&mut self, domains: &dyn Domains) {
-        let plugin = self.domain_plugins;
-        self.domain_plugins += 1;
-        for (number, term) in (0..).zip(domains.terms()) {
-            let known = self.keys.iter().position(|key| *key == term.key);
-            let key = known.unwrap_or_else(|| {
-                self.keys.push(term.key);
-                self.keys.len() - 1
-            });
-            self.terms.push(PlacedTerm { plugin, number, key, spec: *term });
-        }
-        self.locals.extend(domains.locals());
     }
 }
 

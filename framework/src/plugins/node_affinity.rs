@@ -62,6 +62,10 @@ impl Plugin for NodeAffinity {
         }
     }
 
+    fn fails_without_pre_score(&self, preparation: &mut Preparation<'_>) -> Option<String> {
+        preferred(preparation).err()
+    }
+
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
         // A term that cannot be read has failed the PreScore already.
         Some(Score::Node(Box::new(Preferred(preferred(preparation).unwrap_or_default()))))

@@ -22,7 +22,8 @@ impl Plugin for NodeResourcesBalancedAllocation {
 
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
         if asks_for_nothing(preparation) {
-            return None;
+            // Only met where the profile leaves out the PreScore, which would have skipped the pod.
+            return Some(Shareholders::new(&[], false, |_| 0).scored_by(|_| 0));
         }
         let resources = &preparation.args.node_resources_balanced_allocation.resources;
         let shareholders = Shareholders::new(resources, false, |name| preparation.class.accounted.get(name));

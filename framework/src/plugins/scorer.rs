@@ -123,7 +123,7 @@ impl SharesOver<'_> {
         for holder in &self.0 {
             let (allocatable, charged) = (cell(holder.allocatable), cell(holder.charged));
             if allocatable != 0 {
-                let requested = charged.saturating_add(holder.request);
+                let requested = charged.wrapping_add(holder.request);
                 shares.push(Share { requested, charged, allocatable, weight: holder.weight });
             }
         }
@@ -137,7 +137,7 @@ struct ByShares<F> {
 
 impl<F: Fn(&Shares) -> i64 + Send + Sync> NodeScore for ByShares<F> {
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
-        (self.formula)(&self.shareholders.over(&nodes.accounts).at(slot))
+        in_range((self.formula)(&self.shareholders.over(&nodes.accounts).at(slot)))
     }
 
     fn add_column(&self, nodes: &Snapshot, todo: &[Slot], weight: i64, sums: &mut [i64]) {
@@ -145,23 +145,28 @@ impl<F: Fn(&Shares) -> i64 + Send + Sync> NodeScore for ByShares<F> {
         let mut shares = Shares::new();
         for (sum, &slot) in sums.iter_mut().zip(todo) {
             over.fill(slot, &mut shares);
-            *sum += weight * (self.formula)(&shares);
+            *sum += weight * in_range((self.formula)(&shares));
         }
     }
 }
 
-/// `part * 100 / whole` without overflow: amounts beyond 2^63 / 100 go through 128 bits.
-#[expect(clippy::cast_possible_truncation, reason = "callers keep 0 <= part <= whole, so the quotient is 0..=100")]
+/// Upstream gives up on a pod where its arithmetic has left this range; here the node gets the score at its edge.
+fn in_range(score: i64) -> i64 {
+    score.clamp(0, MAX_NODE_SCORE)
+}
+
+/// `part * 100 / whole` in 64 bits as upstream computes it: amounts beyond 2^63 / 100 wrap, and the score is odd but the
+/// same.
 fn percent(part: i64, whole: i64) -> i64 {
-    match part.checked_mul(MAX_NODE_SCORE) {
-        Some(scaled) => scaled / whole,
-        None => (i128::from(part) * i128::from(MAX_NODE_SCORE) / i128::from(whole)) as i64,
-    }
+    part.wrapping_mul(MAX_NODE_SCORE).wrapping_div(whole)
 }
 
 fn weighted_mean(shares: &Shares, score: impl Fn(&Share) -> i64) -> i64 {
-    let (sum, weights) =
-        shares.iter().fold((0, 0), |(sum, weights), share| (sum + score(share) * share.weight, weights + share.weight));
+    let (mut sum, mut weights) = (0_i64, 0_i64);
+    for share in shares {
+        sum = sum.wrapping_add(score(share).wrapping_mul(share.weight));
+        weights += share.weight;
+    }
     if weights == 0 { 0 } else { sum / weights }
 }
 
@@ -172,7 +177,7 @@ pub fn least_allocated(shares: &Shares) -> i64 {
         if share.requested > share.allocatable {
             0
         } else {
-            percent(share.allocatable - share.requested, share.allocatable)
+            percent(share.allocatable.wrapping_sub(share.requested), share.allocatable)
         }
     })
 }
@@ -187,13 +192,13 @@ pub fn most_allocated(shares: &Shares) -> i64 {
 #[must_use]
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream rounds in floating point")]
 pub fn requested_to_capacity_ratio(shares: &Shares, shape: &[ShapePoint]) -> i64 {
-    let (mut sum, mut weights) = (0, 0);
+    let (mut sum, mut weights) = (0_i64, 0_i64);
     for share in shares {
         let utilization =
             if share.requested > share.allocatable { 100 } else { percent(share.requested, share.allocatable) };
         let score = broken_line(shape, utilization);
         if score > 0 {
-            sum += score * share.weight;
+            sum = sum.wrapping_add(score.wrapping_mul(share.weight));
             weights += share.weight;
         }
     }
@@ -218,7 +223,7 @@ fn broken_line(shape: &[ShapePoint], utilization: i64) -> i64 {
 pub fn balanced_allocation(shares: &Shares) -> i64 {
     let with = balance(shares, |share| share.requested);
     let without = balance(shares, |share| share.charged);
-    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + with - without) / 2
+    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2).wrapping_add(with).wrapping_sub(without) / 2
 }
 
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "upstream computes it so")]

@@ -27,6 +27,10 @@ impl Plugin for TaintToleration {
         Some(Filter::Node(Box::new(HardTaints { tolerations, refused })))
     }
 
+    fn fails_without_pre_score(&self, _preparation: &mut Preparation<'_>) -> Option<String> {
+        Some("failed to read \"PreScoreTaintToleration\" from cycleState: not found".to_owned())
+    }
+
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
         let soft = |toleration: &&Toleration| toleration.effect.is_empty() || &*toleration.effect == "PreferNoSchedule";
         let tolerations: Vec<Toleration> = preparation.class.tolerations.iter().filter(soft).cloned().collect();

@@ -91,6 +91,13 @@ impl Alone {
         self
     }
 
+    /// Leaves PreScore out.
+    #[must_use]
+    pub fn without_pre_score(mut self) -> Self {
+        self.profile.plugins.pre_score.clear();
+        self
+    }
+
     fn plugin(&self) -> &'static dyn Plugin {
         plugins::find(REGISTRY, &self.profile.plugins.filter[0]).expect("a built plugin")
     }

@@ -93,3 +93,11 @@ fn what_pods_really_ask_for_counts_and_no_default() {
     let empty = (sized("empty", 10_000, 1 << 30), vec![]);
     assert_eq!(alone(NAME).scores(&asks(5000, 1), &[silent, empty]), Some(vec![62, 62]));
 }
+
+#[test]
+fn without_its_pre_score_a_pod_that_asks_for_nothing_scores_nothing_instead_of_being_skipped() {
+    let nodes = [(node("n").capacity("cpu", "4").capacity("memory", "8Gi"), vec![])];
+    assert_eq!(alone("NodeResourcesBalancedAllocation").scores(&pod("p"), &nodes), None);
+    let scores = alone("NodeResourcesBalancedAllocation").without_pre_score().scores(&pod("p"), &nodes);
+    assert_eq!(scores, Some(vec![0]));
+}

@@ -246,10 +246,23 @@ fn containers_that_ask_for_nothing_count_with_a_default() {
 }
 
 #[test]
-fn amounts_near_the_end_of_an_integer_do_not_overflow() {
-    assert_eq!(percent(i64::MAX - 1, i64::MAX), 99);
-    assert_eq!(percent(i64::MAX, i64::MAX), 100);
-    assert_eq!(percent(1 << 60, 1 << 62), 25);
+fn amounts_near_the_end_of_an_integer_wrap_as_upstream_does() {
+    assert_eq!(percent(i64::MAX / 100, i64::MAX / 100), 100);
+    // leastRequestedScore(0, 1 << 62): (1 << 62) * 100 wraps to 0.
+    assert_eq!(percent(1 << 62, 1 << 62), 0);
+    // mostRequestedScore: (1<<63 - 1) * 100 wraps to -100.
+    assert_eq!(percent(i64::MAX, i64::MAX), 0);
+    assert_eq!(percent(1 << 60, 1 << 62), 1);
+    assert_eq!(percent(i64::MIN, -1), 0);
+}
+
+#[test]
+fn a_score_that_wraps_out_of_range_is_the_one_at_its_edge() {
+    // (5 << 59) * 100 wraps to less than nothing, for which upstream gives up on the pod.
+    assert!(percent(5 << 59, 5 << 59) < 0);
+    let huge = sized(1000, 5 << 59);
+    let memory = [("memory", 1)];
+    check(ScoringStrategyKind::LeastAllocated, &[], vec![("huge", &memory, asks(0, 1), vec![(huge, vec![])], vec![0])]);
 }
 
 #[test]

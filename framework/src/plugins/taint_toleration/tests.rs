@@ -144,3 +144,12 @@ fn taints_that_came_after_the_plugin_was_prepared_are_judged_too() {
     let NodeResult::Feasible(feasible) = prepared.judge(&nodes, soft) else { panic!("a soft taint does not refuse") };
     assert_eq!(feasible.raws.as_slice(), [1]);
 }
+
+#[test]
+fn without_its_pre_score_nothing_is_scored() {
+    let error = alone("TaintToleration").without_pre_score().score_error(&pod("p"));
+    let expected = "running Score plugins: plugin \"TaintToleration\" failed with: failed to read \
+                    \"PreScoreTaintToleration\" from cycleState: not found";
+    assert_eq!(error.as_deref(), Some(expected));
+    assert_eq!(alone("TaintToleration").score_error(&pod("p")), None);
+}

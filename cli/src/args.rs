@@ -93,8 +93,8 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, clap::Args)]
 #[command(group = ArgGroup::new("input").args(["files", "generate"]).required(true).multiple(true))]
 pub(crate) struct SimulateArgs {
-    /// Files with nodes, pods and priority classes, YAML or JSON, as kubectl prints them or written by hand; a directory
-    /// stands for its *.yaml, *.yml and *.json files, - for the standard input
+    /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl prints them
+    /// or written by hand; a directory stands for its *.yaml, *.yml and *.json files, - for the standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(crate) files: Vec<PathBuf>,
 

@@ -57,7 +57,8 @@ pub(crate) fn read(files: &[PathBuf], made_up: Option<MadeUp<'_>>, profiles: &[P
     progress.finish_and_clear();
     let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     let cluster = gatherer.finish(&schedulers, &mut problems);
-    if problems.error_count() == 0 && cluster == Cluster::default() && made_up.is_none() {
+    let is_empty = cluster.nodes.is_empty() && cluster.bound.is_empty() && cluster.pending.is_empty();
+    if problems.error_count() == 0 && is_empty && made_up.is_none() {
         problems.error_said("the input holds no Node and no Pod; expected some of both");
     }
     let mut lines = problems.render(&sources);

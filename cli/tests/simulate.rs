@@ -63,8 +63,8 @@ const BAD: &[(&str, &str, &str)] = &[
     (
         "an unknown kind",
         "apiVersion: v1\nkind: Pot\n---\napiVersion: v1\nkind: pod\n",
-        "in.yaml:2:7: kind \"Pot\" of \"v1\" is not known; expected Node, Pod, PriorityClass, Namespace, a List of them, or \
-         another kind of Kubernetes\n\
+        "in.yaml:2:7: kind \"Pot\" of \"v1\" is not known; expected Namespace, Node, Pod, PriorityClass, ReplicaSet, \
+         ReplicationController, Service, StatefulSet, a List of them, or another kind of Kubernetes\n\
          in.yaml:5:7: kind \"pod\" of \"v1\" is not known; did you mean Pod?\n",
     ),
     (
@@ -159,9 +159,9 @@ fn what_is_odd_but_usable_is_told_and_worked_with() {
              left out\n",
         ),
         (
-            "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n---\napiVersion: apps/v1\nkind: DeploymentList\nitems: \
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s}\n---\napiVersion: apps/v1\nkind: DeploymentList\nitems: \
              [{}, {}]\n",
-            "ignored 3 objects: 2 Deployment, 1 Service; only Pods are scheduled, so add the pods that come of Deployment\n",
+            "ignored 3 objects: 1 ConfigMap, 2 Deployment; only Pods are scheduled, so add the pods that come of Deployment\n",
         ),
         ("kind: Secret\nmetadata: {name: s}\n", "ignored 1 object: 1 Secret\n"),
     ];

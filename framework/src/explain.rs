@@ -17,13 +17,17 @@ use crate::{
     node::NodeId,
     prepared::{Order, Prepared, ScorerPlace},
     profile::Profile,
-    select::{Book, account::Scores},
+    select::{
+        Book,
+        account::{Normalized, Scores},
+    },
     status::{Code, Refusal},
 };
 
 pub mod lack;
 pub mod shard;
 
+use lack::Shortfall;
 use shard::{Local, NodeAccount, Page};
 
 /// What there is to say of a class on every node.
@@ -48,9 +52,9 @@ pub enum Outcome {
         plugin: Option<&'static str>,
         /// Its words.
         reasons: Arc<[String]>,
-        /// A domain-level filter that refuses the node too, or is the one that refused first: what other nodes hold would
-        /// have to change.
-        domain: Option<&'static str>,
+        /// What the first domain-level filter misses that refuses the node, whether it is the one that refused first or
+        /// not: what other nodes hold would have to change.
+        domain: Option<Shortfall>,
     },
     /// It will do.
     Feasible {
@@ -207,24 +211,23 @@ impl Merge<'_> {
             Local::Refused(order, refusal) => {
                 let known = (*order, *refusal);
                 let first = self.book.refusal(self.prepared, domains, Some(known)).unwrap_or(known);
-                let domain = self.book.refusal(self.prepared, domains, None);
-                self.refused(first, domain)
+                self.refused(first, domains)
             }
             Local::Feasible(raws) => match self.book.refusal(self.prepared, domains, None) {
-                Some(first) => self.refused(first, Some(first)),
+                Some(first) => self.refused(first, domains),
                 None => self.feasible(account.node, raws),
             },
         }
     }
 
-    fn refused(&mut self, (order, refusal): (Order, Refusal), domain: Option<(Order, Refusal)>) -> Outcome {
+    fn refused(&mut self, (order, refusal): (Order, Refusal), domains: &[Domain]) -> Outcome {
         let words = || self.prepared.reasons(order, refusal.detail).into();
         let reasons = self.words.entry((order, refusal.detail)).or_insert_with(words);
         Outcome::Refused {
             code: refusal.code,
             plugin: self.prepared.plugin(order),
             reasons: Arc::clone(reasons),
-            domain: domain.and_then(|(order, _)| self.prepared.plugin(order)),
+            domain: self.book.shortfall(self.prepared, domains),
         }
     }
 
@@ -244,7 +247,9 @@ impl Merge<'_> {
                     (raw, scorer.weight.saturating_mul(raw))
                 }
                 ScorerPlace::Normalized(place) => {
-                    normalized.get(place).map_or((0, 0), |score| (score.raw, score.weighted))
+                    let score = normalized.get(place).copied().unwrap_or(Some(Normalized::NOTHING));
+                    let Some(Normalized { raw, weighted }) = score else { continue };
+                    (raw, weighted)
                 }
             };
             total = total.saturating_add(weighted);

@@ -219,6 +219,11 @@ pub trait DomainFilter: Domains {
 
     /// The words for a refusal of this filter.
     fn reasons(&self, detail: u64) -> Vec<String>;
+
+    /// What nodes with these sums lack that this filter refuses, for people to read; empty where it has no measure of it.
+    fn lacks(&self, _sums: Sums<'_>) -> Vec<Lack> {
+        Vec::new()
+    }
 }
 
 /// Scores all nodes with the same domains at once, from counts over the whole cluster.
@@ -226,6 +231,12 @@ pub trait DomainScore: Domains {
     /// What the score needs to know of all feasible nodes before it looks at any: their sums, and how many share them.
     fn weights(&self, _feasible: &mut dyn Iterator<Item = (Sums<'_>, usize)>) -> Vec<f64> {
         Vec::new()
+    }
+
+    /// Whether nothing was counted anywhere, so that upstream skips the plugin in PreScore. Every node has the same score
+    /// then; only who reads scores plugin by plugin can tell.
+    fn is_idle(&self, _sums: Sums<'_>) -> bool {
+        false
     }
 
     /// The raw score of nodes with these sums; `None` where they are left out of normalising and get 0.

@@ -9,7 +9,7 @@ use flotilla_framework::{
     class::PodInfo,
     explain::{
         Explanation, Outcome,
-        lack::{Place, Shortfall, shortfalls},
+        lack::{self, Place, Shortfall, shortfalls},
         shard::Page,
     },
     node::NodeId,
@@ -31,6 +31,11 @@ pub(super) struct Account {
     pub(super) explanation: Explanation,
     /// For each node that refuses it what the node lacks, by number; empty where nobody wants to know.
     pub(super) missing: Vec<(NodeId, Vec<Shortfall>)>,
+    /// A filter counts over domains, so that another label of a node may change its verdict.
+    pub(super) counts_domains: bool,
+    /// A filter leaves out nodes whose taints the pod does not tolerate, so that another toleration may change its
+    /// verdict.
+    pub(super) counts_tainted: bool,
 }
 
 /// The account of a pod that no node is asked about.
@@ -42,7 +47,8 @@ pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile) -> Option<Account
     }
     let message = if gate.is_some() { String::new() } else { unbuilt.unwrap_or_default() };
     let explanation = Explanation { message, ..Explanation::default() };
-    Some(Account { pod: Arc::clone(pod), gate, explanation, missing: Vec::new() })
+    let pod = Arc::clone(pod);
+    Some(Account { pod, gate, explanation, missing: Vec::new(), counts_domains: false, counts_tainted: false })
 }
 
 /// The account that the workers' pages make.
@@ -63,5 +69,15 @@ pub(super) fn make(
         Some((node, shortfalls(REGISTRY, &prepared, profile, &subject.class, place)))
     };
     let missing = explanation.nodes.iter().filter(|_| wants_missing).filter_map(missing).collect();
-    Account { pod: Arc::clone(pod), gate: None, explanation, missing }
+    let counts_domains = lack::counts_domains(&prepared);
+    let own = &pod.class.spread;
+    let counts_tainted = own.is_empty() || own.iter().any(|constraint| constraint.required && constraint.honors_taints);
+    Account {
+        pod: Arc::clone(pod),
+        gate: None,
+        explanation,
+        missing,
+        counts_domains,
+        counts_tainted: counts_domains && counts_tainted,
+    }
 }

@@ -38,8 +38,8 @@ Exit codes:
                   not, what each of them lacks; and what would make the pod fit."
 )]
 pub(crate) struct ExplainArgs {
-    /// Files with nodes, pods and priority classes, YAML or JSON, as kubectl prints them or written by hand; a directory
-    /// stands for its *.yaml, *.yml and *.json files, - for the standard input
+    /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl prints them
+    /// or written by hand; a directory stands for its *.yaml, *.yml and *.json files, - for the standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required = true)]
     pub(super) files: Vec<PathBuf>,
 

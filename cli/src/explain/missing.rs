@@ -82,10 +82,10 @@ pub(super) fn groups<'a>(account: &'a Account, world: &'a World) -> Vec<Group<'a
     let missing: BTreeMap<NodeId, &Vec<Shortfall>> = account.missing.iter().map(|(id, found)| (*id, found)).collect();
     let mut groups: BTreeMap<Refused<'_>, Misses<'_>> = BTreeMap::new();
     for (id, outcome) in &account.explanation.nodes {
-        let Outcome::Refused { plugin, reasons, .. } = outcome else { continue };
-        let found = missing.get(id).map_or(&[][..], |found| found.as_slice());
+        let Outcome::Refused { plugin, reasons, domain, .. } = outcome else { continue };
+        let mut found = missing.get(id).into_iter().flat_map(|found| found.iter()).chain(domain);
         // Where PreFilters left only some names, no plugin is noted; the first that refuses the node tells the name.
-        let own = found.iter().find(|shortfall| plugin.is_none_or(|plugin| shortfall.plugin == plugin));
+        let own = found.find(|shortfall| plugin.is_none_or(|plugin| shortfall.plugin == plugin));
         let lacks = own.map_or(&[][..], |shortfall| shortfall.lacks.as_slice());
         let words: Vec<String> = lacks.iter().map(words::lack).collect();
         let misses = groups.entry((plugin.unwrap_or_default(), reasons)).or_default();
@@ -142,7 +142,14 @@ fn way<'a>(account: &Account, world: &'a World, id: NodeId, found: &[Shortfall])
         return None;
     }
     let lacks = found.iter().flat_map(|shortfall| &shortfall.lacks);
-    if lacks.clone().any(|lack| matches!(lack, Lack::Name(_))) {
+    // A node with another label may be in another domain, and one whose taints are tolerated may begin to count.
+    let is_fixed = |lack: &Lack| match lack {
+        Lack::Name(_) => true,
+        Lack::Label { .. } => account.counts_domains,
+        Lack::Toleration(_) => account.counts_tainted,
+        _ => false,
+    };
+    if lacks.clone().any(is_fixed) {
         return None;
     }
     let kind = |lack: &Lack| match lack {

@@ -80,7 +80,7 @@ mod tests {
 
     fn cluster() -> Cluster {
         let pending = vec![pod("shop", "web-1", None), pod("default", "web-2", None), pod("shop", "web-2", None)];
-        Cluster { nodes: Vec::new(), bound: vec![pod("shop", "db-0", Some("n1"))], pending }
+        Cluster { nodes: Vec::new(), bound: vec![pod("shop", "db-0", Some("n1"))], pending, ..Cluster::default() }
     }
 
     fn names(asked: &[&str]) -> Result<Vec<String>, Vec<String>> {

@@ -28,6 +28,11 @@ pub(super) fn lack(lack: &Lack) -> String {
             if &**operator == "NotIn" { format!("another name than {names}") } else { format!("the name {names}") }
         }
         Lack::Port(taken) => format!("port {} free", port(taken)),
+        Lack::Key(key) => format!("a label {key}"),
+        Lack::Skew { key, over } => format!("{over} fewer of the pods that are spread over {key}"),
+        Lack::Near(key) => format!("a pod that its affinity over {key} asks for"),
+        Lack::Away(key) => format!("no pod that its anti-affinity over {key} avoids"),
+        Lack::Welcome(key) => format!("no pod whose anti-affinity over {key} refuses it"),
     }
 }
 
@@ -103,6 +108,12 @@ mod tests {
         assert_eq!(lack(&Lack::Port(port("10.0.0.1"))), "port 10.0.0.1:53/UDP free");
         assert_eq!(lack(&Lack::Name(requirement("In", &["a"]))), "the name a");
         assert_eq!(lack(&Lack::Name(requirement("NotIn", &["a"]))), "another name than a");
+        assert_eq!(lack(&Lack::Key("zone".into())), "a label zone");
+        let skew = Lack::Skew { key: "zone".into(), over: 2 };
+        assert_eq!(lack(&skew), "2 fewer of the pods that are spread over zone");
+        assert_eq!(lack(&Lack::Near("zone".into())), "a pod that its affinity over zone asks for");
+        assert_eq!(lack(&Lack::Away("zone".into())), "no pod that its anti-affinity over zone avoids");
+        assert_eq!(lack(&Lack::Welcome("zone".into())), "no pod whose anti-affinity over zone refuses it");
     }
 
     #[test]

@@ -57,6 +57,21 @@ pub enum Lack {
     Name(Requirement),
     /// A port of the node is taken.
     Port(HostPort),
+    /// The node has no label of this key, so that it is in none of the domains that are counted over.
+    Key(Arc<str>),
+    /// The node's domain holds more of the pods that are spread than the constraint allows.
+    Skew {
+        /// The label that pods are spread over.
+        key: Arc<str>,
+        /// How many pods less would do; above 0.
+        over: i64,
+    },
+    /// In the node's domain is no pod that the pod's required affinity asks for.
+    Near(Arc<str>),
+    /// In the node's domain is a pod that the pod's required anti-affinity avoids.
+    Away(Arc<str>),
+    /// In the node's domain is a pod whose required anti-affinity refuses this one.
+    Welcome(Arc<str>),
 }
 
 /// What one filter misses on a node.
@@ -66,6 +81,12 @@ pub struct Shortfall {
     pub plugin: &'static str,
     /// What it misses; empty where the plugin has no measure of it.
     pub lacks: Vec<Lack>,
+}
+
+/// Whether a filter counts over domains, so that its verdict on a node may change with the node's labels.
+#[must_use]
+pub fn counts_domains(prepared: &Prepared) -> bool {
+    prepared.filters().iter().any(|prepared| matches!(prepared.filter, Filter::Domain(_)))
 }
 
 /// What every node-local filter that refuses a node misses there, in the profile's order; empty where none refuses.

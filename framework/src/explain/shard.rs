@@ -11,6 +11,7 @@ use crate::{
     prepared::{NodeResult, Order, Prepared},
     snapshot::{Slot, Snapshot},
     status::Refusal,
+    symbols::Symbol,
 };
 
 /// The most nodes of one page.
@@ -69,9 +70,28 @@ pub fn page(prepared: &Prepared, nodes: &Snapshot, after: Option<NodeId>, limit:
     };
     Page {
         nodes: rest.iter().map(account).collect(),
-        tallies: if after.is_none() { evaluate::tallies(prepared, nodes, &matches) } else { Vec::new() },
+        tallies: if after.is_none() { tallies(prepared, nodes, &matches) } else { Vec::new() },
         more,
     }
+}
+
+/// The counts of an evaluation, and a 0 for each domain where pods cancel each other out on a node: a decision can do
+/// without, but upstream scores by such a domain where it skips a plugin that no pod concerns.
+fn tallies(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Vec<Tally> {
+    let mut tallies = evaluate::tallies(prepared, nodes, matches);
+    let plugins: Vec<_> = prepared.domain_plugins().collect();
+    for slot in nodes.live() {
+        for &(at, _) in nodes.tenants(slot).iter().flat_map(|&(class, _)| matches.of(class)) {
+            // Numbers beyond the terms are locals, which stand for no domain.
+            let Some(term) = prepared.terms().get(at as usize) else { continue };
+            let value = nodes.label(term.spec.key, slot);
+            let somewhere = value != Symbol::NONE || term.spec.lacking_is_empty;
+            if somewhere && plugins[term.plugin].counts_node(term.number, nodes, slot) {
+                tallies[term.plugin].add(term.number, &nodes.symbols.text(value).into(), 0);
+            }
+        }
+    }
+    tallies
 }
 
 fn local(prepared: &Prepared, nodes: &Snapshot, slot: Slot, matches: &Matches) -> Local {

@@ -128,7 +128,7 @@ mod tests {
     fn each_kind_gives_its_selector_and_what_has_none_selects_nothing() {
         let (map, selector) = (json!({"app": "web"}), json!({"matchLabels": {"app": "web"}}));
         let template = json!({});
-        let equal = pods::label_map(&BTreeMap::from([("app".to_owned(), "web".to_owned())]));
+        let equal = super::super::pods::label_map(&BTreeMap::from([("app".to_owned(), "web".to_owned())]));
         let unreadable = json!({"matchExpressions": [{"key": "app", "operator": "Near"}]});
         let cases = [
             ("Service", json!({"selector": map}), equal.clone()),

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use crate::{
     class::{AffinityTerm, Class},
     domains::Sums,
+    explain::lack::Lack,
     extension::{
         Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Facts, Filter, MAX_NODE_SCORE, Normalize,
         Plugin, PreFilter, PreScore, Preparation, Score, Term,
@@ -304,6 +305,21 @@ impl DomainFilter for Required {
         Ok(())
     }
 
+    fn lacks(&self, sums: Sums<'_>) -> Vec<Lack> {
+        let taken = |number: u16| sums.count(number).is_some_and(|count| count > 0);
+        let mut lacks: Vec<Lack> = Vec::new();
+        let first = || self.selfish && self.together.clone().all(|number| sums.is_zero(number));
+        lacks.extend(Self::keys(&self.affinity, |number| sums.count(number).is_none()).into_iter().map(Lack::Key));
+        if !first() {
+            lacks
+                .extend(Self::keys(&self.affinity, |number| sums.count(number) == Some(0)).into_iter().map(Lack::Near));
+        }
+        lacks.extend(Self::keys(&self.anti_affinity, taken).into_iter().map(Lack::Away));
+        let refusing = self.existing.iter().filter(|(_, number)| taken(*number));
+        lacks.extend(refusing.map(|(key, _)| Lack::Welcome(Arc::clone(key))));
+        lacks
+    }
+
     fn reasons(&self, detail: u64) -> Vec<String> {
         let reason = match detail {
             AFFINITY => "node(s) didn't match pod affinity rules",
@@ -311,6 +327,19 @@ impl DomainFilter for Required {
             _ => "node(s) didn't satisfy existing pods anti-affinity rules",
         };
         vec![reason.to_owned()]
+    }
+}
+
+impl Required {
+    /// The keys of own terms that a test holds for, each once.
+    fn keys(terms: &[OwnTerm], holds: impl Fn(u16) -> bool) -> Vec<Arc<str>> {
+        let mut keys: Vec<Arc<str>> = Vec::new();
+        for term in terms.iter().filter(|term| holds(term.number)) {
+            if !keys.contains(&term.term.topology_key) {
+                keys.push(Arc::clone(&term.term.topology_key));
+            }
+        }
+        keys
     }
 }
 
@@ -375,6 +404,10 @@ impl Domains for Preferred {
 }
 
 impl DomainScore for Preferred {
+    fn is_idle(&self, sums: Sums<'_>) -> bool {
+        (0..).zip(&self.terms).all(|(number, _)| sums.domains(number) == 0)
+    }
+
     fn score(&self, _weights: &[f64], sums: Sums<'_>) -> Option<i64> {
         let numbers = 0..u16::try_from(self.terms.len()).unwrap_or(u16::MAX);
         Some(numbers.filter_map(|number| sums.count(number)).fold(0, i64::saturating_add))

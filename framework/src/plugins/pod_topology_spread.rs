@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use crate::{
     class::{Class, OwnerKind, SpreadConstraint, Toleration},
     domains::Sums,
+    explain::lack::Lack,
     extension::{
         Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Filter, MAX_NODE_SCORE, Normalize, Plugin,
         PreFilter, PreScore, Preparation, Score, Term,
@@ -277,18 +278,45 @@ impl Domains for Hard {
     }
 }
 
-impl DomainFilter for Hard {
-    fn judge(&self, sums: Sums<'_>) -> Verdict {
-        for ((term, constraint), own) in (0..).zip(&self.counting.constraints).zip(&self.selfish) {
-            let Some(count) = sums.count(term) else { return Err(Refusal::unresolvable(UNLABELLED)) };
-            let spec = &constraint.spec;
+impl Hard {
+    /// Constraint by constraint, by how many pods nodes with these sums are over its `maxSkew`; `None` where they lack its
+    /// label.
+    fn over<'a>(&'a self, sums: Sums<'a>) -> impl Iterator<Item = (&'a SpreadConstraint, Option<i64>)> {
+        (0..).zip(&self.counting.constraints).zip(&self.selfish).map(move |((term, Constraint { spec, .. }), own)| {
             let few = i64::try_from(sums.domains(term)).unwrap_or(i64::MAX) < i64::from(spec.min_domains);
+<<<<<<< HEAD
             let lowest = if few { 0 } else { sums.lowest(term).unwrap_or(NO_DOMAIN) };
             if count.saturating_add(*own).saturating_sub(lowest) > i64::from(spec.max_skew) {
                 return Err(Refusal::unschedulable(SKEWED));
+=======
+            let lowest = if few { 0 } else { sums.lowest(term).unwrap_or(i64::from(i32::MAX)) };
+            (spec, sums.count(term).map(|count| count + own - lowest - i64::from(spec.max_skew)))
+        })
+    }
+}
+
+impl DomainFilter for Hard {
+    fn judge(&self, sums: Sums<'_>) -> Verdict {
+        for (_, over) in self.over(sums) {
+            match over {
+                None => return Err(Refusal::unresolvable(UNLABELLED)),
+                Some(over) if over > 0 => return Err(Refusal::unschedulable(SKEWED)),
+                Some(_) => {}
+>>>>>>> fb986d5cb66f0445eddc7d1893a1a70b8efe150d
             }
         }
         Ok(())
+    }
+
+    fn lacks(&self, sums: Sums<'_>) -> Vec<Lack> {
+        let lack = |(spec, over): (&SpreadConstraint, Option<i64>)| {
+            let key = Arc::clone(&spec.topology_key);
+            match over {
+                None => Some(Lack::Key(key)),
+                Some(over) => (over > 0).then_some(Lack::Skew { key, over }),
+            }
+        };
+        self.over(sums).filter_map(lack).collect()
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {

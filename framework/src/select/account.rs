@@ -4,6 +4,7 @@
 
 use super::{Book, Offers};
 use crate::{
+    explain::lack::Shortfall,
     extension::{Domain, Extremes},
     node::NodeId,
     prepared::{Order, Prepared},
@@ -27,8 +28,8 @@ impl Normalized {
 pub(crate) enum Scores {
     /// For each plugin that normalises the extremes over all feasible nodes; none where no node is feasible.
     Plain(Vec<Extremes>),
-    /// For each group of nodes the scores of each plugin that normalises.
-    Wide(Vec<Vec<Normalized>>),
+    /// For each group of nodes the scores of each plugin that normalises; `None` for one that counted nothing at all.
+    Wide(Vec<Vec<Option<Normalized>>>),
 }
 
 impl Book {
@@ -47,6 +48,14 @@ impl Book {
         }
     }
 
+    /// The first domain-level filter that refuses nodes with these domains, and what they lack for it.
+    pub(crate) fn shortfall(&mut self, prepared: &Prepared, domains: &[Domain]) -> Option<Shortfall> {
+        match &mut self.offers {
+            Offers::Plain(_) => None,
+            Offers::Wide(wide) => wide.shortfall(prepared, domains),
+        }
+    }
+
     /// Scores all nodes, for [`Self::normalized`].
     pub(crate) fn scores(&mut self, prepared: &Prepared) -> Scores {
         self.best(prepared);
@@ -56,14 +65,15 @@ impl Book {
         }
     }
 
-    /// The scores of the plugins that normalise, in the profile's order, for a feasible node with these raw scores.
+    /// The scores of the plugins that normalise, in the profile's order, for a feasible node with these raw scores; `None`
+    /// for a plugin that counted nothing at all.
     pub(crate) fn normalized(
         &self,
         prepared: &Prepared,
         scores: &Scores,
         node: NodeId,
         raws: &[i64],
-    ) -> Vec<Normalized> {
+    ) -> Vec<Option<Normalized>> {
         match (scores, &self.offers) {
             (Scores::Wide(groups), Offers::Wide(wide)) => {
                 wide.group_of(node).and_then(|group| groups.get(group)).cloned().unwrap_or_default()
@@ -71,7 +81,7 @@ impl Book {
             (Scores::Plain(extremes), _) => {
                 let scores = prepared.normalized().iter().zip(raws).zip(extremes);
                 let score = |((normalized, &raw), extremes): ((&crate::prepared::NormalizedScore, &i64), &Extremes)| {
-                    Normalized { raw, weighted: normalized.weighted(raw, *extremes) }
+                    Some(Normalized { raw, weighted: normalized.weighted(raw, *extremes) })
                 };
                 scores.map(score).collect()
             }

@@ -16,7 +16,8 @@ use super::{Best, account::Normalized, better};
 use crate::{
     domains::{Codes, DomainId, Places, Sums, Tables},
     evaluation::{Evaluation, Offer, Stratum},
-    extension::{Domain, Extremes, Score, Tally},
+    explain::lack::Shortfall,
+    extension::{Domain, Extremes, Filter, Score, Tally},
     node::NodeId,
     prepared::{Feasible, NormalizedScore, Order, Prepared},
     snapshot::{Slot, Snapshot},
@@ -112,6 +113,18 @@ impl Wide {
         let places = self.tables.places(domains);
         let codes = self.tables.codes(&places);
         prepared.judge_sums(Sums { tables: &self.tables, codes: &codes, locals: &[], first: 0 }, before)
+    }
+
+    /// The first domain-level filter that refuses nodes in these domains, and what they lack for it.
+    pub(super) fn shortfall(&mut self, prepared: &Prepared, domains: &[Domain]) -> Option<Shortfall> {
+        let places = self.tables.places(domains);
+        let codes = self.tables.codes(&places);
+        prepared.filters().iter().find_map(|prepared| {
+            let Filter::Domain(filter) = &prepared.filter else { return None };
+            let sums = Sums { tables: &self.tables, codes: &codes, locals: &[], first: prepared.first_term };
+            let is_refused = filter.judge(sums).is_err();
+            is_refused.then(|| Shortfall { plugin: prepared.plugin, lacks: filter.lacks(sums) })
+        })
     }
 
     /// Takes over a shard's nodes of one stratum.
@@ -266,18 +279,28 @@ impl Wide {
     }
 
     /// For each group the scores of each plugin that normalises, as of the last [`Self::best`].
-    pub(super) fn all_scores(&self, prepared: &Prepared) -> Vec<Vec<Normalized>> {
+    pub(super) fn all_scores(&self, prepared: &Prepared) -> Vec<Vec<Option<Normalized>>> {
         let mut scores = vec![Vec::with_capacity(prepared.normalized().len()); self.groups.len()];
         for normalized in prepared.normalized() {
             let (raws, extremes) = self.raws(normalized);
+            let nothing = (!self.is_idle(normalized)).then_some(Normalized::NOTHING);
             for (own, raw) in scores.iter_mut().zip(raws) {
                 let score = raw
                     .zip(extremes)
                     .map(|(raw, extremes)| Normalized { raw, weighted: normalized.weighted(raw, extremes) });
-                own.push(score.unwrap_or(Normalized::NOTHING));
+                own.push(nothing.map(|nothing| score.unwrap_or(nothing)));
             }
         }
         scores
+    }
+
+    /// Whether a plugin counted nothing at all.
+    fn is_idle(&self, normalized: &NormalizedScore) -> bool {
+        let first = normalized.first_term;
+        match &normalized.score {
+            Score::Node(_) => false,
+            Score::Domain(score) => score.is_idle(Sums { tables: &self.tables, codes: &[], locals: &[], first }),
+        }
     }
 
     /// The group of a node.

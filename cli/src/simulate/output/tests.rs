@@ -24,7 +24,7 @@ fn cluster() -> Cluster {
     }))
     .expect("a node");
     let node = Arc::new(ingest::node(&node).expect("a good node"));
-    Cluster { nodes: vec![node], bound: vec![pod("before", "500m")], pending: Vec::new() }
+    Cluster { nodes: vec![node], bound: vec![pod("before", "500m")], ..Cluster::default() }
 }
 
 fn outcome(pods: usize) -> Outcome {

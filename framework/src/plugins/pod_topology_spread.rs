@@ -284,13 +284,13 @@ impl Hard {
     fn over<'a>(&'a self, sums: Sums<'a>) -> impl Iterator<Item = (&'a SpreadConstraint, Option<i64>)> {
         (0..).zip(&self.counting.constraints).zip(&self.selfish).map(move |((term, Constraint { spec, .. }), own)| {
             let few = i64::try_from(sums.domains(term)).unwrap_or(i64::MAX) < i64::from(spec.min_domains);
-<<<<<<< HEAD
             let lowest = if few { 0 } else { sums.lowest(term).unwrap_or(NO_DOMAIN) };
-            if count.saturating_add(*own).saturating_sub(lowest) > i64::from(spec.max_skew) {
-                return Err(Refusal::unschedulable(SKEWED));
-=======
-            let lowest = if few { 0 } else { sums.lowest(term).unwrap_or(i64::from(i32::MAX)) };
-            (spec, sums.count(term).map(|count| count + own - lowest - i64::from(spec.max_skew)))
+            (
+                spec,
+                sums.count(term).map(|count| {
+                    count.saturating_add(*own).saturating_sub(lowest).saturating_sub(i64::from(spec.max_skew))
+                }),
+            )
         })
     }
 }
@@ -302,7 +302,6 @@ impl DomainFilter for Hard {
                 None => return Err(Refusal::unresolvable(UNLABELLED)),
                 Some(over) if over > 0 => return Err(Refusal::unschedulable(SKEWED)),
                 Some(_) => {}
->>>>>>> fb986d5cb66f0445eddc7d1893a1a70b8efe150d
             }
         }
         Ok(())

@@ -35,6 +35,9 @@ use super::{
 const BUILT_IN: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
+/// Labels, sorted by key.
+pub(crate) type Labels = Vec<(Arc<str>, Arc<str>)>;
+
 /// A cluster that is only written down.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Cluster {
@@ -45,7 +48,7 @@ pub(crate) struct Cluster {
     /// Pods that are to be placed, in the order of the input.
     pub(crate) pending: Vec<Arc<PodInfo>>,
     /// The labels of all namespaces that an object is in or that are objects themselves, sorted by key.
-    pub(crate) namespaces: BTreeMap<Arc<str>, Vec<(Arc<str>, Arc<str>)>>,
+    pub(crate) namespaces: BTreeMap<Arc<str>, Labels>,
     /// Services and controllers with what they select, in the order of the input.
     pub(crate) selectors: Vec<(event::Selecting, LabelSelector)>,
 }
@@ -74,7 +77,7 @@ pub(crate) struct Gatherer {
     classes: HashSet<Arc<Class>>,
     priorities: BTreeMap<String, i32>,
     default_priority: Option<(i32, Place)>,
-    namespaces: BTreeMap<Arc<str>, Vec<(Arc<str>, Arc<str>)>>,
+    namespaces: BTreeMap<Arc<str>, Labels>,
     selectors: Vec<(event::Selecting, LabelSelector)>,
 }
 

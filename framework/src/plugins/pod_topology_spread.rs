@@ -25,6 +25,7 @@ use crate::{
 };
 
 mod hints;
+#[expect(clippy::excessive_precision, reason = "the constants are written as upstream writes them")]
 mod logarithm;
 
 /// The label whose domains are taken for single nodes by the score.
@@ -281,7 +282,7 @@ impl Hard {
     fn over<'a>(&'a self, sums: Sums<'a>) -> impl Iterator<Item = (&'a SpreadConstraint, Option<i64>)> {
         (0..).zip(&self.counting.constraints).zip(&self.selfish).map(move |((term, Constraint { spec, .. }), own)| {
             let few = i64::try_from(sums.domains(term)).unwrap_or(i64::MAX) < i64::from(spec.min_domains);
-            let lowest = if few { 0 } else { sums.lowest(term).unwrap_or(i64::from(i32::MAX)) };
+            let lowest = if few { 0 } else { sums.lowest(term).unwrap_or_else(|| i64::from(i32::MAX)) };
             (spec, sums.count(term).map(|count| count + own - lowest - i64::from(spec.max_skew)))
         })
     }

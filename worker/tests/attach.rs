@@ -7,16 +7,15 @@
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use flotilla_framework::{
-    class::ClassId,
+    class::{Class, ClassId},
+    domains::Sums,
     explain::shard::Page,
-    extension::{Domain, DomainFilter, Domains, Facts, Filter, Plugin, PreFilter, Preparation, Tally},
+    extension::{Amounts, DomainFilter, Domains, Facts, Filter, Plugin, PreFilter, Preparation, Term},
     node::NodeId,
     profile::{Plugins, Profile},
     replica::Replica,
     shard::{Change, Command, Epoch, FromWorker, Reply, ToWorker, Unable},
-    snapshot::{Slot, Snapshot},
     status::Verdict,
-    symbols::Symbol,
     testing::{node, pod, profile},
 };
 use flotilla_proto::{SERVICE_NAME, Wire as _, bounds::MAX_MESSAGE_BYTES, pb};
@@ -142,7 +141,7 @@ fn explain(request: u64, after: Option<u32>, limit: u32) -> ToWorker {
         generation: 1,
         profile: "default-scheduler".into(),
         class: ClassId(1),
-        facts: Facts { image_contributions: vec![0] },
+        facts: Facts { image_contributions: vec![0], ..Facts::default() },
         after: after.map(NodeId),
         limit,
         trace: "".into(),
@@ -236,18 +235,20 @@ async fn an_account_comes_page_by_page() {
 /// Refuses nothing, and wants to know a label that is longer than labels of Kubernetes can be.
 struct Wordy;
 
-struct Everywhere([Symbol; 1]);
+struct Everywhere([Term; 1]);
 
 impl Domains for Everywhere {
-    fn keys(&self) -> &[Symbol] {
+    fn terms(&self) -> &[Term] {
         &self.0
     }
 
-    fn count(&self, _: &Snapshot, _: Slot, _: &[Domain], _: &mut Tally) {}
+    fn amounts(&self, _: &Class) -> Amounts {
+        Amounts::new()
+    }
 }
 
 impl DomainFilter for Everywhere {
-    fn judge(&self, _: &Tally, _: &[Domain]) -> Verdict {
+    fn judge(&self, _: Sums<'_>) -> Verdict {
         Ok(())
     }
 
@@ -262,7 +263,7 @@ impl Plugin for Wordy {
     }
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
-        Some(Filter::Domain(Box::new(Everywhere([preparation.symbols.intern("words")]))))
+        Some(Filter::Domain(Box::new(Everywhere([Term::over(preparation.symbols.intern("words"))]))))
     }
 }
 

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_namespace_gives_its_labels_sorted() {
         let object = json!({"metadata": {"name": "shop", "labels": {"team": "b", "env": "a"}}});
-        let (name, labels) = super::namespace(&serde_json::from_value(object).expect("a namespace")).expect("its name");
+        let (name, labels) = namespace(&serde_json::from_value(object).expect("a namespace")).expect("its name");
         assert_eq!(&*name, "shop");
         assert_eq!(labels, [("env".into(), "a".into()), ("team".into(), "b".into())]);
     }

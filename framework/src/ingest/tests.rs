@@ -391,3 +391,13 @@ fn what_cannot_be_read_is_named_with_its_path() {
     let bad = super::node(&node).expect_err("a node that cannot be read").to_string();
     assert!(bad.starts_with("status.allocatable[cpu]: \"\" is not a quantity: it is empty"), "{bad}");
 }
+
+#[test]
+fn a_node_with_more_cpu_than_an_integer_of_thousandths_holds_has_none() {
+    let cpu = |amount: &str| {
+        let object = json!({ "metadata": { "name": "n" }, "status": { "allocatable": { "cpu": amount } } });
+        node(&serde_json::from_value(object).expect("a node")).expect("a node that can be read").allocatable.milli_cpu
+    };
+    assert_eq!(cpu("9223372036854775"), 9_223_372_036_854_775_000);
+    assert_eq!(cpu("9E"), 0);
+}

@@ -4,24 +4,26 @@
 //! them is done.
 
 use std::{
-    io::{self, Write},
+    io::{self, BufWriter, Write},
+    path::Path,
     process::ExitCode,
     sync::Arc,
 };
 
 use anyhow::Context as _;
 use flotilla_framework::{class::PodInfo, profile::Profile};
+use tokio::runtime::Runtime;
 
 use crate::{
     cluster,
     output::Failure,
     progress::{log, progress},
-    workers,
 };
 
 mod account;
 mod answer;
 mod args;
+mod cases;
 mod crew;
 mod missing;
 mod selection;
@@ -34,7 +36,7 @@ pub(crate) use args::ExplainArgs;
 use account::Account;
 use answer::Answer;
 use args::Format;
-use crew::Crew;
+use crew::{Crew, Workers};
 use world::World;
 
 /// Runs `flotilla explain`.
@@ -44,17 +46,49 @@ pub(crate) fn command(args: &ExplainArgs) -> ExitCode {
 
 fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     log(args.verbose);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the async runtime").map_err(Failure::run)?;
+    let workers = runtime.block_on(Workers::start(args.workers)).map_err(Failure::run)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    match &args.cases {
+        Some(folder) => explain_cases(folder, args, &runtime, &workers, &mut out),
+        None => explain_cluster(args, &runtime, &workers, &mut out),
+    }
+}
+
+fn explain_cases(
+    folder: &Path,
+    args: &ExplainArgs,
+    runtime: &Runtime,
+    workers: &Workers,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    for case in cases::find(folder).map_err(|error| Failure::input(vec![error]))? {
+        let mut answers = Vec::new();
+        let (files, config) = (vec![case.cluster.clone()], case.configuration.clone());
+        let args = ExplainArgs { files, config, output: Format::Json, ..args.clone() };
+        let outcome = explain_cluster(&args, runtime, workers, &mut answers);
+        let outcome = outcome.map(|()| answers).map_err(|failure| failure.to_string());
+        crate::output::print_to(out, |out| cases::print(&case, outcome, out))?;
+    }
+    Ok(())
+}
+
+fn explain_cluster(
+    args: &ExplainArgs,
+    runtime: &Runtime,
+    workers: &Workers,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let profiles = cluster::profiles(args.config.as_deref())?;
     let cluster = cluster::read(&args.files, None, &profiles)?;
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the async runtime").map_err(Failure::run)?;
     let mut world = World::new(&cluster);
-    let mut crew = runtime.block_on(hire(args.workers, &world, &profiles)).map_err(Failure::run)?;
+    let mut crew = runtime.block_on(hire(workers, &world, &profiles)).map_err(Failure::run)?;
     let progress = progress("{bar:40} {pos}/{len} pods explained, {eta} left");
     progress.set_length(pods.len() as u64);
     let mut failure = None;
-    let printed = crate::output::print(|out| {
+    let printed = crate::output::print_to(out, |out| {
         for pod in pods {
             let account = match runtime.block_on(account(pod, &mut world, &mut crew, &profiles, args.output)) {
                 Ok(account) => account,
@@ -73,9 +107,8 @@ fn explain(args: &ExplainArgs) -> Result<(), Failure> {
 }
 
 /// Workers that hold the cluster.
-async fn hire(count: u16, world: &World, profiles: &[Profile]) -> anyhow::Result<Crew> {
-    let (addresses, workers) = workers::start(count).await?;
-    let mut crew = Crew::attach(&addresses, workers).await?;
+async fn hire(workers: &Workers, world: &World, profiles: &[Profile]) -> anyhow::Result<Crew> {
+    let mut crew = Crew::attach(workers).await?;
     crew.lay_out(world, profiles).await?;
     Ok(crew)
 }

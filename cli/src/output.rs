@@ -4,6 +4,7 @@
 
 use std::{
     borrow::Cow,
+    fmt,
     io::{self, IsTerminal, Write},
     process::ExitCode,
 };
@@ -38,6 +39,12 @@ impl Failure {
     }
 }
 
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.lines.join("\n"))
+    }
+}
+
 /// The end of a command: its exit code, once what went wrong is told.
 pub(crate) fn end(outcome: Result<ExitCode, Failure>) -> ExitCode {
     outcome.unwrap_or_else(|failure| {
@@ -54,8 +61,15 @@ pub(crate) fn tell(lines: &[String]) {
 
 /// Writes the answer to the standard output.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    match write(&mut out).and_then(|()| out.flush()) {
+    print_to(&mut io::BufWriter::new(io::stdout().lock()), write)
+}
+
+/// Writes a part of the answer to where it goes.
+pub(crate) fn print_to(
+    out: &mut dyn Write,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    match write(out).and_then(|()| out.flush()) {
         // Whoever reads has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed.context("cannot print the answer").map_err(Failure::run),

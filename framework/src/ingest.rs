@@ -111,6 +111,11 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
     let name = node.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?;
     let status = node.status.as_ref();
     let allocatable = quantities(status.and_then(|status| status.allocatable.as_ref()), "status.allocatable")?;
+    let mut amounts = resources(&allocatable);
+    if amounts.milli_cpu == i64::MAX {
+        // Upstream reads so much CPU as none: `Quantity.MilliValue` gives 0 where it overflows.
+        amounts.milli_cpu = 0;
+    }
     let images = status.and_then(|status| status.images.as_ref()).into_iter().flatten();
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
     Ok(NodeInfo {
@@ -120,7 +125,7 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
         taints: taints.map(taint).collect(),
         unschedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false),
         allowed_pods: allocatable.get("pods").map_or(0, |pods| pods.units()),
-        allocatable: resources(&allocatable),
+        allocatable: amounts,
         declared_features: DeclaredFeatures::named(
             status.and_then(|status| status.declared_features.as_ref()).into_iter().flatten().map(String::as_str),
         ),

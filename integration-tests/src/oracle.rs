@@ -2,10 +2,11 @@
 //!
 //! Knows: the Go module beside this crate, and how it is built. Must not know: what the answers mean.
 //!
-//! Go itself knows whether a program is up to date, so it is asked every time. The first build takes about three minutes
+//! Go itself knows whether a program is up to date, so it is asked once in each process. The first build takes about three minutes
 //! on two cores, or a quarter of one where the control plane was built before; the next ones a second.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
     process::Command,
@@ -14,8 +15,8 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-/// Held while Go builds: a program cannot be started while it is written.
-static BUILDING: Mutex<()> = Mutex::new(());
+/// The programs that are built and up to date. Held while Go builds: a program cannot be started while it is written.
+static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Runs the program `name` of the oracle with some arguments, and gives what it wrote to standard output.
 ///
@@ -38,7 +39,7 @@ pub fn ask(name: &str, arguments: &[&Path]) -> anyhow::Result<String> {
 }
 
 fn build(name: &str) -> anyhow::Result<PathBuf> {
-    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let this_crate = Path::new(env!("CARGO_MANIFEST_DIR"));
     let module = this_crate.join("oracle");
     let repository = this_crate.parent().context("this crate is a folder of the repository")?;
@@ -46,6 +47,9 @@ fn build(name: &str) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot create {}; is the target folder writable?", folder.display()))?;
     let program = folder.join(name);
+    if built.contains(name) {
+        return Ok(program);
+    }
     // The flags of the control plane: what Go compiled for one is there for the other.
     let status = Command::new("go")
         .args(["build", "-trimpath", "-ldflags", "-s -w", "-o"])
@@ -58,6 +62,7 @@ fn build(name: &str) -> anyhow::Result<PathBuf> {
         .status()
         .map_err(explain)?;
     ensure!(status.success(), "`go build ./{name}` in {} failed; its messages are above", module.display());
+    built.insert(name.to_owned());
     Ok(program)
 }
 

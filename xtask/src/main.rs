@@ -19,7 +19,7 @@ struct Args {
     task: Task,
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 enum Task {
     /// Formatting, lints, and the proof that the pure crates build for wasm32; no test is run.
     Check,
@@ -29,6 +29,20 @@ enum Task {
     Unit,
     /// Only the tests against a real control plane.
     Integration,
+    /// Fresh clusters whose placements must equal kube-scheduler's; one that differs is made small and left in
+    /// target/mismatches. Needs Go.
+    Differential {
+        /// The seed of the first cluster; the others follow. The same seed gives the same clusters.
+        #[arg(long, value_name = "S")]
+        seed: Option<i64>,
+        /// How many clusters.
+        #[arg(long, value_name = "N")]
+        count: Option<u32>,
+        /// What is in them: features of integration-tests/oracle/generate, by commas. Without it, all that Flotilla is to
+        /// agree on, as integration-tests/placements/src/features.rs lists them.
+        #[arg(long, value_name = "A,B")]
+        features: Option<String>,
+    },
     /// The criterion benchmarks, and the named workloads of `flotilla simulate`.
     Bench,
 }
@@ -74,6 +88,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "oracle",
             "--test",
+            "placements",
+            "--test",
             "reload",
             "--test",
             "rights",
@@ -89,6 +105,19 @@ const INTEGRATION: &[Step] = &[
             "--test-threads=1",
         ],
     ),
+];
+
+const DIFFERENTIAL: &[&str] = &[
+    "cargo",
+    "test",
+    "--quiet",
+    "--package",
+    "flotilla-integration-tests",
+    "--test",
+    "placements",
+    "fresh",
+    "--",
+    "--nocapture",
 ];
 
 const EXAMPLE: &[Step] = &[(
@@ -114,14 +143,16 @@ fn main() -> ExitCode {
 }
 
 fn run(task: Task) -> Result<()> {
+    let is_checking = matches!(task, Task::Check | Task::Test);
     let steps: Vec<Step> = match task {
+        Task::Differential { seed, count, features } => return differential(seed, count, features),
         Task::Check => CHECK.to_vec(),
         Task::Unit => UNIT.to_vec(),
         Task::Integration => INTEGRATION.to_vec(),
         Task::Test => [CHECK, UNIT, INTEGRATION, EXAMPLE].concat(),
         Task::Bench => BENCH.to_vec(),
     };
-    if matches!(task, Task::Check | Task::Test) {
+    if is_checking {
         deny()?;
     }
     let began = Instant::now();
@@ -132,12 +163,26 @@ fn run(task: Task) -> Result<()> {
     Ok(())
 }
 
+/// The test of the integration tests, told what to compare on.
+fn differential(seed: Option<i64>, count: Option<u32>, features: Option<String>) -> Result<()> {
+    let seed = seed.map(|seed| ("FLOTILLA_SEED", seed.to_string()));
+    let count = count.map(|count| ("FLOTILLA_CASES", count.to_string()));
+    let features = features.map(|features| ("FLOTILLA_FEATURES", features));
+    let variables: Vec<(&str, String)> = [seed, count, features].into_iter().flatten().collect();
+    step_with("differential", DIFFERENTIAL, &variables)
+}
+
 fn step(name: &str, command: &[&str]) -> Result<()> {
+    step_with(name, command, &[])
+}
+
+fn step_with(name: &str, command: &[&str], variables: &[(&str, String)]) -> Result<()> {
     let began = Instant::now();
     eprintln!("xtask: {name}: {}", command.join(" "));
     let (program, arguments) = command.split_first().context("a step without a command")?;
     let status = Command::new(program)
         .args(arguments)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .current_dir(root())
         .status()
         .with_context(|| format!("{program} cannot be started; is it installed and on the PATH?"))?;

@@ -40,7 +40,7 @@ Exit codes:
 pub(crate) struct ExplainArgs {
     /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl prints them
     /// or written by hand; a directory stands for its *.yaml, *.yml and *.json files, - for the standard input
-    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required = true)]
+    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required = true, conflicts_with = "cases")]
     pub(super) files: Vec<PathBuf>,
 
     /// Explain only this pod; without a namespace, one of default. May be given several times
@@ -58,6 +58,11 @@ pub(crate) struct ExplainArgs {
     /// How to print the answer
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,
+
+    /// Explain each NAME.yaml of a folder as a cluster by itself, with NAME.config.yaml as its configuration where that is
+    /// there. One JSON object per case: its name and the answers, or why it was refused
+    #[arg(long, value_name = "FOLDER", hide = true, conflicts_with_all = ["pods", "config", "output"])]
+    pub(super) cases: Option<PathBuf>,
 
     /// Log to the standard error what the workers do; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]

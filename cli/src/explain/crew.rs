@@ -20,9 +20,13 @@ use flotilla_proto::{
 use flotilla_worker::ServeError;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Streaming, transport::Endpoint};
+use tonic::{
+    Streaming,
+    transport::{Channel, Endpoint},
+};
 
 use super::world::{Subject, World};
+use crate::workers;
 
 /// How long a worker of the same process may take for one answer; a page of the most nodes takes milliseconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
@@ -32,13 +36,19 @@ const WORDS: usize = 16;
 const EPOCH: u64 = 1;
 const GENERATION: u64 = 1;
 
-/// Workers that are attached to. They end with it.
+/// Running workers, and connections to them. They end with it.
+#[derive(Debug)]
+pub(super) struct Workers {
+    channels: Vec<Channel>,
+    _running: JoinSet<Result<(), ServeError>>,
+}
+
+/// Workers that are attached to.
 #[derive(Debug)]
 pub(super) struct Crew {
     members: Vec<Member>,
     registered: HashSet<ClassId>,
     next_request: RequestId,
-    _workers: JoinSet<Result<(), ServeError>>,
 }
 
 #[derive(Debug)]
@@ -50,18 +60,34 @@ struct Member {
     limit: usize,
 }
 
-impl Crew {
-    /// Opens a stream to each worker.
+impl Workers {
+    /// Starts so many workers and connects to them.
     ///
     /// # Errors
-    /// Where a worker cannot be reached or does not say hello.
-    pub(super) async fn attach(addresses: &[String], workers: JoinSet<Result<(), ServeError>>) -> anyhow::Result<Self> {
-        let mut members = Vec::with_capacity(addresses.len());
+    /// Where a worker cannot be started or reached.
+    pub(super) async fn start(count: u16) -> anyhow::Result<Self> {
+        let (addresses, running) = workers::start(count).await?;
+        let mut channels = Vec::with_capacity(addresses.len());
         for address in addresses {
-            members
-                .push(Member::attach(address).await.with_context(|| format!("no stream to the worker at {address}"))?);
+            let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
+            channels.push(endpoint.connect().await.with_context(|| format!("no way to the worker at {address}"))?);
         }
-        Ok(Self { members, registered: HashSet::new(), next_request: 0, _workers: workers })
+        Ok(Self { channels, _running: running })
+    }
+}
+
+impl Crew {
+    /// Opens a stream to each worker. Whoever was attached before is sent away.
+    ///
+    /// # Errors
+    /// Where a worker does not say hello.
+    pub(super) async fn attach(workers: &Workers) -> anyhow::Result<Self> {
+        let mut members = Vec::with_capacity(workers.channels.len());
+        for (place, channel) in workers.channels.iter().enumerate() {
+            members
+                .push(Member::attach(channel.clone()).await.with_context(|| format!("no stream to worker {place}"))?);
+        }
+        Ok(Self { members, registered: HashSet::new(), next_request: 0 })
     }
 
     /// Tells each worker the profiles and its part of the cluster, and waits until it has taken them over.
@@ -134,8 +160,7 @@ impl Crew {
 }
 
 impl Member {
-    async fn attach(address: &str) -> anyhow::Result<Self> {
-        let channel = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true).connect().await?;
+    async fn attach(channel: Channel) -> anyhow::Result<Self> {
         let mut client = WorkerClient::new(channel)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);

@@ -543,3 +543,13 @@ fn operators_of_selectors_are_read() {
     assert_eq!(operators, LabelOperator::ALL);
     assert_eq!(requirements[0].values, [text("1"), text("2")], "values are a set");
 }
+
+#[test]
+fn a_node_with_more_cpu_than_an_integer_of_thousandths_holds_has_none() {
+    let cpu = |amount: &str| {
+        let object = json!({ "metadata": { "name": "n" }, "status": { "allocatable": { "cpu": amount } } });
+        node(&serde_json::from_value(object).expect("a node")).expect("a node that can be read").allocatable.milli_cpu
+    };
+    assert_eq!(cpu("9223372036854775"), 9_223_372_036_854_775_000);
+    assert_eq!(cpu("9E"), 0);
+}

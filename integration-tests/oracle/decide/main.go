@@ -3,6 +3,7 @@
 // decides, with every node looked at; nothing is contacted, and each pod is judged as if it was the only one.
 //
 //	decide [--config FILE] [--as-is] FILE...   one JSON object per pending pod, in the order of the files
+//	decide [--as-is] --cases FOLDER            one JSON object per case: a cluster, and maybe a configuration
 //
 // The format is told in the README.md of the oracle, what is filled into hand-written objects in cluster/defaults.go.
 package main
@@ -26,10 +27,12 @@ import (
 const usage = `Tells what kube-scheduler makes of each pending pod of a cluster, one JSON object per line.
 
 Usage: decide [--config FILE] [--as-is] FILE...
+       decide [--as-is] --cases FOLDER
 
 FILE holds Kubernetes objects in YAML or JSON, in several documents or lists; - is standard input.
 
   --config FILE   the KubeSchedulerConfiguration; without it, kube-scheduler's own
+  --cases FOLDER  judge each NAME.yaml by itself, with NAME.config.yaml where that is there; one JSON object per case
   --as-is         fill nothing in: the objects are as an API server gave them
 
 Exit codes: 0 all judged, 1 kube-scheduler or the API server would refuse the input, 2 wrong usage.
@@ -45,6 +48,7 @@ func run(arguments []string, out, problems io.Writer) int {
 	flags.SetOutput(problems)
 	flags.Usage = func() {}
 	configuration := flags.String("config", "", "")
+	cases := flags.String("cases", "", "")
 	asIs := flags.Bool("as-is", false, "")
 	switch err := flags.Parse(arguments); {
 	case errors.Is(err, flag.ErrHelp):
@@ -52,14 +56,20 @@ func run(arguments []string, out, problems io.Writer) int {
 		return 0
 	case err != nil:
 		return 2
-	case flags.NArg() == 0:
+	case (*cases == "") == (flags.NArg() == 0), *cases != "" && *configuration != "":
 		fmt.Fprint(problems, usage)
 		return 2
 	}
 	// What kube-scheduler logs is for those who run it.
 	klog.SetLogger(klog.New(nil))
 	reading := cluster.Reading{AsIs: *asIs}
-	if err := decide(flags.Args(), *configuration, reading, out, problems); err != nil {
+	var err error
+	if *cases != "" {
+		err = decideAll(*cases, reading, out)
+	} else {
+		err = decide(flags.Args(), *configuration, reading, out, problems)
+	}
+	if err != nil {
 		fmt.Fprintf(problems, "decide: %v\n", err)
 		return 1
 	}

@@ -297,3 +297,37 @@ func TestAsIsFillsNothingIn(t *testing.T) {
 		t.Errorf("as is: got %+v, expected that the label of the host is missing", bare)
 	}
 }
+
+func TestEachCaseOfAFolderIsJudgedByItself(t *testing.T) {
+	folder := t.TempDir()
+	files := map[string]string{
+		"b.yaml":        three + pod("p", "1", ""),
+		"a.yaml":        three + pod("p", "3", ""),
+		"a.config.yaml": "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: other}]\n",
+		"c.yaml":        "kind: Pod\n",
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, problems bytes.Buffer
+	if code := run([]string{"--cases", folder}, &out, &problems); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &problems)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	beginnings := []string{`{"case":"a"}`, `{"case":"b","answers":[{"pod":"default/p",`, `{"case":"c","refused":"`}
+	if len(lines) != len(beginnings) {
+		t.Fatalf("%d lines: %s", len(lines), &out)
+	}
+	for i, beginning := range beginnings {
+		if !strings.HasPrefix(lines[i], beginning) {
+			t.Errorf("line %d: %s", i, lines[i])
+		}
+	}
+	for _, arguments := range [][]string{{"--cases", folder, "file"}, {"--cases", folder, "--config", "file"}} {
+		if code := run(arguments, &out, &problems); code != 2 {
+			t.Errorf("%v: exit code %d, expected 2", arguments, code)
+		}
+	}
+}

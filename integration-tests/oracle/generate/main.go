@@ -3,7 +3,7 @@
 //
 //	generate --seed S --count N --out FOLDER [--features a,b,c] [--stats]
 //
-// Case S is case-S.yaml, a List; some cases come with a configuration, config-S.yaml. With --stats, each case is judged
+// Case S is case-S.yaml, a List; some cases come with a configuration, case-S.config.yaml. With --stats, each case is judged
 // and what came of it is printed.
 package main
 
@@ -25,7 +25,7 @@ Usage: generate --seed S --count N --out FOLDER [--features a,b,c] [--stats]
 
   --seed S       the seed of the first case; the others follow (1)
   --count N      how many cases (1)
-  --out FOLDER   where case-SEED.yaml and, for some, config-SEED.yaml are written; without it, only --stats is of use
+  --out FOLDER   where case-SEED.yaml and, for some, case-SEED.config.yaml are written; without it, only --stats is of use
   --features L   only these: resources, taints, nodeaffinity, ports, images, spread, interpod, volumes, controllers,
                  priorities, gates, claims, declared, configuration, odd; or the groups nodelocal and all (all)
   --stats        judge all cases, compare each answer with what kube-scheduler's own cycle says, and print how often
@@ -120,7 +120,7 @@ func (w *world) write(folder string, seed int64) (files, error) {
 	if w.configuration == nil {
 		return written, nil
 	}
-	written.configuration = filepath.Join(folder, fmt.Sprintf("config-%d.yaml", seed))
+	written.configuration = filepath.Join(folder, fmt.Sprintf("case-%d.config.yaml", seed))
 	return written, writeYAML(written.configuration, *w.configuration)
 }
 

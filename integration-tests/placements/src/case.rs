@@ -1,0 +1,118 @@
+//! A cluster with the configuration that it is looked at with.
+//!
+//! Knows: how a case lies in a folder, and its parts as values. Must not know: what is made of it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+/// One case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// The name of its file without `.yaml`.
+    pub name: String,
+    /// The objects of the cluster.
+    pub objects: Vec<Value>,
+    /// The KubeSchedulerConfiguration; `None` for kube-scheduler's own.
+    pub configuration: Option<Value>,
+}
+
+impl Case {
+    /// Reads `NAME.yaml`, and `NAME.config.yaml` where that is there.
+    ///
+    /// # Errors
+    /// A file is missing or is not YAML.
+    pub fn read(folder: &Path, name: &str) -> anyhow::Result<Self> {
+        let objects = documents(&folder.join(format!("{name}.yaml")))?.into_iter().flat_map(items).collect();
+        let configuration = configuration_path(folder, name);
+        let configuration = if configuration.exists() { documents(&configuration)?.pop() } else { None };
+        Ok(Self { name: name.to_owned(), objects, configuration })
+    }
+
+    /// Writes the case into a folder, and gives the path of the cluster.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
+        let cluster = folder.join(format!("{}.yaml", self.name));
+        let objects: Result<Vec<String>, _> = self.objects.iter().map(serde_yaml::to_string).collect();
+        write(&cluster, &objects?.join("---\n"))?;
+        let path = configuration_path(folder, &self.name);
+        match &self.configuration {
+            Some(configuration) => write(&path, &serde_yaml::to_string(configuration)?)?,
+            // One of an earlier case of the name must not be taken for this one's.
+            None if path.exists() => {
+                fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?
+            }
+            None => {}
+        }
+        Ok(cluster)
+    }
+
+    /// The names of the cases of a folder, sorted.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let file = entry?.file_name().to_string_lossy().into_owned();
+            names.extend(file.strip_suffix(".yaml").filter(|name| !name.ends_with(".config")).map(str::to_owned));
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The same with no word of plugins that are not built, which Flotilla refuses to be asked to run. Says whether there
+    /// was any.
+    pub fn leave_unbuilt_out(&mut self) -> bool {
+        let mut is_changed = false;
+        let profiles = self.configuration.as_mut().and_then(|root| root.get_mut("profiles")?.as_array_mut());
+        for plugins in profiles.into_iter().flatten().filter_map(|profile| profile.get_mut("plugins")?.as_object_mut())
+        {
+            for point in plugins.values_mut() {
+                for list in ["enabled", "disabled"] {
+                    let Some(plugins) = point.get_mut(list).and_then(Value::as_array_mut) else { continue };
+                    let before = plugins.len();
+                    plugins
+                        .retain(|plugin| plugin["name"].as_str().is_none_or(|name| !crate::normal::is_unbuilt(name)));
+                    is_changed |= plugins.len() < before;
+                }
+            }
+        }
+        is_changed
+    }
+}
+
+fn configuration_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.config.yaml"))
+}
+
+fn documents(path: &Path) -> anyhow::Result<Vec<Value>> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let read = |document| serde::Deserialize::deserialize(document);
+    let documents: Result<Vec<Value>, serde_yaml::Error> =
+        serde_yaml::Deserializer::from_str(&text).map(read).collect();
+    let documents = documents.with_context(|| format!("{} is not YAML", path.display()))?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+/// The objects of a `List`, or the one object.
+fn items(mut document: Value) -> Vec<Value> {
+    match document.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if document["kind"] == "List" => items,
+        Some(items) => {
+            document["items"] = items;
+            vec![document]
+        }
+        None => vec![document],
+    }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}; is the folder writable?", path.display()))
+}

@@ -1,0 +1,90 @@
+//! Placements equal kube-scheduler's: on fresh clusters each time, and what is recorded of it is what it says today.
+//!
+//! Knows: how many clusters are asked about, and where answers are recorded. Must not know: how they are compared.
+//!
+//! `FLOTILLA_SEED`, `FLOTILLA_CASES` and `FLOTILLA_FEATURES` choose the fresh ones, as `cargo xtask differential` does.
+//! With `FLOTILLA_RECORD=1` the record is written instead of checked.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use flotilla_integration_tests::{
+    oracle,
+    placements::{self, Run},
+};
+use flotilla_placements::{FEATURES, differences, outcomes};
+
+/// The seed where none is given: a failure can be run again as it is.
+const SEED: i64 = 1_000_000;
+const CASES: u32 = 2_000;
+/// Of so many mismatches the smallest form is looked for; the others are named.
+const MOST_SHRUNK: usize = 3;
+
+fn variable<T: std::str::FromStr>(name: &str, default: T) -> T {
+    let Ok(text) = env::var(name) else { return default };
+    text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}; expected a whole number"))
+}
+
+#[test]
+fn fresh_clusters_get_the_same_placements() {
+    let run = Run {
+        seed: variable("FLOTILLA_SEED", SEED),
+        count: variable("FLOTILLA_CASES", CASES),
+        features: env::var("FLOTILLA_FEATURES").unwrap_or_else(|_| FEATURES.join(",")),
+    };
+    let Run { seed, count, features } = &run;
+    println!("{count} clusters from seed {seed} with {features}");
+    let began = Instant::now();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    placements::make(&run, folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
+    let mismatches = placements::mismatches(folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
+    println!("{} of them differ; {} s", mismatches.len(), began.elapsed().as_secs());
+    let reports: Vec<String> = mismatches
+        .iter()
+        .take(MOST_SHRUNK)
+        .map(|mismatch| placements::report(mismatch, folder.path()).unwrap_or_else(|error| panic!("{error:#}")))
+        .collect();
+    let others: Vec<&str> = mismatches.iter().skip(MOST_SHRUNK).map(|mismatch| &*mismatch.name).collect();
+    assert!(
+        mismatches.is_empty(),
+        "{} of {count} clusters differ; again with: cargo xtask differential --seed {seed} --count {count}\n\n{}\n\n\
+         others: {}",
+        mismatches.len(),
+        reports.join("\n\n"),
+        others.join(", ")
+    );
+}
+
+fn recorded() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/placements")
+}
+
+#[test]
+fn the_recorded_placements_are_what_kube_scheduler_says() {
+    let said = oracle::ask("decide", &[Path::new("--cases"), &recorded().join("cases")])
+        .unwrap_or_else(|error| panic!("{error:#}"));
+    let path = recorded().join("answers.jsonl");
+    if env::var("FLOTILLA_RECORD").is_ok_and(|value| value == "1") {
+        fs::write(&path, said).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        return;
+    }
+    let recorded = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    if recorded == said {
+        return;
+    }
+    let read = |lines: &str| outcomes(lines).unwrap_or_else(|error| panic!("{error:#}"));
+    let (recorded, said) = (read(&recorded), read(&said));
+    let differs = |name: &&String| match (recorded.get(*name), said.get(*name)) {
+        (Some(recorded), Some(said)) => recorded != said || !differences(said, recorded).is_empty(),
+        _ => true,
+    };
+    let names: std::collections::BTreeSet<&String> = recorded.keys().chain(said.keys()).collect();
+    let differing: Vec<&String> = names.into_iter().filter(differs).collect();
+    panic!(
+        "{} is not what kube-scheduler says today of {differing:?}; where that is right, record it with FLOTILLA_RECORD=1",
+        path.display()
+    );
+}

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use comfy_table::{Cell, ContentArrangement, Table, presets::NOTHING};
+use comfy_table::{ContentArrangement, Row, Table, presets::NOTHING};
 
 /// What the flags or the files have wrong.
 const BAD_INPUT: u8 = 2;
@@ -90,8 +90,8 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A table as kubectl prints it. Only a terminal has a width that long messages are wrapped to.
-pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Table {
+/// A table as kubectl prints it. Only a terminal has a width that long cells are wrapped to.
+pub(crate) fn table<R: Into<Row>>(header: impl Into<Row>, rows: impl IntoIterator<Item = R>) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header);

@@ -18,7 +18,7 @@ mod duration;
 mod tests;
 
 pub use deprecated::Deprecated;
-pub use duration::{DurationError, parse_duration};
+pub use duration::{FlagError, parse_duration};
 
 const CONFIGURATION: &str = "Configuration";
 const ELECTION: &str = "Leader election";

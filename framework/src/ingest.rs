@@ -21,7 +21,6 @@ use crate::{
 mod pod;
 pub mod pods;
 pub mod requests;
-pub mod selecting;
 pub mod selectors;
 
 /// Why an object cannot be scheduled with.
@@ -140,7 +139,7 @@ pub(crate) fn resources(list: &std::collections::BTreeMap<String, Quantity>) -> 
 }
 
 pub(crate) fn labels(metadata: &ObjectMeta) -> Vec<(Arc<str>, Arc<str>)> {
-    metadata.labels.iter().flatten().map(|(key, value)| (text(key), text(value))).collect()
+    selectors::namespace_labels(metadata.labels.as_ref())
 }
 
 fn taint(taint: &api::Taint) -> Taint {

@@ -14,10 +14,10 @@ mod normal;
 
 use std::collections::BTreeSet;
 
-use corpus::{Answer, Stage};
+use corpus::{Answer, RecordedGate};
 use flotilla_framework::{
     config::{self, Cause, Configuration},
-    features::{FeatureGates, GateErrors},
+    features::{self, FeatureGates, GateErrors, Stage},
 };
 
 /// Files that Flotilla reads differently on purpose, and why. Each of them has to differ still.
@@ -109,6 +109,34 @@ fn every_file_has_an_answer_and_every_answer_a_file() {
     );
 }
 
+/// Gates that stand for a group of others, and those of the logging library, which decide nothing about a placement.
+const OF_NO_FEATURE: [&str; 5] =
+    ["AllAlpha", "AllBeta", "ContextualLogging", "LoggingAlphaOptions", "LoggingBetaOptions"];
+
+#[test]
+fn every_feature_gate_is_as_kube_scheduler_has_it() {
+    let stage = |stage| match stage {
+        Stage::Alpha => "ALPHA",
+        Stage::Beta => "BETA",
+        Stage::Ga => "GA",
+        Stage::Deprecated => "DEPRECATED",
+    };
+    let ours = features::gates().iter().map(|gate| RecordedGate {
+        name: gate.name.to_owned(),
+        default: gate.default,
+        stage: stage(gate.stage).to_owned(),
+        locked: gate.locked,
+        requires: gate.needs.iter().map(|name| (*name).to_owned()).collect(),
+    });
+    let ours: Vec<RecordedGate> = ours.collect();
+    let (grouped, theirs): (Vec<_>, Vec<_>) =
+        corpus::recorded_gates().into_iter().partition(|gate| OF_NO_FEATURE.contains(&gate.name.as_str()));
+    assert_eq!(grouped.len(), OF_NO_FEATURE.len(), "kube-scheduler no longer has all of {OF_NO_FEATURE:?}");
+    let missing: Vec<_> = theirs.iter().filter(|gate| !ours.contains(gate)).collect();
+    let surplus: Vec<_> = ours.iter().filter(|gate| !theirs.contains(gate)).collect();
+    assert!(missing.is_empty() && surplus.is_empty(), "kube-scheduler has {missing:#?}, Flotilla has {surplus:#?}");
+}
+
 #[test]
 fn the_corpus_is_large_enough_to_prove_something() {
     let files = corpus::files();
@@ -123,7 +151,7 @@ fn the_folder_of_a_file_tells_what_kube_scheduler_makes_of_it() {
     for (name, answer) in corpus::answers() {
         let accepted = answer.configuration.is_some();
         assert_eq!(accepted, answer.accepted, "{name} is accepted without a configuration, or the reverse");
-        assert_eq!(accepted, answer.stage == Stage::None, "{name} is accepted and given up on, or neither");
+        assert_eq!(accepted, answer.stage == corpus::Stage::None, "{name} is accepted and given up on, or neither");
         if let Some((group @ ("good" | "bad"), _)) = name.split_once('/') {
             assert_eq!(
                 accepted,

@@ -10,12 +10,12 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, PodInfo},
-    ingest::{self, selecting::Selects},
+    ingest,
     labels::LabelSelector,
     node::NodeInfo,
     quantity::Quantity,
 };
-use flotilla_machine::event::{self, SelectingKind};
+use flotilla_machine::event;
 use k8s_openapi::{
     api::{
         core::v1::{self as api, ResourceRequirements},
@@ -163,23 +163,18 @@ impl Gatherer {
     pub(super) fn add_namespace(&mut self, mut namespace: api::Namespace, place: &Place, problems: &mut Problems) {
         let Some(name) = self.claim("Namespace", &namespace.metadata, false, place, problems) else { return };
         defaults::namespace(&mut namespace);
-        match ingest::selecting::namespace(&namespace) {
-            Ok((name, labels)) => drop(self.namespaces.insert(name, labels)),
-            Err(error) => problems.error(place.clone(), format!("namespace {name:?}: {error}")),
-        }
+        let labels = ingest::selectors::namespace_labels(namespace.metadata.labels.as_ref());
+        self.namespaces.insert(name.into(), labels);
     }
 
     /// Takes a service or a controller in.
     pub(super) fn add_selecting<T: Selecting>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
-        let Some(name) = self.claim(T::KIND, object.metadata(), true, place, problems) else { return };
+        let Some(name) = self.claim(T::NAME, object.metadata(), true, place, problems) else { return };
         object.fill_in();
-        match object.selects() {
-            Ok(Selects { controller, namespace, name, selector }) => {
-                let kind = controller.map_or(SelectingKind::Service, SelectingKind::Controller);
-                self.selectors.push((event::Selecting { kind, namespace, name }, selector));
-            }
-            Err(error) => problems.error(place.clone(), format!("{} {name:?}: {error}", T::KIND)),
-        }
+        // What is claimed is the namespace and the name, of which neither can be empty.
+        let (namespace, name) = name.split_once('/').unwrap_or_default();
+        let known = event::Selecting { kind: T::KIND, namespace: namespace.into(), name: name.into() };
+        self.selectors.push((known, object.selector()));
     }
 
     /// The cluster, of which `schedulers` are simulated.

@@ -1,11 +1,14 @@
 //! The kinds whose objects select pods.
 //!
-//! Knows: what each is called, and how it is completed and read. Must not know: what is selected, or who asks.
+//! Knows: what each is called, how it is completed, and where its selector stands. Must not know: what a selector means,
+//! what is selected, or who asks.
 
-use flotilla_framework::ingest::{
-    IngestError,
-    selecting::{self, Selects},
+use flotilla_framework::{
+    class::OwnerKind,
+    ingest::selectors::{controller_selector, map_selector},
+    labels::LabelSelector,
 };
+use flotilla_machine::event::SelectingKind;
 use k8s_openapi::{
     api::{
         apps::v1::{ReplicaSet, StatefulSet},
@@ -20,7 +23,9 @@ use super::defaults;
 /// An object that selects pods.
 pub(super) trait Selecting: DeserializeOwned {
     /// The name of its kind.
-    const KIND: &'static str;
+    const NAME: &'static str;
+    /// Its kind.
+    const KIND: SelectingKind;
 
     /// Its metadata.
     fn metadata(&self) -> &ObjectMeta;
@@ -29,26 +34,25 @@ pub(super) trait Selecting: DeserializeOwned {
     fn fill_in(&mut self) {}
 
     /// What it selects.
-    ///
-    /// # Errors
-    /// What is missing.
-    fn selects(&self) -> Result<Selects, IngestError>;
+    fn selector(&self) -> LabelSelector;
 }
 
 impl Selecting for Service {
-    const KIND: &'static str = "Service";
+    const NAME: &'static str = "Service";
+    const KIND: SelectingKind = SelectingKind::Service;
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
 
-    fn selects(&self) -> Result<Selects, IngestError> {
-        selecting::service(self)
+    fn selector(&self) -> LabelSelector {
+        map_selector(self.spec.as_ref().and_then(|spec| spec.selector.as_ref()))
     }
 }
 
 impl Selecting for ReplicationController {
-    const KIND: &'static str = "ReplicationController";
+    const NAME: &'static str = "ReplicationController";
+    const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::ReplicationController);
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -58,31 +62,66 @@ impl Selecting for ReplicationController {
         defaults::replication_controller(self);
     }
 
-    fn selects(&self) -> Result<Selects, IngestError> {
-        selecting::replication_controller(self)
+    fn selector(&self) -> LabelSelector {
+        map_selector(self.spec.as_ref().and_then(|spec| spec.selector.as_ref()))
     }
 }
 
 impl Selecting for ReplicaSet {
-    const KIND: &'static str = "ReplicaSet";
+    const NAME: &'static str = "ReplicaSet";
+    const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::ReplicaSet);
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
 
-    fn selects(&self) -> Result<Selects, IngestError> {
-        selecting::replica_set(self)
+    fn selector(&self) -> LabelSelector {
+        controller_selector(Some(&self.spec.selector))
     }
 }
 
 impl Selecting for StatefulSet {
-    const KIND: &'static str = "StatefulSet";
+    const NAME: &'static str = "StatefulSet";
+    const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::StatefulSet);
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
 
-    fn selects(&self) -> Result<Selects, IngestError> {
-        selecting::stateful_set(self)
+    fn selector(&self) -> LabelSelector {
+        controller_selector(Some(&self.spec.selector))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn selector<T: Selecting>(spec: &Value) -> LabelSelector {
+        let object = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
+        serde_json::from_value::<T>(object).expect("an object of its kind").selector()
+    }
+
+    #[test]
+    fn each_kind_gives_its_selector_and_what_has_none_selects_nothing() {
+        let (map, own) = (json!({"app": "web"}), json!({"matchLabels": {"app": "web"}}));
+        let equal = map_selector(serde_json::from_value(map.clone()).ok().as_ref());
+        let unreadable = json!({"matchExpressions": [{"key": "app", "operator": "Near"}]});
+        let cases = [
+            (selector::<Service>(&json!({"selector": map})), equal.clone()),
+            (selector::<Service>(&json!({"selector": {}})), LabelSelector::EVERYTHING),
+            (selector::<Service>(&json!({})), LabelSelector::Nothing),
+            (selector::<ReplicationController>(&json!({"selector": map})), equal.clone()),
+            (selector::<ReplicationController>(&json!({})), LabelSelector::Nothing),
+            (selector::<ReplicaSet>(&json!({"selector": own})), equal.clone()),
+            (selector::<ReplicaSet>(&json!({"selector": {}})), LabelSelector::EVERYTHING),
+            (selector::<ReplicaSet>(&json!({"selector": unreadable})), LabelSelector::Nothing),
+            (selector::<StatefulSet>(&json!({"selector": own, "serviceName": "web", "template": {}})), equal),
+        ];
+        for (number, (found, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(found, expected, "case {number}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::NOTHING};
+use comfy_table::{Cell, CellAlignment, Table};
 use flotilla_framework::explain::{Outcome, PluginScore};
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
     words,
     world::World,
 };
-use crate::output::printable;
+use crate::output::{printable, table};
 
 /// How much is shown where not everything is.
 const MOST_FEASIBLE: usize = 10;
@@ -140,14 +140,4 @@ fn miss_row(Miss { lacks, nodes }: &Miss<'_>, is_wide: bool) -> Vec<Cell> {
     }
     let lacks = if lacks.is_empty() { "-" } else { lacks };
     vec![Cell::new(printable(lacks)), Cell::new(printable(&names))]
-}
-
-/// A table as kubectl prints it. Only a terminal has a width that long cells are wrapped to.
-fn table(header: Vec<Cell>, rows: impl IntoIterator<Item = Vec<Cell>>) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header);
-    table.add_rows(rows);
-    table.column_iter_mut().for_each(|column| _ = column.set_padding((0, 2)));
-    table
 }

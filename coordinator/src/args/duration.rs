@@ -1,86 +1,31 @@
-//! Durations as Go writes them.
+//! Durations of flags.
 //!
-//! Knows: the grammar. Must not know: which flag a duration is for.
+//! Knows: that none of them may be below zero. Must not know: how a duration is written (that is
+//! [`flotilla_framework::profile::duration`]), or which flag it is for.
 
 use std::time::Duration;
 
-/// Why a text is no duration.
+use flotilla_framework::profile::duration::{self, DurationError};
+
+/// Why a text is no duration of a flag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DurationError {
-    /// It does not follow the grammar.
-    #[error("{0:?} is no duration; write one like 15s, 1m30s or 500ms")]
-    Grammar(String),
-    /// A number without unit.
-    #[error("{0:?} lacks a unit; write one of h, m, s, ms, us, ns after each number, as in 15s")]
-    Unit(String),
+pub enum FlagError {
+    /// It is no duration at all.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
     /// Below zero.
     #[error("{0:?} is below zero, which no duration here can be")]
     Negative(String),
-    /// More than Go's `time.Duration` holds, about 292 years.
-    #[error("{0:?} is too long; the longest duration is about 292 years")]
-    Range(String),
 }
 
 /// Parses a duration as Go's `time.ParseDuration`, exactly: `15s`, `1m30s`, `1.5h`, `500ms`, `0`. What is finer than a
 /// nanosecond is cut off.
 ///
 /// # Errors
-/// [`DurationError`], also for durations below zero, which Go takes.
-pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let grammar = || DurationError::Grammar(text.to_owned());
-    let mut rest = unsigned;
-    let mut total_ns: u128 = 0;
-    if rest != "0" {
-        if rest.is_empty() {
-            return Err(grammar());
-        }
-        while !rest.is_empty() {
-            let (whole, after) = digits(rest);
-            let (fraction, after) = after.strip_prefix('.').map_or(("", after), digits);
-            if whole.is_empty() && fraction.is_empty() {
-                return Err(grammar());
-            }
-            let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
-            let unit_ns = match &after[..end] {
-                "" => return Err(DurationError::Unit(text.to_owned())),
-                "ns" => 1,
-                "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-                "ms" => 1_000_000,
-                "s" => 1_000_000_000,
-                "m" => 60_000_000_000,
-                "h" => 3_600_000_000_000,
-                _ => return Err(grammar()),
-            };
-            total_ns = term_ns(whole, fraction, unit_ns)
-                .and_then(|term| total_ns.checked_add(term))
-                .filter(|total| *total <= i64::MAX as u128)
-                .ok_or_else(|| DurationError::Range(text.to_owned()))?;
-            rest = &after[end..];
-        }
-    }
-    if text.starts_with('-') && total_ns > 0 {
-        return Err(DurationError::Negative(text.to_owned()));
-    }
-    u64::try_from(total_ns).map(Duration::from_nanos).map_err(|_| DurationError::Range(text.to_owned()))
-}
-
-/// The digits that `text` begins with, and the rest.
-fn digits(text: &str) -> (&str, &str) {
-    text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
-}
-
-/// `whole.fraction` units in nanoseconds; `None` when that is out of every range.
-fn term_ns(whole: &str, fraction: &str, unit_ns: u128) -> Option<u128> {
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let mut total = whole.checked_mul(unit_ns)?;
-    // An hour has 13 digits of nanoseconds: what comes after the 15th digit of a fraction weighs less than one.
-    let fraction = &fraction[..fraction.len().min(15)];
-    if !fraction.is_empty() {
-        let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
-        total = total.checked_add(fraction.parse::<u128>().ok()? * unit_ns / scale)?;
-    }
-    Some(total)
+/// [`FlagError`], also for durations below zero, which Go takes.
+pub fn parse_duration(text: &str) -> Result<Duration, FlagError> {
+    let nanoseconds = duration::parse(text)?;
+    u64::try_from(nanoseconds).map(Duration::from_nanos).map_err(|_| FlagError::Negative(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -117,14 +62,14 @@ mod tests {
     fn what_is_no_duration_says_why() {
         let grammar = ["", "-", "s", ".", "-.", ".s", "+.s", "1d", "1s ", " 1s", "1\u{a0}s", "1ss", "\u{fc}", "--1s"];
         for text in grammar {
-            assert_eq!(parse_duration(text), Err(DurationError::Grammar(text.to_owned())), "{text:?}");
+            assert_eq!(parse_duration(text), Err(DurationError::Grammar(text.to_owned()).into()), "{text:?}");
         }
         for text in ["3", "15", "1s5", "1.5", "1.2.3s"] {
-            assert_eq!(parse_duration(text), Err(DurationError::Unit(text.to_owned())), "{text:?}");
+            assert_eq!(parse_duration(text), Err(DurationError::Unit(text.to_owned()).into()), "{text:?}");
         }
-        assert_eq!(parse_duration("-5s"), Err(DurationError::Negative("-5s".to_owned())));
+        assert_eq!(parse_duration("-5s"), Err(FlagError::Negative("-5s".to_owned())));
         for text in ["9223372036854775808ns", "3000000h", "99999999999999999999999999999999999999999999s"] {
-            assert_eq!(parse_duration(text), Err(DurationError::Range(text.to_owned())), "{text:?}");
+            assert_eq!(parse_duration(text), Err(DurationError::Range(text.to_owned()).into()), "{text:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -21,7 +21,7 @@ use flotilla_machine::event::Event;
 use serde_json::{Value, json};
 use tokio::{
     sync::watch,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, timeout},
 };
 use tracing::{error, info, warn};
 
@@ -35,6 +35,8 @@ use crate::{
 
 /// Between two looks at the file. The kubelet takes up to a minute to bring a changed ConfigMap.
 const LOOK: Duration = Duration::from_secs(1);
+/// For the API server to tell the UID of the Lease.
+const UID_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the file held when it was looked at: its text, or why there is none.
 type Seen = Result<String, String>;
@@ -46,7 +48,7 @@ pub struct Reloads {
     unchanged: AtomicU64,
     refused: AtomicU64,
     /// Whether the file, as it is now, is refused.
-    stale: AtomicU64,
+    stale: AtomicBool,
 }
 
 impl Reloads {
@@ -60,7 +62,7 @@ impl Reloads {
     /// Whether the file as it is now is what is in force.
     #[must_use]
     pub fn successful(&self) -> bool {
-        self.stale.load(Ordering::Relaxed) == 0
+        !self.stale.load(Ordering::Relaxed)
     }
 }
 
@@ -92,11 +94,11 @@ impl Settling {
 
 /// What a changed file means.
 #[derive(Debug, PartialEq)]
-enum Plan {
-    /// Nothing: a comment, another order of keys.
-    Nothing,
-    /// A configuration to work by, and the fields that a process reads only when it starts.
-    Apply(Box<Configuration>, Vec<&'static str>),
+struct Plan {
+    /// The configuration to work by; `None` where only a comment, or the order of keys, or what follows has changed.
+    apply: Option<Configuration>,
+    /// The fields that differ and that a process reads only when it starts.
+    later: Vec<&'static str>,
 }
 
 /// What is to be done for `wanted` where `current` is in force.
@@ -114,7 +116,7 @@ fn plan(current: &Configuration, wanted: Configuration) -> Plan {
         ..wanted
     };
     let same = Configuration { warnings: current.warnings.clone(), ..wanted.clone() } == *current;
-    if same && later.is_empty() { Plan::Nothing } else { Plan::Apply(Box::new(wanted), later) }
+    Plan { apply: (!same).then_some(wanted), later }
 }
 
 /// Follows the file.
@@ -161,22 +163,28 @@ impl Reloader {
 
     async fn take_up(&mut self, seen: Seen) -> Result<(), Stopped> {
         let wanted = seen.and_then(|text| configuration::effective(&self.args, Some(&text)).map_err(explain));
-        match wanted.map(|wanted| plan(&self.configuration, wanted)) {
-            Ok(Plan::Nothing) => {
+        let Plan { apply, later } = match wanted.map(|wanted| plan(&self.configuration, wanted)) {
+            Ok(plan) => plan,
+            Err(reason) => {
+                self.refuse(&reason).await;
+                return Ok(());
+            }
+        };
+        for field in later {
+            warn!("{field} in the configuration file takes effect when this process starts anew");
+        }
+        match apply {
+            Some(wanted) => self.apply(wanted).await,
+            None => {
                 self.settle(&self.reloads.unchanged);
                 info!(generation = self.generation, "the configuration file has changed, but not in effect");
+                Ok(())
             }
-            Ok(Plan::Apply(wanted, later)) => self.apply(*wanted, &later).await?,
-            Err(reason) => self.refuse(&reason).await,
         }
-        Ok(())
     }
 
-    async fn apply(&mut self, wanted: Configuration, later: &[&str]) -> Result<(), Stopped> {
+    async fn apply(&mut self, wanted: Configuration) -> Result<(), Stopped> {
         wanted.warnings.iter().for_each(|warning| warn!("{warning}"));
-        for field in later {
-            warn!("{field} has changed, which takes effect when this process starts anew");
-        }
         self.generation += 1;
         let generation = self.generation;
         let machine = configuration::machine(&self.args, generation, &wanted);
@@ -196,7 +204,7 @@ impl Reloader {
     async fn refuse(&self, reason: &str) {
         let generation = self.generation;
         self.reloads.refused.fetch_add(1, Ordering::Relaxed);
-        self.reloads.stale.store(1, Ordering::Relaxed);
+        self.reloads.stale.store(true, Ordering::Relaxed);
         error!("the changed configuration is refused, the one in force stays, generation {generation}:\n{reason}");
         self.configz.send_modify(|shown| shown["flotilla"]["refused"] = json!(reason));
         self.tell(Outcome::Refused, &format!("generation {generation} stays in force: {reason}")).await;
@@ -205,7 +213,7 @@ impl Reloader {
     /// The file is what is in force.
     fn settle(&self, counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
-        self.reloads.stale.store(0, Ordering::Relaxed);
+        self.reloads.stale.store(false, Ordering::Relaxed);
         self.configz.send_modify(|shown| {
             if let Some(ours) = shown["flotilla"].as_object_mut() {
                 ours.remove("refused");
@@ -220,7 +228,9 @@ impl Reloader {
         }
         let election = &self.configuration.leader_election;
         let (namespace, name) = (&election.resource_namespace, &election.resource_name);
-        let uid = lease::uid(&self.client, namespace, name).await.unwrap_or_default();
+        // An event that does not know the Lease's UID is better than a file that nobody looks at meanwhile.
+        let uid = timeout(UID_PATIENCE, lease::uid(&self.client, namespace, name)).await;
+        let uid = uid.ok().and_then(Result::ok).unwrap_or_default();
         self.events.configuration(Regarding::lease(namespace, name, &uid), outcome, note);
     }
 }
@@ -271,7 +281,9 @@ mod tests {
         wanted.delay_cache_until_active = true;
         let applied = Configuration { parallelism: 3, ..current.clone() };
         let later = vec!["clientConnection", "delayCacheUntilActive", "leaderElection"];
-        assert_eq!(plan(&current, wanted), Plan::Apply(Box::new(applied), later));
+        assert_eq!(plan(&current, wanted.clone()), Plan { apply: Some(applied), later: later.clone() });
+        wanted.parallelism = current.parallelism;
+        assert_eq!(plan(&current, wanted), Plan { apply: None, later }, "nothing that could be a new generation");
     }
 
     #[test]
@@ -279,12 +291,12 @@ mod tests {
         let current = Configuration::default();
         let wanted =
             Configuration { warnings: vec!["scheduler.yaml:3:1: parallelism: …".to_owned()], ..current.clone() };
-        assert_eq!(plan(&current, wanted), Plan::Nothing);
+        assert_eq!(plan(&current, wanted), Plan { apply: None, later: Vec::new() });
         let profile = |name: &str| flotilla_framework::profile::Profile {
             scheduler_name: name.into(),
             ..current.profiles[0].clone()
         };
         let wanted = Configuration { profiles: vec![profile("another")], ..current.clone() };
-        assert!(matches!(plan(&current, wanted), Plan::Apply(_, later) if later.is_empty()));
+        assert_eq!(plan(&current, wanted.clone()), Plan { apply: Some(wanted), later: Vec::new() });
     }
 }

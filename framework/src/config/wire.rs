@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for Duration {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
-                let parsed = duration::parse(text).map(Duration);
+                let parsed = duration::parse(text).ok().map(Duration);
                 parsed.ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
             }
         }

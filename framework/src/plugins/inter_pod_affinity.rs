@@ -68,6 +68,10 @@ impl Plugin for InterPodAffinity {
         }
     }
 
+    fn fails_without_pre_score(&self, _preparation: &mut Preparation<'_>) -> Option<String> {
+        Some("failed to read \"PreScoreInterPodAffinity\" from cycleState: not found".to_owned())
+    }
+
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
         let score = Preferred::new(preparation);
         (!score.terms.is_empty()).then(|| Score::Domain(Box::new(score)))

@@ -82,6 +82,10 @@ impl Plugin for PodTopologySpread {
         }
     }
 
+    fn fails_without_pre_score(&self, _preparation: &mut Preparation<'_>) -> Option<String> {
+        Some("error reading \"PreScorePodTopologySpread\" from cycleState: not found".to_owned())
+    }
+
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
         let constraints = constraints(preparation, false).ok().filter(|constraints| !constraints.is_empty())?;
         let counting = Counting::new(preparation, constraints, false);

@@ -29,8 +29,7 @@ impl Serialize for GoDuration {
 impl<'de> Deserialize<'de> for GoDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let parsed = parse(&text).map(|nanoseconds| Self { nanoseconds });
-        parsed.ok_or_else(|| serde::de::Error::custom(format_args!("{text:?} is not a duration such as 1m30s")))
+        parse(&text).map(|nanoseconds| Self { nanoseconds }).map_err(serde::de::Error::custom)
     }
 }
 
@@ -46,44 +45,61 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Nanoseconds of a duration in Go's syntax; `None` when it is not one or does not fit in 64 bits.
+/// Why a text is no duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// It does not follow the syntax.
+    #[error("{0:?} is no duration; write one like 15s, 1m30s or 500ms")]
+    Grammar(String),
+    /// A number without unit.
+    #[error("{0:?} lacks a unit; write one of h, m, s, ms, us, ns after each number, as in 15s")]
+    Unit(String),
+    /// More than Go's `time.Duration` holds, about 292 years.
+    #[error("{0:?} is too long; the longest duration is about 292 years")]
+    Range(String),
+}
+
+/// Nanoseconds of a duration in Go's syntax.
 ///
 /// `0` needs no unit; every other number does. Digits beyond a nanosecond are cut off.
-pub fn parse(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
+///
+/// # Errors
+/// What `time.ParseDuration` refuses.
+pub fn parse(text: &str) -> Result<i64, DurationError> {
+    let negative = text.starts_with('-');
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
-        return Some(0);
+        return Ok(0);
     }
     if rest.is_empty() {
-        return None;
+        return Err(DurationError::Grammar(text.to_owned()));
     }
     let mut total: i128 = 0;
     while !rest.is_empty() {
-        let (nanoseconds, tail) = component(rest)?;
-        total = total.checked_add(nanoseconds)?;
+        let (nanoseconds, tail) = component(rest).map_err(|wrong| wrong(text.to_owned()))?;
+        total = total.saturating_add(nanoseconds);
         rest = tail;
     }
-    i64::try_from(if negative { -total } else { total }).ok()
+    i64::try_from(if negative { -total } else { total }).map_err(|_| DurationError::Range(text.to_owned()))
 }
 
+/// What is wrong, still without the text that it is wrong with.
+type Wrong = fn(String) -> DurationError;
+
 /// Reads one `<number><unit>` and returns its nanoseconds and what follows it.
-fn component(text: &str) -> Option<(i128, &str)> {
+fn component(text: &str) -> Result<(i128, &str), Wrong> {
     let (whole, rest) = digits(text);
-    let (fraction, rest) = match rest.strip_prefix('.') {
-        Some(rest) => digits(rest),
-        None => ("", rest),
-    };
+    let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), digits);
     if whole.is_empty() && fraction.is_empty() {
-        return None;
+        return Err(DurationError::Grammar);
     }
     let symbol_end = rest.find(|symbol: char| symbol == '.' || symbol.is_ascii_digit()).unwrap_or(rest.len());
     let (symbol, rest) = rest.split_at(symbol_end);
-    let (_, unit) = UNITS.iter().find(|(name, _)| *name == symbol)?;
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    if symbol.is_empty() {
+        return Err(DurationError::Unit);
+    }
+    let (_, unit) = UNITS.iter().find(|(name, _)| *name == symbol).ok_or(DurationError::Grammar as Wrong)?;
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| DurationError::Range as Wrong)? };
     let mut nanoseconds = i128::from(whole) * i128::from(*unit);
     let (mut numerator, mut scale) = (0_i128, 1_i128);
     // Eighteen digits tell hours apart to less than a nanosecond, and their product with a unit still fits.
@@ -92,7 +108,7 @@ fn component(text: &str) -> Option<(i128, &str)> {
         scale *= 10;
     }
     nanoseconds += numerator * i128::from(*unit) / scale;
-    Some((nanoseconds, rest))
+    Ok((nanoseconds, rest))
 }
 
 /// The digits that `text` begins with, and the rest.
@@ -152,8 +168,8 @@ mod tests {
             (3_600_000_000_000, "1h0m0s"),
             (-5_000_000_000, "-5s"),
         ] {
-            assert_eq!((format(nanoseconds).as_str(), parse(text)), (text, Some(nanoseconds)));
+            assert_eq!((format(nanoseconds).as_str(), parse(text)), (text, Ok(nanoseconds)));
         }
-        assert_eq!(parse(&format(i64::MAX)), Some(i64::MAX));
+        assert_eq!(parse(&format(i64::MAX)), Ok(i64::MAX));
     }
 }

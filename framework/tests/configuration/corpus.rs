@@ -82,6 +82,25 @@ pub(crate) fn gates(bytes: &[u8]) -> String {
     first.strip_prefix("# feature-gates:").unwrap_or_default().trim().to_owned()
 }
 
+/// A feature gate as kube-scheduler has it.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordedGate {
+    pub(crate) name: String,
+    pub(crate) default: bool,
+    pub(crate) stage: String,
+    pub(crate) locked: bool,
+    pub(crate) requires: Vec<String>,
+}
+
+/// Every feature gate that kube-scheduler has.
+pub(crate) fn recorded_gates() -> Vec<RecordedGate> {
+    let path = folder().join("gates.jsonl");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines().map(parse).collect()
+}
+
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     entries.map(|entry| entry.expect("an entry of a folder that could be opened").path()).collect()

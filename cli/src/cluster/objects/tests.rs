@@ -124,3 +124,23 @@ fn names_and_uids_are_not_used_twice() {
         ]
     );
 }
+
+#[test]
+fn an_object_that_selects_is_known_by_kind_namespace_and_name() {
+    use flotilla_framework::class::OwnerKind;
+    use flotilla_machine::event::SelectingKind;
+    use k8s_openapi::api::apps::v1::StatefulSet;
+    let (mut gatherer, mut problems) = (Gatherer::default(), Problems::default());
+    for metadata in [json!({"name": "web", "namespace": "shop"}), json!({"name": "web"}), json!({})] {
+        let object = json!({"metadata": metadata, "spec": {"selector": {}, "serviceName": "web", "template": {}}});
+        let object: StatefulSet = serde_json::from_value(object).expect("a stateful set");
+        gatherer.add_selecting(object, &Place::nowhere(), &mut problems);
+    }
+    let cluster = gatherer.finish(&[], &mut problems);
+    let known: Vec<_> =
+        cluster.selectors.iter().map(|(object, _)| (object.kind, &*object.namespace, &*object.name)).collect();
+    let kind = SelectingKind::Controller(OwnerKind::StatefulSet);
+    assert_eq!(known, [(kind, "shop", "web"), (kind, "default", "web")]);
+    let said = problems.render(&Sources::default());
+    assert_eq!(said, ["this StatefulSet has no metadata.name; expected one"]);
+}

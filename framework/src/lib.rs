@@ -32,3 +32,4 @@ pub mod status;
 pub mod symbols;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod volumes;

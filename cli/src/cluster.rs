@@ -35,15 +35,19 @@ use source::Sources;
 pub(crate) fn profiles(config: Option<&Path>) -> Result<Vec<Profile>, Failure> {
     let Some(path) = config else { return Ok(config::Configuration::default().profiles) };
     let (name, text) = input::read(path).map_err(|error| Failure::input(vec![error]))?;
-    profiles_of(&text, &name)
-}
-
-/// The profiles of a configuration that comes from somewhere.
-pub(crate) fn profiles_of(text: &str, name: &str) -> Result<Vec<Profile>, Failure> {
-    let configuration = config::load(text, name, &FeatureGates::default());
-    let configuration = configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))?;
+    let configuration = configuration(&text, &name)?;
     tell(&configuration.warnings);
     Ok(configuration.profiles)
+}
+
+/// The profiles of the configuration of a coordinator, which has warned of what is in it already.
+pub(crate) fn profiles_of(text: &str, name: &str) -> Result<Vec<Profile>, Failure> {
+    configuration(text, name).map(|configuration| configuration.profiles)
+}
+
+fn configuration(text: &str, name: &str) -> Result<config::Configuration, Failure> {
+    let configuration = config::load(text, name, &FeatureGates::default());
+    configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))
 }
 
 /// The cluster of objects that come from no file. One that makes no sense is told and left out.

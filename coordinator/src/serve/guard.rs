@@ -135,7 +135,7 @@ async fn permit(access: &Access, user: &User, deed: &Deed) -> Result<(), Respons
     };
     match access.may(user, deed).await {
         Ok(true) => Ok(()),
-        Ok(false) if user.is_anonymous() => Err(unauthorized(&format!("nobody in particular may not {what}"))),
+        Ok(false) if user.is_anonymous() => Err(unauthorized(&format!("whoever shows nothing may not {what}"))),
         Ok(false) => {
             debug!(user = user.name, what, "forbidden");
             let body = format!("403: user {:?} cannot {what}; grant it {grant}\n", user.name);

@@ -48,7 +48,7 @@ async fn each_path_is_for_those_whom_the_api_server_allows() {
         ),
         ("/metrics", bearer("reader-token"), 200, "pods_bound_total 7"),
         ("/configz", bearer("reader-token"), 403, "cannot get path \"/configz\""),
-        (EXPLAIN, String::new(), 401, "nobody in particular may not"),
+        (EXPLAIN, String::new(), 401, "whoever shows nothing may not"),
         (EXPLAIN, bearer("stranger-token"), 403, "cannot get path"),
         (EXPLAIN, bearer("reader-token"), 200, "\"namespace\":\"shop\",\"name\":\"web\""),
         (

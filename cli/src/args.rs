@@ -72,7 +72,7 @@ pub(crate) enum Command {
     #[command(after_help = EXAMPLES)]
     Simulate(SimulateArgs),
     /// Tell for each pending pod what every node and every plugin makes of it
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
     /// Print a script that completes commands and flags in a shell

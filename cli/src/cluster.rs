@@ -28,17 +28,47 @@ pub(crate) use objects::{Cluster, Gatherer};
 pub(crate) use place::Place;
 pub(crate) use problem::Problems;
 
-use load::Loader;
+pub(crate) use load::Loader;
 use source::Sources;
 
 /// The profiles of a configuration file; without one, those of kube-scheduler.
 pub(crate) fn profiles(config: Option<&Path>) -> Result<Vec<Profile>, Failure> {
     let Some(path) = config else { return Ok(config::Configuration::default().profiles) };
     let (name, text) = input::read(path).map_err(|error| Failure::input(vec![error]))?;
-    let configuration = config::load(&text, &name, &FeatureGates::default());
-    let configuration = configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))?;
+    let configuration = configuration(&text, &name)?;
     tell(&configuration.warnings);
     Ok(configuration.profiles)
+}
+
+/// The profiles of the configuration of a coordinator, which has warned of what is in it already.
+pub(crate) fn profiles_of(text: &str, name: &str) -> Result<Vec<Profile>, Failure> {
+    configuration(text, name).map(|configuration| configuration.profiles)
+}
+
+fn configuration(text: &str, name: &str) -> Result<config::Configuration, Failure> {
+    let configuration = config::load(text, name, &FeatureGates::default());
+    configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))
+}
+
+/// The cluster of objects that come from no file. One that makes no sense is told and left out.
+pub(crate) fn gather(
+    profiles: &[Profile],
+    fill: impl FnOnce(&mut Loader<'_>) -> Result<(), Failure>,
+) -> Result<Cluster, Failure> {
+    let (mut sources, mut gatherer, mut problems) = (Sources::default(), Gatherer::default(), Problems::default());
+    let progress = progress("{spinner} {pos} objects read");
+    let filled = fill(&mut Loader::new(&mut sources, &mut gatherer, &mut problems, &progress));
+    progress.finish_and_clear();
+    filled?;
+    let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
+    let cluster = gatherer.finish(&schedulers, &mut problems);
+    tell(&problems.render_errors());
+    Ok(cluster)
+}
+
+/// Whether anything is read of objects of a kind.
+pub(crate) fn is_read(api_version: &str, kind: &str) -> bool {
+    !matches!(kinds::find(Some(api_version), kind), Err(_) | Ok(kinds::Kind::Ignored(_)))
 }
 
 /// Objects that come from no file.

@@ -25,6 +25,7 @@ mod answer;
 mod args;
 mod cases;
 mod crew;
+mod live;
 mod missing;
 mod selection;
 mod table;
@@ -52,6 +53,7 @@ fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match &args.cases {
         Some(folder) => explain_cases(folder, args, &runtime, &workers, &mut out),
+        None if !args.target.is_empty() => live::explain(args, &runtime, &workers, &mut out),
         None => explain_cluster(args, &runtime, &workers, &mut out),
     }
 }

@@ -12,11 +12,13 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, ValueEnum};
 use flotilla_framework::{config::ElectionFlags, features::FeatureGates};
 
+mod access;
 mod deprecated;
 mod duration;
 #[cfg(test)]
 mod tests;
 
+pub use access::AccessFlags;
 pub use deprecated::Deprecated;
 pub use duration::{FlagError, parse_duration};
 
@@ -44,18 +46,18 @@ Examples:
 
 /// What kube-scheduler takes and this program does not, with what to do instead.
 const FOREIGN: &[(&str, &str)] = &[
-    ("--authentication-kubeconfig", "the endpoints are not authenticated in this version; remove it"),
-    ("--authentication-skip-lookup", "the endpoints are not authenticated in this version; remove it"),
-    ("--authentication-tolerate-lookup-failure", "the endpoints are not authenticated in this version; remove it"),
-    ("--authorization-always-allow-paths", "the endpoints are not authorized in this version; remove it"),
-    ("--authorization-kubeconfig", "the endpoints are not authorized in this version; remove it"),
+    ("--authentication-tolerate-lookup-failure", "a failed look-up is logged and never ends the process; remove it"),
     ("--cert-dir", "name the files with --tls-cert-file and --tls-private-key-file"),
-    ("--client-ca-file", "the endpoints are not authenticated in this version; remove it"),
     ("--disabled-metrics", "all metrics are stable or flotilla's own; remove it"),
     ("--emulated-version", "it is kube-scheduler 1.37's behaviour and no other; remove it"),
     ("--log-flush-frequency", "the log is written at once; remove it"),
     ("--min-compatibility-version", "it is kube-scheduler 1.37's behaviour and no other; remove it"),
-    ("--requestheader-client-ca-file", "the endpoints are not authenticated in this version; remove it"),
+    ("--requestheader-allowed-names", "no proxy speaks for others here; remove it"),
+    ("--requestheader-client-ca-file", "no proxy speaks for others here; remove it"),
+    ("--requestheader-extra-headers-prefix", "no proxy speaks for others here; remove it"),
+    ("--requestheader-group-headers", "no proxy speaks for others here; remove it"),
+    ("--requestheader-uid-headers", "no proxy speaks for others here; remove it"),
+    ("--requestheader-username-headers", "no proxy speaks for others here; remove it"),
     ("--show-hidden-metrics-for-version", "no metric is hidden; remove it"),
     ("--tls-cipher-suites", "the suites are those of TLS 1.3 and the strong ones of TLS 1.2; remove it"),
     ("--tls-min-version", "it is TLS 1.2; remove it"),
@@ -104,7 +106,7 @@ pub struct Args {
     #[arg(long, value_name = "IP", default_value = "0.0.0.0", help_heading = SERVING)]
     pub bind_address: IpAddr,
 
-    /// The port of /healthz, /livez, /readyz, /metrics and /configz. 0 turns them off
+    /// The port of /healthz, /livez, /readyz, /metrics, /configz and /explain. 0 turns them off
     #[arg(long, value_name = "PORT", default_value_t = 10259, help_heading = SERVING)]
     pub secure_port: u16,
 
@@ -116,6 +118,10 @@ pub struct Args {
     /// The private key to --tls-cert-file in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert_file", help_heading = SERVING)]
     pub tls_private_key_file: Option<PathBuf>,
+
+    /// Who may read the endpoints.
+    #[command(flatten)]
+    pub access: AccessFlags,
 
     /// Where the workers are, when they are not behind a Service: host:port, separated by commas
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = parse_worker, help_heading = WORKERS)]

@@ -22,9 +22,10 @@ use flotilla_machine::{
     action::Action,
     event::{Event, TimeMs},
     machine::Machine,
+    outlook::{Outlook, PodName},
     status::Status,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Events that wait for the machine. At 100,000 events a second, ten times what an API server sends, this is two thirds
@@ -36,6 +37,9 @@ const EVENT_BYTES: usize = 256;
 const _: () = assert!(size_of::<Event>() <= EVENT_BYTES);
 /// Events between two looks at the clock of the machine's wake-up: at 10 us each, a wake-up is at most 3 ms late.
 const BATCH: usize = 256;
+/// Questions that wait for the machine. Each takes it about a millisecond where there are 150,000 pods, and one is
+/// answered between two batches of events, so that those who ask wait for each other and the events hardly for them.
+const QUESTIONS: usize = 32;
 /// How old the published status may be. Whoever looks is a person or a scraper, or waits for pods to be placed.
 const STATUS_PERIOD: Duration = Duration::from_millis(5);
 /// The least rest before a wake-up.
@@ -50,9 +54,16 @@ pub struct Stopped;
 #[derive(Clone)]
 pub struct Handle {
     events: mpsc::Sender<Event>,
+    questions: mpsc::Sender<Question>,
     status: watch::Receiver<Status>,
     shared: Arc<Shared>,
     thread: Thread,
+}
+
+/// Which pod somebody asks about, and where the answer goes.
+struct Question {
+    pod: PodName,
+    answer: oneshot::Sender<Option<Outlook>>,
 }
 
 /// What both sides of a [`Handle`] see.
@@ -110,6 +121,16 @@ impl Handle {
     #[must_use]
     pub fn watch_status(&self) -> watch::Receiver<Status> {
         self.status.clone()
+    }
+
+    /// Where a pod stands, after all events before; `None`: the machine knows no such pod. Waits while 32 others ask.
+    ///
+    /// # Errors
+    /// [`Stopped`]: nobody knows any more.
+    pub async fn outlook(&self, pod: PodName) -> Result<Option<Outlook>, Stopped> {
+        let (answer, told) = oneshot::channel();
+        self.questions.send(Question { pod, answer }).await.map_err(|_| Stopped)?;
+        told.await.map_err(|_| Stopped)
     }
 
     /// Stops the machine after the batch in hand. Events that wait are dropped.
@@ -182,6 +203,7 @@ trait Course: Send + 'static {
     fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action>;
     fn next_wakeup(&self) -> Option<TimeMs>;
     fn status(&self) -> Status;
+    fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook>;
 }
 
 impl Course for Machine {
@@ -196,10 +218,15 @@ impl Course for Machine {
     fn status(&self) -> Status {
         Self::status(self)
     }
+
+    fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook> {
+        Self::outlook(self, now_ms, pod)
+    }
 }
 
 fn spawn_course(course: impl Course, perform: impl FnMut(Action) + Send + 'static) -> (Handle, JoinHandle<()>) {
     let (events, inbox) = mpsc::channel(EVENTS);
+    let (questions, asked) = mpsc::channel(QUESTIONS);
     let (publish, status) = watch::channel(course.status());
     let shared = Arc::new(Shared {
         started: Instant::now(),
@@ -210,10 +237,10 @@ fn spawn_course(course: impl Course, perform: impl FnMut(Action) + Send + 'stati
         held_back: AtomicU64::new(0),
     });
     let ending = Ending(Arc::clone(&shared));
-    let owner = Owner { course, perform, inbox, publish, published: shared.started, stale: false, ending };
+    let owner = Owner { course, perform, inbox, asked, publish, published: shared.started, stale: false, ending };
     let thread = std::thread::Builder::new().name("machine".to_owned());
     let joined = thread.spawn(move || owner.run()).expect("the operating system has a thread to give");
-    let handle = Handle { events, status, shared, thread: joined.thread().clone() };
+    let handle = Handle { events, questions, status, shared, thread: joined.thread().clone() };
     (handle, joined)
 }
 
@@ -223,6 +250,7 @@ struct Owner<C, P> {
     course: C,
     perform: P,
     inbox: mpsc::Receiver<Event>,
+    asked: mpsc::Receiver<Question>,
     publish: watch::Sender<Status>,
     /// When the status was published last.
     published: Instant,
@@ -252,14 +280,25 @@ impl<C: Course, P: FnMut(Action)> Owner<C, P> {
                     batch.drain(..).for_each(|event| self.apply(event));
                     self.tick();
                     self.publish_if_due();
+                    self.answer(&mut context);
                 }
                 Poll::Pending => {
                     self.tick();
                     self.publish_if_due();
-                    self.rest();
+                    if !self.answer(&mut context) {
+                        self.rest();
+                    }
                 }
             }
         }
+    }
+
+    /// Answers one question. `false`: there is none, and the thread is woken by the next.
+    fn answer(&mut self, context: &mut Context<'_>) -> bool {
+        let Poll::Ready(Some(Question { pod, answer })) = self.asked.poll_recv(context) else { return false };
+        // Whoever asked may have gone.
+        let _ = answer.send(self.course.outlook(self.shared().now_ms(), &pod));
+        true
     }
 
     fn shared(&self) -> &Shared {

@@ -3,6 +3,7 @@
 //! Knows: the API server, the lease, the workers' streams, the endpoints. Must not know: whether a node suits a pod
 //! (`flotilla_framework`), or what happens next to a pod (`flotilla_machine`).
 
+pub mod access;
 pub mod args;
 pub mod bind;
 pub mod client;

@@ -34,16 +34,17 @@ use crate::{
     fanout::{Fanout, Transport},
     lease::{self, Leadership, LeaseError, Signals},
     logging,
-    metrics::{self, Scheduled},
-    serve::{Check, Endpoints, Server},
+    metrics::Scheduled,
     status::Reporter,
     watch::Watches,
 };
 
 mod configuration;
+mod endpoints;
 mod reload;
 mod settings;
 
+use endpoints::{Review, Shown};
 use reload::Reloader;
 pub use reload::Reloads;
 use settings::{FIRST_GENERATION, Settings};
@@ -191,7 +192,9 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
         coordinator.begin.cancel();
     }
     let reloads = Arc::<Reloads>::default();
-    coordinator.serve(&serve, &scheduled, (shown, Arc::clone(&reloads))).await?;
+    let shown = Shown { configz: shown, reloads: Arc::clone(&reloads), identity: identity.into() };
+    let review = Review { flags: &args.access, connection: &connection };
+    coordinator.serve(&serve, &scheduled, shown, review).await?;
     if let (Some(path), Some(text)) = (args.config.clone(), text) {
         coordinator.follow(Reloader {
             path,
@@ -272,47 +275,6 @@ impl Coordinator {
             drained: CancellationToken::new(),
             stop,
         }
-    }
-
-    /// Starts the HTTPS endpoints.
-    async fn serve(
-        &self,
-        config: &crate::serve::ServeConfig,
-        scheduled: &Scheduled,
-        (configz, reloads): (watch::Receiver<Value>, Arc<Reloads>),
-    ) -> anyhow::Result<()> {
-        let Some(address) = config.address() else { return Ok(()) };
-        let watchdog = lease::watchdog(self.leading.clone(), WATCHDOG_TOLERANCE);
-        let election = Check { name: "leaderElection", probe: watchdog };
-        let handle = self.handle.clone();
-        let machine = Check::new("scheduling-thread", move || handle.progress(MACHINE_PATIENCE + WATCHDOG_TOLERANCE));
-        let watches = self.watches.clone();
-        let synced = Check::new("sched-handler-sync", move || {
-            let missing = || format!("the first lists are not through: {}", watches.unlisted().join(", "));
-            watches.synced().then_some(()).ok_or_else(missing)
-        });
-        let shutdown = self.shutdown.clone();
-        let shutdown = Check::new("shutdown", move || {
-            (!shutdown.is_cancelled()).then_some(()).ok_or_else(|| "the process is ending".to_owned())
-        });
-        let sources = metrics::Sources {
-            handle: self.handle.clone(),
-            fanout: self.fanout.clone(),
-            binder: self.binder.clone(),
-            reporter: self.reporter.clone(),
-            watches: self.watches.clone(),
-            reloads,
-        };
-        let endpoints = Endpoints {
-            healthz: vec![election.clone(), machine.clone()],
-            livez: vec![machine],
-            readyz: vec![election, synced, shutdown],
-            metrics: Arc::new(metrics::registry(scheduled, sources)),
-            configz,
-        };
-        let server = Server::bind(address, config, endpoints).await?;
-        tokio::spawn(server.run(self.stop.clone()));
-        Ok(())
     }
 
     /// Follows the configuration file.

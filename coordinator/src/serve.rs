@@ -1,11 +1,10 @@
-//! The HTTPS endpoints of kube-scheduler: health, metrics and the configuration in force.
+//! The HTTPS endpoints of kube-scheduler: health, metrics and the configuration in force; and where a pod stands.
 //!
 //! Knows sockets, connections and their bounds; `pages` knows what is answered and `tls` by which certificate. Must
 //! not know what a check checks or a metric counts: both are handed in.
 //!
-//! Everybody who reaches the port may read everything: there is no authentication in this version. None of it is
-//! secret, since checks, metrics and configuration hold no credentials, no pod specs and no tenants' data beyond what
-//! the metrics are labelled with; a NetworkPolicy, or `--bind-address 127.0.0.1`, keeps it to those who should.
+//! Who may read what is `guard`'s to say, before any page is asked. A client may show a certificate; one that is not of
+//! the known authority ends the handshake.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -16,14 +15,20 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
+use crate::access::User;
+
+pub mod explain;
+mod guard;
 mod pages;
 mod tls;
 
+use guard::Peer;
+pub use guard::{Guard, TOKEN_AUDIENCE, TOKEN_HEADER};
 pub use pages::{Check, Endpoints, Probe};
 
 /// Connections at once. Three probes of the kubelet, two Prometheus replicas, a person or two: ten are plenty. What is
@@ -111,6 +116,9 @@ pub enum ServeError {
     /// Certificate and key do not make a TLS server.
     #[error("the certificate cannot be served: {0}")]
     Tls(#[from] rustls::Error),
+    /// What is to be the authority of client certificates is none.
+    #[error("the authority of client certificates holds no usable PEM: {0}")]
+    Authority(String),
     /// No certificate could be made up.
     #[error("cannot make a self-signed certificate: {0}; pass --tls-cert-file and --tls-private-key-file")]
     SelfSigned(#[from] rcgen::Error),
@@ -122,22 +130,29 @@ pub struct Server {
     address: SocketAddr,
     identity: Arc<tls::Identity>,
     acceptor: tokio_rustls::TlsAcceptor,
+    /// The authority of client certificates in PEM, as far as it is known.
+    authority: watch::Receiver<Option<String>>,
     pages: axum::Router,
 }
 
 impl Server {
     /// Loads the certificate and binds `address`: that of [`ServeConfig::address`], or one with port zero for any free
-    /// port.
+    /// port. Clients may show certificates of `authority`, in PEM, once it is known.
     ///
     /// # Errors
     /// [`ServeError`], with the flag to change.
-    pub async fn bind(address: SocketAddr, config: &ServeConfig, endpoints: Endpoints) -> Result<Self, ServeError> {
+    pub async fn bind(
+        address: SocketAddr,
+        config: &ServeConfig,
+        authority: watch::Receiver<Option<String>>,
+        endpoints: Endpoints,
+    ) -> Result<Self, ServeError> {
         let identity = Arc::new(tls::Identity::load(config).await?);
-        let acceptor = tls::acceptor(&identity)?;
+        let acceptor = tls::acceptor(&identity, None)?;
         let listen = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        Ok(Self { listener, address, identity, acceptor, pages: pages::router(endpoints) })
+        Ok(Self { listener, address, identity, acceptor, authority, pages: pages::router(endpoints) })
     }
 
     /// Where it listens.
@@ -146,18 +161,23 @@ impl Server {
     }
 
     /// Serves until `stop`, then lets requests under way finish, for up to 5 s.
-    pub async fn run(self, stop: CancellationToken) {
+    pub async fn run(mut self, stop: CancellationToken) {
         info!(address = %self.address, certificate = %self.identity.origin(), "serving HTTPS");
         let connections = TaskTracker::new();
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
         let mut reload = tokio::time::interval(RELOAD_PERIOD);
         reload.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        self.authority.mark_changed();
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 _ = reload.tick() => {
                     self.identity.reload().await;
+                    continue;
+                }
+                Ok(()) = self.authority.changed() => {
+                    self.trust();
                     continue;
                 }
                 accepted = accept(&self.listener, &permits) => accepted,
@@ -184,6 +204,17 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Takes up the authority of client certificates. What is no authority changes nothing.
+    fn trust(&mut self) {
+        let authority = self.authority.borrow_and_update().clone();
+        match tls::acceptor(&self.identity, authority.as_deref()) {
+            Ok(acceptor) => self.acceptor = acceptor,
+            Err(error) => warn!(%error, "the authority of client certificates cannot be used"),
+        }
+    }
+}
+
 type Permit = tokio::sync::OwnedSemaphorePermit;
 
 /// The next connection, once there is room for it.
@@ -205,6 +236,9 @@ async fn serve(stream: TcpStream, acceptor: tokio_rustls::TlsAcceptor, pages: ax
         Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
         Err(_) => return debug!("TLS handshake took longer than {HANDSHAKE_TIMEOUT:?}"),
     };
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let peer = Peer(shown.and_then(|certificate| User::of_certificate(certificate)));
+    let pages = pages.layer(axum::Extension(peer));
     let builder = protocol();
     let mut connection =
         std::pin::pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(pages)));

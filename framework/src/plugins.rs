@@ -20,6 +20,7 @@ pub mod priority_sort;
 pub mod scheduling_gates;
 pub mod scorer;
 pub mod taint_toleration;
+pub mod wakers;
 
 /// All plugins that are built, in the order of kube-scheduler's stock configuration.
 pub static REGISTRY: &[&dyn Plugin] = &[

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use http::HeaderName;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Config, ResourceExt as _,
@@ -180,15 +181,47 @@ impl<'a> Fleet<'a> {
         Ok(command)
     }
 
-    /// What a coordinator answers to a GET, such as `/metrics`.
+    /// The URL of a coordinator's endpoints.
+    ///
+    /// # Errors
+    /// Where it was not started.
+    pub fn url(&self, coordinator: &str) -> anyhow::Result<String> {
+        let port = self.secure_ports.get(coordinator).with_context(|| format!("{coordinator} was not started"))?;
+        Ok(format!("https://127.0.0.1:{port}"))
+    }
+
+    /// The code and the body that a coordinator answers to a GET by somebody who shows nothing but these headers.
+    ///
+    /// # Errors
+    /// Where it does not answer.
+    pub async fn get_with(
+        &self,
+        coordinator: &str,
+        path: &str,
+        headers: &[(&'static str, String)],
+    ) -> anyhow::Result<(u16, String)> {
+        let mut config = Config::new(self.url(coordinator)?.parse()?);
+        config.accept_invalid_certs = true;
+        config.proxy_url = None;
+        for (name, value) in headers {
+            config.headers.push((HeaderName::from_static(name), value.parse()?));
+        }
+        let request = Request::new("").get(path.trim_start_matches('/'), &kube::api::GetParams::default())?;
+        match Client::try_from(config)?.request_text(request).await {
+            Ok(body) => Ok((200, body)),
+            Err(kube::Error::Api(status)) => Ok((status.code, status.message)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What a coordinator answers an administrator to a GET, such as `/metrics`.
     ///
     /// # Errors
     /// Where it does not answer with success.
     pub async fn get(&self, coordinator: &str, path: &str) -> anyhow::Result<String> {
-        let port = self.secure_ports.get(coordinator).with_context(|| format!("{coordinator} was not started"))?;
         let kubeconfig = Kubeconfig::read_from(self.cluster.kubeconfig())?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        config.cluster_url = format!("https://127.0.0.1:{port}").parse()?;
+        config.cluster_url = self.url(coordinator)?.parse()?;
         config.accept_invalid_certs = true;
         config.root_cert = None;
         config.proxy_url = None;

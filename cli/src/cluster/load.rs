@@ -24,7 +24,7 @@ use super::{
 use crate::input;
 
 /// Reads files, and gathers what is in them.
-pub(super) struct Loader<'a> {
+pub(crate) struct Loader<'a> {
     sources: &'a mut Sources,
     gatherer: &'a mut Gatherer,
     problems: &'a mut Problems,
@@ -61,6 +61,12 @@ impl<'a> Loader<'a> {
                 Err(error) => self.problems.error_said(error),
             }
         }
+    }
+
+    /// Takes in one object of a kind, from a list that no file holds.
+    pub(crate) fn element(&mut self, value: Value, kind: &'static str) {
+        self.progress.inc(1);
+        self.object(Object { value, place: Place::nowhere(), kind: Some(kind) });
     }
 
     /// What was of no use, in one line; `None` if all was.

@@ -89,6 +89,11 @@ impl Problems {
         self.errors.count
     }
 
+    /// All errors, a line each, of objects that no file holds.
+    pub(super) fn render_errors(&self) -> Vec<String> {
+        render_pile(&self.errors, &Sources::default(), "", MOST_ERRORS)
+    }
+
     /// All lines for the standard error: the warnings, then the errors, each in the order of the input.
     pub(super) fn render(&self, sources: &Sources) -> Vec<String> {
         let mut lines = render_pile(&self.warnings, sources, "warning: ", MOST_WARNINGS);

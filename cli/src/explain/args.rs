@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ValueEnum};
 
+use super::live::LiveArgs;
+
 const EXAMPLES: &str = "\
 Examples:
   # Why do these pods stay pending, and what would help?
@@ -14,6 +16,10 @@ Examples:
 
   # One pod, with every node and the scores before they are normalised
   flotilla explain -f cluster.yaml --pod shop/web-1 -o wide
+
+  # A pod of a live cluster, with its place in the queue
+  flotilla explain pod web-1 -n shop
+  flotilla explain pod/web-1 -n shop --context staging -o json
 
   # The same under another configuration, for a program to read: one JSON object per pod and line
   flotilla explain -f cluster.yaml --config scheduler.yaml -o json | jq -c '{pod, best, message}'
@@ -33,21 +39,31 @@ Exit codes:
 #[command(
     after_help = EXAMPLES,
     long_about = "Tell for each pending pod what every node and every plugin makes of it\n\nReal workers, with gRPC between \
-                  them and this command, judge and score every node for each pod. Nothing but files is read, and \
+                  them and this command, judge and score every node for each pod. With -f nothing but files is read, and \
                   nothing is written but the answer: which nodes would do, with the scores of each plugin; which would \
-                  not, what each of them lacks; and what would make the pod fit."
+                  not, what each of them lacks; and what would make the pod fit. Of a live cluster only what decides \
+                  about pods is read, and the running coordinator is asked where the pod stands in its queue."
 )]
 pub(crate) struct ExplainArgs {
     /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl prints them
     /// or written by hand; a directory stands for its *.yaml, *.yml and *.json files, - for the standard input
-    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required = true, conflicts_with = "cases")]
+    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required_unless_present_any = ["target", "cases"], conflicts_with_all = ["cases", "target"])]
     pub(super) files: Vec<PathBuf>,
+
+    /// The pod of a live cluster that is to be explained: pod NAME, or pod/NAME
+    #[arg(value_name = "pod NAME", num_args = 1..=2, conflicts_with_all = ["cases", "pods"])]
+    pub(super) target: Vec<String>,
+
+    /// Where the live cluster is.
+    #[command(flatten)]
+    pub(super) live: LiveArgs,
 
     /// Explain only this pod; without a namespace, one of default. May be given several times
     #[arg(long = "pod", value_name = "[NAMESPACE/]NAME", action = ArgAction::Append)]
     pub(super) pods: Vec<String>,
 
-    /// The file with the KubeSchedulerConfiguration; without it, the defaults of kube-scheduler
+    /// The file with the KubeSchedulerConfiguration; without it, that of the running coordinator for a live cluster, and
+    /// the defaults of kube-scheduler else
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 

@@ -211,6 +211,7 @@ fn running(plan: &Plan, control_plane: &ControlPlane, coordinator: &str) -> anyh
         hello: write(&folder.join("hello.yaml"), &Running::hello_manifest(scheduler))?,
         coordinator: coordinator.to_owned(),
         authority: control_plane.authority_certificate(),
+        administrator: control_plane.administrator_certificate(),
         logs: control_plane.processes().logs().to_owned(),
     })
 }

@@ -31,6 +31,8 @@ pub(super) struct Running {
     pub(super) coordinator: String,
     /// The certificate that signed the coordinator's.
     pub(super) authority: PathBuf,
+    /// The certificate of an administrator, and its key.
+    pub(super) administrator: (PathBuf, PathBuf),
     /// The folder of all logs.
     pub(super) logs: PathBuf,
 }
@@ -47,6 +49,7 @@ impl Running {
     pub(super) fn summary(&self, program: &str, detached: bool) -> String {
         let Self { kubernetes, nodes, workers, coordinator, .. } = self;
         let (hello, authority, logs) = (quoted(&self.hello), quoted(&self.authority), quoted(&self.logs));
+        let (certificate, key) = (quoted(&self.administrator.0), quoted(&self.administrator.1));
         let names = self.scheduler_names.join(", ");
         let unnamed = self.scheduler_names.iter().any(|name| name == DEFAULT_SCHEDULER);
         let whose = if unnamed { format!("{names}, or that name none") } else { names };
@@ -69,10 +72,15 @@ Try it:
   kubectl rollout status deployment/hello && kubectl get pods -o wide
   kubectl get events -o wide --field-selector reason=Scheduled
 
+Why a pod is pending, and where it stands in the queue:
+
+  {program} explain pod NAME --coordinator {coordinator} --coordinator-ca {authority}
+
 The coordinator's metrics and its configuration:
 
-  curl --cacert {authority} {coordinator}/metrics
-  curl --cacert {authority} {coordinator}/configz
+  alias ask='curl --cacert {authority} --cert {certificate} --key {key}'
+  ask {coordinator}/metrics
+  ask {coordinator}/configz
 
 Logs are in {logs}.
 End it with {end}. All that is in the cluster, and its logs, are gone then.
@@ -138,6 +146,7 @@ mod tests {
             hello: "/tmp/flotilla-x/hello.yaml".into(),
             coordinator: "https://127.0.0.1:10000".into(),
             authority: "/tmp/flotilla-x/pki/ca.crt".into(),
+            administrator: ("/tmp/flotilla-x/pki/a.crt".into(), "/tmp/flotilla-x/pki/a.key".into()),
             logs: "/tmp/flotilla-x/logs".into(),
         }
     }
@@ -149,6 +158,8 @@ mod tests {
             "Kubernetes v1.37.1 with 1 node.\n",
             "with 2 workers, schedules pods whose schedulerName is flotilla.\n",
             "  export KUBECONFIG='/tmp/my cluster/kubeconfig'\n  export PATH=/tmp/flotilla-x/bin:\"$PATH\"\n",
+            "explain pod NAME --coordinator https://127.0.0.1:10000 --coordinator-ca /tmp/flotilla-x/pki/ca.crt\n",
+            "--cert /tmp/flotilla-x/pki/a.crt --key /tmp/flotilla-x/pki/a.key",
             "End it with `target/release/flotilla down`. All",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");

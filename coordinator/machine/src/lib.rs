@@ -18,6 +18,7 @@ pub mod images;
 mod intake;
 pub mod machine;
 mod offers;
+pub mod outlook;
 mod pods;
 mod queue;
 mod roster;

@@ -217,6 +217,16 @@ impl Queue {
         }
     }
 
+    /// Where a pod waits.
+    pub(crate) fn seat(&self, uid: &Uid) -> Option<&Seat> {
+        self.seats.get(uid).map(|(seat, _)| seat)
+    }
+
+    /// How many pods of activeQ come before a place in it.
+    pub(crate) fn ahead_of(&self, place: &Place) -> usize {
+        self.active.range(..place.clone()).count()
+    }
+
     /// Whether a pod waits anywhere.
     pub(crate) fn contains(&self, uid: &Uid) -> bool {
         self.seats.contains_key(uid)

@@ -170,3 +170,20 @@ fn feature_gates_are_read_from_every_flag_and_refused_by_name() {
     assert!(message.contains("not implemented"), "{message}");
     assert!(refusal("--feature-gates=GenericWorkload").contains("--feature-gates: GenericWorkload"));
 }
+
+#[test]
+fn the_endpoints_are_guarded_unless_that_is_refused_in_so_many_words() {
+    let access = read("").expect("sound").access;
+    assert!(!access.insecure_open_endpoints && !access.authentication_skip_lookup);
+    assert_eq!(access.authorization_always_allow_paths, ["/healthz", "/readyz", "/livez"]);
+    assert_eq!(access.authentication_token_webhook_cache_ttl, Duration::from_secs(10));
+    let access = read(
+        "--insecure-open-endpoints --authentication-kubeconfig=a --authorization-kubeconfig=b --client-ca-file=c \
+         --authorization-always-allow-paths=/metrics,/healthz/* --authorization-webhook-cache-unauthorized-ttl=1m",
+    );
+    let access = access.expect("sound").access;
+    assert!(access.insecure_open_endpoints);
+    assert_eq!(access.authorization_always_allow_paths, ["/metrics", "/healthz/*"]);
+    assert_eq!(access.authorization_webhook_cache_unauthorized_ttl, Duration::from_secs(60));
+    assert!(refusal("--requestheader-client-ca-file=d").contains("no proxy speaks for others here"));
+}

@@ -2,7 +2,10 @@
 
 use std::sync::{Mutex, mpsc as std_mpsc};
 
-use flotilla_machine::event::WorkerId;
+use flotilla_machine::{
+    event::WorkerId,
+    outlook::{NotOurs, Standing},
+};
 
 use super::*;
 
@@ -47,6 +50,18 @@ impl Course for Puppet {
     fn status(&self) -> Status {
         self.status
     }
+
+    fn outlook(&self, _: TimeMs, pod: &PodName) -> Option<Outlook> {
+        Some(Outlook {
+            uid: Arc::clone(&pod.name),
+            scheduler_name: "puppet".into(),
+            priority: 0,
+            standing: Standing::NotOurs(NotOurs::OtherScheduler),
+            attempts: u32::try_from(self.status.decisions).expect("few events"),
+            queued_for_ms: None,
+            told: None,
+        })
+    }
 }
 
 /// A machine that only listens, for tests of those who tell it.
@@ -65,6 +80,10 @@ impl Course for Listener {
 
     fn status(&self) -> Status {
         Status::default()
+    }
+
+    fn outlook(&self, _: TimeMs, _: &PodName) -> Option<Outlook> {
+        None
     }
 }
 
@@ -96,6 +115,24 @@ fn events_are_applied_in_the_order_they_are_told_and_actions_performed_in_the_or
     let log = log.lock().expect("unpoisoned");
     assert!(log.is_sorted_by_key(|(now_ms, _)| *now_ms), "time never goes back");
     assert_eq!(handle.applied(), 2_000);
+}
+
+#[tokio::test]
+async fn a_question_is_answered_while_the_machine_rests_and_is_no_event() {
+    let (puppet, log) = Puppet::new(Vec::new());
+    let (handle, thread) = spawn_course(puppet, |_| {});
+    let asked = |name: &str| PodName { namespace: "default".into(), name: name.into() };
+    let first = handle.outlook(asked("first")).await.expect("it lives").expect("a puppet knows everybody");
+    assert_eq!((&*first.uid, first.attempts), ("first", 0));
+    handle.tell(lost(1)).await.expect("it lives");
+    let mut later = handle.outlook(asked("later")).await.expect("it lives").expect("a puppet knows everybody");
+    while later.attempts == 0 {
+        later = handle.outlook(asked("later")).await.expect("it lives").expect("a puppet knows everybody");
+    }
+    handle.stop();
+    thread.join().expect("an orderly end");
+    assert_eq!(handle.outlook(asked("late")).await, Err(Stopped));
+    assert_eq!(log.lock().expect("unpoisoned").len(), 1, "only what was told is an event");
 }
 
 #[test]

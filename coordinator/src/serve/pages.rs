@@ -15,11 +15,14 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::debug;
 
-const TEXT: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
+use super::explain::{self, Explain};
+use super::guard::{self, Guard};
+
+pub(super) const TEXT: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
 const OPEN_METRICS: (HeaderName, &str) =
     (header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8");
 /// As the API server sends with each of these, and with its errors.
-const NOSNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+pub(super) const NOSNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 
 /// Tells whether something works: `Err` says why not. Must not block. Who asks for that check alone is told the reason.
 pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -52,6 +55,10 @@ pub struct Endpoints {
     pub metrics: Arc<Registry>,
     /// The configuration in force, served at `/configz` as `{"componentconfig": ...}`.
     pub configz: watch::Receiver<Value>,
+    /// What tells where a pod stands.
+    pub explain: Explain,
+    /// Who may read which of these.
+    pub guard: Guard,
 }
 
 /// The checks of one endpoint.
@@ -62,11 +69,12 @@ struct Health {
 
 /// The routes for `endpoints`.
 pub(super) fn router(endpoints: Endpoints) -> Router {
-    let Endpoints { healthz, livez, readyz, metrics, configz } = endpoints;
-    let mut paths = vec!["/configz".to_owned(), "/metrics".to_owned()];
+    let Endpoints { healthz, livez, readyz, metrics, configz, explain, guard } = endpoints;
+    let mut paths = vec!["/configz".to_owned(), "/metrics".to_owned(), explain::ROUTE.to_owned()];
     let mut router = Router::new()
         .route("/metrics", get(serve_metrics).with_state(metrics))
-        .route("/configz", get(serve_configz).with_state(configz));
+        .route("/configz", get(serve_configz).with_state(configz))
+        .route(explain::ROUTE, get(explain::serve).with_state((explain, guard.clone())));
     for (endpoint, checks) in [("healthz", healthz), ("livez", livez), ("readyz", readyz)] {
         // As upstream: an endpoint without checks still says that the process answers.
         let checks = if checks.is_empty() { vec![Check::new("ping", || Ok(()))] } else { checks };
@@ -79,6 +87,8 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     }
     paths.sort_unstable();
     let paths = paths.join("\n");
+    // What is not served is no secret, and asks nothing of the API server.
+    let router = router.route_layer(axum::middleware::from_fn_with_state(guard, guard::check));
     router.fallback(move |uri: Uri| {
         let body = format!("404: {} is not served here. These are:\n{paths}\n", uri.path());
         std::future::ready((StatusCode::NOT_FOUND, [TEXT, NOSNIFF], body))

@@ -3,17 +3,22 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use flotilla_machine::machine::Machine;
 use http_body_util::{BodyExt as _, Empty};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
 use tokio_rustls::client::TlsStream;
 
+use super::explain::Explain;
 use super::*;
+use crate::lease::Leadership;
+
+mod guarded;
 
 fn config() -> ServeConfig {
     ServeConfig {
@@ -34,7 +39,18 @@ struct Running {
     end: tokio::task::JoinHandle<()>,
 }
 
+/// As a coordinator that knows no pods.
+fn explain() -> Explain {
+    let (handle, _thread) = crate::driver::spawn(Machine::new(0), |_| {});
+    let leading = watch::channel(Leadership::Following { holder: Some("other_1".to_owned()) }).1;
+    Explain { handle, leading, identity: "this_2".into() }
+}
+
 async fn start(config: &ServeConfig) -> Running {
+    start_guarded(config, Guard::Open, None).await
+}
+
+async fn start_guarded(config: &ServeConfig, guard: Guard, authority: Option<String>) -> Running {
     let synced = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&synced);
     let election = Check::new("leaderElection", || Ok(()));
@@ -53,9 +69,12 @@ async fn start(config: &ServeConfig) -> Running {
         readyz: vec![election, sync],
         metrics: Arc::new(registry),
         configz: receiver,
+        explain: explain(),
+        guard,
     };
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let server = Server::bind(any, config, endpoints).await.expect("a free port");
+    let authority = watch::channel(authority).1;
+    let server = Server::bind(any, config, authority, endpoints).await.expect("a free port");
     let (address, leaf, stop) = (server.address(), server.identity.leaf(), CancellationToken::new());
     let end = tokio::spawn(server.run(stop.clone()));
     Running { address, leaf, synced, configz, stop, end }
@@ -64,23 +83,45 @@ async fn start(config: &ServeConfig) -> Running {
 impl Running {
     /// A connection by a client that trusts this one certificate and offers `alpn`.
     async fn connect(&self, alpn: &[u8]) -> TlsStream<TcpStream> {
+        self.connect_as(alpn, None).await.expect("a trusted server")
+    }
+
+    /// The same, with a certificate of the client and its key.
+    async fn connect_as(
+        &self,
+        alpn: &[u8],
+        client: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.leaf.clone()).expect("a certificate");
-        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("known versions")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let mut config = match client {
+            Some((certificate, key)) => {
+                config.with_client_auth_cert(vec![certificate], key).expect("they belong together")
+            }
+            None => config.with_no_client_auth(),
+        };
         config.alpn_protocols = vec![alpn.to_vec()];
         let stream = TcpStream::connect(self.address).await.expect("listening");
         let name = ServerName::try_from("localhost").expect("a name");
-        tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a trusted server")
+        tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
 
     /// The status line, headers and body for a GET of `path`.
     async fn get(&self, path: &str) -> (u16, String, String) {
-        let mut stream = self.connect(b"http/1.1").await;
-        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        self.get_with(path, "").await
+    }
+
+    /// The same, with headers that each end in CRLF.
+    async fn get_with(&self, path: &str, headers: &str) -> (u16, String, String) {
+        Self::ask(self.connect(b"http/1.1").await, path, headers).await
+    }
+
+    async fn ask(mut stream: TlsStream<TcpStream>, path: &str, headers: &str) -> (u16, String, String) {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).await.expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("answered and closed");
@@ -135,7 +176,8 @@ async fn an_unknown_path_lists_what_there_is() {
     assert_eq!(status, 404);
     assert_eq!(
         body,
-        "404: /debug/pprof is not served here. These are:\n/configz\n/healthz\n/healthz/leaderElection\n/livez\n\
+        "404: /debug/pprof is not served here. These are:\n/configz\n\
+         /explain/v1/namespaces/{namespace}/pods/{name}\n/healthz\n/healthz/leaderElection\n/livez\n\
          /livez/ping\n/metrics\n/readyz\n/readyz/leaderElection\n/readyz/sched-handler-sync\n"
     );
     let (status, _, body) = server.get("/readyz/etcd").await;
@@ -233,8 +275,10 @@ async fn a_certificate_that_cannot_be_served_is_named_by_flag_and_file() {
 async fn a_taken_port_is_told_with_the_flags_to_change() {
     let server = start(&config()).await;
     let (_, configz) = watch::channel(Value::Null);
-    let endpoints = Endpoints { healthz: vec![], livez: vec![], readyz: vec![], metrics: Arc::default(), configz };
-    let error = Server::bind(server.address, &config(), endpoints).await.err().expect("taken").to_string();
+    let (explain, guard, authority) = (explain(), Guard::Open, watch::channel(None).1);
+    let metrics = Arc::default();
+    let endpoints = Endpoints { healthz: vec![], livez: vec![], readyz: vec![], metrics, configz, explain, guard };
+    let error = Server::bind(server.address, &config(), authority, endpoints).await.err().expect("taken").to_string();
     assert!(error.starts_with(&format!("cannot listen on {}: ", server.address)), "{error}");
     assert!(error.contains("--secure-port"));
 }

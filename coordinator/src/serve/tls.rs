@@ -5,12 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
@@ -119,12 +119,30 @@ fn self_signed(config: &ServeConfig) -> Result<CertifiedKey, ServeError> {
     Ok(CertifiedKey::from_der(vec![made.cert.der().clone()], key, &provider())?)
 }
 
-/// TLS 1.2 and 1.3 as `identity`, for HTTP/2 and HTTP/1.1.
-pub(super) fn acceptor(identity: &Arc<Identity>) -> Result<TlsAcceptor, ServeError> {
-    let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::clone(identity) as Arc<dyn ResolvesServerCert>);
+/// TLS 1.2 and 1.3 as `identity`, for HTTP/2 and HTTP/1.1. A client may show a certificate of `authority`, in PEM.
+pub(super) fn acceptor(identity: &Arc<Identity>, authority: Option<&str>) -> Result<TlsAcceptor, ServeError> {
+    let provider = Arc::new(provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+    let builder = match authority {
+        None => builder.with_no_client_auth(),
+        Some(pem) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider);
+            let verifier = verifier.allow_unauthenticated().build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| ServeError::Authority(error.to_string()))?)
+        }
+    };
+    let mut config = builder.with_cert_resolver(Arc::clone(identity) as Arc<dyn ResolvesServerCert>);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// The certificates of an authority.
+fn roots(pem: &str) -> Result<RootCertStore, ServeError> {
+    let unusable = |reason: String| ServeError::Authority(reason);
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(certificate.map_err(|error| unusable(error.to_string()))?)?;
+    }
+    if roots.is_empty() { Err(unusable("there is no BEGIN CERTIFICATE in it".to_owned())) } else { Ok(roots) }
 }

@@ -272,6 +272,11 @@ impl ControlPlane {
         (self.credentials.serving_certificate(), self.credentials.serving_key())
     }
 
+    /// The client certificate of the administrator of [`ControlPlane::kubeconfig`], and its key.
+    pub fn administrator_certificate(&self) -> (PathBuf, PathBuf) {
+        (self.kubeconfig.with_extension("crt"), self.kubeconfig.with_extension("key"))
+    }
+
     /// The components that were started, in that order.
     pub fn components(&self) -> &[Component] {
         &self.running

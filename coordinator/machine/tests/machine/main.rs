@@ -3,5 +3,6 @@
 mod course;
 mod crew;
 mod neighbours;
+mod outlook;
 mod simulation;
 mod world;

@@ -1,0 +1,254 @@
+//! `flotilla explain pod`: a pod of a live cluster, judged against its nodes, with its place in the queue.
+//!
+//! Knows: the order of reading, asking and printing, and what does without the coordinator. Must not know: how any of
+//! them is done.
+
+use std::io::{self, Write};
+
+use flotilla_coordinator::serve::explain::Explained;
+use flotilla_framework::{config::Configuration, profile::Profile};
+use k8s_openapi::api::core::v1::Pod;
+use serde::Serialize;
+use tokio::runtime::Runtime;
+
+use super::{
+    account::Account,
+    answer::Answer,
+    args::{ExplainArgs, Format},
+    crew::Workers,
+    hire, table,
+    world::World,
+};
+use crate::{
+    cluster::{self, Cluster},
+    output::{Failure, printable, tell},
+};
+
+mod args;
+mod ask;
+mod connection;
+mod list;
+mod words;
+
+pub(crate) use args::LiveArgs;
+
+use ask::Coordinator;
+use connection::Connection;
+
+/// What there is to know of the pod before any node is asked.
+struct Subject {
+    namespace: String,
+    name: String,
+    scheduler_name: String,
+    node: Option<String>,
+    nominated: Option<String>,
+    /// What the coordinator says of it.
+    queue: Option<Explained>,
+}
+
+/// The answer as programs read it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LiveAnswer<'a> {
+    #[serde(flatten)]
+    account: Option<Answer<'a>>,
+    /// Where no node was asked, that takes the place of the account.
+    #[serde(flatten)]
+    settled: Option<Settled<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nominated_node: Option<&'a str>,
+    /// What the coordinator says; absent where it could not be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<&'a Explained>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Settled<'a> {
+    pod: String,
+    scheduler_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a str>,
+    /// Why no node was asked.
+    message: &'a str,
+}
+
+/// Explains the pod that is named.
+pub(super) fn explain(
+    args: &ExplainArgs,
+    runtime: &Runtime,
+    workers: &Workers,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let name = args::pod_name(&args.target).map_err(|error| Failure::input(vec![error]))?;
+    let connection = runtime.block_on(Connection::open(&args.live)).map_err(Failure::run)?;
+    let namespace = args.live.namespace.clone().unwrap_or_else(|| connection.namespace.clone());
+    let pod = list::pod(&connection.client, &namespace, name, &connection.place);
+    let pod = runtime.block_on(pod).map_err(Failure::run)?;
+    let coordinator = runtime.block_on(ask::find(&connection, &args.live));
+    let coordinator = coordinator.map_err(|error| unknown_queue(&error)).ok();
+    let queue = coordinator.as_ref().and_then(|coordinator| {
+        let told = runtime.block_on(coordinator.explain(&namespace, name));
+        told.map_err(|error| unknown_queue(&error)).ok()
+    });
+    let subject = Subject::new(&pod, namespace, queue);
+    if let Some(why) = settled(&pod) {
+        return crate::output::print_to(out, |out| subject.print_settled(args.output, &why, out));
+    }
+    let profiles = profiles(args, runtime, coordinator.as_ref(), &subject)?;
+    if !profiles.iter().any(|profile| *profile.scheduler_name == *subject.scheduler_name) {
+        let names: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
+        let scheduler = &subject.scheduler_name;
+        let why = format!("it asks for scheduler {scheduler:?}, and profiles are {}", names.join(", "));
+        return crate::output::print_to(out, |out| subject.print_settled(args.output, &why, out));
+    }
+    let cluster = read(runtime, &connection, &profiles)?;
+    let (account, world) = judge(args, runtime, workers, &profiles, &cluster, &subject)?;
+    crate::output::print_to(out, |out| subject.print(args.output, &account, &world, out))
+}
+
+fn unknown_queue(error: &anyhow::Error) {
+    tell(&[format!("the state of the queue is not known: {error:#}")]);
+}
+
+/// Why no node has to be asked, if none has.
+fn settled(pod: &Pod) -> Option<String> {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty());
+    match (phase, node) {
+        ("Succeeded" | "Failed", _) => Some(format!("it has ended ({phase})")),
+        (_, Some(node)) => Some(format!("it is on node {node}")),
+        (_, None) if pod.metadata.deletion_timestamp.is_some() => Some("it is being deleted".to_owned()),
+        _ => None,
+    }
+}
+
+/// The profiles of the file that is named, else those of the coordinator, else the stock one.
+fn profiles(
+    args: &ExplainArgs,
+    runtime: &Runtime,
+    coordinator: Option<&Coordinator>,
+    subject: &Subject,
+) -> Result<Vec<Profile>, Failure> {
+    if args.config.is_some() {
+        return cluster::profiles(args.config.as_deref());
+    }
+    let asked = coordinator.map(|coordinator| runtime.block_on(coordinator.configuration()));
+    let error = match asked {
+        Some(Ok(text)) => match cluster::profiles_of(&text, "/configz") {
+            Ok(profiles) => return Ok(profiles),
+            Err(failure) => failure.to_string(),
+        },
+        Some(Err(error)) => format!("{error:#}"),
+        None => "no coordinator could be asked".to_owned(),
+    };
+    tell(&[format!("judged by kube-scheduler's default configuration; --config names another ({error})")]);
+    let mut profiles = Configuration::default().profiles;
+    if let Some(profile) = profiles.first_mut() {
+        profile.scheduler_name = subject.scheduler_name.as_str().into();
+    }
+    Ok(profiles)
+}
+
+fn read(runtime: &Runtime, connection: &Connection, profiles: &[Profile]) -> Result<Cluster, Failure> {
+    cluster::gather(profiles, |loader| {
+        let unread =
+            runtime.block_on(list::all(&connection.client, &connection.place, loader)).map_err(Failure::run)?;
+        tell(&unread);
+        Ok(())
+    })
+}
+
+fn judge(
+    args: &ExplainArgs,
+    runtime: &Runtime,
+    workers: &Workers,
+    profiles: &[Profile],
+    cluster: &Cluster,
+    subject: &Subject,
+) -> Result<(Account, World), Failure> {
+    let key = subject.key();
+    let pod = cluster.pending.iter().find(|pod| pod.key() == key).ok_or_else(|| {
+        Failure::run(anyhow::anyhow!("pod {key:?} is not pending any more, or makes no sense; ask again"))
+    })?;
+    let mut world = World::new(cluster);
+    let mut crew = runtime.block_on(hire(workers, &world, profiles)).map_err(Failure::run)?;
+    let account = super::account(pod, &mut world, &mut crew, profiles, args.output);
+    let account = runtime.block_on(account).map_err(Failure::run)?;
+    Ok((account, world))
+}
+
+impl Subject {
+    fn new(pod: &Pod, namespace: String, queue: Option<Explained>) -> Self {
+        let spec = pod.spec.as_ref();
+        let scheduler_name = spec.and_then(|spec| spec.scheduler_name.clone()).filter(|name| !name.is_empty());
+        Self {
+            namespace,
+            name: pod.metadata.name.clone().unwrap_or_default(),
+            scheduler_name: scheduler_name.unwrap_or_else(|| "default-scheduler".to_owned()),
+            node: spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty()),
+            nominated: pod.status.as_ref().and_then(|status| status.nominated_node_name.clone()),
+            queue,
+        }
+    }
+
+    fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// The lines about the queue, the pod's name before the first.
+    fn print_queue(&self, out: &mut dyn Write) -> io::Result<()> {
+        let lines = self.queue.as_ref().map(words::lines).unwrap_or_default();
+        for (place, line) in lines.iter().enumerate() {
+            match place {
+                0 => writeln!(out, "{}: {}", printable(&self.key()), printable(line))?,
+                _ => writeln!(out, "  {}", printable(line))?,
+            }
+        }
+        if let Some(node) = &self.nominated {
+            writeln!(out, "  nominated to node {}", printable(node))?;
+        }
+        if lines.is_empty() && self.nominated.is_none() { Ok(()) } else { writeln!(out) }
+    }
+
+    fn print(&self, format: Format, account: &Account, world: &World, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            Format::Table | Format::Wide => {
+                self.print_queue(out)?;
+                table::print(account, world, format == Format::Wide, out)
+            }
+            Format::Json | Format::Yaml => {
+                let account = Some(Answer::new(account, world));
+                serialize(format, &LiveAnswer { account, settled: None, ..self.answer() }, out)
+            }
+        }
+    }
+
+    fn print_settled(&self, format: Format, why: &str, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            Format::Table | Format::Wide => {
+                self.print_queue(out)?;
+                writeln!(out, "{}: {}, so no node was asked\n", printable(&self.key()), printable(why))
+            }
+            Format::Json | Format::Yaml => {
+                let (pod, scheduler_name) = (self.key(), self.scheduler_name.as_str());
+                let settled = Settled { pod, scheduler_name, node: self.node.as_deref(), message: why };
+                serialize(format, &LiveAnswer { settled: Some(settled), ..self.answer() }, out)
+            }
+        }
+    }
+
+    fn answer(&self) -> LiveAnswer<'_> {
+        let (nominated_node, queue) = (self.nominated.as_deref(), self.queue.as_ref());
+        LiveAnswer { account: None, settled: None, nominated_node, queue }
+    }
+}
+
+fn serialize(format: Format, answer: &LiveAnswer<'_>, out: &mut dyn Write) -> io::Result<()> {
+    if format == Format::Yaml {
+        let text = serde_yaml::to_string(answer).map_err(io::Error::other)?;
+        return write!(out, "---\n{text}");
+    }
+    serde_json::to_writer(&mut *out, answer)?;
+    writeln!(out)
+}

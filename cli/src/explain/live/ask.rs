@@ -1,0 +1,133 @@
+//! The running coordinator, asked where a pod stands and what it is configured with.
+//!
+//! Knows: how to find the one that decides, and as whom to ask it. Must not know: what the answer means.
+//!
+//! Through the API server nobody's own credentials travel: it takes them for itself, and it does not know who answers
+//! for a pod. So the coordinator is asked as a service account, with a token made for it that is good for nothing else.
+
+use anyhow::{Context as _, anyhow};
+use flotilla_coordinator::serve::{
+    TOKEN_AUDIENCE, TOKEN_HEADER,
+    explain::{self, Explained},
+};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    coordination::v1::Lease,
+    core::v1::ServiceAccount,
+};
+use kube::{Api, Client, api::PostParams};
+use serde_json::Value;
+
+use super::{args::LiveArgs, connection::Connection};
+
+/// How long the token is good for; the least that an API server gives.
+const TOKEN_S: i64 = 600;
+
+/// A coordinator that can be asked.
+pub(super) struct Coordinator {
+    client: Client,
+    /// What comes before a path.
+    prefix: String,
+    token: Option<String>,
+    /// For messages.
+    name: String,
+}
+
+/// Finds the coordinator that decides.
+///
+/// # Errors
+/// Why it cannot be asked, with the next step.
+pub(super) async fn find(connection: &Connection, args: &LiveArgs) -> anyhow::Result<Coordinator> {
+    if let Some(url) = &args.coordinator {
+        let client = connection.directly(url, args).await?;
+        return Ok(Coordinator { client, prefix: String::new(), token: None, name: url.clone() });
+    }
+    let client = connection.client.clone();
+    let (namespace, name) = &args.lease;
+    let lease = Api::<Lease>::namespaced(client.clone(), namespace).get_opt(name).await;
+    let lease = lease.map_err(|error| refused(error, &format!("get lease {namespace}/{name}")))?;
+    let lease = lease.with_context(|| format!("there is no Lease {namespace}/{name}; name it with --lease"))?;
+    let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
+    let holder = holder.with_context(|| format!("nobody holds the Lease {namespace}/{name}, so nobody decides"))?;
+    let pod = pod_of(&holder);
+    let token = token(&client, &args.service_account).await?;
+    let prefix = proxy(&args.coordinator_namespace, pod, args.coordinator_port);
+    let name = format!("pod {}/{pod}, which holds the Lease {namespace}/{name}", args.coordinator_namespace);
+    Ok(Coordinator { client, prefix, token: Some(token), name })
+}
+
+impl Coordinator {
+    /// Where a pod stands.
+    pub(super) async fn explain(&self, namespace: &str, name: &str) -> anyhow::Result<Explained> {
+        let text = self.get(&explain::path(namespace, name)).await?;
+        serde_json::from_str(&text).with_context(|| format!("the answer of {} makes no sense", self.name))
+    }
+
+    /// The configuration in force, as a file would have it.
+    pub(super) async fn configuration(&self) -> anyhow::Result<String> {
+        let text = self.get("/configz").await?;
+        let mut page: Value = serde_json::from_str(&text).with_context(|| format!("/configz of {}", self.name))?;
+        let mut configuration = page["componentconfig"].take();
+        if let Value::Object(fields) = &mut configuration {
+            // How the changes went is no part of it.
+            fields.remove("flotilla");
+        }
+        Ok(configuration.to_string())
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<String> {
+        let mut request = http::Request::get(format!("{}{path}", self.prefix));
+        if let Some(token) = &self.token {
+            request = request.header(TOKEN_HEADER, format!("Bearer {token}"));
+        }
+        let request = request.body(Vec::new()).context("this makes no request")?;
+        let answer = self.client.request_text(request).await;
+        answer.map_err(|error| refused(error, &format!("read {path} of {}", self.name)))
+    }
+}
+
+/// The pod that an identity is of: what comes before the random part is the host's name, and a pod's is its own.
+fn pod_of(identity: &str) -> &str {
+    identity.rsplit_once('_').map_or(identity, |(host, _)| host)
+}
+
+fn proxy(namespace: &str, pod: &str, port: u16) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods/https:{pod}:{port}/proxy")
+}
+
+async fn token(client: &Client, (namespace, name): &(String, String)) -> anyhow::Result<String> {
+    let spec = TokenRequestSpec {
+        audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]),
+        expiration_seconds: Some(TOKEN_S),
+        ..TokenRequestSpec::default()
+    };
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
+    let made = accounts.create_token_request(name, &PostParams::default(), &request).await;
+    let made = made.map_err(|error| refused(error, &format!("make a token for service account {namespace}/{name}")))?;
+    made.status.and_then(|status| status.token).context("the API server made no token")
+}
+
+fn refused(error: kube::Error, what: &str) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow!("cannot {what}: {}", status.message.trim()),
+        error => anyhow!(error).context(format!("cannot {what}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_a_lease_is_asked_through_the_api_server() {
+        let pod = pod_of("flotilla-coordinator-7c9_x-abcde_0b7d4c1e-6a55-4c5b-9a38-3c2b8a1f0c11");
+        assert_eq!(pod, "flotilla-coordinator-7c9_x-abcde");
+        assert_eq!(pod_of("just-a-name"), "just-a-name");
+        let url = proxy("flotilla", "flotilla-0", 10_259) + &explain::path("shop", "web-1");
+        assert_eq!(
+            url,
+            "/api/v1/namespaces/flotilla/pods/https:flotilla-0:10259/proxy/explain/v1/namespaces/shop/pods/web-1"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! The cluster, read from its API server.
+//!
+//! Knows: which kinds of objects decide about pods, that they come in pages, and what a missing right means. Must not
+//! know: what is in any of them.
+
+use anyhow::{Context as _, anyhow};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::ListParams,
+    core::{Request, request},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::cluster::{self, Loader};
+
+/// Objects in a page, as the coordinator asks for them.
+const PAGE: u32 = 500;
+/// A pod that has ended uses nothing.
+const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// A kind that may decide about pods.
+struct Kind {
+    api_version: &'static str,
+    name: &'static str,
+    plural: &'static str,
+    /// Without these nothing can be said; without the others a few answers may differ.
+    is_vital: bool,
+}
+
+const fn kind(api_version: &'static str, name: &'static str, plural: &'static str) -> Kind {
+    Kind { api_version, name, plural, is_vital: false }
+}
+
+/// All that may be read; kinds that nothing is read of are not asked for.
+const KINDS: [Kind; 17] = [
+    Kind { is_vital: true, ..kind("v1", "Node", "nodes") },
+    Kind { is_vital: true, ..kind("v1", "Pod", "pods") },
+    kind("v1", "Namespace", "namespaces"),
+    kind("v1", "Service", "services"),
+    kind("v1", "ReplicationController", "replicationcontrollers"),
+    kind("apps/v1", "ReplicaSet", "replicasets"),
+    kind("apps/v1", "StatefulSet", "statefulsets"),
+    kind("v1", "PersistentVolume", "persistentvolumes"),
+    kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    kind("storage.k8s.io/v1", "StorageClass", "storageclasses"),
+    kind("storage.k8s.io/v1", "CSINode", "csinodes"),
+    kind("storage.k8s.io/v1", "CSIDriver", "csidrivers"),
+    kind("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities"),
+    kind("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments"),
+    kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims"),
+    kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices"),
+    kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
+];
+
+/// A part of a list.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: PageMetadata,
+    items: Option<Vec<Value>>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMetadata {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+/// Reads everything that may decide about a pod. What could not be read, though nothing depends on it for most pods, is
+/// given back in words.
+pub(super) async fn all(client: &Client, place: &str, loader: &mut Loader<'_>) -> anyhow::Result<Vec<String>> {
+    let mut unread = Vec::new();
+    for kind in KINDS.iter().filter(|kind| cluster::is_read(kind.api_version, kind.name)) {
+        match list(client, kind, loader).await {
+            Ok(()) => {}
+            // A cluster of another version may not have it.
+            Err(kube::Error::Api(status)) if status.code == 404 && !kind.is_vital => {}
+            Err(error) if kind.is_vital => return Err(explained(error, &format!("list {}", kind.plural), place)),
+            Err(error) => {
+                let error = explained(error, &format!("list {}", kind.plural), place);
+                unread.push(format!("{error:#}; what is said of pods that depend on them may be wrong"));
+            }
+        }
+    }
+    Ok(unread)
+}
+
+async fn list(client: &Client, kind: &Kind, loader: &mut Loader<'_>) -> Result<(), kube::Error> {
+    let root = if kind.api_version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{}", kind.api_version) };
+    let collection = Request::new(format!("{root}/{}", kind.plural));
+    let mut params = ListParams::default().limit(PAGE);
+    if kind.name == "Pod" {
+        params = params.fields(LIVE_PODS);
+    }
+    loop {
+        let request = collection.list(&params).map_err(invalid)?;
+        let page: Page = client.request(request).await?;
+        page.items.into_iter().flatten().for_each(|object| loader.element(object, kind.name));
+        match page.metadata.next.filter(|next| !next.is_empty()) {
+            Some(next) => params = params.continue_token(&next),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn invalid(error: request::Error) -> kube::Error {
+    kube::Error::BuildRequest(error)
+}
+
+/// The pod itself.
+///
+/// # Errors
+/// That it is not there, may not be read, or that nobody answers; with the next step.
+pub(super) async fn pod(client: &Client, namespace: &str, name: &str, place: &str) -> anyhow::Result<Pod> {
+    let found = Api::<Pod>::namespaced(client.clone(), namespace).get_opt(name).await;
+    let found = found.map_err(|error| explained(error, &format!("get pod \"{namespace}/{name}\""), place))?;
+    found.with_context(|| {
+        format!(
+            "there is no pod {name:?} in namespace {namespace:?} ({place}); `kubectl get pods -A` shows those there are, \
+             --namespace and --context choose others"
+        )
+    })
+}
+
+/// What an error of the API server means to whoever asked.
+pub(super) fn explained(error: kube::Error, what: &str, place: &str) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) if status.code == 401 => {
+            anyhow!("cannot {what}: {place} does not know the credentials; log in again, or choose with --user")
+        }
+        kube::Error::Api(status) if status.code == 403 => {
+            anyhow!("cannot {what}: {}; have this right granted, or choose another user with --user", status.message)
+        }
+        kube::Error::Api(status) => anyhow!("cannot {what}: {} ({place})", status.message),
+        error => anyhow!(error).context(format!(
+            "cannot {what}: {place} does not answer; is it up, and does --context name the right cluster?"
+        )),
+    }
+}

@@ -1,0 +1,228 @@
+//! Who somebody is and what they may read, by the API server's word.
+//!
+//! Knows: TokenReview and SubjectAccessReview, and for how long an answer counts. Must not know: HTTP requests, paths or
+//! what is served at them.
+//!
+//! As kube-scheduler delegates both: a bearer token is reviewed, a path is a non-resource URL, answers count for 10 s.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
+    authorization::v1::{NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::api::{Api, PostParams};
+use tracing::debug;
+
+mod authority;
+mod cache;
+
+pub use authority::Authority;
+use cache::Cache;
+
+use crate::logging;
+
+/// For one review. As long as kube-scheduler waits.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+/// Answers that are remembered. A token takes at most the head of a request, 16 KiB: 512 * 16 KiB = 8 MiB at worst, and
+/// some 1 KiB each in use. More callers within 10 s than that are asked about again.
+const REMEMBERED: usize = 512;
+/// The group of all whom the API server would know.
+const AUTHENTICATED: &str = "system:authenticated";
+/// The group that may do everything, as kube-scheduler has it without asking.
+const MASTERS: &str = "system:masters";
+
+/// Somebody.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct User {
+    /// The name in RBAC's subjects.
+    pub name: String,
+    /// The API server's identifier; empty where it told none.
+    pub uid: String,
+    /// The groups in RBAC's subjects.
+    pub groups: Vec<String>,
+    /// What an authenticator adds, for authorizers.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// Somebody who has shown nothing.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        let groups = vec!["system:unauthenticated".to_owned()];
+        Self { name: "system:anonymous".to_owned(), uid: String::new(), groups, extra: BTreeMap::new() }
+    }
+
+    /// Whom a verified certificate is about: its common name, in the groups of its organizations. `None` without a name.
+    #[must_use]
+    pub fn of_certificate(der: &[u8]) -> Option<Self> {
+        let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
+        let subject = certificate.subject();
+        let name = subject.iter_common_name().next()?.as_str().ok().filter(|name| !name.is_empty())?.to_owned();
+        let organizations = subject.iter_organization().filter_map(|organization| organization.as_str().ok());
+        let groups = organizations.chain([AUTHENTICATED]).map(str::to_owned).collect();
+        Some(Self { name, uid: String::new(), groups, extra: BTreeMap::new() })
+    }
+
+    /// Whether this is nobody in particular.
+    #[must_use]
+    pub fn is_anonymous(&self) -> bool {
+        *self == Self::anonymous()
+    }
+
+    fn reviewed(user: UserInfo) -> Self {
+        Self {
+            name: user.username.unwrap_or_default(),
+            uid: user.uid.unwrap_or_default(),
+            groups: user.groups.unwrap_or_default(),
+            extra: user.extra.unwrap_or_default(),
+        }
+    }
+}
+
+/// What somebody wants to do.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Deed {
+    /// Read a path that is no resource of the API server's.
+    Path {
+        /// The HTTP method in lower case.
+        verb: String,
+        /// The path.
+        path: String,
+    },
+    /// Read a pod.
+    GetPod {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// The API server cannot say.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the API server cannot be asked to {what}: {reason}")]
+pub struct Unavailable {
+    /// What for.
+    what: &'static str,
+    /// Why not, with the next step.
+    reason: String,
+}
+
+/// How long an answer counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Of who somebody is.
+    pub token: Duration,
+    /// Of a yes.
+    pub authorized: Duration,
+    /// Of a no.
+    pub unauthorized: Duration,
+}
+
+/// Asks the API server, and remembers what it said.
+pub struct Access {
+    authentication: kube::Client,
+    authorization: kube::Client,
+    lifetimes: Lifetimes,
+    /// By token and audience.
+    users: Cache<(String, Option<&'static str>), Option<User>>,
+    verdicts: Cache<(User, Deed), bool>,
+}
+
+impl Access {
+    /// Asks these two, who may be one, who somebody is and what they may do.
+    #[must_use]
+    pub fn new(authentication: kube::Client, authorization: kube::Client, lifetimes: Lifetimes) -> Self {
+        let (users, verdicts) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
+        Self { authentication, authorization, lifetimes, users, verdicts }
+    }
+
+    /// Whose token this is, made for `audience`, or for the API server itself; `None`: nobody's.
+    ///
+    /// # Errors
+    /// [`Unavailable`], which is not remembered.
+    pub async fn who(&self, token: &str, audience: Option<&'static str>) -> Result<Option<User>, Unavailable> {
+        let key = (token.to_owned(), audience);
+        if let Some(known) = self.users.get(&key) {
+            return Ok(known);
+        }
+        let audiences = audience.map(|audience| vec![audience.to_owned()]);
+        let spec = TokenReviewSpec { token: token.to_owned(), audiences };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let status = ask("review a token", &self.authentication, &review).await?.status.unwrap_or_default();
+        // Without this word the API server does not know audiences, and means the token's right to itself.
+        let is_meant = audience
+            .is_none_or(|audience| status.audiences.iter().flatten().any(|audience_of_it| audience_of_it == audience));
+        let user = status.user.filter(|_| status.authenticated == Some(true) && is_meant).map(User::reviewed);
+        if user.is_none() {
+            debug!(reason = status.error.unwrap_or_default(), "a token is refused");
+        }
+        self.users.insert(key, user.clone(), self.lifetimes.token);
+        Ok(user)
+    }
+
+    /// Whether somebody may do something.
+    ///
+    /// # Errors
+    /// [`Unavailable`], which is not remembered.
+    pub async fn may(&self, user: &User, deed: &Deed) -> Result<bool, Unavailable> {
+        if user.groups.iter().any(|group| group == MASTERS) {
+            return Ok(true);
+        }
+        let key = (user.clone(), deed.clone());
+        if let Some(known) = self.verdicts.get(&key) {
+            return Ok(known);
+        }
+        let review = SubjectAccessReview { spec: spec(user, deed), ..SubjectAccessReview::default() };
+        let status = ask("review access", &self.authorization, &review).await?.status.unwrap_or_default();
+        let lifetime = if status.allowed { self.lifetimes.authorized } else { self.lifetimes.unauthorized };
+        self.verdicts.insert(key, status.allowed, lifetime);
+        Ok(status.allowed)
+    }
+}
+
+fn spec(user: &User, deed: &Deed) -> SubjectAccessReviewSpec {
+    let (non_resource_attributes, resource_attributes) = match deed.clone() {
+        Deed::Path { verb, path } => (Some(NonResourceAttributes { path: Some(path), verb: Some(verb) }), None),
+        Deed::GetPod { namespace, name } => {
+            let attributes = ResourceAttributes {
+                verb: Some("get".to_owned()),
+                version: Some("v1".to_owned()),
+                resource: Some("pods".to_owned()),
+                namespace: Some(namespace),
+                name: Some(name),
+                ..ResourceAttributes::default()
+            };
+            (None, Some(attributes))
+        }
+    };
+    SubjectAccessReviewSpec {
+        user: Some(user.name.clone()),
+        uid: Some(user.uid.clone()).filter(|uid| !uid.is_empty()),
+        groups: Some(user.groups.clone()),
+        extra: Some(user.extra.clone()).filter(|extra| !extra.is_empty()),
+        non_resource_attributes,
+        resource_attributes,
+    }
+}
+
+/// Creates a review, which is a question and kept nowhere.
+async fn ask<K>(what: &'static str, client: &kube::Client, review: &K) -> Result<K, Unavailable>
+where
+    K: kube::Resource<DynamicType = ()> + serde::Serialize + serde::de::DeserializeOwned + Clone + std::fmt::Debug,
+{
+    let (api, params) = (Api::<K>::all(client.clone()), PostParams::default());
+    let reason = match tokio::time::timeout(REVIEW_TIMEOUT, api.create(&params, review)).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+            format!("{}; bind the ClusterRole system:auth-delegator, as deploy/rbac.yaml does", status.message)
+        }
+        Ok(Err(error)) => logging::chain(&error),
+        Err(_) => format!("no answer within {REVIEW_TIMEOUT:?}"),
+    };
+    Err(Unavailable { what, reason })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

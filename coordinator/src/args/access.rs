@@ -1,0 +1,53 @@
+//! The flags about who may read the endpoints, named as kube-scheduler names them.
+//!
+//! Knows: flags, their texts and their grammar. Must not know: how access is reviewed.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{duration::parse_duration, parse_bool};
+
+/// Who may read the endpoints.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Access to the endpoints")]
+pub struct AccessFlags {
+    /// Answer everybody who reaches --secure-port, without asking who it is or what they may read
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "false", default_missing_value = "true", value_parser = parse_bool)]
+    #[arg(action = clap::ArgAction::Set)]
+    pub insecure_open_endpoints: bool,
+
+    /// How to reach the API server that says whose a bearer token is, and which authority signs client certificates.
+    /// Without it, as for everything else
+    #[arg(long, value_name = "FILE")]
+    pub authentication_kubeconfig: Option<PathBuf>,
+
+    /// Do not look up in the cluster which authority signs client certificates: only --client-ca-file says so
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "false", default_missing_value = "true", value_parser = parse_bool)]
+    #[arg(action = clap::ArgAction::Set)]
+    pub authentication_skip_lookup: bool,
+
+    /// For how long it counts what the API server has said of a token
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub authentication_token_webhook_cache_ttl: Duration,
+
+    /// The authority, in PEM, that signs client certificates; instead of the one that the cluster tells of
+    #[arg(long, value_name = "FILE")]
+    pub client_ca_file: Option<PathBuf>,
+
+    /// How to reach the API server that says who may read what. Without it, as for everything else
+    #[arg(long, value_name = "FILE")]
+    pub authorization_kubeconfig: Option<PathBuf>,
+
+    /// Paths that everybody may read, separated by commas; one that ends in * stands for all that begin so
+    #[arg(long, value_name = "PATHS", value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
+    pub authorization_always_allow_paths: Vec<String>,
+
+    /// For how long it counts that somebody may read something
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub authorization_webhook_cache_authorized_ttl: Duration,
+
+    /// For how long it counts that somebody may not read something
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub authorization_webhook_cache_unauthorized_ttl: Duration,
+}

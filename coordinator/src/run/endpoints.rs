@@ -1,0 +1,126 @@
+//! The HTTPS endpoints of the running process, and who may read them.
+//!
+//! Knows: which part each check, number and answer comes from. Must not know: how anything is served or reviewed.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::{Coordinator, MACHINE_PATIENCE, Reloads, WATCHDOG_TOLERANCE};
+use crate::{
+    access::{Access, Authority, Lifetimes},
+    args::AccessFlags,
+    client::{self, Connection},
+    lease,
+    metrics::{self, Scheduled},
+    serve::{Check, Endpoints, Guard, ServeConfig, Server, explain::Explain},
+};
+
+/// What the endpoints show beside the parts of the process.
+pub(super) struct Shown {
+    /// The configuration in force.
+    pub(super) configz: watch::Receiver<Value>,
+    /// How its changes went.
+    pub(super) reloads: Arc<Reloads>,
+    /// The process, as it stands for election.
+    pub(super) identity: Arc<str>,
+}
+
+/// How to find out who may read the endpoints.
+pub(super) struct Review<'a> {
+    /// What the flags say.
+    pub(super) flags: &'a AccessFlags,
+    /// How the process reaches the API server otherwise.
+    pub(super) connection: &'a Connection,
+}
+
+impl Review<'_> {
+    /// A client of its own, so that no burst of other requests delays an answer.
+    async fn client(&self, kubeconfig: Option<&std::path::Path>) -> anyhow::Result<kube::Client> {
+        let own = Connection { purpose: Some("access"), qps: None, burst: None, ..self.connection.clone() };
+        let connection = match kubeconfig {
+            Some(path) => Connection { kubeconfig: Some(path.to_owned()), master: None, ..own },
+            None => own,
+        };
+        client::connect(&connection).await
+    }
+
+    /// Who may read what, and where the authority of client certificates is told.
+    async fn guard(&self) -> anyhow::Result<(Guard, Option<Authority>)> {
+        let flags = self.flags;
+        if flags.insecure_open_endpoints {
+            warn!("--insecure-open-endpoints: everybody who reaches --secure-port may read everything there");
+            return Ok((Guard::Open, None));
+        }
+        let authentication = self.client(flags.authentication_kubeconfig.as_deref()).await?;
+        let authorization = self.client(flags.authorization_kubeconfig.as_deref()).await?;
+        let authority = match &flags.client_ca_file {
+            Some(file) => Some(Authority::File(file.clone())),
+            None => (!flags.authentication_skip_lookup).then(|| Authority::Cluster(authentication.clone())),
+        };
+        let lifetimes = Lifetimes {
+            token: flags.authentication_token_webhook_cache_ttl,
+            authorized: flags.authorization_webhook_cache_authorized_ttl,
+            unauthorized: flags.authorization_webhook_cache_unauthorized_ttl,
+        };
+        let access = Arc::new(Access::new(authentication, authorization, lifetimes));
+        Ok((
+            Guard::Delegated { access, always_allowed: flags.authorization_always_allow_paths.clone().into() },
+            authority,
+        ))
+    }
+}
+
+impl Coordinator {
+    /// Starts the HTTPS endpoints.
+    pub(super) async fn serve(
+        &self,
+        config: &ServeConfig,
+        scheduled: &Scheduled,
+        shown: Shown,
+        review: Review<'_>,
+    ) -> anyhow::Result<()> {
+        let Some(address) = config.address() else { return Ok(()) };
+        let (guard, authority) = review.guard().await?;
+        let watchdog = lease::watchdog(self.leading.clone(), WATCHDOG_TOLERANCE);
+        let election = Check { name: "leaderElection", probe: watchdog };
+        let handle = self.handle.clone();
+        let machine = Check::new("scheduling-thread", move || handle.progress(MACHINE_PATIENCE + WATCHDOG_TOLERANCE));
+        let watches = self.watches.clone();
+        let synced = Check::new("sched-handler-sync", move || {
+            let missing = || format!("the first lists are not through: {}", watches.unlisted().join(", "));
+            watches.synced().then_some(()).ok_or_else(missing)
+        });
+        let shutdown = self.shutdown.clone();
+        let shutdown = Check::new("shutdown", move || {
+            (!shutdown.is_cancelled()).then_some(()).ok_or_else(|| "the process is ending".to_owned())
+        });
+        let sources = metrics::Sources {
+            handle: self.handle.clone(),
+            fanout: self.fanout.clone(),
+            binder: self.binder.clone(),
+            reporter: self.reporter.clone(),
+            watches: self.watches.clone(),
+            reloads: shown.reloads,
+        };
+        let explain = Explain { handle: self.handle.clone(), leading: self.leading.clone(), identity: shown.identity };
+        let endpoints = Endpoints {
+            healthz: vec![election.clone(), machine.clone()],
+            livez: vec![machine],
+            readyz: vec![election, synced, shutdown],
+            metrics: Arc::new(metrics::registry(scheduled, sources)),
+            configz: shown.configz,
+            explain,
+            guard,
+        };
+        let (told, known) = watch::channel(None);
+        let server = Server::bind(address, config, known, endpoints).await?;
+        tokio::spawn(server.run(self.stop.clone()));
+        if let Some(authority) = authority {
+            tokio::spawn(self.stop.clone().run_until_cancelled_owned(authority.follow(told)));
+        }
+        Ok(())
+    }
+}

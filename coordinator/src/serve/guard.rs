@@ -1,0 +1,195 @@
+//! Who may read which path: asked before anything is answered.
+//!
+//! Knows: what a request shows of who sent it, and the answers 401, 403 and 503. Must not know: what is served, or how
+//! it is found out who somebody is.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tracing::debug;
+
+use super::pages::{NOSNIFF, TEXT};
+use crate::access::{Access, Deed, Unavailable, User};
+
+/// The header of a token that was made for a coordinator and nobody else. The API server takes `Authorization` for
+/// itself when it passes a request on to a pod, and leaves this one.
+pub const TOKEN_HEADER: &str = "x-flotilla-authorization";
+/// Whom such a token is made for. One for the API server does not count in [`TOKEN_HEADER`], so that nobody is led to
+/// send a powerful one through it.
+pub const TOKEN_AUDIENCE: &str = "flotilla-coordinator";
+
+/// Who may read what.
+#[derive(Clone)]
+pub enum Guard {
+    /// Everybody who reaches the port may read everything.
+    Open,
+    /// Whoever the API server allows.
+    Delegated {
+        /// The API server.
+        access: Arc<Access>,
+        /// Paths that everybody may read; one that ends in `*` stands for all that begin so.
+        always_allowed: Arc<[String]>,
+    },
+}
+
+/// Whoever sent a request. Set for every request that got past the guard.
+#[derive(Debug, Clone)]
+pub(super) enum Caller {
+    /// It does not matter.
+    Anybody,
+    /// This one.
+    User(Box<User>),
+}
+
+/// Whom the client's certificate is about. Set for every request.
+#[derive(Debug, Clone)]
+pub(super) struct Peer(pub(super) Option<User>);
+
+/// Lets a request through, or answers it.
+pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let (mut head, body) = request.into_parts();
+    match guard.admit(&head).await {
+        Ok(caller) => {
+            head.extensions.insert(caller);
+            next.run(Request::from_parts(head, body)).await
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+impl Guard {
+    async fn admit(&self, head: &Parts) -> Result<Caller, Response> {
+        let Self::Delegated { access, always_allowed } = self else { return Ok(Caller::Anybody) };
+        let path = head.uri.path();
+        if always_allowed.iter().any(|allowed| covers(allowed, path)) {
+            return Ok(Caller::Anybody);
+        }
+        let peer = head.extensions.get::<Peer>().and_then(|peer| peer.0.clone());
+        let user = match peer {
+            Some(user) => user,
+            None => by_token(access, &head.headers).await?,
+        };
+        let deed = Deed::Path { verb: head.method.as_str().to_lowercase(), path: path.to_owned() };
+        permit(access, &user, &deed).await?;
+        Ok(Caller::User(Box::new(user)))
+    }
+
+    /// Lets somebody read about a pod, or says what to answer.
+    pub(super) async fn permit_pod(&self, caller: &Caller, namespace: &str, name: &str) -> Result<(), Response> {
+        match (self, caller) {
+            (Self::Open, _) => Ok(()),
+            (Self::Delegated { access, .. }, Caller::User(user)) => {
+                let deed = Deed::GetPod { namespace: namespace.to_owned(), name: name.to_owned() };
+                permit(access, user, &deed).await
+            }
+            // A path that everybody may read leads to no pod that not everybody may read.
+            (Self::Delegated { access, .. }, Caller::Anybody) => {
+                let deed = Deed::GetPod { namespace: namespace.to_owned(), name: name.to_owned() };
+                permit(access, &User::anonymous(), &deed).await
+            }
+        }
+    }
+}
+
+/// Whether a pattern of `--authorization-always-allow-paths` is for this path; the first slash may be left out.
+fn covers(allowed: &str, path: &str) -> bool {
+    let (allowed, path) = (allowed.trim_start_matches('/'), path.trim_start_matches('/'));
+    allowed.strip_suffix('*').map_or(allowed == path, |start| path.starts_with(start))
+}
+
+/// The user of the token that a request shows; nobody in particular without one.
+async fn by_token(access: &Access, headers: &HeaderMap) -> Result<User, Response> {
+    let own = headers.get(TOKEN_HEADER).map(|value| (value, Some(TOKEN_AUDIENCE)));
+    let shown = own.or_else(|| headers.get(header::AUTHORIZATION).map(|value| (value, None)));
+    let Some((value, audience)) = shown else { return Ok(User::anonymous()) };
+    let token = value.to_str().ok().and_then(bearer);
+    let Some(token) = token else { return Err(unauthorized("the Authorization header holds no bearer token")) };
+    match access.who(token, audience).await {
+        Ok(Some(user)) => Ok(user),
+        Ok(None) if audience.is_some() => {
+            Err(unauthorized(&format!("the token is not known to the API server for the audience {TOKEN_AUDIENCE}")))
+        }
+        Ok(None) => Err(unauthorized("the token is not known to the API server; it may have expired")),
+        Err(error) => Err(unavailable(&error)),
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+async fn permit(access: &Access, user: &User, deed: &Deed) -> Result<(), Response> {
+    let (what, grant) = match deed {
+        Deed::Path { verb, path } => {
+            (format!("{verb} path {path:?}"), format!("verb {verb} on nonResourceURLs {path}"))
+        }
+        Deed::GetPod { namespace, name } => {
+            (format!("get pod \"{namespace}/{name}\""), format!("verb get on pods in namespace {namespace}"))
+        }
+    };
+    match access.may(user, deed).await {
+        Ok(true) => Ok(()),
+        Ok(false) if user.is_anonymous() => Err(unauthorized(&format!("whoever shows nothing may not {what}"))),
+        Ok(false) => {
+            debug!(user = user.name, what, "forbidden");
+            let body = format!("403: user {:?} cannot {what}; grant it {grant}\n", user.name);
+            Err((StatusCode::FORBIDDEN, [TEXT, NOSNIFF], body).into_response())
+        }
+        Err(error) => Err(unavailable(&error)),
+    }
+}
+
+fn unauthorized(reason: &str) -> Response {
+    let body = format!(
+        "401: {reason}; send `Authorization: Bearer TOKEN`, as with `kubectl create token`, or a client certificate\n"
+    );
+    let challenge = (header::WWW_AUTHENTICATE, "Bearer");
+    (StatusCode::UNAUTHORIZED, [TEXT, NOSNIFF, challenge], body).into_response()
+}
+
+fn unavailable(error: &Unavailable) -> Response {
+    debug!(%error, "access cannot be reviewed");
+    (StatusCode::SERVICE_UNAVAILABLE, [TEXT, NOSNIFF], format!("503: {error}\n")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_covers_its_path_and_one_with_a_star_all_below() {
+        let cases = [
+            ("/healthz", "/healthz", true),
+            ("healthz", "/healthz", true),
+            ("/healthz", "/healthz/leaderElection", false),
+            ("/healthz/*", "/healthz/leaderElection", true),
+            ("/healthz/*", "/healthz", false),
+            ("*", "/metrics", true),
+            ("", "/metrics", false),
+        ];
+        for (allowed, path, expected) in cases {
+            assert_eq!(covers(allowed, path), expected, "{allowed} {path}");
+        }
+    }
+
+    #[test]
+    fn a_bearer_token_is_what_follows_the_word() {
+        let cases = [
+            ("Bearer abc", Some("abc")),
+            ("bearer  abc ", Some("abc")),
+            ("Basic abc", None),
+            ("Bearer", None),
+            ("Bearer ", None),
+            ("abc", None),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(bearer(value), expected, "{value}");
+        }
+    }
+}

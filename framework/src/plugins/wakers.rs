@@ -1,0 +1,149 @@
+//! Which kinds of events may change a plugin's mind, for people who wait for one.
+//!
+//! Knows: the events that each plugin's queueing hint listens to, by kube-scheduler's labels: the resource and what
+//! happens to it. Must not know: what a hint makes of an event; that is [`Plugin::wakes`](crate::extension::Plugin).
+//!
+//! The lists are kube-scheduler's `EventsToRegister` at the default feature gates, plus the nodes that go and the
+//! namespaces that hints listen to here and not there. A change of the pod itself always has it tried again.
+
+const NODE_ADD: &str = "NodeAdd";
+const NODE_DELETE: &str = "NodeDelete";
+const NODE_ALLOCATABLE: &str = "NodeUpdateNodeAllocatable";
+const NODE_LABEL: &str = "NodeUpdateNodeLabel";
+const NODE_TAINT: &str = "NodeUpdateNodeTaint";
+const NODE_FEATURE: &str = "NodeUpdateNodeDeclaredFeature";
+const POD_ADD: &str = "AssignedPodAdd";
+const POD_DELETE: &str = "AssignedPodDelete";
+const POD_LABEL: &str = "AssignedPodUpdatePodLabel";
+const POD_SCALE_DOWN: &str = "AssignedPodUpdatePodScaleDown";
+const CLAIM_ADD: &str = "PersistentVolumeClaimAdd";
+const CLAIM_UPDATE: &str = "PersistentVolumeClaimUpdate";
+const VOLUME_ADD: &str = "PersistentVolumeAdd";
+const VOLUME_UPDATE: &str = "PersistentVolumeUpdate";
+const CLASS_ADD: &str = "StorageClassAdd";
+const CLASS_UPDATE: &str = "StorageClassUpdate";
+const CSI_NODE_ADD: &str = "CSINodeAdd";
+const CSI_NODE_UPDATE: &str = "CSINodeUpdate";
+
+/// Each plugin that can refuse a pod after it was let into the queue.
+const EVENTS: &[(&str, &[&str])] = &[
+    (
+        "DynamicResources",
+        &[
+            NODE_ADD,
+            NODE_LABEL,
+            NODE_ALLOCATABLE,
+            "ResourceClaimAdd",
+            "ResourceClaimUpdate",
+            "ResourceClaimDelete",
+            "DeviceClassAdd",
+            "DeviceClassUpdate",
+            "ResourceSliceAdd",
+            "ResourceSliceUpdate",
+        ],
+    ),
+    (
+        "InterPodAffinity",
+        &[
+            POD_ADD,
+            POD_LABEL,
+            POD_DELETE,
+            NODE_ADD,
+            NODE_DELETE,
+            NODE_LABEL,
+            "NamespaceAdd",
+            "NamespaceUpdate",
+            "NamespaceDelete",
+        ],
+    ),
+    ("NodeAffinity", &[NODE_ADD, NODE_LABEL]),
+    ("NodeDeclaredFeatures", &[NODE_ADD, NODE_FEATURE]),
+    ("NodeName", &[NODE_ADD]),
+    ("NodePorts", &[POD_DELETE, NODE_ADD]),
+    ("NodeResourcesFit", &[POD_DELETE, POD_SCALE_DOWN, NODE_ADD, NODE_ALLOCATABLE]),
+    ("NodeUnschedulable", &[NODE_ADD, NODE_TAINT]),
+    ("NodeVolumeLimits", &[CSI_NODE_ADD, CSI_NODE_UPDATE, POD_DELETE, CLAIM_ADD, "VolumeAttachmentDelete"]),
+    ("PodTopologySpread", &[POD_ADD, POD_LABEL, POD_DELETE, NODE_ADD, NODE_DELETE, NODE_LABEL, NODE_TAINT]),
+    ("TaintToleration", &[NODE_ADD, NODE_TAINT]),
+    (
+        "VolumeBinding",
+        &[
+            CLASS_ADD,
+            CLASS_UPDATE,
+            CLAIM_ADD,
+            CLAIM_UPDATE,
+            VOLUME_ADD,
+            VOLUME_UPDATE,
+            NODE_ADD,
+            NODE_LABEL,
+            CSI_NODE_ADD,
+            CSI_NODE_UPDATE,
+            "CSIDriverUpdate",
+            "CSIStorageCapacityAdd",
+            "CSIStorageCapacityUpdate",
+        ],
+    ),
+    ("VolumeRestrictions", &[POD_DELETE, NODE_ADD, CLAIM_ADD]),
+    ("VolumeZone", &[CLASS_ADD, NODE_ADD, NODE_LABEL, CLAIM_ADD, CLAIM_UPDATE, VOLUME_ADD, VOLUME_UPDATE]),
+];
+
+/// What may have a pod tried again that this plugin refused: labels such as `NodeAdd`. Empty for a plugin that is not
+/// known, whose pods wait for any event.
+#[must_use]
+pub fn of(plugin: &str) -> &'static [&'static str] {
+    EVENTS.iter().find(|(name, _)| *name == plugin).map_or(&[], |(_, events)| events)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        extension::ClusterEvent,
+        plugins::REGISTRY,
+        profile::Profile,
+        testing::{self, node, pod},
+    };
+
+    /// Events that wake somebody, each with its label.
+    fn woken_by(plugin: &dyn crate::extension::Plugin, profile: &Profile) -> Vec<&'static str> {
+        let wants = pod("wants").request("cpu", "1").build().class;
+        let (small, large) = (node("n").capacity("cpu", "1").build(), node("n").capacity("cpu", "64").build());
+        let cordoned = node("n").cordon().build();
+        let events = [
+            (NODE_ADD, ClusterEvent::NodeAdded(&large)),
+            (NODE_ALLOCATABLE, ClusterEvent::NodeUpdated { old: &small, new: &large }),
+            (NODE_TAINT, ClusterEvent::NodeUpdated { old: &cordoned, new: &large }),
+            (NODE_DELETE, ClusterEvent::NodeRemoved(&large)),
+            (POD_ADD, ClusterEvent::PodAdded(&wants)),
+            (POD_DELETE, ClusterEvent::PodRemoved(&wants)),
+        ];
+        let wakes = events.into_iter().filter(|(_, event)| plugin.wakes(*event, &wants, &profile.args));
+        wakes.map(|(label, _)| label).collect()
+    }
+
+    #[test]
+    fn whatever_wakes_a_pod_is_in_the_list_of_the_plugin() {
+        let profile = testing::profile();
+        for &plugin in REGISTRY {
+            for label in woken_by(plugin, &profile) {
+                // A cordon is a taint too, and uncordoning here leaves the node with more than it had there.
+                let is_listed = of(plugin.name()).contains(&label);
+                let is_twofold = label == NODE_TAINT && !of(plugin.name()).is_empty();
+                assert!(is_listed || is_twofold, "{} is woken by {label}", plugin.name());
+            }
+        }
+    }
+
+    #[test]
+    fn every_plugin_that_filters_by_default_waits_for_something_and_nothing_is_listed_twice() {
+        assert!(EVENTS.is_sorted_by(|one, next| one.0 < next.0));
+        for name in &testing::profile().plugins.filter {
+            assert!(!of(name).is_empty(), "{name}");
+        }
+        for (name, events) in EVENTS {
+            let distinct: std::collections::BTreeSet<_> = events.iter().collect();
+            assert_eq!(distinct.len(), events.len(), "{name}");
+        }
+        assert!(of("Unheard").is_empty());
+    }
+}

@@ -8,6 +8,7 @@ pub mod bind;
 pub mod client;
 pub mod discovery;
 pub mod driver;
+pub mod extender;
 pub mod fanout;
 pub mod lease;
 pub mod logging;

@@ -24,7 +24,7 @@ mod wire;
 
 pub use caller::{CallError, Callers, Tally, check};
 pub use course::{Failure, Objects, ask};
-pub use objects::trimmed;
+pub use objects::{node_text, pod_text};
 
 use nodes::Nodes;
 

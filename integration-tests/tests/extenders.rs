@@ -101,8 +101,9 @@ fn binding(client: Arc<OnceLock<Client>>) -> Say {
 
 /// All names of fields in an object, with the way to them; those of maps and lists are told by one entry.
 fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
+    let is_map = ["labels", "annotations", "managedFields"].iter().any(|map| path.ends_with(map));
     match value {
-        Value::Object(object) if !path.ends_with("labels") && !path.ends_with("annotations") => {
+        Value::Object(object) if !is_map => {
             for (name, value) in object {
                 let path = format!("{path}.{name}");
                 fields(value, &path, into);

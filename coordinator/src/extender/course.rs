@@ -26,8 +26,7 @@ pub enum Failure {
     Error(String),
 }
 
-/// The pod that extenders are asked about and the nodes, as the API server has them: without `kind`, `apiVersion` and
-/// `managedFields`, as kube-scheduler sends them.
+/// The pod that extenders are asked about and the nodes: as [`super::pod_text`] and [`super::node_text`] have them.
 pub trait Objects {
     /// The pod.
     fn pod(&self) -> impl Future<Output = Result<Arc<RawValue>, Failure>> + Send;

@@ -26,7 +26,7 @@ use serde_json::value::RawValue;
 use tokio::{sync::watch, time::timeout};
 use tracing::{info, warn};
 
-use super::trimmed;
+use super::node_text;
 
 /// For the first list of nodes.
 const FIRST_PATIENCE: Duration = Duration::from_secs(15);
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 type Texts = HashMap<String, Arc<RawValue>>;
 
-/// All nodes as text: some 10 KB each as an API server writes them, 50 MB for 5,000. Cheap to clone.
+/// All nodes as text: some 15 KB each as an API server writes them, 75 MB for 5,000. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Nodes {
     client: kube::Client,
@@ -131,7 +131,7 @@ fn take(event: Event<DynamicObject>, listed: &mut Texts, texts: &mut Texts) -> b
 }
 
 fn put(texts: &mut Texts, node: &DynamicObject) {
-    let text = serde_json::to_value(node).map_err(|error| error.to_string()).and_then(trimmed);
+    let text = serde_json::to_value(node).map_err(|error| error.to_string()).and_then(node_text);
     match text {
         Ok(text) => drop(texts.insert(node.name_any(), text)),
         Err(reason) => warn!(node = node.name_any(), reason, "left out of what extenders are told"),
@@ -145,7 +145,7 @@ mod tests {
     fn node(name: &str, label: &str) -> DynamicObject {
         let fields = serde_json::json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": { "name": name, "labels": { "l": label }, "managedFields": [{ "manager": "m" }] },
+            "metadata": { "name": name, "labels": { "l": label }, "managedFields": [] },
             "spec": { "providerID": "p" },
         });
         serde_json::from_value(fields).expect("a node")
@@ -165,6 +165,6 @@ mod tests {
         tell(Event::InitApply(node("b", "2")));
         tell(Event::InitDone);
         assert_eq!(texts.keys().collect::<Vec<_>>(), ["b"]);
-        assert_eq!(texts["b"].get(), r#"{"metadata":{"labels":{"l":"2"},"name":"b"},"spec":{"providerID":"p"}}"#);
+        assert_eq!(texts["b"].get(), r#"{"metadata":{"labels":{"l":"2"},"managedFields":[],"name":"b"},"spec":{"providerID":"p"}}"#);
     }
 }

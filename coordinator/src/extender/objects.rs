@@ -17,18 +17,26 @@ use crate::logging;
 /// For the API server to give a pod.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An object without `kind`, `apiVersion` and `metadata.managedFields`: objects that kube-scheduler has from a watch have
-/// none of these.
+/// A pod as kube-scheduler tells of it: without `kind` and `apiVersion`, which objects from a watch do not have in Go, and
+/// without `metadata.managedFields`, which it drops from pods.
 ///
 /// # Errors
 /// What cannot be written as JSON, which an object from an API server can.
-pub fn trimmed(mut object: Value) -> Result<Arc<RawValue>, String> {
+pub fn pod_text(mut pod: Value) -> Result<Arc<RawValue>, String> {
+    if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    node_text(pod)
+}
+
+/// A node as kube-scheduler tells of it: without `kind` and `apiVersion`.
+///
+/// # Errors
+/// What cannot be written as JSON, which an object from an API server can.
+pub fn node_text(mut object: Value) -> Result<Arc<RawValue>, String> {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("kind");
         fields.remove("apiVersion");
-        if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
     }
     serde_json::value::to_raw_value(&object).map(Arc::from).map_err(|error| error.to_string())
 }
@@ -45,7 +53,7 @@ pub(super) async fn pod(
     let request = request.map_err(|error| failed(error.to_string()))?;
     let read = timeout(PATIENCE, client.request::<Value>(request)).await;
     match read.map_err(|_| failed(format!("the API server did not answer within {PATIENCE:?}")))? {
-        Ok(pod) if pod["metadata"]["uid"] == *uid => trimmed(pod).map_err(failed),
+        Ok(pod) if pod["metadata"]["uid"] == *uid => pod_text(pod).map_err(failed),
         Ok(_) => Err(Failure::Gone),
         Err(kube::Error::Api(status)) if status.code == 404 => Err(Failure::Gone),
         Err(error) => Err(failed(logging::chain(&error))),

@@ -114,11 +114,11 @@ struct Written;
 
 impl Objects for Written {
     async fn pod(&self) -> Result<Arc<RawValue>, Failure> {
-        trimmed(json!({ "kind": "Pod", "metadata": { "name": "p", "managedFields": [] } })).map_err(Failure::Error)
+        pod_text(json!({ "kind": "Pod", "metadata": { "name": "p", "managedFields": [] } })).map_err(Failure::Error)
     }
 
     async fn nodes(&self, names: &[Arc<str>]) -> Result<Vec<Arc<RawValue>>, String> {
-        names.iter().map(|name| trimmed(json!({ "kind": "Node", "metadata": { "name": name } }))).collect()
+        names.iter().map(|name| node_text(json!({ "kind": "Node", "metadata": { "name": name } }))).collect()
     }
 }
 

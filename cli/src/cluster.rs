@@ -4,7 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
-use flotilla_framework::{config, features::FeatureGates, profile::Profile};
+use flotilla_framework::{
+    config::{self, Configuration},
+    features::FeatureGates,
+    profile::Profile,
+};
 
 use crate::{
     input,
@@ -22,23 +26,48 @@ mod place;
 mod problem;
 mod selecting;
 mod source;
+mod texts;
 mod tree;
 
 pub(crate) use objects::{Cluster, Gatherer};
 pub(crate) use place::Place;
 pub(crate) use problem::Problems;
+pub(crate) use texts::Texts;
 
 use load::Loader;
 use source::Sources;
 
-/// The profiles of a configuration file; without one, those of kube-scheduler.
-pub(crate) fn profiles(config: Option<&Path>) -> Result<Vec<Profile>, Failure> {
-    let Some(path) = config else { return Ok(config::Configuration::default().profiles) };
+/// What a configuration file says; without one, what kube-scheduler has.
+pub(crate) fn configuration(config: Option<&Path>) -> Result<Configuration, Failure> {
+    Ok(configured(config)?.0)
+}
+
+/// The profiles of a configuration file, for a command that calls no extenders.
+///
+/// # Errors
+/// Where there are extenders: what they would say is not to be left out without a word.
+pub(crate) fn profiles_without_extenders(config: Option<&Path>, command: &str) -> Result<Vec<Profile>, Failure> {
+    let (configuration, name, text) = configured(config)?;
+    if configuration.extenders.is_empty() {
+        return Ok(configuration.profiles);
+    }
+    let path = place::Path::default().key("extenders");
+    let mark = locate::locate(&text, &[(&path, true)]).first().copied().unwrap_or(locate::Mark::START);
+    let (line, column, count) = (mark.line, mark.column, configuration.extenders.len());
+    Err(Failure::input(vec![format!(
+        "{name}:{line}:{column}: extenders: found {count}, and {command} calls none; expected an empty list, so leave them \
+         out, or ask `flotilla explain`, which calls them"
+    )]))
+}
+
+/// What a configuration file says, with its name and its text.
+fn configured(config: Option<&Path>) -> Result<(Configuration, String, String), Failure> {
+    let Some(path) = config else { return Ok((Configuration::default(), String::new(), String::new())) };
     let (name, text) = input::read(path).map_err(|error| Failure::input(vec![error]))?;
     let configuration = config::load(&text, &name, &FeatureGates::default());
     let configuration = configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))?;
     tell(&configuration.warnings);
-    Ok(configuration.profiles)
+    Ok((configuration, name, text))
 }
 
 /// Objects that come from no file.
@@ -46,7 +75,21 @@ pub(crate) type MadeUp<'a> = &'a dyn Fn(&mut Gatherer, &mut Problems);
 
 /// The cluster of files, and of what is made up before them.
 pub(crate) fn read(files: &[PathBuf], made_up: Option<MadeUp<'_>>, profiles: &[Profile]) -> Result<Cluster, Failure> {
-    let (mut sources, mut gatherer, mut problems) = (Sources::default(), Gatherer::default(), Problems::default());
+    gather(files, made_up, profiles, Gatherer::default())
+}
+
+/// The same of files, with the text of each object.
+pub(crate) fn read_with_texts(files: &[PathBuf], profiles: &[Profile]) -> Result<Cluster, Failure> {
+    gather(files, None, profiles, Gatherer::with_texts())
+}
+
+fn gather(
+    files: &[PathBuf],
+    made_up: Option<MadeUp<'_>>,
+    profiles: &[Profile],
+    mut gatherer: Gatherer,
+) -> Result<Cluster, Failure> {
+    let (mut sources, mut problems) = (Sources::default(), Problems::default());
     if let Some(make) = made_up {
         make(&mut gatherer, &mut problems);
     }

@@ -255,7 +255,10 @@ impl Inner {
             Ok(()) => Some(Answer::Known(Ok(()))),
             Err(error) if extender.ignorable => {
                 let reason = error.to_string();
-                info!(extender = extender.url_prefix, reason, "binding in the place of an extender that can be ignored");
+                info!(
+                    extender = extender.url_prefix,
+                    reason, "binding in the place of an extender that can be ignored"
+                );
                 None
             }
             Err(error) if error.may_have_acted => Some(Answer::Unknown(error.to_string())),

@@ -64,7 +64,8 @@ impl Extenders {
         let inner = Arc::clone(&self.inner);
         self.inner.runtime.spawn(async move {
             let asked = AssertUnwindSafe(inner.carry_out(&extension)).catch_unwind().await;
-            let asked = asked.unwrap_or_else(|_| Err(Failure::Error("the task that asked extenders panicked".to_owned())));
+            let asked =
+                asked.unwrap_or_else(|_| Err(Failure::Error("the task that asked extenders panicked".to_owned())));
             let outcome = match asked {
                 Ok(extended) => ExtensionOutcome::Done(Box::new(extended)),
                 Err(Failure::Error(reason)) => ExtensionOutcome::Failed(reason),

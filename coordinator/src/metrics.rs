@@ -233,7 +233,11 @@ impl Page<'_> {
             ("flotilla_offers_repaired", "Decisions for a node that was judged anew here", status.offers_repaired),
             ("flotilla_offers_dry", "Times that the offers of a class ran dry", status.offers_dry),
             ("flotilla_extensions_asked", "Pods that extenders were asked about", status.extensions_asked),
-            ("flotilla_extensions_discarded", "Answers of extenders that came too late to count", status.extensions_discarded),
+            (
+                "flotilla_extensions_discarded",
+                "Answers of extenders that came too late to count",
+                status.extensions_discarded,
+            ),
             ("flotilla_extensions_lost", "Answers of extenders that never came", status.extensions_lost),
             ("flotilla_workers_dropped", "Workers given up for silence or nonsense", status.workers_dropped),
             ("flotilla_flushed", "Pods tried again only because they had waited too long", status.flushed),

@@ -251,11 +251,23 @@ impl Extended {
         self.priorities.iter().map(of).fold(0, i64::wrapping_add)
     }
 
+    /// The nodes that were asked about and are not left.
+    #[must_use]
+    pub fn taken(&self) -> BTreeSet<&str> {
+        let left: BTreeSet<&Arc<str>> = self.nodes.iter().collect();
+        self.asked.iter().filter(|node| !left.contains(node)).map(|node| &**node).collect()
+    }
+
+    /// Whether any node was taken away.
+    #[must_use]
+    pub fn took_any(&self) -> bool {
+        self.nodes.len() != self.asked.len()
+    }
+
     /// How many of the nodes that were asked about are neither left nor objected to: taken away without a word.
     #[must_use]
     pub fn wordless(&self) -> usize {
-        let left: BTreeSet<&Arc<str>> = self.nodes.iter().collect();
-        self.asked.iter().filter(|node| !left.contains(node) && !self.objections.contains_key(*node)).count()
+        self.taken().into_iter().filter(|node| !self.objections.contains_key(*node)).count()
     }
 
     /// The diagnosis of a pod that no node is left for, whose class had these nodes refused by plugins.
@@ -267,7 +279,7 @@ impl Extended {
         let wordless = u64::try_from(self.wordless()).unwrap_or(u64::MAX);
         let wordless = prepared.reasons_unnamed().into_iter().filter(|_| wordless > 0).map(|reason| (reason, wordless));
         let mut diagnosis = diagnosis::of_nodes_and(prepared, refused, nodes, words.chain(wordless));
-        if self.nodes.len() != self.asked.len() {
+        if self.took_any() {
             diagnosis.plugins.push(EXTENDER);
             diagnosis.plugins.sort_unstable();
         }

@@ -11,6 +11,7 @@ use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, free_port, pod,
 use flotilla_integration_tests::{
     extender::{Extender, Say},
     fleet::{Fleet, PATIENCE, node_of, profile, wait_for_event, wait_until_refused, wait_until_running},
+    placements,
 };
 use futures::FutureExt as _;
 use k8s_openapi::{
@@ -67,7 +68,8 @@ fn picky() -> Say {
 /// Leaves no node, for two reasons.
 fn refusing() -> Say {
     say(|_, question| {
-        let names: Vec<&str> = question["NodeNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let names: Vec<&str> =
+            question["NodeNames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let (first, rest) = names.split_first().expect("it is asked about nodes");
         let failed: serde_json::Map<String, Value> =
             rest.iter().map(|name| ((*name).to_owned(), json!("no licence there"))).collect();
@@ -146,7 +148,11 @@ async fn play() -> anyhow::Result<Played> {
     let ignorable = json!({ "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 5, "ignorable": true });
     let configured = vec![
         managing("ignorable", &nobody, ignorable),
-        managing("picky", &url(&picky), json!({ "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 10 })),
+        managing(
+            "picky",
+            &url(&picky),
+            json!({ "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 10 }),
+        ),
         managing("refused", &url(&refusing), filter.clone()),
         managing("absent", &nobody, filter),
         managing("bound", &url(&binding), json!({ "bindVerb": "bind" })),
@@ -167,7 +173,9 @@ async fn start(played: &Played) -> anyhow::Result<ControlPlane> {
     }));
     let cluster = ControlPlane::start(options).await?;
     let nodes = (0..3).map(|index| NodeBuilder::new(format!("node-{index}")));
-    cluster.add_nodes(nodes.chain([NodeBuilder::new("large").capacity("cpu", "64").capacity("memory", "512Gi")])).await?;
+    cluster
+        .add_nodes(nodes.chain([NodeBuilder::new("large").capacity("cpu", "64").capacity("memory", "512Gi")]))
+        .await?;
     let _ = played.client.set(cluster.client());
     Ok(cluster)
 }
@@ -292,5 +300,93 @@ async fn an_extender_over_tls_is_asked_and_comes_and_goes_with_the_configuration
     std::fs::write(&config, text(json!([])))?;
     let landed = wait_until_running(&cluster, "distrusting", 1).await?;
     assert_ne!(node_of(&landed[0]), Some("node-2"), "the emptiest ones are the others");
+    Ok(())
+}
+
+/// Nodes and pods of several kinds, each of the pods asking for what one of the extenders manages.
+fn written_cluster() -> String {
+    let mut documents: Vec<Value> = (0..6)
+        .map(|index| {
+            let taints = json!([{ "key": "slow", "value": index.to_string(), "effect": "PreferNoSchedule" }]);
+            json!({
+                "apiVersion": "v1", "kind": "Node",
+                "metadata": { "name": format!("node-{index}"), "labels": { "zone": format!("z{}", index % 2) } },
+                "spec": { "taints": if index % 3 == 0 { taints } else { json!([]) }, "unschedulable": index == 5 },
+                "status": { "allocatable": { "cpu": format!("{}", 2 + index), "memory": "8Gi", "pods": "10" } },
+            })
+        })
+        .collect();
+    let pod = |name: &str, resource: &str, fields: Value| {
+        let limits = json!({ "cpu": "500m", format!("example.com/{resource}"): "1" });
+        let mut spec = json!({ "containers": [{ "name": "c", "resources": { "limits": limits } }] });
+        spec.as_object_mut().expect("an object").extend(fields.as_object().cloned().unwrap_or_default());
+        let metadata = json!({ "name": name, "labels": { "app": "web" } });
+        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec })
+    };
+    let spread = json!({ "topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": { "matchLabels": { "app": "web" } },
+    }] });
+    let named = json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["node-1"] }] }],
+    } } } });
+    // Not on a node that an extender sends back whole: kube-scheduler scores that as if it was empty, and Flotilla does not.
+    let standing = json!({ "nodeName": "node-5" });
+    documents.push(pod("standing", "none", standing));
+    for resource in ["halved", "refused", "wordless", "absent", "ignorable", "none"] {
+        documents.push(pod(resource, resource, json!({})));
+        documents.push(pod(&format!("{resource}-spread"), resource, spread.clone()));
+        documents.push(pod(&format!("{resource}-named"), resource, named.clone()));
+    }
+    documents.iter().map(|document| format!("---\n{document}\n")).collect()
+}
+
+/// Leaves the second half of the nodes, and scores them all, the first of them highest.
+fn halving() -> Say {
+    say(|verb, question| {
+        let items = question["Nodes"]["items"].as_array().expect("whole nodes").clone();
+        match verb {
+            "filter" => {
+                let (gone, left) = items.split_at(items.len() / 2);
+                let gone = gone.iter().map(|node| {
+                    (node["metadata"]["name"].as_str().unwrap_or_default().to_owned(), json!("in the first half"))
+                });
+                json!({ "Nodes": { "items": left }, "FailedNodes": Value::Object(gone.collect()) })
+            }
+            _ => items.iter().enumerate().map(|(place, node)| {
+                json!({ "Host": node["metadata"]["name"], "Score": 5 - i64::try_from(place).unwrap_or_default() })
+            }).collect(),
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_asks_extenders_and_comes_to_kube_schedulers_account() -> anyhow::Result<()> {
+    let (halving, refusing) = (Extender::start(halving()).await?, Extender::start(refusing()).await?);
+    let wordless = Extender::start(say(|_, _| json!({}))).await?;
+    let nobody = format!("http://127.0.0.1:{}", free_port()?);
+    let url = |extender: &Extender| format!("http://{}", extender.address());
+    let filter = json!({ "filterVerb": "filter", "nodeCacheCapable": true });
+    let scores = json!({ "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 7 });
+    let ignorable = json!({ "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 5, "ignorable": true });
+    let extenders = json!([
+        managing("ignorable", &nobody, ignorable),
+        managing("halved", &url(&halving), scores),
+        managing("refused", &url(&refusing), filter.clone()),
+        managing("wordless", &url(&wordless), filter.clone()),
+        managing("absent", &nobody, filter),
+    ]);
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("case.yaml"), written_cluster())?;
+    let scoreless = "  plugins: {score: {disabled: [{name: '*'}]}}\n";
+    for plugins in ["", scoreless] {
+        let text = format!("{}{plugins}extenders: {extenders}\n", profile("default-scheduler"));
+        std::fs::write(folder.path().join("case.config.yaml"), text)?;
+        let folder = folder.path().to_owned();
+        let mismatches = tokio::task::spawn_blocking(move || placements::mismatches(&folder)).await??;
+        assert!(mismatches.is_empty(), "{mismatches:#?}");
+    }
+    assert!(!halving.calls_about("prioritize", "halved-spread").is_empty());
+    assert!(refusing.calls_about("filter", "none").is_empty());
     Ok(())
 }

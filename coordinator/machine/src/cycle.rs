@@ -18,8 +18,8 @@ use indexmap::IndexSet;
 use crate::{
     action::{Action, Binding, Reason},
     event::{BindFailure, TimeMs},
-    machine::Machine,
     extend::Step,
+    machine::Machine,
     offers::{Ask, Dossiers},
     pods::{Charge, Stage},
     queue::{Parked, Subject, Uid},

@@ -132,12 +132,7 @@ impl Callers {
     ///
     /// # Errors
     /// An extender that cannot be reached, does not answer in time, or answers with another code than 200.
-    pub(super) async fn call(
-        &self,
-        extender: &Arc<Extender>,
-        verb: Verb,
-        body: Vec<u8>,
-    ) -> Result<Vec<u8>, CallError> {
+    pub(super) async fn call(&self, extender: &Arc<Extender>, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, CallError> {
         self.call_within(extender, verb, body, Duration::MAX).await
     }
 

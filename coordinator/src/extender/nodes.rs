@@ -165,6 +165,9 @@ mod tests {
         tell(Event::InitApply(node("b", "2")));
         tell(Event::InitDone);
         assert_eq!(texts.keys().collect::<Vec<_>>(), ["b"]);
-        assert_eq!(texts["b"].get(), r#"{"metadata":{"labels":{"l":"2"},"managedFields":[],"name":"b"},"spec":{"providerID":"p"}}"#);
+        assert_eq!(
+            texts["b"].get(),
+            r#"{"metadata":{"labels":{"l":"2"},"managedFields":[],"name":"b"},"spec":{"providerID":"p"}}"#
+        );
     }
 }

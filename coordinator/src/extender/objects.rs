@@ -48,7 +48,8 @@ pub(super) async fn pod(
     name: &str,
     uid: &str,
 ) -> Result<Arc<RawValue>, Failure> {
-    let failed = |reason: String| Failure::Error(format!("cannot read the pod that extenders are asked about: {reason}"));
+    let failed =
+        |reason: String| Failure::Error(format!("cannot read the pod that extenders are asked about: {reason}"));
     let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods")).get(name, &GetParams::default());
     let request = request.map_err(|error| failed(error.to_string()))?;
     let read = timeout(PATIENCE, client.request::<Value>(request)).await;

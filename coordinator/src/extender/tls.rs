@@ -29,9 +29,7 @@ pub(super) fn client_config(extender: &Extender) -> anyhow::Result<ClientConfig>
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let builder = match authorities {
-        _ if is_insecure => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate { provider }))
-        }
+        _ if is_insecure => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate { provider })),
         Some(text) => builder.with_root_certificates(roots(&text)?),
         None => builder.with_native_roots().context("cannot read the certificates that the system trusts")?,
     };

@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn answers_are_read_in_any_case_and_null_is_nothing() {
-        let body = br#"{"nodenames":["a"],"FAILEDNODES":{"b":"full"},"failedAndUnresolvableNodes":null,"Error":null} x"#;
+        let body =
+            br#"{"nodenames":["a"],"FAILEDNODES":{"b":"full"},"failedAndUnresolvableNodes":null,"Error":null} x"#;
         let answer = filter_answer(body).expect("an answer");
         let failed_nodes = [("b".to_owned(), "full".to_owned())].into();
         let expected = FilterAnswer { node_names: Some(vec!["a".to_owned()]), failed_nodes, ..FilterAnswer::default() };
@@ -171,7 +172,8 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_named() {
         assert_eq!(filter_answer(b"  "), Err("EOF".to_owned()));
-        for (body, part) in [("<html>", "no JSON"), ("[]", "ExtenderFilterResult"), (r#"{"NodeNames":7}"#, "nodenames")] {
+        for (body, part) in [("<html>", "no JSON"), ("[]", "ExtenderFilterResult"), (r#"{"NodeNames":7}"#, "nodenames")]
+        {
             let error = filter_answer(body.as_bytes()).expect_err(body);
             assert!(error.contains(part), "{error}");
         }

@@ -69,10 +69,7 @@ fn each_extender_sees_what_the_one_before_has_left() {
     assert_eq!(left(&extended), ["a", "c"]);
     let answer = FilterAnswer { node_names: strings(&["b"]), ..FilterAnswer::default() };
     let error = extended.filter(&extender("http://two"), Ok(answer)).expect_err("b is not there any more");
-    assert_eq!(
-        error,
-        "extender \"http://two\" claims a filtered node \"b\" which is not found in the input node list"
-    );
+    assert_eq!(error, "extender \"http://two\" claims a filtered node \"b\" which is not found in the input node list");
 }
 
 #[test]

@@ -130,10 +130,9 @@ impl Plain {
                 let rest = list.complete.then(|| &list.offers[list.next..])?;
                 all.extend(rest.iter().filter(|offer| !self.touched.contains_key(&offer.node)).copied().map(total));
             }
-            let repaired = stratum.repaired.iter().filter(|entry| self.touched.get(&entry.node.0) == Some(&entry.version));
-            all.extend(
-                repaired.map(|entry| total(Offer { node: entry.node.0, base: entry.base, rank: entry.rank.0 })),
-            );
+            let repaired =
+                stratum.repaired.iter().filter(|entry| self.touched.get(&entry.node.0) == Some(&entry.version));
+            all.extend(repaired.map(|entry| total(Offer { node: entry.node.0, base: entry.base, rank: entry.rank.0 })));
         }
         Some(all)
     }

@@ -315,7 +315,8 @@ fn whoever_binds_is_named_in_the_bind_for_the_pods_that_it_cares_for() {
     world.run_workers();
     world.pod(pod("gpu").request("example.com/gpu", "0").build());
     world.run_workers();
-    let named: Vec<_> = world.binds.iter().map(|bind| bind.extender.as_ref().map(|binder| &*binder.url_prefix)).collect();
+    let named: Vec<_> =
+        world.binds.iter().map(|bind| bind.extender.as_ref().map(|binder| &*binder.url_prefix)).collect();
     assert_eq!(named, [None, Some("http://binder")]);
     let uid = Arc::clone(&world.binds[1].uid);
     world.binds.pop_back();

@@ -121,14 +121,12 @@ extenders:
 profiles:
 - plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}
 ",
-        errors: &[
-            (
-                "6:3: profiles[0].pluginConfig: found no arguments for NodeResourcesFit, which an extender's \
+        errors: &[(
+            "6:3: profiles[0].pluginConfig: found no arguments for NodeResourcesFit, which an extender's \
                  ignoredByScheduler changes; expected the plugin NodeResourcesFit, or an entry `name: NodeResourcesFit` \
                  here",
-                "",
-            ),
-        ],
+            "",
+        )],
     },
 ];
 

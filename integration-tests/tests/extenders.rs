@@ -162,15 +162,15 @@ async fn play() -> anyhow::Result<Played> {
 
 /// A cluster with kube-scheduler, and Flotilla beside it, both with these extenders.
 async fn start(played: &Played) -> anyhow::Result<ControlPlane> {
-    let mut options = Options::default();
-    options.kube_scheduler = Some(json!({
+    let configuration = json!({
         "extenders": played.configured,
         "profiles": [{
             "schedulerName": "default-scheduler",
             // What it has to say in messages is not ours to say yet.
             "plugins": { "postFilter": { "disabled": [{ "name": "DefaultPreemption" }] } },
         }],
-    }));
+    });
+    let options = Options { kube_scheduler: Some(configuration), ..Options::default() };
     let cluster = ControlPlane::start(options).await?;
     let nodes = (0..3).map(|index| NodeBuilder::new(format!("node-{index}")));
     cluster

@@ -185,7 +185,8 @@ impl Callers {
 
     fn caller(&self, extender: &Arc<Extender>) -> anyhow::Result<Arc<Caller>> {
         let mut known = self.inner.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, caller)) = known.iter().find(|(other, _)| Arc::ptr_eq(other, extender) || other == extender) {
+        // Another configuration has extenders of its own, so that files of certificates are read anew with it.
+        if let Some((_, caller)) = known.iter().find(|(other, _)| Arc::ptr_eq(other, extender)) {
             return Ok(Arc::clone(caller));
         }
         let caller = Arc::new(Caller::new(extender)?);
@@ -274,7 +275,7 @@ fn reason(error: &legacy::Error, uri: &Uri) -> String {
         if let Some(inner) = inner.downcast_ref::<io::Error>()
             && inner.kind() == io::ErrorKind::ConnectionRefused
         {
-            let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+            let port = uri.port_u16().unwrap_or_else(|| if uri.scheme_str() == Some("https") { 443 } else { 80 });
             let host = uri.host().unwrap_or_default();
             return format!("dial tcp {host}:{port}: connect: connection refused");
         }

@@ -20,6 +20,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
+/// The calls that an extender got: verbs and questions.
+type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
 /// What an extender says to a call.
 type Say = fn(&str, &Value) -> (StatusCode, String);
 
@@ -27,7 +30,7 @@ type Say = fn(&str, &Value) -> (StatusCode, String);
 pub(crate) struct Played {
     /// Its URL.
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<(String, Value)>>>,
+    asked: Asked,
 }
 
 impl Played {
@@ -42,7 +45,7 @@ impl Played {
     }
 }
 
-type Shared = (Arc<Mutex<Vec<(String, Value)>>>, Say);
+type Shared = (Asked, Say);
 
 async fn respond(State((asked, say)): State<Shared>, request: axum::extract::Request) -> impl IntoResponse {
     let verb = request.uri().path().trim_start_matches('/').to_owned();
@@ -55,8 +58,8 @@ async fn respond(State((asked, say)): State<Shared>, request: axum::extract::Req
     say(&verb, &question)
 }
 
-fn router(say: Say) -> (Router, Arc<Mutex<Vec<(String, Value)>>>) {
-    let asked = Arc::<Mutex<Vec<(String, Value)>>>::default();
+fn router(say: Say) -> (Router, Asked) {
+    let asked = Asked::default();
     (Router::new().fallback(respond).with_state((Arc::clone(&asked), say)), asked)
 }
 

@@ -18,11 +18,14 @@ use crate::{
     snapshot::Snapshot,
 };
 
+/// What nodes of one stratum share.
+type Key = (SmallVec<[i64; 4]>, Vec<Domain>);
+
 /// The evaluation of these nodes as they are now; those that will not do any more, and those that are gone, are left out
 /// of it and refused by nobody. `matches` are fresh.
 #[must_use]
 pub fn evaluate(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, among: &[NodeId]) -> Evaluation {
-    let mut strata: IndexMap<(SmallVec<[i64; 4]>, Vec<Domain>), Vec<Offer>> = IndexMap::new();
+    let mut strata: IndexMap<Key, Vec<Offer>> = IndexMap::new();
     for &node in among {
         let Some(slot) = nodes.slot(node) else { continue };
         if let NodeResult::Feasible(Feasible { base, raws, domains }) = prepared.judge_with(nodes, slot, matches) {

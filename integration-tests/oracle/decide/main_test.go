@@ -277,7 +277,7 @@ extenders:
 	for _, name := range []string{"a", "b", "c"} {
 		nodes += fmt.Sprintf("---\nkind: Node\nmetadata: {name: %s}\nstatus: {allocatable: {cpu: 4, memory: 4Gi, pods: 10}}\n", name)
 	}
-	code, out, problems := decideText(t, nodes+pod("p", "1", ""), "--config", path)
+	code, out, problems := decideText(t, nodes+"---\n"+pod("p", "1", ""), "--config", path)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, problems)
 	}

@@ -4,7 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
-use flotilla_framework::{config, features::FeatureGates, profile::Profile};
+use flotilla_framework::{
+    config::{self, Configuration},
+    features::FeatureGates,
+    profile::Profile,
+};
 
 use crate::{
     input,
@@ -23,30 +27,51 @@ mod problem;
 mod selecting;
 mod source;
 mod storage;
+mod texts;
 mod tree;
 
 pub(crate) use objects::{Cluster, Gatherer};
 pub(crate) use place::Place;
 pub(crate) use problem::Problems;
+pub(crate) use texts::Texts;
 
 pub(crate) use load::Loader;
 use source::Sources;
 
-/// The profiles of a configuration file; without one, those of kube-scheduler.
-pub(crate) fn profiles(config: Option<&Path>) -> Result<Vec<Profile>, Failure> {
-    let Some(path) = config else { return Ok(config::Configuration::default().profiles) };
+/// What a configuration file says; without one, what kube-scheduler has.
+pub(crate) fn configuration(config: Option<&Path>) -> Result<Configuration, Failure> {
+    Ok(configured(config)?.0)
+}
+
+/// The profiles of a configuration file, for a command that calls no extenders.
+///
+/// # Errors
+/// Where there are extenders: what they would say is not to be left out without a word.
+pub(crate) fn profiles_without_extenders(config: Option<&Path>, command: &str) -> Result<Vec<Profile>, Failure> {
+    let (configuration, name, text) = configured(config)?;
+    if configuration.extenders.is_empty() {
+        return Ok(configuration.profiles);
+    }
+    let path = place::Path::default().key("extenders");
+    let mark = locate::locate(&text, &[(&path, true)]).first().copied().unwrap_or(locate::Mark::START);
+    let (line, column, count) = (mark.line, mark.column, configuration.extenders.len());
+    Err(Failure::input(vec![format!(
+        "{name}:{line}:{column}: extenders: found {count}, and {command} calls none; expected an empty list, so leave them \
+         out, or ask `flotilla explain`, which calls them"
+    )]))
+}
+
+/// What a configuration file says, with its name and its text.
+fn configured(config: Option<&Path>) -> Result<(Configuration, String, String), Failure> {
+    let Some(path) = config else { return Ok((Configuration::default(), String::new(), String::new())) };
     let (name, text) = input::read(path).map_err(|error| Failure::input(vec![error]))?;
-    let configuration = configuration(&text, &name)?;
+    let configuration = configuration_of(&text, &name)?;
     tell(&configuration.warnings);
-    Ok(configuration.profiles)
+    Ok((configuration, name, text))
 }
 
-/// The profiles of the configuration of a coordinator, which has warned of what is in it already.
-pub(crate) fn profiles_of(text: &str, name: &str) -> Result<Vec<Profile>, Failure> {
-    configuration(text, name).map(|configuration| configuration.profiles)
-}
-
-fn configuration(text: &str, name: &str) -> Result<config::Configuration, Failure> {
+/// What a text says, whose warnings somebody else has told already.
+pub(crate) fn configuration_of(text: &str, name: &str) -> Result<Configuration, Failure> {
     let configuration = config::load(text, name, &FeatureGates::default());
     configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))
 }
@@ -54,9 +79,10 @@ fn configuration(text: &str, name: &str) -> Result<config::Configuration, Failur
 /// The cluster of objects that come from no file. One that makes no sense is told and left out.
 pub(crate) fn gather(
     profiles: &[Profile],
+    mut gatherer: Gatherer,
     fill: impl FnOnce(&mut Loader<'_>) -> Result<(), Failure>,
 ) -> Result<Cluster, Failure> {
-    let (mut sources, mut gatherer, mut problems) = (Sources::default(), Gatherer::default(), Problems::default());
+    let (mut sources, mut problems) = (Sources::default(), Problems::default());
     let progress = progress("{spinner} {pos} objects read");
     let filled = fill(&mut Loader::new(&mut sources, &mut gatherer, &mut problems, &progress));
     progress.finish_and_clear();
@@ -77,7 +103,21 @@ pub(crate) type MadeUp<'a> = &'a dyn Fn(&mut Gatherer, &mut Problems);
 
 /// The cluster of files, and of what is made up before them.
 pub(crate) fn read(files: &[PathBuf], made_up: Option<MadeUp<'_>>, profiles: &[Profile]) -> Result<Cluster, Failure> {
-    let (mut sources, mut gatherer, mut problems) = (Sources::default(), Gatherer::default(), Problems::default());
+    gather_files(files, made_up, profiles, Gatherer::default())
+}
+
+/// The same of files, with the text of each object.
+pub(crate) fn read_with_texts(files: &[PathBuf], profiles: &[Profile]) -> Result<Cluster, Failure> {
+    gather_files(files, None, profiles, Gatherer::with_texts())
+}
+
+fn gather_files(
+    files: &[PathBuf],
+    made_up: Option<MadeUp<'_>>,
+    profiles: &[Profile],
+    mut gatherer: Gatherer,
+) -> Result<Cluster, Failure> {
+    let (mut sources, mut problems) = (Sources::default(), Problems::default());
     if let Some(make) = made_up {
         make(&mut gatherer, &mut problems);
     }

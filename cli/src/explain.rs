@@ -11,11 +11,11 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flotilla_framework::{class::PodInfo, profile::Profile};
+use flotilla_framework::{class::PodInfo, config::Configuration, profile::Profile};
 use tokio::runtime::Runtime;
 
 use crate::{
-    cluster,
+    cluster::{self, Texts},
     output::Failure,
     progress::{log, progress},
 };
@@ -25,6 +25,7 @@ mod answer;
 mod args;
 mod cases;
 mod crew;
+mod extenders;
 mod live;
 mod missing;
 mod selection;
@@ -38,6 +39,7 @@ use account::Account;
 use answer::Answer;
 use args::Format;
 use crew::{Crew, Workers};
+use extenders::Asking;
 use world::World;
 
 /// Runs `flotilla explain`.
@@ -82,8 +84,12 @@ fn explain_cluster(
     workers: &Workers,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let profiles = cluster::profiles(args.config.as_deref())?;
-    let cluster = cluster::read(&args.files, None, &profiles)?;
+    let Configuration { profiles, extenders, .. } = cluster::configuration(args.config.as_deref())?;
+    let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
+    let cluster = match &asking {
+        Some(_) => cluster::read_with_texts(&args.files, &profiles)?,
+        None => cluster::read(&args.files, None, &profiles)?,
+    };
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
     let mut world = World::new(&cluster);
     let mut crew = runtime.block_on(hire(workers, &world, &profiles)).map_err(Failure::run)?;
@@ -92,7 +98,8 @@ fn explain_cluster(
     let mut failure = None;
     let printed = crate::output::print_to(out, |out| {
         for pod in pods {
-            let account = match runtime.block_on(account(pod, &mut world, &mut crew, &profiles, args.output)) {
+            let asked = asking.as_ref().map(|asking| (asking, &cluster.texts));
+            let account = match runtime.block_on(account(pod, &mut world, &mut crew, &profiles, (args.output, asked))) {
                 Ok(account) => account,
                 Err(error) => {
                     failure = Some(Failure::run(error));
@@ -121,7 +128,7 @@ async fn account(
     world: &mut World,
     crew: &mut Crew,
     profiles: &[Profile],
-    format: Format,
+    (format, asked): (Format, Option<(&Asking, &Texts)>),
 ) -> anyhow::Result<Account> {
     let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
     // Pods of other schedulers were left out when the files were read.
@@ -132,7 +139,13 @@ async fn account(
     let subject = world.subject(&pod.class);
     let pages = crew.ask(&profile.scheduler_name, &subject).await?;
     let wants_missing = matches!(format, Format::Table | Format::Wide);
-    Ok(account::make(pod, profile, &subject, &pages, world, wants_missing))
+    let mut account = account::make(pod, profile, &subject, &pages, world, wants_missing);
+    if let Some((asking, texts)) = asked {
+        let names = account.feasible(world);
+        let answer = asking.ask(pod, names, texts).await;
+        account.extend(answer, profile, &subject, &pages, world);
+    }
+    Ok(account)
 }
 
 fn print(format: Format, account: &Account, world: &World, out: &mut dyn Write) -> io::Result<()> {

@@ -30,7 +30,7 @@ pub(crate) fn command(args: &SimulateArgs) -> ExitCode {
 
 fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
     log(args.verbose);
-    let profiles = cluster::profiles(args.config.as_deref())?;
+    let profiles = cluster::profiles_without_extenders(args.config.as_deref(), "flotilla simulate")?;
     let cluster = read(args, &profiles)?;
     let settings = Settings { profiles, workers: args.workers, tie_break_seed: args.tie_break_seed };
     let progress = progress("{bar:40} {pos}/{len} pods decided, {eta} left");

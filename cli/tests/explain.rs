@@ -346,3 +346,37 @@ fn flags_that_make_no_sense_are_bad_input_and_help_is_an_answer() {
     assert_eq!(help.status.code(), Some(0));
     assert!(text.contains("flotilla explain -f cluster.yaml --pod shop/web-1 -o wide"), "{text}");
 }
+
+#[test]
+fn an_extender_that_cannot_be_ignored_and_does_not_answer_is_an_error_and_its_files_are_looked_at_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    let config = |extender: &str| {
+        let path = folder.path().join("config.yaml");
+        fs::write(&path, format!("{head}extenders: [{{{extender}}}]\n")).expect("written");
+        path.display().to_string()
+    };
+    let cluster = folder.path().join("cluster.yaml");
+    fs::write(&cluster, CLUSTER).expect("written");
+    let explain = |config: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flotilla"));
+        command.args(["explain", "-o", "json", "--pod", "fits", "--config", config, "-f"]).arg(&cluster);
+        command.output().expect("flotilla runs")
+    };
+    let answer = |config: &str| -> Value { serde_json::from_slice(&explain(config).stdout).expect("JSON") };
+    // Nobody listens on port 1.
+    let down = "urlPrefix: 'http://127.0.0.1:1/u', filterVerb: f, prioritizeVerb: p, weight: 1";
+    let failed = answer(&config(down));
+    let reason = "Post \"http://127.0.0.1:1/u/f\": dial tcp 127.0.0.1:1: connect: connection refused";
+    assert_eq!((&failed["error"], &failed["best"]), (&json!(reason), &json!([])));
+    let ignored = answer(&config(&format!("{down}, ignorable: true")));
+    assert_eq!((&ignored["error"], &ignored["feasible"]), (&Value::Null, &json!(2)));
+    assert_eq!(ignored["best"].as_array().map(Vec::len), Some(1));
+    let managing = answer(&config(&format!("{down}, managedResources: [{{name: example.com/a}}]")));
+    assert_eq!(managing["best"], ignored["best"], "nobody is interested in the pod");
+
+    let absent = explain(&config("urlPrefix: 'https://a', tlsConfig: {caFile: /nowhere/ca.pem}"));
+    let words = String::from_utf8(absent.stderr).expect("text");
+    assert_eq!(absent.status.code(), Some(2));
+    assert!(words.starts_with("extenders[0].tlsConfig: cannot read caFile /nowhere/ca.pem"), "{words}");
+}

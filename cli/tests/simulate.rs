@@ -417,3 +417,18 @@ fn help_and_version_are_answers() {
         assert!(String::from_utf8_lossy(&output.stdout).contains(part), "{flags:?}");
     }
 }
+
+#[test]
+fn a_configuration_with_extenders_is_refused_where_they_stand() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config.yaml");
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    fs::write(&path, format!("{head}parallelism: 3\nextenders:\n- urlPrefix: http://127.0.0.1:1\n")).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flotilla"));
+    command.args(["simulate", "--generate", "nodes=1,pods=1,shape=basic", "--config"]).arg(&path);
+    let output = command.output().expect("flotilla runs");
+    let words = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    let expected = "config.yaml:4:1: extenders: found 1, and flotilla simulate calls none";
+    assert!(words.contains(expected), "{words}");
+}

@@ -32,10 +32,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::{
     driver::Handle,
+    extender::Callers,
     lease::{self, Leadership},
     logging,
     metrics::Scheduled,
@@ -70,6 +71,7 @@ struct Inner {
     leading: watch::Receiver<Leadership>,
     runtime: tokio::runtime::Handle,
     at_once: Semaphore,
+    callers: Callers,
     tasks: TaskTracker,
     counters: Counters,
 }
@@ -108,7 +110,7 @@ pub struct Tally {
 
 impl Binder {
     /// A binder that tells `handle` what became of each bind. It sends nothing when `leading` does not say that this
-    /// process leads.
+    /// process leads. Extenders that bind are called by `callers`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -119,6 +121,7 @@ impl Binder {
         events: Events,
         scheduled: Scheduled,
         leading: watch::Receiver<Leadership>,
+        callers: Callers,
     ) -> Self {
         let inner = Inner {
             client,
@@ -128,6 +131,7 @@ impl Binder {
             leading,
             runtime: tokio::runtime::Handle::current(),
             at_once: Semaphore::new(AT_ONCE),
+            callers,
             tasks: TaskTracker::new(),
             counters: Counters::default(),
         };
@@ -218,10 +222,10 @@ impl Inner {
 
     async fn send(&self, binding: &Binding) -> Answer {
         let Ok(_turn) = self.at_once.acquire().await else { return Answer::failed("the process is ending") };
-        let Some(lead) = self.lead() else {
-            self.counters.unsent.fetch_add(1, Ordering::Relaxed);
-            return Answer::failed("this process does not lead any more");
-        };
+        if let Some(answer) = self.have_bound(binding).await {
+            return answer;
+        }
+        let Some(lead) = self.lead() else { return self.not_sent() };
         let request = match request(binding) {
             Ok(request) => request,
             Err(error) => return Answer::Known(Err(BindFailure::Error(error))),
@@ -233,6 +237,32 @@ impl Inner {
             Ok(Err(kube::Error::Api(status))) => Answer::of_status(status.code, status.message),
             Ok(Err(error)) => Answer::Unknown(logging::chain(&error)),
             Err(_) => Answer::Unknown(format!("the API server did not answer the binding within {limit:?}")),
+        }
+    }
+
+    fn not_sent(&self) -> Answer {
+        self.counters.unsent.fetch_add(1, Ordering::Relaxed);
+        Answer::failed("this process does not lead any more")
+    }
+
+    /// Has the extender bind that is to, if one is. `None`: we have to, also where it failed and can be ignored.
+    ///
+    /// Source: `extendersBinding`. An extender that fails may have bound the pod, so that the pod is looked at.
+    async fn have_bound(&self, binding: &Binding) -> Option<Answer> {
+        let extender = binding.extender.as_ref()?;
+        let Some(lead) = self.lead() else { return Some(self.not_sent()) };
+        match self.callers.bind(extender, binding, lead).await {
+            Ok(()) => Some(Answer::Known(Ok(()))),
+            Err(error) if extender.ignorable => {
+                let reason = error.to_string();
+                info!(
+                    extender = extender.url_prefix,
+                    reason, "binding in the place of an extender that can be ignored"
+                );
+                None
+            }
+            Err(error) if error.may_have_acted => Some(Answer::Unknown(error.to_string())),
+            Err(error) => Some(Answer::Refused(error.to_string())),
         }
     }
 

@@ -9,6 +9,7 @@ pub mod bind;
 pub mod client;
 pub mod discovery;
 pub mod driver;
+pub mod extender;
 pub mod fanout;
 pub mod lease;
 pub mod logging;

@@ -21,7 +21,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{bind::Binder, driver::Handle, fanout::Fanout, run::Reloads, status::Reporter, watch};
+use crate::{bind::Binder, driver::Handle, extender::Callers, fanout::Fanout, run::Reloads, status::Reporter, watch};
 
 /// Attempts to schedule, as they are observed one by one. Cheap to clone.
 ///
@@ -95,6 +95,8 @@ pub struct Sources {
     pub fanout: Fanout,
     /// The binds.
     pub binder: Binder,
+    /// Calls to extenders.
+    pub callers: Callers,
     /// Conditions and events.
     pub reporter: Reporter,
     /// The watches.
@@ -150,6 +152,7 @@ impl Collector for Sources {
         page.gauge("flotilla_events_waiting", "Events that wait for the machine", self.handle.waiting() as u64)?;
         page.workers(&self.fanout)?;
         page.binds(&self.binder)?;
+        page.extenders(&self.callers)?;
         page.writes(&self.reporter)?;
         page.reloads(&self.reloads)?;
         page.watches(&self.watches)
@@ -212,6 +215,7 @@ impl Page<'_> {
             ("flotilla_workers", "Workers attached", status.workers),
             ("flotilla_workers_ready", "Workers that hold their shard and the configuration", status.workers_ready),
             ("flotilla_binds_in_flight", "Binds that the machine waits for", status.binds_in_flight),
+            ("flotilla_extensions_in_flight", "1 while extenders are asked about a pod", status.extensions_in_flight),
             ("flotilla_classes", "Classes of pods known", status.classes),
             ("flotilla_revision", "Changes of the cluster so far", status.revision),
         ];
@@ -228,6 +232,13 @@ impl Page<'_> {
             ("flotilla_offers_used", "Decisions for an offer as it came from a worker", status.offers_used),
             ("flotilla_offers_repaired", "Decisions for a node that was judged anew here", status.offers_repaired),
             ("flotilla_offers_dry", "Times that the offers of a class ran dry", status.offers_dry),
+            ("flotilla_extensions_asked", "Pods that extenders were asked about", status.extensions_asked),
+            (
+                "flotilla_extensions_discarded",
+                "Answers of extenders that came too late to count",
+                status.extensions_discarded,
+            ),
+            ("flotilla_extensions_lost", "Answers of extenders that never came", status.extensions_lost),
             ("flotilla_workers_dropped", "Workers given up for silence or nonsense", status.workers_dropped),
             ("flotilla_flushed", "Pods tried again only because they had waited too long", status.flushed),
             ("flotilla_invariant_violations", "Broken invariants that the audit found", status.invariant_violations),
@@ -260,6 +271,16 @@ impl Page<'_> {
         self.counter("flotilla_bindings_sent", "Bindings sent to the API server", tally.sent)?;
         self.counter("flotilla_bindings_unsent", "Binds not sent because the lead was lost", tally.unsent)?;
         self.counter("flotilla_bindings_looked_up", "Binds whose outcome had to be looked up", tally.looked_up)
+    }
+
+    fn extenders(&mut self, callers: &Callers) -> fmt::Result {
+        let tally = callers.tally();
+        // kube-scheduler's, of whose work only this is known here.
+        let help = "Number of running goroutines split by the work they do such as binding.";
+        let scoring = [("prioritizing_extender", tally.prioritizing)];
+        self.gauges("scheduler_goroutines", help, "operation", &scoring)?;
+        self.counters("flotilla_extender_calls", "Calls to extenders that have ended", "verb", &tally.calls)?;
+        self.counters("flotilla_extender_call_failures", "Those of them that failed", "verb", &tally.failures)
     }
 
     fn writes(&mut self, reporter: &Reporter) -> fmt::Result {

@@ -31,6 +31,7 @@ use crate::{
     client::{self, Connection},
     discovery::{self, Discovery},
     driver::{self, Handle, Stopped},
+    extender::{Callers, Extenders},
     fanout::{Fanout, Transport},
     lease::{self, Leadership, LeaseError, Signals},
     logging,
@@ -117,6 +118,7 @@ fn written(outcome: anyhow::Result<()>, path: &Path) -> ExitCode {
 struct Performers {
     fanout: Fanout,
     binder: Binder,
+    extenders: Extenders,
     reporter: Reporter,
     scheduled: Scheduled,
     configz: watch::Sender<Value>,
@@ -128,6 +130,7 @@ impl Performers {
         match action {
             Action::Send { .. } | Action::DropWorker { .. } => self.fanout.perform(action),
             Action::Bind(binding) => self.binder.bind(binding),
+            Action::Extend(extension) => self.extenders.extend(extension),
             Action::Report(report) => {
                 debug!(pod = %format_args!("{}/{}", report.namespace, report.name), reason = report.message, "not placed");
                 self.scheduled.refuse(&report);
@@ -152,6 +155,7 @@ struct Coordinator {
     handle: Handle,
     fanout: Fanout,
     binder: Binder,
+    callers: Callers,
     reporter: Reporter,
     /// The watches may begin.
     begin: CancellationToken,
@@ -250,12 +254,16 @@ impl Coordinator {
         let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
         let reporter = Reporter::new(&client, host, &leading);
         let events = reporter.events().clone();
-        let binder = Binder::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
+        let callers = Callers::default();
+        let (scored, led) = (scheduled.clone(), leading.clone());
+        let binder = Binder::new(client.clone(), handle.clone(), events, scored, led, callers.clone());
+        let extenders = Extenders::new(client.clone(), handle.clone(), callers.clone());
         let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
         // Set once, here.
         let _ = performers.set(Performers {
             fanout: fanout.clone(),
             binder: binder.clone(),
+            extenders,
             reporter: reporter.clone(),
             scheduled,
             configz,
@@ -266,6 +274,7 @@ impl Coordinator {
             handle,
             fanout,
             binder,
+            callers,
             reporter,
             begin,
             discovery,

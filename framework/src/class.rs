@@ -278,6 +278,9 @@ pub struct PodInfo {
     pub scheduler_name: Arc<str>,
     /// `spec.priority`, 0 where absent.
     pub priority: i32,
+    /// The extended resources that its containers and init containers name as requests or limits, be it none of one:
+    /// what an extender may manage. Sorted, each once.
+    pub extended_resources: Vec<Arc<str>>,
     /// `spec.schedulingGates`, in the pod's order.
     pub gates: Vec<Arc<str>>,
     /// The node it is bound to.

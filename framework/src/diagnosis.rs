@@ -33,6 +33,16 @@ pub fn of_class(prepared: &Prepared, nodes: usize) -> Option<Diagnosis> {
 /// (`findNodesThatFitPod`).
 #[must_use]
 pub fn of_nodes(prepared: &Prepared, refused: &[Refused], nodes: usize) -> Diagnosis {
+    of_nodes_and(prepared, refused, nodes, std::iter::empty())
+}
+
+/// As [`of_nodes`], with reasons that no plugin gave, each for so many nodes.
+pub(crate) fn of_nodes_and(
+    prepared: &Prepared,
+    refused: &[Refused],
+    nodes: usize,
+    others: impl Iterator<Item = (String, u64)>,
+) -> Diagnosis {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut plugins = prepared.restricting().to_vec();
     for group in refused {
@@ -40,6 +50,9 @@ pub fn of_nodes(prepared: &Prepared, refused: &[Refused], nodes: usize) -> Diagn
         for reason in prepared.reasons(group.order, group.refusal.detail) {
             *counts.entry(reason).or_default() += u64::from(group.count);
         }
+    }
+    for (reason, nodes) in others {
+        *counts.entry(reason).or_default() += nodes;
     }
     plugins.sort_unstable();
     plugins.dedup();

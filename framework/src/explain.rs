@@ -24,6 +24,7 @@ use crate::{
     status::{Code, Refusal},
 };
 
+mod extended;
 pub mod lack;
 pub mod shard;
 
@@ -144,6 +145,12 @@ impl Explanation {
 }
 
 impl Outcome {
+    /// Whether the node will do.
+    #[must_use]
+    pub const fn is_feasible(&self) -> bool {
+        matches!(self, Self::Feasible { .. })
+    }
+
     /// The sum of the scores of a feasible node.
     #[must_use]
     pub const fn total(&self) -> Option<i64> {

@@ -85,6 +85,7 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
         class: Arc::new(pod::class(pod, spec)?),
         scheduler_name: text(spec.scheduler_name.as_deref().unwrap_or("default-scheduler")),
         priority: spec.priority.unwrap_or(0),
+        extended_resources: requests::extended(spec),
         gates: spec.scheduling_gates.iter().flatten().map(|gate| text(&gate.name)).collect(),
         node_name: node_name.map(text),
         deleting: pod.metadata.deletion_timestamp.is_some(),

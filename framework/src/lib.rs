@@ -12,6 +12,7 @@ pub mod domains;
 pub mod evaluate;
 pub mod evaluation;
 pub mod explain;
+pub mod extender;
 pub mod extension;
 pub mod features;
 pub mod ingest;

@@ -385,6 +385,11 @@ impl Prepared {
         self.filters.iter().find(|filter| filter.order == order).map(|filter| filter.plugin)
     }
 
+    /// The words for nodes that nobody has said anything about: those of the PreFilters that left only some names.
+    pub(crate) fn reasons_unnamed(&self) -> Vec<String> {
+        if self.is_restricted() { self.reasons(RESTRICTION, 0) } else { Vec::new() }
+    }
+
     /// The words for a refusal.
     #[must_use]
     pub fn reasons(&self, order: Order, detail: u64) -> Vec<String> {

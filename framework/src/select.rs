@@ -182,6 +182,14 @@ impl Book {
         }
     }
 
+    /// All feasible nodes with their totals, in no order. `None`: the shards know of more than the book does.
+    pub fn feasible(&mut self, prepared: &Prepared) -> Option<Vec<(Offer, i64)>> {
+        match &mut self.offers {
+            Offers::Plain(plain) => plain.feasible(prepared),
+            Offers::Wide(wide) => Some(wide.feasible(prepared)),
+        }
+    }
+
     /// How a node does whose class counts something over domains: its total as of the last [`Self::best`], or the first
     /// domain-level filter that refuses it. `None` where another filter does, and for a class that counts nothing.
     #[must_use]

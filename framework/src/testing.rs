@@ -41,6 +41,7 @@ pub fn pod(name: &str) -> PodBuilder {
             class: Arc::default(),
             scheduler_name: "default-scheduler".into(),
             priority: 0,
+            extended_resources: Vec::new(),
             gates: Vec::new(),
             node_name: None,
             deleting: false,
@@ -71,6 +72,10 @@ impl PodBuilder {
     #[must_use]
     pub fn request(mut self, name: &str, amount: &str) -> Self {
         set(&mut self.class.requests, name, amount);
+        if name.contains('/') && !self.pod.extended_resources.iter().any(|known| **known == *name) {
+            self.pod.extended_resources.push(name.into());
+            self.pod.extended_resources.sort_unstable();
+        }
         set(&mut self.class.accounted, name, amount);
         set(&mut self.class.score_requests, name, amount);
         self.class.nonzero_milli_cpu = self.class.score_requests.milli_cpu;

@@ -31,6 +31,7 @@ use super::{
     problem::Problems,
     selecting::Selecting,
     storage::{self, Stored},
+    texts::Texts,
 };
 
 /// The priority classes that every cluster has.
@@ -55,6 +56,8 @@ pub(crate) struct Cluster {
     pub(crate) selectors: Vec<(event::Selecting, LabelSelector)>,
     /// Claims, volumes and what is said about them, in the order of the input.
     pub(crate) storage: Vec<StorageObject>,
+    /// The nodes and pods as they are told to others; nothing where nobody has to tell of them.
+    pub(crate) texts: Texts,
 }
 
 /// A pod whose place in the cluster is not known before all objects are.
@@ -84,9 +87,15 @@ pub(crate) struct Gatherer {
     namespaces: BTreeMap<Arc<str>, Labels>,
     selectors: Vec<(event::Selecting, LabelSelector)>,
     storage: Vec<StorageObject>,
+    texts: Option<Texts>,
 }
 
 impl Gatherer {
+    /// One that keeps the text of nodes and pods.
+    pub(crate) fn with_texts() -> Self {
+        Self { texts: Some(Texts::default()), ..Self::default() }
+    }
+
     /// Takes a node in, with its defaults.
     pub(crate) fn add_node(&mut self, mut node: api::Node, place: Place, problems: &mut Problems) {
         let Some(name) = self.claim("Node", &node.metadata, false, &place, problems) else { return };
@@ -109,7 +118,10 @@ impl Gatherer {
         }
         defaults::node(&mut node);
         match ingest::node(&node) {
-            Ok(info) => self.nodes.push(Arc::new(info)),
+            Ok(info) => {
+                self.nodes.push(Arc::new(info));
+                self.texts.iter_mut().for_each(|texts| texts.add_node(&node));
+            }
             Err(error) => problems.error(place, format!("{title}: {error}")),
         }
     }
@@ -141,6 +153,7 @@ impl Gatherer {
         }
         match ingest::pod(&pod) {
             Ok(info) => {
+                self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
                 self.pods.push(Draft { info, priority, place });
             }
@@ -242,7 +255,8 @@ impl Gatherer {
                 namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
             }
         }
-        Cluster { nodes: self.nodes, bound, pending, namespaces, selectors: self.selectors, storage: self.storage }
+        let (selectors, texts) = (self.selectors, self.texts.unwrap_or_default());
+        Cluster { nodes: self.nodes, bound, pending, namespaces, selectors, storage: self.storage, texts }
     }
 
     /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.

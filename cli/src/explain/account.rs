@@ -12,6 +12,7 @@ use flotilla_framework::{
         lack::{self, Place, Shortfall, shortfalls},
         shard::Page,
     },
+    extender::Extended,
     node::NodeId,
     plugins::REGISTRY,
     prepared::Prepared,
@@ -31,6 +32,8 @@ pub(super) struct Account {
     pub(super) explanation: Explanation,
     /// For each node that refuses it what the node lacks, by number; empty where nobody wants to know.
     pub(super) missing: Vec<(NodeId, Vec<Shortfall>)>,
+    /// What extenders said, where they were asked.
+    pub(super) extended: Option<Extended>,
     /// A filter counts over domains, so that another label of a node may change its verdict.
     pub(super) counts_domains: bool,
     /// A filter leaves out nodes whose taints the pod does not tolerate, so that another toleration may change its
@@ -48,7 +51,15 @@ pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile) -> Option<Account
     let message = if gate.is_some() { String::new() } else { unbuilt.unwrap_or_default() };
     let explanation = Explanation { message, ..Explanation::default() };
     let pod = Arc::clone(pod);
-    Some(Account { pod, gate, explanation, missing: Vec::new(), counts_domains: false, counts_tainted: false })
+    Some(Account {
+        pod,
+        gate,
+        explanation,
+        missing: Vec::new(),
+        extended: None,
+        counts_domains: false,
+        counts_tainted: false,
+    })
 }
 
 /// The account that the workers' pages make.
@@ -77,7 +88,49 @@ pub(super) fn make(
         gate: None,
         explanation,
         missing,
+        extended: None,
         counts_domains,
         counts_tainted: counts_domains && counts_tainted,
+    }
+}
+
+impl Account {
+    /// The names of the nodes that would do, sorted.
+    pub(super) fn feasible(&self, world: &World) -> Vec<Arc<str>> {
+        let feasible = self.explanation.nodes.iter().filter(|(_, outcome)| outcome.is_feasible());
+        let mut names: Vec<Arc<str>> =
+            feasible.filter_map(|(&id, _)| Some(Arc::clone(&world.node(id)?.name))).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Takes in what extenders say about those nodes, or why they were of no use.
+    pub(super) fn extend(
+        &mut self,
+        answer: Result<Extended, String>,
+        profile: &Profile,
+        subject: &Subject,
+        pages: &[Page],
+        world: &mut World,
+    ) {
+        let explanation = std::mem::take(&mut self.explanation);
+        let prepared = Prepared::new(REGISTRY, profile, &subject.class, &subject.facts, world.snapshot_mut());
+        match answer {
+            Ok(extended) => {
+                let name = |id| super::answer::name(world, id);
+                self.explanation = explanation.extended(&prepared, profile, pages, name, &extended);
+                self.extended = Some(extended);
+            }
+            Err(reason) => self.explanation = explanation.failed(reason),
+        }
+    }
+
+    /// The scores that extenders gave a node: each one's name, the score and what it adds.
+    pub(super) fn priorities<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a str, Option<(i64, i64)>)> {
+        let priorities = self.extended.iter().flat_map(|extended| &extended.priorities);
+        priorities.map(move |priorities| {
+            let score = priorities.scores.get(node).map(|&score| (score, priorities.weighted(score)));
+            (&*priorities.extender, score)
+        })
     }
 }

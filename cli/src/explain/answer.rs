@@ -54,8 +54,8 @@ impl<'a> Answer<'a> {
     /// The answer about one pod.
     pub(super) fn new(account: &'a Account, world: &'a World) -> Self {
         let Account { pod, gate, explanation, .. } = account;
-        let mut nodes: Vec<Node<'_>> =
-            explanation.nodes.iter().map(|(&id, outcome)| Node::new(name(world, id), outcome)).collect();
+        let node = |(&id, outcome)| Node::new(name(world, id), outcome).with_extenders(account);
+        let mut nodes: Vec<Node<'_>> = explanation.nodes.iter().map(node).collect();
         nodes.sort_unstable_by_key(|node| node.node);
         let mut best: Vec<&str> = explanation.best().into_iter().map(|id| name(world, id)).collect();
         best.sort_unstable();
@@ -95,6 +95,21 @@ impl<'a> Node<'a> {
                 total: *total,
             },
         }
+    }
+}
+
+impl<'a> Node<'a> {
+    /// With the scores of extenders beside those of plugins, by their URLs.
+    fn with_extenders(mut self, account: &'a Account) -> Self {
+        if self.total.is_some() {
+            for (extender, score) in account.priorities(self.node) {
+                if let Some((raw, weighted)) = score {
+                    *self.raw.entry(extender).or_default() += raw;
+                    *self.scores.entry(extender).or_default() += weighted;
+                }
+            }
+        }
+        self
     }
 }
 

@@ -16,11 +16,12 @@ use super::{
     answer::Answer,
     args::{ExplainArgs, Format},
     crew::Workers,
+    extenders::Asking,
     hire, table,
     world::World,
 };
 use crate::{
-    cluster::{self, Cluster},
+    cluster::{self, Cluster, Gatherer, Texts},
     output::{Failure, printable, tell},
 };
 
@@ -95,15 +96,18 @@ pub(super) fn explain(
     if let Some(why) = settled(&pod) {
         return crate::output::print_to(out, |out| subject.print_settled(args.output, &why, out));
     }
-    let profiles = profiles(args, runtime, coordinator.as_ref(), &subject)?;
+    let Configuration { profiles, extenders, .. } = configuration(args, runtime, coordinator.as_ref(), &subject)?;
+    let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
     if !profiles.iter().any(|profile| *profile.scheduler_name == *subject.scheduler_name) {
         let names: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
         let scheduler = &subject.scheduler_name;
         let why = format!("it asks for scheduler {scheduler:?}, and profiles are {}", names.join(", "));
         return crate::output::print_to(out, |out| subject.print_settled(args.output, &why, out));
     }
-    let cluster = read(runtime, &connection, &profiles)?;
-    let (account, world) = judge(args, runtime, workers, &profiles, &cluster, &subject)?;
+    let gatherer = if asking.is_some() { Gatherer::with_texts() } else { Gatherer::default() };
+    let cluster = read(runtime, &connection, &profiles, gatherer)?;
+    let asked = asking.as_ref().map(|asking| (asking, &cluster.texts));
+    let (account, world) = judge(runtime, workers, &profiles, &cluster, &subject, (args.output, asked))?;
     crate::output::print_to(out, |out| subject.print(args.output, &account, &world, out))
 }
 
@@ -123,35 +127,40 @@ fn settled(pod: &Pod) -> Option<String> {
     }
 }
 
-/// The profiles of the file that is named, else those of the coordinator, else the stock one.
-fn profiles(
+/// The configuration of the file that is named, else that of the coordinator, else the stock one.
+fn configuration(
     args: &ExplainArgs,
     runtime: &Runtime,
     coordinator: Option<&Coordinator>,
     subject: &Subject,
-) -> Result<Vec<Profile>, Failure> {
+) -> Result<Configuration, Failure> {
     if args.config.is_some() {
-        return cluster::profiles(args.config.as_deref());
+        return cluster::configuration(args.config.as_deref());
     }
     let asked = coordinator.map(|coordinator| runtime.block_on(coordinator.configuration()));
     let error = match asked {
-        Some(Ok(text)) => match cluster::profiles_of(&text, "/configz") {
-            Ok(profiles) => return Ok(profiles),
+        Some(Ok(text)) => match cluster::configuration_of(&text, "/configz") {
+            Ok(configuration) => return Ok(configuration),
             Err(failure) => failure.to_string(),
         },
         Some(Err(error)) => format!("{error:#}"),
         None => "no coordinator could be asked".to_owned(),
     };
     tell(&[format!("judged by kube-scheduler's default configuration; --config names another ({error})")]);
-    let mut profiles = Configuration::default().profiles;
-    if let Some(profile) = profiles.first_mut() {
+    let mut configuration = Configuration::default();
+    if let Some(profile) = configuration.profiles.first_mut() {
         profile.scheduler_name = subject.scheduler_name.as_str().into();
     }
-    Ok(profiles)
+    Ok(configuration)
 }
 
-fn read(runtime: &Runtime, connection: &Connection, profiles: &[Profile]) -> Result<Cluster, Failure> {
-    cluster::gather(profiles, |loader| {
+fn read(
+    runtime: &Runtime,
+    connection: &Connection,
+    profiles: &[Profile],
+    gatherer: Gatherer,
+) -> Result<Cluster, Failure> {
+    cluster::gather(profiles, gatherer, |loader| {
         let unread =
             runtime.block_on(list::all(&connection.client, &connection.place, loader)).map_err(Failure::run)?;
         tell(&unread);
@@ -160,12 +169,12 @@ fn read(runtime: &Runtime, connection: &Connection, profiles: &[Profile]) -> Res
 }
 
 fn judge(
-    args: &ExplainArgs,
     runtime: &Runtime,
     workers: &Workers,
     profiles: &[Profile],
     cluster: &Cluster,
     subject: &Subject,
+    wanted: (Format, Option<(&Asking, &Texts)>),
 ) -> Result<(Account, World), Failure> {
     let key = subject.key();
     let pod = cluster.pending.iter().find(|pod| pod.key() == key).ok_or_else(|| {
@@ -173,7 +182,7 @@ fn judge(
     })?;
     let mut world = World::new(cluster);
     let mut crew = runtime.block_on(hire(workers, &world, profiles)).map_err(Failure::run)?;
-    let account = super::account(pod, &mut world, &mut crew, profiles, args.output);
+    let account = super::account(pod, &mut world, &mut crew, profiles, wanted);
     let account = runtime.block_on(account).map_err(Failure::run)?;
     Ok((account, world))
 }

@@ -9,6 +9,7 @@ use flotilla_framework::{
         Outcome,
         lack::{Lack, Shortfall},
     },
+    extender::Extended,
     node::NodeId,
 };
 
@@ -107,7 +108,9 @@ fn group<'a>(((plugin, reasons), misses): (Refused<'a>, Misses<'a>)) -> Group<'a
 
 /// What would make a pod fit that fits nowhere, by the nodes that lack the least, in one sentence.
 pub(super) fn advice(account: &Account, world: &World) -> Option<String> {
-    if account.explanation.feasible() > 0 {
+    let has_taken = account.extended.as_ref().is_some_and(Extended::took_any);
+    // What extenders would say of a node that plugins refuse, nobody knows.
+    if account.explanation.feasible() > 0 || has_taken {
         return None;
     }
     let mut ways: Vec<Way<'_>> =

@@ -69,6 +69,7 @@ mod tests {
             class,
             scheduler_name: "default-scheduler".into(),
             priority: 0,
+            extended_resources: Vec::new(),
             gates: Vec::new(),
             node_name: node.map(Into::into),
             deleting: false,

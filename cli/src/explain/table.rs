@@ -42,7 +42,7 @@ pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut d
     }
     if !scored.is_empty() {
         let shown = if is_wide { scored.len() } else { scored.len().min(MOST_FEASIBLE) };
-        writeln!(out, "\n{}", scores(&scored[..shown], is_wide).trim_fmt())?;
+        writeln!(out, "\n{}", scores(&scored[..shown], account, is_wide).trim_fmt())?;
         more(out, scored.len() - shown, "nodes would do")?;
     }
     let groups = missing::groups(account, world);
@@ -91,18 +91,26 @@ fn scored<'a>(account: &'a Account, world: &'a World) -> Vec<Scored<'a>> {
     feasible
 }
 
-fn scores(nodes: &[Scored<'_>], is_wide: bool) -> Table {
+fn scores(nodes: &[Scored<'_>], account: &Account, is_wide: bool) -> Table {
     let plugins = nodes.first().map_or(&[][..], |node| node.scores);
     let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     let mut header = vec![Cell::new("NODE"), number("TOTAL".to_owned())];
     header.extend(plugins.iter().map(|score| number(score.plugin.to_owned())));
-    let score = |score: &PluginScore| {
-        number(if is_wide { format!("{} (raw {})", score.weighted, score.raw) } else { score.weighted.to_string() })
+    // Extenders have URLs for names.
+    header.extend(account.priorities("").map(|(extender, _)| number(printable(extender).into_owned())));
+    let cell = |weighted: i64, raw: i64| {
+        number(if is_wide { format!("{weighted} (raw {raw})") } else { weighted.to_string() })
     };
+    let score = |score: &PluginScore| cell(score.weighted, score.raw);
     let row = |node: &Scored<'_>| {
         let total = node.total.map_or_else(|| "-".to_owned(), |total| total.to_string());
         let mut row = vec![Cell::new(printable(node.node)), number(total)];
         row.extend(node.scores.iter().map(score));
+        let priorities = account.priorities(node.node);
+        row.extend(
+            priorities
+                .map(|(_, score)| score.map_or_else(|| number("-".to_owned()), |(raw, weighted)| cell(weighted, raw))),
+        );
         row
     };
     table(header, nodes.iter().map(row))

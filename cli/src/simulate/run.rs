@@ -126,7 +126,8 @@ fn perform(
                 fanout.perform(action);
             }
         }
-        Action::Acknowledged { .. } | Action::Alone(_) => {}
+        // Without extenders in its configuration the machine asks none.
+        Action::Extend(_) | Action::Acknowledged { .. } | Action::Alone(_) => {}
     }
 }
 

@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::shard::{Generation, Revision, ToWorker};
+use flotilla_framework::{
+    extender::Extender,
+    shard::{Generation, RequestId, Revision, ToWorker},
+};
 
 use crate::event::WorkerId;
 
@@ -30,6 +33,8 @@ pub enum Action {
     /// Bind a pod; answered by exactly one [`crate::event::Event::Bound`] or
     /// [`crate::event::Event::BindFailed`].
     Bind(Binding),
+    /// Ask extenders about a pod; answered by exactly one [`crate::event::Event::Extended`].
+    Extend(Extension),
     /// Tell the pod's owner why it is not placed. Not answered.
     Report(Report),
     /// Every worker has acknowledged a configuration, so that evaluations may name it. Not answered.
@@ -64,6 +69,27 @@ pub struct Binding {
     pub revision: Revision,
     /// The weighted score of the node.
     pub total: i64,
+    /// The extender that binds in our place.
+    pub extender: Option<Arc<Extender>>,
+}
+
+/// A pod, and the nodes that extenders are asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extension {
+    /// The number that the answer has to name.
+    pub request: RequestId,
+    /// The pod's UID.
+    pub uid: Arc<str>,
+    /// The pod's namespace.
+    pub namespace: Arc<str>,
+    /// The pod's name.
+    pub name: Arc<str>,
+    /// The nodes that the plugins have no objection to, at least one, sorted.
+    pub nodes: Vec<Arc<str>>,
+    /// The extenders that filter or score, in the order that they are asked in.
+    pub extenders: Arc<[Arc<Extender>]>,
+    /// Whether scores are of any use: where plugins fail to score, they are not.
+    pub may_score: bool,
 }
 
 /// A pod and why it is not placed.

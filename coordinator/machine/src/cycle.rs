@@ -18,6 +18,7 @@ use indexmap::IndexSet;
 use crate::{
     action::{Action, Binding, Reason},
     event::{BindFailure, TimeMs},
+    extend::Step,
     machine::Machine,
     offers::{Ask, Dossiers},
     pods::{Charge, Stage},
@@ -32,7 +33,7 @@ const LOOK_AHEAD: usize = 64;
 const MAX_K: usize = 8_192;
 
 /// What came of trying to decide on the head of the queue.
-enum Progress {
+pub(crate) enum Progress {
     /// It is decided; the next one is the head now.
     Decided,
     /// It waits for an evaluation.
@@ -48,7 +49,7 @@ impl Machine {
         if self.leading.is_none() || !self.synced {
             return;
         }
-        while self.binding.len() < bound {
+        while self.binding.len() < bound && self.extending.is_none() {
             let Some((uid, subject)) = self.queue.head() else { break };
             let uid = Arc::clone(uid);
             if matches!(self.attempt(now_ms, &uid, subject), Progress::Waiting) {
@@ -72,6 +73,7 @@ impl Machine {
         if !self.open(subject) {
             return self.fail(now_ms, uid, "its profile or class is unknown".to_owned());
         }
+        let extenders = self.extenders_of(uid);
         loop {
             let alone = self.is_alone(now_ms);
             let nodes = self.cache.nodes.len();
@@ -105,6 +107,12 @@ impl Machine {
                     return self.refuse(now_ms, uid, diagnosis);
                 }
                 Best::Nothing => dossier.offers = None,
+                Best::Node { .. } if !extenders.is_empty() => {
+                    match self.extend(now_ms, uid, subject, extenders.clone()) {
+                        Step::Asked => return Progress::Waiting,
+                        Step::Again => {}
+                    }
+                }
                 Best::Node { offer, total, repaired } => {
                     let error = dossier.prepared.score_error().filter(|_| offers.book.has_choice());
                     if let Some(error) = error {
@@ -120,7 +128,7 @@ impl Machine {
     }
 
     /// Opens the subject's dossier. `false`: its profile or class is not known.
-    fn open(&mut self, (index, class_id): Subject) -> bool {
+    pub(crate) fn open(&mut self, (index, class_id): Subject) -> bool {
         let Some(configuration) = self.configuration.clone() else { return false };
         let Some(profile) = configuration.profiles.get(index) else { return false };
         let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
@@ -147,7 +155,7 @@ impl Machine {
         false
     }
 
-    fn assume(
+    pub(crate) fn assume(
         &mut self,
         now_ms: TimeMs,
         uid: &Uid,
@@ -157,7 +165,7 @@ impl Machine {
         repaired: bool,
     ) -> Progress {
         let Some(node) = self.cache.name(offer.node).map(Arc::clone) else { return Progress::Waiting };
-        let revision = self.cache.revision();
+        let (revision, extender) = (self.cache.revision(), self.binder_of(uid));
         self.queue.remove(uid);
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         let charge = Charge { node: Arc::clone(&node), class: subject.1 };
@@ -176,6 +184,7 @@ impl Machine {
             waited_ms: now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms)),
             revision,
             total,
+            extender,
         };
         self.charge(&charge);
         if let Some(class) = self.cache.classes.get(subject.1).map(Arc::clone) {
@@ -190,7 +199,7 @@ impl Machine {
     }
 
     /// No node would take the pod.
-    fn refuse(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis) -> Progress {
+    pub(crate) fn refuse(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis) -> Progress {
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         pod.attempts += 1;
@@ -214,14 +223,14 @@ impl Machine {
     }
 
     /// Something went wrong that says nothing about the nodes.
-    fn fail(&mut self, now_ms: TimeMs, uid: &Uid, message: String) -> Progress {
+    pub(crate) fn fail(&mut self, now_ms: TimeMs, uid: &Uid, message: String) -> Progress {
         self.status.decisions += 1;
         self.retry_later(now_ms, uid);
         self.report(uid, Reason::SchedulerError, message, true);
         Progress::Decided
     }
 
-    fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
+    pub(crate) fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let (Stage::Queued(profile) | Stage::Assumed(profile)) = pod.stage else { return };
         pod.stage = Stage::Queued(profile);
@@ -293,8 +302,9 @@ impl Machine {
     fn ask(&mut self, now_ms: TimeMs, subject: Subject) {
         let Some(configuration) = self.configuration.clone().filter(|_| self.can_ask()) else { return };
         let Some(profile) = configuration.profiles.get(subject.0) else { return };
-        let k = self.offers_wanted(subject);
+        let wanted = self.offers_wanted(subject);
         let Some(dossier) = self.dossiers.get_mut(subject).filter(|dossier| dossier.ask.is_none()) else { return };
+        let k = if dossier.wants_all { u32::MAX } else { wanted };
         let facts = dossier.facts.clone();
         dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
         self.next_request += 1;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::{OwnerKind, PodInfo},
+    extender::{Extended, Extender},
     labels::LabelSelector,
     node::NodeInfo,
     profile::Profile,
-    shard::{Epoch, FromWorker, Generation},
+    shard::{Epoch, FromWorker, Generation, RequestId},
     volumes::objects::{StorageKey, StorageObject},
 };
 
@@ -108,6 +109,13 @@ pub enum Event {
         /// What is known of it.
         failure: BindFailure,
     },
+    /// What came of asking extenders about a pod.
+    Extended {
+        /// The number of the [`crate::action::Extension`].
+        request: RequestId,
+        /// What came of it.
+        outcome: ExtensionOutcome,
+    },
     /// The time of the last wake-up asked for has come.
     Tick,
 }
@@ -143,6 +151,17 @@ pub enum BindFailure {
     Error(String),
 }
 
+/// What came of asking extenders about a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExtensionOutcome {
+    /// All that had to answer did, or can be ignored.
+    Done(Box<Extended>),
+    /// One that cannot be ignored failed, or could not be asked, for this reason.
+    Failed(String),
+    /// The pod is gone.
+    Gone,
+}
+
 /// What the operator configured, as far as the machine needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
@@ -150,6 +169,8 @@ pub struct Configuration {
     pub generation: Generation,
     /// All profiles.
     pub profiles: Arc<[Profile]>,
+    /// All extenders, in the order that they are asked in.
+    pub extenders: Arc<[Arc<Extender>]>,
     /// Goes into every node's rank, so that ties fall differently in another cluster.
     pub tie_break_seed: u64,
     /// The first backoff of a pod.
@@ -176,6 +197,7 @@ impl Configuration {
         Self {
             generation,
             profiles: profiles.into(),
+            extenders: Arc::default(),
             tie_break_seed: 0,
             pod_initial_backoff_ms: 1_000,
             pod_max_backoff_ms: 10_000,

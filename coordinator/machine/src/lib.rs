@@ -14,6 +14,7 @@ mod crew;
 mod cycle;
 pub mod directory;
 pub mod event;
+mod extend;
 pub mod images;
 mod intake;
 pub mod machine;

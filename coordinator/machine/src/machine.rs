@@ -17,6 +17,7 @@ use crate::{
     action::Action,
     cache::Cache,
     event::{Configuration, Event, TimeMs},
+    extend::Extending,
     offers::Dossiers,
     pods::{Pod, Stage},
     queue::{ProfileIndex, Queue, Uid},
@@ -52,6 +53,8 @@ pub struct Machine {
     /// How many pods are in [`Stage::Gated`].
     pub(crate) gated: usize,
     pub(crate) binding: BTreeSet<Uid>,
+    /// Extenders are being asked about a pod.
+    pub(crate) extending: Option<Extending>,
     pub(crate) queue: Queue,
     pub(crate) cache: Cache,
     pub(crate) roster: Roster,
@@ -87,6 +90,7 @@ impl Machine {
             pods: IndexMap::new(),
             gated: 0,
             binding: BTreeSet::new(),
+            extending: None,
             queue: Queue::default(),
             cache: Cache::default(),
             roster: Roster::default(),
@@ -119,6 +123,7 @@ impl Machine {
             Event::FromWorker { worker, word } => self.heard(worker, word),
             Event::Bound { uid } => self.bound(&uid),
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
+            Event::Extended { request, outcome } => self.extended(now_ms, request, outcome),
             Event::StorageApplied(_) | Event::StorageDeleted(_) | Event::Tick => {}
         }
         self.pass_time(now_ms);
@@ -139,7 +144,8 @@ impl Machine {
         let deadlines = self.dossiers.asks().map(|ask| ask.asked_ms);
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
         let deadline = deadlines.chain(owing).min().map(|since| since + configuration.worker_deadline_ms);
-        [self.queue.next_backoff(), Some(self.next_flush), grace, deadline].into_iter().flatten().min()
+        let extension = self.extending.as_ref().map(|extending| extending.until_ms);
+        [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension].into_iter().flatten().min()
     }
 
     /// The state in numbers.
@@ -159,6 +165,7 @@ impl Machine {
             pods_unschedulable: parked,
             pods_gated: self.gated as u64,
             binds_in_flight: self.binding.len() as u64,
+            extensions_in_flight: u64::from(self.extending.is_some()),
             classes: self.cache.classes.len() as u64,
             revision: self.cache.revision(),
             ..self.status
@@ -198,17 +205,21 @@ impl Machine {
         self.leading_since = now_ms;
         self.crewed = false;
         self.alone = false;
+        self.extending = None;
         self.dossiers.clear();
     }
 
     fn follow(&mut self) {
         self.drop_all("this coordinator does not lead any more");
         self.leading = None;
+        // Whatever the extenders say, it is not this process that decides any more.
+        self.extending = None;
         self.dossiers.clear();
     }
 
     /// What is due because time has passed.
     fn pass_time(&mut self, now_ms: TimeMs) {
+        self.give_up_extension(now_ms);
         for (uid, subject) in self.queue.take_backed_off(now_ms) {
             if let Some(pod) = self.pods.get(&uid) {
                 self.queue.activate(&uid, subject, pod.info.priority, now_ms);

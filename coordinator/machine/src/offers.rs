@@ -67,6 +67,8 @@ pub(crate) struct Dossier {
     pub(crate) matches: Matches,
     columns: Option<Columns>,
     used: u64,
+    /// Extenders are to hear of every feasible node, so that all are asked for.
+    pub(crate) wants_all: bool,
     /// More strata than an answer may hold: only the coordinator can evaluate it.
     too_many_strata: bool,
     /// What workers counted is not what is there.
@@ -125,6 +127,7 @@ impl Dossiers {
                 matches: Matches::default(),
                 columns: None,
                 used: clock,
+                wants_all: false,
                 too_many_strata: false,
                 refuted: false,
             }
@@ -137,6 +140,13 @@ impl Dossiers {
     /// Gives up all offers: one of those who made them cannot be trusted.
     pub(crate) fn distrust(&mut self) {
         for dossier in self.known.values_mut() {
+            dossier.offers = None;
+        }
+    }
+
+    /// Gives up the offers of one subject: they are to be asked for anew.
+    pub(crate) fn forget_offers(&mut self, subject: Subject) {
+        if let Some(dossier) = self.known.get_mut(&subject) {
             dossier.offers = None;
         }
     }

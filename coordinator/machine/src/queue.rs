@@ -232,6 +232,11 @@ impl Queue {
         self.seats.contains_key(uid)
     }
 
+    /// Whether a pod is in activeQ.
+    pub(crate) fn is_active(&self, uid: &Uid) -> bool {
+        matches!(self.seats.get(uid), Some((Seat::Active(_), _)))
+    }
+
     /// When the next backoff ends.
     pub(crate) fn next_backoff(&self) -> Option<TimeMs> {
         self.backoff.first_key_value().map(|(&(until_ms, _), _)| until_ms)

@@ -31,6 +31,8 @@ pub struct Status {
     pub pods_gated: u64,
     /// Binds under way.
     pub binds_in_flight: u64,
+    /// Whether extenders are being asked about a pod, which the others wait for.
+    pub extensions_in_flight: u64,
     /// Classes known.
     pub classes: u64,
     /// Changes of the cluster so far.
@@ -55,6 +57,12 @@ pub struct Status {
     pub offers_repaired: u64,
     /// Counter: times that the offers of a class ran dry.
     pub offers_dry: u64,
+    /// Counter: pods that extenders were asked about.
+    pub extensions_asked: u64,
+    /// Counter: answers of extenders that did not count any more when they came.
+    pub extensions_discarded: u64,
+    /// Counter: answers of extenders that never came.
+    pub extensions_lost: u64,
     /// Counter: workers given up for silence or nonsense.
     pub workers_dropped: u64,
     /// Counter: pods tried again only because they had waited too long. Each is a wake-up that was missed.

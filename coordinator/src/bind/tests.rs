@@ -2,13 +2,14 @@
 
 use std::sync::Mutex;
 
+use flotilla_framework::extender::Extender;
 use http::{Method, Response, StatusCode};
 use kube::client::Body;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::driver::tests::listener;
+use crate::{driver::tests::listener, extender::tests as extender};
 
 /// What a scripted API server does with one request.
 #[derive(Clone)]
@@ -85,6 +86,7 @@ fn binding() -> Binding {
         waited_ms: 3,
         revision: 1,
         total: 100,
+        extender: None,
     }
 }
 
@@ -102,14 +104,18 @@ fn stage(server: &Server) -> Stage {
     let (follows, nobody) = watch::channel(Leadership::UNKNOWN);
     tokio::spawn(async move { follows.closed().await });
     let events = Events::new(server.client(), "host", nobody);
-    let binder = Binder::new(server.client(), handle, events, Scheduled::default(), lead);
+    let binder = Binder::new(server.client(), handle, events, Scheduled::default(), lead, Callers::default());
     Stage { binder, heard, leading }
 }
 
 impl Stage {
     /// The one event that the bind is answered by.
-    async fn outcome(mut self) -> Event {
-        self.binder.bind(binding());
+    async fn outcome(self) -> Event {
+        self.outcome_of(binding()).await
+    }
+
+    async fn outcome_of(mut self, binding: Binding) -> Event {
+        self.binder.bind(binding);
         self.binder.drained().await;
         let event = self.heard.recv().await.expect("an answer");
         self.binder.inner.handle.stop();
@@ -235,4 +241,47 @@ fn a_binding_names_the_uid_and_the_node() {
     let body: Value = serde_json::from_slice(request.body()).expect("JSON");
     assert_eq!(body["metadata"]["uid"], "u1");
     assert_eq!(body["target"], json!({ "kind": "Node", "name": "n1" }));
+}
+
+/// What became of a bind by an extender that says this, and the server that we would bind at.
+async fn outcome_by_extender(say: &'static str, ignorable: bool, gets: &[Act]) -> (Event, Server) {
+    let played = match say {
+        "" => extender::play(|_, _| (StatusCode::OK, "{}".to_owned())).await,
+        "failed" => extender::play(|_, _| (StatusCode::FORBIDDEN, String::new())).await,
+        _ => extender::play(|_, _| (StatusCode::OK, json!({ "Error": "not today" }).to_string())).await,
+    };
+    let configured = Extender { bind_verb: "bind".to_owned(), ignorable, ..extender::configured(&played.url) };
+    let server = Server::new(Say(201, json!({ "kind": "Status", "status": "Success" })), gets);
+    let event = stage(&server).outcome_of(Binding { extender: Some(Arc::new(configured)), ..binding() }).await;
+    assert_eq!(played.verbs(), ["bind"]);
+    let asked = json!({ "PodName": "web-1", "PodNamespace": "default", "PodUID": "u1", "Node": "n1" });
+    assert_eq!(played.question(0), asked);
+    (event, server)
+}
+
+#[tokio::test]
+async fn an_extender_that_binds_binds_in_our_place() {
+    let (event, server) = outcome_by_extender("", false, &[Hang]).await;
+    assert_eq!(event, bound());
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (0, 0));
+}
+
+#[tokio::test]
+async fn what_an_extender_refuses_to_bind_is_looked_at_and_fails_in_its_words() {
+    let (event, server) = outcome_by_extender("no", false, &[pod("u1", None, false)]).await;
+    assert_eq!(event, failed(BindFailure::Error("not today".to_owned())));
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (0, 1));
+    let (event, _) = outcome_by_extender("failed", false, &[pod("u1", Some("n1"), false)]).await;
+    assert_eq!(event, bound(), "it did bind");
+    let (event, _) = outcome_by_extender("failed", false, &[pod("u1", None, false)]).await;
+    let Event::BindFailed { failure: BindFailure::Error(reason), .. } = event else { panic!("{event:?}") };
+    assert!(reason.starts_with("failed bind with extender at URL http://127.0.0.1:"), "{reason}");
+    assert!(reason.ends_with("/bind, code 403"), "{reason}");
+}
+
+#[tokio::test]
+async fn we_bind_what_an_extender_that_can_be_ignored_does_not() {
+    let (event, server) = outcome_by_extender("no", true, &[Hang]).await;
+    assert_eq!(event, bound());
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (1, 0));
 }

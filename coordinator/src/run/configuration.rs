@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use flotilla_framework::config::{self, ClientConnection, Configuration, LeaderElection};
 use flotilla_machine::event::Configuration as MachineConfiguration;
 
-use crate::{args::Args, client::Connection, lease::LeaseConfig};
+use crate::{args::Args, client::Connection, extender, lease::LeaseConfig};
 
 /// The most that is read of a file: the reader refuses whatever is larger than 1 MiB, and says so.
 const MOST_BYTES: u64 = 2 * 1024 * 1024;
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
 /// What the text of the file, if there is one, comes to with the flags. The warnings are in it.
 ///
 /// # Errors
-/// Everything that is wrong in the text, or an election that cannot work.
+/// Everything that is wrong in the text, files of extenders that cannot be used, or an election that cannot work.
 pub(super) fn effective(args: &Args, text: Option<&str>) -> anyhow::Result<Configuration> {
     let flags = args.leader_election.given();
     let mut configuration = match (text, &args.config) {
@@ -56,6 +56,7 @@ pub(super) fn effective(args: &Args, text: Option<&str>) -> anyhow::Result<Confi
         configuration.warnings.push(format!("{flag} is ignored, as by kube-scheduler: set {field} in --config"));
     }
     kubeconfig(args, &mut configuration);
+    extender::check(&configuration.extenders)?;
     let election = &configuration.leader_election;
     if election.leader_elect {
         lease(election, "anybody").validate()?;
@@ -108,6 +109,7 @@ pub(super) fn machine(args: &Args, generation: u64, written: &Configuration) -> 
     let milliseconds = |seconds: i64| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000);
     let unschedulable = args.pod_max_in_unschedulable_pods_duration.as_millis();
     MachineConfiguration {
+        extenders: flotilla_framework::extender::in_order(&written.extenders).into(),
         tie_break_seed: args.tie_break_seed,
         pod_initial_backoff_ms: milliseconds(written.pod_initial_backoff_seconds),
         pod_max_backoff_ms: milliseconds(written.pod_max_backoff_seconds),

@@ -101,6 +101,7 @@ impl Coordinator {
             handle: self.handle.clone(),
             fanout: self.fanout.clone(),
             binder: self.binder.clone(),
+            callers: self.callers.clone(),
             reporter: self.reporter.clone(),
             watches: self.watches.clone(),
             reloads: shown.reloads,

@@ -384,6 +384,7 @@ mod tests {
             class: Arc::default(),
             scheduler_name: Arc::from("default-scheduler"),
             priority: 0,
+            extended_resources: Vec::new(),
             gates: Vec::new(),
             node_name: None,
             deleting: false,

@@ -115,13 +115,9 @@ const fn is_empty(bytes: &ByteString) -> bool {
     bytes.0.is_empty()
 }
 
-/// Reads `extenders`, reports what kube-scheduler would refuse, and that Flotilla has none.
+/// Reads `extenders` and reports what kube-scheduler would refuse.
 pub(super) fn read(report: &mut Report<'_>, written: Vec<Block<wire::Extender>>) -> Vec<Extender> {
     let path = Path::default().key("extenders");
-    if !written.is_empty() {
-        let found = "extenders are not implemented in this version of Flotilla";
-        report.error(Problem::new(path.clone(), found, "an empty list").not_implemented());
-    }
     let extenders: Vec<Extender> = written.into_iter().map(|Block(written)| convert(written)).collect();
     let mut managed = BTreeSet::new();
     for (number, extender) in extenders.iter().enumerate() {

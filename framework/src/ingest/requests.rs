@@ -3,7 +3,10 @@
 //! Knows: how containers, sidecars, init containers, pod-level resources, overhead and in-place resizes add up. Must
 //! not know: what the sums are compared with.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::api::core::v1 as api;
 
@@ -50,6 +53,20 @@ pub fn total(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resul
 pub fn is_pod_level_set(spec: &api::PodSpec) -> bool {
     let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     requests.into_iter().flatten().any(|(name, _)| is_pod_level(name))
+}
+
+/// The extended resources that containers and init containers name, as requests or as limits, be it none of one. Sorted,
+/// each once.
+///
+/// Source: `HTTPExtender.hasManagedResources`; what an extender may manage has a domain that is not Kubernetes' own.
+#[must_use]
+pub fn extended(spec: &api::PodSpec) -> Vec<Arc<str>> {
+    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let lists = containers.filter_map(|container| container.resources.as_ref());
+    let names = lists.flat_map(|lists| lists.requests.iter().chain(&lists.limits).flat_map(BTreeMap::keys));
+    let is_extended = |name: &&String| name.contains('/') && !name.contains("kubernetes.io/");
+    let names: BTreeSet<&String> = names.filter(is_extended).collect();
+    names.into_iter().map(super::text).collect()
 }
 
 fn is_pod_level(name: &str) -> bool {

@@ -118,6 +118,25 @@ impl Plain {
         better(heads)
     }
 
+    /// All feasible nodes with their totals; `None` where shards have left some out.
+    pub(super) fn feasible(&mut self, prepared: &Prepared) -> Option<Vec<(Offer, i64)>> {
+        if self.best(prepared) == Best::Dry {
+            return None;
+        }
+        let mut all = Vec::new();
+        for stratum in &self.strata {
+            let total = |offer: Offer| (offer, offer.base.saturating_add(stratum.bonus));
+            for list in &stratum.lists {
+                let rest = list.complete.then(|| &list.offers[list.next..])?;
+                all.extend(rest.iter().filter(|offer| !self.touched.contains_key(&offer.node)).copied().map(total));
+            }
+            let repaired =
+                stratum.repaired.iter().filter(|entry| self.touched.get(&entry.node.0) == Some(&entry.version));
+            all.extend(repaired.map(|entry| total(Offer { node: entry.node.0, base: entry.base, rank: entry.rank.0 })));
+        }
+        Some(all)
+    }
+
     /// Whether more than one node is feasible. Exact after [`Self::best`] gave a node.
     pub(super) fn has_choice(&self) -> bool {
         let known: usize = self.strata.iter().map(|stratum| stratum.count(&self.touched)).sum();

@@ -207,6 +207,17 @@ impl Wide {
         better(heads)
     }
 
+    /// All feasible nodes with their totals.
+    pub(super) fn feasible(&mut self, prepared: &Prepared) -> Vec<(Offer, i64)> {
+        self.best(prepared);
+        let open = self.groups.iter().filter(|group| group.open);
+        let members = open.flat_map(|group| group.members.iter().map(|member| (member, group.bonus)));
+        let total = |(&Member { base: Reverse(base), rank, node }, bonus): (&Member, i64)| {
+            (Offer { node, base, rank }, base.saturating_add(bonus))
+        };
+        members.map(total).collect()
+    }
+
     /// How many nodes are known.
     pub(super) fn len(&self) -> usize {
         self.rows.len()

@@ -1,6 +1,6 @@
 // Program decide tells what kube-scheduler makes of the pending pods of a cluster that is only written down: which nodes
 // each of them fits, why not the others, and the scores of each plugin on each node. It is kube-scheduler's own code that
-// decides, with every node looked at; nothing is contacted, and each pod is judged as if it was the only one.
+// decides, with every node looked at; nothing is contacted but the extenders of the configuration, and each pod is judged as if it was the only one.
 //
 //	decide [--config FILE] [--as-is] FILE...   one JSON object per pending pod, in the order of the files
 //	decide [--as-is] --cases FOLDER            one JSON object per case: a cluster, and maybe a configuration
@@ -77,7 +77,7 @@ func run(arguments []string, out, problems io.Writer) int {
 }
 
 func decide(files []string, configuration string, reading cluster.Reading, out, problems io.Writer) error {
-	cfg, warnings, err := judge.Configure(configuration)
+	cfg, err := judge.Configure(configuration)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func decide(files []string, configuration string, reading cluster.Reading, out, 
 	if err != nil {
 		return err
 	}
-	for _, warning := range append(warnings, given.Warnings...) {
+	for _, warning := range given.Warnings {
 		fmt.Fprintf(problems, "warning: %s\n", warning)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

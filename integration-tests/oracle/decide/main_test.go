@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -234,13 +238,12 @@ func TestAConfigurationIsUsed(t *testing.T) {
 	path := write(t, "config.yaml", `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-extenders: [{urlPrefix: "http://127.0.0.1:1", filterVerb: filter}]
 profiles:
 - schedulerName: packing
   plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 3}], disabled: [{name: "*"}]}}
 `)
 	code, out, problems := decideText(t, three+pod("p", "1", "schedulerName: packing"), "--config", path)
-	if code != 0 || !strings.Contains(problems, "extenders are not asked") {
+	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, problems)
 	}
 	var answer judge.Answer
@@ -250,6 +253,44 @@ profiles:
 	node := answer.Nodes[1]
 	if len(node.Scores) != 1 || node.Scores["NodeResourcesFit"] != 3*node.Raw["NodeResourcesFit"] {
 		t.Errorf("got %+v", node)
+	}
+}
+
+func TestExtendersAreAsked(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, request *http.Request) {
+		switch request.URL.Path {
+		case "/filter":
+			fmt.Fprint(out, `{"NodeNames": ["b", "c"], "FailedNodes": {"a": "not there"}}`)
+		default:
+			fmt.Fprint(out, `[{"Host": "c", "Score": 4}]`)
+		}
+	}))
+	defer server.Close()
+	path := write(t, "config.yaml", fmt.Sprintf(`
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+- {urlPrefix: %q, filterVerb: filter, prioritizeVerb: prioritize, weight: 5, nodeCacheCapable: true}
+- {urlPrefix: "http://127.0.0.1:1", filterVerb: filter, ignorable: true}
+`, server.URL))
+	nodes := ""
+	for _, name := range []string{"a", "b", "c"} {
+		nodes += fmt.Sprintf("---\nkind: Node\nmetadata: {name: %s}\nstatus: {allocatable: {cpu: 4, memory: 4Gi, pods: 10}}\n", name)
+	}
+	code, out, problems := decideText(t, nodes+"---\n"+pod("p", "1", ""), "--config", path)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, problems)
+	}
+	var answer judge.Answer
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	taken, scored := answer.Nodes[0], answer.Nodes[2]
+	if taken.Plugin != "Extender" || !slices.Equal(taken.Reasons, []string{"not there"}) || answer.Feasible != 2 {
+		t.Errorf("got %+v", answer)
+	}
+	if scored.Raw[server.URL] != 4 || scored.Scores[server.URL] != 200 || !slices.Equal(answer.Best, []string{"c"}) {
+		t.Errorf("got %+v", answer)
 	}
 }
 

@@ -2,6 +2,7 @@
 
 mod course;
 mod crew;
+mod extenders;
 mod neighbours;
 mod outlook;
 mod simulation;

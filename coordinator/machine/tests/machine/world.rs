@@ -15,7 +15,7 @@ use flotilla_framework::{
     testing,
 };
 use flotilla_machine::{
-    action::{Action, Binding, Report},
+    action::{Action, Binding, Extension, Report},
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
 };
@@ -39,6 +39,8 @@ pub(crate) struct World {
     pub(crate) api: BTreeMap<Arc<str>, PodInfo>,
     /// Binds that were asked for and have no outcome yet.
     pub(crate) binds: VecDeque<Binding>,
+    /// Extenders to be asked that were not yet.
+    pub(crate) extensions: VecDeque<Extension>,
     /// What the watch has not told yet.
     pub(crate) watch: VecDeque<Event>,
     /// Pod and node of every bind that the API server took, in order.
@@ -70,6 +72,7 @@ impl World {
             workers: BTreeMap::new(),
             api: BTreeMap::new(),
             binds: VecDeque::new(),
+            extensions: VecDeque::new(),
             watch: VecDeque::new(),
             bound: Vec::new(),
             reports: Vec::new(),
@@ -118,6 +121,7 @@ impl World {
                     self.watch.push_back(Event::WorkerLost { worker });
                 }
                 Action::Bind(binding) => self.binds.push_back(binding),
+                Action::Extend(extension) => self.extensions.push_back(extension),
                 Action::Report(report) => self.reports.push(report),
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
                 Action::Alone(alone) => self.alone = Some(alone),

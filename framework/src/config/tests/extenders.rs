@@ -1,27 +1,14 @@
-//! Extenders, which are read, checked and kept, but not asked.
+//! Extenders, which are read, checked and completed.
 //!
 //! Knows: good and bad ones. Must not know: how they are read.
 
 use serde_json::json;
 
-use super::super::{Cause, examine};
+use super::super::examine;
 use super::{Bad, assert_refused, with_header};
 use crate::features::FeatureGates;
 
-const LACKS: (&str, &str) =
-    ("3:1: extenders: extenders are not implemented in this version of Flotilla; expected an empty list", "");
-
 const CASES: &[Bad] = &[
-    Bad {
-        name: "extenders are not implemented",
-        header: true,
-        text: r"
-extenders:
-- urlPrefix: http://127.0.0.1:8888
-  filterVerb: filter
-",
-        errors: &[LACKS],
-    },
     Bad {
         name: "unknown fields of extenders are refused",
         header: true,
@@ -32,7 +19,6 @@ extenders:
   tlsConfig: {caData: '!'}
 ",
         errors: &[
-            LACKS,
             (
                 "4:3: extenders[0].urlprefix: found an unknown field; expected urlPrefix, filterVerb, preemptVerb, \
                  prioritizeVerb, weight, bindVerb, enableHTTPS, tlsConfig, httpTimeout, nodeCacheCapable, \
@@ -56,7 +42,6 @@ extenders:
 - {urlPrefix: a, prioritizeVerb: p, weight: -1, bindVerb: b}
 ",
         errors: &[
-            LACKS,
             ("3:1: extenders: found 2 extenders with a bindVerb; expected at most one that binds", ""),
             (
                 "4:3: extenders[0].weight: found 0; expected a weight of 1 or more",
@@ -77,7 +62,6 @@ extenders:
 - managedResources: [{name: example.com/a}, {name: requests.a/b}, {name: '-'}]
 ",
         errors: &[
-            LACKS,
             (
                 "4:29: extenders[0].managedResources[0].name: found \"cpu\"; expected an extended resource such as \
                  example.com/gpu, outside of kubernetes.io",
@@ -111,7 +95,6 @@ extenders:
 - tlsConfig: {certData: aGVsbG8=, keyFile: key.pem}
 ",
         errors: &[
-            LACKS,
             (
                 "4:3: extenders[0].tlsConfig: found certificates to trust together with insecure: true; expected one or \
                  the other",
@@ -138,15 +121,12 @@ extenders:
 profiles:
 - plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}
 ",
-        errors: &[
-            LACKS,
-            (
-                "6:3: profiles[0].pluginConfig: found no arguments for NodeResourcesFit, which an extender's \
+        errors: &[(
+            "6:3: profiles[0].pluginConfig: found no arguments for NodeResourcesFit, which an extender's \
                  ignoredByScheduler changes; expected the plugin NodeResourcesFit, or an entry `name: NodeResourcesFit` \
                  here",
-                "",
-            ),
-        ],
+            "",
+        )],
     },
 ];
 
@@ -174,8 +154,7 @@ profiles:
 ",
     );
     let found = examine(&text, "f", &FeatureGates::default());
-    let causes: Vec<Cause> = found.errors.iter().flat_map(|errors| &errors.errors).map(|error| error.cause).collect();
-    assert_eq!(causes, [Cause::NotImplemented]);
+    assert_eq!(found.errors, None);
     let configuration = found.configuration.unwrap_or_default();
     assert_eq!(configuration.profiles[0].args.node_resources_fit.ignored_resources, ["example.com/a"]);
     assert_eq!(

@@ -82,7 +82,8 @@ func (n *Node) score(scored fwk.NodePluginScores) {
 func byName(scores []fwk.PluginScore) map[string]int64 {
 	named := make(map[string]int64, len(scores))
 	for _, score := range scores {
-		named[score.Name] = score.Score
+		// Extenders are named by their URLs, which two of them may share.
+		named[score.Name] += score.Score
 	}
 	return named
 }

@@ -13,23 +13,16 @@ import (
 )
 
 // Configure reads a KubeSchedulerConfiguration as kube-scheduler does with --config; an empty path gives the stock one.
-// The second result says what of it does not take part.
-func Configure(path string) (*config.KubeSchedulerConfiguration, []string, error) {
+func Configure(path string) (*config.KubeSchedulerConfiguration, error) {
 	if path == "" {
-		stock, err := latest.Default()
-		return stock, nil, err
+		return latest.Default()
 	}
 	read, err := options.LoadConfigFromFile(klog.Background(), path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := validation.ValidateKubeSchedulerConfiguration(read); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	var warnings []string
-	if len(read.Extenders) > 0 {
-		warnings = append(warnings, fmt.Sprintf("%s: its %d extenders are not asked", path, len(read.Extenders)))
-		read.Extenders = nil
-	}
-	return read, warnings, nil
+	return read, nil
 }

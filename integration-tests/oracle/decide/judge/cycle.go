@@ -20,6 +20,7 @@ import (
 type cycle struct {
 	pod       *corev1.Pod
 	framework framework.Framework
+	extenders []fwk.Extender
 	state     fwk.CycleState
 	// nodes are all nodes of the snapshot, sorted by name.
 	nodes     []fwk.NodeInfo
@@ -41,6 +42,7 @@ func (j *Judge) newCycle(pod *corev1.Pod) (*cycle, error) {
 	return &cycle{
 		pod:       pod,
 		framework: profile,
+		extenders: j.sched.Extenders,
 		state:     framework.NewCycleState(),
 		nodes:     nodes,
 		diagnosis: framework.Diagnosis{NodeToStatus: framework.NewDefaultNodeToStatus()},
@@ -61,7 +63,7 @@ func (c *cycle) run(ctx context.Context) (*Answer, error) {
 		c.answer.Message = scheduler.ErrNoNodesAvailable.Error()
 		return c.answer, nil
 	}
-	feasible := c.filter(ctx)
+	feasible := c.extend(c.filter(ctx))
 	if c.answer.Error == "" && len(feasible) > 0 {
 		c.score(ctx, feasible)
 	}
@@ -182,9 +184,9 @@ func (c *cycle) score(ctx context.Context, feasible []fwk.NodeInfo) {
 	}
 }
 
-// prioritise is upstream's prioritizeNodes without extenders.
+// prioritise is upstream's prioritizeNodes.
 func (c *cycle) prioritise(ctx context.Context, feasible []fwk.NodeInfo) ([]fwk.NodePluginScores, error) {
-	if !c.framework.HasScorePlugins() {
+	if len(c.extenders) == 0 && !c.framework.HasScorePlugins() {
 		same := make([]fwk.NodePluginScores, 0, len(feasible))
 		for _, node := range feasible {
 			same = append(same, fwk.NodePluginScores{Name: node.Node().Name, TotalScore: 1})
@@ -198,5 +200,6 @@ func (c *cycle) prioritise(ctx context.Context, feasible []fwk.NodeInfo) ([]fwk.
 	if !status.IsSuccess() {
 		return nil, status.AsError()
 	}
+	c.addExtenders(scored, feasible)
 	return scored, nil
 }

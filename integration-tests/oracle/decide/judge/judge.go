@@ -45,6 +45,7 @@ func New(ctx context.Context, given *cluster.Cluster, cfg *config.KubeSchedulerC
 		scheduler.WithComponentConfigVersion(cfg.TypeMeta.APIVersion),
 		scheduler.WithProfiles(cfg.Profiles...),
 		scheduler.WithParallelism(cfg.Parallelism),
+		scheduler.WithExtenders(cfg.Extenders...),
 		scheduler.WithNodeInfoSnapshot(snapshot),
 	)
 	if err != nil {

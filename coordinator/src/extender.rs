@@ -1,0 +1,107 @@
+//! Asks HTTP extenders about pods, as the machine wants it.
+//!
+//! Knows: that every question is answered exactly once, and where the objects come from that extenders are told of. Must
+//! not know: what the answers come to (`flotilla_framework::extender`), or when somebody is to be asked.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use flotilla_framework::extender::Extended;
+use flotilla_machine::{
+    action::Extension,
+    event::{Event, ExtensionOutcome},
+};
+use futures::FutureExt as _;
+use serde_json::value::RawValue;
+
+use crate::driver::Handle;
+
+pub mod caller;
+pub mod course;
+mod nodes;
+mod objects;
+mod tls;
+mod wire;
+
+pub use caller::{CallError, Callers, Tally, check};
+pub use course::{Failure, Objects, ask};
+pub use objects::{node_text, pod_text};
+
+use nodes::Nodes;
+
+/// kube-scheduler takes a single node without a score.
+const SCORED_FROM: usize = 2;
+
+/// Performs [`flotilla_machine::action::Action::Extend`]. Cheap to clone.
+#[derive(Clone)]
+pub struct Extenders {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: kube::Client,
+    handle: Handle,
+    callers: Callers,
+    nodes: Nodes,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Extenders {
+    /// Reads objects by `client`, and tells `handle` what extenders say.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn new(client: kube::Client, handle: Handle, callers: Callers) -> Self {
+        let runtime = tokio::runtime::Handle::current();
+        let nodes = Nodes::new(client.clone());
+        Self { inner: Arc::new(Inner { client, handle, callers, nodes, runtime }) }
+    }
+
+    /// Asks extenders about a pod, which is answered by exactly one [`Event::Extended`]. Never blocks.
+    ///
+    /// How many are under way is for the machine to bound: it asks about one pod at a time.
+    pub fn extend(&self, extension: Extension) {
+        let inner = Arc::clone(&self.inner);
+        self.inner.runtime.spawn(async move {
+            let asked = AssertUnwindSafe(inner.carry_out(&extension)).catch_unwind().await;
+            let asked =
+                asked.unwrap_or_else(|_| Err(Failure::Error("the task that asked extenders panicked".to_owned())));
+            let outcome = match asked {
+                Ok(extended) => ExtensionOutcome::Done(Box::new(extended)),
+                Err(Failure::Error(reason)) => ExtensionOutcome::Failed(reason),
+                Err(Failure::Gone) => ExtensionOutcome::Gone,
+            };
+            // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+            let _ = inner.handle.tell(Event::Extended { request: extension.request, outcome }).await;
+        });
+    }
+}
+
+impl Inner {
+    async fn carry_out(&self, extension: &Extension) -> Result<Extended, Failure> {
+        let score_from = if extension.may_score { SCORED_FROM } else { usize::MAX };
+        let live = Live { client: &self.client, nodes: &self.nodes, extension };
+        ask(&self.callers, &extension.extenders, extension.nodes.clone(), score_from, &live).await
+    }
+}
+
+/// The objects as the API server has them.
+struct Live<'a> {
+    client: &'a kube::Client,
+    nodes: &'a Nodes,
+    extension: &'a Extension,
+}
+
+impl Objects for Live<'_> {
+    async fn pod(&self) -> Result<Arc<RawValue>, Failure> {
+        let Extension { namespace, name, uid, .. } = self.extension;
+        objects::pod(self.client, namespace, name, uid).await
+    }
+
+    async fn nodes(&self, names: &[Arc<str>]) -> Result<Vec<Arc<RawValue>>, String> {
+        self.nodes.get(names).await
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

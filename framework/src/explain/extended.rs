@@ -1,0 +1,86 @@
+//! The account where HTTP extenders have had their say.
+//!
+//! Knows: that plugins score what extenders leave, and what stands in the place of the nodes that they took. Must not
+//! know: how an extender is asked.
+
+use std::sync::Arc;
+
+use super::{Explanation, Outcome, evaluation, shard::Local, shard::Page};
+use crate::{
+    extender::{EXTENDER, Extended},
+    node::NodeId,
+    prepared::Prepared,
+    profile::Profile,
+    select::Book,
+    status::Code,
+};
+
+impl Explanation {
+    /// The same account after extenders were asked about its feasible nodes, whose names `name` tells. Every profile with
+    /// extenders has this account, also of a pod that none of them is interested in.
+    ///
+    /// Source: `findNodesThatPassExtenders` and `prioritizeNodes`. A node that is taken away without a word has no reason,
+    /// or that of the PreFilters that left only some nodes.
+    #[must_use]
+    pub fn extended<'a>(
+        self,
+        prepared: &Prepared,
+        profile: &Profile,
+        pages: &[Page],
+        name: impl Fn(NodeId) -> &'a str,
+        extended: &Extended,
+    ) -> Self {
+        let taken = extended.taken();
+        let took = |node: NodeId| taken.contains(name(node));
+        let mut kept = pages.to_vec();
+        for page in &mut kept {
+            page.nodes.retain(|account| !matches!(account.local, Local::Feasible(_)) || !took(account.node));
+        }
+        let count = self.nodes.len();
+        let taken: Vec<NodeId> = self
+            .nodes
+            .iter()
+            .filter(|(_, outcome)| outcome.is_feasible())
+            .map(|(&node, _)| node)
+            .filter(|&node| took(node))
+            .collect();
+        let mut explanation = if taken.is_empty() { self } else { Self::new(prepared, profile, &kept) };
+        for node in taken {
+            explanation.nodes.insert(node, objection(prepared, extended, name(node)));
+        }
+        // With extenders kube-scheduler does without the total of 1 for profiles that score nothing.
+        let floor = i64::from(profile.plugins.score.is_empty());
+        for (&node, outcome) in &mut explanation.nodes {
+            if let Outcome::Feasible { total: Some(total), .. } = outcome {
+                *total = total.wrapping_sub(floor).wrapping_add(extended.bonus(name(node)));
+            }
+        }
+        if explanation.feasible() == 0 && extended.took_any() {
+            let book = Book::new(prepared, kept.iter().map(|page| evaluation(prepared, page)).collect());
+            explanation.message = extended.diagnosis(prepared, book.refused(), count).message;
+        }
+        explanation
+    }
+
+    /// The same account after an extender failed that cannot be ignored: kube-scheduler gives up on the attempt, and scores
+    /// nothing.
+    #[must_use]
+    pub fn failed(mut self, error: String) -> Self {
+        for outcome in self.nodes.values_mut() {
+            if let Outcome::Feasible { scores, total } = outcome {
+                scores.clear();
+                *total = None;
+            }
+        }
+        Self { error: Some(error), ..self }
+    }
+}
+
+/// What stands for a node that extenders took away.
+fn objection(prepared: &Prepared, extended: &Extended, name: &str) -> Outcome {
+    let (code, reasons): (Code, Arc<[String]>) = match extended.objections.get(name) {
+        Some(objection) => (objection.code, [objection.message.clone()].into()),
+        None => (Code::UnschedulableAndUnresolvable, prepared.reasons_unnamed().into()),
+    };
+    Outcome::Refused { code, plugin: Some(EXTENDER), reasons, domain: None }
+}

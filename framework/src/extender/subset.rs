@@ -1,0 +1,45 @@
+//! Some of the nodes, judged again by themselves.
+//!
+//! Plugins score the nodes that extenders left, and normalise over those alone, so that what was known of all feasible
+//! nodes is of no use. What is counted over domains is counted on all nodes all the same.
+//!
+//! Knows: that an evaluation can be made of any nodes. Must not know: who took the others away.
+
+use indexmap::IndexMap;
+use smallvec::SmallVec;
+
+use crate::{
+    evaluate::tallies,
+    evaluation::{Evaluation, Offer, Stratum},
+    extension::Domain,
+    matches::Matches,
+    node::NodeId,
+    prepared::{Feasible, NodeResult, Prepared},
+    snapshot::Snapshot,
+};
+
+/// What nodes of one stratum share.
+type Key = (SmallVec<[i64; 4]>, Vec<Domain>);
+
+/// The evaluation of these nodes as they are now; those that will not do any more, and those that are gone, are left out
+/// of it and refused by nobody. `matches` are fresh.
+#[must_use]
+pub fn evaluate(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, among: &[NodeId]) -> Evaluation {
+    let mut strata: IndexMap<Key, Vec<Offer>> = IndexMap::new();
+    for &node in among {
+        let Some(slot) = nodes.slot(node) else { continue };
+        if let NodeResult::Feasible(Feasible { base, raws, domains }) = prepared.judge_with(nodes, slot, matches) {
+            strata.entry((raws, domains)).or_default().push(Offer { node, base, rank: nodes.rank(slot) });
+        }
+    }
+    let strata = strata.into_iter().map(|((raws, domains), mut offers)| {
+        offers.sort_unstable_by(Offer::order);
+        Stratum { raws: raws.to_vec(), domains, size: u32::try_from(offers.len()).unwrap_or(u32::MAX), offers }
+    });
+    Evaluation {
+        covered: u32::try_from(among.len()).unwrap_or(u32::MAX),
+        strata: strata.collect(),
+        refused: Vec::new(),
+        tallies: tallies(prepared, nodes, matches),
+    }
+}

@@ -16,7 +16,7 @@ use crate::{
     matches::Matches,
     profile::Profile,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::Refusal,
     symbols::Symbol,
 };
 
@@ -334,12 +334,8 @@ impl Prepared {
         if !self.admits_name(nodes, slot) {
             return NodeResult::Refused(RESTRICTION, Refusal::unresolvable(0));
         }
-        for prepared in &self.filters {
-            if let Filter::Node(filter) = &prepared.filter
-                && let Verdict::Err(refusal) = filter.filter(nodes, slot)
-            {
-                return NodeResult::Refused(prepared.order, refusal);
-            }
+        if let Some((order, refusal)) = self.refused_locally(nodes, slot) {
+            return NodeResult::Refused(order, refusal);
         }
         let base = self.plain.iter().map(|(weight, score)| weight * score.score(nodes, slot)).sum();
         let mut raws = SmallVec::new();
@@ -354,6 +350,14 @@ impl Prepared {
             }
         }
         NodeResult::Feasible(Feasible { base, raws, domains: self.domains(nodes, slot) })
+    }
+
+    /// The first filter that needs one node alone and refuses the one at a position, whatever names PreFilters left.
+    pub(crate) fn refused_locally(&self, nodes: &Snapshot, slot: Slot) -> Option<(Order, Refusal)> {
+        self.filters.iter().find_map(|prepared| match &prepared.filter {
+            Filter::Node(filter) => filter.filter(nodes, slot).err().map(|refusal| (prepared.order, refusal)),
+            Filter::Domain(_) => None,
+        })
     }
 
     /// What is counted on the node at a position itself; -1 where it lacks the label.

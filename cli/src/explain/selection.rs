@@ -71,6 +71,7 @@ mod tests {
             priority: 0,
             gates: Vec::new(),
             node_name: node.map(Into::into),
+            nominated_node_name: None,
             deleting: false,
             finished: false,
             generation: 1,

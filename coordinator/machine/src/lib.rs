@@ -17,6 +17,7 @@ pub mod event;
 pub mod images;
 mod intake;
 pub mod machine;
+mod nominator;
 mod offers;
 mod pods;
 mod queue;

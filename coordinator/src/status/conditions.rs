@@ -386,6 +386,7 @@ mod tests {
             priority: 0,
             gates: Vec::new(),
             node_name: None,
+            nominated_node_name: None,
             deleting: false,
             finished: false,
             generation: 1,

@@ -3,5 +3,6 @@
 mod course;
 mod crew;
 mod neighbours;
+mod nominations;
 mod simulation;
 mod world;

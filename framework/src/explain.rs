@@ -255,7 +255,8 @@ impl Merge<'_> {
         }
     }
 
-    fn refused(&mut self, (order, refusal): (Order, Refusal), domains: &[Domain]) -> Outcome {
+    fn refused(&mut self, first: (Order, Refusal), domains: &[Domain]) -> Outcome {
+        let (order, refusal) = self.book.told(first);
         let words = || self.prepared.reasons(order, refusal.detail).into();
         let reasons = self.words.entry((order, refusal.detail)).or_insert_with(words);
         Outcome::Refused {

@@ -393,8 +393,12 @@ impl Prepared {
     #[must_use]
     pub fn reasons(&self, order: Order, detail: u64) -> Vec<String> {
         if order == RESTRICTION {
-            let plugins = self.restriction.as_ref().map_or_else(String::new, |known| known.plugins.join(" "));
-            return vec![format!("node(s) didn't satisfy plugin(s) [{plugins}]")];
+            // The detail is the place of a filter that is named besides, if any: see `Book::lay_over`.
+            let besides = Order::try_from(detail).ok().and_then(|order| self.plugin(order));
+            let mut plugins: Vec<&str> = self.restricting().iter().copied().chain(besides).collect();
+            plugins.sort_unstable();
+            plugins.dedup();
+            return vec![format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "))];
         }
         self.filters.iter().find(|filter| filter.order == order).map_or_else(Vec::new, |prepared| {
             match &prepared.filter {

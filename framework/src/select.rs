@@ -25,8 +25,8 @@ mod nominations;
 mod plain;
 mod wide;
 
-pub use nominations::Nominations;
 use nominations::Changed;
+pub use nominations::Nominations;
 use plain::Plain;
 use wide::Wide;
 
@@ -58,6 +58,8 @@ pub struct Book {
     changes: usize,
     /// What nominations change, for the pod that is decided on.
     changed: BTreeMap<NodeId, Changed>,
+    /// The filter that refuses the pod's own nominated node, where PreFilters left only some names; else 0.
+    blamed: Order,
 }
 
 #[derive(Debug)]
@@ -111,7 +113,7 @@ impl Book {
         let refused = refused.into_iter();
         let refused =
             refused.map(|((order, refusal), count)| Refused { order, refusal, domains: Vec::new(), count }).collect();
-        Self { offers, refused, covered, changes: 0, changed: BTreeMap::new() }
+        Self { offers, refused, covered, changes: 0, changed: BTreeMap::new(), blamed: 0 }
     }
 
     /// How many nodes the answers covered.

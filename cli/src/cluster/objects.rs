@@ -47,9 +47,6 @@ pub(crate) struct Cluster {
     pub(crate) bound: Vec<Arc<PodInfo>>,
     /// Pods that are to be placed, in the order of the input.
     pub(crate) pending: Vec<Arc<PodInfo>>,
-    /// Pods that are being deleted before they got a node: they are not placed, but keep the node free that they are
-    /// nominated to until they are gone.
-    pub(crate) leaving: Vec<Arc<PodInfo>>,
     /// The labels of all namespaces that an object is in or that are objects themselves, sorted by key.
     pub(crate) namespaces: BTreeMap<Arc<str>, Labels>,
     /// Services and controllers with what they select, in the order of the input.
@@ -187,7 +184,7 @@ impl Gatherer {
         let mut priorities: BTreeMap<&str, i32> = BUILT_IN.into_iter().collect();
         priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));
         let default = self.default_priority.as_ref().map_or(0, |(value, _)| *value);
-        let (mut bound, mut pending, mut leaving) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bound, mut pending) = (Vec::new(), Vec::new());
         for Draft { mut info, priority, place } in self.pods {
             match priority {
                 Priority::Given => {}
@@ -212,7 +209,6 @@ impl Gatherer {
                 None if info.deleting => {
                     let text = format!("pod {:?} is being deleted; it is left out", info.key());
                     problems.warning(place.keys(&["metadata", "deletionTimestamp"]), text);
-                    leaving.extend(schedulers.contains(&&*info.scheduler_name).then(|| Arc::new(info)));
                 }
                 None if !schedulers.contains(&&*info.scheduler_name) => {
                     let text = other_scheduler(&info, schedulers);
@@ -223,13 +219,13 @@ impl Gatherer {
             }
         }
         let mut namespaces = self.namespaces;
-        let of_pods = bound.iter().chain(&pending).chain(&leaving).map(|pod| &pod.class.namespace);
+        let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
         for name in of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace)) {
             if !namespaces.contains_key(name) {
                 namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
             }
         }
-        Cluster { nodes: self.nodes, bound, pending, leaving, namespaces, selectors: self.selectors }
+        Cluster { nodes: self.nodes, bound, pending, namespaces, selectors: self.selectors }
     }
 
     /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.

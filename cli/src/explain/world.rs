@@ -78,7 +78,7 @@ impl World {
                 None => world.standing[place].push((class, 1)),
             }
         }
-        for pod in cluster.pending.iter().chain(&cluster.leaving) {
+        for pod in &cluster.pending {
             if let Some(&place) = pod.nominated_node_name.as_deref().and_then(|name| places.get(name)) {
                 let class = world.number(&pod.class);
                 world.nominated.push((Arc::clone(pod), id(place), class));
@@ -173,7 +173,7 @@ fn directory(cluster: &Cluster) -> Directory {
 
 /// All classes that have affinities, each once.
 fn affine(cluster: &Cluster) -> Vec<Arc<Class>> {
-    let classes = cluster.bound.iter().chain(&cluster.pending).chain(&cluster.leaving).map(|pod| &pod.class);
+    let classes = cluster.bound.iter().chain(&cluster.pending).map(|pod| &pod.class);
     let mut known: HashSet<&Arc<Class>> = HashSet::new();
     classes.filter(|class| !class.pod_affinity.is_empty() && known.insert(class)).map(Arc::clone).collect()
 }

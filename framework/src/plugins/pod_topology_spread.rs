@@ -290,8 +290,7 @@ impl Domains for Hard {
         self.counting.amounts(class)
     }
 
-    /// Source: `updateWithPod`, which counts pods that are being deleted, and to which a selector that selects everything
-    /// does so.
+    /// Source: `updateWithPod`, to which a selector that selects everything does so.
     fn nominated_amounts(&self, class: &Class) -> Amounts {
         self.counting.amounts_where(class, |_| true)
     }

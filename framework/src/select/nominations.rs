@@ -69,10 +69,11 @@ impl Book {
         matches: &Matches,
         nominations: &Nominations,
     ) -> Option<NodeId> {
-        if nominations.is_empty() && self.changed.is_empty() {
+        if nominations.is_empty() && !self.is_laid_over() {
             return None;
         }
         let old = std::mem::take(&mut self.changed);
+        self.blamed = 0;
         let mut taken = None;
         if let Some(node) = nominations.own
             && let Some(slot) = nodes.slot(node)
@@ -80,9 +81,12 @@ impl Book {
             // The names that PreFilters left are not asked here, and what the filters say of the node is what is told.
             match self.both_passes(prepared, nodes, node, slot, nominations.beside(node)) {
                 None => taken = Some(node),
-                Some(after) if !prepared.admits_name(nodes, slot) => {
-                    let before = Some((RESTRICTION, Refusal::unresolvable(0)));
-                    self.changed.insert(node, Changed { before, after });
+                Some(after) if prepared.is_restricted() => {
+                    self.blamed = after.0;
+                    if !prepared.admits_name(nodes, slot) {
+                        let before = Some((RESTRICTION, Refusal::unresolvable(0)));
+                        self.changed.insert(node, Changed { before, after });
+                    }
                 }
                 Some(_) => {}
             }
@@ -108,16 +112,16 @@ impl Book {
         taken
     }
 
-    /// Whether nominations change the verdict on any node, as of the last [`Self::lay_over`].
+    /// Whether nominations change what is said of any node, as of the last [`Self::lay_over`].
     #[must_use]
     pub fn is_laid_over(&self) -> bool {
-        !self.changed.is_empty()
+        !self.changed.is_empty() || self.blamed != 0
     }
 
     /// As [`Self::refused`], with what nominations change.
     #[must_use]
     pub fn refused_now(&self) -> Cow<'_, [Refused]> {
-        if self.changed.is_empty() {
+        if !self.is_laid_over() {
             return Cow::Borrowed(&self.refused);
         }
         let mut refused = self.refused.clone();
@@ -137,7 +141,17 @@ impl Book {
             }
         }
         refused.retain(|group| group.count > 0);
+        for group in &mut refused {
+            (group.order, group.refusal) = self.told((group.order, group.refusal));
+        }
         Cow::Owned(refused)
+    }
+
+    /// A refusal as it is told. The plugins that are named for the nodes which PreFilters left out are, upstream, in the
+    /// set to which the filter that refuses the pod's own nominated node is added before.
+    pub(crate) fn told(&self, (order, refusal): (Order, Refusal)) -> (Order, Refusal) {
+        let detail = if order == RESTRICTION { u64::from(self.blamed) } else { refusal.detail };
+        (order, Refusal { detail, ..refusal })
     }
 
     /// How a node is refused because of nominations; `None` where they change nothing.

@@ -65,7 +65,9 @@ fn nodes_that_are_kept_free_stand_in_the_message_with_the_reason_of_the_first_pa
     world.settle();
     let expected = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s).";
     assert_eq!(message(&world, "late"), expected);
-    world.pod(asks("tolerant", "1", 0).host_port(80).tolerate("gpu", "Exists", "", "").require(HOST, "In", &["both"]).build());
+    world.pod(
+        asks("tolerant", "1", 0).host_port(80).tolerate("gpu", "Exists", "", "").require(HOST, "In", &["both"]).build(),
+    );
     world.settle();
     let expected = "0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 2 node(s) \
                     didn't match Pod's node affinity/selector.";
@@ -194,7 +196,11 @@ fn nominated_pods_count_over_domains_where_upstream_counts_them() {
     let refusing = || pod("kept").far(ZONE, web);
     assert_eq!(places(refusing(), late().label("app", "web"), Vec::new()), b, "the nominated pod's anti-affinity");
     let elsewhere = pod("other").far(HOST, web).on("a").build();
-    assert_eq!(places(refusing(), late().label("app", "web"), vec![elsewhere]), None, "where others refuse it somewhere");
+    assert_eq!(
+        places(refusing(), late().label("app", "web"), vec![elsewhere]),
+        None,
+        "where others refuse it somewhere"
+    );
 }
 
 #[test]

@@ -113,7 +113,7 @@ proptest! {
         let passes = |node: &NodeId| {
             let beside = nominations.beside.iter().find(|(known, _)| known == node);
             let first = beside.and_then(|(_, pods)| refusal(&prepared, &nodes, *node, pods));
-            nodes.slot(*node).is_some() && first.or(refusal(&prepared, &nodes, *node, &[])).is_none()
+            nodes.slot(*node).is_some() && first.or_else(|| refusal(&prepared, &nodes, *node, &[])).is_none()
         };
         prop_assert_eq!(taken, nominations.own.filter(passes));
     }

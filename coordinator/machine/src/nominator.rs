@@ -5,7 +5,10 @@
 //!
 //! Source: upstream's nominator in `backend/queue/nominator.go`, and `eventhandlers.go` for who is woken.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use flotilla_framework::{
     class::{Class, ClassId},
@@ -35,7 +38,7 @@ pub(crate) struct Nominated {
 pub(crate) struct Nominator {
     pods: BTreeMap<Uid, Nominated>,
     /// By node, in the order of their UIDs.
-    nodes: BTreeMap<Arc<str>, BTreeMap<Uid, ()>>,
+    nodes: BTreeMap<Arc<str>, BTreeSet<Uid>>,
 }
 
 impl Nominated {
@@ -86,7 +89,7 @@ impl Nominator {
             }
         }
         if let Some(now) = now {
-            self.nodes.entry(Arc::clone(&now.node)).or_default().insert(Arc::clone(uid), ());
+            self.nodes.entry(Arc::clone(&now.node)).or_default().insert(Arc::clone(uid));
             self.pods.insert(Arc::clone(uid), now);
         }
         before
@@ -98,7 +101,7 @@ impl Nominator {
         let mut nominations =
             Nominations { own: self.pods.get(uid).and_then(|nominated| id(&nominated.node)), ..Nominations::default() };
         for (node, pods) in &self.nodes {
-            let others = pods.keys().filter(|other| *other != uid).filter_map(|other| self.pods.get(other));
+            let others = pods.iter().filter(|other| *other != uid).filter_map(|other| self.pods.get(other));
             let classes: Vec<ClassId> =
                 others.filter(|other| other.priority >= priority).map(|other| other.class.0).collect();
             if let Some(id) = id(node).filter(|_| !classes.is_empty()) {

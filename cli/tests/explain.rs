@@ -380,3 +380,35 @@ fn an_extender_that_cannot_be_ignored_and_does_not_answer_is_an_error_and_its_fi
     assert_eq!(absent.status.code(), Some(2));
     assert!(words.starts_with("extenders[0].tlsConfig: cannot read caFile /nowhere/ca.pem"), "{words}");
 }
+
+/// A node with room for 4 CPUs, of which 3 are kept free for `kept`.
+const KEPT: &str = "\
+kind: Node
+metadata: {name: n}
+status: {allocatable: {cpu: 4, memory: 4Gi, pods: 10}}
+---
+kind: Node
+metadata: {name: large}
+status: {allocatable: {cpu: 8, memory: 16Gi, pods: 10}}
+---
+kind: Pod
+metadata: {name: kept}
+spec: {priority: 10, containers: [{name: c, resources: {requests: {cpu: 3}}}]}
+status: {nominatedNodeName: n}
+---
+kind: Pod
+metadata: {name: late}
+spec: {nodeSelector: {kubernetes.io/hostname: n}, containers: [{name: c, resources: {requests: {cpu: 2}}}]}
+";
+
+#[test]
+fn a_nominated_pod_takes_its_node_and_others_lack_what_is_kept_free_for_it() {
+    let (_, kept, _) = run("explain", KEPT, &["--pod", "kept"]);
+    assert!(kept.starts_with("default/kept: fits 2 of 2 nodes, takes n, which it is nominated to\n"), "{kept}");
+    let (_, late, _) = run("explain", KEPT, &["--pod", "late"]);
+    assert!(late.starts_with("default/late: fits none of 2 nodes\n"), "{late}");
+    assert!(late.contains("Insufficient cpu") && late.contains("1 more cpu"), "{late}");
+    let (_, json, _) = run("explain", KEPT, &["-o", "json"]);
+    let nominated: Vec<Value> = answers(&json).iter().map(|answer| answer["nominated"].clone()).collect();
+    assert_eq!(nominated, [json!("n"), Value::Null]);
+}

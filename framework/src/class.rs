@@ -285,6 +285,8 @@ pub struct PodInfo {
     pub gates: Vec<Arc<str>>,
     /// The node it is bound to.
     pub node_name: Option<Arc<str>>,
+    /// `status.nominatedNodeName`: the node that is kept free for it, and that it tries first.
+    pub nominated_node_name: Option<Arc<str>>,
     /// Whether it has a deletion timestamp.
     pub deleting: bool,
     /// Whether it has succeeded or failed and so uses nothing any more.

@@ -14,13 +14,15 @@ use crate::{
     diagnosis::{self, Diagnosis, NO_NODES},
     evaluation::{Evaluation, Offer, Refused, Stratum},
     extension::Domain,
+    matches::Matches,
     node::NodeId,
     prepared::{Order, Prepared, ScorerPlace},
     profile::Profile,
     select::{
-        Book,
+        Book, Nominations,
         account::{Normalized, Scores},
     },
+    snapshot::Snapshot,
     status::{Code, Refusal},
 };
 
@@ -40,6 +42,8 @@ pub struct Explanation {
     pub error: Option<String>,
     /// The message of a pod that no node takes; empty where some node does.
     pub message: String,
+    /// The node that the pod is nominated to, where it will do: it is taken whatever the others are.
+    pub nominated: Option<NodeId>,
 }
 
 /// What came of one node.
@@ -86,10 +90,37 @@ impl Explanation {
     /// node too.
     #[must_use]
     pub fn new(prepared: &Prepared, profile: &Profile, pages: &[Page]) -> Self {
+        let book = || Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
+        Self::of_class(prepared, pages).unwrap_or_else(|| Self::of_book(prepared, profile, pages, book(), None))
+    }
+
+    /// As [`Self::new`], of a pod that nominations concern. `nodes` are all nodes of the pages, with all that stands on
+    /// them.
+    #[must_use]
+    pub fn beside(
+        prepared: &Prepared,
+        profile: &Profile,
+        pages: &[Page],
+        nodes: &mut Snapshot,
+        nominations: &Nominations,
+    ) -> Self {
         if let Some(explanation) = Self::of_class(prepared, pages) {
             return explanation;
         }
         let mut book = Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
+        let mut matches = Matches::default();
+        matches.refresh(prepared, nodes);
+        let nominated = book.lay_over(prepared, nodes, &matches, nominations);
+        Self::of_book(prepared, profile, pages, book, nominated)
+    }
+
+    fn of_book(
+        prepared: &Prepared,
+        profile: &Profile,
+        pages: &[Page],
+        mut book: Book,
+        nominated: Option<NodeId>,
+    ) -> Self {
         let mut merge = Merge { prepared, profile, scores: book.scores(prepared), book, words: IndexMap::new() };
         let nodes: BTreeMap<_, _> = accounts(pages).map(|account| (account.node, merge.outcome(account))).collect();
         let message = if nodes.is_empty() {
@@ -97,11 +128,12 @@ impl Explanation {
         } else if nodes.values().any(|outcome| matches!(outcome, Outcome::Feasible { .. })) {
             String::new()
         } else {
-            diagnosis::of_nodes(prepared, merge.book.refused(), nodes.len()).message
+            diagnosis::of_nodes(prepared, &merge.book.refused_now(), nodes.len()).message
         };
-        let explanation = Self { nodes, error: None, message };
-        // A single feasible node is taken without a score.
-        let error = prepared.score_error().filter(|_| explanation.feasible() > 1).map(str::to_owned);
+        let explanation = Self { nodes, error: None, message, nominated };
+        // A single feasible node is taken without a score, and so is the one that the pod is nominated to.
+        let error = prepared.score_error().filter(|_| explanation.feasible() > 1 && nominated.is_none());
+        let error = error.map(str::to_owned);
         Self { error, ..explanation }
     }
 
@@ -118,7 +150,7 @@ impl Explanation {
             let reasons = Arc::clone(&reasons);
             (node, Outcome::Refused { code: Code::UnschedulableAndUnresolvable, plugin, reasons, domain: None })
         };
-        Some(Self { nodes: nodes.into_iter().map(outcome).collect(), error: None, message })
+        Some(Self { nodes: nodes.into_iter().map(outcome).collect(), message, ..Self::default() })
     }
 
     /// How many nodes will do.
@@ -130,9 +162,6 @@ impl Explanation {
     /// All feasible nodes of the highest total, by number; none where several are feasible and cannot be scored.
     #[must_use]
     pub fn best(&self) -> Vec<NodeId> {
-        if self.error.is_some() {
-            return Vec::new();
-        }
         let feasible = || {
             self.nodes.iter().filter_map(|(&node, outcome)| match outcome {
                 Outcome::Refused { .. } => None,
@@ -140,6 +169,9 @@ impl Explanation {
             })
         };
         let highest = feasible().map(|(_, total)| total).max();
+        if highest == Some(None) && self.feasible() > 1 {
+            return Vec::new();
+        }
         feasible().filter(|(_, total)| Some(*total) == highest).map(|(node, _)| node).collect()
     }
 }
@@ -214,6 +246,9 @@ struct Merge<'a> {
 impl Merge<'_> {
     fn outcome(&mut self, account: &NodeAccount) -> Outcome {
         let NodeAccount { domains, local, .. } = account;
+        if let Some(changed) = self.book.changed(account.node) {
+            return self.refused(changed, domains);
+        }
         match local {
             Local::Refused(order, refusal) => {
                 let known = (*order, *refusal);
@@ -227,7 +262,8 @@ impl Merge<'_> {
         }
     }
 
-    fn refused(&mut self, (order, refusal): (Order, Refusal), domains: &[Domain]) -> Outcome {
+    fn refused(&mut self, first: (Order, Refusal), domains: &[Domain]) -> Outcome {
+        let (order, refusal) = self.book.told(first);
         let words = || self.prepared.reasons(order, refusal.detail).into();
         let reasons = self.words.entry((order, refusal.detail)).or_insert_with(words);
         Outcome::Refused {

@@ -207,6 +207,12 @@ pub trait Domains: Send + Sync {
 
     /// What one pod of a class adds to each term; the numbers from `terms().len()` on are the locals.
     fn amounts(&self, class: &Class) -> Amounts;
+
+    /// What a pod of a class adds to each term that does not stand anywhere, and is only taken to stand on a node that it
+    /// is nominated to: upstream's `AddPod` of PreFilterExtensions, which does not count quite like PreFilter.
+    fn nominated_amounts(&self, class: &Class) -> Amounts {
+        self.amounts(class)
+    }
 }
 
 /// Judges all nodes with the same domains at once, from counts over the whole cluster.
@@ -216,6 +222,12 @@ pub trait DomainFilter: Domains {
     /// # Errors
     /// The refusal.
     fn judge(&self, sums: Sums<'_>) -> Verdict;
+
+    /// Whether upstream skips the plugin in PreFilter, because no pod that stands anywhere concerns the class. Every node
+    /// will do then anyway; but nominated pods are not counted either.
+    fn is_idle(&self, _sums: Sums<'_>) -> bool {
+        false
+    }
 
     /// The words for a refusal of this filter.
     fn reasons(&self, detail: u64) -> Vec<String>;

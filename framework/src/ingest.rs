@@ -79,6 +79,7 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());
     let node_name = spec.node_name.as_deref().filter(|name| !name.is_empty());
+    let nominated = status.and_then(|status| status.nominated_node_name.as_deref()).filter(|name| !name.is_empty());
     Ok(PodInfo {
         uid: text(pod.metadata.uid.as_deref().ok_or(IngestError::Missing("metadata.uid"))?),
         name: text(pod.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?),
@@ -88,6 +89,7 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
         extended_resources: requests::extended(spec),
         gates: spec.scheduling_gates.iter().flatten().map(|gate| text(&gate.name)).collect(),
         node_name: node_name.map(text),
+        nominated_node_name: nominated.map(text),
         deleting: pod.metadata.deletion_timestamp.is_some(),
         finished: matches!(phase, Some("Succeeded" | "Failed")),
         generation: pod.metadata.generation.unwrap_or(0),

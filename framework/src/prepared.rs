@@ -16,7 +16,7 @@ use crate::{
     matches::Matches,
     profile::Profile,
     snapshot::{Slot, Snapshot},
-    status::{Refusal, Verdict},
+    status::Refusal,
     symbols::Symbol,
 };
 
@@ -334,12 +334,8 @@ impl Prepared {
         if !self.admits_name(nodes, slot) {
             return NodeResult::Refused(RESTRICTION, Refusal::unresolvable(0));
         }
-        for prepared in &self.filters {
-            if let Filter::Node(filter) = &prepared.filter
-                && let Verdict::Err(refusal) = filter.filter(nodes, slot)
-            {
-                return NodeResult::Refused(prepared.order, refusal);
-            }
+        if let Some((order, refusal)) = self.refused_locally(nodes, slot) {
+            return NodeResult::Refused(order, refusal);
         }
         let base = self.plain.iter().map(|(weight, score)| weight * score.score(nodes, slot)).sum();
         let mut raws = SmallVec::new();
@@ -354,6 +350,14 @@ impl Prepared {
             }
         }
         NodeResult::Feasible(Feasible { base, raws, domains: self.domains(nodes, slot) })
+    }
+
+    /// The first filter that needs one node alone and refuses the one at a position, whatever names PreFilters left.
+    pub(crate) fn refused_locally(&self, nodes: &Snapshot, slot: Slot) -> Option<(Order, Refusal)> {
+        self.filters.iter().find_map(|prepared| match &prepared.filter {
+            Filter::Node(filter) => filter.filter(nodes, slot).err().map(|refusal| (prepared.order, refusal)),
+            Filter::Domain(_) => None,
+        })
     }
 
     /// What is counted on the node at a position itself; -1 where it lacks the label.
@@ -394,8 +398,12 @@ impl Prepared {
     #[must_use]
     pub fn reasons(&self, order: Order, detail: u64) -> Vec<String> {
         if order == RESTRICTION {
-            let plugins = self.restriction.as_ref().map_or_else(String::new, |known| known.plugins.join(" "));
-            return vec![format!("node(s) didn't satisfy plugin(s) [{plugins}]")];
+            // The detail is the place of a filter that is named besides, if any: see `Book::lay_over`.
+            let besides = Order::try_from(detail).ok().and_then(|order| self.plugin(order));
+            let mut plugins: Vec<&str> = self.restricting().iter().copied().chain(besides).collect();
+            plugins.sort_unstable();
+            plugins.dedup();
+            return vec![format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "))];
         }
         self.filters.iter().find(|filter| filter.order == order).map_or_else(Vec::new, |prepared| {
             match &prepared.filter {

@@ -7,6 +7,8 @@
 //!
 //! Knows: merging, and what is refused why. Must not know: when to ask, or who waits for the answer.
 
+use std::collections::BTreeMap;
+
 use indexmap::IndexMap;
 
 use crate::{
@@ -19,9 +21,12 @@ use crate::{
 };
 
 pub(crate) mod account;
+mod nominations;
 mod plain;
 mod wide;
 
+use nominations::Changed;
+pub use nominations::Nominations;
 use plain::Plain;
 use wide::Wide;
 
@@ -51,6 +56,10 @@ pub struct Book {
     covered: u32,
     /// How many nodes were judged anew, and how many pods moved counts.
     changes: usize,
+    /// What nominations change, for the pod that is decided on.
+    changed: BTreeMap<NodeId, Changed>,
+    /// The filter that refuses the pod's own nominated node, where PreFilters left only some names; else 0.
+    blamed: Order,
 }
 
 #[derive(Debug)]
@@ -104,7 +113,7 @@ impl Book {
         let refused = refused.into_iter();
         let refused =
             refused.map(|((order, refusal), count)| Refused { order, refusal, domains: Vec::new(), count }).collect();
-        Self { offers, refused, covered, changes: 0 }
+        Self { offers, refused, covered, changes: 0, changed: BTreeMap::new(), blamed: 0 }
     }
 
     /// How many nodes the answers covered.
@@ -143,7 +152,7 @@ impl Book {
         }
     }
 
-    /// The refused nodes by first failing filter, as of the answers.
+    /// The refused nodes by first failing filter, as of the answers and apart from nominations.
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
@@ -153,14 +162,7 @@ impl Book {
     /// and one that is gone move counts over domains in ways that this does not know of: a wide book is no good then.
     pub fn repair(&mut self, node: NodeId, rank: u64, result: Option<NodeResult>) {
         self.changes += 1;
-        let feasible = match result {
-            Some(NodeResult::Feasible(feasible)) => Some(feasible),
-            Some(NodeResult::Refused(..)) | None => None,
-        };
-        match &mut self.offers {
-            Offers::Plain(plain) => plain.repair(node, rank, feasible.as_ref()),
-            Offers::Wide(wide) => wide.repair(node, rank, feasible),
-        }
+        self.replace(node, rank, result);
     }
 
     /// So many pods came to the node at a position, or left it where it is less than none, each of which adds these

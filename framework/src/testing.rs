@@ -44,6 +44,7 @@ pub fn pod(name: &str) -> PodBuilder {
             extended_resources: Vec::new(),
             gates: Vec::new(),
             node_name: None,
+            nominated_node_name: None,
             deleting: false,
             finished: false,
             generation: 1,
@@ -283,6 +284,13 @@ impl PodBuilder {
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
         self.pod.node_name = Some(node.into());
+        self
+    }
+
+    /// Is nominated to a node, without being bound to it.
+    #[must_use]
+    pub fn nominated(mut self, node: &str) -> Self {
+        self.pod.nominated_node_name = Some(node.into());
         self
     }
 

@@ -72,14 +72,25 @@ pub(super) fn make(
     wants_missing: bool,
 ) -> Account {
     let prepared = Prepared::new(REGISTRY, profile, &subject.class, &subject.facts, world.snapshot_mut());
-    let explanation = Explanation::new(&prepared, profile, pages);
-    let missing = |(&node, outcome): (&NodeId, &Outcome)| {
+    let nominations = world.nominations(pod);
+    let explanation = Explanation::beside(&prepared, profile, pages, world.snapshot_mut(), &nominations);
+    let mut missing = |(&node, outcome): (&NodeId, &Outcome)| {
         let Outcome::Refused { .. } = outcome else { return None };
-        let (info, nodes, slot) = world.place(node)?;
-        let place = Place { node: info, nodes, slot };
-        Some((node, shortfalls(REGISTRY, &prepared, profile, &subject.class, place)))
+        // What a node lacks, it lacks with the nominated pods on it.
+        let beside = nominations.beside.iter().find(|(known, _)| *known == node).map_or(&[][..], |(_, pods)| pods);
+        for &class in beside {
+            world.snapshot_mut().add_pod(node, class);
+        }
+        let found = world.place(node).map(|(node, nodes, slot)| {
+            let place = Place { node, nodes, slot };
+            shortfalls(REGISTRY, &prepared, profile, &subject.class, place)
+        });
+        for &class in beside {
+            world.snapshot_mut().remove_pod(node, class);
+        }
+        Some((node, found?))
     };
-    let missing = explanation.nodes.iter().filter(|_| wants_missing).filter_map(missing).collect();
+    let missing = explanation.nodes.iter().filter(|_| wants_missing).filter_map(&mut missing).collect();
     let counts_domains = lack::counts_domains(&prepared);
     let own = &pod.class.spread;
     let counts_tainted = own.is_empty() || own.iter().any(|constraint| constraint.required && constraint.honors_taints);

@@ -22,6 +22,9 @@ pub(super) struct Answer<'a> {
     plugin: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'a str>,
+    /// The node that the pod is nominated to, where it fits: it is taken, whatever the scores.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    nominated: &'a str,
     /// Why kube-scheduler would give up on the attempt without an answer.
     #[serde(skip_serializing_if = "str::is_empty")]
     error: &'a str,
@@ -65,6 +68,7 @@ impl<'a> Answer<'a> {
             gated: gate.is_some(),
             plugin: gate.as_ref().map_or("", |(plugin, _)| plugin),
             reasons: gate.iter().map(|(_, reason)| reason.as_str()).collect(),
+            nominated: explanation.nominated.map_or("", |id| name(world, id)),
             error: explanation.error.as_deref().unwrap_or_default(),
             feasible: explanation.feasible(),
             best,

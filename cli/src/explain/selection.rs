@@ -72,6 +72,7 @@ mod tests {
             extended_resources: Vec::new(),
             gates: Vec::new(),
             node_name: node.map(Into::into),
+            nominated_node_name: None,
             deleting: false,
             finished: false,
             generation: 1,

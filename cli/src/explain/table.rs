@@ -70,6 +70,10 @@ fn heading(account: &Account, world: &World, feasible: usize) -> String {
     if account.explanation.nodes.is_empty() && all > 0 {
         return format!("{pod}: held back");
     }
+    if let Some(nominated) = account.explanation.nominated {
+        let node = name(world, nominated);
+        return format!("{pod}: fits {feasible} of {}, takes {node}, which it is nominated to", words::nodes(all));
+    }
     match (feasible, account.explanation.best().as_slice()) {
         (0, _) => format!("{pod}: fits none of {}", words::nodes(all)),
         (_, []) => format!("{pod}: fits {feasible} of {}", words::nodes(all)),

@@ -9,9 +9,10 @@ use std::{
 };
 
 use flotilla_framework::{
-    class::{Class, ClassId},
+    class::{Class, ClassId, PodInfo},
     extension::Facts,
     node::{NodeId, NodeInfo},
+    select::Nominations,
     shard::Change,
     snapshot::{Slot, Snapshot},
 };
@@ -32,6 +33,8 @@ pub(super) struct World {
     directory: Directory,
     images: Images,
     snapshot: Snapshot,
+    /// All pods that are nominated to a node, with that node and their classes.
+    nominated: Vec<(Arc<PodInfo>, NodeId, ClassId)>,
 }
 
 /// A class that is asked about.
@@ -57,6 +60,7 @@ impl World {
             directory: directory(cluster),
             images: Images::default(),
             snapshot: Snapshot::new(0),
+            nominated: Vec::new(),
         };
         let mut places: HashMap<&str, usize> = HashMap::new();
         for (place, node) in cluster.nodes.iter().enumerate() {
@@ -74,7 +78,29 @@ impl World {
                 None => world.standing[place].push((class, 1)),
             }
         }
+        for pod in &cluster.pending {
+            if let Some(&place) = pod.nominated_node_name.as_deref().and_then(|name| places.get(name)) {
+                let class = world.number(&pod.class);
+                world.nominated.push((Arc::clone(pod), id(place), class));
+            }
+        }
         world
+    }
+
+    /// The nominations that concern a pod.
+    pub(super) fn nominations(&self, pod: &PodInfo) -> Nominations {
+        let mut nominations = Nominations::default();
+        for (other, node, class) in &self.nominated {
+            if other.uid == pod.uid {
+                nominations.own = Some(*node);
+            } else if other.priority >= pod.priority {
+                match nominations.beside.iter_mut().find(|(known, _)| known == node) {
+                    Some((_, classes)) => classes.push(*class),
+                    None => nominations.beside.push((*node, vec![*class])),
+                }
+            }
+        }
+        nominations
     }
 
     /// The class of a pod, made ready to be asked about.

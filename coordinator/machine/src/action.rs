@@ -67,7 +67,7 @@ pub struct Binding {
     pub waited_ms: u64,
     /// The state of the cluster that the decision was made on.
     pub revision: Revision,
-    /// The weighted score of the node.
+    /// The weighted score of the node; 0 where the pod takes the node that it is nominated to, which is not scored.
     pub total: i64,
     /// The extender that binds in our place.
     pub extender: Option<Arc<Extender>>,

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::class::ClassId;
 
-use crate::{machine::Machine, pods::Stage};
+use crate::{machine::Machine, nominator::Nominated, pods::Stage};
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Invariant {
     NodesHaveHolders,
     /// The columns and the cache hold the same nodes.
     ColumnsMatchCache,
+    /// Whoever waits and is nominated to a node has that node kept free, and nobody else has.
+    NominationsAreThoseOfWaitingPods,
 }
 
 impl Machine {
@@ -43,6 +45,7 @@ impl Machine {
             broken(Invariant::OnePlacePerPod, format!("{seats} pods sit in {places} places"));
         }
         let mut charges: BTreeMap<(&Arc<str>, ClassId), u32> = BTreeMap::new();
+        let mut nominations = 0;
         for (uid, pod) in &self.pods {
             if self.queue.contains(uid) != matches!(pod.stage, Stage::Queued(_)) {
                 broken(Invariant::OnePlacePerPod, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
@@ -50,9 +53,17 @@ impl Machine {
             if matches!(pod.stage, Stage::Assumed(_) | Stage::Assigned) != pod.charge.is_some() {
                 broken(Invariant::BindsHaveCharges, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
+            let nominated = Nominated::of(pod);
+            nominations += usize::from(nominated.is_some());
+            if self.nominator.of(uid) != nominated.as_ref() {
+                broken(Invariant::NominationsAreThoseOfWaitingPods, format!("pod {}", pod.info.key()));
+            }
             if let Some(charge) = &pod.charge {
                 *charges.entry((&charge.node, charge.class)).or_insert(0) += 1;
             }
+        }
+        if nominations != self.nominator.len() {
+            broken(Invariant::NominationsAreThoseOfWaitingPods, "of a pod that is gone".to_owned());
         }
         let mut held: BTreeMap<_, u32> = BTreeMap::new();
         for ((node, class), count) in charges {

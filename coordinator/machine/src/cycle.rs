@@ -75,7 +75,6 @@ impl Machine {
         }
         let extenders = self.extenders_of(uid);
         loop {
-            let alone = self.is_alone(now_ms);
             let nodes = self.cache.nodes.len();
             let Some(dossier) = self.dossiers.get_mut(subject) else { return Progress::Waiting };
             if let Some(error) = dossier.prepared.error() {
@@ -85,25 +84,29 @@ impl Machine {
             if let Some(diagnosis) = diagnosis::of_class(&dossier.prepared, nodes) {
                 return self.refuse(now_ms, uid, diagnosis);
             }
-            if !dossier.repair(&self.cache) {
-                if alone || !dossier.can_be_asked() {
-                    self.status.evaluations_refuted += u64::from(dossier.is_refuted());
-                    self.status.evaluations_local += 1;
-                    self.dossiers.evaluate_here(subject, &self.cache);
-                    continue;
-                }
-                self.ask(now_ms, subject);
+            if !self.has_offers(now_ms, subject) {
                 return Progress::Waiting;
             }
+            if let Some(node) = self.lay_nominations_over(uid, subject) {
+                // Upstream takes it without a score.
+                return self.assume(now_ms, uid, subject, Offer { node, base: 0, rank: 0 }, 0, true);
+            }
+            let Some(dossier) = self.dossiers.get_mut(subject) else { return Progress::Waiting };
             let Some(offers) = &mut dossier.offers else { return Progress::Waiting };
+            // What was asked for since this pod is at the head and still says too little is made up for here.
+            let is_short = offers.book.is_laid_over() && offers.revision >= from;
             match offers.book.best(&dossier.prepared) {
                 Best::Dry => {
                     self.status.offers_dry += 1;
                     dossier.offers = None;
+                    if is_short {
+                        self.evaluate_here(subject);
+                    }
                 }
+                Best::Nothing if is_short && !offers.book.is_untouched() => self.evaluate_here(subject),
                 Best::Nothing if offers.book.is_untouched() || offers.revision >= from => {
                     let covered = offers.book.covered() as usize;
-                    let diagnosis = diagnosis::of_nodes(&dossier.prepared, offers.book.refused(), covered);
+                    let diagnosis = diagnosis::of_nodes(&dossier.prepared, &offers.book.refused_now(), covered);
                     return self.refuse(now_ms, uid, diagnosis);
                 }
                 Best::Nothing => dossier.offers = None,
@@ -125,6 +128,27 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// Brings the subject's offers up to the present, evaluating here where no worker can. `false`: they are asked for.
+    fn has_offers(&mut self, now_ms: TimeMs, subject: Subject) -> bool {
+        let alone = self.is_alone(now_ms);
+        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
+        if dossier.repair(&self.cache) {
+            return true;
+        }
+        if alone || !dossier.can_be_asked() {
+            self.status.evaluations_refuted += u64::from(dossier.is_refuted());
+            self.evaluate_here(subject);
+            return true;
+        }
+        self.ask(now_ms, subject);
+        false
+    }
+
+    fn evaluate_here(&mut self, subject: Subject) {
+        self.status.evaluations_local += 1;
+        self.dossiers.evaluate_here(subject, &self.cache);
     }
 
     /// Opens the subject's dossier. `false`: its profile or class is not known.
@@ -187,6 +211,8 @@ impl Machine {
             extender,
         };
         self.charge(&charge);
+        let nominated = self.nominate(uid);
+        self.end_nomination(now_ms, uid, nominated);
         if let Some(class) = self.cache.classes.get(subject.1).map(Arc::clone) {
             self.wake_for(now_ms, ClusterEvent::PodAdded(&class));
         }
@@ -237,6 +263,7 @@ impl Machine {
         pod.attempt_from = None;
         pod.errors += 1;
         let subject = (profile, pod.class);
+        self.nominate(uid);
         let until = now_ms + self.pods.get(uid).map_or(0, |pod| self.backoff_ms(pod));
         self.queue.back_off(uid, subject, until);
     }
@@ -334,6 +361,7 @@ impl Machine {
         let own = self.queue.waiting(subject);
         let [active, ..] = self.queue.lengths();
         let others = if own > 8 { active - own.min(active) } else { LOOK_AHEAD };
-        u32::try_from((own + others + LOOK_AHEAD).min(MAX_K)).unwrap_or(u32::MAX)
+        // Nodes that are kept free for nominated pods may be passed over.
+        u32::try_from((own + others + LOOK_AHEAD + self.nominator.nodes_len()).min(MAX_K)).unwrap_or(u32::MAX)
     }
 }

@@ -25,6 +25,7 @@ use crate::{
 impl Machine {
     pub(crate) fn pod_applied(&mut self, now_ms: TimeMs, info: &Arc<PodInfo>) {
         let uid = Arc::clone(&info.uid);
+        let nominated = self.nominator.of(&uid).cloned();
         let class = self.cache.acquire_class(&info.class);
         let (same_class, old) = match self.pods.get_mut(&uid) {
             Some(pod) => {
@@ -50,13 +51,17 @@ impl Machine {
         } else if old.is_none_or(|old| !same_class || matters(&old, info)) {
             self.admit(now_ms, &uid);
         }
+        self.nominate(&uid);
+        self.end_nomination(now_ms, &uid, nominated);
     }
 
     pub(crate) fn pod_deleted(&mut self, now_ms: TimeMs, uid: &Uid) {
         if !self.pods.contains_key(uid) {
             return;
         }
+        let nominated = self.nominator.of(uid).cloned();
         self.settle(now_ms, uid, None, Stage::Foreign);
+        self.end_nomination(now_ms, uid, nominated);
         if let Some(pod) = self.pods.swap_remove(uid) {
             self.release_class(pod.class);
         }
@@ -187,6 +192,11 @@ impl Machine {
 
     /// Wakes the parked pods that an event may help, asking each plugin's queueing hint.
     pub(crate) fn wake_for(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>) {
+        self.wake_where(now_ms, event, |_| true);
+    }
+
+    /// As [`Self::wake_for`], of the pods for which `may` holds.
+    pub(crate) fn wake_where(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>, may: impl Fn(&Pod) -> bool) {
         let (cache, registry) = (&self.cache, self.registry);
         if !self.queue.has_parked() {
             return;
@@ -199,7 +209,9 @@ impl Machine {
             plugins::find(registry, plugin).is_none_or(|plugin| plugin.wakes(event, class, &profile.args))
         };
         for uid in self.queue.parked_where(worth) {
-            self.wake(now_ms, &uid);
+            if self.pods.get(&uid).is_some_and(&may) {
+                self.wake(now_ms, &uid);
+            }
         }
     }
 
@@ -272,6 +284,7 @@ impl Machine {
         self.gated = self.gated + gated(stage) - gated(pod.stage);
         pod.stage = stage;
         pod.attempt_from = None;
+        self.nominate(uid);
     }
 
     /// The word of the first PreEnqueue plugin that keeps a pod out.

@@ -18,6 +18,7 @@ mod extend;
 pub mod images;
 mod intake;
 pub mod machine;
+mod nominator;
 mod offers;
 pub mod outlook;
 mod pods;

@@ -387,6 +387,7 @@ mod tests {
             extended_resources: Vec::new(),
             gates: Vec::new(),
             node_name: None,
+            nominated_node_name: None,
             deleting: false,
             finished: false,
             generation: 1,

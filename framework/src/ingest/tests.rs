@@ -329,17 +329,19 @@ fn a_pod_is_read_with_who_it_is_and_where_it_stands() {
             "deletionTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"containers": [], "schedulerName": "other", "priority": -7, "nodeName": "n",
             "schedulingGates": [{"name": "g"}]},
-        "status": {"phase": "Failed", "conditions":
+        "status": {"phase": "Failed", "nominatedNodeName": "m", "conditions":
             [{"type": "PodScheduled", "status": "False", "reason": "R", "message": "M"}]}}));
     assert_eq!((info.key().as_str(), &*info.uid, info.priority, info.generation), ("ns/p", "u", -7, 4));
     assert_eq!((info.node_name.as_deref(), &*info.scheduler_name), (Some("n"), "other"));
-    assert_eq!(info.gates, ["g".into()]);
+    assert_eq!((info.nominated_node_name.as_deref(), info.gates), (Some("m"), vec!["g".into()]));
     assert!(info.deleting && info.finished);
     assert_eq!(info.condition, Some(Scheduled { status: false, reason: "R".into(), message: "M".into() }));
     assert_eq!(info.class.labels, [("a".into(), "1".into()), ("b".into(), "2".into())]);
     let plain = read(
-        &json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": [], "nodeName": ""}}),
+        &json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": [], "nodeName": ""},
+            "status": {"nominatedNodeName": ""}}),
     );
+    assert_eq!(plain.nominated_node_name, None);
     assert_eq!((plain.node_name, &*plain.scheduler_name, plain.priority), (None, "default-scheduler", 0));
     assert!(!plain.deleting && !plain.finished && plain.condition.is_none());
 }

@@ -309,6 +309,12 @@ impl DomainFilter for Required {
         Ok(())
     }
 
+    fn is_idle(&self, sums: Sums<'_>) -> bool {
+        self.together.is_empty()
+            && self.apart.is_empty()
+            && self.existing.iter().all(|(_, number)| sums.is_zero(*number))
+    }
+
     fn lacks(&self, sums: Sums<'_>) -> Vec<Lack> {
         let taken = |number: u16| sums.count(number).is_some_and(|count| count > 0);
         let mut lacks: Vec<Lack> = Vec::new();

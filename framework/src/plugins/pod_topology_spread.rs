@@ -248,12 +248,21 @@ impl Counting {
 
     /// Source: `countPodsMatchSelector`, to which a selector that selects everything selects nothing.
     fn amounts(&self, class: &Class) -> Amounts {
-        if class.terminating || class.namespace != self.namespace {
+        if class.terminating {
             return Amounts::new();
         }
-        let matching = self.constraints.iter().zip(&self.places).filter(|(constraint, _)| {
-            !constraint.selector.is_everything() && constraint.selector.matches(&class.labels)
-        });
+        self.amounts_where(class, |constraint| !constraint.selector.is_everything())
+    }
+
+    fn amounts_where(&self, class: &Class, counts: impl Fn(&Constraint) -> bool) -> Amounts {
+        if class.namespace != self.namespace {
+            return Amounts::new();
+        }
+        let matching = self
+            .constraints
+            .iter()
+            .zip(&self.places)
+            .filter(|(constraint, _)| counts(constraint) && constraint.selector.matches(&class.labels));
         let numbers = matching.map(|(_, place)| match *place {
             Place::Term(term) => term,
             Place::Local(local) => u16::try_from(self.terms.len() + local).unwrap_or(u16::MAX),
@@ -279,6 +288,11 @@ impl Domains for Hard {
 
     fn amounts(&self, class: &Class) -> Amounts {
         self.counting.amounts(class)
+    }
+
+    /// Source: `updateWithPod`, to which a selector that selects everything does so.
+    fn nominated_amounts(&self, class: &Class) -> Amounts {
+        self.counting.amounts_where(class, |_| true)
     }
 }
 

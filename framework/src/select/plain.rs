@@ -92,7 +92,12 @@ impl Plain {
         if let Some(Feasible { base, raws, .. }) = feasible {
             let place = self.stratum(raws);
             let entry = Repaired { base: *base, rank: Reverse(rank), node: Reverse(node), version };
-            self.strata[place].repaired.push(entry);
+            let repaired = &mut self.strata[place].repaired;
+            repaired.push(entry);
+            // A node that is taken out and put back for one pod after the other must not fill the heap.
+            if repaired.len() > 64 + 4 * self.touched.len() {
+                repaired.retain(|entry| self.touched.get(&entry.node.0) == Some(&entry.version));
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 
 /// The features of `integration-tests/oracle/generate` that a run uses unless it is told others: all that only need plugins
 /// which are built. A plugin that gets built brings its features: `volumes` come with the plugins for volumes, `claims` with
-/// DynamicResources, `priorities`, which nominates nodes for pods, with DefaultPreemption.
+/// DynamicResources.
 ///
 /// What plugins that are not built leave in kube-scheduler's answers is taken away in one place, `normal.rs`; it follows
 /// the list of plugins by itself.
@@ -18,6 +18,7 @@ pub const FEATURES: &[&str] = &[
     "spread",
     "controllers",
     "interpod",
+    "priorities",
     "declared",
     "configuration",
     "odd",

@@ -4,6 +4,7 @@ mod course;
 mod crew;
 mod extenders;
 mod neighbours;
+mod nominations;
 mod outlook;
 mod simulation;
 mod world;

@@ -50,8 +50,25 @@ fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
     if seed.below(10) == 0 {
         builder = builder.gate("wait");
     }
+    if seed.below(5) == 0 {
+        builder = builder.nominated(&any_node_name(seed, index));
+    }
     let app = APPS[seed.below(3) as usize];
     with_wishes(seed, builder.label("app", app)).build()
+}
+
+/// The name of a node that may have been made by now.
+fn any_node_name(seed: &mut Seed, index: u64) -> String {
+    format!("node-{}", seed.below(index + 1))
+}
+
+/// A pod that waits gets another nomination, or none any more.
+fn renominate(world: &mut World, seed: &mut Seed, index: u64) {
+    let waiting: Vec<PodInfo> = world.api.values().filter(|pod| pod.node_name.is_none()).cloned().collect();
+    if let Some(pod) = seed.pick(&waiting) {
+        let name = (seed.below(2) == 0).then(|| any_node_name(seed, index).into());
+        world.pod(PodInfo { nominated_node_name: name, ..pod });
+    }
 }
 
 const APPS: [&str; 3] = ["web", "db", "cache"];
@@ -124,7 +141,7 @@ fn check_capacity(world: &World, nodes: &BTreeMap<String, i64>, seed: u64) {
 
 fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, index: u64) {
     let workers: Vec<WorkerId> = world.workers.keys().copied().collect();
-    match seed.below(19) {
+    match seed.below(20) {
         0..=4 => world.pod(any_pod(seed, index)),
         5 => {
             let new = any_node(seed, index);
@@ -174,6 +191,7 @@ fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, i
         15 => world.advance_lazily(seed.below(3_000)),
         16 => world.tell(any_namespace(seed)),
         17 => world.tell(any_service(seed)),
+        18 => renominate(world, seed, index),
         _ => {
             for worker in workers {
                 world.run_worker(worker);

@@ -290,3 +290,13 @@ fn nodes_wake_those_whose_domains_they_make_or_move() {
     assert!(alone(NAME).wakes(ClusterEvent::NamespaceChanged("x"), &selecting_namespaces(db("p"))));
     assert!(!alone(NAME).wakes(ClusterEvent::NamespaceChanged("x"), &near));
 }
+
+#[test]
+fn without_its_pre_score_every_score_fails_whatever_the_pod_asks_for() {
+    let error = "running Score plugins: plugin \"InterPodAffinity\" failed with: failed to read \
+                 \"PreScoreInterPodAffinity\" from cycleState: not found";
+    for pod in [pod("plain"), db("p").prefer_near(1, "zone", WEB)] {
+        assert_eq!(alone(NAME).without_pre_score().score_error(&pod).as_deref(), Some(error));
+        assert_eq!(alone(NAME).score_error(&pod), None);
+    }
+}

@@ -336,3 +336,13 @@ fn nodes_wake_those_whose_domains_they_make_or_move() {
         "the node counts from now on"
     );
 }
+
+#[test]
+fn without_its_pre_score_every_score_fails_whatever_the_pod_asks_for() {
+    let error = "running Score plugins: plugin \"PodTopologySpread\" failed with: error reading \
+                 \"PreScorePodTopologySpread\" from cycleState: not found";
+    for pod in [pod("plain"), web("p").prefer_spread(1, "zone", WEB)] {
+        assert_eq!(alone(NAME).without_pre_score().score_error(&pod).as_deref(), Some(error));
+        assert_eq!(alone(NAME).score_error(&pod), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! What nominations change in a book: the same as if the nodes that are kept free were no choice, and nothing that stays.
+//!
+//! Knows: books, and both passes done the slow way. Must not know: any plugin.
+
+use std::collections::BTreeMap;
+
+use flotilla_framework::{
+    class::ClassId,
+    diagnosis,
+    evaluation::Refused,
+    matches::Matches,
+    node::NodeId,
+    plugins::REGISTRY,
+    prepared::{NodeResult, Order, Prepared},
+    select::{Book, Nominations},
+    snapshot::Snapshot,
+    status::Refusal,
+    testing::{node, pod, profile},
+};
+use proptest::{collection::vec, option, prelude::*};
+
+#[path = "support/cluster.rs"]
+mod cluster;
+
+use cluster::{World, any_world, best_by_hand, placed};
+
+/// For some nodes by number the classes of the pods nominated to them, and the node that the pod itself is.
+fn any_nominations() -> impl Strategy<Value = Nominations> {
+    let beside = proptest::collection::btree_map(0..16_u32, vec((0..4_u64).prop_map(ClassId), 1..4), 0..6);
+    (beside, option::of((0..20_u32).prop_map(NodeId))).prop_map(|(beside, own)| {
+        let beside = beside.into_iter().map(|(node, classes)| (NodeId(node), classes)).collect();
+        Nominations { beside, own }
+    })
+}
+
+/// The first refusal of a node with these pods on it; `None` for none.
+fn refusal(prepared: &Prepared, nodes: &Snapshot, node: NodeId, pods: &[ClassId]) -> Option<(Order, Refusal)> {
+    let (slot, mut nodes) = (nodes.slot(node)?, nodes.clone());
+    pods.iter().for_each(|&class| assert!(nodes.class(class).is_none() || nodes.add_pod(node, class)));
+    match prepared.judge(&nodes, slot) {
+        NodeResult::Refused(order, refusal) => Some((order, refusal)),
+        NodeResult::Feasible(_) => None,
+    }
+}
+
+/// The nodes that will do without nominations and not with them, and all refusals with them, the slow way.
+fn by_hand(prepared: &Prepared, nodes: &Snapshot, nominations: &Nominations) -> (Vec<NodeId>, BTreeMap<String, u32>) {
+    let (mut kept, mut refused) = (Vec::new(), BTreeMap::new());
+    for node in nodes.live().filter_map(|slot| nodes.id(slot)) {
+        let beside = nominations.beside.iter().find(|(known, _)| *known == node);
+        let first = beside.and_then(|(_, pods)| refusal(prepared, nodes, node, pods));
+        let second = refusal(prepared, nodes, node, &[]);
+        if first.is_some() && second.is_none() {
+            kept.push(node);
+        }
+        if let Some(refusal) = first.or(second) {
+            *refused.entry(format!("{refusal:?}")).or_default() += 1;
+        }
+    }
+    (kept, refused)
+}
+
+fn counts(refused: &[Refused]) -> BTreeMap<String, u32> {
+    refused.iter().map(|group| (format!("{:?}", (group.order, group.refusal)), group.count)).collect()
+}
+
+fn book(world: &World, prepared: &Prepared, owners: &[usize]) -> Book {
+    Book::new(prepared, world.answers(REGISTRY, owners, 3, 64))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn nodes_that_are_kept_free_are_no_choice_and_count_as_refused(
+        world in any_world(16),
+        owners in vec(0..3_usize, 16),
+        first in any_nominations(),
+        second in any_nominations(),
+    ) {
+        let mut nodes = world.whole();
+        let prepared = world.prepare(REGISTRY, &mut nodes);
+        prop_assume!(prepared.refusal().is_none() && !prepared.is_wide());
+        let mut book = book(&world, &prepared, &owners);
+        let plain = (placed(book.best(&prepared)), counts(book.refused()));
+        // One pod after the other: what the one before had laid over leaves no trace.
+        for nominations in [first, second] {
+            let nominations = Nominations { own: None, ..nominations };
+            book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations);
+            let (kept, refused) = by_hand(&prepared, &nodes, &nominations);
+            let mut choice = nodes.clone();
+            kept.into_iter().for_each(|node| choice.remove_node(node));
+            let expected = best_by_hand(REGISTRY, &world.profile, &prepared, &choice);
+            prop_assert_eq!(placed(book.best(&prepared)), Ok(expected));
+            prop_assert_eq!(counts(&book.refused_now()), refused);
+            prop_assert!(book.is_untouched());
+        }
+        prop_assert_eq!(book.lay_over(&prepared, &mut nodes, &Matches::default(), &Nominations::default()), None);
+        prop_assert_eq!((placed(book.best(&prepared)), counts(&book.refused_now())), plain);
+    }
+
+    #[test]
+    fn the_own_nominated_node_is_taken_where_it_passes_both_times(
+        world in any_world(16),
+        owners in vec(0..3_usize, 16),
+        nominations in any_nominations(),
+    ) {
+        let mut nodes = world.whole();
+        let prepared = world.prepare(REGISTRY, &mut nodes);
+        prop_assume!(prepared.refusal().is_none() && !prepared.is_wide() && prepared.restricting().is_empty());
+        let mut book = book(&world, &prepared, &owners);
+        let taken = book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations);
+        let passes = |node: &NodeId| {
+            let beside = nominations.beside.iter().find(|(known, _)| known == node);
+            let first = beside.and_then(|(_, pods)| refusal(&prepared, &nodes, *node, pods));
+            nodes.slot(*node).is_some() && first.or_else(|| refusal(&prepared, &nodes, *node, &[])).is_none()
+        };
+        prop_assert_eq!(taken, nominations.own.filter(passes));
+    }
+}
+
+#[test]
+fn a_node_that_names_leave_out_is_told_by_what_its_filters_say_where_the_pod_is_nominated_to_it() {
+    let class = pod("p").request("cpu", "2").require_node("named").into_class();
+    let mut nodes = Snapshot::new(0);
+    nodes.upsert_node(NodeId(0), &node("named").capacity("cpu", "1").build());
+    nodes.upsert_node(NodeId(1), &node("tainted").taint("gpu", "", "NoSchedule").build());
+    let prepared =
+        Prepared::new(REGISTRY, &profile(), &class, &flotilla_framework::extension::Facts::default(), &mut nodes);
+    let mut book = Book::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 1)]);
+    let message = |book: &Book| diagnosis::of_nodes(&prepared, &book.refused_now(), 2).message;
+    let plain = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].";
+    assert_eq!(message(&book), plain);
+    let nominations = Nominations { own: Some(NodeId(1)), ..Nominations::default() };
+    assert_eq!(book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations), None);
+    let expected = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).";
+    assert_eq!(message(&book), expected);
+    // Whichever filter refuses the pod's own nominated node is named with those that left the others out.
+    let nominations = Nominations { own: Some(NodeId(0)), ..Nominations::default() };
+    assert_eq!(book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations), None);
+    let expected = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity \
+                    NodeResourcesFit].";
+    assert_eq!(message(&book), expected);
+    book.lay_over(&prepared, &mut nodes, &Matches::default(), &Nominations::default());
+    assert_eq!(message(&book), plain);
+}

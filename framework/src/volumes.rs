@@ -3,3 +3,4 @@
 //! Knows: the objects of storage as scheduling reads them. Must not know: who watches them or writes to them.
 
 pub mod objects;
+pub mod storage;

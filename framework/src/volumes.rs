@@ -2,5 +2,6 @@
 //!
 //! Knows: the objects of storage as scheduling reads them. Must not know: who watches them or writes to them.
 
+pub mod binding;
 pub mod objects;
 pub mod storage;

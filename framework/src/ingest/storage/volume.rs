@@ -7,7 +7,10 @@ use k8s_openapi::api::core::v1 as api;
 use super::{access_modes, class_name, name, quantity};
 use crate::{
     ingest::{IngestError, labels, node_term, text},
-    volumes::objects::{AccessModes, ClaimReference, Volume, VolumeSource},
+    volumes::{
+        objects::{AccessModes, ClaimReference, Volume, VolumeSource},
+        translate,
+    },
 };
 
 /// A volume.
@@ -35,7 +38,7 @@ pub fn volume(volume: &api::PersistentVolume) -> Result<Volume, IngestError> {
         claim: spec.claim_ref.as_ref().map(claim_reference),
         is_available: phase == Some("Available"),
         is_deleting: metadata.deletion_timestamp.is_some(),
-        source: source(spec),
+        source: source(volume, spec),
     })
 }
 
@@ -44,9 +47,9 @@ fn claim_reference(reference: &api::ObjectReference) -> ClaimReference {
     ClaimReference { namespace: field(&reference.namespace), name: field(&reference.name), uid: field(&reference.uid) }
 }
 
-fn source(spec: &api::PersistentVolumeSpec) -> VolumeSource {
+fn source(volume: &api::PersistentVolume, spec: &api::PersistentVolumeSpec) -> VolumeSource {
     match &spec.csi {
         Some(csi) => VolumeSource::Csi { driver: text(&csi.driver), handle: text(&csi.volume_handle) },
-        None => VolumeSource::Other,
+        None => translate::volume(volume).map_or(VolumeSource::Other, VolumeSource::InTree),
     }
 }

@@ -161,7 +161,11 @@ impl Fanout {
                     outgoing.close.cancel();
                 }
             }
-            Action::Bind(_) | Action::Report(_) | Action::Acknowledged { .. } | Action::Alone(_) => {}
+            Action::Bind(_)
+            | Action::BindVolumes(_)
+            | Action::Report(_)
+            | Action::Acknowledged { .. }
+            | Action::Alone(_) => {}
         }
     }
 

@@ -21,7 +21,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{bind::Binder, driver::Handle, fanout::Fanout, run::Reloads, status::Reporter, watch};
+use crate::{
+    bind::Binder, driver::Handle, fanout::Fanout, run::Reloads, status::Reporter, volumes::VolumeBinder, watch,
+};
 
 /// Attempts to schedule, as they are observed one by one. Cheap to clone.
 ///
@@ -95,6 +97,8 @@ pub struct Sources {
     pub fanout: Fanout,
     /// The binds.
     pub binder: Binder,
+    /// The writes before binds.
+    pub volume_binder: VolumeBinder,
     /// Conditions and events.
     pub reporter: Reporter,
     /// The watches.
@@ -150,6 +154,7 @@ impl Collector for Sources {
         page.gauge("flotilla_events_waiting", "Events that wait for the machine", self.handle.waiting() as u64)?;
         page.workers(&self.fanout)?;
         page.binds(&self.binder)?;
+        page.volumes(&status, &self.volume_binder)?;
         page.writes(&self.reporter)?;
         page.reloads(&self.reloads)?;
         page.watches(&self.watches)
@@ -260,6 +265,18 @@ impl Page<'_> {
         self.counter("flotilla_bindings_sent", "Bindings sent to the API server", tally.sent)?;
         self.counter("flotilla_bindings_unsent", "Binds not sent because the lead was lost", tally.unsent)?;
         self.counter("flotilla_bindings_looked_up", "Binds whose outcome had to be looked up", tally.looked_up)
+    }
+
+    fn volumes(&mut self, status: &Status, binder: &VolumeBinder) -> fmt::Result {
+        let failures = [("assume", status.volume_plan_failures), ("bind", status.volume_failures)];
+        let help = "Volume scheduling stage error count";
+        self.counters("scheduler_volume_scheduling_stage_error", help, "operation", &failures)?;
+        let help = "Pods whose volumes are being bound, before they are";
+        self.gauge("flotilla_volume_preparations", help, status.preparations)?;
+        let tally = binder.tally();
+        let outcomes = [("written", tally.written), ("failed", tally.failed)];
+        let help = "Volumes and claims written for pods by what became of it";
+        self.counters("flotilla_volume_writes", help, "outcome", &outcomes)
     }
 
     fn writes(&mut self, reporter: &Reporter) -> fmt::Result {

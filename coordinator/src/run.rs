@@ -37,6 +37,7 @@ use crate::{
     metrics::{self, Scheduled},
     serve::{Check, Endpoints, Server},
     status::Reporter,
+    volumes::VolumeBinder,
     watch::Watches,
 };
 
@@ -116,6 +117,7 @@ fn written(outcome: anyhow::Result<()>, path: &Path) -> ExitCode {
 struct Performers {
     fanout: Fanout,
     binder: Binder,
+    volume_binder: VolumeBinder,
     reporter: Reporter,
     scheduled: Scheduled,
     configz: watch::Sender<Value>,
@@ -127,6 +129,7 @@ impl Performers {
         match action {
             Action::Send { .. } | Action::DropWorker { .. } => self.fanout.perform(action),
             Action::Bind(binding) => self.binder.bind(binding),
+            Action::BindVolumes(binding) => self.volume_binder.bind(binding),
             Action::Report(report) => {
                 debug!(pod = %format_args!("{}/{}", report.namespace, report.name), reason = report.message, "not placed");
                 self.scheduled.refuse(&report);
@@ -151,6 +154,7 @@ struct Coordinator {
     handle: Handle,
     fanout: Fanout,
     binder: Binder,
+    volume_binder: VolumeBinder,
     reporter: Reporter,
     /// The watches may begin.
     begin: CancellationToken,
@@ -248,11 +252,13 @@ impl Coordinator {
         let reporter = Reporter::new(&client, host, &leading);
         let events = reporter.events().clone();
         let binder = Binder::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
+        let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
         // Set once, here.
         let _ = performers.set(Performers {
             fanout: fanout.clone(),
             binder: binder.clone(),
+            volume_binder: volume_binder.clone(),
             reporter: reporter.clone(),
             scheduled,
             configz,
@@ -263,6 +269,7 @@ impl Coordinator {
             handle,
             fanout,
             binder,
+            volume_binder,
             reporter,
             begin,
             discovery,
@@ -299,6 +306,7 @@ impl Coordinator {
             handle: self.handle.clone(),
             fanout: self.fanout.clone(),
             binder: self.binder.clone(),
+            volume_binder: self.volume_binder.clone(),
             reporter: self.reporter.clone(),
             watches: self.watches.clone(),
             reloads,
@@ -415,7 +423,7 @@ impl Coordinator {
     }
 
     async fn drain(&self) {
-        self.binder.drained().await;
+        tokio::join!(self.binder.drained(), self.volume_binder.drained());
         let leads = self.leading.borrow().epoch_at(lease::now()).is_some();
         while leads && self.reporter.events().tally().waiting > 0 {
             tokio::time::sleep(DRAIN_STEP).await;

@@ -6,9 +6,12 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::shard::{Generation, Revision, ToWorker};
+use flotilla_framework::{
+    shard::{Generation, Revision, ToWorker},
+    volumes::objects::ClaimReference,
+};
 
-use crate::event::WorkerId;
+use crate::event::{PreparationId, WorkerId};
 
 /// Something is to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +33,9 @@ pub enum Action {
     /// Bind a pod; answered by exactly one [`crate::event::Event::Bound`] or
     /// [`crate::event::Event::BindFailed`].
     Bind(Binding),
+    /// Set volumes aside for a pod's claims and tell provisioners its node; answered by exactly one
+    /// [`crate::event::Event::VolumesWritten`].
+    BindVolumes(VolumeBinding),
     /// Tell the pod's owner why it is not placed. Not answered.
     Report(Report),
     /// Every worker has acknowledged a configuration, so that evaluations may name it. Not answered.
@@ -64,6 +70,57 @@ pub struct Binding {
     pub revision: Revision,
     /// The weighted score of the node.
     pub total: i64,
+}
+
+/// What is to be written before a pod can be bound: first the volumes, then the claims, in order, up to the first that
+/// fails. What was written is not taken back.
+///
+/// Source: `bindAPIUpdate`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeBinding {
+    /// Which preparation it is part of; the answer names it.
+    pub id: PreparationId,
+    /// The pod's UID.
+    pub uid: Arc<str>,
+    /// The pod's namespace, and that of its claims.
+    pub namespace: Arc<str>,
+    /// The pod's name.
+    pub name: Arc<str>,
+    /// The node's name.
+    pub node: Arc<str>,
+    /// Volumes that get a claim.
+    pub volumes: Vec<VolumeWrite>,
+    /// Claims whose provisioner is told the node.
+    pub claims: Vec<ClaimWrite>,
+}
+
+/// A volume that is to be set aside for a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeWrite {
+    /// The volume's name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The version that the decision was made on: of any other one nothing is written.
+    pub resource_version: Arc<str>,
+    /// Which claim `spec.claimRef` is to name.
+    pub claim: ClaimReference,
+    /// The version of the claim, for `spec.claimRef`.
+    pub claim_version: Arc<str>,
+    /// Whether the annotation `pv.kubernetes.io/bound-by-controller` is to say that the claim was chosen here, and not by
+    /// whoever made the volume.
+    pub bound_by_controller: bool,
+}
+
+/// A claim whose annotation `volume.kubernetes.io/selected-node` is to name the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimWrite {
+    /// The claim's name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The version that the decision was made on: of any other one nothing is written.
+    pub resource_version: Arc<str>,
 }
 
 /// A pod and why it is not placed.

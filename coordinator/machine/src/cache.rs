@@ -16,7 +16,7 @@ use flotilla_framework::{
 };
 use indexmap::IndexMap;
 
-use crate::{classes::Classes, directory::Directory, event::WorkerId, images::Images};
+use crate::{classes::Classes, directory::Directory, event::WorkerId, images::Images, storage::Shelf};
 
 /// How many changes are remembered for offers to be repaired by; older offers are asked for anew. At 24 bytes each the
 /// log takes 1.5 MiB.
@@ -40,6 +40,7 @@ pub(crate) struct Cache {
     pub(crate) snapshot: Snapshot,
     pub(crate) classes: Classes,
     pub(crate) directory: Directory,
+    pub(crate) storage: Shelf,
     residents: IndexMap<Arc<str>, Residents>,
     names: IndexMap<NodeId, Arc<str>>,
     images: Images,

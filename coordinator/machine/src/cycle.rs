@@ -157,6 +157,10 @@ impl Machine {
         repaired: bool,
     ) -> Progress {
         let Some(node) = self.cache.name(offer.node).map(Arc::clone) else { return Progress::Waiting };
+        let plan = match self.plan_volumes(subject, &node) {
+            Ok(plan) => plan,
+            Err(error) => return self.fail(now_ms, uid, error),
+        };
         let revision = self.cache.revision();
         self.queue.remove(uid);
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
@@ -181,8 +185,7 @@ impl Machine {
         if let Some(class) = self.cache.classes.get(subject.1).map(Arc::clone) {
             self.wake_for(now_ms, ClusterEvent::PodAdded(&class));
         }
-        self.binding.insert(Arc::clone(uid));
-        self.actions.push(Action::Bind(binding));
+        self.prepare(now_ms, subject.0, binding, plan);
         self.status.decisions += 1;
         self.status.placed += 1;
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
@@ -221,15 +224,21 @@ impl Machine {
         Progress::Decided
     }
 
-    fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
+    pub(crate) fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        let (Stage::Queued(profile) | Stage::Assumed(profile)) = pod.stage else { return };
+        let (Stage::Queued(profile) | Stage::Assumed(profile) | Stage::Preparing(profile)) = pod.stage else { return };
         pod.stage = Stage::Queued(profile);
         pod.attempt_from = None;
         pod.errors += 1;
         let subject = (profile, pod.class);
         let until = now_ms + self.pods.get(uid).map_or(0, |pod| self.backoff_ms(pod));
         self.queue.back_off(uid, subject, until);
+    }
+
+    /// Has a decided pod bound.
+    pub(crate) fn bind(&mut self, binding: Binding) {
+        self.binding.insert(Arc::clone(&binding.uid));
+        self.actions.push(Action::Bind(binding));
     }
 
     pub(crate) fn bound(&mut self, uid: &Uid) {
@@ -244,7 +253,6 @@ impl Machine {
         self.status.bind_failures += 1;
         // The watch may have told the truth before the answer came: then there is nothing to forget.
         let Some(pod) = self.pods.get_mut(uid).filter(|pod| matches!(pod.stage, Stage::Assumed(_))) else { return };
-        let charge = pod.charge.take();
         match failure {
             // The watch will say where it went, or that it went.
             BindFailure::Gone | BindFailure::Elsewhere => pod.stage = Stage::Foreign,
@@ -253,7 +261,12 @@ impl Machine {
                 self.report(uid, Reason::SchedulerError, error, true);
             }
         }
-        if let Some(charge) = charge {
+        self.forget(now_ms, uid);
+    }
+
+    /// Takes the charge of a pod back that does not go where it was to go.
+    pub(crate) fn forget(&mut self, now_ms: TimeMs, uid: &Uid) {
+        if let Some(charge) = self.pods.get_mut(uid).and_then(|pod| pod.charge.take()) {
             let class = self.cache.classes.get(charge.class).map(Arc::clone);
             self.discharge(&charge);
             if let Some(class) = class {

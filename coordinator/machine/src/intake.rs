@@ -42,7 +42,7 @@ impl Machine {
             self.settle(now_ms, &uid, None, Stage::Foreign);
         } else if let Some(node) = &info.node_name {
             self.settle(now_ms, &uid, Some(Charge { node: Arc::clone(node), class }), Stage::Assigned);
-        } else if self.pods.get(&uid).is_some_and(|pod| matches!(pod.stage, Stage::Assumed(_))) {
+        } else if self.pods.get(&uid).is_some_and(|pod| pod.stage.is_decided()) {
             // The watch lags behind our own decision; what it says of the pod's place is old.
             if info.deleting {
                 self.settle(now_ms, &uid, None, Stage::Foreign);
@@ -73,6 +73,7 @@ impl Machine {
             }
             NodeEvent::Updated(old) => {
                 self.tell_holder(&info.name, info);
+                self.look_at_those_on(now_ms, &info.name);
                 self.wake_for(now_ms, ClusterEvent::NodeUpdated { old: &old, new: info });
             }
             NodeEvent::Unchanged => {}
@@ -82,6 +83,7 @@ impl Machine {
     pub(crate) fn node_deleted(&mut self, now_ms: TimeMs, name: &Arc<str>) {
         if let Some(node) = self.cache.remove_node(name) {
             self.withdraw_node(&node);
+            self.look_at_those_on(now_ms, name);
             self.wake_for(now_ms, ClusterEvent::NodeRemoved(&node.info));
         }
     }
@@ -130,6 +132,7 @@ impl Machine {
 
     /// Makes a pod's charge and stage what they should be, and wakes those who may have room now.
     fn settle(&mut self, now_ms: TimeMs, uid: &Uid, charge: Option<Charge>, stage: Stage) {
+        self.unreserve(now_ms, uid);
         self.leave_queue(uid, stage);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         if pod.charge == charge {

@@ -19,6 +19,8 @@ mod intake;
 pub mod machine;
 mod offers;
 mod pods;
+mod prebind;
 mod queue;
 mod roster;
 pub mod status;
+mod storage;

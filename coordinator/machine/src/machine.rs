@@ -19,6 +19,7 @@ use crate::{
     event::{Configuration, Event, TimeMs},
     offers::Dossiers,
     pods::{Pod, Stage},
+    prebind::Preparations,
     queue::{ProfileIndex, Queue, Uid},
     roster::Roster,
     status::Status,
@@ -52,6 +53,8 @@ pub struct Machine {
     /// How many pods are in [`Stage::Gated`].
     pub(crate) gated: usize,
     pub(crate) binding: BTreeSet<Uid>,
+    /// Pods whose volumes are being bound.
+    pub(crate) preparations: Preparations,
     pub(crate) queue: Queue,
     pub(crate) cache: Cache,
     pub(crate) roster: Roster,
@@ -87,6 +90,7 @@ impl Machine {
             pods: IndexMap::new(),
             gated: 0,
             binding: BTreeSet::new(),
+            preparations: Preparations::default(),
             queue: Queue::default(),
             cache: Cache::default(),
             roster: Roster::default(),
@@ -104,7 +108,7 @@ impl Machine {
         match event {
             Event::Configured(configuration) => self.configured(now_ms, configuration),
             Event::Leading { epoch } => self.lead(now_ms, epoch),
-            Event::Following => self.follow(),
+            Event::Following => self.follow(now_ms),
             Event::Synced => self.synced = true,
             Event::PodApplied(pod) => self.pod_applied(now_ms, &pod),
             Event::PodDeleted { uid } => self.pod_deleted(now_ms, &uid),
@@ -119,7 +123,12 @@ impl Machine {
             Event::FromWorker { worker, word } => self.heard(worker, word),
             Event::Bound { uid } => self.bound(&uid),
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
-            Event::StorageApplied(_) | Event::StorageDeleted(_) | Event::Tick => {}
+            Event::StorageApplied(object) => self.storage_applied(now_ms, &object),
+            Event::StorageDeleted(key) => self.storage_deleted(now_ms, &key),
+            Event::VolumesWritten { uid, id, versions, failure } => {
+                self.volumes_written(now_ms, &uid, id, versions, failure);
+            }
+            Event::Tick => {}
         }
         self.pass_time(now_ms);
         self.decide(now_ms);
@@ -139,7 +148,8 @@ impl Machine {
         let deadlines = self.dossiers.asks().map(|ask| ask.asked_ms);
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
         let deadline = deadlines.chain(owing).min().map(|since| since + configuration.worker_deadline_ms);
-        [self.queue.next_backoff(), Some(self.next_flush), grace, deadline].into_iter().flatten().min()
+        let preparation = self.preparations.next_deadline();
+        [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, preparation].into_iter().flatten().min()
     }
 
     /// The state in numbers.
@@ -159,6 +169,7 @@ impl Machine {
             pods_unschedulable: parked,
             pods_gated: self.gated as u64,
             binds_in_flight: self.binding.len() as u64,
+            preparations: self.preparations.len() as u64,
             classes: self.cache.classes.len() as u64,
             revision: self.cache.revision(),
             ..self.status
@@ -184,7 +195,7 @@ impl Machine {
         self.dossiers.clear();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
-        let undecided = |pod: &Pod| !matches!(pod.stage, Stage::Assumed(_) | Stage::Assigned);
+        let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != Stage::Assigned;
         let uids: Vec<Uid> =
             self.pods.iter().filter(|(_, pod)| undecided(pod)).map(|(uid, _)| Arc::clone(uid)).collect();
         for uid in uids {
@@ -201,9 +212,10 @@ impl Machine {
         self.dossiers.clear();
     }
 
-    fn follow(&mut self) {
+    fn follow(&mut self, now_ms: TimeMs) {
         self.drop_all("this coordinator does not lead any more");
         self.leading = None;
+        self.unreserve_all(now_ms);
         self.dossiers.clear();
     }
 
@@ -222,6 +234,7 @@ impl Machine {
                 self.wake(now_ms, &uid);
             }
         }
+        self.expire_preparations(now_ms);
         self.enforce_deadlines(now_ms);
     }
 

@@ -51,8 +51,17 @@ pub(crate) enum Stage {
     Queued(ProfileIndex),
     /// Decided; the API server has not said yes yet, or the watch has not shown it.
     Assumed(ProfileIndex),
+    /// Decided; its volumes are being bound, and then it will be.
+    Preparing(ProfileIndex),
     /// On its node, the watch says so.
     Assigned,
+}
+
+impl Stage {
+    /// Whether the pod has a node by our own word, which the watch has not confirmed.
+    pub(crate) const fn is_decided(self) -> bool {
+        matches!(self, Self::Assumed(_) | Self::Preparing(_))
+    }
 }
 
 impl Pod {

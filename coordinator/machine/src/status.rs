@@ -31,6 +31,8 @@ pub struct Status {
     pub pods_gated: u64,
     /// Binds under way.
     pub binds_in_flight: u64,
+    /// Pods whose volumes are being bound, before they are.
+    pub preparations: u64,
     /// Classes known.
     pub classes: u64,
     /// Changes of the cluster so far.
@@ -43,6 +45,10 @@ pub struct Status {
     pub unschedulable: u64,
     /// Counter: binds that failed.
     pub bind_failures: u64,
+    /// Counter: attempts that failed because nothing could be promised of the volumes.
+    pub volume_plan_failures: u64,
+    /// Counter: pods whose volumes could not be bound.
+    pub volume_failures: u64,
     /// Counter: evaluations asked of workers, one for each class and round.
     pub evaluations_asked: u64,
     /// Counter: evaluations made here for want of workers.

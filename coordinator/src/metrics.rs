@@ -268,7 +268,7 @@ impl Page<'_> {
     }
 
     fn volumes(&mut self, status: &Status, binder: &VolumeBinder) -> fmt::Result {
-        let failures = [("assume", status.volume_plan_failures), ("bind", status.volume_failures)];
+        let failures = [("bind", status.volume_failures)];
         let help = "Volume scheduling stage error count";
         self.counters("scheduler_volume_scheduling_stage_error", help, "operation", &failures)?;
         let help = "Pods whose volumes are being bound, before they are";

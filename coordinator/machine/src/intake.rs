@@ -66,6 +66,7 @@ impl Machine {
         if self.cache.nodes.get(&info.name).is_some_and(|known| known.info.uid != info.uid) {
             self.node_deleted(now_ms, &info.name);
         }
+        let info = &self.cache.storage.complete(info);
         match self.cache.apply_node(info) {
             NodeEvent::Added => {
                 self.assign_node(&info.name);
@@ -167,6 +168,7 @@ impl Machine {
 
     /// Charges a pod to its node, here and where the node is held.
     pub(crate) fn charge(&mut self, charge: &Charge) {
+        self.hold(charge.class);
         if let Some((worker, change)) = self.cache.charge(&charge.node, charge.class) {
             self.tell_class(worker, charge.class);
             self.tell(worker, change);
@@ -178,6 +180,7 @@ impl Machine {
         if let Some((worker, change)) = self.cache.discharge(&charge.node, charge.class) {
             self.tell(worker, change);
         }
+        self.let_go(charge.class);
         self.release_class(charge.class);
     }
 

@@ -164,7 +164,7 @@ fn claim_key(claim: &ClaimReference) -> StorageKey {
 impl Machine {
     /// The decided pod's volumes are promised to it; then it is bound, as soon as they are.
     pub(crate) fn prepare(&mut self, now_ms: TimeMs, profile: ProfileIndex, binding: Binding, plan: Option<Plan>) {
-        let Some(plan) = plan.filter(|plan| !plan.all_bound) else { return self.bind(binding) };
+        let Some(plan) = plan else { return self.bind(binding) };
         let waits = self.profile(profile).filter(|profile| has(&profile.plugins.pre_bind)).map(timeout_ms);
         let (writes, targets) = writes(self.cache.storage.objects(), &plan, &binding);
         self.cache.storage.assume(&plan);
@@ -187,13 +187,25 @@ impl Machine {
         }
     }
 
-    /// What Reserve has to do for a subject on a node; `None`: nothing ever, the profile has no such plugin.
+    /// What Reserve has to do for a subject on a node; `None`: nothing, nor does PreBind.
     ///
     /// # Errors
     /// Why the attempt fails.
+    ///
+    /// Source: `VolumeBinding.Reserve`, which takes a node that its filter left no word about for one where all is bound.
     pub(crate) fn plan_volumes(&self, (profile, class): Subject, node: &str) -> Result<Option<Plan>, String> {
-        let _ = (profile, class, node, MAX_PREPARATIONS);
-        Ok(None)
+        let plugins = self.profile(profile).map(|profile| &profile.plugins);
+        let reserves = plugins.is_some_and(|plugins| has(&plugins.reserve) && has(&plugins.filter));
+        let class = self.cache.classes.get(class).filter(|class| reserves && class.volumes.is_some());
+        let (Some(class), Some(node)) = (class, self.cache.nodes.get(node)) else { return Ok(None) };
+        let plan = self.cache.storage.objects().plan(class, &node.info).filter(|plan| !plan.all_bound);
+        if plan.is_some() && self.preparations.len() >= MAX_PREPARATIONS {
+            return Err(format!(
+                "{MAX_PREPARATIONS} pods wait for their volumes to be bound; this one is tried again when there is room, \
+                 see what the provisioners of their storage classes are about"
+            ));
+        }
+        Ok(plan)
     }
 
     /// The API server has answered.

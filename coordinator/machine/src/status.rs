@@ -45,8 +45,6 @@ pub struct Status {
     pub unschedulable: u64,
     /// Counter: binds that failed.
     pub bind_failures: u64,
-    /// Counter: attempts that failed because nothing could be promised of the volumes.
-    pub volume_plan_failures: u64,
     /// Counter: pods whose volumes could not be bound.
     pub volume_failures: u64,
     /// Counter: evaluations asked of workers, one for each class and round.

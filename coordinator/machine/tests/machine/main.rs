@@ -4,4 +4,6 @@ mod course;
 mod crew;
 mod neighbours;
 mod simulation;
+mod storage;
+mod volumes;
 mod world;

@@ -13,9 +13,10 @@ use flotilla_framework::{
     replica::Replica,
     shard::{FromWorker, ToWorker},
     testing,
+    volumes::objects::{StorageKey, StorageObject},
 };
 use flotilla_machine::{
-    action::{Action, Binding, Report},
+    action::{Action, Binding, Report, VolumeBinding},
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
 };
@@ -39,6 +40,16 @@ pub(crate) struct World {
     pub(crate) api: BTreeMap<Arc<str>, PodInfo>,
     /// Binds that were asked for and have no outcome yet.
     pub(crate) binds: VecDeque<Binding>,
+    /// The objects of storage as the API server has them.
+    pub(crate) storage: BTreeMap<StorageKey, StorageObject>,
+    /// The version of what was written last.
+    pub(crate) last_version: u64,
+    /// What the watches of storage have not told yet.
+    pub(crate) storage_watch: VecDeque<Event>,
+    /// Writes before binds that were asked for and have no outcome yet.
+    pub(crate) volume_bindings: VecDeque<VolumeBinding>,
+    /// Whether claims are bound without anybody asking.
+    pub(crate) controlled: bool,
     /// What the watch has not told yet.
     pub(crate) watch: VecDeque<Event>,
     /// Pod and node of every bind that the API server took, in order.
@@ -70,6 +81,11 @@ impl World {
             workers: BTreeMap::new(),
             api: BTreeMap::new(),
             binds: VecDeque::new(),
+            storage: BTreeMap::new(),
+            last_version: 0,
+            storage_watch: VecDeque::new(),
+            volume_bindings: VecDeque::new(),
+            controlled: false,
             watch: VecDeque::new(),
             bound: Vec::new(),
             reports: Vec::new(),
@@ -118,6 +134,7 @@ impl World {
                     self.watch.push_back(Event::WorkerLost { worker });
                 }
                 Action::Bind(binding) => self.binds.push_back(binding),
+                Action::BindVolumes(binding) => self.volume_bindings.push_back(binding),
                 Action::Report(report) => self.reports.push(report),
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
                 Action::Alone(alone) => self.alone = Some(alone),
@@ -247,9 +264,10 @@ impl World {
             while self.run_bind() {
                 busy = true;
             }
-            while self.run_watch() {
+            while self.run_watch() || self.run_storage_watch() || self.run_volume_binding() {
                 busy = true;
             }
+            busy |= self.controlled && self.run_volume_controller();
             if !busy {
                 return;
             }

@@ -1,6 +1,6 @@
 //! Kubernetes objects turned into what scheduling reads of them.
 //!
-//! Knows: the fields of Pod and Node, and selectors of others; API defaults not included. Must not know: where the objects come from.
+//! Knows: the fields of Pod and Node, the objects of storage, and selectors of others; API defaults not included. Must not know: where the objects come from.
 
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ mod pod;
 pub mod pods;
 pub mod requests;
 pub mod selectors;
+pub mod storage;
 
 /// Why an object cannot be scheduled with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -10,6 +10,7 @@ use flotilla_framework::{
     node::NodeInfo,
     profile::Profile,
     shard::{Epoch, FromWorker, Generation},
+    volumes::objects::{StorageKey, StorageObject},
 };
 
 /// A point in time, in milliseconds since a start that the shell chose; it never goes back.
@@ -72,6 +73,10 @@ pub enum Event {
         /// Which.
         object: Selecting,
     },
+    /// A claim, a volume or another object of storage is new or looks like this now.
+    StorageApplied(Arc<StorageObject>),
+    /// An object of storage is gone.
+    StorageDeleted(StorageKey),
     /// A worker is connected and has said hello.
     WorkerJoined {
         /// The connection.

@@ -119,7 +119,7 @@ impl Machine {
             Event::FromWorker { worker, word } => self.heard(worker, word),
             Event::Bound { uid } => self.bound(&uid),
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
-            Event::Tick => {}
+            Event::StorageApplied(_) | Event::StorageDeleted(_) | Event::Tick => {}
         }
         self.pass_time(now_ms);
         self.decide(now_ms);

@@ -60,6 +60,9 @@ impl AccessModes {
     pub const READ_WRITE_MANY: Self = Self(4);
     /// `ReadWriteOncePod`.
     pub const READ_WRITE_ONCE_POD: Self = Self(8);
+    /// A mode that this release does not know. Only claims have it, never volumes, so that no volume has all the modes
+    /// of such a claim: upstream takes a volume that names the very same mode, and no API server stores either.
+    pub const UNKNOWN: Self = Self(16);
 
     /// Whether all modes of another set are in this one.
     #[must_use]

@@ -1,0 +1,159 @@
+//! Claims, volumes and what is said about them, turned into what scheduling reads.
+//!
+//! Knows: where in the objects of storage those fields are, and how upstream reads them; API defaults not included. Must
+//! not know: what plugins make of them, or where the objects come from.
+
+use k8s_openapi::{
+    api::{core::v1 as core, storage::v1 as api},
+    apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::ObjectMeta},
+};
+
+use super::{IngestError, pods::label_selector, text};
+use crate::{
+    quantity::Quantity,
+    volumes::objects::{
+        AccessModes, BindingMode, CsiDriver, CsiNode, StorageCapacity, StorageClass, TopologyTerm, VolumeAttachment,
+    },
+};
+
+mod claim;
+mod volume;
+
+pub use claim::claim;
+pub use volume::volume;
+
+/// What came before `spec.storageClassName`, of claims and volumes; it counts first.
+const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+/// Which plugins the kubelet of a CSINode hands over to CSI drivers, separated by commas.
+const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+
+/// A storage class.
+///
+/// # Errors
+/// A missing name.
+pub fn storage_class(class: &api::StorageClass) -> Result<StorageClass, IngestError> {
+    // Upstream asks whether it is WaitForFirstConsumer, so that anything else is the other.
+    let mode = |mode: &str| match mode {
+        "WaitForFirstConsumer" => BindingMode::WaitForFirstConsumer,
+        _ => BindingMode::Immediate,
+    };
+    Ok(StorageClass {
+        name: text(name(&class.metadata)?),
+        provisioner: text(&class.provisioner),
+        binding_mode: class.volume_binding_mode.as_deref().map(mode),
+        allowed_topologies: class.allowed_topologies.iter().flatten().map(topology_term).collect(),
+    })
+}
+
+fn topology_term(term: &core::TopologySelectorTerm) -> TopologyTerm {
+    let requirements = term.match_label_expressions.iter().flatten();
+    requirements.map(|one| (text(&one.key), one.values.iter().map(text).collect())).collect()
+}
+
+/// A CSI driver.
+///
+/// # Errors
+/// A missing name.
+pub fn csi_driver(driver: &api::CSIDriver) -> Result<CsiDriver, IngestError> {
+    Ok(CsiDriver {
+        name: text(name(&driver.metadata)?),
+        storage_capacity: driver.spec.storage_capacity == Some(true),
+        prevents_if_missing: driver.spec.prevent_pod_scheduling_if_missing == Some(true),
+    })
+}
+
+/// How much room a driver has for volumes of a class, and where. A topology that cannot be read is one that no node is in.
+///
+/// # Errors
+/// A missing name or namespace, a quantity that is none.
+///
+/// Source: `volumeBinder.nodeHasAccess` in upstream's volumebinding/binder.go.
+pub fn storage_capacity(capacity: &api::CSIStorageCapacity) -> Result<StorageCapacity, IngestError> {
+    let topology = capacity.node_topology.as_ref();
+    Ok(StorageCapacity {
+        namespace: text(namespace(&capacity.metadata)?),
+        name: text(name(&capacity.metadata)?),
+        storage_class: text(&capacity.storage_class_name),
+        node_topology: topology.and_then(|topology| label_selector(Some(topology)).ok()),
+        capacity: quantity(capacity.capacity.as_ref(), "capacity")?,
+        maximum_volume_size: quantity(capacity.maximum_volume_size.as_ref(), "maximumVolumeSize")?,
+    })
+}
+
+/// The drivers of a node.
+///
+/// # Errors
+/// A missing name.
+///
+/// Source: `isPluginMigratedToCSIOnNode` in upstream's volumebinding/binder.go.
+pub fn csi_node(node: &api::CSINode) -> Result<CsiNode, IngestError> {
+    let limit = |driver: &api::CSINodeDriver| driver.allocatable.as_ref().and_then(|resources| resources.count);
+    let migrated = annotation(&node.metadata, MIGRATED_PLUGINS).filter(|names| !names.is_empty());
+    let mut migrated_plugins: Vec<_> = migrated.into_iter().flat_map(|names| names.split(',')).map(text).collect();
+    migrated_plugins.sort_unstable();
+    migrated_plugins.dedup();
+    Ok(CsiNode {
+        name: text(name(&node.metadata)?),
+        drivers: node.spec.drivers.iter().map(|driver| (text(&driver.name), limit(driver))).collect(),
+        migrated_plugins,
+    })
+}
+
+/// That a volume is or is to be attached to a node.
+///
+/// # Errors
+/// A missing name.
+pub fn volume_attachment(attachment: &api::VolumeAttachment) -> Result<VolumeAttachment, IngestError> {
+    let spec = &attachment.spec;
+    Ok(VolumeAttachment {
+        name: text(name(&attachment.metadata)?),
+        attacher: text(&spec.attacher),
+        node: text(&spec.node_name),
+        volume: spec.source.persistent_volume_name.as_deref().map(text),
+    })
+}
+
+fn name(metadata: &ObjectMeta) -> Result<&str, IngestError> {
+    present(metadata.name.as_deref(), "metadata.name")
+}
+
+fn namespace(metadata: &ObjectMeta) -> Result<&str, IngestError> {
+    present(metadata.namespace.as_deref(), "metadata.namespace")
+}
+
+fn present<'a>(text: Option<&'a str>, field: &'static str) -> Result<&'a str, IngestError> {
+    text.filter(|text| !text.is_empty()).ok_or(IngestError::Missing(field))
+}
+
+fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    Some(metadata.annotations.as_ref()?.get(key)?)
+}
+
+/// The storage class of a claim or a volume: that of the annotation, even where it is empty, else that of the spec.
+///
+/// Source: `GetPersistentVolumeClaimClass`, `GetPersistentVolumeClass` in component-helpers `storage/volume`.
+fn class_name<'a>(metadata: &'a ObjectMeta, of_spec: Option<&'a str>) -> &'a str {
+    annotation(metadata, BETA_STORAGE_CLASS).or(of_spec).unwrap_or_default()
+}
+
+/// The modes of a list, `unknown` for each that this release does not know.
+fn access_modes(list: Option<&Vec<String>>, unknown: AccessModes) -> AccessModes {
+    let mode = |mode: &String| match mode.as_str() {
+        "ReadWriteOnce" => AccessModes::READ_WRITE_ONCE,
+        "ReadOnlyMany" => AccessModes::READ_ONLY_MANY,
+        "ReadWriteMany" => AccessModes::READ_WRITE_MANY,
+        "ReadWriteOncePod" => AccessModes::READ_WRITE_ONCE_POD,
+        _ => unknown,
+    };
+    list.into_iter().flatten().map(mode).fold(AccessModes::default(), AccessModes::with)
+}
+
+fn quantity(amount: Option<&ApiQuantity>, path: &str) -> Result<Option<Quantity>, IngestError> {
+    let parse = |amount: &ApiQuantity| {
+        Quantity::parse(&amount.0).map_err(|source| IngestError::Quantity { path: path.to_owned(), source })
+    };
+    amount.map(parse).transpose()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Claims.
+//!
+//! Knows: where in a PersistentVolumeClaim the fields are that scheduling reads. Must not know: which volume suits one.
+
+use k8s_openapi::api::core::v1 as api;
+
+use super::{access_modes, annotation, class_name, name, namespace, quantity};
+use crate::{
+    ingest::{IngestError, pods::label_selector, text},
+    volumes::objects::{AccessModes, Claim},
+};
+
+/// The volume controller has bound the claim; of whatever value.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// The node that a scheduler has chosen for the volume that is to be made.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// A claim. A mode of access that this release does not know is one that no volume has.
+///
+/// # Errors
+/// A missing name or namespace, a quantity that is none.
+pub fn claim(claim: &api::PersistentVolumeClaim) -> Result<Claim, IngestError> {
+    let metadata = &claim.metadata;
+    let none = api::PersistentVolumeClaimSpec::default();
+    let spec = claim.spec.as_ref().unwrap_or(&none);
+    let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let requested = requests.and_then(|requests| requests.get("storage"));
+    let mut owners = metadata.owner_references.iter().flatten();
+    let controller = owners.find(|owner| owner.controller == Some(true));
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    let selector = spec.selector.as_ref().map(|selector| label_selector(Some(selector)).map_err(text));
+    Ok(Claim {
+        namespace: text(namespace(metadata)?),
+        name: text(name(metadata)?),
+        uid: text(metadata.uid.as_deref().unwrap_or_default()),
+        resource_version: text(metadata.resource_version.as_deref().unwrap_or_default()),
+        owner_pod: controller.map(|owner| text(&owner.uid)),
+        storage_class: text(class_name(metadata, spec.storage_class_name.as_deref())),
+        volume_name: text(spec.volume_name.as_deref().unwrap_or_default()),
+        bind_completed: annotation(metadata, BIND_COMPLETED).is_some(),
+        selected_node: annotation(metadata, SELECTED_NODE).map(text),
+        access_modes: access_modes(spec.access_modes.as_ref(), AccessModes::UNKNOWN),
+        is_block: spec.volume_mode.as_deref() == Some("Block"),
+        selector,
+        requested: quantity(requested, "spec.resources.requests[storage]")?,
+        attributes_class: text(spec.volume_attributes_class_name.as_deref().unwrap_or_default()),
+        is_lost: phase == Some("Lost"),
+        is_deleting: metadata.deletion_timestamp.is_some(),
+    })
+}

@@ -22,6 +22,7 @@ mod place;
 mod problem;
 mod selecting;
 mod source;
+mod storage;
 mod tree;
 
 pub(crate) use objects::{Cluster, Gatherer};

@@ -61,10 +61,18 @@ const BAD: &[(&str, &str, &str)] = &[
         "in.yaml:1:1: this object has no kind; expected one, such as `kind: Pod`\n",
     ),
     (
+        "a volume of an amount that is none",
+        "kind: PersistentVolume\nmetadata: {name: pv}\nspec:\n  capacity:\n    storage: much\n",
+        "in.yaml:5:14: PersistentVolume \"pv\": spec.capacity[storage]: \"much\" is not a quantity: it has no digits; write a \
+         number with an optional suffix, such as 500m, 2 or 1.5Gi\n",
+    ),
+    (
         "an unknown kind",
         "apiVersion: v1\nkind: Pot\n---\napiVersion: v1\nkind: pod\n",
-        "in.yaml:2:7: kind \"Pot\" of \"v1\" is not known; expected Namespace, Node, Pod, PriorityClass, ReplicaSet, \
-         ReplicationController, Service, StatefulSet, a List of them, or another kind of Kubernetes\n\
+        "in.yaml:2:7: kind \"Pot\" of \"v1\" is not known; expected CSIDriver, CSINode, CSIStorageCapacity, \
+         Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PriorityClass, ReplicaSet, \
+         ReplicationController, Service, StatefulSet, StorageClass, VolumeAttachment, a List of them, or another kind of \
+         Kubernetes\n\
          in.yaml:5:7: kind \"pod\" of \"v1\" is not known; did you mean Pod?\n",
     ),
     (
@@ -282,6 +290,46 @@ fn a_pod_that_needs_what_is_not_built_stays_pending_with_the_reason() {
     let placements = placements(&stdout);
     assert_eq!((code, placements.len(), placements[0].1.as_str()), (Some(0), 1, ""));
     assert!(placements[0].2.contains("VolumeBinding"), "{}", placements[0].2);
+}
+
+#[test]
+fn objects_of_storage_are_read_and_none_is_ignored() {
+    let objects = "\
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+kind: PersistentVolume
+metadata: {name: pv}
+spec: {storageClassName: fast, capacity: {storage: 2Gi}, accessModes: [ReadWriteOnce], nfs: {server: s, path: /}}
+---
+kind: StorageClassList
+items: [{metadata: {name: fast}, provisioner: p}]
+---
+kind: CSIDriver
+metadata: {name: d}
+spec: {preventPodSchedulingIfMissing: true}
+---
+kind: CSINode
+metadata: {name: a}
+spec: {drivers: [{name: d, nodeID: a, allocatable: {count: 3}}]}
+---
+kind: CSIStorageCapacity
+metadata: {name: room}
+storageClassName: fast
+capacity: 10
+---
+kind: VolumeAttachment
+metadata: {name: at}
+spec: {attacher: d, nodeName: a, source: {persistentVolumeName: pv}}
+---
+kind: Pod
+metadata: {name: p}
+spec: {containers: [{name: c}]}
+";
+    let (code, json, said) = simulate(&format!("{NODE}{objects}"), &["-o", "json"]);
+    assert_eq!((code, said.contains("ignored"), said.contains("in.yaml")), (Some(0), false, false), "{said}");
+    assert_eq!(placements(&json), [("default/p".to_owned(), "a".to_owned(), String::new())]);
 }
 
 #[test]

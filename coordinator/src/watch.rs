@@ -1,8 +1,8 @@
 //! What the API server tells of pods, nodes and what they are judged by, as events for the machine.
 //!
 //! Knows: when the first lists are through, and how far behind the view may be. Must not know: how a list or a watch is
-//! spoken (`source`), what is read from an object (`kinds`, `flotilla_framework::ingest`), or what the machine makes of
-//! it.
+//! spoken (`source`), what is read from an object (`kinds`, `storage`, `flotilla_framework::ingest`), or what the
+//! machine makes of it.
 //!
 //! The list and watch loop is our own, not kube-runtime's, for three reasons. That one keeps bookmarks to itself, so
 //! nobody can tell how fresh the view is, which a new leader must know before it binds. It decodes `managedFields`,
@@ -26,10 +26,12 @@ mod kinds;
 mod known;
 mod object;
 mod source;
+mod storage;
 
 use kinds::{AllThat, Namespaces, Nodes, Pods, ReplicaSet, ReplicationController, Service, StatefulSet};
 pub use source::Tally;
 use source::{Kind, Source};
+use storage::AllOf;
 
 /// How long a new leader waits for its view to catch up with what the API server knew when it took over. The answer to
 /// a watch that is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
@@ -69,6 +71,13 @@ impl Watches {
             starting.start::<AllThat<ReplicationController>>(),
             starting.start::<AllThat<ReplicaSet>>(),
             starting.start::<AllThat<StatefulSet>>(),
+            starting.start::<AllOf<storage::Claim>>(),
+            starting.start::<AllOf<storage::Volume>>(),
+            starting.start::<AllOf<storage::StorageClass>>(),
+            starting.start::<AllOf<storage::CsiDriver>>(),
+            starting.start::<AllOf<storage::StorageCapacity>>(),
+            starting.start::<AllOf<storage::CsiNode>>(),
+            starting.start::<AllOf<storage::VolumeAttachment>>(),
         ]);
         let (publish, synced) = watch::channel(false);
         let watches = Self { client, pods: pods.1, all, synced };

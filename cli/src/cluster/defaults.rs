@@ -6,7 +6,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::ingest::requests::{self, Reading};
-use k8s_openapi::{api::core::v1 as api, apimachinery::pkg::api::resource::Quantity};
+use k8s_openapi::{
+    api::{core::v1 as api, storage::v1::StorageClass},
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
 
 /// How long a pod stays on a node that is not ready, in seconds, unless it says so itself.
 const TOLERATION_SECONDS: i64 = 300;
@@ -19,14 +22,7 @@ const PODS: &str = "110";
 ///
 /// Source: `SetDefaults_Pod`, `SetDefaults_PodSpec` and the admission plugin `DefaultTolerationSeconds`.
 pub(super) fn pod(pod: &mut api::Pod) {
-    let namespace = pod.metadata.namespace.get_or_insert_default();
-    if namespace.is_empty() {
-        *namespace = "default".to_owned();
-    }
-    if pod.metadata.uid.as_deref().is_none_or(str::is_empty) {
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        pod.metadata.uid = Some(format!("{namespace}/{name}"));
-    }
+    identity(&mut pod.metadata, true);
     if let Some(spec) = &mut pod.spec {
         let scheduler = spec.scheduler_name.get_or_insert_default();
         if scheduler.is_empty() {
@@ -37,8 +33,60 @@ pub(super) fn pod(pod: &mut api::Pod) {
             fill_container(container, uses_host_network);
         }
         tolerate_lost_nodes(spec);
+        for volume in spec.volumes.iter_mut().flatten() {
+            fill_rbd(volume.rbd.as_mut().map(|image| &mut image.pool));
+            fill_azure_disk(volume.azure_disk.as_mut());
+        }
     }
     fill_pod_level_requests(pod);
+}
+
+/// Gives an object what tells it from others: a namespace, and its name for a UID where it has none.
+pub(super) fn identity(metadata: &mut ObjectMeta, is_namespaced: bool) {
+    let mut key = metadata.name.clone().unwrap_or_default();
+    if is_namespaced {
+        let namespace = metadata.namespace.get_or_insert_default();
+        if namespace.is_empty() {
+            *namespace = "default".to_owned();
+        }
+        key = format!("{namespace}/{key}");
+    }
+    if metadata.uid.as_deref().is_none_or(str::is_empty) {
+        metadata.uid = Some(key);
+    }
+}
+
+/// Two pods may share an image of a pool only to read it.
+fn fill_rbd(pool: Option<&mut Option<String>>) {
+    if let Some(pool) = pool {
+        let pool = pool.get_or_insert_default();
+        if pool.is_empty() {
+            *pool = "rbd".to_owned();
+        }
+    }
+}
+
+/// A CSI driver stands in for managed disks alone, and a disk that does not say so is none.
+fn fill_azure_disk(disk: Option<&mut api::AzureDiskVolumeSource>) {
+    if let Some(disk) = disk {
+        disk.kind.get_or_insert_with(|| "Shared".to_owned());
+    }
+}
+
+/// Fills a volume in, as far as scheduling reads it: a volume mode that is missing is read as a file system, and a phase
+/// as one that is not available.
+///
+/// Source: `SetObjectDefaults_PersistentVolume`.
+pub(super) fn volume(volume: &mut api::PersistentVolume) {
+    let disk = volume.spec.as_mut().and_then(|spec| spec.azure_disk.as_mut());
+    fill_azure_disk(disk);
+}
+
+/// Fills a storage class in.
+///
+/// Source: `SetDefaults_StorageClass`.
+pub(super) fn storage_class(class: &mut StorageClass) {
+    class.volume_binding_mode.get_or_insert_with(|| "Immediate".to_owned());
 }
 
 fn fill_container(container: &mut api::Container, uses_host_network: bool) {
@@ -123,10 +171,8 @@ fn tolerate_lost_nodes(spec: &mut api::PodSpec) {
 ///
 /// Source: `SetDefaults_NodeStatus`.
 pub(super) fn node(node: &mut api::Node) {
+    identity(&mut node.metadata, false);
     let name = node.metadata.name.clone().unwrap_or_default();
-    if node.metadata.uid.as_deref().is_none_or(str::is_empty) {
-        node.metadata.uid = Some(name.clone());
-    }
     node.metadata.labels.get_or_insert_default().entry("kubernetes.io/hostname".to_owned()).or_insert(name);
     let Some(status) = &mut node.status else { return };
     let capacity = status.capacity.clone().unwrap_or_default();

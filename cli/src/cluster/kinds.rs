@@ -2,6 +2,8 @@
 //!
 //! Knows: which of them a simulation reads, and which just appear in dumps. Must not know: what is in any of them.
 
+use flotilla_framework::volumes::objects::StorageKind;
+
 /// What a simulation does with a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -21,6 +23,8 @@ pub(super) enum Kind {
     ReplicaSet,
     /// `apps StatefulSet`.
     StatefulSet,
+    /// Claims, volumes, and what is said about them.
+    Storage(StorageKind),
     /// Any kind's list of objects; of that kind, where they do not say so themselves.
     List(Option<&'static str>),
     /// Of Kubernetes, and nothing to a scheduler that is given pods; by the name of its kind.
@@ -28,12 +32,9 @@ pub(super) enum Kind {
 }
 
 /// Kinds of Kubernetes that a simulation has no use for.
-const IGNORED: [&str; 63] = [
+const IGNORED: [&str; 56] = [
     "APIService",
     "Binding",
-    "CSIDriver",
-    "CSINode",
-    "CSIStorageCapacity",
     "CertificateSigningRequest",
     "ClusterRole",
     "ClusterRoleBinding",
@@ -66,8 +67,6 @@ const IGNORED: [&str; 63] = [
     "MutatingWebhookConfiguration",
     "NetworkPolicy",
     "NodeMetrics",
-    "PersistentVolume",
-    "PersistentVolumeClaim",
     "PodCertificateRequest",
     "PodDisruptionBudget",
     "PodGroup",
@@ -84,26 +83,34 @@ const IGNORED: [&str; 63] = [
     "Secret",
     "ServiceAccount",
     "ServiceCIDR",
-    "StorageClass",
     "StorageVersion",
     "StorageVersionMigration",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
-    "VolumeAttachment",
     "Workload",
 ];
 
+/// The group of most objects of storage.
+const STORAGE: &str = "storage.k8s.io";
+
 /// The kinds that are read, with their group and the version that is expected of them.
-const READ: [(&str, Kind, &str, &str); 8] = [
+const READ: [(&str, Kind, &str, &str); 15] = [
+    ("CSIDriver", Kind::Storage(StorageKind::CsiDriver), STORAGE, "storage.k8s.io/v1"),
+    ("CSINode", Kind::Storage(StorageKind::CsiNode), STORAGE, "storage.k8s.io/v1"),
+    ("CSIStorageCapacity", Kind::Storage(StorageKind::StorageCapacity), STORAGE, "storage.k8s.io/v1"),
     ("Namespace", Kind::Namespace, "", "v1"),
     ("Node", Kind::Node, "", "v1"),
+    ("PersistentVolume", Kind::Storage(StorageKind::Volume), "", "v1"),
+    ("PersistentVolumeClaim", Kind::Storage(StorageKind::Claim), "", "v1"),
     ("Pod", Kind::Pod, "", "v1"),
     ("PriorityClass", Kind::PriorityClass, "scheduling.k8s.io", "scheduling.k8s.io/v1"),
     ("ReplicaSet", Kind::ReplicaSet, "apps", "apps/v1"),
     ("ReplicationController", Kind::ReplicationController, "", "v1"),
     ("Service", Kind::Service, "", "v1"),
     ("StatefulSet", Kind::StatefulSet, "apps", "apps/v1"),
+    ("StorageClass", Kind::Storage(StorageKind::StorageClass), STORAGE, "storage.k8s.io/v1"),
+    ("VolumeAttachment", Kind::Storage(StorageKind::VolumeAttachment), STORAGE, "storage.k8s.io/v1"),
 ];
 
 /// Kinds whose pods are made by a controller, which a simulation does not have, and of which it reads nothing.
@@ -169,6 +176,9 @@ mod tests {
             (Some("v1"), "ReplicationController", Kind::ReplicationController),
             (Some("apps/v1"), "ReplicaSet", Kind::ReplicaSet),
             (Some("apps/v1"), "StatefulSetList", Kind::List(Some("StatefulSet"))),
+            (Some("v1"), "PersistentVolume", Kind::Storage(StorageKind::Volume)),
+            (Some("storage.k8s.io/v1"), "CSINode", Kind::Storage(StorageKind::CsiNode)),
+            (Some("storage.k8s.io/v1"), "StorageClassList", Kind::List(Some("StorageClass"))),
             (Some("v1"), "List", Kind::List(None)),
             (Some("v1"), "PodList", Kind::List(Some("Pod"))),
             (Some("scheduling.k8s.io/v1"), "PriorityClassList", Kind::List(Some("PriorityClass"))),
@@ -183,8 +193,9 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_told_with_what_was_expected() {
-        let all = "expected Namespace, Node, Pod, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet, \
-                   a List of them, or another kind of Kubernetes";
+        let all = "expected CSIDriver, CSINode, CSIStorageCapacity, Namespace, Node, PersistentVolume, \
+                   PersistentVolumeClaim, Pod, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet, \
+                   StorageClass, VolumeAttachment, a List of them, or another kind of Kubernetes";
         let cases = [
             (Some("v1"), "pod", "kind \"pod\" of \"v1\" is not known; did you mean Pod?".to_owned()),
             (None, "Nodes", "kind \"Nodes\" is not known; did you mean Node?".to_owned()),
@@ -199,6 +210,11 @@ mod tests {
                 Some("serving.knative.dev/v1"),
                 "Service",
                 "kind \"Service\" of \"serving.knative.dev/v1\" is not known; expected apiVersion: v1".to_owned(),
+            ),
+            (
+                Some("v1"),
+                "StorageClass",
+                "kind \"StorageClass\" of \"v1\" is not known; expected apiVersion: storage.k8s.io/v1".to_owned(),
             ),
             (
                 Some("extensions/v1beta1"),

@@ -5,10 +5,12 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use flotilla_framework::volumes::objects::StorageKind;
 use indicatif::ProgressBar;
 use k8s_openapi::api::{
     apps::v1::{ReplicaSet, StatefulSet},
     core::v1 as api,
+    storage::v1 as storage,
 };
 use serde_json::Value;
 
@@ -20,6 +22,7 @@ use super::{
     problem::Problems,
     selecting::Selecting,
     source::{self, Sources},
+    storage::Stored,
 };
 use crate::input;
 
@@ -167,6 +170,7 @@ impl<'a> Loader<'a> {
             Kind::ReplicationController => self.selecting::<api::ReplicationController>(value, &place),
             Kind::ReplicaSet => self.selecting::<ReplicaSet>(value, &place),
             Kind::StatefulSet => self.selecting::<StatefulSet>(value, &place),
+            Kind::Storage(kind) => self.storage(kind, value, &place),
         }
         Vec::new()
     }
@@ -174,6 +178,24 @@ impl<'a> Loader<'a> {
     fn selecting<T: Selecting>(&mut self, value: Value, place: &Place) {
         if let Some(object) = decode::<T>(value, place, self.problems) {
             self.gatherer.add_selecting(object, place, self.problems);
+        }
+    }
+
+    fn storage(&mut self, kind: StorageKind, value: Value, place: &Place) {
+        match kind {
+            StorageKind::Claim => self.stored::<api::PersistentVolumeClaim>(value, place),
+            StorageKind::Volume => self.stored::<api::PersistentVolume>(value, place),
+            StorageKind::StorageClass => self.stored::<storage::StorageClass>(value, place),
+            StorageKind::CsiDriver => self.stored::<storage::CSIDriver>(value, place),
+            StorageKind::StorageCapacity => self.stored::<storage::CSIStorageCapacity>(value, place),
+            StorageKind::CsiNode => self.stored::<storage::CSINode>(value, place),
+            StorageKind::VolumeAttachment => self.stored::<storage::VolumeAttachment>(value, place),
+        }
+    }
+
+    fn stored<T: Stored>(&mut self, value: Value, place: &Place) {
+        if let Some(object) = decode::<T>(value, place, self.problems) {
+            self.gatherer.add_storage(object, place, self.problems);
         }
     }
 

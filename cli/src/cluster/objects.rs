@@ -14,6 +14,7 @@ use flotilla_framework::{
     labels::LabelSelector,
     node::NodeInfo,
     quantity::Quantity,
+    volumes::objects::StorageObject,
 };
 use flotilla_machine::event;
 use k8s_openapi::{
@@ -29,6 +30,7 @@ use super::{
     place::{Path, Place},
     problem::Problems,
     selecting::Selecting,
+    storage::{self, Stored},
 };
 
 /// The priority classes that every cluster has.
@@ -51,6 +53,8 @@ pub(crate) struct Cluster {
     pub(crate) namespaces: BTreeMap<Arc<str>, Labels>,
     /// Services and controllers with what they select, in the order of the input.
     pub(crate) selectors: Vec<(event::Selecting, LabelSelector)>,
+    /// Claims, volumes and what is said about them, in the order of the input.
+    pub(crate) storage: Vec<StorageObject>,
 }
 
 /// A pod whose place in the cluster is not known before all objects are.
@@ -79,6 +83,7 @@ pub(crate) struct Gatherer {
     default_priority: Option<(i32, Place)>,
     namespaces: BTreeMap<Arc<str>, Labels>,
     selectors: Vec<(event::Selecting, LabelSelector)>,
+    storage: Vec<StorageObject>,
 }
 
 impl Gatherer {
@@ -177,6 +182,18 @@ impl Gatherer {
         self.selectors.push((known, object.selector()));
     }
 
+    /// Takes an object of storage in, with its defaults.
+    pub(super) fn add_storage<T: Stored>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
+        let metadata = object.metadata_mut();
+        let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
+        defaults::identity(metadata, T::IS_NAMESPACED);
+        object.fill_in();
+        match object.read() {
+            Ok(read) => self.storage.push(read),
+            Err(error) => problems.error(place.keys(&storage::keys(&error)), format!("{} {name:?}: {error}", T::NAME)),
+        }
+    }
+
     /// The cluster, of which `schedulers` are simulated.
     pub(super) fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
         self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
@@ -225,7 +242,7 @@ impl Gatherer {
                 namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
             }
         }
-        Cluster { nodes: self.nodes, bound, pending, namespaces, selectors: self.selectors }
+        Cluster { nodes: self.nodes, bound, pending, namespaces, selectors: self.selectors, storage: self.storage }
     }
 
     /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.

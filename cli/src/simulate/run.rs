@@ -160,6 +160,9 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         let selected = Event::SelectorApplied { object: object.clone(), selector: selector.clone() };
         handle.tell(selected).await?;
     }
+    for object in &cluster.storage {
+        handle.tell(Event::StorageApplied(Arc::new(object.clone()))).await?;
+    }
     for node in &cluster.nodes {
         handle.tell(Event::NodeApplied(Arc::clone(node))).await?;
     }

@@ -1,4 +1,4 @@
-//! The kinds of objects that are watched.
+//! The kinds of objects that are watched, but for those of storage (`storage`).
 //!
 //! Knows: where each kind is, and which event tells the machine of one. Must not know: how a list or a watch is spoken
 //! (`source`), or what is read from an object (`flotilla_framework::ingest`).

@@ -7,13 +7,16 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1 as api,
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time},
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time},
+    },
 };
 use kube::core::Status;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-/// The metadata of an object; only of pods and nodes all of it is read.
+/// The metadata of an object; of namespaces, services and controllers less is.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Metadata {
@@ -95,6 +98,41 @@ pub(super) struct Node {
     pub(super) metadata: Metadata,
     pub(super) spec: Option<api::NodeSpec>,
     pub(super) status: Option<api::NodeStatus>,
+}
+
+/// An object of storage of which only spec and status are read; a status that nobody reads is skipped over.
+#[derive(Debug, Deserialize)]
+#[serde(bound = "S: DeserializeOwned, T: DeserializeOwned")]
+pub(super) struct Specified<S, T> {
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+    pub(super) spec: Option<S>,
+    pub(super) status: Option<T>,
+}
+
+/// A storage class, without its parameters.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StorageClass {
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) provisioner: String,
+    pub(super) volume_binding_mode: Option<String>,
+    pub(super) allowed_topologies: Option<Vec<api::TopologySelectorTerm>>,
+}
+
+/// A CSIStorageCapacity.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StorageCapacity {
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) storage_class_name: String,
+    pub(super) node_topology: Option<LabelSelector>,
+    pub(super) capacity: Option<Quantity>,
+    pub(super) maximum_volume_size: Option<Quantity>,
 }
 
 /// A namespace.
@@ -185,6 +223,24 @@ impl HasMetadata for Node {
 }
 
 impl HasMetadata for Namespace {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+impl<S, T> HasMetadata for Specified<S, T> {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+impl HasMetadata for StorageClass {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
+impl HasMetadata for StorageCapacity {
     fn metadata(&self) -> &Metadata {
         &self.metadata
     }

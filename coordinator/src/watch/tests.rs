@@ -2,7 +2,14 @@
 
 use std::{collections::VecDeque, sync::Mutex};
 
-use flotilla_framework::{class::OwnerKind, labels::LabelSelector};
+use flotilla_framework::{
+    class::OwnerKind,
+    labels::LabelSelector,
+    quantity::Quantity,
+    volumes::objects::{
+        BindingMode, Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, StorageObject, Volume, VolumeAttachment,
+    },
+};
 use flotilla_machine::event::{Selecting, SelectingKind};
 use futures::stream;
 use http::Response;
@@ -340,9 +347,121 @@ async fn services_and_controllers_are_told_with_what_they_select() {
     }
 }
 
+/// What the machine is told of an object of storage that is listed, and is gone then.
+async fn told_of_storage<K: Kind>(mut object: Value) -> [Event; 2] {
+    let server = Server::default();
+    object["metadata"]["managedFields"] = json!([{ "manager": "x", "fieldsV1": { "f:metadata": {} } }]);
+    let list = |items: &[&Value]| json!({ "metadata": { "resourceVersion": "10" }, "items": items });
+    server.answers(format!("list {}", K::WHAT), 200, list(&[&object]));
+    server.answers(format!("watch {}", K::WHAT), 200, format!("{}\n", line("DELETED", &object)));
+    let (mut heard, shared, _) = server.heard_of::<K>();
+    let told = [heard.recv().await.expect("more to come"), heard.recv().await.expect("more to come")];
+    assert_eq!(shared.tally().unusable, 0);
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_volumes_and_classes_are_told_with_what_scheduling_reads() {
+    let claim = Claim {
+        namespace: "shop".into(),
+        name: "data".into(),
+        uid: "u".into(),
+        resource_version: "7".into(),
+        volume_name: "pv".into(),
+        bind_completed: true,
+        is_lost: true,
+        ..Claim::default()
+    };
+    let of_claim = json!({
+        "metadata": { "namespace": "shop", "name": "data", "uid": "u", "resourceVersion": "7",
+            "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
+        "spec": { "volumeName": "pv" }, "status": { "phase": "Lost" },
+    });
+    let volume = Volume { name: "pv".into(), uid: "u".into(), is_available: true, ..Volume::default() };
+    let of_volume = json!({ "metadata": { "name": "pv", "uid": "u" }, "status": { "phase": "Available" } });
+    let class = StorageClass {
+        name: "fast".into(),
+        provisioner: "p".into(),
+        binding_mode: Some(BindingMode::WaitForFirstConsumer),
+        allowed_topologies: vec![vec![("zone".into(), vec!["a".into()])]],
+    };
+    let of_class = json!({
+        "metadata": { "name": "fast" }, "provisioner": "p", "parameters": { "a": "b" },
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{ "matchLabelExpressions": [{ "key": "zone", "values": ["a"] }] }],
+    });
+    check_told([
+        (StorageObject::Claim(claim), told_of_storage::<AllOf<storage::Claim>>(of_claim).await),
+        (StorageObject::Volume(volume), told_of_storage::<AllOf<storage::Volume>>(of_volume).await),
+        (StorageObject::StorageClass(class), told_of_storage::<AllOf<storage::StorageClass>>(of_class).await),
+    ]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn drivers_nodes_capacities_and_attachments_are_told_with_what_scheduling_reads() {
+    let driver = CsiDriver { name: "d".into(), storage_capacity: true, prevents_if_missing: true };
+    let of_driver = json!({
+        "metadata": { "name": "d" }, "spec": { "storageCapacity": true, "preventPodSchedulingIfMissing": true },
+    });
+    let capacity = StorageCapacity {
+        namespace: "system".into(),
+        name: "room".into(),
+        storage_class: "fast".into(),
+        node_topology: Some(LabelSelector::EVERYTHING),
+        capacity: Some(Quantity::from_units(2)),
+        maximum_volume_size: Some(Quantity::from_units(1)),
+    };
+    let of_capacity = json!({
+        "metadata": { "namespace": "system", "name": "room" }, "storageClassName": "fast", "nodeTopology": {},
+        "capacity": "2", "maximumVolumeSize": "1",
+    });
+    let node = CsiNode { name: "n".into(), drivers: vec![("d".into(), Some(3))], migrated_plugins: vec!["p".into()] };
+    let of_node = json!({
+        "metadata": { "name": "n", "annotations": { "storage.alpha.kubernetes.io/migrated-plugins": "p" } },
+        "spec": { "drivers": [{ "name": "d", "nodeID": "n", "allocatable": { "count": 3 } }] },
+    });
+    let volume_attachment =
+        VolumeAttachment { name: "at".into(), attacher: "d".into(), node: "n".into(), volume: Some("pv".into()) };
+    let of_attachment = json!({
+        "metadata": { "name": "at" }, "status": { "attached": true },
+        "spec": { "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": "pv" } },
+    });
+    let told_of_capacity = told_of_storage::<AllOf<storage::StorageCapacity>>(of_capacity).await;
+    let told_of_attachment = told_of_storage::<AllOf<storage::VolumeAttachment>>(of_attachment).await;
+    check_told([
+        (StorageObject::CsiDriver(driver), told_of_storage::<AllOf<storage::CsiDriver>>(of_driver).await),
+        (StorageObject::StorageCapacity(capacity), told_of_capacity),
+        (StorageObject::CsiNode(node), told_of_storage::<AllOf<storage::CsiNode>>(of_node).await),
+        (StorageObject::VolumeAttachment(volume_attachment), told_of_attachment),
+    ]);
+}
+
+fn check_told(table: impl IntoIterator<Item = (StorageObject, [Event; 2])>) {
+    for (object, told) in table {
+        let key = object.key();
+        assert_eq!(told, [Event::StorageApplied(Arc::new(object)), Event::StorageDeleted(key)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_storage_that_makes_no_sense_spoils_no_other() {
+    let server = Server::default();
+    let of = |name: &str, amount: &str| json!({ "metadata": { "name": name }, "spec": { "capacity": { "storage": amount } } });
+    let list = json!({ "metadata": { "resourceVersion": "10" }, "items": [of("a", "much"), of("b", "1")] });
+    server.answers("list persistentvolumes", 200, list);
+    let (mut heard, shared, _) = server.heard_of::<AllOf<storage::Volume>>();
+    let capacity = Quantity::from_units(1);
+    let good = Volume { name: "b".into(), capacity, ..Volume::default() };
+    assert_eq!(heard.recv().await, Some(Event::StorageApplied(Arc::new(StorageObject::Volume(good)))));
+    assert_eq!(shared.tally().unusable, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_is_judged_before_every_first_list_is_through() {
-    for missing in ["nodes", "namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets"] {
+    let others = ["nodes", "namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets"];
+    let storage = ["persistentvolumeclaims", "persistentvolumes", "storageclasses", "csidrivers"];
+    let more = ["csistoragecapacities", "csinodes", "volumeattachments"];
+    for missing in others.into_iter().chain(storage).chain(more) {
         let server = Server::default();
         let forbidden = json!({ "kind": "Status", "code": 403, "message": format!("{missing} is forbidden") });
         let (handle, mut heard) = listener();

@@ -150,7 +150,12 @@ fn access_modes(list: Option<&Vec<String>>, unknown: AccessModes) -> AccessModes
 
 fn quantity(amount: Option<&ApiQuantity>, path: &str) -> Result<Option<Quantity>, IngestError> {
     let parse = |amount: &ApiQuantity| {
-        Quantity::parse(&amount.0).map_err(|source| IngestError::Quantity { path: path.to_owned(), source })
+        let parsed = Quantity::parse(&amount.0);
+        let parsed = parsed.map_err(|source| IngestError::Quantity { path: path.to_owned(), source })?;
+        match parsed.is_negative() {
+            true => Err(IngestError::Negative { path: path.to_owned(), value: amount.0.clone() }),
+            false => Ok(parsed),
+        }
     };
     amount.map(parse).transpose()
 }

@@ -36,6 +36,24 @@ fn a_pod_gets_a_namespace_a_uid_and_a_scheduler() {
 }
 
 #[test]
+fn volumes_in_a_pod_say_what_their_disks_are() {
+    let volumes = json!([
+        {"name": "a", "rbd": {"image": "i", "monitors": ["m"]}},
+        {"name": "b", "rbd": {"image": "i", "monitors": ["m"], "pool": "own"}},
+        {"name": "c", "azureDisk": {"diskName": "d", "diskURI": "uri"}},
+        {"name": "d", "azureDisk": {"diskName": "d", "diskURI": "uri", "kind": "Managed"}},
+    ]);
+    let volumes = filled_spec(json!({"volumes": volumes}))["volumes"].take();
+    let told = [
+        &volumes[0]["rbd"]["pool"],
+        &volumes[1]["rbd"]["pool"],
+        &volumes[2]["azureDisk"]["kind"],
+        &volumes[3]["azureDisk"]["kind"],
+    ];
+    assert_eq!(told, ["rbd", "own", "Shared", "Managed"]);
+}
+
+#[test]
 fn requests_follow_from_limits_where_there_are_none() {
     let cases = [
         (json!({}), json!({})),

@@ -283,7 +283,9 @@ fn what_has_no_name_or_an_amount_that_is_none_is_refused_with_the_field() {
     let homeless = claim(&object(json!({"metadata": {"name": "data"}})));
     assert_eq!(homeless, Err(IngestError::Missing("metadata.namespace")));
     assert_eq!(volume(&object(json!({}))), Err(IngestError::Missing("metadata.name")));
-    let much = json!({"metadata": {"name": "pv"}, "spec": {"capacity": {"storage": "much"}}});
-    let error = volume(&object(much)).map_err(|error| error.to_string()).expect_err("no amount");
-    assert!(error.starts_with("spec.capacity[storage]: \"much\" is not a quantity"), "{error}");
+    for (amount, expected) in [("much", "\"much\" is not a quantity"), ("-1", "\"-1\" is negative")] {
+        let value = json!({"metadata": {"name": "pv"}, "spec": {"capacity": {"storage": amount}}});
+        let error = volume(&object(value)).map_err(|error| error.to_string()).expect_err("no amount");
+        assert!(error.starts_with(&format!("spec.capacity[storage]: {expected}")), "{error}");
+    }
 }

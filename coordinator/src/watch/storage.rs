@@ -1,0 +1,171 @@
+//! The kinds of storage that are watched.
+//!
+//! Knows: where each kind is, and which of its fields are decoded. Must not know: how a list or a watch is spoken
+//! (`source`), or what is read from an object (`flotilla_framework::ingest::storage`).
+
+use std::{marker::PhantomData, sync::Arc};
+
+use flotilla_framework::{
+    ingest::{IngestError, storage},
+    volumes::objects::{StorageKey, StorageKind, StorageObject},
+};
+use flotilla_machine::event::Event;
+use k8s_openapi::api::{core::v1 as core, storage::v1 as api};
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use super::{
+    known::Gone,
+    object::{self, HasMetadata, Metadata, Specified},
+    source::Kind,
+};
+use crate::status::Regarding;
+
+/// A kind of storage.
+pub(super) trait Stores: Send + Sync + 'static {
+    const PATH: &'static str;
+    const WHAT: &'static str;
+    const KIND: StorageKind;
+    /// What is decoded of an object.
+    type Object: DeserializeOwned + HasMetadata + Send;
+
+    /// What scheduling reads of it.
+    fn read(object: Self::Object) -> Result<StorageObject, IngestError>;
+}
+
+/// All objects of such a kind.
+pub(super) struct AllOf<S>(PhantomData<S>);
+
+impl<S: Stores> Kind for AllOf<S> {
+    const PATH: &'static str = S::PATH;
+    const WHAT: &'static str = S::WHAT;
+    const FIELDS: Option<&'static str> = None;
+    type Object = S::Object;
+
+    fn applied(object: S::Object) -> Result<Event, IngestError> {
+        Ok(Event::StorageApplied(Arc::new(S::read(object)?)))
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        let (namespace, name) = gone.key.split_once('/').unwrap_or(("", &gone.key));
+        Event::StorageDeleted(StorageKey { kind: S::KIND, namespace: Arc::from(namespace), name: Arc::from(name) })
+    }
+
+    fn regarding(_: &Metadata) -> Option<Regarding> {
+        None
+    }
+}
+
+pub(super) struct Claim;
+
+impl Stores for Claim {
+    const PATH: &'static str = "/api/v1/persistentvolumeclaims";
+    const WHAT: &'static str = "persistentvolumeclaims";
+    const KIND: StorageKind = StorageKind::Claim;
+    type Object = Specified<core::PersistentVolumeClaimSpec, core::PersistentVolumeClaimStatus>;
+
+    fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
+        let Specified { metadata, spec, status } = object;
+        let claim = core::PersistentVolumeClaim { metadata: metadata.into(), spec, status };
+        storage::claim(&claim).map(StorageObject::Claim)
+    }
+}
+
+pub(super) struct Volume;
+
+impl Stores for Volume {
+    const PATH: &'static str = "/api/v1/persistentvolumes";
+    const WHAT: &'static str = "persistentvolumes";
+    const KIND: StorageKind = StorageKind::Volume;
+    type Object = Specified<core::PersistentVolumeSpec, core::PersistentVolumeStatus>;
+
+    fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
+        let Specified { metadata, spec, status } = object;
+        let volume = core::PersistentVolume { metadata: metadata.into(), spec, status };
+        storage::volume(&volume).map(StorageObject::Volume)
+    }
+}
+
+pub(super) struct StorageClass;
+
+impl Stores for StorageClass {
+    const PATH: &'static str = "/apis/storage.k8s.io/v1/storageclasses";
+    const WHAT: &'static str = "storageclasses";
+    const KIND: StorageKind = StorageKind::StorageClass;
+    type Object = object::StorageClass;
+
+    fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
+        let class = api::StorageClass {
+            metadata: object.metadata.into(),
+            provisioner: object.provisioner,
+            volume_binding_mode: object.volume_binding_mode,
+            allowed_topologies: object.allowed_topologies,
+            ..api::StorageClass::default()
+        };
+        storage::storage_class(&class).map(StorageObject::StorageClass)
+    }
+}
+
+pub(super) struct CsiDriver;
+
+impl Stores for CsiDriver {
+    const PATH: &'static str = "/apis/storage.k8s.io/v1/csidrivers";
+    const WHAT: &'static str = "csidrivers";
+    const KIND: StorageKind = StorageKind::CsiDriver;
+    type Object = Specified<api::CSIDriverSpec, IgnoredAny>;
+
+    fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
+        let spec = object.spec.unwrap_or_default();
+        storage::csi_driver(&api::CSIDriver { metadata: object.metadata.into(), spec }).map(StorageObject::CsiDriver)
+    }
+}
+
+pub(super) struct StorageCapacity;
+
+impl Stores for StorageCapacity {
+    const PATH: &'static str = "/apis/storage.k8s.io/v1/csistoragecapacities";
+    const WHAT: &'static str = "csistoragecapacities";
+    const KIND: StorageKind = StorageKind::StorageCapacity;
+    type Object = object::StorageCapacity;
+
+    fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
+        let capacity = api::CSIStorageCapacity {
+            metadata: object.metadata.into(),
+            storage_class_name: object.storage_class_name,
+            node_topology: object.node_topology,
+            capacity: object.capacity,
+            maximum_volume_size: object.maximum_volume_size,
+        };
+        storage::storage_capacity(&capacity).map(StorageObject::StorageCapacity)
+    }
+}
+
+pub(super) struct CsiNode;
+
+impl Stores for CsiNode {
+    const PATH: &'static str = "/apis/storage.k8s.io/v1/csinodes";
+    const WHAT: &'static str = "csinodes";
+    const KIND: StorageKind = StorageKind::CsiNode;
+    type Object = Specified<api::CSINodeSpec, IgnoredAny>;
+
+    fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
+        let metadata = object.metadata.into();
+        let spec = object.spec.unwrap_or_default();
+        storage::csi_node(&api::CSINode { metadata, spec, status: None }).map(StorageObject::CsiNode)
+    }
+}
+
+pub(super) struct VolumeAttachment;
+
+impl Stores for VolumeAttachment {
+    const PATH: &'static str = "/apis/storage.k8s.io/v1/volumeattachments";
+    const WHAT: &'static str = "volumeattachments";
+    const KIND: StorageKind = StorageKind::VolumeAttachment;
+    type Object = Specified<api::VolumeAttachmentSpec, IgnoredAny>;
+
+    fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
+        let metadata = object.metadata.into();
+        let spec = object.spec.unwrap_or_default();
+        let attachment = api::VolumeAttachment { metadata, spec, status: None };
+        storage::volume_attachment(&attachment).map(StorageObject::VolumeAttachment)
+    }
+}

@@ -35,13 +35,13 @@ use shard::{Local, NodeAccount, Page};
 pub struct Explanation {
     /// All nodes, by number.
     pub nodes: BTreeMap<NodeId, Outcome>,
-    /// Why several feasible nodes have no scores, if so: kube-scheduler would give up on the attempt.
+    /// Why feasible nodes have no scores, if so: kube-scheduler would give up on the attempt.
     pub error: Option<String>,
     /// The message of a pod that no node takes; empty where some node does.
     pub message: String,
 }
 
-/// What came of one node.
+/// What came of one node. Where it cannot be told, it is refused with [`Code::Error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It will not do.
@@ -85,12 +85,15 @@ impl Explanation {
     /// node too.
     #[must_use]
     pub fn new(prepared: &Prepared, profile: &Profile, pages: &[Page]) -> Self {
-        if let Some(explanation) = Self::of_class(prepared, pages) {
+        if let Some(explanation) = Self::of_class(prepared, pages).or_else(|| Self::of_error(prepared, pages)) {
             return explanation;
         }
         let mut book = Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
         let mut merge = Merge { prepared, profile, scores: book.scores(prepared), book, words: IndexMap::new() };
         let nodes: BTreeMap<_, _> = accounts(pages).map(|account| (account.node, merge.outcome(account))).collect();
+        if let Some(error) = failure(&nodes) {
+            return Self { nodes: unscored(nodes), error: Some(error), message: String::new() };
+        }
         let message = if nodes.is_empty() {
             NO_NODES.to_owned()
         } else if nodes.values().any(|outcome| matches!(outcome, Outcome::Feasible { .. })) {
@@ -118,6 +121,22 @@ impl Explanation {
             (node, Outcome::Refused { code: Code::UnschedulableAndUnresolvable, plugin, reasons, domain: None })
         };
         Some(Self { nodes: nodes.into_iter().map(outcome).collect(), error: None, message })
+    }
+
+    /// The account of a class that a PreFilter could not judge: all nodes for the same error.
+    fn of_error(prepared: &Prepared, pages: &[Page]) -> Option<Self> {
+        let error = prepared.error()?.to_owned();
+        let reasons: Arc<[String]> = [error.clone()].into();
+        let plugin = prepared.failed_by();
+        let outcome = |account: &NodeAccount| {
+            let reasons = Arc::clone(&reasons);
+            (account.node, Outcome::Refused { code: Code::Error, plugin, reasons, domain: None })
+        };
+        let nodes: BTreeMap<_, _> = accounts(pages).map(outcome).collect();
+        if nodes.is_empty() {
+            return None;
+        }
+        Some(Self { nodes, error: Some(error), message: String::new() })
     }
 
     /// How many nodes will do.
@@ -152,6 +171,23 @@ impl Outcome {
             Self::Feasible { total, .. } => *total,
         }
     }
+}
+
+/// The error of the first node, by number, of which it cannot be told whether it will do.
+fn failure(nodes: &BTreeMap<NodeId, Outcome>) -> Option<String> {
+    nodes.values().find_map(|outcome| match outcome {
+        Outcome::Refused { code: Code::Error, reasons, .. } => Some(reasons.join(", ")),
+        Outcome::Refused { .. } | Outcome::Feasible { .. } => None,
+    })
+}
+
+/// The same nodes with no scores, which upstream does not come to.
+fn unscored(nodes: BTreeMap<NodeId, Outcome>) -> BTreeMap<NodeId, Outcome> {
+    let without = |outcome| match outcome {
+        Outcome::Feasible { .. } => Outcome::Feasible { scores: Vec::new(), total: None },
+        refused @ Outcome::Refused { .. } => refused,
+    };
+    nodes.into_iter().map(|(node, outcome)| (node, without(outcome))).collect()
 }
 
 fn accounts(pages: &[Page]) -> impl Iterator<Item = &NodeAccount> {

@@ -7,6 +7,8 @@
 //!
 //! Knows: merging, and what is refused why. Must not know: when to ask, or who waits for the answer.
 
+use std::collections::BTreeMap;
+
 use indexmap::IndexMap;
 
 use crate::{
@@ -15,7 +17,7 @@ use crate::{
     node::NodeId,
     prepared::{Feasible, NodeResult, Order, Prepared},
     snapshot::{Slot, Snapshot},
-    status::Refusal,
+    status::{Code, Refusal},
 };
 
 pub(crate) mod account;
@@ -48,6 +50,8 @@ pub enum Best {
 pub struct Book {
     offers: Offers,
     refused: Vec<Refused>,
+    /// The nodes that were judged anew and of which it cannot be told whether they will do.
+    failing: BTreeMap<NodeId, (Order, Refusal)>,
     covered: u32,
     /// How many nodes were judged anew, and how many pods moved counts.
     changes: usize,
@@ -104,7 +108,7 @@ impl Book {
         let refused = refused.into_iter();
         let refused =
             refused.map(|((order, refusal), count)| Refused { order, refusal, domains: Vec::new(), count }).collect();
-        Self { offers, refused, covered, changes: 0 }
+        Self { offers, refused, failing: BTreeMap::new(), covered, changes: 0 }
     }
 
     /// How many nodes the answers covered.
@@ -149,10 +153,26 @@ impl Book {
         &self.refused
     }
 
+    /// The error for which an attempt fails now, whatever the other nodes are: a filter could not tell of some node. It may
+    /// be cured already where it was among the answers and something changed since ([`Self::is_untouched`]).
+    #[must_use]
+    pub fn error(&self, prepared: &Prepared) -> Option<String> {
+        let among = self.refused.iter().map(|group| (group.order, group.refusal));
+        let among = among.filter(|(_, refusal)| refusal.code == Code::Error);
+        let (order, refusal) = among.chain(self.failing.values().copied()).min()?;
+        Some(prepared.reasons(order, refusal.detail).join(", "))
+    }
+
     /// Takes over what a node looks like now. `None`: it is gone. A node whose labels or taints changed, one that is new
     /// and one that is gone move counts over domains in ways that this does not know of: a wide book is no good then.
     pub fn repair(&mut self, node: NodeId, rank: u64, result: Option<NodeResult>) {
         self.changes += 1;
+        match result {
+            Some(NodeResult::Refused(order, refusal)) if refusal.code == Code::Error => {
+                self.failing.insert(node, (order, refusal));
+            }
+            _ => _ = self.failing.remove(&node),
+        }
         let feasible = match result {
             Some(NodeResult::Feasible(feasible)) => Some(feasible),
             Some(NodeResult::Refused(..)) | None => None,

@@ -65,7 +65,7 @@ pub(super) fn make(
     let missing = |(&node, outcome): (&NodeId, &Outcome)| {
         let Outcome::Refused { .. } = outcome else { return None };
         let (info, nodes, slot) = world.place(node)?;
-        let place = Place { node: info, nodes, slot };
+        let place = Place { node: info, nodes, slot, facts: &subject.facts };
         Some((node, shortfalls(REGISTRY, &prepared, profile, &subject.class, place)))
     };
     let missing = explanation.nodes.iter().filter(|_| wants_missing).filter_map(missing).collect();

@@ -81,6 +81,7 @@ impl<'a> Node<'a> {
                 let code = match code {
                     Code::Unschedulable => "Unschedulable",
                     Code::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+                    Code::Error => "Error",
                 };
                 let (raw, scores) = (BTreeMap::new(), BTreeMap::new());
                 Self { node, code, plugin: plugin.unwrap_or_default(), reasons, raw, scores, total: None }

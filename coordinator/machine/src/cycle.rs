@@ -94,6 +94,13 @@ impl Machine {
                 return Progress::Waiting;
             }
             let Some(offers) = &mut dossier.offers else { return Progress::Waiting };
+            if let Some(error) = offers.book.error(&dossier.prepared) {
+                if offers.book.is_untouched() || offers.revision >= from {
+                    return self.fail(now_ms, uid, error);
+                }
+                dossier.offers = None;
+                continue;
+            }
             match offers.book.best(&dossier.prepared) {
                 Best::Dry => {
                     self.status.offers_dry += 1;

@@ -108,7 +108,8 @@ impl Alone {
         let mut nodes = Snapshot::new(0);
         let (symbols, taint_sets) = nodes.tables();
         let (class, args, facts) = (&pod.clone().into_class(), &self.profile.args, &Facts::default());
-        let mut preparation = Preparation { class, args, facts, symbols, taint_sets };
+        let mut preparation =
+            Preparation { class, args, facts, symbols, taint_sets, is_pre_filtered: true, is_filtered: true };
         let plugin = self.plugin();
         match plugin.pre_filter(&mut preparation) {
             PreFilter::Continue => "continue".to_owned(),

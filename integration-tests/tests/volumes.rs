@@ -199,8 +199,7 @@ async fn a_volume_is_made_where_the_pod_goes_and_where_that_cannot_be_the_pod_go
     nodes.patch(&node, &PatchParams::default(), &Patch::Merge(cordon)).await?;
     assert_eq!(refuse(&cluster, "data").await?, node);
     let note = wait_for_event(&cluster, "web", "FailedScheduling").await?;
-    let expected =
-        "running PreBind plugin \"VolumeBinding\": binding volumes: provisioning failed for PVC \"data\"";
+    let expected = "running PreBind plugin \"VolumeBinding\": binding volumes: provisioning failed for PVC \"data\"";
     assert_eq!(note, expected);
     let second = provision(&cluster, "data").await?;
     assert_ne!(second, node);
@@ -223,7 +222,10 @@ async fn claims_wake_the_pods_that_wait_for_them() -> anyhow::Result<()> {
     claim(&cluster, "data", "at-once", "ReadWriteOncePod").await?;
     cluster.create_pods([user("first", "data")?]).await?;
     let (_, message) = wait_until_refused(&cluster, "first").await?;
-    assert!(message.starts_with("0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims"), "{message}");
+    assert!(
+        message.starts_with("0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims"),
+        "{message}"
+    );
     create(&volumes(&cluster), volume("disk", "at-once", "node-1", "ReadWriteOncePod")).await?;
     assert_eq!(place_of(&cluster, "first").await?, "node-1");
 

@@ -11,7 +11,8 @@ use flotilla_framework::{
         binding::volume_key,
         mounts::{Mount, Owner, PodVolumes},
         objects::{
-            AccessModes, BindingMode, Claim, ClaimReference, StorageClass, StorageKey, StorageKind, StorageObject, Volume,
+            AccessModes, BindingMode, Claim, ClaimReference, StorageClass, StorageKey, StorageKind, StorageObject,
+            Volume,
         },
     },
 };
@@ -63,7 +64,7 @@ pub(crate) fn claim(name: &str, class: &str) -> Claim {
         uid: format!("claim-{name}").into(),
         storage_class: class.into(),
         access_modes: AccessModes::READ_WRITE_ONCE,
-        requested: Quantity::parse("1Gi"),
+        requested: Quantity::parse("1Gi").ok(),
         ..Claim::default()
     }
 }
@@ -133,7 +134,15 @@ impl World {
             _ => {}
         }
         self.storage.insert(object.key(), object.clone());
-        self.storage_watch.push_back(Event::StorageApplied(Arc::new(object)));
+        self.observe_storage(Event::StorageApplied(Arc::new(object)));
+    }
+
+    /// The watches of storage tell in order: at once if nothing is pending and they do not lag, else later.
+    fn observe_storage(&mut self, event: Event) {
+        self.storage_watch.push_back(event);
+        if self.storage_watch.len() == 1 && !self.storage_lags {
+            self.run_storage_watch();
+        }
     }
 
     pub(crate) fn store_claim(&mut self, claim: Claim) {
@@ -146,7 +155,7 @@ impl World {
 
     pub(crate) fn unstore(&mut self, key: &StorageKey) {
         if self.storage.remove(key).is_some() {
-            self.storage_watch.push_back(Event::StorageDeleted(key.clone()));
+            self.observe_storage(Event::StorageDeleted(key.clone()));
         }
     }
 
@@ -225,10 +234,14 @@ impl World {
     /// The controller goes once over all claims: it binds those for which a volume was set aside, those that do not wait
     /// for a pod, and those whose volume a provisioner makes now. Whether it did anything.
     pub(crate) fn run_volume_controller(&mut self) -> bool {
-        let claims: Vec<Claim> = self.storage.values().filter_map(|object| match object {
-            StorageObject::Claim(claim) if !claim.bind_completed => Some(claim.clone()),
-            _ => None,
-        }).collect();
+        let claims: Vec<Claim> = self
+            .storage
+            .values()
+            .filter_map(|object| match object {
+                StorageObject::Claim(claim) if !claim.bind_completed => Some(claim.clone()),
+                _ => None,
+            })
+            .collect();
         let mut busy = false;
         for claim in claims {
             let Some(volume) = self.volume_for(&claim) else { continue };
@@ -246,16 +259,20 @@ impl World {
     }
 
     fn volume_for(&self, claim: &Claim) -> Option<Volume> {
-        let volumes = || self.storage.values().filter_map(|object| match object {
-            StorageObject::Volume(volume) => Some(volume),
-            _ => None,
-        });
+        let volumes = || {
+            self.storage.values().filter_map(|object| match object {
+                StorageObject::Volume(volume) => Some(volume),
+                _ => None,
+            })
+        };
         let is_for_it = |volume: &&Volume| volume.claim.as_ref().is_some_and(|known| known.uid == claim.uid);
         if let Some(volume) = volumes().find(is_for_it) {
             return Some(volume.clone());
         }
         match &*claim.storage_class {
-            "at-once" => volumes().find(|volume| volume.claim.is_none() && &*volume.storage_class == "at-once").cloned(),
+            "at-once" => {
+                volumes().find(|volume| volume.claim.is_none() && &*volume.storage_class == "at-once").cloned()
+            }
             "made" => {
                 let node = claim.selected_node.as_deref()?;
                 let made = local_volume(&format!("made-for-{}", claim.name), node);

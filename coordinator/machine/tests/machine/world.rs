@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) last_version: u64,
     /// What the watches of storage have not told yet.
     pub(crate) storage_watch: VecDeque<Event>,
+    /// Whether the watches of storage tell only when they are asked to.
+    pub(crate) storage_lags: bool,
     /// Writes before binds that were asked for and have no outcome yet.
     pub(crate) volume_bindings: VecDeque<VolumeBinding>,
     /// Whether claims are bound without anybody asking.
@@ -84,6 +86,7 @@ impl World {
             storage: BTreeMap::new(),
             last_version: 0,
             storage_watch: VecDeque::new(),
+            storage_lags: false,
             volume_bindings: VecDeque::new(),
             controlled: false,
             watch: VecDeque::new(),

@@ -5,5 +5,6 @@ mod crew;
 mod neighbours;
 mod simulation;
 mod storage;
+mod volume_simulation;
 mod volumes;
 mod world;

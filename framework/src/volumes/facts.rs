@@ -178,25 +178,26 @@ impl Default for VolumeFacts {
 }
 
 impl VolumeFacts {
-    /// At least how many bytes these facts take: that of each text, 8 for each number, and 8 for what is around either.
+    /// An upper bound on the bytes that these facts take: of each text, of each number, and of what is around either.
     #[must_use]
     pub fn weight(&self) -> usize {
         let refused = |reason: Option<&Arc<str>>| reason.map_or(0, |reason| text(reason));
         let wanted = self.wanted.iter().map(|wanted| match wanted {
-            Wanted::Attach { attachment, .. } => text(&attachment.driver) + text(&attachment.handle),
-            Wanted::Missing(why) | Wanted::Fail { error: why, .. } => text(why),
+            Wanted::Attach { attachment, .. } => NUMBER + text(&attachment.driver) + text(&attachment.handle),
+            Wanted::Missing(why) | Wanted::Fail { error: why, .. } => NUMBER + text(why),
         });
         let uncountable = self.uncountable.iter().map(|(_, error)| NUMBER + text(error));
         let zones = self
             .zones
             .as_ref()
-            .map_or(0, |zones| zones.iter().map(|zone| text(&zone.key) + texts(&zone.values)).sum::<usize>());
+            .map_or(0, |zones| zones.iter().map(|zone| NUMBER + text(&zone.key) + texts(&zone.values)).sum::<usize>());
         let binding = match &self.binding {
             Binding::Nothing => 0,
             Binding::Refuse(why) | Binding::Fail(why) => text(why),
             Binding::Claims(claims) => claims.weight(),
         };
-        refused(self.exclusive.as_ref().err())
+        2 * NUMBER
+            + refused(self.exclusive.as_ref().err())
             + refused(self.zones.as_ref().err())
             + wanted.sum::<usize>()
             + texts(&self.demanded)
@@ -233,9 +234,11 @@ impl Claims {
             BoundClaim::Lost | BoundClaim::Volume { migrated: None, .. } => NUMBER,
         });
         let unbound = self.unbound.iter().map(UnboundClaim::weight);
-        let terms = self.reaches.iter().flatten().flat_map(|term| &term.expressions);
-        let reaches = terms.map(|one| 2 * 8 + text(&one.key) + text(&one.operator) + texts(&one.values));
-        bound.sum::<usize>() + unbound.sum::<usize>() + reaches.sum::<usize>() + self.volumes.len() * 2 * NUMBER
+        let terms = || self.reaches.iter().flatten();
+        let requirements = terms().flat_map(|term| term.expressions.iter().chain(&term.fields));
+        let requirements = requirements.map(|one| 8 + text(&one.key) + text(&one.operator) + texts(&one.values));
+        let reaches = requirements.sum::<usize>() + (terms().count() + self.reaches.len()) * 8;
+        bound.sum::<usize>() + unbound.sum::<usize>() + reaches + self.volumes.len() * 2 * NUMBER
     }
 }
 

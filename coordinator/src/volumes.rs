@@ -1,6 +1,7 @@
-//! Writes to the API server which volumes are for which claims, and tells provisioners the node.
+//! Writes to the API server which node a pod is on its way to, which volumes are for which claims, and tells provisioners the
+//! node.
 //!
-//! Knows: the two patches, their deadline, and what each answer means. Must not know: why that volume or that node, or what
+//! Knows: the three patches, their deadline, and what each answer means. Must not know: why that volume or that node, or what
 //! is waited for afterwards.
 //!
 //! kube-scheduler sends whole objects back. What is kept of them here is only what scheduling reads, so that a JSON merge
@@ -152,8 +153,14 @@ impl Inner {
         Event::VolumesWritten { uid, id, versions, failure: outcome.err() }
     }
 
-    /// One after the other, as a later one is of no use without an earlier one.
+    /// One after the other, as a later one is of no use without an earlier one; but for the announcement, which is only a
+    /// word to others.
     async fn write_all(&self, binding: &VolumeBinding, versions: &mut Vec<Arc<str>>) -> Result<(), String> {
+        if let Err(reason) = self.write(announcement(binding)).await {
+            let VolumeBinding { namespace, name, node, .. } = binding;
+            let pod = format!("{namespace}/{name}");
+            debug!(pod, %node, reason, "cannot announce the node of a pod; its volumes are bound regardless");
+        }
         for volume in &binding.volumes {
             versions.push(self.write(volume_patch(volume)).await?);
         }
@@ -185,6 +192,17 @@ impl Inner {
             Leadership::Following { .. } => None,
         }
     }
+}
+
+/// Tells others, such as a cluster autoscaler, which node a pod is about to be bound to.
+///
+/// Source: `bindingCycle`, under the feature gate NominatedNodeNameForExpectation.
+fn announcement(binding: &VolumeBinding) -> Result<HttpRequest<Vec<u8>>, String> {
+    let path = format!("/api/v1/namespaces/{}/pods", binding.namespace);
+    let patch = json!({ "metadata": { "uid": binding.uid }, "status": { "nominatedNodeName": binding.node } });
+    let patch = Patch::Merge(patch);
+    let request = Request::new(path).patch_subresource("status", &binding.name, &PatchParams::default(), &patch);
+    request.map_err(|error| error.to_string())
 }
 
 fn volume_patch(volume: &VolumeWrite) -> Result<HttpRequest<Vec<u8>>, String> {

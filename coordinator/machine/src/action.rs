@@ -33,7 +33,7 @@ pub enum Action {
     /// Bind a pod; answered by exactly one [`crate::event::Event::Bound`] or
     /// [`crate::event::Event::BindFailed`].
     Bind(Binding),
-    /// Set volumes aside for a pod's claims and tell provisioners its node; answered by exactly one
+    /// Announce a pod's node, set volumes aside for its claims and tell provisioners the node; answered by exactly one
     /// [`crate::event::Event::VolumesWritten`].
     BindVolumes(VolumeBinding),
     /// Tell the pod's owner why it is not placed. Not answered.
@@ -72,10 +72,10 @@ pub struct Binding {
     pub total: i64,
 }
 
-/// What is to be written before a pod can be bound: first the volumes, then the claims, in order, up to the first that
-/// fails. What was written is not taken back.
+/// What is to be written before a pod can be bound: its node in `status.nominatedNodeName`, which may fail; then the
+/// volumes and the claims, in order, up to the first that fails. What was written is not taken back.
 ///
-/// Source: `bindAPIUpdate`.
+/// Source: `bindingCycle` and `bindAPIUpdate`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeBinding {
     /// Which preparation it is part of; the answer names it.
@@ -142,6 +142,8 @@ pub struct Report {
     pub message: String,
     /// Write the `PodScheduled` condition: it says something else now.
     pub write_condition: bool,
+    /// Take `status.nominatedNodeName` back as well: the pod does not go to the node that was announced.
+    pub clear_nomination: bool,
     /// Write a `FailedScheduling` event.
     pub write_event: bool,
     /// How often the pod was tried, this time included.

@@ -192,7 +192,7 @@ impl Machine {
         if let Some(class) = self.cache.classes.get(subject.1).map(Arc::clone) {
             self.wake_for(now_ms, ClusterEvent::PodAdded(&class));
         }
-        self.prepare(now_ms, subject.0, binding, plan);
+        self.prepare(subject.0, binding, plan);
         self.status.decisions += 1;
         self.status.placed += 1;
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
@@ -231,9 +231,12 @@ impl Machine {
         Progress::Decided
     }
 
+    /// Has a pod tried again when its backoff has ended.
     pub(crate) fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
+        // The profiles may be others than at the beginning of the attempt.
+        let profile = self.pods.get(uid).and_then(|pod| self.profile_index(&pod.info.scheduler_name));
+        let Some(profile) = profile else { return self.leave_queue(uid, Stage::Foreign) };
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        let (Stage::Queued(profile) | Stage::Assumed(profile) | Stage::Preparing(profile)) = pod.stage else { return };
         pod.stage = Stage::Queued(profile);
         pod.attempt_from = None;
         pod.errors += 1;

@@ -245,6 +245,8 @@ impl Machine {
         if condition {
             pod.told = Some((reason, message.clone()));
         }
+        let clear_nomination = condition && std::mem::take(&mut pod.announced);
+        let is_new = !shown && !(told && pod.info.condition.is_none());
         self.actions.push(Action::Report(Report {
             uid: Arc::clone(uid),
             namespace: Arc::clone(&pod.info.class.namespace),
@@ -253,7 +255,8 @@ impl Machine {
             generation: pod.info.generation,
             reason,
             message,
-            write_condition: condition && !shown && !(told && pod.info.condition.is_none()),
+            write_condition: condition && (is_new || clear_nomination),
+            clear_nomination,
             write_event: true,
             attempt: pod.attempts,
         }));
@@ -267,7 +270,7 @@ impl Machine {
         self.wake(now_ms, uid);
     }
 
-    fn leave_queue(&mut self, uid: &Uid, stage: Stage) {
+    pub(crate) fn leave_queue(&mut self, uid: &Uid, stage: Stage) {
         self.queue.remove(uid);
         self.set_stage(uid, stage);
     }

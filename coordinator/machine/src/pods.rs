@@ -29,6 +29,8 @@ pub(crate) struct Pod {
     pub(crate) first_queued_ms: Option<TimeMs>,
     /// The state of the cluster when it got to the head of the queue, for the attempt under way.
     pub(crate) attempt_from: Option<Revision>,
+    /// Its node was announced in its status.
+    pub(crate) announced: bool,
     /// What was last reported of it.
     pub(crate) told: Option<(Reason, String)>,
 }
@@ -76,6 +78,7 @@ impl Pod {
             errors: 0,
             first_queued_ms: None,
             attempt_from: None,
+            announced: false,
             told: None,
         }
     }

@@ -163,7 +163,7 @@ fn claim_key(claim: &ClaimReference) -> StorageKey {
 
 impl Machine {
     /// The decided pod's volumes are promised to it; then it is bound, as soon as they are.
-    pub(crate) fn prepare(&mut self, now_ms: TimeMs, profile: ProfileIndex, binding: Binding, plan: Option<Plan>) {
+    pub(crate) fn prepare(&mut self, profile: ProfileIndex, binding: Binding, plan: Option<Plan>) {
         let Some(plan) = plan else { return self.bind(binding) };
         let waits = self.profile(profile).filter(|profile| has(&profile.plugins.pre_bind)).map(timeout_ms);
         let (writes, targets) = writes(self.cache.storage.objects(), &plan, &binding);
@@ -172,19 +172,11 @@ impl Machine {
         let (uid, id) = (Arc::clone(&binding.uid), self.preparations.next_id());
         if let Some(pod) = self.pods.get_mut(&uid) {
             pod.stage = Stage::Preparing(profile);
+            pod.announced = true;
         }
-        let (written, nothing_to_write) = (Written::new(), targets.is_empty());
-        let phase = if nothing_to_write {
-            Phase::Waiting(now_ms.saturating_add(timeout_ms))
-        } else {
-            self.actions.push(Action::BindVolumes(VolumeBinding { id, ..writes }));
-            Phase::Writing(targets, timeout_ms)
-        };
+        self.actions.push(Action::BindVolumes(VolumeBinding { id, ..writes }));
+        let (written, phase) = (Written::new(), Phase::Writing(targets, timeout_ms));
         self.preparations.insert(&uid, Preparation { id, binding, plan, written, phase });
-        if nothing_to_write {
-            // A leader before, or an attempt before, has written it all.
-            self.look_at(now_ms, &uid);
-        }
     }
 
     /// What Reserve has to do for a subject on a node; `None`: nothing, nor does PreBind.
@@ -327,10 +319,10 @@ fn timeout_ms(profile: &Profile) -> TimeMs {
     u64::try_from(profile.args.volume_binding.bind_timeout_seconds).unwrap_or(0).saturating_mul(1_000)
 }
 
-/// What of a plan the API server has to be told, and of which objects that is in order.
+/// What of a plan the API server has to be told, and of which objects that is in order. What it has already, from an attempt
+/// or a leader before, is not written again; upstream writes that too, which changes nothing.
 ///
-/// Source: `AssumePodVolumes` and `GetBindVolumeToClaim`. What the API has like this already is not written again; upstream
-/// writes that too, which changes nothing.
+/// Source: `AssumePodVolumes` and `GetBindVolumeToClaim`.
 fn writes(storage: &Storage, plan: &Plan, binding: &Binding) -> (VolumeBinding, Vec<StorageKey>) {
     let mut targets = Vec::new();
     let (mut volumes, mut claims) = (Vec::new(), Vec::new());

@@ -101,7 +101,7 @@ fn written(versions: &[&str], failure: Option<&str>) -> Event {
 
 #[tokio::test(start_paused = true)]
 async fn volumes_are_written_before_claims_each_fenced_by_its_version() {
-    let (event, asked) = outcome(vec![Version("11"), Version("12"), Version("13")]).await;
+    let (event, asked) = outcome(vec![Version("10"), Version("11"), Version("12"), Version("13")]).await;
     assert_eq!(event, written(&["11", "12", "13"], None));
     let claim = json!({
         "kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": "default", "name": "data", "uid": "claim-uid",
@@ -116,7 +116,9 @@ async fn volumes_are_written_before_claims_each_fenced_by_its_version() {
     let scratch = json!({
         "metadata": { "uid": "uid-scratch", "resourceVersion": "6", "annotations": { SELECTED_NODE: "n1" } },
     });
+    let announced = json!({ "metadata": { "uid": "u1" }, "status": { "nominatedNodeName": "n1" } });
     let expected = [
+        ("/api/v1/namespaces/default/pods/web-1/status", announced),
         ("/api/v1/persistentvolumes/disk", disk),
         ("/api/v1/persistentvolumes/reserved", reserved),
         ("/api/v1/namespaces/default/persistentvolumeclaims/scratch", scratch),
@@ -137,14 +139,23 @@ async fn the_first_failure_ends_it_and_nothing_is_sent_twice() {
         (vec![Version("11"), Panic], written(&["11"], Some("the task that wrote it panicked"))),
     ];
     for (script, expected) in cases {
-        let requests = script.len();
+        let requests = script.len() + 1;
+        let script = std::iter::once(Version("10")).chain(script).collect();
         let (event, asked) = outcome(script).await;
         assert_eq!(event, expected);
         assert_eq!(asked.lock().expect("unpoisoned").len(), requests);
     }
-    let (event, asked) = outcome(vec![Break]).await;
+    let (event, asked) = outcome(vec![Version("10"), Break]).await;
     assert!(matches!(event, Event::VolumesWritten { failure: Some(_), .. }), "{event:?}");
-    assert_eq!(asked.lock().expect("unpoisoned").len(), 1);
+    assert_eq!(asked.lock().expect("unpoisoned").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_be_announced_keeps_nothing_from_being_written() {
+    for refusal in [Refuse(403, "pods/status is forbidden"), Break, Hang] {
+        let (event, _) = outcome(vec![refusal, Version("11"), Version("12"), Version("13")]).await;
+        assert_eq!(event, written(&["11", "12", "13"], None));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,6 +163,6 @@ async fn without_the_lead_nothing_is_sent_and_no_write_outlasts_it() {
     let (event, asked) = outcome_with(Duration::ZERO, Vec::new()).await;
     assert_eq!(event, written(&[], Some("this process does not lead any more")));
     assert!(asked.lock().expect("unpoisoned").is_empty());
-    let (event, _) = outcome_with(Duration::from_secs(2), vec![Hang]).await;
+    let (event, _) = outcome_with(Duration::from_secs(2), vec![Version("10"), Hang]).await;
     assert_eq!(event, written(&[], Some("the API server did not answer within 2s")));
 }

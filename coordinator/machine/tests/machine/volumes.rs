@@ -132,6 +132,8 @@ fn a_write_that_fails_is_told_in_the_servers_words_and_the_pod_is_tried_again() 
     world.refuse_volume_binding("etcd is away");
     assert!(world.failed("web", "etcd is away"), "{:?}", world.message_of("web"));
     assert_eq!((world.waits_for_volumes(), world.machine.status().pods_backoff), (0, 1));
+    let report = world.reports.last().expect("it was told");
+    assert!(report.clear_nomination && report.write_condition, "its node was announced: {report:?}");
     world.controlled = true;
     world.advance(1_000);
     assert_eq!(world.place_of("web"), Some("n2"));
@@ -343,7 +345,8 @@ fn a_new_leader_goes_on_where_the_one_before_ended() {
         after.settle();
         after.pod(pod_with("web", &["data", "made"]));
         after.settle_without_writes();
-        assert!(after.volume_bindings.is_empty(), "everything is written: {:?}", after.volume_bindings);
+        let written = |binding: &VolumeBinding| binding.volumes.is_empty() && binding.claims.is_empty();
+        assert!(after.volume_bindings.iter().all(written), "everything is written: {:?}", after.volume_bindings);
         assert_eq!(after.waits_for_volumes(), u64::from(!is_bound));
         after.controlled = true;
         after.settle();

@@ -277,6 +277,8 @@ async fn a_new_leader_completes_what_the_one_before_has_begun() -> anyhow::Resul
     .await?;
     let waiting = pods(&cluster).await?;
     assert!(waiting.iter().all(|pod| node_of(pod).is_none()), "nothing is bound before its volumes are");
+    let announced = |pod: &Pod| pod.status.as_ref().and_then(|status| status.nominated_node_name.clone());
+    assert_eq!(waiting.iter().find_map(announced), Some(node.clone()));
     assert_eq!(provision(&cluster, "data").await?, node);
     assert_eq!(place_of(&cluster, "web").await?, node);
     Ok(())

@@ -246,7 +246,7 @@ impl Machine {
             pod.told = Some((reason, message.clone()));
         }
         let clear_nomination = condition && std::mem::take(&mut pod.announced);
-        let is_new = !shown && !(told && pod.info.condition.is_none());
+        let is_known = shown || (told && pod.info.condition.is_none());
         self.actions.push(Action::Report(Report {
             uid: Arc::clone(uid),
             namespace: Arc::clone(&pod.info.class.namespace),
@@ -255,7 +255,7 @@ impl Machine {
             generation: pod.info.generation,
             reason,
             message,
-            write_condition: condition && (is_new || clear_nomination),
+            write_condition: condition && (!is_known || clear_nomination),
             clear_nomination,
             write_event: true,
             attempt: pod.attempts,

@@ -148,8 +148,12 @@ impl Pending {
         }
     }
 
-    fn superseded(&self, uid: &str) -> bool {
-        self.newest.contains_key(uid)
+    /// Whether a newer report than this one waits, which then does its part as well.
+    fn superseded(&mut self, report: &Report) -> bool {
+        if report.clear_nomination {
+            self.clear_nomination(&report.uid);
+        }
+        self.newest.contains_key(&report.uid)
     }
 
     fn len(&self) -> usize {
@@ -216,14 +220,9 @@ impl Writer {
                 Ok(Err(error)) => logging::chain(&error),
                 Err(_) => format!("no answer within {LIMIT:?}"),
             };
-            let mut pending = lock(&self.shared.pending);
-            if pending.superseded(&report.uid) {
-                if report.clear_nomination {
-                    pending.clear_nomination(&report.uid);
-                }
+            if lock(&self.shared.pending).superseded(report) {
                 return;
             }
-            drop(pending);
             debug!(pod, reason = trouble, "cannot write the pod's condition; trying again");
             sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
             pause = (pause * 2).min(LAST_PAUSE);
@@ -366,7 +365,7 @@ mod tests {
         assert!(pending.pop().is_some());
         pending.push(report("u1", "new"));
         assert_eq!(pending.pop(), None);
-        assert!(pending.superseded("u1"));
+        assert!(pending.superseded(&report("u1", "old")));
         pending.done(&Arc::from("u1"));
         assert_eq!(pending.pop().map(|report| report.message).as_deref(), Some("new"));
         pending.done(&Arc::from("u1"));

@@ -37,7 +37,10 @@ impl World {
     fn settle_without_writes(&mut self) {
         loop {
             let ids: Vec<_> = self.workers.keys().copied().collect();
-            let mut busy = ids.into_iter().fold(false, |busy, id| self.run_worker(id) || busy);
+            let mut busy = false;
+            for id in ids {
+                busy |= self.run_worker(id);
+            }
             while self.run_watch() || self.run_storage_watch() {
                 busy = true;
             }

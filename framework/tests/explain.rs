@@ -153,6 +153,8 @@ fn cure(info: &NodeInfo, shortfalls: &[Shortfall]) -> Option<NodeInfo> {
                     cured.labels.sort();
                 }
                 Lack::Label { .. } | Lack::Name(_) | Lack::Port(_) => return None,
+                // What drivers say of a node is not the node's.
+                Lack::Volumes { .. } | Lack::Driver(_) => return None,
                 // Only filters over domains say so.
                 Lack::Key(_) | Lack::Skew { .. } | Lack::Near(_) | Lack::Away(_) | Lack::Welcome(_) => return None,
             }
@@ -182,6 +184,7 @@ fn a_feasible_node_is_told_with_every_plugin_that_did_not_skip() {
         score("TaintToleration", 0, 300),
         score("NodeAffinity", 3, 200),
         score("NodeResourcesFit", 86, 86),
+        score("VolumeBinding", 0, 0),
         score("NodeResourcesBalancedAllocation", 68, 68),
         score("ImageLocality", 0, 0),
     ];

@@ -14,7 +14,7 @@ use flotilla_coordinator::{
     driver::{self, Handle},
     fanout::{Fanout, Transport},
 };
-use flotilla_framework::{class::PodInfo, profile::Profile, volumes::objects::StorageObject};
+use flotilla_framework::{class::PodInfo, profile::Profile};
 use flotilla_machine::{
     action::{Action, VolumeBinding},
     event::{Configuration, Event},
@@ -78,7 +78,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     let perform = perform(ledger.clone(), binds, Arc::clone(&fanout_slot));
     let (handle, machine) = driver::spawn(Machine::new(0), perform);
     let fanout = fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext));
-    tokio::spawn(answer(handle.clone(), answered, cluster.storage.clone()));
+    tokio::spawn(answer(handle.clone(), answered, Controller::new(&cluster.storage, &cluster.nodes)));
 
     feed(&handle, cluster, settings).await?;
     // Only a leader takes workers on, and it sends each of them whatever it knows by then.
@@ -142,8 +142,7 @@ fn perform(
 }
 
 /// Says yes to each bind, and tells of the pod as a watch would.
-async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, storage: Vec<StorageObject>) {
-    let mut controller = Controller::new(&storage);
+async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, mut controller: Controller) {
     while let Some(request) = binds.recv().await {
         let events = match request {
             Request::Bind(pod) => vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)],

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     class::{NodeTerm, Requirement},
+    node::NodeInfo,
     volumes::{
         binding::volume_key,
         objects::{Claim, ClaimReference, StorageKey, StorageKind, StorageObject, Volume},
@@ -16,20 +17,26 @@ use flotilla_machine::{action::VolumeBinding, event::Event};
 /// The versions of what is written begin here, above those in files.
 const FIRST_VERSION: u64 = 1 << 62;
 
+/// The label that says which node a volume is for.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
 /// The objects of storage as they are by now.
 #[derive(Debug)]
 pub(super) struct Controller {
     objects: BTreeMap<StorageKey, StorageObject>,
+    /// The hostname of each node, which every node of a cluster from files has.
+    hostnames: BTreeMap<Arc<str>, Arc<str>>,
     version: u64,
 }
 
 impl Controller {
-    pub(super) fn new(objects: &[StorageObject]) -> Self {
+    pub(super) fn new(objects: &[StorageObject], nodes: &[Arc<NodeInfo>]) -> Self {
         let objects = objects.iter().map(|object| (object.key(), object.clone())).collect();
-        Self { objects, version: FIRST_VERSION }
+        let hostname = |node: &Arc<NodeInfo>| Some((Arc::clone(&node.name), node.label(HOSTNAME)?.into()));
+        Self { objects, hostnames: nodes.iter().filter_map(hostname).collect(), version: FIRST_VERSION }
     }
 
-    /// Binds the claims of a pod. What to tell the machine: that everything is written, and then how it looks.
+    /// Binds the claims of a pod. What to tell the machine: how everything looks now, and then that it is written.
     pub(super) fn bind(&mut self, binding: VolumeBinding) -> Vec<Event> {
         let mut versions = Vec::new();
         let mut seen = Vec::new();
@@ -43,11 +50,11 @@ impl Controller {
             let Some(claim) = self.claim(&binding.namespace, &write.name) else {
                 return vec![failed(binding, versions, "its claim is gone")];
             };
-            let made = made_for(&claim, &binding.node);
+            let made = made_for(&claim, self.hostnames.get(&binding.node).unwrap_or(&binding.node));
             versions.push(self.bind_claim(&write.name, &binding, made, &mut seen).unwrap_or_default());
         }
         let written = Event::VolumesWritten { uid: binding.uid, id: binding.id, versions, failure: None };
-        std::iter::once(written).chain(seen).collect()
+        seen.into_iter().chain(std::iter::once(written)).collect()
     }
 
     /// Binds a claim to a volume, and gives the version that both have then.
@@ -59,6 +66,10 @@ impl Controller {
         seen: &mut Vec<Event>,
     ) -> Option<Arc<str>> {
         let claim = self.claim(&binding.namespace, name)?;
+        if claim.bind_completed {
+            // For another pod that has the same claim.
+            return Some(claim.resource_version);
+        }
         self.version += 1;
         let version: Arc<str> = self.version.to_string().into();
         let (namespace, uid) = (Arc::clone(&claim.namespace), Arc::clone(&claim.uid));
@@ -96,8 +107,8 @@ fn failed(binding: VolumeBinding, versions: Vec<Arc<str>>, why: &str) -> Event {
 }
 
 /// The volume that a provisioner makes: as large as was asked for, and for its node alone.
-fn made_for(claim: &Claim, node: &Arc<str>) -> Volume {
-    let here = Requirement { key: "metadata.name".into(), operator: "In".into(), values: vec![Arc::clone(node)] };
+fn made_for(claim: &Claim, hostname: &Arc<str>) -> Volume {
+    let here = Requirement { key: HOSTNAME.into(), operator: "In".into(), values: vec![Arc::clone(hostname)] };
     Volume {
         name: format!("pvc-{}-{}", claim.namespace, claim.name).into(),
         uid: format!("pvc-{}", claim.uid).into(),
@@ -105,7 +116,7 @@ fn made_for(claim: &Claim, node: &Arc<str>) -> Volume {
         capacity: claim.requested.unwrap_or_default(),
         access_modes: claim.access_modes,
         is_block: claim.is_block,
-        node_affinity: Some(vec![NodeTerm { expressions: Vec::new(), fields: vec![here] }]),
+        node_affinity: Some(vec![NodeTerm { expressions: vec![here], fields: Vec::new() }]),
         ..Volume::default()
     }
 }

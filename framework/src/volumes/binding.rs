@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     objects::{Claim, StorageKey, StorageKind, Volume, VolumeSource},
+    resolve::reach,
     storage::{ClaimKey, Plan, Storage},
 };
 use crate::{class::NodeTerm, node::NodeInfo, selector::LoneNode};
@@ -116,7 +117,8 @@ impl Check<'_> {
         let Some(terms) = self.affinity(volume).map_err(|error| format!("{of_translation}{error}"))? else {
             return Ok(());
         };
-        let why = match LoneNode::new(self.node).matches(&[], Some(terms)) {
+        let Some(terms) = reach::by_labels(terms) else { return Ok(()) };
+        let why = match LoneNode::new(self.node).matches(&[], Some(&terms)) {
             Ok(true) => return Ok(()),
             Ok(false) => "no matching NodeSelectorTerms".to_owned(),
             Err(error) => error,

@@ -5,7 +5,7 @@
 
 mod binding;
 mod limits;
-mod reach;
+pub(super) mod reach;
 #[cfg(test)]
 mod tests;
 mod zones;

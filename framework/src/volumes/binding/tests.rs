@@ -36,6 +36,11 @@ fn in_zone(zone: &str) -> Option<Vec<NodeTerm>> {
     Some(vec![NodeTerm { expressions: vec![requirement], fields: Vec::new() }])
 }
 
+fn named(node: &str) -> Option<Vec<NodeTerm>> {
+    let requirement = Requirement { key: "metadata.name".into(), operator: "In".into(), values: vec![node.into()] };
+    Some(vec![NodeTerm { expressions: Vec::new(), fields: vec![requirement] }])
+}
+
 fn storage(claim: Option<Claim>, volume: Option<Volume>) -> Storage {
     let mut storage = Storage::default();
     let objects = claim.map(StorageObject::Claim).into_iter().chain(volume.map(StorageObject::Volume));
@@ -78,6 +83,8 @@ fn a_volume_that_was_set_aside_is_bound_when_the_controller_has_bound_its_claim(
         (Some(claim("3")), Some(Volume { claim: None, ..volume("7", "") }), Err("ClaimRef got reset for pv \"pv\"")),
         (Some(bound("8")), Some(affine("a")), Ok(true)),
         (Some(bound("8")), Some(affine("b")), Err(elsewhere)),
+        // Upstream asks about a node without a name.
+        (Some(bound("8")), Some(Volume { node_affinity: named("n2"), ..volume("7", "claim-uid") }), Ok(true)),
         (Some(bound("8")), None, Err("failed to check binding: persistentvolumes \"pv\" not found")),
         (
             None,

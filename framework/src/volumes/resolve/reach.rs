@@ -69,7 +69,7 @@ impl Reaches {
 /// that only asks for names matches, if they can be read.
 ///
 /// Source: component-helpers `volume.CheckNodeAffinity`, which asks about a node that has labels alone.
-fn by_labels(terms: &[NodeTerm]) -> Option<Vec<NodeTerm>> {
+pub(in crate::volumes) fn by_labels(terms: &[NodeTerm]) -> Option<Vec<NodeTerm>> {
     let mut all = Vec::new();
     for NodeTerm { expressions, fields } in terms {
         let can_be_read = |field: &Requirement| matches!(&*field.operator, "In" | "NotIn") && field.values.len() == 1;

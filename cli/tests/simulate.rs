@@ -283,13 +283,13 @@ fn a_cluster_without_nodes_or_without_pods_is_a_cluster() {
 #[test]
 fn a_pod_that_needs_what_is_not_built_stays_pending_with_the_reason() {
     let input = format!(
-        "{NODE}kind: Pod\nmetadata: {{name: p}}\nspec:\n  containers: [{{name: c}}]\n  volumes: [{{name: v, \
-         persistentVolumeClaim: {{claimName: x}}}}]\n"
+        "{NODE}kind: Pod\nmetadata: {{name: p}}\nspec:\n  containers: [{{name: c}}]\n  resourceClaims: \
+         [{{name: r, resourceClaimName: x}}]\n"
     );
     let (code, stdout, _) = simulate(&input, &["-o", "json"]);
     let placements = placements(&stdout);
     assert_eq!((code, placements.len(), placements[0].1.as_str()), (Some(0), 1, ""));
-    assert!(placements[0].2.contains("VolumeBinding"), "{}", placements[0].2);
+    assert!(placements[0].2.contains("DynamicResources"), "{}", placements[0].2);
 }
 
 #[test]

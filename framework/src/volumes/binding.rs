@@ -9,8 +9,8 @@ mod tests;
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    objects::{Claim, StorageKey, StorageKind, Volume, VolumeSource},
-    resolve::reach,
+    objects::{Claim, CsiNode, StorageKey, StorageKind, Volume, VolumeSource},
+    resolve::{is_migrated, reach},
     storage::{ClaimKey, Plan, Storage},
 };
 use crate::{class::NodeTerm, node::NodeInfo, selector::LoneNode};
@@ -133,7 +133,8 @@ impl Check<'_> {
         let own = volume.node_affinity.as_deref();
         let VolumeSource::InTree(source) = &volume.source else { return Ok(own) };
         let csi_node = self.storage.csi_node(&self.node.name);
-        if !csi_node.is_some_and(|csi_node| csi_node.migrated_plugins.contains(&source.plugin)) {
+        let has = |csi_node: &CsiNode| csi_node.migrated_plugins.contains(&source.plugin);
+        if !is_migrated(&source.plugin) || !csi_node.is_some_and(has) {
             return Ok(own);
         }
         match &source.handle {

@@ -13,6 +13,7 @@ mod zones;
 use std::sync::Arc;
 
 pub(super) use binding::Names;
+pub(super) use limits::is_migrated;
 
 use super::{
     facts::{Binding, VolumeFacts},

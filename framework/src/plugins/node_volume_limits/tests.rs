@@ -40,6 +40,12 @@ fn objects(limit: Option<i32>) -> Vec<StorageObject> {
     objects
 }
 
+/// A pod, those that stand on the node, the driver's limit, more objects, and whether the node takes the pod.
+type Crowd<'a> = (&'a str, PodBuilder, Vec<PodBuilder>, Option<i32>, Vec<StorageObject>, bool);
+
+/// An object before and after, the pod that was refused, and whether it wakes.
+type Happening<'a> = (&'a str, Option<StorageObject>, Option<StorageObject>, &'a PodBuilder, bool);
+
 fn attachment(volume: &str, node: &str) -> StorageObject {
     StorageObject::VolumeAttachment(VolumeAttachment {
         name: format!("{volume}-{node}").into(),
@@ -52,7 +58,7 @@ fn attachment(volume: &str, node: &str) -> StorageObject {
 #[test]
 fn a_node_takes_as_many_volumes_as_its_driver_says() {
     let both = || pod("q").claim("a").claim("b");
-    let table: [(&str, PodBuilder, Vec<PodBuilder>, Option<i32>, Vec<StorageObject>, bool); 12] = [
+    let table: [Crowd<'_>; 12] = [
         ("room for one more", pod("p").claim("c"), vec![both()], Some(3), vec![], true),
         ("no room", pod("p").claim("c"), vec![both()], Some(2), vec![], false),
         ("the same volume counts once", pod("p").claim("a"), vec![both()], Some(2), vec![], true),
@@ -157,7 +163,7 @@ fn what_makes_room_wakes() {
         let attachment = VolumeAttachment { attacher: driver.into(), ..VolumeAttachment::default() };
         StorageObject::VolumeAttachment(attachment)
     };
-    let table: [(&str, Option<StorageObject>, Option<StorageObject>, &PodBuilder, bool); 10] = [
+    let table: [Happening<'_>; 10] = [
         ("a CSINode comes", None, Some(node_with(Some(0))), &of_csi, true),
         ("a limit grows", Some(node_with(Some(1))), Some(node_with(Some(2))), &of_csi, true),
         ("a limit shrinks", Some(node_with(Some(2))), Some(node_with(Some(1))), &of_csi, false),

@@ -36,7 +36,7 @@ fn a_node_must_be_where_the_labels_of_its_volumes_say() {
     ];
     for (case, (key, value), label, suits) in table {
         let objects = [StorageObject::Claim(bound("data", "v")), StorageObject::Volume(labelled(key, value))];
-        let node = label.map_or(node("n"), |(key, value)| node("n").label(key, value));
+        let node = label.map_or_else(|| node("n"), |(key, value)| node("n").label(key, value));
         let expected: Said = if suits { Ok(()) } else { unresolvable(&["node(s) had no available volume zone"]) };
         assert_eq!(alone(NAME).storage(objects).filter(&pod("p").claim("data"), &node, &[]), expected, "{case}");
     }

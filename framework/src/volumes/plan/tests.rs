@@ -21,7 +21,7 @@ fn objects() -> Vec<StorageObject> {
         StorageObject::Claim(Claim { storage_class: "made".into(), ..claim("made") }),
         StorageObject::Claim(bound("done", "w")),
         StorageObject::Volume(only_where(volume("v", gibibytes(2)), "kubernetes.io/hostname", &["n"])),
-        StorageObject::Volume(volume("w", gibibytes(2))).clone(),
+        StorageObject::Volume(volume("w", gibibytes(2))),
         StorageObject::StorageClass(storage_class("later", "kubernetes.io/no-provisioner")),
         StorageObject::StorageClass(storage_class("made", "csi.example.com")),
     ]

@@ -26,7 +26,7 @@ const MIGRATED: [&str; 5] = [
     "kubernetes.io/portworx-volume",
 ];
 
-pub(super) fn is_migrated(plugin: &str) -> bool {
+pub(in crate::volumes) fn is_migrated(plugin: &str) -> bool {
     MIGRATED.contains(&plugin)
 }
 

@@ -19,6 +19,7 @@ mod ledger;
 mod output;
 mod run;
 mod usage;
+mod volumes;
 
 use output::Answer;
 use run::Settings;

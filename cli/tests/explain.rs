@@ -97,9 +97,9 @@ fn a_pod_that_fits_is_told_with_the_scores_of_every_plugin() {
     let expected = "\
 default/fits: fits 2 of 4 nodes, best small
 
-NODE   TOTAL  TaintToleration  NodeAffinity  NodeResourcesFit  NodeResourcesBalancedAllocation  ImageLocality
-small    650              300           200                75                               75              0
-large    424              300             0                49                               75              0
+NODE   TOTAL  TaintToleration  NodeAffinity  NodeResourcesFit  VolumeBinding  DynamicResources  NodeResourcesBalancedAllocation  ImageLocality
+small    650              300           200                75              0                 0                               75              0
+large    424              300             0                49              0                 0                               75              0
 
 REFUSED BY         NODES  REASON                            LACKS                                      ON
 NodeUnschedulable  1      node(s) were unschedulable        its cordon lifted                          old
@@ -112,7 +112,7 @@ TaintToleration    1      node(s) had untolerated taint(s)  a toleration for ded
 #[test]
 fn wide_adds_what_plugins_gave_before_normalising() {
     let wide = explain(&["--pod", "fits", "-o", "wide"]);
-    let row = "small    650      300 (raw 0)   200 (raw 9)       75 (raw 75)                      75 (raw 75)      0 (raw 0)\n";
+    let row = "small    650      300 (raw 0)   200 (raw 9)       75 (raw 75)      0 (raw 0)         0 (raw 0)                      75 (raw 75)      0 (raw 0)\n";
     assert!(wide.contains(row), "{wide}");
 }
 
@@ -182,18 +182,22 @@ fn a_program_reads_one_object_per_pod_and_line() {
         "plugin": "",
         "reasons": [],
         "raw": {
+            "DynamicResources": 0,
             "ImageLocality": 0,
             "NodeAffinity": 9,
             "NodeResourcesBalancedAllocation": 75,
             "NodeResourcesFit": 75,
             "TaintToleration": 0,
+            "VolumeBinding": 0,
         },
         "scores": {
+            "DynamicResources": 0,
             "ImageLocality": 0,
             "NodeAffinity": 200,
             "NodeResourcesBalancedAllocation": 75,
             "NodeResourcesFit": 75,
             "TaintToleration": 300,
+            "VolumeBinding": 0,
         },
         "total": 650,
     });

@@ -283,13 +283,13 @@ fn a_cluster_without_nodes_or_without_pods_is_a_cluster() {
 #[test]
 fn a_pod_that_needs_what_is_not_built_stays_pending_with_the_reason() {
     let input = format!(
-        "{NODE}kind: Pod\nmetadata: {{name: p}}\nspec:\n  containers: [{{name: c}}]\n  volumes: [{{name: v, \
-         persistentVolumeClaim: {{claimName: x}}}}]\n"
+        "{NODE}kind: Pod\nmetadata: {{name: p}}\nspec:\n  containers: [{{name: c}}]\n  resourceClaims: \
+         [{{name: r, resourceClaimName: x}}]\n"
     );
     let (code, stdout, _) = simulate(&input, &["-o", "json"]);
     let placements = placements(&stdout);
     assert_eq!((code, placements.len(), placements[0].1.as_str()), (Some(0), 1, ""));
-    assert!(placements[0].2.contains("VolumeBinding"), "{}", placements[0].2);
+    assert!(placements[0].2.contains("DynamicResources"), "{}", placements[0].2);
 }
 
 #[test]
@@ -431,4 +431,82 @@ fn a_configuration_with_extenders_is_refused_where_they_stand() {
     assert_eq!(output.status.code(), Some(2), "{words}");
     let expected = "config.yaml:4:1: extenders: found 1, and flotilla simulate calls none";
     assert!(words.contains(expected), "{words}");
+}
+
+/// Two nodes, a volume on the second, a claim for it, one whose volume is to be made, and one that nothing suits.
+const CLAIMS: &str = "\
+kind: Node
+metadata: {name: a, labels: {kubernetes.io/hostname: a}}
+status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}
+---
+kind: Node
+metadata: {name: b, labels: {kubernetes.io/hostname: b}}
+status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: local}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: made}
+provisioner: disks.example.com
+volumeBindingMode: WaitForFirstConsumer
+---
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  storageClassName: local
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  local: {path: /disk}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [b]}]}]
+status: {phase: Available}
+---
+kind: PersistentVolumeClaim
+metadata: {name: one}
+spec: {storageClassName: local, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+kind: PersistentVolumeClaim
+metadata: {name: two}
+spec: {storageClassName: local, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+kind: PersistentVolumeClaim
+metadata: {name: three}
+spec: {storageClassName: made, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+kind: Pod
+metadata: {name: first}
+spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: one}}]}
+---
+kind: Pod
+metadata: {name: second}
+spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: two}}]}
+---
+kind: Pod
+metadata: {name: third}
+spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: three}}]}
+---
+kind: Pod
+metadata: {name: with-third}
+spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: three}}]}
+";
+
+#[test]
+fn a_volume_goes_to_one_claim_and_pods_that_share_a_claim_stay_together() {
+    let (code, out, error) = simulate(CLAIMS, &["-o", "json", "--workers", "2"]);
+    let placements = placements(&out);
+    let node = |name: &str| {
+        let pod = format!("default/{name}");
+        let found = placements.iter().find(|(known, ..)| *known == pod);
+        found.map(|(_, node, message)| (node.as_str(), message.as_str())).unwrap_or_default()
+    };
+    assert_eq!(node("first").0, "b", "{code:?} {placements:?} {error}");
+    let refusal = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind.";
+    assert!(node("second").1.starts_with(refusal), "{placements:?}");
+    assert!(!node("third").0.is_empty() && node("third").0 == node("with-third").0, "{placements:?}");
 }

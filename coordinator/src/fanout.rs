@@ -163,6 +163,7 @@ impl Fanout {
             }
             Action::Bind(_)
             | Action::Extend(_)
+            | Action::BindVolumes(_)
             | Action::Report(_)
             | Action::Acknowledged { .. }
             | Action::Alone(_) => {}

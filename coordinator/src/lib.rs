@@ -17,4 +17,5 @@ pub mod metrics;
 pub mod run;
 pub mod serve;
 pub mod status;
+pub mod volumes;
 pub mod watch;

@@ -21,7 +21,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{bind::Binder, driver::Handle, extender::Callers, fanout::Fanout, run::Reloads, status::Reporter, watch};
+use crate::{
+    bind::Binder, driver::Handle, extender::Callers, fanout::Fanout, run::Reloads, status::Reporter,
+    volumes::VolumeBinder, watch,
+};
 
 /// Attempts to schedule, as they are observed one by one. Cheap to clone.
 ///
@@ -97,6 +100,8 @@ pub struct Sources {
     pub binder: Binder,
     /// Calls to extenders.
     pub callers: Callers,
+    /// The writes before binds.
+    pub volume_binder: VolumeBinder,
     /// Conditions and events.
     pub reporter: Reporter,
     /// The watches.
@@ -153,6 +158,7 @@ impl Collector for Sources {
         page.workers(&self.fanout)?;
         page.binds(&self.binder)?;
         page.extenders(&self.callers)?;
+        page.volumes(&status, &self.volume_binder)?;
         page.writes(&self.reporter)?;
         page.reloads(&self.reloads)?;
         page.watches(&self.watches)
@@ -281,6 +287,18 @@ impl Page<'_> {
         self.gauges("scheduler_goroutines", help, "operation", &scoring)?;
         self.counters("flotilla_extender_calls", "Calls to extenders that have ended", "verb", &tally.calls)?;
         self.counters("flotilla_extender_call_failures", "Those of them that failed", "verb", &tally.failures)
+    }
+
+    fn volumes(&mut self, status: &Status, binder: &VolumeBinder) -> fmt::Result {
+        let failures = [("bind", status.volume_failures)];
+        let help = "Volume scheduling stage error count";
+        self.counters("scheduler_volume_scheduling_stage_error", help, "operation", &failures)?;
+        let help = "Pods whose volumes are being bound, before they are";
+        self.gauge("flotilla_volume_preparations", help, status.preparations)?;
+        let tally = binder.tally();
+        let outcomes = [("written", tally.written), ("failed", tally.failed)];
+        let help = "Volumes and claims written for pods by what became of it";
+        self.counters("flotilla_volume_writes", help, "outcome", &outcomes)
     }
 
     fn writes(&mut self, reporter: &Reporter) -> fmt::Result {

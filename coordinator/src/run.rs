@@ -37,6 +37,7 @@ use crate::{
     logging,
     metrics::Scheduled,
     status::Reporter,
+    volumes::VolumeBinder,
     watch::Watches,
 };
 
@@ -119,6 +120,7 @@ struct Performers {
     fanout: Fanout,
     binder: Binder,
     extenders: Extenders,
+    volume_binder: VolumeBinder,
     reporter: Reporter,
     scheduled: Scheduled,
     configz: watch::Sender<Value>,
@@ -131,6 +133,7 @@ impl Performers {
             Action::Send { .. } | Action::DropWorker { .. } => self.fanout.perform(action),
             Action::Bind(binding) => self.binder.bind(binding),
             Action::Extend(extension) => self.extenders.extend(extension),
+            Action::BindVolumes(binding) => self.volume_binder.bind(binding),
             Action::Report(report) => {
                 debug!(pod = %format_args!("{}/{}", report.namespace, report.name), reason = report.message, "not placed");
                 self.scheduled.refuse(&report);
@@ -156,6 +159,7 @@ struct Coordinator {
     fanout: Fanout,
     binder: Binder,
     callers: Callers,
+    volume_binder: VolumeBinder,
     reporter: Reporter,
     /// The watches may begin.
     begin: CancellationToken,
@@ -258,12 +262,14 @@ impl Coordinator {
         let (scored, led) = (scheduled.clone(), leading.clone());
         let binder = Binder::new(client.clone(), handle.clone(), events, scored, led, callers.clone());
         let extenders = Extenders::new(client.clone(), handle.clone(), callers.clone());
+        let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
         // Set once, here.
         let _ = performers.set(Performers {
             fanout: fanout.clone(),
             binder: binder.clone(),
             extenders,
+            volume_binder: volume_binder.clone(),
             reporter: reporter.clone(),
             scheduled,
             configz,
@@ -275,6 +281,7 @@ impl Coordinator {
             fanout,
             binder,
             callers,
+            volume_binder,
             reporter,
             begin,
             discovery,
@@ -386,7 +393,7 @@ impl Coordinator {
     }
 
     async fn drain(&self) {
-        self.binder.drained().await;
+        tokio::join!(self.binder.drained(), self.volume_binder.drained());
         let leads = self.leading.borrow().epoch_at(lease::now()).is_some();
         while leads && self.reporter.events().tally().waiting > 0 {
             tokio::time::sleep(DRAIN_STEP).await;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::{declared::DeclaredFeatures, labels::LabelSelector, resources::Resources};
+use crate::{declared::DeclaredFeatures, labels::LabelSelector, resources::Resources, volumes::mounts::PodVolumes};
 
 /// The number that the owner of the cluster state gave to a [`Class`]; never used twice within one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +55,8 @@ pub struct Class {
     pub owner: Option<Owner>,
     /// The pod has a deletion timestamp: it does not count for topology spread any more, and for all else it does.
     pub terminating: bool,
+    /// The pod's volumes; `None` where no plugin reads any of them.
+    pub volumes: Option<Arc<PodVolumes>>,
     /// What the pod asks of plugins that are not built yet; such a pod is held back where the profile has the plugin.
     pub unbuilt: Vec<Unbuilt>,
 }
@@ -62,21 +64,18 @@ pub struct Class {
 /// A part of a pod's specification whose plugin is not built yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unbuilt {
-    /// A volume that is a claim, ephemeral or of a kind with limits.
-    Volumes,
     /// `spec.resourceClaims`.
     ResourceClaims,
 }
 
 impl Unbuilt {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Volumes, Self::ResourceClaims];
+    pub const ALL: [Self; 1] = [Self::ResourceClaims];
 
     /// The plugin whose law it is.
     #[must_use]
     pub const fn plugin(self) -> &'static str {
         match self {
-            Self::Volumes => "VolumeBinding",
             Self::ResourceClaims => "DynamicResources",
         }
     }
@@ -85,7 +84,6 @@ impl Unbuilt {
     #[must_use]
     pub const fn what(self) -> &'static str {
         match self {
-            Self::Volumes => "volumes that are claims",
             Self::ResourceClaims => "resourceClaims",
         }
     }

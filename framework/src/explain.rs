@@ -38,7 +38,7 @@ use shard::{Local, NodeAccount, Page};
 pub struct Explanation {
     /// All nodes, by number.
     pub nodes: BTreeMap<NodeId, Outcome>,
-    /// Why several feasible nodes have no scores, if so: kube-scheduler would give up on the attempt.
+    /// Why feasible nodes have no scores, if so: kube-scheduler would give up on the attempt.
     pub error: Option<String>,
     /// The message of a pod that no node takes; empty where some node does.
     pub message: String,
@@ -46,7 +46,7 @@ pub struct Explanation {
     pub nominated: Option<NodeId>,
 }
 
-/// What came of one node.
+/// What came of one node. Where it cannot be told, it is refused with [`Code::Error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It will not do.
@@ -91,7 +91,8 @@ impl Explanation {
     #[must_use]
     pub fn new(prepared: &Prepared, profile: &Profile, pages: &[Page]) -> Self {
         let book = || Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
-        Self::of_class(prepared, pages).unwrap_or_else(|| Self::of_book(prepared, profile, pages, book(), None))
+        let failed = Self::of_class(prepared, pages).or_else(|| Self::of_error(prepared, pages));
+        failed.unwrap_or_else(|| Self::of_book(prepared, profile, pages, book(), None))
     }
 
     /// As [`Self::new`], of a pod that nominations concern. `nodes` are all nodes of the pages, with all that stands on
@@ -104,7 +105,7 @@ impl Explanation {
         nodes: &mut Snapshot,
         nominations: &Nominations,
     ) -> Self {
-        if let Some(explanation) = Self::of_class(prepared, pages) {
+        if let Some(explanation) = Self::of_class(prepared, pages).or_else(|| Self::of_error(prepared, pages)) {
             return explanation;
         }
         let mut book = Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
@@ -123,6 +124,9 @@ impl Explanation {
     ) -> Self {
         let mut merge = Merge { prepared, profile, scores: book.scores(prepared), book, words: IndexMap::new() };
         let nodes: BTreeMap<_, _> = accounts(pages).map(|account| (account.node, merge.outcome(account))).collect();
+        if let Some(error) = failure(&nodes) {
+            return Self { nodes: unscored(nodes), nominated: None, error: Some(error), message: String::new() };
+        }
         let message = if nodes.is_empty() {
             NO_NODES.to_owned()
         } else if nodes.values().any(|outcome| matches!(outcome, Outcome::Feasible { .. })) {
@@ -151,6 +155,22 @@ impl Explanation {
             (node, Outcome::Refused { code: Code::UnschedulableAndUnresolvable, plugin, reasons, domain: None })
         };
         Some(Self { nodes: nodes.into_iter().map(outcome).collect(), message, ..Self::default() })
+    }
+
+    /// The account of a class that a PreFilter could not judge: all nodes for the same error.
+    fn of_error(prepared: &Prepared, pages: &[Page]) -> Option<Self> {
+        let error = prepared.error()?.to_owned();
+        let reasons: Arc<[String]> = [error.clone()].into();
+        let plugin = prepared.failed_by();
+        let outcome = |account: &NodeAccount| {
+            let reasons = Arc::clone(&reasons);
+            (account.node, Outcome::Refused { code: Code::Error, plugin, reasons, domain: None })
+        };
+        let nodes: BTreeMap<_, _> = accounts(pages).map(outcome).collect();
+        if nodes.is_empty() {
+            return None;
+        }
+        Some(Self { nodes, nominated: None, error: Some(error), message: String::new() })
     }
 
     /// How many nodes will do.
@@ -191,6 +211,23 @@ impl Outcome {
             Self::Feasible { total, .. } => *total,
         }
     }
+}
+
+/// The error of the first node, by number, of which it cannot be told whether it will do.
+fn failure(nodes: &BTreeMap<NodeId, Outcome>) -> Option<String> {
+    nodes.values().find_map(|outcome| match outcome {
+        Outcome::Refused { code: Code::Error, reasons, .. } => Some(reasons.join(", ")),
+        Outcome::Refused { .. } | Outcome::Feasible { .. } => None,
+    })
+}
+
+/// The same nodes with no scores, which upstream does not come to.
+fn unscored(nodes: BTreeMap<NodeId, Outcome>) -> BTreeMap<NodeId, Outcome> {
+    let without = |outcome| match outcome {
+        Outcome::Feasible { .. } => Outcome::Feasible { scores: Vec::new(), total: None },
+        refused @ Outcome::Refused { .. } => refused,
+    };
+    nodes.into_iter().map(|(node, outcome)| (node, without(outcome))).collect()
 }
 
 fn accounts(pages: &[Page]) -> impl Iterator<Item = &NodeAccount> {

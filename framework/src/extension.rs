@@ -22,6 +22,7 @@ use crate::{
     snapshot::{Slot, Snapshot},
     status::Verdict,
     symbols::{Symbol, Symbols},
+    volumes::{facts::VolumeFacts, objects::StorageObject},
 };
 
 /// The highest score after normalising; upstream's `MaxNodeScore`.
@@ -45,6 +46,8 @@ pub struct Facts {
     pub scoring_keys: Vec<Arc<str>>,
     /// Which pods default spread constraints count for this one; everything if nothing selects it.
     pub default_selector: DefaultSelector,
+    /// What the objects of storage say; `None` for a class without volumes that any plugin reads.
+    pub volumes: Option<Arc<VolumeFacts>>,
 }
 
 /// The selector of the services and the controller of a pod; by default everything, which stands for none.
@@ -70,6 +73,10 @@ pub struct Preparation<'a> {
     pub symbols: &'a mut Symbols,
     /// The sets of taints that nodes have so far, by number.
     pub taint_sets: &'a IndexSet<Vec<Taint>>,
+    /// Whether the profile runs the plugin's PreFilter: some filters and scores fail where it does not.
+    pub is_pre_filtered: bool,
+    /// Whether the profile runs the plugin's Filter: some scores read what it found.
+    pub is_filtered: bool,
 }
 
 /// A PreFilter's answer.
@@ -297,6 +304,13 @@ pub enum ClusterEvent<'a> {
     NamespaceChanged(&'a str),
     /// A service or controller of a namespace, and so what default spread constraints count, changed.
     SelectorChanged(&'a str),
+    /// An object of storage appeared, changed or went away, as the API has it.
+    StorageChanged {
+        /// Before; `None` where it was not there.
+        old: Option<&'a StorageObject>,
+        /// After; `None` where it is gone.
+        new: Option<&'a StorageObject>,
+    },
 }
 
 /// A plugin: one row of the registry. Every method has the answer of a plugin without that extension point.

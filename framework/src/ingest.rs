@@ -18,6 +18,7 @@ use crate::{
     resources::Resources,
 };
 
+mod mounts;
 mod pod;
 pub mod pods;
 pub mod requests;
@@ -135,6 +136,7 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
         images: images
             .map(|image| (image.names.iter().flatten().map(text).collect(), image.size_bytes.unwrap_or(0)))
             .collect(),
+        csi: None,
     })
 }
 

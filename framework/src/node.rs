@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::{class::Taint, declared::DeclaredFeatures, resources::Resources};
+use crate::{class::Taint, declared::DeclaredFeatures, resources::Resources, volumes::node::NodeCsi};
 
 /// The number that the owner of the cluster state gave to a node; a node that is deleted and made anew gets a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +31,9 @@ pub struct NodeInfo {
     pub declared_features: DeclaredFeatures,
     /// `status.images`: each image's names and its size in bytes.
     pub images: Vec<(Vec<Arc<str>>, i64)>,
+    /// What its drivers say of it; `None` where it has no CSINode. Not from the node itself: whoever holds the objects of
+    /// storage fills it in.
+    pub csi: Option<Arc<NodeCsi>>,
 }
 
 impl NodeInfo {

@@ -5,6 +5,7 @@
 use crate::extension::Plugin;
 
 pub mod default_binder;
+pub mod dynamic_resources;
 pub mod image_locality;
 pub mod inter_pod_affinity;
 pub mod node_affinity;
@@ -14,12 +15,16 @@ pub mod node_ports;
 pub mod node_resources_balanced_allocation;
 pub mod node_resources_fit;
 pub mod node_unschedulable;
+pub mod node_volume_limits;
 pub mod normalize;
 pub mod pod_topology_spread;
 pub mod priority_sort;
 pub mod scheduling_gates;
 pub mod scorer;
 pub mod taint_toleration;
+pub mod volume_binding;
+pub mod volume_restrictions;
+pub mod volume_zone;
 pub mod wakers;
 
 /// All plugins that are built, in the order of kube-scheduler's stock configuration.
@@ -32,8 +37,13 @@ pub static REGISTRY: &[&dyn Plugin] = &[
     &node_affinity::NodeAffinity,
     &node_ports::NodePorts,
     &node_resources_fit::NodeResourcesFit,
+    &volume_restrictions::VolumeRestrictions,
+    &node_volume_limits::NodeVolumeLimits,
+    &volume_binding::VolumeBinding,
+    &volume_zone::VolumeZone,
     &pod_topology_spread::PodTopologySpread,
     &inter_pod_affinity::InterPodAffinity,
+    &dynamic_resources::DynamicResources,
     &node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
     &image_locality::ImageLocality,
     &default_binder::DefaultBinder,

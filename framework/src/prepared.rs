@@ -29,6 +29,7 @@ pub const RESTRICTION: Order = 0;
 /// What all plugins of a profile learned from one class.
 pub struct Prepared {
     error: Option<String>,
+    failed_by: Option<&'static str>,
     refusal: Option<ClassRefusal>,
     refused_by: Option<&'static str>,
     score_error: Option<String>,
@@ -159,9 +160,12 @@ impl Prepared {
         nodes: &mut Snapshot,
     ) -> Self {
         let (symbols, taint_sets) = nodes.tables();
-        let mut preparation = Preparation { class, args: &profile.args, facts, symbols, taint_sets };
+        let (is_pre_filtered, is_filtered) = (false, false);
+        let args = &profile.args;
+        let mut preparation = Preparation { class, args, facts, symbols, taint_sets, is_pre_filtered, is_filtered };
         let mut prepared = Self {
             error: None,
+            failed_by: None,
             refusal: None,
             refused_by: None,
             score_error: None,
@@ -187,6 +191,12 @@ impl Prepared {
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
+    }
+
+    /// The plugin whose PreFilter could not judge the class.
+    #[must_use]
+    pub const fn failed_by(&self) -> Option<&'static str> {
+        self.failed_by
     }
 
     /// Why no node can do, if a PreFilter said so.

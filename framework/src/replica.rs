@@ -215,6 +215,13 @@ impl Replica {
                     self.nodes.remove_node(id);
                     true
                 }
+                Change::SetAttachments { class, attachments } => {
+                    let is_known = self.nodes.class(class).is_some();
+                    if is_known {
+                        self.nodes.set_attachments(class, &attachments);
+                    }
+                    is_known
+                }
                 Change::AddPods { node, class, count } => (0..count).all(|_| self.nodes.add_pod(node, class)),
                 Change::RemovePods { node, class, count } => (0..count).all(|_| self.nodes.remove_pod(node, class)),
             };

@@ -17,7 +17,7 @@ use crate::{
     node::NodeId,
     prepared::{Feasible, NodeResult, Order, Prepared},
     snapshot::{Slot, Snapshot},
-    status::Refusal,
+    status::{Code, Refusal},
 };
 
 pub(crate) mod account;
@@ -53,6 +53,8 @@ pub enum Best {
 pub struct Book {
     offers: Offers,
     refused: Vec<Refused>,
+    /// The nodes that were judged anew and of which it cannot be told whether they will do.
+    failing: BTreeMap<NodeId, (Order, Refusal)>,
     covered: u32,
     /// How many nodes were judged anew, and how many pods moved counts.
     changes: usize,
@@ -113,7 +115,7 @@ impl Book {
         let refused = refused.into_iter();
         let refused =
             refused.map(|((order, refusal), count)| Refused { order, refusal, domains: Vec::new(), count }).collect();
-        Self { offers, refused, covered, changes: 0, changed: BTreeMap::new(), blamed: 0 }
+        Self { offers, refused, failing: BTreeMap::new(), covered, changes: 0, changed: BTreeMap::new(), blamed: 0 }
     }
 
     /// How many nodes the answers covered.
@@ -156,6 +158,16 @@ impl Book {
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
+    }
+
+    /// The error for which an attempt fails now, whatever the other nodes are: a filter could not tell of some node. It may
+    /// be cured already where it was among the answers and something changed since ([`Self::is_untouched`]).
+    #[must_use]
+    pub fn error(&self, prepared: &Prepared) -> Option<String> {
+        let among = self.refused.iter().map(|group| (group.order, group.refusal));
+        let among = among.filter(|(_, refusal)| refusal.code == Code::Error);
+        let (order, refusal) = among.chain(self.failing.values().copied()).min()?;
+        Some(prepared.reasons(order, refusal.detail).join(", "))
     }
 
     /// Takes over what a node looks like now. `None`: it is gone. A node whose labels or taints changed, one that is new

@@ -11,6 +11,7 @@ use crate::{
     extension::Facts,
     node::{NodeId, NodeInfo},
     profile::Profile,
+    volumes::node::Attachment,
 };
 
 /// Counts the changes of the cluster state, in the order in which its owner made them.
@@ -144,6 +145,13 @@ pub enum Change {
         class: ClassId,
         /// How many.
         count: u32,
+    },
+    /// Each pod of a class attaches these volumes to its node from now on.
+    SetAttachments {
+        /// The class, which is registered.
+        class: ClassId,
+        /// The volumes, sorted, each once.
+        attachments: Arc<[Attachment]>,
     },
 }
 

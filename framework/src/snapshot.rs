@@ -13,6 +13,7 @@ use crate::{
     declared::DeclaredFeatures,
     node::{NodeId, NodeInfo},
     symbols::{Symbol, Symbols},
+    volumes::node::{Attachment, NodeCsi},
 };
 
 mod accounts;
@@ -51,6 +52,8 @@ pub struct Snapshot {
     images: Vec<Box<[Symbol]>>,
     ports: Vec<Vec<HostPort>>,
     tenants: Vec<Tenants>,
+    csi: Vec<Option<Arc<NodeCsi>>>,
+    attachments: IndexMap<ClassId, Arc<[Attachment]>>,
     classes: IndexMap<ClassId, (Arc<Class>, Stamp)>,
     classes_stamp: Stamp,
 }
@@ -90,6 +93,7 @@ impl Snapshot {
         images.sort_unstable();
         images.dedup();
         self.images[at] = images.into_boxed_slice();
+        self.csi[at].clone_from(&node.csi);
         self.accounts.set_allocatable(slot, &node.allocatable, node.allowed_pods);
         self.touch(slot);
         slot
@@ -103,6 +107,7 @@ impl Snapshot {
         self.tenants[at].clear();
         self.ports[at].clear();
         self.images[at] = Box::default();
+        self.csi[at] = None;
         for column in self.labels.values_mut() {
             if let Some(value) = column.get_mut(at) {
                 *value = Symbol::NONE;
@@ -134,6 +139,29 @@ impl Snapshot {
     /// Forgets a class that no node holds any more.
     pub fn forget_class(&mut self, id: ClassId) {
         self.classes.swap_remove(&id);
+        self.attachments.swap_remove(&id);
+    }
+
+    /// What each pod of a class attaches to its node, sorted; nothing unless this was said. The nodes with such pods have
+    /// changed, if that is news. Forgotten with the class.
+    pub fn set_attachments(&mut self, id: ClassId, attachments: &Arc<[Attachment]>) {
+        if self.attachments(id) == &**attachments {
+            return;
+        }
+        if attachments.is_empty() {
+            self.attachments.swap_remove(&id);
+        } else {
+            self.attachments.insert(id, Arc::clone(attachments));
+        }
+        let holds = |tenants: &Tenants| tenants.binary_search_by_key(&id, |&(class, _)| class).is_ok();
+        let slots: Vec<Slot> = self.live().filter(|&slot| holds(&self.tenants[slot as usize])).collect();
+        slots.into_iter().for_each(|slot| self.touch(slot));
+    }
+
+    /// What each pod of a class attaches to its node, sorted.
+    #[must_use]
+    pub fn attachments(&self, id: ClassId) -> &[Attachment] {
+        self.attachments.get(&id).map_or(&[], |attachments| attachments)
     }
 
     /// The class behind a number.
@@ -292,6 +320,12 @@ impl Snapshot {
         &self.images[slot as usize]
     }
 
+    /// What the node's drivers say of it; `None` where it has no CSINode.
+    #[must_use]
+    pub fn csi(&self, slot: Slot) -> Option<&NodeCsi> {
+        self.csi[slot as usize].as_deref()
+    }
+
     /// The host ports in use on the node.
     #[must_use]
     pub fn ports(&self, slot: Slot) -> &[HostPort] {
@@ -316,6 +350,7 @@ impl Snapshot {
             self.images.push(Box::default());
             self.ports.push(Vec::new());
             self.tenants.push(Vec::new());
+            self.csi.push(None);
             self.accounts.grow();
             // NodeId is 32 bits wide and there are never more positions than nodes were known at once.
             Slot::try_from(self.ids.len() - 1).unwrap_or(Slot::MAX)

@@ -11,6 +11,8 @@ pub enum Code {
     Unschedulable,
     /// The pod cannot run there, and taking pods away will not help.
     UnschedulableAndUnresolvable,
+    /// It cannot be told. The attempt fails for that, whatever the other nodes are.
+    Error,
 }
 
 /// Why a filter refused a node, small enough to be kept for each node: the plugin turns `detail` into words.
@@ -27,6 +29,12 @@ impl Refusal {
     #[must_use]
     pub const fn unschedulable(detail: u64) -> Self {
         Self { code: Code::Unschedulable, detail }
+    }
+
+    /// It cannot be told, and the attempt fails.
+    #[must_use]
+    pub const fn error(detail: u64) -> Self {
+        Self { code: Code::Error, detail }
     }
 
     /// Taking pods away would not help.

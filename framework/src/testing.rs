@@ -12,9 +12,11 @@ use crate::{
     profile::{Plugins, Profile, WeightedPlugin},
     quantity::Quantity,
     resources::Resources,
+    volumes::mounts::{Mount, Owner, PodVolumes},
 };
 
 pub mod checks;
+pub mod storage;
 
 /// A pod being built.
 #[derive(Debug, Clone)]
@@ -257,6 +259,30 @@ impl PodBuilder {
         self
     }
 
+    /// Uses a claim.
+    #[must_use]
+    pub fn claim(self, name: &str) -> Self {
+        self.mount(Mount::Claim(name.into()))
+    }
+
+    /// Has an ephemeral volume.
+    #[must_use]
+    pub fn ephemeral(mut self, volume: &str) -> Self {
+        let name = format!("{}-{volume}", self.pod.name);
+        let owner = Owner { name: self.pod.name.clone(), uid: self.pod.uid.clone() };
+        self = self.mount(Mount::Ephemeral(name.into()));
+        Arc::make_mut(self.class.volumes.get_or_insert_default()).owner = Some(owner);
+        self
+    }
+
+    /// Has a volume.
+    #[must_use]
+    pub fn mount(mut self, mount: Mount) -> Self {
+        let volumes: &mut PodVolumes = Arc::make_mut(self.class.volumes.get_or_insert_default());
+        volumes.mounts.push(mount);
+        self
+    }
+
     /// Is being deleted.
     #[must_use]
     pub fn terminating(mut self) -> Self {
@@ -416,6 +442,10 @@ pub fn profile() -> Profile {
         "NodeAffinity",
         "NodePorts",
         "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
         "PodTopologySpread",
         "InterPodAffinity",
     ];
@@ -423,6 +453,7 @@ pub fn profile() -> Profile {
         ("TaintToleration", 3),
         ("NodeAffinity", 2),
         ("NodeResourcesFit", 1),
+        ("VolumeBinding", 1),
         ("PodTopologySpread", 2),
         ("InterPodAffinity", 2),
         ("NodeResourcesBalancedAllocation", 1),
@@ -440,6 +471,7 @@ pub fn profile() -> Profile {
                 "TaintToleration",
                 "NodeAffinity",
                 "NodeResourcesFit",
+                "VolumeBinding",
                 "PodTopologySpread",
                 "InterPodAffinity",
                 "NodeResourcesBalancedAllocation",

@@ -22,12 +22,12 @@ fn a_gate_holds_a_pod_only_where_the_profile_has_the_plugin() {
 
 #[test]
 fn a_need_holds_a_pod_back_only_where_the_profile_has_the_plugin() {
-    let class = Class { unbuilt: vec![Unbuilt::Volumes], ..Class::default() };
+    let class = Class { unbuilt: vec![Unbuilt::ResourceClaims], ..Class::default() };
     let mut profile = profile();
-    profile.plugins.filter.retain(|name| name != Unbuilt::Volumes.plugin());
+    profile.plugins.filter.retain(|name| name != Unbuilt::ResourceClaims.plugin());
     assert_eq!(unbuilt(&profile, &class), None);
-    profile.plugins.filter.push(Unbuilt::Volumes.plugin().to_owned());
+    profile.plugins.filter.push(Unbuilt::ResourceClaims.plugin().to_owned());
     let message = unbuilt(&profile, &class).expect("held back");
-    assert!(message.starts_with("pod uses volumes that are claims, and plugin VolumeBinding is not"), "{message}");
+    assert!(message.starts_with("pod uses resourceClaims, and plugin DynamicResources is not"), "{message}");
     assert_eq!(unbuilt(&profile, &Class::default()), None);
 }

@@ -29,6 +29,7 @@ use flotilla_framework::{
     status::{Refusal, Verdict},
     symbols::Symbol,
     testing::{node, pod, profile},
+    volumes::storage::Storage,
 };
 use proptest::{collection::vec, prelude::*, sample::select as one_of};
 
@@ -331,6 +332,7 @@ fn crowded() -> World {
         standing: vec![vec![0, 0], vec![0, 0], vec![0], vec![]],
         class: Class::clone(&pod("p").label("app", "web").request("cpu", "2").build().class),
         profile: profile(),
+        storage: Storage::default(),
         default_selector: DefaultSelector::default(),
     }
 }

@@ -108,7 +108,7 @@ proptest! {
         for (place, info) in world.nodes.iter().enumerate() {
             let id = NodeId(u32::try_from(place).expect("a small cluster"));
             let slot = nodes.slot(id).expect("a known node");
-            let place = Place { node: info, nodes: &nodes, slot };
+            let place = Place { node: info, nodes: &nodes, slot, facts: &world.facts() };
             let found = shortfalls(REGISTRY, &prepared, &world.profile, &world.class, place);
             let feasible = matches!(prepared.judge(&nodes, slot), NodeResult::Feasible(_));
             prop_assert_eq!(found.is_empty(), feasible);
@@ -153,6 +153,8 @@ fn cure(info: &NodeInfo, shortfalls: &[Shortfall]) -> Option<NodeInfo> {
                     cured.labels.sort();
                 }
                 Lack::Label { .. } | Lack::Name(_) | Lack::Port(_) => return None,
+                // What drivers say of a node is not the node's.
+                Lack::Volumes { .. } | Lack::Driver(_) => return None,
                 // Only filters over domains say so.
                 Lack::Key(_) | Lack::Skew { .. } | Lack::Near(_) | Lack::Away(_) | Lack::Welcome(_) => return None,
             }
@@ -182,6 +184,7 @@ fn a_feasible_node_is_told_with_every_plugin_that_did_not_skip() {
         score("TaintToleration", 0, 300),
         score("NodeAffinity", 3, 200),
         score("NodeResourcesFit", 86, 86),
+        score("VolumeBinding", 0, 0),
         score("NodeResourcesBalancedAllocation", 68, 68),
         score("ImageLocality", 0, 0),
     ];
@@ -252,7 +255,7 @@ fn lacks_are_told_in_amounts_labels_taints_and_ports() {
     let mut nodes = Snapshot::new(0);
     let slot = nodes.upsert_node(NodeId(0), &info);
     let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);
-    let place = Place { node: &info, nodes: &nodes, slot };
+    let place = Place { node: &info, nodes: &nodes, slot, facts: &Facts::default() };
     let found = shortfalls(REGISTRY, &prepared, &profile(), &class, place);
     let plugins: Vec<&str> = found.iter().map(|shortfall| shortfall.plugin).collect();
     assert_eq!(plugins, ["NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit"]);

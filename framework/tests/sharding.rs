@@ -23,7 +23,7 @@ use proptest::{collection::vec, prelude::*};
 #[path = "support/cluster.rs"]
 mod cluster;
 
-use cluster::{World, any_node, any_world, best_by_hand, canonical, evaluate, placed};
+use cluster::{World, any_node, any_world, any_world_with_volumes, best_by_hand, canonical, evaluate, placed};
 
 /// Lists of offers as a leader may ask for: one, a few, all.
 const K: [usize; 3] = [1, 3, usize::MAX];
@@ -54,6 +54,27 @@ proptest! {
             prop_assert_eq!(placed(whole), Ok(by_hand), "whole, k = {}", k);
             let split = select(&prepared, world.answers(REGISTRY, &owners, shards, k));
             prop_assert_eq!(split, whole, "split, k = {}", k);
+        }
+    }
+
+    #[test]
+    fn neither_the_best_node_nor_refusals_hang_on_how_nodes_are_split_where_pods_have_volumes(
+        world in any_world_with_volumes(24),
+        owners in vec(0..7_usize, 24),
+        shards in 1..=7_usize,
+    ) {
+        let mut nodes = world.whole();
+        let prepared = world.prepare(REGISTRY, &mut nodes);
+        prop_assume!(prepared.refusal().is_none());
+        let by_hand = best_by_hand(REGISTRY, &world.profile, &prepared, &nodes);
+        for k in K {
+            let whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
+            let split = Book::new(&prepared, world.answers(REGISTRY, &owners, shards, k));
+            prop_assert_eq!(refusals(&whole), refusals(&split));
+            prop_assert_eq!(whole.error(&prepared), split.error(&prepared));
+            for mut book in [whole, split] {
+                prop_assert_eq!(placed(book.best(&prepared)), Ok(by_hand), "k = {}", k);
+            }
         }
     }
 

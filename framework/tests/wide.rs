@@ -17,6 +17,7 @@ use flotilla_framework::{
     select::{Best, Book},
     status::Refusal,
     testing::{PodBuilder, node, pod, profile, selecting},
+    volumes::storage::Storage,
 };
 use proptest::{collection::vec, option, prelude::*, sample::select as one_of};
 
@@ -107,6 +108,7 @@ fn any_world(most: usize) -> impl Strategy<Value = World> {
             standing,
             class: class.clone(),
             profile: profile(),
+            storage: Storage::default(),
             default_selector: if serviced {
                 DefaultSelector(selecting(("app", "web")))
             } else {
@@ -248,6 +250,7 @@ fn many_domains_are_told_apart_by_their_counts_alone() {
             standing: (0..200).map(|number| vec![0; number % 3 % 2]).collect(),
             class,
             profile: profile(),
+            storage: Storage::default(),
             default_selector: DefaultSelector::default(),
         };
         world.classes.resize(6, Arc::default());

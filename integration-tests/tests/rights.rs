@@ -7,9 +7,49 @@ use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod
 use flotilla_integration_tests::fleet::{
     Fleet, PATIENCE, profile, wait_for_event, wait_until_refused, wait_until_running,
 };
-use serde_json::Value;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, from_value, json};
 
 const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
+
+/// A claim for a volume that is there, and one for a volume that nobody makes.
+const CLAIMS: &str = "\
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: local}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: made}
+provisioner: disks.example.com
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec: {storageClassName: local, capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /disk}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: disk}
+spec: {storageClassName: local, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: made}
+spec: {storageClassName: made, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+";
+
+/// A pod that uses a claim.
+fn user(name: &str, claim: &str) -> anyhow::Result<Pod> {
+    let mut pod = pod(name, "flotilla", &[]);
+    let volume = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);
+    pod.spec.get_or_insert_default().volumes = Some(from_value(volume)?);
+    Ok(pod)
+}
 
 /// What the API server has forbidden the coordinator, one line for each request.
 fn forbidden(cluster: &ControlPlane) -> anyhow::Result<Vec<String>> {
@@ -50,6 +90,18 @@ async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -
     fleet.wait_for_workers("coordinator", 1).await?;
     cluster.create_pods([pod("fits", "flotilla", &[]), pod("huge", "flotilla", &[("cpu", "100")])]).await?;
     wait_until_running(&cluster, "fits", 1).await?;
+    let file = cluster.folder().join("claims.yaml");
+    fs::write(&file, CLAIMS)?;
+    kubectl(&cluster, &["apply", "-f", &file.display().to_string()])?;
+    cluster.create_pods([user("with-disk", "disk")?, user("waits", "made")?]).await?;
+    wait_until_running(&cluster, "with-disk", 1).await?;
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "default");
+    wait_until("the provisioner to be told a node", PATIENCE, async || {
+        let claim = claims.get("made").await.map_err(|error| error.to_string())?;
+        let node = claim.annotations().get("volume.kubernetes.io/selected-node").cloned();
+        node.ok_or_else(|| "it was not".to_owned())
+    })
+    .await?;
     wait_until_refused(&cluster, "huge").await?;
     wait_for_event(&cluster, "fits", "Scheduled").await?;
     wait_for_event(&cluster, "huge", "FailedScheduling").await?;

@@ -10,6 +10,7 @@ use flotilla_framework::{
     node::NodeInfo,
     resources::Resources,
     shard::{Change, ToWorker},
+    volumes::node::{Attachment, NodeCsi},
 };
 use prost::{Message as _, encoding::encoded_len_varint};
 
@@ -29,6 +30,9 @@ use crate::{Wire as _, pb};
 ///   API server stores no object above 1.5 MiB.
 /// - `RegisterClass` holds a part of one pod, of 1.5 MiB at most. Only names of extended resources come more often than
 ///   in the pod, three times for the two that the API server demands, so it stays below 2.25 MiB.
+/// - `Evaluate` and `Explain` hold what the whole cluster says about a class. Of the objects of storage that is 3 MiB at
+///   most, as `framework::volumes::facts` counts it, which is never less than it takes here; a class of which there is
+///   more to say is not asked about. The rest is a part of one pod again, with the names of namespaces.
 /// - `Configure` holds a configuration file's profiles: kilobytes.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
@@ -78,7 +82,7 @@ pub fn chunk_changes(changes: Vec<Change>) -> Vec<Vec<Change>> {
 fn split_pods(change: Change) -> impl Iterator<Item = Change> {
     let total = match change {
         Change::AddPods { count, .. } | Change::RemovePods { count, .. } => count,
-        Change::UpsertNode { .. } | Change::RemoveNode { .. } => 0,
+        Change::UpsertNode { .. } | Change::RemoveNode { .. } | Change::SetAttachments { .. } => 0,
     };
     let pieces = total.div_ceil(MAX_PODS_PER_CHANGE).max(1);
     (0..pieces).map(move |piece| {
@@ -106,6 +110,7 @@ fn change_bytes(change: &Change) -> usize {
         Change::UpsertNode { node, .. } => INTEGER + field(node_bytes(node)),
         Change::RemoveNode { .. } => INTEGER,
         Change::AddPods { .. } | Change::RemovePods { .. } => 3 * INTEGER,
+        Change::SetAttachments { attachments, .. } => INTEGER + field(attachments_bytes(attachments)),
     })
 }
 
@@ -120,6 +125,7 @@ fn node_bytes(node: &NodeInfo) -> usize {
         allowed_pods: _,
         declared_features,
         images,
+        csi,
     } = node;
     let labels = labels.iter().map(|(key, value)| field(field(key.len()) + field(value.len())));
     let taints = taints
@@ -128,7 +134,17 @@ fn node_bytes(node: &NodeInfo) -> usize {
     let images = images.iter().map(|(names, _)| field(texts(names) + INTEGER));
     let lists: usize = labels.chain(taints).chain(images).sum();
     let features: usize = declared_features.names().map(|name| field(name.len())).sum();
-    field(name.len()) + field(uid.len()) + lists + features + field(resources_bytes(allocatable)) + 2 * INTEGER
+    let csi = csi.as_deref().map_or(0, |csi| field(csi_bytes(csi)));
+    field(name.len()) + field(uid.len()) + lists + features + field(resources_bytes(allocatable)) + csi + 2 * INTEGER
+}
+
+fn csi_bytes(csi: &NodeCsi) -> usize {
+    let drivers: usize = csi.drivers.iter().map(|(name, _)| field(field(name.len()) + INTEGER)).sum();
+    drivers + texts(&csi.migrated_plugins) + attachments_bytes(&csi.attached)
+}
+
+fn attachments_bytes(attachments: &[Attachment]) -> usize {
+    attachments.iter().map(|one| field(field(one.driver.len()) + field(one.handle.len()))).sum()
 }
 
 fn resources_bytes(resources: &Resources) -> usize {

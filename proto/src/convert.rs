@@ -19,8 +19,10 @@ mod class;
 mod evaluation;
 mod explanation;
 mod facts;
+mod mounts;
 mod node;
 mod profile;
+mod volumes;
 
 /// A domain type with its form on the wire. `decode(encode(x))` is `x` for every value that keeps its type's promises.
 pub trait Wire: Sized {

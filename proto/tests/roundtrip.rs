@@ -24,6 +24,15 @@ use flotilla_framework::{
     resources::Resources,
     shard::{Change, Command, FromWorker, Reply, ToWorker, Unable},
     status::{Code, Refusal},
+    volumes::{
+        facts::{
+            Binding, BoundClaim, Claims, FreeVolume, Migrated, Provision, Room, UnboundClaim, VolumeFacts, Wanted,
+            ZoneLabel,
+        },
+        mounts::{self, Disk, Inline, Mount, PodVolumes},
+        node::{Attachment, NodeCsi},
+        objects::InTree,
+    },
 };
 use flotilla_proto::{Wire, bounds::MAX_PODS_PER_CHANGE, pb};
 use proptest::{
@@ -64,18 +73,108 @@ fn features() -> impl Strategy<Value = DeclaredFeatures> {
 
 fn node() -> impl Strategy<Value = NodeInfo> {
     let images = vec((vec(text(), 0..3), any::<i64>()), 0..3);
-    let rest = (features(), images);
+    let rest = (features(), images, option::of(node_csi().prop_map(Arc::new)));
     (text(), text(), labels(), vec(taint(), 0..3), any::<bool>(), resources(), any::<i64>(), rest).prop_map(
-        |(name, uid, labels, taints, unschedulable, allocatable, allowed_pods, (declared_features, images))| NodeInfo {
-            name,
-            uid,
-            labels,
-            taints,
-            unschedulable,
-            allocatable,
-            allowed_pods,
-            declared_features,
-            images,
+        |(name, uid, labels, taints, unschedulable, allocatable, allowed_pods, (declared_features, images, csi))| {
+            NodeInfo {
+                name,
+                uid,
+                labels,
+                taints,
+                unschedulable,
+                allocatable,
+                allowed_pods,
+                declared_features,
+                images,
+                csi,
+            }
+        },
+    )
+}
+
+fn attachment() -> impl Strategy<Value = Attachment> {
+    (text(), text()).prop_map(|(driver, handle)| Attachment { driver, handle })
+}
+
+fn node_csi() -> impl Strategy<Value = NodeCsi> {
+    (vec((text(), option::of(any::<i32>())), 0..3), vec(text(), 0..3), vec(attachment(), 0..3))
+        .prop_map(|(drivers, migrated_plugins, attached)| NodeCsi { drivers, migrated_plugins, attached })
+}
+
+/// Something, or the reason why not.
+fn or_reason<T: std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Result<T, Arc<str>>> {
+    prop_oneof![value.prop_map(Ok), text().prop_map(Err)]
+}
+
+fn in_tree() -> impl Strategy<Value = InTree> {
+    (text(), text(), or_reason(text()), option::of(vec(term(), 0..3)))
+        .prop_map(|(plugin, driver, handle, node_affinity)| InTree { plugin, driver, handle, node_affinity })
+}
+
+fn pod_volumes() -> impl Strategy<Value = PodVolumes> {
+    let disk =
+        prop_oneof![
+            (text(), any::<bool>()).prop_map(|(name, read_only)| Disk::GcePersistentDisk { name, read_only }),
+            text().prop_map(|volume| Disk::AwsElasticBlockStore { volume }),
+            (text(), any::<bool>()).prop_map(|(iqn, read_only)| Disk::Iscsi { iqn, read_only }),
+            (vec(text(), 0..3), text(), text(), any::<bool>())
+                .prop_map(|(monitors, pool, image, read_only)| Disk::Rbd { monitors, pool, image, read_only }),
+        ];
+    let inline = (option::of(disk), option::of(in_tree())).prop_map(|(disk, in_tree)| Inline { disk, in_tree });
+    let mount = prop_oneof![
+        text().prop_map(Mount::Claim),
+        text().prop_map(Mount::Ephemeral),
+        inline.prop_map(Mount::Inline),
+        text().prop_map(Mount::Csi),
+    ];
+    let owner = (text(), text()).prop_map(|(name, uid)| mounts::Owner { name, uid });
+    (vec(mount, 0..3), option::of(owner)).prop_map(|(mounts, owner)| PodVolumes { mounts, owner })
+}
+
+/// Claims that name three lists of nodes and two volumes.
+fn claims() -> impl Strategy<Value = Claims> {
+    let reach = || option::of(0..3_u32);
+    let migrated = (text(), or_reason(reach())).prop_map(|(plugin, reach)| Migrated { plugin, reach });
+    let bound = prop_oneof![
+        Just(BoundClaim::Lost),
+        (reach(), option::of(migrated)).prop_map(|(reach, migrated)| BoundClaim::Volume { reach, migrated }),
+    ];
+    let room = (any::<i64>(), reach()).prop_map(|(capacity, reach)| Room { capacity, reach });
+    let provision = (reach(), option::of(vec(room, 0..3))).prop_map(|(reach, rooms)| Provision { reach, rooms });
+    let places = || vec(0..2_u32, 0..3);
+    let unbound =
+        ((text(), any::<i64>(), option::of(text()), option::of(text())), places(), places(), option::of(provision))
+            .prop_map(|((storage_class, requested, selected_node, error), set_aside, suiting, provision)| {
+                UnboundClaim { storage_class, requested, selected_node, error, set_aside, suiting, provision }
+            });
+    let volume = (any::<i64>(), reach()).prop_map(|(capacity, reach)| FreeVolume { capacity, reach });
+    (vec(bound, 0..3), vec(unbound, 0..3), vec(volume, 2), vec(vec(term(), 0..2), 3))
+        .prop_map(|(bound, unbound, volumes, reaches)| Claims { bound, unbound, volumes, reaches })
+}
+
+fn volume_facts() -> impl Strategy<Value = VolumeFacts> {
+    let wanted = prop_oneof![
+        (attachment(), any::<bool>()).prop_map(|(attachment, migrated)| Wanted::Attach { attachment, migrated }),
+        text().prop_map(Wanted::Missing),
+        (text(), any::<bool>()).prop_map(|(error, migrated)| Wanted::Fail { error, migrated }),
+    ];
+    let binding = prop_oneof![
+        Just(Binding::Nothing),
+        text().prop_map(Binding::Refuse),
+        text().prop_map(Binding::Fail),
+        claims().prop_map(Binding::Claims),
+    ];
+    let zone = (text(), vec(text(), 0..3)).prop_map(|(key, values)| ZoneLabel { key, values });
+    let uncountable = vec((any::<u64>().prop_map(ClassId), text()), 0..3);
+    let lists = (vec(wanted, 0..3), vec(text(), 0..3), uncountable);
+    (or_reason(any::<u32>()), lists, binding, or_reason(vec(zone, 0..3))).prop_map(
+        |(exclusive, (wanted, demanded, uncountable), binding, zones)| VolumeFacts {
+            exclusive,
+            wanted,
+            demanded,
+            uncountable,
+            binding,
+            zones,
         },
     )
 }
@@ -87,6 +186,10 @@ fn change() -> impl Strategy<Value = Change> {
         any::<u32>().prop_map(|id| Change::RemoveNode { id: NodeId(id) }),
         pods.clone().prop_map(|(node, class, count)| Change::AddPods { node, class, count }),
         pods.prop_map(|(node, class, count)| Change::RemovePods { node, class, count }),
+        (any::<u64>(), vec(attachment(), 0..3)).prop_map(|(class, attachments)| Change::SetAttachments {
+            class: ClassId(class),
+            attachments: attachments.into(),
+        }),
     ]
 }
 
@@ -174,13 +277,14 @@ fn class() -> impl Strategy<Value = Class> {
         vec((any::<i32>(), term()), 0..3),
     );
     let rest = (vec(toleration(), 0..3), vec(host_port(), 0..3), vec(text(), 0..3), vec(select(&Unbuilt::ALL), 0..3));
-    let others = (vec(spread(), 0..3), pod_affinity(), option::of(owner()), any::<bool>(), features());
+    let volumes = option::of(pod_volumes().prop_map(Arc::new));
+    let others = (vec(spread(), 0..3), pod_affinity(), option::of(owner()), any::<bool>(), features(), volumes);
     (text(), labels(), amounts, affinity, rest, others).prop_map(
         |(namespace, labels, amounts, affinity, rest, others)| {
             let (requests, score_requests, accounted, nonzero_milli_cpu, nonzero_memory) = amounts;
             let (node_name, node_selector, required_terms, preferred_terms) = affinity;
             let (tolerations, host_ports, images, unbuilt) = rest;
-            let (spread, pod_affinity, owner, terminating, declared_features) = others;
+            let (spread, pod_affinity, owner, terminating, declared_features, volumes) = others;
             Class {
                 namespace,
                 labels,
@@ -201,6 +305,7 @@ fn class() -> impl Strategy<Value = Class> {
                 owner,
                 terminating,
                 declared_features,
+                volumes,
                 unbuilt,
             }
         },
@@ -269,14 +374,18 @@ fn profile() -> impl Strategy<Value = Profile> {
 
 fn facts() -> impl Strategy<Value = Facts> {
     let keys = || vec(text(), 0..3);
-    (vec(any::<i64>(), 0..4), labels(), vec(keys(), 0..3), keys(), keys(), selector()).prop_map(
-        |(image_contributions, namespace_labels, term_namespaces, repelling_keys, scoring_keys, selector)| Facts {
-            image_contributions,
-            namespace_labels,
-            term_namespaces,
-            repelling_keys,
-            scoring_keys,
-            default_selector: DefaultSelector(selector),
+    let volumes = option::of(volume_facts().prop_map(Arc::new));
+    (vec(any::<i64>(), 0..4), labels(), vec(keys(), 0..3), keys(), keys(), selector(), volumes).prop_map(
+        |(image_contributions, namespace_labels, term_namespaces, repelling_keys, scoring_keys, selector, volumes)| {
+            Facts {
+                image_contributions,
+                namespace_labels,
+                term_namespaces,
+                repelling_keys,
+                scoring_keys,
+                default_selector: DefaultSelector(selector),
+                volumes,
+            }
         },
     )
 }
@@ -339,7 +448,7 @@ fn stratum() -> impl Strategy<Value = Stratum> {
 }
 
 fn refused() -> impl Strategy<Value = Refused> {
-    let codes = vec![Code::Unschedulable, Code::UnschedulableAndUnresolvable];
+    let codes = vec![Code::Unschedulable, Code::UnschedulableAndUnresolvable, Code::Error];
     (any::<u16>(), select(codes), any::<u64>(), domains(), 0..1000_u32).prop_map(
         |(order, code, detail, domains, count)| Refused { order, refusal: Refusal { code, detail }, domains, count },
     )
@@ -360,7 +469,7 @@ fn evaluation() -> impl Strategy<Value = Evaluation> {
 }
 
 fn page() -> impl Strategy<Value = Page> {
-    let codes = vec![Code::Unschedulable, Code::UnschedulableAndUnresolvable];
+    let codes = vec![Code::Unschedulable, Code::UnschedulableAndUnresolvable, Code::Error];
     let local = prop_oneof![
         (any::<u16>(), select(codes), any::<u64>())
             .prop_map(|(order, code, detail)| Local::Refused(order, Refusal { code, detail })),
@@ -413,6 +522,11 @@ proptest! {
         let bytes = word.encode().encode_to_vec();
         let heard = FromWorker::decode(pb::FromWorker::decode(bytes.as_slice()).expect("bytes of a message"));
         prop_assert_eq!(heard, Ok(word));
+    }
+
+    #[test]
+    fn what_is_said_of_volumes_takes_no_more_than_it_weighs(facts in volume_facts()) {
+        prop_assert!(facts.encode().encoded_len() <= facts.weight());
     }
 
     #[test]

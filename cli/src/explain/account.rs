@@ -81,8 +81,8 @@ pub(super) fn make(
         for &class in beside {
             world.snapshot_mut().add_pod(node, class);
         }
-        let found = world.place(node).map(|(node, nodes, slot)| {
-            let place = Place { node, nodes, slot };
+        let found = world.place(node).map(|(info, nodes, slot)| {
+            let place = Place { node: info, nodes, slot, facts: &subject.facts };
             shortfalls(REGISTRY, &prepared, profile, &subject.class, place)
         });
         for &class in beside {

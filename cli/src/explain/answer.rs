@@ -9,6 +9,9 @@ use serde::Serialize;
 
 use super::{account::Account, world::World};
 
+/// The code of a node of which it cannot be told whether it will do.
+const ERROR: &str = "Error";
+
 /// What there is to say of one pod.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -60,6 +63,9 @@ impl<'a> Answer<'a> {
         let node = |(&id, outcome)| Node::new(name(world, id), outcome).with_extenders(account);
         let mut nodes: Vec<Node<'_>> = explanation.nodes.iter().map(node).collect();
         nodes.sort_unstable_by_key(|node| node.node);
+        // Of several errors that of the first node by name.
+        let failed = nodes.iter().find(|node| node.code == ERROR).and_then(|node| node.reasons.first());
+        let failed = failed.map(String::as_str);
         let mut best: Vec<&str> = explanation.best().into_iter().map(|id| name(world, id)).collect();
         best.sort_unstable();
         Self {
@@ -69,7 +75,7 @@ impl<'a> Answer<'a> {
             plugin: gate.as_ref().map_or("", |(plugin, _)| plugin),
             reasons: gate.iter().map(|(_, reason)| reason.as_str()).collect(),
             nominated: explanation.nominated.map_or("", |id| name(world, id)),
-            error: explanation.error.as_deref().unwrap_or_default(),
+            error: failed.or(explanation.error.as_deref()).unwrap_or_default(),
             feasible: explanation.feasible(),
             best,
             message: &explanation.message,
@@ -85,6 +91,7 @@ impl<'a> Node<'a> {
                 let code = match code {
                     Code::Unschedulable => "Unschedulable",
                     Code::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+                    Code::Error => ERROR,
                 };
                 let (raw, scores) = (BTreeMap::new(), BTreeMap::new());
                 Self { node, code, plugin: plugin.unwrap_or_default(), reasons, raw, scores, total: None }

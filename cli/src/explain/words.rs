@@ -28,6 +28,11 @@ pub(super) fn lack(lack: &Lack) -> String {
             if &**operator == "NotIn" { format!("another name than {names}") } else { format!("the name {names}") }
         }
         Lack::Port(taken) => format!("port {} free", port(taken)),
+        Lack::Volumes { driver, over } => {
+            let volumes = if *over == 1 { "volume" } else { "volumes" };
+            format!("{over} {volumes} over the limit of {driver}")
+        }
+        Lack::Driver(name) => format!("the driver {name}"),
         Lack::Key(key) => format!("a label {key}"),
         Lack::Skew { key, over } => format!("{over} fewer of the pods that are spread over {key}"),
         Lack::Near(key) => format!("a pod that its affinity over {key} asks for"),

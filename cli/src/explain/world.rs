@@ -15,6 +15,7 @@ use flotilla_framework::{
     select::Nominations,
     shard::Change,
     snapshot::{Slot, Snapshot},
+    volumes::{standing::Standing, storage::Storage},
 };
 use flotilla_machine::{directory::Directory, images::Images};
 
@@ -32,6 +33,8 @@ pub(super) struct World {
     affine: Vec<Arc<Class>>,
     directory: Directory,
     images: Images,
+    storage: Storage,
+    volumes: Standing,
     snapshot: Snapshot,
     /// All pods that are nominated to a node, with that node and their classes.
     nominated: Vec<(Arc<PodInfo>, NodeId, ClassId)>,
@@ -51,21 +54,24 @@ pub(super) struct Subject {
 impl World {
     /// The nodes of a cluster with the pods that stand on them.
     pub(super) fn new(cluster: &Cluster) -> Self {
+        let storage = storage(cluster);
         let mut world = Self {
-            nodes: cluster.nodes.clone(),
+            nodes: cluster.nodes.iter().map(|node| with_csi(node, &storage)).collect(),
             standing: vec![Vec::new(); cluster.nodes.len()],
             classes: Vec::new(),
             numbers: HashMap::new(),
             affine: affine(cluster),
             directory: directory(cluster),
             images: Images::default(),
+            storage,
+            volumes: Standing::default(),
             snapshot: Snapshot::new(0),
             nominated: Vec::new(),
         };
         let mut places: HashMap<&str, usize> = HashMap::new();
         for (place, node) in cluster.nodes.iter().enumerate() {
             world.images.add(node);
-            world.snapshot.upsert_node(id(place), node);
+            world.snapshot.upsert_node(id(place), &world.nodes[place]);
             places.insert(&node.name, place);
         }
         for pod in &cluster.bound {
@@ -73,6 +79,7 @@ impl World {
             // Pods on other nodes were left out when the files were read.
             let Some(&place) = pod.node_name.as_deref().and_then(|name| places.get(name)) else { continue };
             world.snapshot.add_pod(id(place), class);
+            world.volumes.add(&pod.class);
             match world.standing[place].iter_mut().find(|(known, _)| *known == class) {
                 Some((_, count)) => *count += 1,
                 None => world.standing[place].push((class, 1)),
@@ -84,6 +91,7 @@ impl World {
                 world.nominated.push((Arc::clone(pod), id(place), class));
             }
         }
+        world.attach();
         world
     }
 
@@ -103,11 +111,22 @@ impl World {
         nominations
     }
 
+    /// Notes what the pods of each class attach.
+    fn attach(&mut self) {
+        for (id, class) in (0..).map(ClassId).zip(&self.classes) {
+            match self.storage.attached_by(class) {
+                Ok(attachments) => self.snapshot.set_attachments(id, &attachments.into()),
+                Err(error) => _ = self.volumes.set_uncountable(id, Some(error)),
+            }
+        }
+    }
+
     /// The class of a pod, made ready to be asked about.
     pub(super) fn subject(&mut self, class: &Arc<Class>) -> Subject {
         let image_contributions = self.images.contributions(class, self.nodes.len());
         let others = self.affine.iter().map(|other| &**other);
-        let facts = Facts { image_contributions, ..self.directory.facts(class, others) };
+        let volumes = self.storage.facts(class, &self.volumes);
+        let facts = Facts { image_contributions, volumes, ..self.directory.facts(class, others) };
         Subject { id: self.number(class), class: Arc::clone(class), facts }
     }
 
@@ -119,6 +138,12 @@ impl World {
     /// All there is to tell about the nodes of one of so many shards.
     pub(super) fn shard(&self, shard: usize, shards: usize) -> Vec<Change> {
         let mut changes = Vec::new();
+        for (class, _) in self.classes() {
+            let attachments = self.snapshot.attachments(class);
+            if !attachments.is_empty() {
+                changes.push(Change::SetAttachments { class, attachments: attachments.into() });
+            }
+        }
         for (place, node) in self.nodes.iter().enumerate().filter(|(place, _)| place % shards == shard) {
             changes.push(Change::UpsertNode { id: id(place), node: Arc::clone(node) });
             let pods = self.standing[place].iter();
@@ -169,6 +194,23 @@ fn directory(cluster: &Cluster) -> Directory {
         directory.set_selector(object, Some(selector));
     }
     directory
+}
+
+/// All objects of storage.
+fn storage(cluster: &Cluster) -> Storage {
+    let mut storage = Storage::default();
+    for object in &cluster.storage {
+        storage.apply(object.clone());
+    }
+    storage
+}
+
+/// A node with what its drivers say of it.
+fn with_csi(node: &Arc<NodeInfo>, storage: &Storage) -> Arc<NodeInfo> {
+    match storage.node_csi(&node.name) {
+        Some(csi) => Arc::new(NodeInfo { csi: Some(csi), ..NodeInfo::clone(node) }),
+        None => Arc::clone(node),
+    }
 }
 
 /// All classes that have affinities, each once.

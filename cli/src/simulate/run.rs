@@ -16,7 +16,7 @@ use flotilla_coordinator::{
 };
 use flotilla_framework::{class::PodInfo, profile::Profile};
 use flotilla_machine::{
-    action::Action,
+    action::{Action, VolumeBinding},
     event::{Configuration, Event},
     machine::Machine,
 };
@@ -26,7 +26,10 @@ use tokio::{
     time::{interval, timeout},
 };
 
-use super::ledger::{Ledger, Outcome, Placement};
+use super::{
+    ledger::{Ledger, Outcome, Placement},
+    volumes::Controller,
+};
 use crate::{cluster::Cluster, workers};
 
 /// How long the workers may take to join, be configured and be sent their nodes.
@@ -75,7 +78,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     let perform = perform(ledger.clone(), binds, Arc::clone(&fanout_slot));
     let (handle, machine) = driver::spawn(Machine::new(0), perform);
     let fanout = fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext));
-    tokio::spawn(answer(handle.clone(), answered));
+    tokio::spawn(answer(handle.clone(), answered, Controller::new(&cluster.storage, &cluster.nodes)));
 
     feed(&handle, cluster, settings).await?;
     // Only a leader takes workers on, and it sends each of them whatever it knows by then.
@@ -107,19 +110,27 @@ fn split_gated(cluster: &Cluster, profiles: &[Profile]) -> (Vec<Placement>, Vec<
     (gated.collect(), waiting)
 }
 
+/// What is asked of the API server.
+enum Request {
+    /// A pod as it looks once it is bound.
+    Bind(Arc<PodInfo>),
+    BindVolumes(VolumeBinding),
+}
+
 /// What is done with each action, on the machine's own thread: nothing here waits.
 fn perform(
     ledger: Ledger,
-    binds: mpsc::UnboundedSender<Arc<PodInfo>>,
+    binds: mpsc::UnboundedSender<Request>,
     fanout: Arc<OnceLock<Fanout>>,
 ) -> impl FnMut(Action) + Send + 'static {
     move |action| match action {
         Action::Bind(binding) => {
             if let Some(pod) = ledger.placed(&binding, Instant::now()) {
                 // Nobody listens only once all is over.
-                let _ = binds.send(pod);
+                let _ = binds.send(Request::Bind(pod));
             }
         }
+        Action::BindVolumes(binding) => drop(binds.send(Request::BindVolumes(binding))),
         Action::Report(report) => ledger.reported(report, Instant::now()),
         Action::Send { .. } | Action::DropWorker { .. } => {
             if let Some(fanout) = fanout.get() {
@@ -132,11 +143,16 @@ fn perform(
 }
 
 /// Says yes to each bind, and tells of the pod as a watch would.
-async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Arc<PodInfo>>) {
-    while let Some(pod) = binds.recv().await {
-        let bound = Event::Bound { uid: Arc::clone(&pod.uid) };
-        if handle.tell(bound).await.is_err() || handle.tell(Event::PodApplied(pod)).await.is_err() {
-            return;
+async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, mut controller: Controller) {
+    while let Some(request) = binds.recv().await {
+        let events = match request {
+            Request::Bind(pod) => vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)],
+            Request::BindVolumes(binding) => controller.bind(binding),
+        };
+        for event in events {
+            if handle.tell(event).await.is_err() {
+                return;
+            }
         }
     }
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use flotilla_framework::{
     extender::Extender,
     shard::{Generation, RequestId, Revision, ToWorker},
+    volumes::objects::ClaimReference,
 };
 
-use crate::event::WorkerId;
+use crate::event::{PreparationId, WorkerId};
 
 /// Something is to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +36,9 @@ pub enum Action {
     Bind(Binding),
     /// Ask extenders about a pod; answered by exactly one [`crate::event::Event::Extended`].
     Extend(Extension),
+    /// Announce a pod's node, set volumes aside for its claims and tell provisioners the node; answered by exactly one
+    /// [`crate::event::Event::VolumesWritten`].
+    BindVolumes(VolumeBinding),
     /// Tell the pod's owner why it is not placed. Not answered.
     Report(Report),
     /// Every worker has acknowledged a configuration, so that evaluations may name it. Not answered.
@@ -92,6 +96,57 @@ pub struct Extension {
     pub may_score: bool,
 }
 
+/// What is to be written before a pod can be bound: its node in `status.nominatedNodeName`, which may fail; then the
+/// volumes and the claims, in order, up to the first that fails. What was written is not taken back.
+///
+/// Source: `bindingCycle` and `bindAPIUpdate`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeBinding {
+    /// Which preparation it is part of; the answer names it.
+    pub id: PreparationId,
+    /// The pod's UID.
+    pub uid: Arc<str>,
+    /// The pod's namespace, and that of its claims.
+    pub namespace: Arc<str>,
+    /// The pod's name.
+    pub name: Arc<str>,
+    /// The node's name.
+    pub node: Arc<str>,
+    /// Volumes that get a claim.
+    pub volumes: Vec<VolumeWrite>,
+    /// Claims whose provisioner is told the node.
+    pub claims: Vec<ClaimWrite>,
+}
+
+/// A volume that is to be set aside for a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeWrite {
+    /// The volume's name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The version that the decision was made on: of any other one nothing is written.
+    pub resource_version: Arc<str>,
+    /// Which claim `spec.claimRef` is to name.
+    pub claim: ClaimReference,
+    /// The version of the claim, for `spec.claimRef`.
+    pub claim_version: Arc<str>,
+    /// Whether the annotation `pv.kubernetes.io/bound-by-controller` is to say that the claim was chosen here, and not by
+    /// whoever made the volume.
+    pub bound_by_controller: bool,
+}
+
+/// A claim whose annotation `volume.kubernetes.io/selected-node` is to name the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimWrite {
+    /// The claim's name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The version that the decision was made on: of any other one nothing is written.
+    pub resource_version: Arc<str>,
+}
+
 /// A pod and why it is not placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -111,6 +166,8 @@ pub struct Report {
     pub message: String,
     /// Write the `PodScheduled` condition: it says something else now.
     pub write_condition: bool,
+    /// Take `status.nominatedNodeName` back as well: the pod does not go to the node that was announced.
+    pub clear_nomination: bool,
     /// Write a `FailedScheduling` event.
     pub write_event: bool,
     /// How often the pod was tried, this time included.

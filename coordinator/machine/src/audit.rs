@@ -26,6 +26,8 @@ pub enum Invariant {
     ChargesAddUp,
     /// A bind under way belongs to a pod that is assumed, confirmed or gone; an assumed pod is charged.
     BindsHaveCharges,
+    /// A pod's volumes are being bound if its stage says so, and otherwise not.
+    PreparationsHavePods,
     /// Every node belongs to a worker that is there, as soon as one is, and each worker's count is right.
     NodesHaveHolders,
     /// The columns and the cache hold the same nodes.
@@ -50,7 +52,10 @@ impl Machine {
             if self.queue.contains(uid) != matches!(pod.stage, Stage::Queued(_)) {
                 broken(Invariant::OnePlacePerPod, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
-            if matches!(pod.stage, Stage::Assumed(_) | Stage::Assigned) != pod.charge.is_some() {
+            if matches!(pod.stage, Stage::Preparing(_)) != self.preparations.contains(uid) {
+                broken(Invariant::PreparationsHavePods, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
+            }
+            if (pod.stage.is_decided() || pod.stage == Stage::Assigned) != pod.charge.is_some() {
                 broken(Invariant::BindsHaveCharges, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
             let nominated = Nominated::of(pod);
@@ -64,6 +69,9 @@ impl Machine {
         }
         if nominations != self.nominator.len() {
             broken(Invariant::NominationsAreThoseOfWaitingPods, "of a pod that is gone".to_owned());
+        }
+        if let Some(uid) = self.preparations.uids().iter().find(|uid| !self.pods.contains_key(*uid)) {
+            broken(Invariant::PreparationsHavePods, format!("pod {uid} is gone"));
         }
         let mut held: BTreeMap<_, u32> = BTreeMap::new();
         for ((node, class), count) in charges {

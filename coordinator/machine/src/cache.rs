@@ -13,10 +13,11 @@ use flotilla_framework::{
     node::{NodeId, NodeInfo},
     shard::{Change, Revision},
     snapshot::Snapshot,
+    volumes::node::Attachment,
 };
 use indexmap::IndexMap;
 
-use crate::{classes::Classes, directory::Directory, event::WorkerId, images::Images};
+use crate::{classes::Classes, directory::Directory, event::WorkerId, images::Images, storage::Shelf};
 
 /// How many changes are remembered for offers to be repaired by; older offers are asked for anew. At 24 bytes each the
 /// log takes 1.5 MiB.
@@ -40,6 +41,7 @@ pub(crate) struct Cache {
     pub(crate) snapshot: Snapshot,
     pub(crate) classes: Classes,
     pub(crate) directory: Directory,
+    pub(crate) storage: Shelf,
     residents: IndexMap<Arc<str>, Residents>,
     names: IndexMap<NodeId, Arc<str>>,
     images: Images,
@@ -133,12 +135,22 @@ impl Cache {
     /// What the whole cluster says about a class.
     pub(crate) fn facts(&self, class: &Class) -> Facts {
         let image_contributions = self.images.contributions(class, self.nodes.len());
-        Facts { image_contributions, ..self.directory.facts(class, self.classes.affine()) }
+        let volumes = self.storage.facts(class);
+        Facts { image_contributions, volumes, ..self.directory.facts(class, self.classes.affine()) }
     }
 
-    /// Changes whenever [`Self::facts`] may have.
-    pub(crate) const fn facts_version(&self) -> u64 {
-        self.images.version() + self.directory.version() + self.classes.affine_version()
+    /// Changes whenever [`Self::facts`] of a class may have.
+    pub(crate) const fn facts_version(&self, class: &Class) -> u64 {
+        let of_storage = if class.volumes.is_some() { self.storage.version() } else { 0 };
+        self.images.version() + self.directory.version() + self.classes.affine_version() + of_storage
+    }
+
+    /// What each pod of a class attaches to its node; the nodes with such pods have changed.
+    pub(crate) fn set_attachments(&mut self, class: ClassId, attachments: &Arc<[Attachment]>) {
+        self.snapshot.set_attachments(class, attachments);
+        let holding = self.residents.iter().filter(|(_, residents)| residents.contains_key(&class));
+        let nodes: Vec<NodeId> = holding.filter_map(|(name, _)| Some(self.nodes.get(name)?.id)).collect();
+        nodes.into_iter().for_each(|node| self.touch(node, What::Changed));
     }
 
     /// A node is new or looks like this now. The same name with another UID must be removed first.

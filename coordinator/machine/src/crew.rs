@@ -179,6 +179,11 @@ impl Machine {
             && let Some(class) = self.cache.classes.get(id).map(Arc::clone)
         {
             self.command(worker, Command::RegisterClass { id, class });
+            let attachments = self.cache.snapshot.attachments(id);
+            if !attachments.is_empty() {
+                let changes = vec![Change::SetAttachments { class: id, attachments: attachments.into() }];
+                self.command(worker, Command::Delta { changes });
+            }
         }
     }
 

@@ -87,14 +87,21 @@ impl Machine {
             if !self.has_offers(now_ms, subject) {
                 return Progress::Waiting;
             }
-            if let Some(node) = self.lay_nominations_over(uid, subject) {
-                // Upstream takes it without a score.
-                return self.assume(now_ms, uid, subject, Offer { node, base: 0, rank: 0 }, 0, true);
+            if let Some(progress) = self.try_own_node(now_ms, uid, subject, &extenders) {
+                return progress;
             }
             let Some(dossier) = self.dossiers.get_mut(subject) else { return Progress::Waiting };
             let Some(offers) = &mut dossier.offers else { return Progress::Waiting };
             // What was asked for since this pod is at the head and still says too little is made up for here.
             let is_short = offers.book.is_laid_over() && offers.revision >= from;
+            let is_current = offers.book.is_untouched() || offers.revision >= from;
+            if let Some(error) = offers.book.error(&dossier.prepared) {
+                if is_current {
+                    return self.fail(now_ms, uid, error);
+                }
+                dossier.offers = None;
+                continue;
+            }
             match offers.book.best(&dossier.prepared) {
                 Best::Dry => {
                     self.status.offers_dry += 1;
@@ -104,18 +111,16 @@ impl Machine {
                     }
                 }
                 Best::Nothing if is_short && !offers.book.is_untouched() => self.evaluate_here(subject),
-                Best::Nothing if offers.book.is_untouched() || offers.revision >= from => {
+                Best::Nothing if is_current => {
                     let covered = offers.book.covered() as usize;
                     let diagnosis = diagnosis::of_nodes(&dossier.prepared, &offers.book.refused_now(), covered);
                     return self.refuse(now_ms, uid, diagnosis);
                 }
                 Best::Nothing => dossier.offers = None,
-                Best::Node { .. } if !extenders.is_empty() => {
-                    match self.extend(now_ms, uid, subject, extenders.clone()) {
-                        Step::Asked => return Progress::Waiting,
-                        Step::Again => {}
-                    }
-                }
+                Best::Node { .. } if !extenders.is_empty() => match self.extend(now_ms, uid, subject, &extenders) {
+                    Step::Asked => return Progress::Waiting,
+                    Step::Again => {}
+                },
                 Best::Node { offer, total, repaired } => {
                     let error = dossier.prepared.score_error().filter(|_| offers.book.has_choice());
                     if let Some(error) = error {
@@ -189,6 +194,10 @@ impl Machine {
         repaired: bool,
     ) -> Progress {
         let Some(node) = self.cache.name(offer.node).map(Arc::clone) else { return Progress::Waiting };
+        let plan = match self.plan_volumes(subject, &node) {
+            Ok(plan) => plan,
+            Err(error) => return self.fail(now_ms, uid, error),
+        };
         let (revision, extender) = (self.cache.revision(), self.binder_of(uid));
         self.queue.remove(uid);
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
@@ -216,8 +225,7 @@ impl Machine {
         if let Some(class) = self.cache.classes.get(subject.1).map(Arc::clone) {
             self.wake_for(now_ms, ClusterEvent::PodAdded(&class));
         }
-        self.binding.insert(Arc::clone(uid));
-        self.actions.push(Action::Bind(binding));
+        self.prepare(subject.0, binding, plan);
         self.status.decisions += 1;
         self.status.placed += 1;
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
@@ -256,9 +264,12 @@ impl Machine {
         Progress::Decided
     }
 
+    /// Has a pod tried again when its backoff has ended.
     pub(crate) fn retry_later(&mut self, now_ms: TimeMs, uid: &Uid) {
+        // The profiles may be others than at the beginning of the attempt.
+        let profile = self.pods.get(uid).and_then(|pod| self.profile_index(&pod.info.scheduler_name));
+        let Some(profile) = profile else { return self.leave_queue(uid, Stage::Foreign) };
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        let (Stage::Queued(profile) | Stage::Assumed(profile)) = pod.stage else { return };
         pod.stage = Stage::Queued(profile);
         pod.attempt_from = None;
         pod.errors += 1;
@@ -266,6 +277,12 @@ impl Machine {
         self.nominate(uid);
         let until = now_ms + self.pods.get(uid).map_or(0, |pod| self.backoff_ms(pod));
         self.queue.back_off(uid, subject, until);
+    }
+
+    /// Has a decided pod bound.
+    pub(crate) fn bind(&mut self, binding: Binding) {
+        self.binding.insert(Arc::clone(&binding.uid));
+        self.actions.push(Action::Bind(binding));
     }
 
     pub(crate) fn bound(&mut self, uid: &Uid) {
@@ -280,7 +297,6 @@ impl Machine {
         self.status.bind_failures += 1;
         // The watch may have told the truth before the answer came: then there is nothing to forget.
         let Some(pod) = self.pods.get_mut(uid).filter(|pod| matches!(pod.stage, Stage::Assumed(_))) else { return };
-        let charge = pod.charge.take();
         match failure {
             // The watch will say where it went, or that it went.
             BindFailure::Gone | BindFailure::Elsewhere => pod.stage = Stage::Foreign,
@@ -289,7 +305,12 @@ impl Machine {
                 self.report(uid, Reason::SchedulerError, error, true);
             }
         }
-        if let Some(charge) = charge {
+        self.forget(now_ms, uid);
+    }
+
+    /// Takes the charge of a pod back that does not go where it was to go.
+    pub(crate) fn forget(&mut self, now_ms: TimeMs, uid: &Uid) {
+        if let Some(charge) = self.pods.get_mut(uid).and_then(|pod| pod.charge.take()) {
             let class = self.cache.classes.get(charge.class).map(Arc::clone);
             self.discharge(&charge);
             if let Some(class) = class {

@@ -21,6 +21,10 @@ pub type TimeMs = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u64);
 
+/// Tells one preparation of a pod's volumes from another one of the same pod; never used twice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PreparationId(pub u64);
+
 /// Something happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -115,6 +119,17 @@ pub enum Event {
         request: RequestId,
         /// What came of it.
         outcome: ExtensionOutcome,
+    },
+    /// The answer to [`crate::action::Action::BindVolumes`].
+    VolumesWritten {
+        /// The pod.
+        uid: Arc<str>,
+        /// Which preparation.
+        id: PreparationId,
+        /// The versions that the written objects have now, in the order they were asked for.
+        versions: Vec<Arc<str>>,
+        /// What kept the next one from being written, in the API server's words.
+        failure: Option<String>,
     },
     /// The time of the last wake-up asked for has come.
     Tick,

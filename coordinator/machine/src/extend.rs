@@ -21,6 +21,7 @@ use flotilla_framework::{
 
 use crate::{
     action::{Action, Extension},
+    cycle::Progress,
     event::{ExtensionOutcome, TimeMs},
     machine::Machine,
     offers::Dossier,
@@ -43,6 +44,8 @@ pub(crate) struct Extending {
     generation: Generation,
     /// The state of the cluster that they are asked in.
     revision: Revision,
+    /// They are asked about the node alone that the pod is nominated to.
+    own: bool,
     /// When the answer counts as lost.
     pub(crate) until_ms: TimeMs,
 }
@@ -53,6 +56,13 @@ pub(crate) enum Step {
     Asked,
     /// The workers have to be asked for all nodes first, or the pod looked at anew.
     Again,
+}
+
+/// What extenders are asked about.
+struct Question {
+    nodes: Vec<Arc<str>>,
+    may_score: bool,
+    own: bool,
 }
 
 impl Machine {
@@ -74,13 +84,7 @@ impl Machine {
     }
 
     /// Has the extenders asked about all feasible nodes of the pod at the head of the queue.
-    pub(crate) fn extend(
-        &mut self,
-        now_ms: TimeMs,
-        uid: &Uid,
-        subject: Subject,
-        extenders: Vec<Arc<Extender>>,
-    ) -> Step {
+    pub(crate) fn extend(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, extenders: &[Arc<Extender>]) -> Step {
         let Some(Dossier { prepared, offers: Some(offers), wants_all, .. }) = self.dossiers.get_mut(subject) else {
             return Step::Again;
         };
@@ -98,15 +102,48 @@ impl Machine {
         let names = feasible.iter().filter_map(|(offer, _)| self.cache.name(offer.node));
         let mut nodes: Vec<Arc<str>> = names.map(Arc::clone).collect();
         nodes.sort_unstable();
+        self.send(now_ms, uid, extenders, Question { nodes, may_score, own: false })
+    }
+
+    /// The node that the pod itself is nominated to comes before all others, and is taken without a score. Extenders are
+    /// asked about it alone; where they turn it down, or cannot be asked, the others have their turn.
+    ///
+    /// Source: `evaluateNominatedNode`.
+    pub(crate) fn try_own_node(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        subject: Subject,
+        extenders: &[Arc<Extender>],
+    ) -> Option<Progress> {
+        let node = self.lay_nominations_over(uid, subject)?;
+        if extenders.is_empty() {
+            return Some(self.assume(now_ms, uid, subject, Offer { node, base: 0, rank: 0 }, 0, true));
+        }
+        let pod = self.pods.get(uid)?;
+        if pod.own_node_refused.is_some() && pod.own_node_refused == pod.attempt_from {
+            return None;
+        }
+        let nodes = vec![Arc::clone(self.cache.name(node)?)];
+        match self.send(now_ms, uid, extenders, Question { nodes, may_score: false, own: true }) {
+            Step::Asked => Some(Progress::Waiting),
+            Step::Again => None,
+        }
+    }
+
+    fn send(&mut self, now_ms: TimeMs, uid: &Uid, extenders: &[Arc<Extender>], question: Question) -> Step {
+        let Question { nodes, may_score, own } = question;
         let (Some(pod), Some(configuration)) = (self.pods.get(uid), &self.configuration) else { return Step::Again };
+        let class = pod.class;
         self.next_request += 1;
         self.extending = Some(Extending {
             request: self.next_request,
             uid: Arc::clone(uid),
-            class: subject.1,
+            class,
+            own,
             generation: configuration.generation,
             revision: self.cache.revision(),
-            until_ms: now_ms.saturating_add(extender::patience_ms(&extenders)).saturating_add(MARGIN_MS),
+            until_ms: now_ms.saturating_add(extender::patience_ms(extenders)).saturating_add(MARGIN_MS),
         });
         self.actions.push(Action::Extend(Extension {
             request: self.next_request,
@@ -129,12 +166,23 @@ impl Machine {
             return;
         };
         match outcome {
+            ExtensionOutcome::Done(extended) if extending.own && extended.nodes.is_empty() => {
+                self.refuse_own_node(&extending.uid);
+            }
+            ExtensionOutcome::Failed(_) if extending.own => self.refuse_own_node(&extending.uid),
             ExtensionOutcome::Done(extended) => self.conclude(now_ms, &extending, subject, &extended),
             ExtensionOutcome::Failed(reason) => {
                 self.fail(now_ms, &extending.uid, reason);
             }
             // The watch will say so too. Until then the pod is out of the way.
             ExtensionOutcome::Gone => self.retry_later(now_ms, &extending.uid),
+        }
+    }
+
+    /// For the rest of the attempt the pod's own nominated node is one among others.
+    fn refuse_own_node(&mut self, uid: &Uid) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.own_node_refused = pod.attempt_from;
         }
     }
 
@@ -173,7 +221,12 @@ impl Machine {
         let nodes = extended.nodes.iter().filter_map(|name| Some(self.cache.nodes.get(name)?.id));
         let nodes: Vec<_> = nodes.collect();
         let evaluation = extender::evaluate(prepared, &self.cache.snapshot, matches, &nodes);
-        let feasible = Book::new(prepared, vec![evaluation]).feasible(prepared).unwrap_or_default();
+        let mut book = Book::new(prepared, vec![evaluation]);
+        if let Some(pod) = self.pods.get(&extending.uid).filter(|_| !self.nominator.is_empty()) {
+            let nominations = self.nominator.concerning(&extending.uid, pod.info.priority, &self.cache);
+            book.lay_over(prepared, &mut self.cache.snapshot, matches, &nominations);
+        }
+        let feasible = book.feasible(prepared).unwrap_or_default();
         if feasible.len() > 1
             && let Some(error) = prepared.score_error()
         {

@@ -43,7 +43,7 @@ impl Machine {
             self.settle(now_ms, &uid, None, Stage::Foreign);
         } else if let Some(node) = &info.node_name {
             self.settle(now_ms, &uid, Some(Charge { node: Arc::clone(node), class }), Stage::Assigned);
-        } else if self.pods.get(&uid).is_some_and(|pod| matches!(pod.stage, Stage::Assumed(_))) {
+        } else if self.pods.get(&uid).is_some_and(|pod| pod.stage.is_decided()) {
             // The watch lags behind our own decision; what it says of the pod's place is old.
             if info.deleting {
                 self.settle(now_ms, &uid, None, Stage::Foreign);
@@ -71,6 +71,7 @@ impl Machine {
         if self.cache.nodes.get(&info.name).is_some_and(|known| known.info.uid != info.uid) {
             self.node_deleted(now_ms, &info.name);
         }
+        let info = &self.cache.storage.complete(info);
         match self.cache.apply_node(info) {
             NodeEvent::Added => {
                 self.assign_node(&info.name);
@@ -78,6 +79,7 @@ impl Machine {
             }
             NodeEvent::Updated(old) => {
                 self.tell_holder(&info.name, info);
+                self.look_at_those_on(now_ms, &info.name);
                 self.wake_for(now_ms, ClusterEvent::NodeUpdated { old: &old, new: info });
             }
             NodeEvent::Unchanged => {}
@@ -87,6 +89,7 @@ impl Machine {
     pub(crate) fn node_deleted(&mut self, now_ms: TimeMs, name: &Arc<str>) {
         if let Some(node) = self.cache.remove_node(name) {
             self.withdraw_node(&node);
+            self.look_at_those_on(now_ms, name);
             self.wake_for(now_ms, ClusterEvent::NodeRemoved(&node.info));
         }
     }
@@ -135,6 +138,7 @@ impl Machine {
 
     /// Makes a pod's charge and stage what they should be, and wakes those who may have room now.
     fn settle(&mut self, now_ms: TimeMs, uid: &Uid, charge: Option<Charge>, stage: Stage) {
+        self.unreserve(now_ms, uid);
         self.leave_queue(uid, stage);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         if pod.charge == charge {
@@ -169,6 +173,7 @@ impl Machine {
 
     /// Charges a pod to its node, here and where the node is held.
     pub(crate) fn charge(&mut self, charge: &Charge) {
+        self.hold(charge.class);
         if let Some((worker, change)) = self.cache.charge(&charge.node, charge.class) {
             self.tell_class(worker, charge.class);
             self.tell(worker, change);
@@ -180,6 +185,7 @@ impl Machine {
         if let Some((worker, change)) = self.cache.discharge(&charge.node, charge.class) {
             self.tell(worker, change);
         }
+        self.let_go(charge.class);
         self.release_class(charge.class);
     }
 
@@ -251,6 +257,8 @@ impl Machine {
         if condition {
             pod.told = Some((reason, message.clone()));
         }
+        let clear_nomination = condition && std::mem::take(&mut pod.announced);
+        let is_known = shown || (told && pod.info.condition.is_none());
         self.actions.push(Action::Report(Report {
             uid: Arc::clone(uid),
             namespace: Arc::clone(&pod.info.class.namespace),
@@ -259,7 +267,8 @@ impl Machine {
             generation: pod.info.generation,
             reason,
             message,
-            write_condition: condition && !shown && !(told && pod.info.condition.is_none()),
+            write_condition: condition && (!is_known || clear_nomination),
+            clear_nomination,
             write_event: true,
             attempt: pod.attempts,
         }));
@@ -273,7 +282,7 @@ impl Machine {
         self.wake(now_ms, uid);
     }
 
-    fn leave_queue(&mut self, uid: &Uid, stage: Stage) {
+    pub(crate) fn leave_queue(&mut self, uid: &Uid, stage: Stage) {
         self.queue.remove(uid);
         self.set_stage(uid, stage);
     }

@@ -22,6 +22,8 @@ mod nominator;
 mod offers;
 pub mod outlook;
 mod pods;
+mod prebind;
 mod queue;
 mod roster;
 pub mod status;
+mod storage;

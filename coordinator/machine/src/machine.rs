@@ -21,6 +21,7 @@ use crate::{
     nominator::Nominator,
     offers::Dossiers,
     pods::{Pod, Stage},
+    prebind::Preparations,
     queue::{ProfileIndex, Queue, Uid},
     roster::Roster,
     status::Status,
@@ -56,6 +57,8 @@ pub struct Machine {
     pub(crate) binding: BTreeSet<Uid>,
     /// Extenders are being asked about a pod.
     pub(crate) extending: Option<Extending>,
+    /// Pods whose volumes are being bound.
+    pub(crate) preparations: Preparations,
     pub(crate) queue: Queue,
     pub(crate) cache: Cache,
     pub(crate) roster: Roster,
@@ -93,6 +96,7 @@ impl Machine {
             gated: 0,
             binding: BTreeSet::new(),
             extending: None,
+            preparations: Preparations::default(),
             queue: Queue::default(),
             cache: Cache::default(),
             roster: Roster::default(),
@@ -111,7 +115,7 @@ impl Machine {
         match event {
             Event::Configured(configuration) => self.configured(now_ms, configuration),
             Event::Leading { epoch } => self.lead(now_ms, epoch),
-            Event::Following => self.follow(),
+            Event::Following => self.follow(now_ms),
             Event::Synced => self.synced = true,
             Event::PodApplied(pod) => self.pod_applied(now_ms, &pod),
             Event::PodDeleted { uid } => self.pod_deleted(now_ms, &uid),
@@ -127,7 +131,12 @@ impl Machine {
             Event::Bound { uid } => self.bound(&uid),
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
             Event::Extended { request, outcome } => self.extended(now_ms, request, outcome),
-            Event::StorageApplied(_) | Event::StorageDeleted(_) | Event::Tick => {}
+            Event::StorageApplied(object) => self.storage_applied(now_ms, &object),
+            Event::StorageDeleted(key) => self.storage_deleted(now_ms, &key),
+            Event::VolumesWritten { uid, id, versions, failure } => {
+                self.volumes_written(now_ms, &uid, id, versions, failure);
+            }
+            Event::Tick => {}
         }
         self.pass_time(now_ms);
         self.decide(now_ms);
@@ -148,7 +157,9 @@ impl Machine {
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
         let deadline = deadlines.chain(owing).min().map(|since| since + configuration.worker_deadline_ms);
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
-        [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension].into_iter().flatten().min()
+        let preparation = self.preparations.next_deadline();
+        let next = [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, preparation];
+        next.into_iter().flatten().min()
     }
 
     /// The state in numbers.
@@ -169,6 +180,7 @@ impl Machine {
             pods_gated: self.gated as u64,
             binds_in_flight: self.binding.len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
+            preparations: self.preparations.len() as u64,
             classes: self.cache.classes.len() as u64,
             revision: self.cache.revision(),
             ..self.status
@@ -194,7 +206,7 @@ impl Machine {
         self.dossiers.clear();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
-        let undecided = |pod: &Pod| !matches!(pod.stage, Stage::Assumed(_) | Stage::Assigned);
+        let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != Stage::Assigned;
         let uids: Vec<Uid> =
             self.pods.iter().filter(|(_, pod)| undecided(pod)).map(|(uid, _)| Arc::clone(uid)).collect();
         for uid in uids {
@@ -212,11 +224,12 @@ impl Machine {
         self.dossiers.clear();
     }
 
-    fn follow(&mut self) {
+    fn follow(&mut self, now_ms: TimeMs) {
         self.drop_all("this coordinator does not lead any more");
         self.leading = None;
         // Whatever the extenders say, it is not this process that decides any more.
         self.extending = None;
+        self.unreserve_all(now_ms);
         self.dossiers.clear();
     }
 
@@ -236,6 +249,7 @@ impl Machine {
                 self.wake(now_ms, &uid);
             }
         }
+        self.expire_preparations(now_ms);
         self.enforce_deadlines(now_ms);
     }
 

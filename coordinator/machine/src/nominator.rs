@@ -96,7 +96,7 @@ impl Nominator {
     }
 
     /// The nominations that concern a pod of a priority.
-    fn concerning(&self, uid: &Uid, priority: i32, cache: &Cache) -> Nominations {
+    pub(crate) fn concerning(&self, uid: &Uid, priority: i32, cache: &Cache) -> Nominations {
         let id = |node: &Arc<str>| cache.nodes.get(node).map(|node| node.id);
         let mut nominations =
             Nominations { own: self.pods.get(uid).and_then(|nominated| id(&nominated.node)), ..Nominations::default() };

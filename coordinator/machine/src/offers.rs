@@ -73,6 +73,8 @@ pub(crate) struct Dossier {
     too_many_strata: bool,
     /// What workers counted is not what is there.
     refuted: bool,
+    /// The facts fit in a message.
+    can_be_told: bool,
 }
 
 /// All dossiers.
@@ -103,7 +105,7 @@ impl Dossiers {
         cache: &mut Cache,
     ) -> &mut Dossier {
         self.clock += 1;
-        let version = cache.facts_version();
+        let version = cache.facts_version(class);
         let stale = self
             .known
             .get(&subject)
@@ -117,6 +119,7 @@ impl Dossiers {
         let clock = self.clock;
         let dossier = self.known.entry(subject).or_insert_with(|| {
             let facts = cache.facts(class);
+            let can_be_told = facts.volumes.as_ref().is_none_or(|volumes| volumes.can_be_told());
             let prepared = Prepared::new(registry, profile, class, &facts, &mut cache.snapshot);
             Dossier {
                 prepared,
@@ -130,6 +133,7 @@ impl Dossiers {
                 wants_all: false,
                 too_many_strata: false,
                 refuted: false,
+                can_be_told,
             }
         });
         dossier.facts_version = version;
@@ -299,7 +303,7 @@ impl Dossiers {
 impl Dossier {
     /// Whether workers can be asked about it.
     pub(crate) const fn can_be_asked(&self) -> bool {
-        !self.too_many_strata && !self.refuted
+        !self.too_many_strata && !self.refuted && self.can_be_told
     }
 
     /// Whether what workers counted was not what is there, so that it has to be evaluated here.

@@ -74,6 +74,13 @@ pub enum Standing {
         /// Its words.
         message: String,
     },
+    /// A node is chosen, and the pod's volumes are being bound before it is.
+    Preparing {
+        /// The node.
+        node: Arc<str>,
+        /// How much longer may pass before it is tried again; none while claims and volumes are being written.
+        left_ms: Option<TimeMs>,
+    },
     /// A node is chosen, and the API server has not confirmed it yet.
     Binding {
         /// The node.
@@ -137,6 +144,10 @@ impl Machine {
         let node = || pod.charge.as_ref().map(|charge| Arc::clone(&charge.node)).unwrap_or_default();
         match pod.stage {
             Stage::Assigned => Standing::Bound { node: node() },
+            Stage::Preparing(_) => {
+                let left = |until_ms: TimeMs| until_ms.saturating_sub(now_ms);
+                Standing::Preparing { node: node(), left_ms: self.preparations.deadline(uid).map(left) }
+            }
             Stage::Assumed(_) => Standing::Binding { node: node(), answered: !self.binding.contains(uid) },
             Stage::Gated(profile) => {
                 let profile = self.profile(profile);

@@ -29,6 +29,10 @@ pub(crate) struct Pod {
     pub(crate) first_queued_ms: Option<TimeMs>,
     /// The state of the cluster when it got to the head of the queue, for the attempt under way.
     pub(crate) attempt_from: Option<Revision>,
+    /// The attempt in which extenders turned down the node that it is nominated to.
+    pub(crate) own_node_refused: Option<Revision>,
+    /// Its node was announced in its status.
+    pub(crate) announced: bool,
     /// What was last reported of it.
     pub(crate) told: Option<(Reason, String)>,
 }
@@ -51,8 +55,17 @@ pub(crate) enum Stage {
     Queued(ProfileIndex),
     /// Decided; the API server has not said yes yet, or the watch has not shown it.
     Assumed(ProfileIndex),
+    /// Decided; its volumes are being bound, and then it will be.
+    Preparing(ProfileIndex),
     /// On its node, the watch says so.
     Assigned,
+}
+
+impl Stage {
+    /// Whether the pod has a node by our own word, which the watch has not confirmed.
+    pub(crate) const fn is_decided(self) -> bool {
+        matches!(self, Self::Assumed(_) | Self::Preparing(_))
+    }
 }
 
 impl Pod {
@@ -67,6 +80,8 @@ impl Pod {
             errors: 0,
             first_queued_ms: None,
             attempt_from: None,
+            own_node_refused: None,
+            announced: false,
             told: None,
         }
     }

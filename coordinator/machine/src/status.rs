@@ -33,6 +33,8 @@ pub struct Status {
     pub binds_in_flight: u64,
     /// Whether extenders are being asked about a pod, which the others wait for.
     pub extensions_in_flight: u64,
+    /// Pods whose volumes are being bound, before they are.
+    pub preparations: u64,
     /// Classes known.
     pub classes: u64,
     /// Changes of the cluster so far.
@@ -45,6 +47,8 @@ pub struct Status {
     pub unschedulable: u64,
     /// Counter: binds that failed.
     pub bind_failures: u64,
+    /// Counter: pods whose volumes could not be bound.
+    pub volume_failures: u64,
     /// Counter: evaluations asked of workers, one for each class and round.
     pub evaluations_asked: u64,
     /// Counter: evaluations made here for want of workers.

@@ -4,7 +4,7 @@
 //!
 //! What the machine keeps of a node is not what an extender is to be told, and a list of all nodes for each decision
 //! would be too much for any API server. So there is a second watch of nodes, in clusters that have such an extender. See
-//! docs/adr/0005.
+//! docs/adr/0006.
 
 use std::{
     collections::HashMap,

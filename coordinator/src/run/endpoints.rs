@@ -102,6 +102,7 @@ impl Coordinator {
             fanout: self.fanout.clone(),
             binder: self.binder.clone(),
             callers: self.callers.clone(),
+            volume_binder: self.volume_binder.clone(),
             reporter: self.reporter.clone(),
             watches: self.watches.clone(),
             reloads: shown.reloads,

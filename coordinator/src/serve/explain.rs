@@ -113,6 +113,14 @@ pub enum QueueState {
         /// Its words.
         message: String,
     },
+    /// A node is chosen, and its volumes are being bound before it is.
+    Preparing {
+        /// The node.
+        node: String,
+        /// How much longer it waits for its claims; none while they are being written.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        left_ms: Option<u64>,
+    },
     /// A node is chosen, and the watch has not shown the pod on it.
     Binding {
         /// The node.
@@ -265,6 +273,7 @@ impl From<Standing> for QueueState {
                 }
             }
             Standing::Gated { plugin, message } => Self::Gated { plugin: plugin.map(str::to_owned), message },
+            Standing::Preparing { node, left_ms } => Self::Preparing { node: node.to_string(), left_ms },
             Standing::Binding { node, answered } => Self::Binding { node: node.to_string(), answered },
             Standing::Bound { node } => Self::Bound { node: node.to_string() },
             Standing::NotOurs(why) => Self::NotOurs {

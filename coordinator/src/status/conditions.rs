@@ -117,8 +117,19 @@ struct Pending {
 impl Pending {
     fn push(&mut self, report: Report) {
         let uid = Arc::clone(&report.uid);
-        if self.newest.insert(Arc::clone(&uid), report).is_none() && !self.writing.contains(&uid) {
+        let older = self.newest.insert(Arc::clone(&uid), report);
+        if older.as_ref().is_some_and(|older| older.clear_nomination) {
+            self.clear_nomination(&uid);
+        }
+        if older.is_none() && !self.writing.contains(&uid) {
             self.order.push_back(uid);
+        }
+    }
+
+    /// The newest report of a pod takes the nomination back as well, as an older one that is not written was to.
+    fn clear_nomination(&mut self, uid: &str) {
+        if let Some(newest) = self.newest.get_mut(uid) {
+            newest.clear_nomination = true;
         }
     }
 
@@ -137,8 +148,12 @@ impl Pending {
         }
     }
 
-    fn superseded(&self, uid: &str) -> bool {
-        self.newest.contains_key(uid)
+    /// Whether a newer report than this one waits, which then does its part as well.
+    fn superseded(&mut self, report: &Report) -> bool {
+        if report.clear_nomination {
+            self.clear_nomination(&report.uid);
+        }
+        self.newest.contains_key(&report.uid)
     }
 
     fn len(&self) -> usize {
@@ -205,7 +220,7 @@ impl Writer {
                 Ok(Err(error)) => logging::chain(&error),
                 Err(_) => format!("no answer within {LIMIT:?}"),
             };
-            if lock(&self.shared.pending).superseded(&report.uid) {
+            if lock(&self.shared.pending).superseded(report) {
                 return;
             }
             debug!(pod, reason = trouble, "cannot write the pod's condition; trying again");
@@ -288,7 +303,11 @@ fn patch(report: &Report, begins: Option<Timestamp>) -> Value {
     if let Some(begins) = begins {
         condition["lastTransitionTime"] = json!(Time(begins));
     }
-    json!({ "metadata": { "uid": report.uid }, "status": { "conditions": [condition] } })
+    let mut patch = json!({ "metadata": { "uid": report.uid }, "status": { "conditions": [condition] } });
+    if report.clear_nomination {
+        patch["status"]["nominatedNodeName"] = Value::Null;
+    }
+    patch
 }
 
 /// A panic elsewhere leaves what is locked here whole: each change is one call.
@@ -312,6 +331,7 @@ mod tests {
             reason: Reason::Unschedulable,
             message: message.to_owned(),
             write_condition: true,
+            clear_nomination: false,
             write_event: true,
             attempt: 1,
         }
@@ -328,13 +348,24 @@ mod tests {
     }
 
     #[test]
+    fn a_nomination_that_was_to_be_taken_back_is_taken_back_by_whichever_report_is_written() {
+        let mut pending = Pending::default();
+        pending.push(Report { clear_nomination: true, ..report("u1", "old") });
+        pending.push(report("u1", "new"));
+        let written = pending.pop().expect("a report");
+        let status = &patch(&written, None)["status"];
+        assert_eq!(status["conditions"][0]["message"], "new");
+        assert_eq!(status.get("nominatedNodeName"), Some(&Value::Null));
+    }
+
+    #[test]
     fn a_newer_report_waits_until_the_older_one_is_written() {
         let mut pending = Pending::default();
         pending.push(report("u1", "old"));
         assert!(pending.pop().is_some());
         pending.push(report("u1", "new"));
         assert_eq!(pending.pop(), None);
-        assert!(pending.superseded("u1"));
+        assert!(pending.superseded(&report("u1", "old")));
         pending.done(&Arc::from("u1"));
         assert_eq!(pending.pop().map(|report| report.message).as_deref(), Some("new"));
         pending.done(&Arc::from("u1"));

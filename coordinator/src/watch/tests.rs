@@ -369,6 +369,7 @@ async fn claims_volumes_and_classes_are_told_with_what_scheduling_reads() {
         resource_version: "7".into(),
         volume_name: "pv".into(),
         bind_completed: true,
+        has_annotations: true,
         is_lost: true,
         ..Claim::default()
     };

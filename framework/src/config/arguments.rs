@@ -46,6 +46,8 @@ const FILTER_TIMEOUT_GATE: &str = "DRASchedulerFilterTimeout";
 const BINDING_TIMEOUT_GATES: [&str; 2] = ["DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"];
 /// The gate of the score of storage capacities.
 const SHAPE_GATE: &str = "StorageCapacityScoring";
+/// The gate that has NodeVolumeLimits look for drivers.
+const LIMIT_GATE: &str = "VolumeLimitScaling";
 
 /// The arguments of a profile's plugins.
 #[derive(Debug, Default)]
@@ -78,6 +80,7 @@ fn defaults(gates: &FeatureGates) -> Args {
     if !gates.enabled(SHAPE_GATE) {
         args.volume_binding.shape = Vec::new();
     }
+    args.takes_missing_drivers = !gates.enabled(LIMIT_GATE);
     args
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::{
     class::{Class, HostPort, Requirement, Taint},
-    extension::{Filter, Plugin},
+    extension::{Facts, Filter, Plugin},
     node::NodeInfo,
     plugins,
     prepared::Prepared,
@@ -24,6 +24,8 @@ pub struct Place<'a> {
     pub nodes: &'a Snapshot,
     /// The node's position among them.
     pub slot: Slot,
+    /// What the whole cluster says about the class.
+    pub facts: &'a Facts,
 }
 
 /// One thing that a node lacks, or a pod for a node.
@@ -57,6 +59,15 @@ pub enum Lack {
     Name(Requirement),
     /// A port of the node is taken.
     Port(HostPort),
+    /// The node takes no more volumes of a driver.
+    Volumes {
+        /// The driver.
+        driver: Arc<str>,
+        /// How many volumes there would be above the limit; above 0.
+        over: i64,
+    },
+    /// A driver is not on the node.
+    Driver(Arc<str>),
     /// The node has no label of this key, so that it is in none of the domains that are counted over.
     Key(Arc<str>),
     /// The node's domain holds more of the pods that are spread than the constraint allows.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as api;
 
 use super::{
-    IngestError, labels, node_term, pods,
+    IngestError, labels, mounts, node_term, pods,
     requests::{self, Amounts, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, Reading},
     resources, text, toleration,
 };
@@ -51,6 +51,7 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec) -> Result<Class, Ingest
         owner: pods::owner(&pod.metadata, spec),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         declared_features: declared_features(spec),
+        volumes: mounts::volumes(&pod.metadata, spec),
         unbuilt: unbuilt(spec),
     })
 }
@@ -102,23 +103,7 @@ fn normalized(name: &str) -> Arc<str> {
 }
 
 fn unbuilt(spec: &api::PodSpec) -> Vec<Unbuilt> {
-    let volumes = spec.volumes.iter().flatten().any(|volume| {
-        volume.persistent_volume_claim.is_some()
-            || volume.ephemeral.is_some()
-            || volume.gce_persistent_disk.is_some()
-            || volume.aws_elastic_block_store.is_some()
-            || volume.iscsi.is_some()
-            || volume.rbd.is_some()
-            || volume.azure_disk.is_some()
-            || volume.azure_file.is_some()
-            || volume.cinder.is_some()
-            || volume.portworx_volume.is_some()
-            || volume.vsphere_volume.is_some()
-    });
     let mut unbuilt = Vec::new();
-    if volumes {
-        unbuilt.push(Unbuilt::Volumes);
-    }
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         unbuilt.push(Unbuilt::ResourceClaims);
     }

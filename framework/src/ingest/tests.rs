@@ -291,13 +291,35 @@ fn what_no_plugin_is_built_for_is_noted() {
     let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]);
     assert_eq!(with("topologySpreadConstraints", spread), []);
     assert_eq!(with("affinity", json!({"nodeAffinity": {}})), []);
-    assert_eq!(
-        with("volumes", json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])),
-        [Unbuilt::Volumes]
-    );
-    assert_eq!(with("volumes", json!([{"name": "v", "ephemeral": {}}])), [Unbuilt::Volumes]);
-    assert_eq!(with("volumes", json!([{"name": "v", "emptyDir": {}}])), []);
     assert_eq!(with("resourceClaims", json!([{"name": "c"}])), [Unbuilt::ResourceClaims]);
+}
+
+#[test]
+fn of_volumes_only_those_that_a_plugin_reads_are_noted() {
+    use crate::volumes::mounts::{Disk, Inline, Mount, Owner, PodVolumes};
+    let of = |volume: Value| {
+        let volumes = class(json!({"containers": [], "volumes": [volume]}), json!({})).volumes;
+        volumes.map(|volumes| PodVolumes::clone(&volumes))
+    };
+    let one = |mount: Mount| Some(PodVolumes { mounts: vec![mount], owner: None });
+    assert_eq!(of(json!({"name": "v", "emptyDir": {}})), None);
+    let claim = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+    assert_eq!(of(claim), one(Mount::Claim("c".into())));
+    let Some(PodVolumes { mounts, owner: Some(Owner { name, .. }) }) = of(json!({"name": "v", "ephemeral": {}})) else {
+        panic!("a pod with an ephemeral volume is known by its name")
+    };
+    assert_eq!(mounts, [Mount::Ephemeral(format!("{name}-v").into())]);
+    assert_eq!(of(json!({"name": "v", "csi": {"driver": "d"}})), one(Mount::Csi("d".into())));
+    let disk = Disk::Iscsi { iqn: "i".into(), read_only: false };
+    let iscsi = json!({"name": "v", "iscsi": {"iqn": "i", "lun": 0, "targetPortal": "p"}});
+    assert_eq!(of(iscsi), one(Mount::Inline(Inline { disk: Some(disk), in_tree: None })));
+    let blob = json!({"name": "v", "azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Shared"}});
+    let Some(PodVolumes { mounts, .. }) = of(blob) else { panic!("a disk that a driver stands for") };
+    let [Mount::Inline(Inline { disk: None, in_tree: Some(source) })] = mounts.as_slice() else {
+        panic!("a disk that pods may share, not {mounts:?}")
+    };
+    let error = source.handle.as_ref().expect_err("a kind without a driver");
+    assert!(error.starts_with("converting volume(v) from inline to csi: "), "{error}");
 }
 
 #[test]

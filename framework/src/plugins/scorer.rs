@@ -206,7 +206,7 @@ pub fn requested_to_capacity_ratio(shares: &Shares, shape: &[ShapePoint]) -> i64
 }
 
 /// The value of the line through the shape's points, whose scores of 0..=10 stand for 0..=100.
-fn broken_line(shape: &[ShapePoint], utilization: i64) -> i64 {
+pub(crate) fn broken_line(shape: &[ShapePoint], utilization: i64) -> i64 {
     let point = |point: &ShapePoint| (i64::from(point.utilization), i64::from(point.score) * 10);
     let mut before: Option<(i64, i64)> = None;
     for (x, y) in shape.iter().map(point) {

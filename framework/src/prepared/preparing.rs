@@ -32,6 +32,7 @@ impl Prepared {
                     self.refused_by = Some(plugin.name());
                 }
                 PreFilter::Fail(error) => {
+                    self.failed_by = Some(plugin.name());
                     self.error = Some(format!("running PreFilter plugin {:?}: {error}", plugin.name()));
                 }
             }
@@ -75,6 +76,7 @@ impl Prepared {
             let Some(plugin) = plugins::find(registry, name).filter(|plugin| !skipped.contains(&plugin.name())) else {
                 continue;
             };
+            preparation.is_pre_filtered = profile.plugins.pre_filter.contains(name);
             let Some(filter) = plugin.filter(preparation) else { continue };
             let first_term = self.terms.len();
             if let Filter::Domain(domain) = &filter {
@@ -94,6 +96,8 @@ impl Prepared {
         let mut failed = None;
         for weighted in &profile.plugins.score {
             let Some(plugin) = plugins::find(registry, &weighted.name) else { continue };
+            preparation.is_pre_filtered = profile.plugins.pre_filter.contains(&weighted.name);
+            preparation.is_filtered = profile.plugins.filter.contains(&weighted.name);
             if profile.plugins.pre_score.contains(&weighted.name) {
                 match plugin.pre_score(preparation) {
                     PreScore::Continue => {}

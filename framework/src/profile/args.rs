@@ -34,6 +34,10 @@ pub struct Args {
     /// `VolumeBindingArgs`.
     #[serde(default)]
     pub volume_binding: VolumeBindingArgs,
+    /// NodeVolumeLimits takes nodes on which a volume's driver is not installed, whatever the driver says; not by default.
+    /// No configuration says so: it is what turning off the feature gate VolumeLimitScaling does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_missing_drivers: bool,
 }
 
 /// `DefaultPreemptionArgs`: how many nodes preemption looks at.

@@ -20,7 +20,7 @@ use crate::{
     node::NodeId,
     prepared::{NodeResult, Order, Prepared, RESTRICTION},
     snapshot::{Slot, Snapshot},
-    status::Refusal,
+    status::{Code, Refusal},
 };
 
 /// The nominations that concern one pod.
@@ -219,6 +219,12 @@ impl Book {
 
     /// Takes over what a node looks like, or takes it out.
     pub(super) fn replace(&mut self, node: NodeId, rank: u64, result: Option<NodeResult>) {
+        match result {
+            Some(NodeResult::Refused(order, refusal)) if refusal.code == Code::Error => {
+                self.failing.insert(node, (order, refusal));
+            }
+            _ => _ = self.failing.remove(&node),
+        }
         let feasible = match result {
             Some(NodeResult::Feasible(feasible)) => Some(feasible),
             Some(NodeResult::Refused(..)) | None => None,

@@ -9,13 +9,15 @@ use crate::{
     evaluate::{Columns, Scratch},
     evaluation::Evaluation,
     extension::{ClusterEvent, Extremes, Facts, Plugin, PreFilter, Preparation},
-    node::NodeId,
+    node::{NodeId, NodeInfo},
     plugins::{self, REGISTRY, image_locality, inter_pod_affinity},
     prepared::{NodeResult, Prepared},
     profile::{Args, Plugins, Profile, WeightedPlugin},
     select::Book,
     snapshot::Snapshot,
     status::Code,
+    testing::storage::{standing, stored},
+    volumes::{facts::VolumeFacts, objects::StorageObject, storage::Storage},
 };
 
 /// What a filter says of a node: nothing, or how it refuses and in which words.
@@ -42,6 +44,7 @@ pub fn unresolvable(reasons: &[&str]) -> Said {
 pub struct Alone {
     profile: Profile,
     facts: fn(Facts) -> Facts,
+    storage: Storage,
 }
 
 /// The plugin of a name, alone, with stock arguments.
@@ -63,6 +66,7 @@ pub fn alone(plugin: &str) -> Alone {
             args: Args::default(),
         },
         facts: |facts| facts,
+        storage: Storage::default(),
     }
 }
 
@@ -81,6 +85,13 @@ impl Alone {
     #[must_use]
     pub fn facts(mut self, change: fn(Facts) -> Facts) -> Self {
         self.facts = change;
+        self
+    }
+
+    /// Says which objects of storage there are.
+    #[must_use]
+    pub fn storage(mut self, objects: impl IntoIterator<Item = StorageObject>) -> Self {
+        self.storage = stored(objects);
         self
     }
 
@@ -107,8 +118,10 @@ impl Alone {
     pub fn pre_filter(&self, pod: &PodBuilder) -> String {
         let mut nodes = Snapshot::new(0);
         let (symbols, taint_sets) = nodes.tables();
-        let (class, args, facts) = (&pod.clone().into_class(), &self.profile.args, &Facts::default());
-        let mut preparation = Preparation { class, args, facts, symbols, taint_sets };
+        let (class, args) = (&pod.clone().into_class(), &self.profile.args);
+        let facts = &Facts { volumes: self.storage.facts(class, &standing(&self.storage, [])), ..Facts::default() };
+        let mut preparation =
+            Preparation { class, args, facts, symbols, taint_sets, is_pre_filtered: true, is_filtered: true };
         let plugin = self.plugin();
         match plugin.pre_filter(&mut preparation) {
             PreFilter::Continue => "continue".to_owned(),
@@ -166,7 +179,17 @@ impl Alone {
     #[must_use]
     pub fn scores(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
         // A filter that refuses would hide the scores that a table is about.
-        let (prepared, snapshot) = self.prepare(pod, nodes, false);
+        self.scores_where(pod, nodes, false)
+    }
+
+    /// As [`Self::scores`], for a plugin that scores what its filter found; -1 for a node that the filter refuses.
+    #[must_use]
+    pub fn scores_after_filter(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
+        self.scores_where(pod, nodes, true)
+    }
+
+    fn scores_where(&self, pod: &PodBuilder, nodes: &[Standing], filters: bool) -> Option<Vec<i64>> {
+        let (prepared, snapshot) = self.prepare(pod, nodes, filters);
         let plugin = self.plugin();
         if prepared.plain().is_empty() && prepared.normalized().is_empty() {
             return None;
@@ -201,13 +224,35 @@ impl Alone {
     fn prepare(&self, pod: &PodBuilder, nodes: &[Standing], filters: bool) -> (Prepared, Snapshot) {
         let mut snapshot = snapshot(nodes);
         let class = pod.clone().into_class();
-        let facts = (self.facts)(facts(&class, nodes));
+        let volumes = self.take_up_storage(&class, nodes, &mut snapshot);
+        let facts = (self.facts)(Facts { volumes, ..facts(&class, nodes) });
         let mut profile = self.profile.clone();
         if !filters {
             profile.plugins.filter.clear();
         }
         let prepared = Prepared::new(REGISTRY, &profile, &class, &facts, &mut snapshot);
         (prepared, snapshot)
+    }
+}
+
+impl Alone {
+    /// Tells a snapshot what the objects of storage say about its nodes and pods, and gives what they say about a class.
+    fn take_up_storage(
+        &self,
+        class: &Class,
+        nodes: &[Standing],
+        snapshot: &mut Snapshot,
+    ) -> Option<std::sync::Arc<VolumeFacts>> {
+        for (number, (node, _)) in (0..).map(NodeId).zip(nodes) {
+            let csi = self.storage.node_csi(&node.0.name);
+            snapshot.upsert_node(number, &NodeInfo { csi, ..node.0.clone() });
+        }
+        let classes: Vec<_> = snapshot.classes_since(0).map(|(id, class)| (id, std::sync::Arc::clone(class))).collect();
+        for (id, class) in &classes {
+            snapshot.set_attachments(*id, &self.storage.attached_by(class).unwrap_or_default().into());
+        }
+        let standing = standing(&self.storage, classes.iter().map(|(id, class)| (*id, &**class)));
+        self.storage.facts(class, &standing)
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Claim {
     pub volume_name: Arc<str>,
     /// Whether it has the annotation `pv.kubernetes.io/bind-completed`.
     pub bind_completed: bool,
+    /// Whether it has any annotation: a provisioner that takes the last one off is told of in other words.
+    pub has_annotations: bool,
     /// The annotation `volume.kubernetes.io/selected-node`.
     pub selected_node: Option<Arc<str>>,
     /// `spec.accessModes`.

@@ -17,7 +17,11 @@ use flotilla_framework::{
     profile::{Profile, ResourceWeight, ScoringStrategyKind, ShapePoint},
     select::Best,
     snapshot::{Slot, Snapshot},
-    testing::{NodeBuilder, PodBuilder, node, pod, profile},
+    testing::{NodeBuilder, PodBuilder, node, pod, profile, storage as build},
+    volumes::{
+        objects::{CsiNode, StorageClass, StorageObject, Volume},
+        storage::Storage,
+    },
 };
 use proptest::{collection::vec, option, prelude::*, sample::select as one_of};
 
@@ -34,6 +38,8 @@ pub(crate) struct World {
     pub(crate) class: Class,
     /// By which profile.
     pub(crate) profile: Profile,
+    /// The objects of storage.
+    pub(crate) storage: Storage,
     /// What services select, where the pod has no constraints of its own.
     pub(crate) default_selector: DefaultSelector,
 }
@@ -122,9 +128,61 @@ pub(crate) fn any_world(most: usize) -> impl Strategy<Value = World> {
             standing,
             class: class.clone(),
             profile: profile.clone(),
+            storage: Storage::default(),
             default_selector: DefaultSelector::default(),
         })
     })
+}
+
+/// Any cluster of up to `most` nodes with volumes: the pods use claims of every kind.
+#[allow(dead_code, reason = "not every property draws from these")]
+pub(crate) fn any_world_with_volumes(most: usize) -> impl Strategy<Value = World> {
+    let volume = (0..3_i64, option::of(one_of(&["z1", "z2"][..])));
+    let node = vec((one_of(&["csi.example.com", "b.example.com"][..]), option::of(0..3_i32)), 0..3);
+    let claims = vec(vec(one_of(&["free", "bound-0", "bound-1", "far", "made"][..]), 0..3), 6);
+    (any_world(most), vec(volume, 0..5), vec(option::weighted(0.8, node), most), claims).prop_map(
+        |(mut world, volumes, drivers, claims)| {
+            let mut objects = storage_of(&volumes);
+            for (node, drivers) in world.nodes.iter().zip(drivers) {
+                let drivers: Option<CsiNode> = drivers.map(|drivers| build::csi_node(&node.name, &drivers));
+                objects.extend(drivers.map(StorageObject::CsiNode));
+            }
+            world.storage = build::stored(objects);
+            let mut claims = claims.into_iter();
+            let mut with = |class: &Class| {
+                let built = pod("p").class(|own| *own = class.clone());
+                let names = claims.next().unwrap_or_default();
+                names.into_iter().fold(built, |pod, name| pod.claim(name)).into_class()
+            };
+            world.class = with(&world.class);
+            world.classes = world.classes.iter().map(|class| Arc::new(with(class))).collect();
+            world
+        },
+    )
+}
+
+/// Claims, two volumes that are bound, and some that are free.
+fn storage_of(free: &[(i64, Option<&str>)]) -> Vec<StorageObject> {
+    let made = |(place, (size, zone)): (usize, &(i64, Option<&str>))| {
+        let volume: Volume = build::volume(&format!("v{place}"), build::gibibytes(*size));
+        zone.map_or(volume.clone(), |zone| build::only_where(volume, "zone", &[zone]))
+    };
+    let bound = build::only_where(build::volume("b1", build::gibibytes(1)), "zone", &["z1", "z3"]);
+    let volumes = free.iter().enumerate().map(made).chain([build::volume("b0", build::gibibytes(1)), bound]);
+    let zoned: StorageClass = StorageClass {
+        allowed_topologies: vec![vec![("zone".into(), vec!["z2".into(), "z3".into()])]],
+        ..build::storage_class("zoned", "b.example.com")
+    };
+    let claims = [
+        build::claim("free"),
+        build::bound("bound-0", "b0"),
+        build::bound("bound-1", "b1"),
+        build::bound("far", "nowhere"),
+        flotilla_framework::volumes::objects::Claim { storage_class: "zoned".into(), ..build::claim("made") },
+    ];
+    let classes = [build::storage_class("later", "kubernetes.io/no-provisioner"), zoned];
+    let claims = claims.into_iter().map(StorageObject::Claim);
+    claims.chain(classes.map(StorageObject::StorageClass)).chain(volumes.map(StorageObject::Volume)).collect()
 }
 
 impl World {
@@ -143,8 +201,15 @@ impl World {
             repelling_keys,
             scoring_keys,
             default_selector: self.default_selector.clone(),
+            volumes: self.storage.facts(&self.class, &self.holdings()),
             ..Facts::default()
         }
+    }
+
+    /// What the pods that stand on nodes hold of storage.
+    fn holdings(&self) -> flotilla_framework::volumes::standing::Standing {
+        let classes = self.standing.iter().flatten().map(|&class| (ClassId(class), &*self.classes[class as usize]));
+        build::standing(&self.storage, classes)
     }
 
     /// The snapshot of some of the nodes, taken up in this order.
@@ -152,10 +217,12 @@ impl World {
         let mut snapshot = Snapshot::new(11);
         for (number, class) in (0..).map(ClassId).zip(&self.classes) {
             snapshot.register_class(number, Arc::clone(class));
+            snapshot.set_attachments(number, &self.storage.attached_by(class).unwrap_or_default().into());
         }
         for place in places {
             let id = NodeId(u32::try_from(place).expect("a small cluster"));
-            snapshot.upsert_node(id, &self.nodes[place]);
+            let csi = self.storage.node_csi(&self.nodes[place].name);
+            snapshot.upsert_node(id, &NodeInfo { csi, ..self.nodes[place].clone() });
             for &class in &self.standing[place] {
                 assert!(snapshot.add_pod(id, ClassId(class)));
             }

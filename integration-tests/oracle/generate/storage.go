@@ -31,6 +31,7 @@ func (w *world) addStorage() {
 	for _, namespace := range w.namespaces {
 		w.addClaims(namespace)
 	}
+	w.addOddVolumes()
 }
 
 func (w *world) addClasses() {
@@ -82,6 +83,9 @@ func (w *world) addDrivers() {
 				attachable.Allocatable = &storagev1.VolumeNodeResources{Count: pointer(int32(w.between(0, 2)))}
 			}
 			able.Spec.Drivers = append(able.Spec.Drivers, attachable)
+		}
+		if w.chance(40) {
+			w.migrate(able)
 		}
 		if w.chance(15) {
 			w.attach(node.Name)
@@ -206,6 +210,9 @@ func (w *world) mount(pod *corev1.Pod) {
 	}
 	if w.chance(35) {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, w.inline())
+	}
+	if w.chance(40) {
+		w.mountOdd(pod)
 	}
 	if pod.Spec.NodeName == "" && w.chance(12) {
 		w.mountEphemeral(pod)

@@ -52,14 +52,13 @@ pub fn differences(expected: &Outcome, found: &Outcome) -> Vec<Difference> {
             return vec![Difference { pod: String::new(), node: String::new(), field, expected, found }];
         }
     };
-    let expected: Vec<Value> = expected.iter().cloned().map(normal::without_unbuilt).collect();
     let pods = |answers: &[Value]| answers.iter().map(|answer| text(&answer["pod"])).collect::<Vec<_>>();
     let mut found_differences = Vec::new();
-    let (expected_pods, found_pods) = (pods(&expected), pods(found));
+    let (expected_pods, found_pods) = (pods(expected), pods(found));
     if expected_pods != found_pods {
         note(&mut found_differences, "", "", "pods", &expected_pods.join(", "), &found_pods.join(", "));
     }
-    for answer in &expected {
+    for answer in expected {
         if let Some(other) = found.iter().find(|other| other["pod"] == answer["pod"]) {
             compare(answer, other, &mut found_differences);
         }

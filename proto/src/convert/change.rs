@@ -1,12 +1,12 @@
 //! Changes to the nodes of a shard, there and back.
 //!
-//! Knows: the four kinds of change and the bound on pods in one. Must not know: how changes are grouped into messages.
+//! Knows: the kinds of change and the bound on pods in one. Must not know: how changes are grouped into messages.
 
 use std::sync::Arc;
 
-use flotilla_framework::{class::ClassId, node::NodeId, shard::Change};
+use flotilla_framework::{class::ClassId, node::NodeId, shard::Change, volumes::node::Attachment};
 
-use super::{DecodeError, Wire, present, required};
+use super::{DecodeError, Wire, decode_list, encode_list, present, required};
 use crate::{bounds::MAX_PODS_PER_CHANGE, pb};
 
 impl Wire for Change {
@@ -24,6 +24,9 @@ impl Wire for Change {
             }
             Self::RemovePods { node, class, count } => {
                 Message::RemovePods(pb::RemovePods { node: node.0, class: class.0, count: *count })
+            }
+            Self::SetAttachments { class, attachments } => {
+                Message::SetAttachments(pb::SetAttachments { class: class.0, attachments: encode_list(attachments) })
             }
         };
         pb::Change { change: Some(change) }
@@ -43,6 +46,10 @@ impl Wire for Change {
             Message::RemovePods(pb::RemovePods { node, class, count }) => {
                 let count = pods("remove_pods.count", count)?;
                 Self::RemovePods { node: NodeId(node), class: ClassId(class), count }
+            }
+            Message::SetAttachments(pb::SetAttachments { class, attachments }) => {
+                let attachments: Vec<Attachment> = decode_list("set_attachments.attachments", attachments)?;
+                Self::SetAttachments { class: ClassId(class), attachments: attachments.into() }
             }
         })
     }

@@ -2,6 +2,8 @@
 //!
 //! Knows: every field that a plugin may read. Must not know: what plugins make of them.
 
+use std::sync::Arc;
+
 use flotilla_framework::class::{Class, HostPort, NodeTerm, Owner, PodAffinity, Requirement, Toleration, Unbuilt};
 use flotilla_framework::declared::DeclaredFeatures;
 
@@ -34,6 +36,7 @@ impl Wire for Class {
             pod_affinity,
             owner,
             terminating,
+            volumes,
             unbuilt,
             declared_features,
         } = self;
@@ -58,6 +61,7 @@ impl Wire for Class {
             pod_affinity: (*pod_affinity != PodAffinity::default()).then(|| pod_affinity.encode()),
             owner: owner.as_ref().map(Wire::encode),
             terminating: *terminating,
+            volumes: volumes.as_ref().map(|volumes| volumes.encode()),
         }
     }
 
@@ -91,6 +95,10 @@ impl Wire for Class {
                 None => None,
             },
             terminating: message.terminating,
+            volumes: match message.volumes {
+                Some(volumes) => Some(required("volumes", Some(volumes)).map(Arc::new)?),
+                None => None,
+            },
             unbuilt: message.unbuilt.into_iter().map(decode_unbuilt).collect::<Result<_, _>>()?,
             declared_features: DeclaredFeatures::named(message.declared_features.iter().map(String::as_str)),
         })
@@ -99,14 +107,12 @@ impl Wire for Class {
 
 const fn encode_unbuilt(part: Unbuilt) -> pb::Unbuilt {
     match part {
-        Unbuilt::Volumes => pb::Unbuilt::Volumes,
         Unbuilt::ResourceClaims => pb::Unbuilt::ResourceClaims,
     }
 }
 
 fn decode_unbuilt(number: i32) -> Result<Unbuilt, DecodeError> {
     match pb::Unbuilt::try_from(number) {
-        Ok(pb::Unbuilt::Volumes) => Ok(Unbuilt::Volumes),
         Ok(pb::Unbuilt::ResourceClaims) => Ok(Unbuilt::ResourceClaims),
         Ok(pb::Unbuilt::Unspecified) => Err(DecodeError::new("unbuilt", Problem::Missing)),
         Err(_) => Err(DecodeError::range("unbuilt", number, pb::Unbuilt::ResourceClaims as i32)),

@@ -151,6 +151,7 @@ pub(super) const fn encode_code(code: Code) -> pb::Code {
     match code {
         Code::Unschedulable => pb::Code::Unschedulable,
         Code::UnschedulableAndUnresolvable => pb::Code::UnschedulableAndUnresolvable,
+        Code::Error => pb::Code::Error,
     }
 }
 
@@ -158,8 +159,9 @@ pub(super) fn decode_code(code: i32) -> Result<Code, DecodeError> {
     match pb::Code::try_from(code) {
         Ok(pb::Code::Unschedulable) => Ok(Code::Unschedulable),
         Ok(pb::Code::UnschedulableAndUnresolvable) => Ok(Code::UnschedulableAndUnresolvable),
+        Ok(pb::Code::Error) => Ok(Code::Error),
         Ok(pb::Code::Unspecified) => Err(DecodeError::new("code", Problem::Missing)),
-        Err(_) => Err(DecodeError::range("code", code, pb::Code::UnschedulableAndUnresolvable as i32)),
+        Err(_) => Err(DecodeError::range("code", code, pb::Code::Error as i32)),
     }
 }
 

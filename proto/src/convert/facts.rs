@@ -2,12 +2,14 @@
 //!
 //! Knows: every fact that a plugin may read. Must not know: how a fact is found.
 
+use std::sync::Arc;
+
 use flotilla_framework::{
     extension::{DefaultSelector, Facts},
     labels::LabelSelector,
 };
 
-use super::{DecodeError, Wire, decode_sorted, decode_texts, encode_list, encode_texts};
+use super::{DecodeError, Wire, decode_sorted, decode_texts, encode_list, encode_texts, required};
 use crate::pb;
 
 impl Wire for Facts {
@@ -21,6 +23,7 @@ impl Wire for Facts {
             repelling_keys,
             scoring_keys,
             default_selector: DefaultSelector(selector),
+            volumes,
         } = self;
         pb::Facts {
             image_contributions: image_contributions.clone(),
@@ -32,6 +35,7 @@ impl Wire for Facts {
             repelling_keys: encode_texts(repelling_keys),
             scoring_keys: encode_texts(scoring_keys),
             default_selector: (!selector.is_everything()).then(|| selector.encode()),
+            volumes: volumes.as_ref().map(|volumes| volumes.encode()),
         }
     }
 
@@ -47,6 +51,10 @@ impl Wire for Facts {
             repelling_keys: decode_texts(message.repelling_keys),
             scoring_keys: decode_texts(message.scoring_keys),
             default_selector: DefaultSelector(selector),
+            volumes: match message.volumes {
+                Some(volumes) => Some(required("volumes", Some(volumes)).map(Arc::new)?),
+                None => None,
+            },
         })
     }
 }

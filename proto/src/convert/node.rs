@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::{class::Taint, declared::DeclaredFeatures, node::NodeInfo, resources::Resources};
+use flotilla_framework::{
+    class::Taint, declared::DeclaredFeatures, node::NodeInfo, resources::Resources, volumes::node::NodeCsi,
+};
 
 use super::{DecodeError, Wire, decode_list, decode_sorted, decode_texts, encode_list, encode_texts, required};
 use crate::pb;
@@ -13,8 +15,18 @@ impl Wire for NodeInfo {
     type Message = pb::Node;
 
     fn encode(&self) -> pb::Node {
-        let Self { name, uid, labels, taints, unschedulable, allocatable, allowed_pods, declared_features, images } =
-            self;
+        let Self {
+            name,
+            uid,
+            labels,
+            taints,
+            unschedulable,
+            allocatable,
+            allowed_pods,
+            declared_features,
+            images,
+            csi,
+        } = self;
         pb::Node {
             name: name.as_ref().to_owned(),
             uid: uid.as_ref().to_owned(),
@@ -25,12 +37,23 @@ impl Wire for NodeInfo {
             allowed_pods: *allowed_pods,
             images: encode_list(images),
             declared_features: declared_features.names().map(str::to_owned).collect(),
+            csi: csi.as_ref().map(|csi| csi.encode()),
         }
     }
 
     fn decode(message: pb::Node) -> Result<Self, DecodeError> {
-        let pb::Node { name, uid, labels, taints, unschedulable, allocatable, allowed_pods, images, declared_features } =
-            message;
+        let pb::Node {
+            name,
+            uid,
+            labels,
+            taints,
+            unschedulable,
+            allocatable,
+            allowed_pods,
+            images,
+            declared_features,
+            csi,
+        } = message;
         Ok(Self {
             name: name.into(),
             uid: uid.into(),
@@ -41,6 +64,7 @@ impl Wire for NodeInfo {
             allowed_pods,
             images: decode_list("images", images)?,
             declared_features: DeclaredFeatures::named(declared_features.iter().map(String::as_str)),
+            csi: csi.map(NodeCsi::decode).transpose().map_err(|error| error.within("csi"))?.map(Arc::new),
         })
     }
 }

@@ -53,6 +53,12 @@ fn state(pod: &ExplainedPod) -> String {
             format!("gated by {plugin}, so not in the queue: {message}")
         }
         QueueState::Gated { plugin: None, message } => format!("held back, so not in the queue: {message}"),
+        QueueState::Preparing { node, left_ms: None } => {
+            format!("on its way to {node}{after}: its claims and volumes are being written")
+        }
+        QueueState::Preparing { node, left_ms: Some(left_ms) } => {
+            format!("on its way to {node}{after}: its claims have another {} to be bound", time(*left_ms))
+        }
         QueueState::Binding { node, answered: false } => format!("being bound to {node}{after}"),
         QueueState::Binding { node, answered: true } => format!("bound to {node} just now{after}"),
         QueueState::Bound { node } => format!("bound to {node}"),
@@ -183,6 +189,16 @@ mod tests {
                 QueueState::Gated { plugin: None, message: owned("not built") },
                 0,
                 "held back, so not in the queue: not built",
+            ),
+            (
+                QueueState::Preparing { node: owned("n"), left_ms: None },
+                1,
+                "on its way to n after 1 attempt: its claims and volumes are being written",
+            ),
+            (
+                QueueState::Preparing { node: owned("n"), left_ms: Some(599_000) },
+                1,
+                "on its way to n after 1 attempt: its claims have another 9m59s to be bound",
             ),
             (QueueState::Binding { node: owned("n"), answered: false }, 1, "being bound to n after 1 attempt"),
             (QueueState::Binding { node: owned("n"), answered: true }, 1, "bound to n just now after 1 attempt"),

@@ -7,4 +7,7 @@ mod neighbours;
 mod nominations;
 mod outlook;
 mod simulation;
+mod storage;
+mod volume_simulation;
+mod volumes;
 mod world;

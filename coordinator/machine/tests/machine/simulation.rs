@@ -15,7 +15,7 @@ use flotilla_machine::event::{BindFailure, Configuration, Event, Selecting, Sele
 use crate::world::World;
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
-struct Seed(u64);
+pub(crate) struct Seed(pub(crate) u64);
 
 impl Seed {
     fn next(&mut self) -> u64 {
@@ -26,11 +26,11 @@ impl Seed {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
         (!from.is_empty()).then(|| from[(self.next() % from.len() as u64) as usize].clone())
     }
 }
@@ -241,7 +241,7 @@ impl World {
     }
 
     /// Time passes without anything else getting its turn.
-    fn advance_lazily(&mut self, ms: u64) {
+    pub(crate) fn advance_lazily(&mut self, ms: u64) {
         self.now_ms += ms;
         self.tell(Event::Tick);
     }

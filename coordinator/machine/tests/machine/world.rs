@@ -13,9 +13,10 @@ use flotilla_framework::{
     replica::Replica,
     shard::{FromWorker, ToWorker},
     testing,
+    volumes::objects::{StorageKey, StorageObject},
 };
 use flotilla_machine::{
-    action::{Action, Binding, Extension, Report},
+    action::{Action, Binding, Extension, Report, VolumeBinding},
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
 };
@@ -41,6 +42,18 @@ pub(crate) struct World {
     pub(crate) binds: VecDeque<Binding>,
     /// Extenders to be asked that were not yet.
     pub(crate) extensions: VecDeque<Extension>,
+    /// The objects of storage as the API server has them.
+    pub(crate) storage: BTreeMap<StorageKey, StorageObject>,
+    /// The version of what was written last.
+    pub(crate) last_version: u64,
+    /// What the watches of storage have not told yet.
+    pub(crate) storage_watch: VecDeque<Event>,
+    /// Whether the watches of storage tell only when they are asked to.
+    pub(crate) storage_lags: bool,
+    /// Writes before binds that were asked for and have no outcome yet.
+    pub(crate) volume_bindings: VecDeque<VolumeBinding>,
+    /// Whether claims are bound without anybody asking.
+    pub(crate) controlled: bool,
     /// What the watch has not told yet.
     pub(crate) watch: VecDeque<Event>,
     /// Pod and node of every bind that the API server took, in order.
@@ -73,6 +86,12 @@ impl World {
             api: BTreeMap::new(),
             binds: VecDeque::new(),
             extensions: VecDeque::new(),
+            storage: BTreeMap::new(),
+            last_version: 0,
+            storage_watch: VecDeque::new(),
+            storage_lags: false,
+            volume_bindings: VecDeque::new(),
+            controlled: false,
             watch: VecDeque::new(),
             bound: Vec::new(),
             reports: Vec::new(),
@@ -122,6 +141,7 @@ impl World {
                 }
                 Action::Bind(binding) => self.binds.push_back(binding),
                 Action::Extend(extension) => self.extensions.push_back(extension),
+                Action::BindVolumes(binding) => self.volume_bindings.push_back(binding),
                 Action::Report(report) => self.reports.push(report),
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
                 Action::Alone(alone) => self.alone = Some(alone),
@@ -251,9 +271,10 @@ impl World {
             while self.run_bind() {
                 busy = true;
             }
-            while self.run_watch() {
+            while self.run_watch() || self.run_storage_watch() || self.run_volume_binding() {
                 busy = true;
             }
+            busy |= self.controlled && self.run_volume_controller();
             if !busy {
                 return;
             }

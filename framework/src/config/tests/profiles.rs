@@ -245,8 +245,9 @@ profiles:
 ",
         errors: &[(
             "6:17: profiles[0].plugins.filter.enabled[0].name: found nothing; expected NodeName, \
-                 NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread, \
-                 InterPodAffinity or NodeDeclaredFeatures",
+                 NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, VolumeRestrictions, \
+                 NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread, InterPodAffinity or \
+                 NodeDeclaredFeatures",
             "",
         )],
     },

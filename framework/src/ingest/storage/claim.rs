@@ -38,6 +38,7 @@ pub fn claim(claim: &api::PersistentVolumeClaim) -> Result<Claim, IngestError> {
         storage_class: text(class_name(metadata, spec.storage_class_name.as_deref())),
         volume_name: text(spec.volume_name.as_deref().unwrap_or_default()),
         bind_completed: annotation(metadata, BIND_COMPLETED).is_some(),
+        has_annotations: metadata.annotations.as_ref().is_some_and(|annotations| !annotations.is_empty()),
         selected_node: annotation(metadata, SELECTED_NODE).map(text),
         access_modes: access_modes(spec.access_modes.as_ref(), AccessModes::UNKNOWN),
         is_block: spec.volume_mode.as_deref() == Some("Block"),

@@ -66,6 +66,7 @@ fn a_claim_is_read_field_by_field() {
         storage_class: "fast".into(),
         volume_name: "pv".into(),
         bind_completed: true,
+        has_annotations: true,
         selected_node: Some("n1".into()),
         access_modes: AccessModes::READ_WRITE_ONCE.with(AccessModes::READ_WRITE_MANY),
         is_block: true,

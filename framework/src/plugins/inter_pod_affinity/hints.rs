@@ -31,7 +31,7 @@ pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class) -> bool {
         ClusterEvent::NamespaceChanged(name) => {
             *name == *class.namespace || near.iter().chain(far).any(selects_namespaces)
         }
-        ClusterEvent::SelectorChanged(_) => false,
+        ClusterEvent::SelectorChanged(_) | ClusterEvent::StorageChanged { .. } => false,
     }
 }
 

@@ -1,0 +1,251 @@
+//! Writes to the API server which node a pod is on its way to, which volumes are for which claims, and tells provisioners the
+//! node.
+//!
+//! Knows: the three patches, their deadline, and what each answer means. Must not know: why that volume or that node, or what
+//! is waited for afterwards.
+//!
+//! kube-scheduler sends whole objects back. What is kept of them here is only what scheduling reads, so that a JSON merge
+//! patch says the few fields that change; `metadata.resourceVersion` in it makes the API server refuse it, with
+//! kube-scheduler's own words for a conflict, if the object is not the one that was decided on, and `metadata.uid` says
+//! which object was meant in logs and audits. That is also why nothing is looked up or repeated here: a write whose answer
+//! got lost was carried out or was not, and in both cases the next attempt of the pod, with what the watches tell by then,
+//! goes on from there. A volume that gets a claim which goes elsewhere after all is given back by the volume controller,
+//! which is what the annotation is for.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use flotilla_machine::{
+    action::{ClaimWrite, VolumeBinding, VolumeWrite},
+    event::Event,
+};
+use futures::FutureExt as _;
+use http::Request as HttpRequest;
+use kube::{
+    api::{Patch, PatchParams},
+    core::Request,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::timeout,
+};
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use crate::{
+    driver::Handle,
+    lease::{self, Leadership},
+    logging,
+};
+
+/// Writes on the wire at once: at 5 ms each that is 6,400 a second, more than any provisioner makes volumes. What waits
+/// here is bounded by the pods that the machine lets be on this way.
+const AT_ONCE: usize = 32;
+/// The longest that one write may take; less where the lead ends sooner.
+const LONGEST: Duration = Duration::from_secs(5);
+/// A volume that was set aside by a scheduler or controller, and not by whoever made it, has it; of whatever value.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// The node that a claim's volume is to be made for.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// Writes volumes and claims. Cheap to clone.
+#[derive(Clone)]
+pub struct VolumeBinder {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: kube::Client,
+    handle: Handle,
+    leading: watch::Receiver<Leadership>,
+    runtime: tokio::runtime::Handle,
+    at_once: Semaphore,
+    tasks: TaskTracker,
+    written: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// What became of the writes so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Objects written.
+    pub written: u64,
+    /// Writes that failed, were refused, or were not sent because this process did not lead any more.
+    pub failed: u64,
+    /// Pods whose volumes are being written.
+    pub in_flight: u64,
+}
+
+impl VolumeBinder {
+    /// A binder that tells `handle` what became of each binding. It sends nothing when `leading` does not say that this
+    /// process leads.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn new(client: kube::Client, handle: Handle, leading: watch::Receiver<Leadership>) -> Self {
+        let inner = Inner {
+            client,
+            handle,
+            leading,
+            runtime: tokio::runtime::Handle::current(),
+            at_once: Semaphore::new(AT_ONCE),
+            tasks: TaskTracker::new(),
+            written: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Writes what a pod needs, which is answered by exactly one [`Event::VolumesWritten`]. Never blocks.
+    pub fn bind(&self, binding: VolumeBinding) {
+        let inner = Arc::clone(&self.inner);
+        let task = async move { inner.carry_out(binding).await };
+        self.inner.tasks.spawn_on(task, &self.inner.runtime);
+    }
+
+    /// Returns when nothing is being written any more.
+    pub async fn drained(&self) {
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    /// What became of the writes so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let Inner { written, failed, tasks, .. } = &*self.inner;
+        Tally {
+            written: written.load(Ordering::Relaxed),
+            failed: failed.load(Ordering::Relaxed),
+            in_flight: tasks.len() as u64,
+        }
+    }
+}
+
+impl Inner {
+    async fn carry_out(&self, binding: VolumeBinding) {
+        let mut versions = Vec::with_capacity(binding.volumes.len() + binding.claims.len());
+        let written = AssertUnwindSafe(self.write_all(&binding, &mut versions)).catch_unwind().await;
+        let outcome = written.unwrap_or_else(|_| Err("the task that wrote it panicked".to_owned()));
+        // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+        let _ = self.handle.tell(self.conclude(binding, versions, outcome)).await;
+    }
+
+    fn conclude(&self, binding: VolumeBinding, versions: Vec<Arc<str>>, outcome: Result<(), String>) -> Event {
+        self.written.fetch_add(versions.len() as u64, Ordering::Relaxed);
+        let VolumeBinding { id, uid, namespace, name, node, .. } = binding;
+        let pod = format_args!("{namespace}/{name}");
+        match &outcome {
+            Ok(()) => debug!(%pod, %node, objects = versions.len(), "volumes written, waiting for them to be bound"),
+            Err(reason) => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                warn!(%pod, %node, reason, "cannot write volumes");
+            }
+        }
+        Event::VolumesWritten { uid, id, versions, failure: outcome.err() }
+    }
+
+    /// One after the other, as a later one is of no use without an earlier one; but for the announcement, which is only a
+    /// word to others.
+    async fn write_all(&self, binding: &VolumeBinding, versions: &mut Vec<Arc<str>>) -> Result<(), String> {
+        if let Err(reason) = self.write(announcement(binding)).await {
+            let VolumeBinding { namespace, name, node, .. } = binding;
+            let pod = format!("{namespace}/{name}");
+            debug!(pod, %node, reason, "cannot announce the node of a pod; its volumes are bound regardless");
+        }
+        for volume in &binding.volumes {
+            versions.push(self.write(volume_patch(volume)).await?);
+        }
+        for claim in &binding.claims {
+            versions.push(self.write(claim_patch(claim, binding)).await?);
+        }
+        Ok(())
+    }
+
+    /// Sends a patch and gives the version that the object has then.
+    async fn write(&self, patch: Result<HttpRequest<Vec<u8>>, String>) -> Result<Arc<str>, String> {
+        let Ok(_turn) = self.at_once.acquire().await else { return Err("the process is ending".to_owned()) };
+        let lead = self.lead().ok_or_else(|| "this process does not lead any more".to_owned())?;
+        let limit = lead.min(LONGEST);
+        match timeout(limit, self.client.request::<Object>(patch?)).await {
+            Ok(Ok(object)) => Ok(object.metadata.resource_version.into()),
+            Ok(Err(kube::Error::Api(status))) => Err(status.message),
+            Ok(Err(error)) => Err(logging::chain(&error)),
+            Err(_) => Err(format!("the API server did not answer within {limit:?}")),
+        }
+    }
+
+    /// How long this process leads for certain.
+    fn lead(&self) -> Option<Duration> {
+        match &*self.leading.borrow() {
+            Leadership::Leading { valid_until, .. } => {
+                Some(valid_until.duration_since(lease::now())).filter(|left| !left.is_zero())
+            }
+            Leadership::Following { .. } => None,
+        }
+    }
+}
+
+/// Tells others, such as a cluster autoscaler, which node a pod is about to be bound to.
+///
+/// Source: `bindingCycle`, under the feature gate NominatedNodeNameForExpectation.
+fn announcement(binding: &VolumeBinding) -> Result<HttpRequest<Vec<u8>>, String> {
+    let path = format!("/api/v1/namespaces/{}/pods", binding.namespace);
+    let patch = json!({ "metadata": { "uid": binding.uid }, "status": { "nominatedNodeName": binding.node } });
+    let patch = Patch::Merge(patch);
+    let request = Request::new(path).patch_subresource("status", &binding.name, &PatchParams::default(), &patch);
+    request.map_err(|error| error.to_string())
+}
+
+fn volume_patch(volume: &VolumeWrite) -> Result<HttpRequest<Vec<u8>>, String> {
+    let mut patch = json!({
+        "metadata": { "uid": volume.uid, "resourceVersion": volume.resource_version },
+        "spec": { "claimRef": {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "namespace": volume.claim.namespace,
+            "name": volume.claim.name,
+            "uid": volume.claim.uid,
+            "resourceVersion": volume.claim_version,
+        } },
+    });
+    if volume.bound_by_controller {
+        patch["metadata"]["annotations"] = json!({ BOUND_BY_CONTROLLER: "yes" });
+    }
+    request("/api/v1/persistentvolumes", &volume.name, patch)
+}
+
+fn claim_patch(claim: &ClaimWrite, binding: &VolumeBinding) -> Result<HttpRequest<Vec<u8>>, String> {
+    let annotations = json!({ SELECTED_NODE: binding.node });
+    let metadata = json!({ "uid": claim.uid, "resourceVersion": claim.resource_version, "annotations": annotations });
+    let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims", binding.namespace);
+    request(&path, &claim.name, json!({ "metadata": metadata }))
+}
+
+fn request(path: &str, name: &str, patch: Value) -> Result<HttpRequest<Vec<u8>>, String> {
+    let parameters = PatchParams::default();
+    Request::new(path).patch(name, &parameters, &Patch::Merge(patch)).map_err(|error| error.to_string())
+}
+
+/// Of an object that was written, what is of interest.
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: String,
+}
+
+#[cfg(test)]
+mod tests;

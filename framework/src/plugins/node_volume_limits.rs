@@ -1,0 +1,198 @@
+//! NodeVolumeLimits: a node takes only so many volumes of each driver, and some drivers must be there.
+//!
+//! Knows: how volumes are counted. Must not know: what claims are bound to; that arrives worked into the facts.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use smallvec::SmallVec;
+
+use crate::{
+    class::Class,
+    explain::lack::{Lack, Place},
+    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    profile::Args,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+    volumes::{
+        facts::{VolumeFacts, Wanted},
+        node::{Attachment, NodeCsi},
+        objects::{CsiNode, StorageObject, VolumeAttachment},
+    },
+};
+
+/// The node takes no more volumes. Otherwise one of the next three, and in the lower half a place in a list.
+const TOO_MANY: u64 = 0;
+/// A driver is not on the node.
+const NO_DRIVER: u64 = 1 << 32;
+/// A volume of the pod cannot be counted.
+const OWN: u64 = 2 << 32;
+/// Volumes of a pod on the node cannot be counted.
+const STANDING: u64 = 3 << 32;
+
+/// The plugin.
+#[derive(Debug)]
+pub struct NodeVolumeLimits;
+
+impl Plugin for NodeVolumeLimits {
+    fn name(&self) -> &'static str {
+        "NodeVolumeLimits"
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        let may_be_limited = preparation.class.volumes.iter().any(|volumes| volumes.may_be_limited());
+        if may_be_limited { PreFilter::Continue } else { PreFilter::Skip }
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let facts = Arc::clone(preparation.facts.volumes.as_ref()?);
+        Some(Filter::Node(Box::new(Limits { facts, takes_missing_drivers: preparation.args.takes_missing_drivers })))
+    }
+
+    fn lacks(&self, _class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {
+        let Some(facts) = &place.facts.volumes else { return Vec::new() };
+        let limits = Limits { facts: Arc::clone(facts), takes_missing_drivers: args.takes_missing_drivers };
+        limits.lacks(place.nodes, place.slot)
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
+        match event {
+            ClusterEvent::PodRemoved(gone) => gone.volumes.iter().any(|volumes| volumes.may_be_limited()),
+            ClusterEvent::StorageChanged { old: None, new: Some(StorageObject::CsiNode(_)) } => true,
+            ClusterEvent::StorageChanged {
+                old: Some(StorageObject::CsiNode(old)),
+                new: Some(StorageObject::CsiNode(new)),
+            } => takes_more(old, new),
+            ClusterEvent::StorageChanged { old: None, new: Some(StorageObject::Claim(claim)) } => {
+                let mut claims = class.volumes.iter().flat_map(|volumes| volumes.claims());
+                claim.namespace == class.namespace && claims.any(|(name, _)| *name == claim.name)
+            }
+            ClusterEvent::StorageChanged { old: Some(StorageObject::VolumeAttachment(gone)), new: None } => {
+                attaches_like(class, gone)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Source: `isSchedulableAfterCSINodeUpdated`; no limit counts as 0.
+fn takes_more(old: &CsiNode, new: &CsiNode) -> bool {
+    let limit = |node: &CsiNode, driver: &str| {
+        let found = node.drivers.iter().rev().find(|(name, _)| **name == *driver);
+        found.and_then(|(_, limit)| *limit).unwrap_or(0)
+    };
+    new.drivers.iter().any(|(driver, count)| count.unwrap_or(0) > limit(old, driver))
+}
+
+/// Source: `isSchedulableAfterVolumeAttachmentDeleted`.
+fn attaches_like(class: &Class, gone: &VolumeAttachment) -> bool {
+    let Some(volumes) = &class.volumes else { return false };
+    let is_like = |source: &crate::volumes::objects::InTree| source.handle.is_err() || source.driver == gone.attacher;
+    volumes.named_claims().next().is_some() || volumes.in_tree().any(is_like)
+}
+
+struct Limits {
+    facts: Arc<VolumeFacts>,
+    takes_missing_drivers: bool,
+}
+
+type New<'a> = SmallVec<[&'a Attachment; 4]>;
+
+impl Limits {
+    /// What the pod would attach to a node, each once.
+    fn wanted(&self, csi: Option<&NodeCsi>) -> Result<New<'_>, Refusal> {
+        let mut new = New::new();
+        for (place, wanted) in (0..).zip(&self.facts.wanted) {
+            match wanted {
+                Wanted::Attach { migrated: true, .. } | Wanted::Fail { migrated: true, .. } if csi.is_none() => {}
+                Wanted::Attach { attachment, .. } if new.contains(&attachment) => {}
+                Wanted::Attach { attachment, .. } => new.push(attachment),
+                Wanted::Missing(_) => return Err(Refusal::unresolvable(OWN | place)),
+                Wanted::Fail { .. } => return Err(Refusal::error(OWN | place)),
+            }
+        }
+        Ok(new)
+    }
+
+    /// The first driver, by name, that a node has to have and has not. Upstream takes them in the order of a map.
+    fn missing_driver(&self, new: &New<'_>, csi: Option<&NodeCsi>) -> Option<u64> {
+        if self.takes_missing_drivers {
+            return None;
+        }
+        let is_missing = |driver: &Arc<str>| {
+            new.iter().any(|attachment| attachment.driver == *driver) && !csi.is_some_and(|csi| csi.has(driver))
+        };
+        (0..).zip(&self.facts.demanded).find(|(_, driver)| is_missing(driver)).map(|(place, _)| place)
+    }
+
+    /// Each driver of which there would be too many volumes, and how many are above the limit.
+    fn over<'a>(&self, mut new: New<'a>, csi: &NodeCsi, nodes: &Snapshot, slot: Slot) -> Vec<(&'a Arc<str>, i64)> {
+        let tenants = nodes.tenants(slot).iter();
+        let taken: BTreeSet<&Attachment> = tenants.flat_map(|(class, _)| nodes.attachments(*class)).collect();
+        new.retain(|attachment| !taken.contains(attachment));
+        let drivers: BTreeSet<&Arc<str>> = new.iter().map(|attachment| &attachment.driver).collect();
+        let over = |driver: &'a Arc<str>| {
+            let limit = i64::from(csi.limit(driver)?);
+            let is_its = |attachment: &&&Attachment| attachment.driver == *driver;
+            // A volume that is attached and that no pod uses counts, also where the pod is about to use it.
+            let unused = csi.attached.iter().filter(|attachment| !taken.contains(attachment));
+            let count = taken.iter().filter(is_its).count()
+                + unused.filter(|attachment| attachment.driver == *driver).count()
+                + new.iter().filter(is_its).count();
+            let over = i64::try_from(count).unwrap_or(i64::MAX) - limit;
+            (over > 0).then_some((driver, over))
+        };
+        drivers.into_iter().filter_map(over).collect()
+    }
+
+    fn lacks(&self, nodes: &Snapshot, slot: Slot) -> Vec<Lack> {
+        let csi = nodes.csi(slot);
+        let Ok(new) = self.wanted(csi) else { return Vec::new() };
+        if let Some(place) = self.missing_driver(&new, csi) {
+            let driver = usize::try_from(place).ok().and_then(|place| self.facts.demanded.get(place));
+            return driver.cloned().map(Lack::Driver).into_iter().collect();
+        }
+        let Some(csi) = csi else { return Vec::new() };
+        let over = self.over(new, csi, nodes, slot).into_iter();
+        over.map(|(driver, over)| Lack::Volumes { driver: Arc::clone(driver), over }).collect()
+    }
+}
+
+impl NodeFilter for Limits {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        let csi = nodes.csi(slot);
+        let new = self.wanted(csi)?;
+        if new.is_empty() {
+            return Ok(());
+        }
+        if let Some(place) = self.missing_driver(&new, csi) {
+            return Err(Refusal::unschedulable(NO_DRIVER | place));
+        }
+        let Some(csi) = csi.filter(|csi| csi.drivers.iter().any(|(_, limit)| limit.is_some())) else { return Ok(()) };
+        let stands = |class| nodes.tenants(slot).binary_search_by_key(&class, |&(id, _)| id).is_ok();
+        if let Some((place, _)) = (0..).zip(&self.facts.uncountable).find(|(_, (class, _))| stands(*class)) {
+            return Err(Refusal::error(STANDING | place));
+        }
+        if self.over(new, csi, nodes, slot).is_empty() { Ok(()) } else { Err(Refusal::unschedulable(TOO_MANY)) }
+    }
+
+    fn reasons(&self, detail: u64) -> Vec<String> {
+        let place = usize::try_from(detail & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        let failed = |error: &str| format!("running \"NodeVolumeLimits\" filter plugin: {error}");
+        let reason = match detail & !u64::from(u32::MAX) {
+            NO_DRIVER => {
+                self.facts.demanded.get(place).map(|driver| format!("{driver} CSI driver is not installed on the node"))
+            }
+            OWN => match self.facts.wanted.get(place) {
+                Some(Wanted::Missing(reason)) => Some(reason.as_ref().to_owned()),
+                Some(Wanted::Fail { error, .. }) => Some(failed(error)),
+                Some(Wanted::Attach { .. }) | None => None,
+            },
+            STANDING => self.facts.uncountable.get(place).map(|(_, error)| failed(error)),
+            _ => Some("node(s) exceed max volume count".to_owned()),
+        };
+        reason.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! VolumeRestrictions: disks that not all pods can share, and claims that only one pod may use.
+//!
+//! Knows: which pods cannot be on one node. Must not know: what a claim is bound to.
+
+use std::sync::Arc;
+
+use crate::{
+    class::Class,
+    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    profile::Args,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+    volumes::{mounts::PodVolumes, objects::StorageObject},
+};
+
+/// A pod on the node has the disk.
+const DISK: u64 = 0;
+/// A pod somewhere has the claim.
+const CLAIM: u64 = 1;
+/// PreFilter did not run.
+const UNPREPARED: u64 = 2;
+
+/// The plugin.
+#[derive(Debug)]
+pub struct VolumeRestrictions;
+
+impl Plugin for VolumeRestrictions {
+    fn name(&self) -> &'static str {
+        "VolumeRestrictions"
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        let Some(facts) = &preparation.facts.volumes else { return PreFilter::Skip };
+        let has_disks = preparation.class.volumes.iter().any(|volumes| volumes.disks().next().is_some());
+        match &facts.exclusive {
+            Err(reason) => PreFilter::Refuse(reason.as_ref().to_owned()),
+            Ok(0) if !has_disks => PreFilter::Skip,
+            Ok(_) => PreFilter::Continue,
+        }
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let in_use = preparation.facts.volumes.as_ref().is_some_and(|facts| facts.exclusive != Ok(0));
+        Some(Filter::Node(Box::new(Shared {
+            volumes: preparation.class.volumes.clone(),
+            in_use,
+            is_prepared: preparation.is_pre_filtered,
+        })))
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
+        match event {
+            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::PodRemoved(gone) => class.namespace == gone.namespace && shares(class, gone),
+            ClusterEvent::StorageChanged { old: None, new: Some(StorageObject::Claim(claim)) } => {
+                claim.namespace == class.namespace && names(class, &claim.name)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether two pods of a namespace cannot be on one node, or name the same claim.
+fn shares(class: &Class, gone: &Class) -> bool {
+    let (Some(wanted), Some(taken)) = (&class.volumes, &gone.volumes) else { return false };
+    wanted.conflict(taken) || taken.named_claims().any(|claim| names(class, claim))
+}
+
+fn names(class: &Class, claim: &str) -> bool {
+    class.volumes.iter().any(|volumes| volumes.named_claims().any(|name| **name == *claim))
+}
+
+struct Shared {
+    volumes: Option<Arc<PodVolumes>>,
+    in_use: bool,
+    is_prepared: bool,
+}
+
+impl Shared {
+    fn conflicts(&self, nodes: &Snapshot, slot: Slot) -> bool {
+        let Some(own) = self.volumes.as_deref().filter(|own| own.disks().next().is_some()) else { return false };
+        let others = nodes.tenants(slot).iter().filter_map(|(class, _)| nodes.class(*class)?.volumes.as_deref());
+        others.into_iter().any(|other| own.conflict(other))
+    }
+}
+
+impl NodeFilter for Shared {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        if self.conflicts(nodes, slot) {
+            return Err(Refusal::unschedulable(DISK));
+        }
+        if !self.is_prepared {
+            return Err(Refusal::error(UNPREPARED));
+        }
+        if self.in_use { Err(Refusal::unschedulable(CLAIM)) } else { Ok(()) }
+    }
+
+    fn reasons(&self, detail: u64) -> Vec<String> {
+        let reason = match detail {
+            DISK => "node(s) had no available disk",
+            CLAIM => {
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
+                 another pod"
+            }
+            _ => {
+                "running \"VolumeRestrictions\" filter plugin: cannot read \"PreFilterVolumeRestrictions\" from cycleState"
+            }
+        };
+        vec![reason.to_owned()]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! VolumeZone: a volume whose labels name zones is only for nodes there.
+//!
+//! Knows: which label of a node answers which of a volume. Must not know: how a volume's label lists zones; that arrives
+//! worked into the facts.
+
+use crate::{
+    class::Class,
+    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    profile::Args,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+    symbols::Symbol,
+    volumes::{
+        objects::{BindingMode, StorageObject},
+        zones::{KEYS, of_volume},
+    },
+};
+
+/// The zone is another.
+const ZONE: u64 = 0;
+/// The zones cannot be told, and PreFilter did not run to say so.
+const UNKNOWN: u64 = 1;
+
+/// The plugin.
+#[derive(Debug)]
+pub struct VolumeZone;
+
+impl Plugin for VolumeZone {
+    fn name(&self) -> &'static str {
+        "VolumeZone"
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        match preparation.facts.volumes.as_ref().map(|facts| &facts.zones) {
+            None => PreFilter::Skip,
+            Some(Err(reason)) => PreFilter::Refuse(reason.as_ref().to_owned()),
+            Some(Ok(zones)) if zones.is_empty() => PreFilter::Skip,
+            Some(Ok(_)) => PreFilter::Continue,
+        }
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let zones = match &preparation.facts.volumes.as_ref()?.zones {
+            Err(reason) => return Some(Filter::Node(Box::new(Unknown(reason.as_ref().to_owned())))),
+            Ok(zones) => zones,
+        };
+        let symbols = &mut *preparation.symbols;
+        let constraints = KEYS.map(|key| symbols.intern(key));
+        let mut wanted = Vec::with_capacity(zones.len());
+        for zone in zones {
+            let keys = [symbols.intern(&zone.key), symbols.intern(general(&zone.key))];
+            wanted.push((keys, zone.values.iter().map(|value| symbols.intern(value)).collect()));
+        }
+        Some(Filter::Node(Box::new(Zones { constraints, wanted })))
+    }
+
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
+        match event {
+            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeUpdated { old, new } => old.labels != new.labels,
+            ClusterEvent::StorageChanged { old, new: Some(new) } => changed(old, new, class),
+            _ => false,
+        }
+    }
+}
+
+/// Source: the hints of `VolumeZone.EventsToRegister`.
+fn changed(old: Option<&StorageObject>, new: &StorageObject, class: &Class) -> bool {
+    match (old, new) {
+        (None, StorageObject::StorageClass(added)) => added.binding_mode == Some(BindingMode::WaitForFirstConsumer),
+        (_, StorageObject::Claim(claim)) => {
+            let mut names = class.volumes.iter().flat_map(|volumes| volumes.named_claims());
+            claim.namespace == class.namespace && names.any(|name| *name == claim.name)
+        }
+        (None, StorageObject::Volume(_)) => true,
+        (Some(StorageObject::Volume(old)), StorageObject::Volume(new)) => !of_volume(old).eq(of_volume(new)),
+        _ => false,
+    }
+}
+
+/// The label that took the place of one of the beta labels.
+///
+/// Source: `translateToGALabel`.
+fn general(key: &str) -> &str {
+    let place = KEYS.iter().position(|known| *known == key);
+    match place {
+        Some(0) => KEYS[2],
+        Some(1) => KEYS[3],
+        _ => key,
+    }
+}
+
+struct Zones {
+    /// A node without any of these labels is in no zone, and will do.
+    constraints: [Symbol; 4],
+    /// The labels of which the first that a node has must have one of the values.
+    wanted: Vec<([Symbol; 2], Vec<Symbol>)>,
+}
+
+impl NodeFilter for Zones {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        let label = |key: &Symbol| Some(nodes.label(*key, slot)).filter(|value| *value != Symbol::NONE);
+        if !self.constraints.iter().any(|key| label(key).is_some()) {
+            return Ok(());
+        }
+        let suits = |(keys, values): &([Symbol; 2], Vec<Symbol>)| {
+            keys.iter().find_map(label).is_some_and(|value| values.contains(&value))
+        };
+        if self.wanted.iter().all(suits) { Ok(()) } else { Err(Refusal::unresolvable(ZONE)) }
+    }
+
+    fn reasons(&self, _detail: u64) -> Vec<String> {
+        vec!["node(s) had no available volume zone".to_owned()]
+    }
+}
+
+/// The filter of a profile that leaves PreFilter out, where that would have refused.
+struct Unknown(String);
+
+impl NodeFilter for Unknown {
+    fn filter(&self, _nodes: &Snapshot, _slot: Slot) -> Verdict {
+        Err(Refusal::unresolvable(UNKNOWN))
+    }
+
+    fn reasons(&self, _detail: u64) -> Vec<String> {
+        vec![self.0.clone()]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Whether the volumes of a pod on its way to a node are bound by now, or never will be.
+//!
+//! Knows: what the API has of the claims and volumes of a plan, and what was written of them. Must not know: who writes,
+//! or for how long anybody waits.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    objects::{Claim, CsiNode, StorageKey, StorageKind, Volume, VolumeSource},
+    resolve::{is_migrated, reach},
+    storage::{ClaimKey, Plan, Storage},
+};
+use crate::{class::NodeTerm, node::NodeInfo, selector::LoneNode};
+
+/// The versions that objects got by being written. What the API has is too old to look at before it has these.
+pub type Written = BTreeMap<StorageKey, Arc<str>>;
+
+impl ClaimKey {
+    /// The same claim as an object of storage.
+    #[must_use]
+    pub fn storage_key(&self) -> StorageKey {
+        StorageKey { kind: StorageKind::Claim, namespace: Arc::clone(&self.namespace), name: Arc::clone(&self.name) }
+    }
+}
+
+/// A volume as an object of storage.
+#[must_use]
+pub fn volume_key(name: &Arc<str>) -> StorageKey {
+    StorageKey { kind: StorageKind::Volume, namespace: Arc::default(), name: Arc::clone(name) }
+}
+
+/// Whether every claim of a plan is bound to a volume that the node can reach, by what the API says; what is assumed does
+/// not count.
+///
+/// # Errors
+/// It will not come to that, in upstream's words: the pod has to be scheduled anew. `node` is `None` where it is gone.
+///
+/// Source: `volumeBinder.checkBindings`, with the prefix of `BindPodVolumes`.
+pub fn is_bound(storage: &Storage, plan: &Plan, written: &Written, node: Option<&NodeInfo>) -> Result<bool, String> {
+    let name = &plan.node;
+    let node = node.ok_or_else(|| format!("binding volumes: failed to get node {name:?}: node {name:?} not found"))?;
+    let check = Check { storage, written, node };
+    check
+        .bindings(plan)
+        .and_then(|bound| Ok(bound && check.provisions(plan)?))
+        .map_err(|error| format!("binding volumes: {error}"))
+}
+
+struct Check<'a> {
+    storage: &'a Storage,
+    written: &'a Written,
+    node: &'a NodeInfo,
+}
+
+impl Check<'_> {
+    fn bindings(&self, plan: &Plan) -> Result<bool, String> {
+        for binding in &plan.bindings {
+            let name = &binding.volume;
+            let volume = self.storage.api_volume(name);
+            let volume =
+                volume.ok_or_else(|| format!("failed to check binding: persistentvolumes {name:?} not found"))?;
+            let claim = self.claim(&binding.claim).map_err(|error| format!("failed to check binding: {error}"))?;
+            if self.is_older(&volume_key(name), &volume.resource_version) {
+                return Ok(false);
+            }
+            self.check_affinity(volume, "failed to translate pv to csi: ")?;
+            if volume.claim.as_ref().is_none_or(|claim| claim.uid.is_empty()) {
+                return Err(format!("ClaimRef got reset for pv {name:?}"));
+            }
+            if !is_fully_bound(claim) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn provisions(&self, plan: &Plan) -> Result<bool, String> {
+        for key in &plan.provisions {
+            let claim = self.claim(key).map_err(|error| format!("failed to check provisioning pvc: {error}"))?;
+            if self.is_older(&key.storage_key(), &claim.resource_version) {
+                return Ok(false);
+            }
+            let name = &claim.name;
+            if !claim.has_annotations {
+                return Err(format!("selectedNode annotation reset for PVC {name:?}"));
+            }
+            if claim.selected_node.as_ref() != Some(&plan.node) {
+                return Err(format!("provisioning failed for PVC {name:?}"));
+            }
+            if !claim.volume_name.is_empty() {
+                let Some(volume) = self.storage.api_volume(&claim.volume_name) else { return Ok(false) };
+                self.check_affinity(volume, "")?;
+            }
+            if !is_fully_bound(claim) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn claim(&self, key: &ClaimKey) -> Result<&Claim, String> {
+        let claim = self.storage.api_claim(&key.namespace, &key.name);
+        claim.ok_or_else(|| format!("persistentvolumeclaims \"{}/{}\" not found", key.namespace, key.name))
+    }
+
+    /// Whether the API's object is from before our own write of it. Versions that are no numbers are taken as they come.
+    fn is_older(&self, key: &StorageKey, version: &str) -> bool {
+        let number = |version: &str| version.parse::<u128>().ok();
+        let written = self.written.get(key).and_then(|written| number(written));
+        written.zip(number(version)).is_some_and(|(written, version)| written > version)
+    }
+
+    fn check_affinity(&self, volume: &Volume, of_translation: &str) -> Result<(), String> {
+        let Some(terms) = self.affinity(volume).map_err(|error| format!("{of_translation}{error}"))? else {
+            return Ok(());
+        };
+        let Some(terms) = reach::by_labels(terms) else { return Ok(()) };
+        let why = match LoneNode::new(self.node).matches(&[], Some(&terms)) {
+            Ok(true) => return Ok(()),
+            Ok(false) => "no matching NodeSelectorTerms".to_owned(),
+            Err(error) => error,
+        };
+        Err(format!("pv {:?} node affinity doesn't match node {:?}: {why}", volume.name, self.node.name))
+    }
+
+    /// Which nodes can reach a volume, in the words of the driver where the node has the volume's plugin migrated.
+    ///
+    /// Source: `tryTranslatePVToCSI`.
+    fn affinity<'v>(&self, volume: &'v Volume) -> Result<Option<&'v [NodeTerm]>, String> {
+        let own = volume.node_affinity.as_deref();
+        let VolumeSource::InTree(source) = &volume.source else { return Ok(own) };
+        let csi_node = self.storage.csi_node(&self.node.name);
+        let has = |csi_node: &CsiNode| csi_node.migrated_plugins.contains(&source.plugin);
+        if !is_migrated(&source.plugin) || !csi_node.is_some_and(has) {
+            return Ok(own);
+        }
+        match &source.handle {
+            Ok(_) => Ok(source.node_affinity.as_deref().or(own)),
+            Err(error) => Err(format!("could not translate pv: {error}")),
+        }
+    }
+}
+
+/// Source: `isPVCFullyBound`.
+fn is_fully_bound(claim: &Claim) -> bool {
+    !claim.volume_name.is_empty() && claim.bind_completed
+}

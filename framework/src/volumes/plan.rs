@@ -1,0 +1,48 @@
+//! What Reserve has to do for a pod on a node.
+//!
+//! Knows: that it is what the filter found there. Must not know: when it is done.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use super::{
+    facts::Binding,
+    finder::Finder,
+    storage::{Plan, StaticBinding, Storage},
+};
+use crate::{
+    class::Class,
+    node::{NodeId, NodeInfo},
+    snapshot::Snapshot,
+};
+
+// === impl Storage ===
+
+impl Storage {
+    /// What Reserve has to do for a class on a node, by the law of the filter. `None`: the filter refuses the node.
+    ///
+    /// Source: `volumeBinder.AssumePodVolumes`.
+    #[must_use]
+    pub fn plan(&self, class: &Class, node: &NodeInfo) -> Option<Plan> {
+        let plan =
+            |bindings, provisions, all_bound| Plan { node: Arc::clone(&node.name), bindings, provisions, all_bound };
+        let (binding, names) = self.binding(class);
+        let claims = match binding {
+            Binding::Nothing => return Some(plan(Vec::new(), Vec::new(), true)),
+            Binding::Refuse(_) | Binding::Fail(_) => return None,
+            Binding::Claims(claims) => claims,
+        };
+        let mut nodes = Snapshot::new(0);
+        let slot = nodes.upsert_node(NodeId(0), node);
+        let finder = Finder::new(&claims, &mut nodes.symbols);
+        let found = finder.find(&nodes, slot).ok()?;
+        let bindings = found.bindings.iter().filter_map(|&(claim, volume)| {
+            let (claim, claim_uid) = names.claims.get(claim)?.clone();
+            Some(StaticBinding { claim, claim_uid, volume: Arc::clone(names.volumes.get(volume as usize)?) })
+        });
+        let provisions = found.provisions.iter().filter_map(|&(claim, _)| Some(names.claims.get(claim)?.0.clone()));
+        Some(plan(bindings.collect(), provisions.collect(), claims.unbound.is_empty()))
+    }
+}

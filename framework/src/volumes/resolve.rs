@@ -1,0 +1,138 @@
+//! What all objects of storage come down to for one class, for a node, and for the pods that stand on it.
+//!
+//! Knows: which objects each plugin reads, in which order, and upstream's words where one is missing. Must not know: nodes'
+//! labels; whatever hangs on those is left to the plugins.
+
+mod binding;
+mod limits;
+pub(super) mod reach;
+#[cfg(test)]
+mod tests;
+mod zones;
+
+use std::sync::Arc;
+
+pub(super) use binding::Names;
+pub(super) use limits::is_migrated;
+
+use super::{
+    facts::{Binding, VolumeFacts},
+    mounts::{Owner, PodVolumes},
+    node::{Attachment, NodeCsi},
+    objects::{AccessModes, Claim, VolumeSource},
+    standing::Standing,
+    storage::Storage,
+};
+use crate::class::Class;
+
+// === impl Storage ===
+
+impl Storage {
+    /// What the objects of storage say about a class; `None` for a class without volumes that any plugin reads.
+    #[must_use]
+    pub fn facts(&self, class: &Class, standing: &Standing) -> Option<Arc<VolumeFacts>> {
+        let pod = Pod { class, volumes: class.volumes.as_deref()?, storage: self };
+        let (wanted, demanded) = limits::wanted(pod);
+        let uncountable = if pod.volumes.may_be_limited() {
+            standing.uncountable().map(|(class, error)| (class, Arc::clone(error))).collect()
+        } else {
+            Vec::new()
+        };
+        Some(Arc::new(VolumeFacts {
+            exclusive: exclusive(pod, standing),
+            wanted,
+            demanded,
+            uncountable,
+            binding: binding::binding(pod).0,
+            zones: zones::zones(pod),
+        }))
+    }
+
+    /// What the volumes of a pod that stands on a node attach there, sorted, each once. Claims that are not there do not
+    /// count.
+    ///
+    /// # Errors
+    /// Why they cannot be counted, in upstream's words.
+    ///
+    /// Source: `CSILimits.filterAttachableVolumes` for an existing pod.
+    pub fn attached_by(&self, class: &Class) -> Result<Vec<Attachment>, Arc<str>> {
+        let Some(volumes) = class.volumes.as_deref() else { return Ok(Vec::new()) };
+        limits::attached(Pod { class, volumes, storage: self })
+    }
+
+    /// What a node's drivers say of it; `None` where it has no CSINode.
+    #[must_use]
+    pub fn node_csi(&self, node: &str) -> Option<Arc<NodeCsi>> {
+        let csi_node = self.csi_node(node)?;
+        let attached = self.attachments(node).filter_map(|attachment| {
+            let volume = self.volume(attachment.volume.as_deref()?)?;
+            let VolumeSource::Csi { handle, .. } = &volume.source else { return None };
+            let driver = Arc::clone(&attachment.attacher);
+            (!driver.is_empty()).then(|| Attachment { driver, handle: Arc::clone(handle) })
+        });
+        Some(Arc::new(NodeCsi {
+            drivers: csi_node.drivers.clone(),
+            migrated_plugins: csi_node.migrated_plugins.clone(),
+            attached: sorted(attached.collect()),
+        }))
+    }
+
+    /// What VolumeBinding has to do for a class, with the names of what the facts tell of by number.
+    pub(super) fn binding(&self, class: &Class) -> (Binding, Names) {
+        class
+            .volumes
+            .as_deref()
+            .map_or_else(Default::default, |volumes| binding::binding(Pod { class, volumes, storage: self }))
+    }
+}
+
+/// A class with volumes, and where its claims are looked up.
+#[derive(Clone, Copy)]
+struct Pod<'a> {
+    class: &'a Class,
+    volumes: &'a PodVolumes,
+    storage: &'a Storage,
+}
+
+impl<'a> Pod<'a> {
+    fn claim(&self, name: &str) -> Option<&'a Claim> {
+        self.storage.claim(&self.class.namespace, name)
+    }
+
+    /// Whether a claim was made for this very pod.
+    ///
+    /// Source: component-helpers `ephemeral.VolumeIsForPod`.
+    fn owns(&self, claim: &Claim) -> Result<(), Arc<str>> {
+        let nobody = Owner::default();
+        let owner = self.volumes.owner.as_ref().unwrap_or(&nobody);
+        if claim.owner_pod.as_ref() == Some(&owner.uid) {
+            return Ok(());
+        }
+        let (namespace, name, pod) = (&claim.namespace, &claim.name, &owner.name);
+        Err(format!("PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)").into())
+    }
+}
+
+/// Source: `VolumeRestrictions.readWriteOncePodPVCsForPod` and `calPreFilterState`.
+fn exclusive(pod: Pod<'_>, standing: &Standing) -> Result<u32, Arc<str>> {
+    let mut exclusive: Vec<&str> = Vec::new();
+    for name in pod.volumes.named_claims() {
+        let claim = pod.claim(name).ok_or_else(|| missing_claim(name))?;
+        if claim.access_modes.contains(AccessModes::READ_WRITE_ONCE_POD) && !exclusive.contains(&&**name) {
+            exclusive.push(name);
+        }
+    }
+    let used = exclusive.iter().filter(|name| standing.is_used(&pod.class.namespace, name)).count();
+    Ok(u32::try_from(used).unwrap_or(u32::MAX))
+}
+
+/// What a lister says of a claim that is not there.
+fn missing_claim(name: &str) -> Arc<str> {
+    format!("persistentvolumeclaim {name:?} not found").into()
+}
+
+fn sorted(mut attachments: Vec<Attachment>) -> Vec<Attachment> {
+    attachments.sort_unstable();
+    attachments.dedup();
+    attachments
+}

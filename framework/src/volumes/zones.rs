@@ -1,0 +1,29 @@
+//! The zones that a volume's labels name.
+//!
+//! Knows: the labels, and how one lists several zones. Must not know: claims or nodes.
+//!
+//! Source: `VolumeZone.getPVTopologies`.
+
+use std::sync::Arc;
+
+use super::{facts::ZoneLabel, objects::Volume};
+use crate::labels::value;
+
+/// The labels that name zones and regions, in upstream's order.
+pub(crate) const KEYS: [&str; 4] = [
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+];
+
+/// The zones and regions that a volume's labels name; a label that lists an empty one is passed over.
+pub(crate) fn of_volume(volume: &Volume) -> impl Iterator<Item = ZoneLabel> {
+    KEYS.into_iter().filter_map(|key| {
+        let listed = value(&volume.labels, key)?;
+        let mut values: Vec<Arc<str>> = listed.split("__").map(|zone| zone.trim().into()).collect();
+        values.sort_unstable();
+        values.dedup();
+        values.iter().all(|zone| !zone.is_empty()).then(|| ZoneLabel { key: key.into(), values })
+    })
+}

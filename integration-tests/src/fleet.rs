@@ -62,6 +62,7 @@ pub struct Fleet<'a> {
     ports: BTreeMap<String, u16>,
     secure_ports: BTreeMap<String, u16>,
     election: [&'static str; 3],
+    more_args: Vec<String>,
 }
 
 /// The Lease times of the tests, short so that a failover takes seconds.
@@ -77,7 +78,14 @@ impl<'a> Fleet<'a> {
     #[must_use]
     pub fn new(cluster: &'a ControlPlane) -> Self {
         let kubeconfig = cluster.kubeconfig().to_owned();
-        Self { cluster, kubeconfig, ports: BTreeMap::new(), secure_ports: BTreeMap::new(), election: ELECTION }
+        Self {
+            cluster,
+            kubeconfig,
+            ports: BTreeMap::new(),
+            secure_ports: BTreeMap::new(),
+            election: ELECTION,
+            more_args: Vec::new(),
+        }
     }
 
     /// Lets coordinators speak to the API server as somebody else than an administrator.
@@ -90,6 +98,13 @@ impl<'a> Fleet<'a> {
     #[must_use]
     pub fn patient(self) -> Self {
         Self { election: PATIENT_ELECTION, ..self }
+    }
+
+    /// Gives coordinators more arguments.
+    #[must_use]
+    pub fn with_args(mut self, arguments: impl IntoIterator<Item = String>) -> Self {
+        self.more_args.extend(arguments);
+        self
     }
 
     /// One coordinator that serves the pods of `scheduler`, and this many workers, all ready.
@@ -176,7 +191,7 @@ impl<'a> Fleet<'a> {
             command.arg(format!("--workers={}", workers.join(",")));
         }
         command.args(["--bind-address=127.0.0.1", &format!("--secure-port={secure_port}")]);
-        command.args(["--insecure-worker-transport", "-v=4"]).args(self.election);
+        command.args(["--insecure-worker-transport", "-v=4"]).args(self.election).args(&self.more_args);
         Ok(command)
     }
 

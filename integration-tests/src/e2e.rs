@@ -29,7 +29,10 @@ pub use table::table;
 /// The specs of scheduling, by the words that begin their names.
 pub const SCHEDULING: &str = r"\[sig-scheduling\]";
 
-/// The specs that need a feature gate or an API which is off by default.
+/// Those of them that need a feature gate or an API which is off by default.
+pub const SCHEDULING_OFF_BY_DEFAULT: &str = r"\[sig-scheduling\].*\[Feature:OffByDefault\]";
+
+/// All specs that need a feature gate or an API which is off by default.
 const OFF_BY_DEFAULT: &str = r"\[Feature:OffByDefault\]";
 
 /// The name of the process that runs the specs, and of its log.
@@ -143,8 +146,11 @@ async fn wait_for_the_end(cluster: &ControlPlane, patience: Duration) -> anyhow:
     }
 }
 
-/// Copies the report and all logs out of the folder that goes with the cluster.
+/// Copies the report and all logs out of the folder that goes with the cluster, in place of those of an earlier run.
 fn keep(cluster: &ControlPlane, report: &Path, kept: &Path) -> anyhow::Result<()> {
+    if kept.exists() {
+        fs::remove_dir_all(kept).with_context(|| format!("cannot remove {}", kept.display()))?;
+    }
     fs::create_dir_all(kept).with_context(|| format!("cannot create {}", kept.display()))?;
     if report.exists() {
         let to = kept.join(REPORT);

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Config, ResourceExt as _,
@@ -232,12 +232,24 @@ impl<'a> Fleet<'a> {
     /// Where that does not come about; with the coordinator's last words.
     pub async fn wait_for_workers(&self, coordinator: &str, workers: usize) -> anyhow::Result<()> {
         let what = format!("{workers} workers to be ready for {coordinator}");
-        wait_until(&what, PATIENCE, async || match self.metric(coordinator, "flotilla_workers_ready").await {
-            Ok(Some(ready)) if ready == workers as f64 => Ok(()),
-            other => Err(format!("flotilla_workers_ready is {other:?}")),
+        let processes = self.cluster.processes();
+        let ended = wait_until(&what, PATIENCE, async || {
+            match processes.exit_status(coordinator) {
+                Ok(None) => {}
+                Ok(Some(status)) => return Ok(Some(status)),
+                Err(error) => return Err(format!("{error:#}")),
+            }
+            match self.metric(coordinator, "flotilla_workers_ready").await {
+                Ok(Some(ready)) if ready == workers as f64 => Ok(None),
+                other => Err(format!("flotilla_workers_ready is {other:?}")),
+            }
         })
         .await
-        .with_context(|| self.cluster.processes().log_tail(coordinator, 40))
+        .with_context(|| processes.log_tail(coordinator, 40))?;
+        if let Some(status) = ended {
+            bail!("{coordinator} ended with {status} instead of leading\n{}", processes.log_tail(coordinator, 40));
+        }
+        Ok(())
     }
 }
 

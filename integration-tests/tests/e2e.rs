@@ -36,9 +36,11 @@ async fn every_spec_fares_as_recorded() -> anyhow::Result<()> {
         Some("flotilla") => vec![Scheduler::Flotilla],
         Some(other) => anyhow::bail!("FLOTILLA_E2E_SCHEDULER is {other:?}; set it to kube-scheduler, flotilla or both"),
     };
+    let gates = variable("FLOTILLA_E2E_GATES");
+    let all = if gates.is_some() { e2e::SCHEDULING_OFF_BY_DEFAULT } else { e2e::SCHEDULING };
     let request = Request {
-        focus: variable("FLOTILLA_E2E_FOCUS").unwrap_or_else(|| e2e::SCHEDULING.to_owned()),
-        gates: variable("FLOTILLA_E2E_GATES"),
+        focus: variable("FLOTILLA_E2E_FOCUS").unwrap_or_else(|| all.to_owned()),
+        gates,
         patience: Duration::from_secs(2 * 60 * 60),
     };
     let records = variable("FLOTILLA_RECORD").as_deref() == Some("1");

@@ -46,14 +46,15 @@ enum Task {
     /// Kubernetes' own end-to-end specs of scheduling, with kube-scheduler and with Flotilla, and the table of both. Needs Go
     /// and takes half an hour; integration-tests/e2e/README.md tells more.
     E2e {
-        /// A regular expression of Go's that the names of the specs must match; all of scheduling without it.
+        /// A regular expression of Go's that the names of the specs must match; without it all of scheduling, or with
+        /// --gates those of scheduling that are off by default.
         #[arg(long, value_name = "REGEX")]
         focus: Option<String>,
         /// Which scheduler: flotilla, kube-scheduler or both.
         #[arg(long, value_name = "S", default_value = "both")]
         scheduler: String,
         /// Feature gates for all components, such as GenericWorkload=true. With them all APIs are served, and the specs of
-        /// features that are off by default run too.
+        /// features that are off by default can be run.
         #[arg(long, value_name = "A=true,B=false")]
         gates: Option<String>,
         /// Records what both schedulers gave in integration-tests/e2e/specs.jsonl, instead of checking it.

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use http::HeaderName;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -63,6 +63,7 @@ pub struct Fleet<'a> {
     ports: BTreeMap<String, u16>,
     secure_ports: BTreeMap<String, u16>,
     election: [&'static str; 3],
+    more_args: Vec<String>,
 }
 
 /// The Lease times of the tests, short so that a failover takes seconds.
@@ -78,7 +79,14 @@ impl<'a> Fleet<'a> {
     #[must_use]
     pub fn new(cluster: &'a ControlPlane) -> Self {
         let kubeconfig = cluster.kubeconfig().to_owned();
-        Self { cluster, kubeconfig, ports: BTreeMap::new(), secure_ports: BTreeMap::new(), election: ELECTION }
+        Self {
+            cluster,
+            kubeconfig,
+            ports: BTreeMap::new(),
+            secure_ports: BTreeMap::new(),
+            election: ELECTION,
+            more_args: Vec::new(),
+        }
     }
 
     /// Lets coordinators speak to the API server as somebody else than an administrator.
@@ -91,6 +99,13 @@ impl<'a> Fleet<'a> {
     #[must_use]
     pub fn patient(self) -> Self {
         Self { election: PATIENT_ELECTION, ..self }
+    }
+
+    /// Gives coordinators more arguments.
+    #[must_use]
+    pub fn with_args(mut self, arguments: impl IntoIterator<Item = String>) -> Self {
+        self.more_args.extend(arguments);
+        self
     }
 
     /// One coordinator that serves the pods of `scheduler`, and this many workers, all ready.
@@ -177,7 +192,7 @@ impl<'a> Fleet<'a> {
             command.arg(format!("--workers={}", workers.join(",")));
         }
         command.args(["--bind-address=127.0.0.1", &format!("--secure-port={secure_port}")]);
-        command.args(["--insecure-worker-transport", "-v=4"]).args(self.election);
+        command.args(["--insecure-worker-transport", "-v=4"]).args(self.election).args(&self.more_args);
         Ok(command)
     }
 
@@ -250,12 +265,24 @@ impl<'a> Fleet<'a> {
     /// Where that does not come about; with the coordinator's last words.
     pub async fn wait_for_workers(&self, coordinator: &str, workers: usize) -> anyhow::Result<()> {
         let what = format!("{workers} workers to be ready for {coordinator}");
-        wait_until(&what, PATIENCE, async || match self.metric(coordinator, "flotilla_workers_ready").await {
-            Ok(Some(ready)) if ready == workers as f64 => Ok(()),
-            other => Err(format!("flotilla_workers_ready is {other:?}")),
+        let processes = self.cluster.processes();
+        let ended = wait_until(&what, PATIENCE, async || {
+            match processes.exit_status(coordinator) {
+                Ok(None) => {}
+                Ok(Some(status)) => return Ok(Some(status)),
+                Err(error) => return Err(format!("{error:#}")),
+            }
+            match self.metric(coordinator, "flotilla_workers_ready").await {
+                Ok(Some(ready)) if ready == workers as f64 => Ok(None),
+                other => Err(format!("flotilla_workers_ready is {other:?}")),
+            }
         })
         .await
-        .with_context(|| self.cluster.processes().log_tail(coordinator, 40))
+        .with_context(|| processes.log_tail(coordinator, 40))?;
+        if let Some(status) = ended {
+            bail!("{coordinator} ended with {status} instead of leading\n{}", processes.log_tail(coordinator, 40));
+        }
+        Ok(())
     }
 }
 

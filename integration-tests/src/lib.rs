@@ -3,7 +3,9 @@
 //! Knows: processes and the Kubernetes API. Must not know: anything inside Flotilla; its binaries are driven as its
 //! users drive them.
 
+pub mod e2e;
 pub mod extender;
 pub mod fleet;
+mod go;
 pub mod oracle;
 pub mod placements;

@@ -7,13 +7,15 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context as _, ensure};
+
+use crate::go;
 
 /// The programs that are built and up to date. Held while Go builds: a program cannot be started while it is written.
 static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -60,18 +62,8 @@ fn build(name: &str) -> anyhow::Result<PathBuf> {
         .env("GOWORK", "off")
         .env_remove("GOFLAGS")
         .status()
-        .map_err(explain)?;
+        .map_err(|error| go::explain(error, "integration-tests/oracle/go.mod"))?;
     ensure!(status.success(), "`go build ./{name}` in {} failed; its messages are above", module.display());
     built.insert(name.to_owned());
     Ok(program)
-}
-
-fn explain(error: io::Error) -> anyhow::Error {
-    let message = if error.kind() == io::ErrorKind::NotFound {
-        "`go` is not on the PATH, and the oracle is built with it: install the Go version named in \
-         integration-tests/oracle/go.mod (https://go.dev/dl) and run again"
-    } else {
-        "cannot run `go`"
-    };
-    anyhow::Error::new(error).context(message)
 }

@@ -43,6 +43,24 @@ enum Task {
         #[arg(long, value_name = "A,B")]
         features: Option<String>,
     },
+    /// Kubernetes' own end-to-end specs of scheduling, with kube-scheduler and with Flotilla, and the table of both. Needs Go
+    /// and takes half an hour; integration-tests/e2e/README.md tells more.
+    E2e {
+        /// A regular expression of Go's that the names of the specs must match; without it all of scheduling, or with
+        /// --gates those of scheduling that are off by default.
+        #[arg(long, value_name = "REGEX")]
+        focus: Option<String>,
+        /// Which scheduler: flotilla, kube-scheduler or both.
+        #[arg(long, value_name = "S", default_value = "both")]
+        scheduler: String,
+        /// Feature gates for all components, such as GenericWorkload=true. With them all APIs are served, and the specs of
+        /// features that are off by default can be run.
+        #[arg(long, value_name = "A=true,B=false")]
+        gates: Option<String>,
+        /// Records what both schedulers gave in integration-tests/e2e/specs.jsonl, instead of checking it.
+        #[arg(long)]
+        record: bool,
+    },
     /// The criterion benchmarks, and the named workloads of `flotilla simulate`.
     Bench,
 }
@@ -82,6 +100,8 @@ const INTEGRATION: &[Step] = &[
             "test",
             "--workspace",
             "--test",
+            "e2e",
+            "--test",
             "failover",
             "--test",
             "neighbours",
@@ -120,6 +140,20 @@ const DIFFERENTIAL: &[&str] = &[
     "--nocapture",
 ];
 
+const E2E: &[&str] = &[
+    "cargo",
+    "test",
+    "--quiet",
+    "--package",
+    "flotilla-integration-tests",
+    "--test",
+    "e2e",
+    "every_spec",
+    "--",
+    "--ignored",
+    "--nocapture",
+];
+
 const EXAMPLE: &[Step] = &[(
     "the example of the README",
     &["cargo", "run", "--quiet", "--release", "--bin", "flotilla", "--", "simulate", "-f", "examples/shop"],
@@ -146,6 +180,7 @@ fn run(task: Task) -> Result<()> {
     let is_checking = matches!(task, Task::Check | Task::Test);
     let steps: Vec<Step> = match task {
         Task::Differential { seed, count, features } => return differential(seed, count, features),
+        Task::E2e { focus, scheduler, gates, record } => return e2e(focus, scheduler, gates, record),
         Task::Check => CHECK.to_vec(),
         Task::Unit => UNIT.to_vec(),
         Task::Integration => INTEGRATION.to_vec(),
@@ -170,6 +205,16 @@ fn differential(seed: Option<i64>, count: Option<u32>, features: Option<String>)
     let features = features.map(|features| ("FLOTILLA_FEATURES", features));
     let variables: Vec<(&str, String)> = [seed, count, features].into_iter().flatten().collect();
     step_with("differential", DIFFERENTIAL, &variables)
+}
+
+/// The test of the integration tests that runs all specs, told what was chosen.
+fn e2e(focus: Option<String>, scheduler: String, gates: Option<String>, record: bool) -> Result<()> {
+    let focus = focus.map(|focus| ("FLOTILLA_E2E_FOCUS", focus));
+    let gates = gates.map(|gates| ("FLOTILLA_E2E_GATES", gates));
+    let record = record.then(|| ("FLOTILLA_RECORD", "1".to_owned()));
+    let scheduler = Some(("FLOTILLA_E2E_SCHEDULER", scheduler));
+    let variables: Vec<(&str, String)> = [focus, scheduler, gates, record].into_iter().flatten().collect();
+    step_with("e2e", E2E, &variables)
 }
 
 fn step(name: &str, command: &[&str]) -> Result<()> {

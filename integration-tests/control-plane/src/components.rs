@@ -184,6 +184,9 @@ impl Layout {
             // The default of 20 requests a second would take minutes to untaint thousands of new nodes.
             "--kube-api-qps=1000".into(),
             "--kube-api-burst=2000".into(),
+            // kwok speaks for a node every ten to twenty minutes. By default a node is given up after 50 seconds: its pods
+            // would be marked as not ready again and again, and stay so. Leases of thousands of nodes would cost more.
+            "--node-monitor-grace-period=1h".into(),
         ]);
         Ok(arguments)
     }

@@ -1,0 +1,203 @@
+//! What is known of each spec: with which scheduler it passes, what it takes, and why it does not pass.
+//!
+//! Knows: the file `integration-tests/e2e/specs.jsonl`. Must not know: how specs are run.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, Scheduler, Verdict};
+
+/// Specs that take longer are no part of the quick check.
+const QUICK_SECONDS: u64 = 20;
+
+/// What was found of one spec.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its full name.
+    pub spec: String,
+    /// With the stock scheduler.
+    pub kube_scheduler: Verdict,
+    /// With Flotilla.
+    pub flotilla: Verdict,
+    /// What it took with the slower of the two, where both passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+    /// Why it does not pass with both. Written by people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Entry {
+    /// Whether it passes with both without any gate, and takes a few seconds.
+    #[must_use]
+    pub fn is_quick(&self) -> bool {
+        self.seconds.is_some_and(|seconds| seconds <= QUICK_SECONDS) && !self.spec.contains("[Feature:OffByDefault]")
+    }
+}
+
+/// All that is recorded, by spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record(BTreeMap<String, Entry>);
+
+impl Record {
+    /// Reads the record.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or a line is no entry.
+    pub fn read() -> Result<Self> {
+        let path = path();
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("{}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let entries = text.lines().enumerate().map(|(index, line)| {
+            let entry: Entry = serde_json::from_str(line).with_context(|| format!("line {}", index + 1))?;
+            Ok((entry.spec.clone(), entry))
+        });
+        entries.collect::<Result<_>>().map(Self)
+    }
+
+    /// Writes the record, sorted by spec.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn write(&self) -> Result<()> {
+        let path = path();
+        let lines = self.0.values().map(|entry| Ok(serde_json::to_string(entry)? + "\n"));
+        let text = lines.collect::<Result<String>>()?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// All entries, sorted by spec.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.values()
+    }
+
+    /// Takes over what runs with both schedulers gave. What was not run with Flotilla failed. A reason is kept as long as the
+    /// spec does not pass with both.
+    pub fn take(&mut self, runs: &BTreeMap<Scheduler, Vec<Outcome>>) {
+        let outcomes = |scheduler| runs.get(&scheduler).into_iter().flatten();
+        for theirs in outcomes(Scheduler::KubeScheduler) {
+            let ours = outcomes(Scheduler::Flotilla).find(|ours| ours.spec == theirs.spec);
+            let flotilla = ours.map_or(Verdict::Failed, |ours| ours.verdict);
+            let both = theirs.verdict == Verdict::Passed && flotilla == Verdict::Passed;
+            let why = self.0.remove(&theirs.spec).and_then(|entry| entry.why);
+            let entry = Entry {
+                spec: theirs.spec.clone(),
+                kube_scheduler: theirs.verdict,
+                flotilla,
+                seconds: ours.filter(|_| both).map(|ours| theirs.seconds.max(ours.seconds)),
+                why: why.filter(|_| !both),
+            };
+            self.0.insert(entry.spec.clone(), entry);
+        }
+    }
+
+    /// What differs for the worse from the record, a line each: specs that are recorded as passing and did not.
+    #[must_use]
+    pub fn worse(&self, runs: &BTreeMap<Scheduler, Vec<Outcome>>) -> Vec<String> {
+        let all =
+            runs.iter().flat_map(|(scheduler, outcomes)| outcomes.iter().map(move |outcome| (*scheduler, outcome)));
+        let worse = all.filter(|(scheduler, outcome)| {
+            let recorded = self.0.get(&outcome.spec).map(|entry| match scheduler {
+                Scheduler::KubeScheduler => entry.kube_scheduler,
+                Scheduler::Flotilla => entry.flotilla,
+            });
+            // A spec that is not recorded has to pass.
+            outcome.verdict != Verdict::Passed && recorded.is_none_or(|recorded| recorded == Verdict::Passed)
+        });
+        worse
+            .map(|(scheduler, outcome)| format!("{}: {}: {}", scheduler.name(), outcome.spec, outcome.message))
+            .collect()
+    }
+
+    /// A regular expression of Go's for the quick specs.
+    #[must_use]
+    pub fn quick_focus(&self) -> String {
+        let quick: Vec<String> =
+            self.entries().filter(|entry| entry.is_quick()).map(|entry| escaped(&entry.spec)).collect();
+        format!("({})$", quick.join("|"))
+    }
+}
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/specs.jsonl")
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if r"\.+*?()|[]{}^$".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the quick specs may add to all tests.
+    const QUICK_TOTAL_SECONDS: u64 = 180;
+
+    fn outcome(spec: &str, verdict: Verdict, seconds: u64) -> Outcome {
+        Outcome { spec: spec.into(), verdict, seconds, message: String::new() }
+    }
+
+    fn runs(theirs: Vec<Outcome>, ours: Vec<Outcome>) -> BTreeMap<Scheduler, Vec<Outcome>> {
+        BTreeMap::from([(Scheduler::KubeScheduler, theirs), (Scheduler::Flotilla, ours)])
+    }
+
+    #[test]
+    fn the_record_says_why_a_spec_does_not_pass_with_both_and_the_quick_ones_are_quick() {
+        let record = Record::read().expect("the record");
+        for entry in record.entries() {
+            let both = entry.kube_scheduler == Verdict::Passed && entry.flotilla == Verdict::Passed;
+            assert_eq!(entry.why.is_none(), both, "{}: a reason exactly where it does not pass with both", entry.spec);
+        }
+        let quick: Vec<u64> =
+            record.entries().filter(|entry| entry.is_quick()).filter_map(|entry| entry.seconds).collect();
+        assert!(!quick.is_empty());
+        assert!(quick.iter().sum::<u64>() <= QUICK_TOTAL_SECONDS, "{quick:?}");
+    }
+
+    #[test]
+    fn results_are_taken_over_and_a_reason_stays_until_the_spec_passes() {
+        let why = r#"{"spec":"a","kube_scheduler":"passed","flotilla":"failed","why":"because"}"#;
+        let mut record = Record::parse(why).expect("a record");
+        record.take(&runs(vec![outcome("a", Verdict::Passed, 3)], vec![outcome("a", Verdict::Failed, 60)]));
+        assert_eq!(record.entries().next().and_then(|entry| entry.why.as_deref()), Some("because"));
+        record.take(&runs(vec![outcome("a", Verdict::Passed, 3)], vec![outcome("a", Verdict::Passed, 4)]));
+        let entry = record.entries().next().expect("an entry");
+        assert_eq!((entry.why.as_deref(), entry.seconds, entry.is_quick()), (None, Some(4), true));
+        assert_eq!(record.quick_focus(), "(a)$");
+        record.take(&runs(vec![outcome("a", Verdict::Passed, 3)], vec![]));
+        assert_eq!(record.entries().next().map(|entry| entry.flotilla), Some(Verdict::Failed));
+    }
+
+    #[test]
+    fn a_spec_that_is_recorded_as_failing_may_fail_and_all_others_may_not() {
+        let failing = r#"{"spec":"a","kube_scheduler":"passed","flotilla":"failed","why":"because"}"#;
+        let record = Record::parse(failing).expect("a record");
+        let specs = |verdict| vec![outcome("a", verdict, 1), outcome("b", verdict, 1)];
+        assert!(record.worse(&runs(specs(Verdict::Passed), specs(Verdict::Passed))).is_empty());
+        let worse = record.worse(&runs(specs(Verdict::Failed), specs(Verdict::Failed)));
+        assert_eq!(worse.len(), 3, "{worse:?}");
+        assert!(worse.iter().all(|line| !line.starts_with("flotilla: a")), "{worse:?}");
+    }
+
+    #[test]
+    fn names_are_found_as_they_are_written() {
+        assert_eq!(escaped("[Serial] a 0.0.0.0 (b)"), r"\[Serial\] a 0\.0\.0\.0 \(b\)");
+    }
+}

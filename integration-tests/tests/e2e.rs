@@ -1,0 +1,71 @@
+//! Kubernetes' own specs of scheduling pass with Flotilla where they pass with kube-scheduler.
+//!
+//! Knows: which specs are run when, and what a person chose. Must not know: how they are run.
+//!
+//! `cargo xtask e2e` runs the ignored test, told by `FLOTILLA_E2E_SCHEDULER`, `FLOTILLA_E2E_FOCUS` and
+//! `FLOTILLA_E2E_GATES`. With `FLOTILLA_RECORD=1` what both schedulers gave is recorded instead of checked.
+
+use std::{collections::BTreeMap, env, time::Duration};
+
+use flotilla_integration_tests::e2e::{self, Outcome, Record, Request, Scheduler, Verdict};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quick_specs_pass_with_flotilla() -> anyhow::Result<()> {
+    let program = e2e::build()?;
+    let record = Record::read()?;
+    let request = Request { focus: record.quick_focus(), gates: None, patience: Duration::from_secs(900) };
+    let outcomes = e2e::run(&program, Scheduler::Flotilla, &request).await?;
+    let quick = record.entries().filter(|entry| entry.is_quick()).count();
+    let runs = BTreeMap::from([(Scheduler::Flotilla, outcomes)]);
+    let passed = |outcome: &&Outcome| outcome.verdict == Verdict::Passed;
+    let passes = runs[&Scheduler::Flotilla].iter().filter(passed).count();
+    assert_eq!(passes, quick, "not every quick spec was run and passed:\n{}", e2e::table(&runs));
+    Ok(())
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes half an hour; cargo xtask e2e runs it"]
+async fn every_spec_fares_as_recorded() -> anyhow::Result<()> {
+    let schedulers = match variable("FLOTILLA_E2E_SCHEDULER").as_deref() {
+        None | Some("both") => vec![Scheduler::KubeScheduler, Scheduler::Flotilla],
+        Some("kube-scheduler") => vec![Scheduler::KubeScheduler],
+        Some("flotilla") => vec![Scheduler::Flotilla],
+        Some(other) => anyhow::bail!("FLOTILLA_E2E_SCHEDULER is {other:?}; set it to kube-scheduler, flotilla or both"),
+    };
+    let gates = variable("FLOTILLA_E2E_GATES");
+    let all = if gates.is_some() { e2e::SCHEDULING_OFF_BY_DEFAULT } else { e2e::SCHEDULING };
+    let request = Request {
+        focus: variable("FLOTILLA_E2E_FOCUS").unwrap_or_else(|| all.to_owned()),
+        gates,
+        patience: Duration::from_secs(2 * 60 * 60),
+    };
+    let records = variable("FLOTILLA_RECORD").as_deref() == Some("1");
+    anyhow::ensure!(!records || schedulers.len() == 2, "a record is of both schedulers; run both, or do not record");
+    let program = e2e::build()?;
+    let mut record = Record::read()?;
+    let mut runs: BTreeMap<Scheduler, Vec<Outcome>> = BTreeMap::new();
+    let mut not_run = Vec::new();
+    for scheduler in schedulers {
+        println!("running {} with {}", request.focus, scheduler.name());
+        let outcomes = e2e::run(&program, scheduler, &request).await;
+        let outcomes = outcomes.inspect_err(|error| not_run.push(format!("{error:#}")));
+        runs.insert(scheduler, outcomes.unwrap_or_default());
+    }
+    println!("{}\n{}", e2e::table(&runs), not_run.join("\n"));
+    if records {
+        record.take(&runs);
+        return record.write();
+    }
+    assert!(not_run.is_empty(), "{}", not_run.join("\n"));
+    let worse = record.worse(&runs);
+    assert!(
+        worse.is_empty(),
+        "worse than integration-tests/e2e/specs.jsonl says; where that is right, record it with FLOTILLA_RECORD=1:\n{}",
+        worse.join("\n")
+    );
+    Ok(())
+}

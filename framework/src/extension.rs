@@ -16,6 +16,7 @@ use crate::{
     class::{Class, PodInfo, Taint},
     domains::Sums,
     explain::lack::{Lack, Place},
+    interest::Interest,
     labels::LabelSelector,
     node::NodeInfo,
     profile::Args,
@@ -207,6 +208,11 @@ pub trait Domains: Send + Sync {
 
     /// What one pod of a class adds to each term; the numbers from `terms().len()` on are the locals.
     fn amounts(&self, class: &Class) -> Amounts;
+
+    /// The classes that [`Self::amounts`] may be anything but empty for.
+    fn interest(&self) -> Interest {
+        Interest::everyone()
+    }
 }
 
 /// Judges all nodes with the same domains at once, from counts over the whole cluster.

@@ -19,10 +19,14 @@ use crate::{
 };
 
 pub(crate) mod account;
+mod overlay;
 mod plain;
+mod shelf;
 mod wide;
 
+pub use overlay::{Move, Overlay};
 use plain::Plain;
+pub use shelf::{Ground, Shelf};
 use wide::Wide;
 
 /// What the book says when asked for the best node.

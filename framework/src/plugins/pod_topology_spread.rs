@@ -16,6 +16,7 @@ use crate::{
         PreFilter, PreScore, Preparation, Score, Term,
     },
     ingest::pods::spread_constraint,
+    interest::Interest,
     labels::{self, LabelSelector, Labels},
     plugins::{node_affinity, taint_toleration},
     profile::{Args, PodTopologySpreadDefaulting},
@@ -246,6 +247,13 @@ impl Counting {
                 || !taint_toleration::untolerated(nodes.taints(nodes.taint_set(slot)), &self.tolerations))
     }
 
+    fn interest(&self) -> Interest {
+        let mut interest = Interest::default();
+        let selectors = self.constraints.iter().map(|constraint| &constraint.selector);
+        selectors.filter(|selector| !selector.is_everything()).for_each(|selector| interest.select(selector));
+        interest
+    }
+
     /// Source: `countPodsMatchSelector`, to which a selector that selects everything selects nothing.
     fn amounts(&self, class: &Class) -> Amounts {
         if class.terminating || class.namespace != self.namespace {
@@ -279,6 +287,10 @@ impl Domains for Hard {
 
     fn amounts(&self, class: &Class) -> Amounts {
         self.counting.amounts(class)
+    }
+
+    fn interest(&self) -> Interest {
+        self.counting.interest()
     }
 }
 
@@ -359,6 +371,10 @@ impl Domains for Soft {
 
     fn amounts(&self, class: &Class) -> Amounts {
         self.counting.amounts(class)
+    }
+
+    fn interest(&self) -> Interest {
+        self.counting.interest()
     }
 }
 

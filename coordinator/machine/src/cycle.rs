@@ -32,7 +32,7 @@ const LOOK_AHEAD: usize = 64;
 const MAX_K: usize = 8_192;
 
 /// What came of trying to decide on the head of the queue.
-enum Progress {
+pub(crate) enum Progress {
     /// It is decided; the next one is the head now.
     Decided,
     /// It waits for an evaluation.
@@ -71,6 +71,9 @@ impl Machine {
         }
         if !self.open(subject) {
             return self.fail(now_ms, uid, "its profile or class is unknown".to_owned());
+        }
+        if let Some(progress) = self.attempt_shared(now_ms, uid, subject) {
+            return progress;
         }
         loop {
             let alone = self.is_alone(now_ms);
@@ -120,7 +123,7 @@ impl Machine {
     }
 
     /// Opens the subject's dossier. `false`: its profile or class is not known.
-    fn open(&mut self, (index, class_id): Subject) -> bool {
+    pub(crate) fn open(&mut self, (index, class_id): Subject) -> bool {
         let Some(configuration) = self.configuration.clone() else { return false };
         let Some(profile) = configuration.profiles.get(index) else { return false };
         let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
@@ -139,15 +142,20 @@ impl Machine {
         {
             return true;
         }
+        self.give_up_holder(offer);
+        false
+    }
+
+    /// Gives up the worker that made an offer which is not what our own view gives.
+    pub(crate) fn give_up_holder(&mut self, offer: Offer) {
         let holder = self.cache.name(offer.node).and_then(|name| self.cache.nodes.get(name)?.worker);
         if let Some(worker) = holder {
             self.dossiers.distrust();
             self.drop_worker(worker, format!("it offered node {} with a score that is not the node's", offer.node.0));
         }
-        false
     }
 
-    fn assume(
+    pub(crate) fn assume(
         &mut self,
         now_ms: TimeMs,
         uid: &Uid,
@@ -280,6 +288,9 @@ impl Machine {
             if !self.open(subject) {
                 continue;
             }
+            if self.look_ahead_shared(now_ms, subject) {
+                continue;
+            }
             let Some(dossier) = self.dossiers.get_mut(subject) else { continue };
             let decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
             wide -= usize::from(dossier.prepared.is_wide());
@@ -291,9 +302,18 @@ impl Machine {
 
     /// Asks every worker about a subject, unless that is under way or they are not ready to be asked.
     fn ask(&mut self, now_ms: TimeMs, subject: Subject) {
+        let k = self.offers_wanted(subject);
+        self.ask_for(now_ms, subject, k, false);
+    }
+
+    /// Asks every worker for all nodes that suit the head of a family.
+    pub(crate) fn ask_whole(&mut self, now_ms: TimeMs, head: Subject) {
+        self.ask_for(now_ms, head, u32::MAX, true);
+    }
+
+    fn ask_for(&mut self, now_ms: TimeMs, subject: Subject, k: u32, whole: bool) {
         let Some(configuration) = self.configuration.clone().filter(|_| self.can_ask()) else { return };
         let Some(profile) = configuration.profiles.get(subject.0) else { return };
-        let k = self.offers_wanted(subject);
         let Some(dossier) = self.dossiers.get_mut(subject).filter(|dossier| dossier.ask.is_none()) else { return };
         let facts = dossier.facts.clone();
         dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
@@ -316,7 +336,7 @@ impl Machine {
         }
         self.status.evaluations_asked += 1;
         let (revision, answers) = (self.cache.revision(), Vec::new());
-        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers });
+        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers, whole });
     }
 
     /// Enough offers for all waiting pods of the subject, and for those that others take from under it meanwhile.

@@ -157,8 +157,12 @@ impl Tables {
         for domains in domains {
             tables.places(domains);
         }
-        let by_count: SmallVec<[bool; 4]> =
-            tables.keys.iter().enumerate().map(|(key, known)| is_by_count(prepared, key, known.names.len())).collect();
+        let by_count: SmallVec<[bool; 4]> = tables
+            .keys
+            .iter()
+            .enumerate()
+            .map(|(key, known)| is_by_count(prepared, key, known.names.len() > MAX_NUMBERED))
+            .collect();
         tables.lay_out(&by_count);
         tables
     }
@@ -284,10 +288,10 @@ impl Tables {
     }
 }
 
-/// Whether the domains of a key, of so many values, are told apart by their counts.
-pub(crate) fn is_by_count(prepared: &Prepared, key: usize, values: usize) -> bool {
+/// Whether the domains of a key are told apart by their counts, where they are more than [`MAX_NUMBERED`] or not.
+pub(crate) fn is_by_count(prepared: &Prepared, key: usize, many: bool) -> bool {
     let mut terms = prepared.terms().iter().filter(|term| term.key == key);
-    values > MAX_NUMBERED && !terms.any(|term| term.spec.distinguishes)
+    many && !terms.any(|term| term.spec.distinguishes)
 }
 
 impl TermTable {

@@ -320,9 +320,9 @@ impl Snapshot {
         self.labels.get(&key).map_or(&[], Vec::as_slice)
     }
 
-    /// How many values a label ever had, or one more than [`MAX_NUMBERED`].
-    pub(crate) fn label_values(&self, key: Symbol) -> usize {
-        self.label_values.get(&key).map_or(0, Vec::len)
+    /// How many values a label ever had; `None` where they are more than [`MAX_NUMBERED`].
+    pub(crate) fn label_values(&self, key: Symbol) -> Option<usize> {
+        Some(self.label_values.get(&key).map_or(0, Vec::len)).filter(|&values| values <= MAX_NUMBERED)
     }
 
     /// The names of the images on the node, sorted by number.

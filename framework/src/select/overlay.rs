@@ -6,7 +6,7 @@
 //!
 //! Knows: which nodes are special to a class. Must not know: when the shelf is brought up to date.
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use super::{
@@ -146,15 +146,27 @@ impl Overlay {
     fn learn_empty_domains(&mut self, prepared: &Prepared, nodes: &Snapshot) {
         let plugins: SmallVec<[&dyn Domains; 4]> = prepared.domain_plugins().collect();
         for (at, term) in prepared.terms().iter().enumerate().filter(|(_, term)| term.spec.knows_empty) {
-            let mut known: IndexSet<Symbol> = IndexSet::new();
+            let column = nodes.label_column(term.spec.key);
+            let values = nodes.label_values(term.spec.key).filter(|_| !term.spec.lacking_is_empty);
+            let (mut known, mut found) = (Vec::new(), 0);
             for slot in nodes.live() {
-                let value = nodes.label(term.spec.key, slot);
-                if (value != Symbol::NONE || term.spec.lacking_is_empty)
-                    && !known.contains(&value)
-                    && plugins[term.plugin].counts_node(term.number, nodes, slot)
+                let value = column.get(slot as usize).copied().unwrap_or(Symbol::NONE);
+                // Nodes that lack the label are one with those whose value is empty.
+                let number = if value == Symbol::NONE { 0 } else { value.index() + 1 };
+                if known.get(number) == Some(&true)
+                    || (number == 0 && !term.spec.lacking_is_empty)
+                    || !plugins[term.plugin].counts_node(term.number, nodes, slot)
                 {
-                    known.insert(value);
-                    self.wide.count(at, nodes.symbols.text(value), 0);
+                    continue;
+                }
+                if known.len() <= number {
+                    known.resize(number + 1, false);
+                }
+                known[number] = true;
+                self.wide.count(at, nodes.symbols.text(value), 0);
+                found += 1;
+                if Some(found) == values {
+                    break;
                 }
             }
         }

@@ -71,7 +71,8 @@ impl Ground {
     /// By what a class tells nodes apart.
     #[must_use]
     pub fn new(prepared: &Prepared, nodes: &Snapshot) -> Self {
-        let key = |(at, &key): (usize, &Symbol)| (key, domains::is_by_count(prepared, at, nodes.label_values(key)));
+        let key =
+            |(at, &key): (usize, &Symbol)| (key, domains::is_by_count(prepared, at, nodes.label_values(key).is_none()));
         Self {
             keys: prepared.keys().iter().enumerate().map(key).collect(),
             locals: SmallVec::from_slice(prepared.locals()),

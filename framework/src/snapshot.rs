@@ -59,8 +59,6 @@ pub struct Snapshot {
     ports: Vec<Vec<HostPort>>,
     tenants: Vec<Tenants>,
     classes: Roll,
-    /// Where pods of each class are.
-    homes: IndexMap<ClassId, IndexSet<Slot>>,
 }
 
 /// The rank of a node among others with the same total: the smaller wins.
@@ -109,7 +107,7 @@ impl Snapshot {
         let at = slot as usize;
         self.ids[at] = None;
         for (class, _) in std::mem::take(&mut self.tenants[at]) {
-            self.leave_home(class, slot);
+            self.classes.leave(class, slot);
         }
         self.ports[at].clear();
         self.images[at] = Box::default();
@@ -175,8 +173,7 @@ impl Snapshot {
 
     /// The positions of the nodes that hold pods of a class, and how many each.
     pub fn homes(&self, class: ClassId) -> impl Iterator<Item = (Slot, u32)> {
-        let slots = self.homes.get(&class).into_iter().flatten();
-        slots.filter_map(move |&slot| {
+        self.classes.homes(class).filter_map(move |slot| {
             let tenants = self.tenants.get(slot as usize)?;
             let index = tenants.binary_search_by_key(&class, |&(id, _)| id).ok()?;
             Some((slot, tenants[index].1))
@@ -185,13 +182,14 @@ impl Snapshot {
 
     /// Charges one pod of a class to a node. `false`: the node or the class is unknown, and nothing changed.
     pub fn add_pod(&mut self, node: NodeId, class: ClassId) -> bool {
-        let (Some(&slot), Some(known)) = (self.slots.get(&node), self.classes.get(class)) else { return false };
+        let Some(&slot) = self.slots.get(&node) else { return false };
+        let Some((known, homes)) = self.classes.get_mut(class) else { return false };
         let tenants = &mut self.tenants[slot as usize];
         match tenants.binary_search_by_key(&class, |&(id, _)| id) {
             Ok(index) => tenants[index].1 += 1,
             Err(index) => {
                 tenants.insert(index, (class, 1));
-                self.homes.entry(class).or_default().insert(slot);
+                homes.insert(slot);
             }
         }
         self.accounts.charge(slot, known);
@@ -202,22 +200,22 @@ impl Snapshot {
 
     /// Takes one pod of a class off a node. `false`: no such pod was there, and nothing changed.
     pub fn remove_pod(&mut self, node: NodeId, class: ClassId) -> bool {
-        let (Some(&slot), Some(known)) = (self.slots.get(&node), self.classes.get(class)) else { return false };
+        let Some(&slot) = self.slots.get(&node) else { return false };
+        let Some((known, homes)) = self.classes.get_mut(class) else { return false };
         let at = slot as usize;
-        let known = Arc::clone(known);
         let tenants = &mut self.tenants[at];
         let Ok(index) = tenants.binary_search_by_key(&class, |&(id, _)| id) else { return false };
         tenants[index].1 -= 1;
         if tenants[index].1 == 0 {
             tenants.remove(index);
-            self.leave_home(class, slot);
+            homes.remove(&slot);
         }
         for port in &known.host_ports {
             if let Some(taken) = self.ports[at].iter().position(|other| other == port) {
                 self.ports[at].swap_remove(taken);
             }
         }
-        if !self.accounts.discharge(slot, &known) {
+        if !self.accounts.discharge(slot, known) {
             let classes = &self.classes;
             let pods = self.tenants[at].iter().filter_map(|(id, count)| Some((classes.get(*id)?.as_ref(), *count)));
             self.accounts.recount(slot, pods);
@@ -381,15 +379,6 @@ impl Snapshot {
             let values = self.label_values.entry(key).or_default();
             if values.len() <= MAX_NUMBERED && !values.contains(&value) {
                 values.push(value);
-            }
-        }
-    }
-
-    fn leave_home(&mut self, class: ClassId, slot: Slot) {
-        if let Some(slots) = self.homes.get_mut(&class) {
-            slots.swap_remove(&slot);
-            if slots.is_empty() {
-                self.homes.swap_remove(&class);
             }
         }
     }

@@ -53,7 +53,8 @@ pub(crate) struct Kinship {
 #[derive(Debug)]
 struct Laid {
     overlay: Overlay,
-    place: (Subject, Ground),
+    /// Where the shelf was the last time, and its number.
+    at: usize,
     number: u64,
     repaired_to: Revision,
 }
@@ -100,6 +101,11 @@ impl Shelves {
         self.stands.keys().any(|(known, _)| *known == head)
     }
 
+    /// A shelf by what is laid over it.
+    fn under(&self, laid: &Laid) -> Option<&Stand> {
+        self.stands.get_index(laid.at).map(|(_, stand)| stand).filter(|stand| stand.number == laid.number)
+    }
+
     fn put(&mut self, place: (Subject, Ground), shelf: Shelf, repaired_to: Revision) {
         self.clock += 1;
         let stand = Stand { shelf, repaired_to, number: self.clock, used: self.clock };
@@ -114,19 +120,19 @@ impl Shelves {
     }
 
     /// Brings a shelf up to the present. `false`: there is none, or it was so far behind that it is taken down.
-    fn repair(&mut self, place: &(Subject, Ground), head: &Prepared, cache: &Cache) -> bool {
+    fn repair(&mut self, at: usize, head: &Prepared, cache: &Cache) -> bool {
         self.clock += 1;
-        let Some(stand) = self.stands.get_mut(place) else { return false };
+        let Some(((_, ground), stand)) = self.stands.get_index_mut(at) else { return false };
         stand.used = self.clock;
         if stand.repaired_to == cache.revision() {
             return true;
         }
         let Some(changes) = changes(cache, stand.repaired_to) else {
-            self.stands.swap_remove(place);
+            self.stands.swap_remove_index(at);
             return false;
         };
         if changes.iter().any(|change| change.what == What::Reshaped) {
-            stand.shelf = stand.shelf.regrouped(place.1.clone(), &cache.snapshot);
+            stand.shelf = stand.shelf.regrouped(ground.clone(), &cache.snapshot);
             stand.number = self.clock;
         }
         let mut nodes: Vec<_> = changes.into_iter().map(|change| change.node).collect();
@@ -212,39 +218,45 @@ impl Dossiers {
     /// present, and lays over it what the subject counts. `false`: the shards have to be asked about the head.
     pub(crate) fn shelve(&mut self, subject: Subject, head: Subject, cache: &Cache) -> bool {
         let Some(own) = self.known.get(&subject) else { return false };
-        let place = match &own.kinship.laid {
-            Some(laid) if laid.place.0 == head => laid.place.clone(),
-            _ => (head, Ground::new(&own.prepared, &cache.snapshot)),
+        let known = own.kinship.laid.as_ref().filter(|laid| self.shelves.under(laid).is_some()).map(|laid| laid.at);
+        let Some(at) = known.or_else(|| self.find_shelf(subject, head, cache)) else { return false };
+        let Some(of_head) = self.known.get(&head) else { return false };
+        if !self.shelves.repair(at, &of_head.prepared, cache) {
+            self.shelves.close(head);
+            return false;
+        }
+        let (Some((_, stand)), Some(own)) = (self.shelves.stands.get_index(at), self.known.get_mut(&subject)) else {
+            return false;
         };
-        let Some(of_head) = self.known.get_mut(&head) else { return false };
+        own.lay_over(at, stand, cache);
+        true
+    }
+
+    /// The place of the shelf that tells the nodes of a subject's family apart as the subject needs, laid out now from what
+    /// shards said or from another shelf of the family.
+    fn find_shelf(&mut self, subject: Subject, head: Subject, cache: &Cache) -> Option<usize> {
+        let place = (head, Ground::new(&self.known.get(&subject)?.prepared, &cache.snapshot));
+        let of_head = self.known.get_mut(&head)?;
         if let Some((answers, revision)) = of_head.kinship.whole.take() {
             match Shelf::new(place.1.clone(), &cache.snapshot, &answers) {
                 Some(shelf) => self.shelves.put(place.clone(), shelf, revision),
                 None => of_head.kinship.is_cut = true,
             }
         }
-        if !self.shelves.stands.contains_key(&place) {
-            let other = self.shelves.stands.iter().find(|((known, _), _)| *known == head);
-            let Some((_, other)) = other else { return false };
-            let (shelf, revision) = (other.shelf.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
-            self.shelves.put(place.clone(), shelf, revision);
+        if let Some(at) = self.shelves.stands.get_index_of(&place) {
+            return Some(at);
         }
-        if !self.shelves.repair(&place, &of_head.prepared, cache) {
-            self.shelves.close(head);
-            return false;
-        }
-        let (Some(stand), Some(own)) = (self.shelves.stands.get(&place), self.known.get_mut(&subject)) else {
-            return false;
-        };
-        own.lay_over(place, stand, cache);
-        true
+        let (_, other) = self.shelves.stands.iter().find(|((known, _), _)| *known == head)?;
+        let (shelf, revision) = (other.shelf.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
+        self.shelves.put(place.clone(), shelf, revision);
+        self.shelves.stands.get_index_of(&place)
     }
 
     /// The best node by what is laid over a shelf; `None` where nothing is.
     pub(crate) fn best_shared(&mut self, subject: Subject, cache: &Cache) -> Option<Best> {
         let dossier = self.known.get_mut(&subject)?;
         let laid = dossier.kinship.laid.as_mut()?;
-        let shelf = &self.shelves.stands.get(&laid.place)?.shelf;
+        let shelf = &self.shelves.under(laid)?.shelf;
         let best = laid.overlay.best(&dossier.prepared, &cache.snapshot, shelf);
         (!laid.overlay.is_outgrown(shelf)).then_some(best).or(Some(Best::Dry))
     }
@@ -253,18 +265,18 @@ impl Dossiers {
     pub(crate) fn confirms_shared(&mut self, subject: Subject, offer: Offer, feasible: &Feasible) -> bool {
         let laid = self.known.get_mut(&subject).and_then(|dossier| dossier.kinship.laid.as_mut());
         let Some(laid) = laid else { return false };
-        let Some(stand) = self.shelves.stands.get(&laid.place) else { return false };
+        let Some(stand) = self.shelves.under(laid) else { return false };
         laid.overlay.confirms(offer, feasible, &stand.shelf)
     }
 }
 
 impl Dossier {
     /// Brings what the class counts up to the present.
-    fn lay_over(&mut self, place: (Subject, Ground), stand: &Stand, cache: &Cache) {
+    fn lay_over(&mut self, at: usize, stand: &Stand, cache: &Cache) {
         let Self { prepared, matches, kinship, .. } = self;
         matches.refresh(prepared, &cache.snapshot);
         let now = cache.revision();
-        if let Some(laid) = kinship.laid.as_mut().filter(|laid| laid.number == stand.number && laid.place == place) {
+        if let Some(laid) = kinship.laid.as_mut().filter(|laid| laid.number == stand.number) {
             if laid.repaired_to == now {
                 return;
             }
@@ -276,7 +288,7 @@ impl Dossier {
             }
         }
         let overlay = Overlay::new(prepared, &cache.snapshot, matches, &stand.shelf);
-        kinship.laid = Some(Laid { overlay, place, number: stand.number, repaired_to: now });
+        kinship.laid = Some(Laid { overlay, at, number: stand.number, repaired_to: now });
     }
 }
 

@@ -1,9 +1,9 @@
 //! The classes that were made known, by what they can be looked up by.
 //!
-//! Knows: labels, what affinities cannot match without, the order in which classes came. Must not know: nodes, or why
-//! somebody looks.
+//! Knows: labels, what affinities cannot match without, the order in which classes came, where their pods are. Must not
+//! know: what a node is, or why somebody looks.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use indexmap::{IndexMap, IndexSet};
 
@@ -11,13 +11,13 @@ use crate::{
     class::{Class, ClassId},
     interest::{Interest, LabelPair, Pivot, pivot},
     labels::Labels,
-    snapshot::Stamp,
+    snapshot::{Slot, Stamp},
 };
 
 /// All classes of one snapshot.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Roll {
-    known: IndexMap<ClassId, (Arc<Class>, Stamp)>,
+    known: IndexMap<ClassId, Entry>,
     stamp: Stamp,
     /// In the order in which they came; entries of forgotten classes are cleared away once they are most of it.
     arrivals: Vec<(Stamp, ClassId)>,
@@ -28,12 +28,21 @@ pub(super) struct Roll {
     meaning_any: IndexSet<ClassId>,
 }
 
+#[derive(Debug, Clone)]
+struct Entry {
+    class: Arc<Class>,
+    stamp: Stamp,
+    /// Where its pods are.
+    homes: BTreeSet<Slot>,
+}
+
 // === impl Roll ===
 
 impl Roll {
     /// Makes a class known.
     pub(super) fn register(&mut self, id: ClassId, class: Arc<Class>) {
-        self.forget(id);
+        // Its pods stay where they are, whatever is known of them.
+        let homes = self.forget(id);
         self.stamp += 1;
         for label in &class.labels {
             self.labelled.entry(label.clone()).or_default().insert(id);
@@ -49,17 +58,17 @@ impl Roll {
                 }
             }
         }
-        self.known.insert(id, (class, self.stamp));
+        self.known.insert(id, Entry { class, stamp: self.stamp, homes });
         if self.arrivals.len() > 2 * self.known.len() + 64 {
             let known = &self.known;
-            self.arrivals.retain(|(stamp, id)| known.get(id).is_some_and(|(_, current)| current == stamp));
+            self.arrivals.retain(|(stamp, id)| known.get(id).is_some_and(|entry| entry.stamp == *stamp));
         }
         self.arrivals.push((self.stamp, id));
     }
 
-    /// Forgets a class.
-    pub(super) fn forget(&mut self, id: ClassId) {
-        let Some((class, _)) = self.known.swap_remove(&id) else { return };
+    /// Forgets a class; gives where its pods were.
+    pub(super) fn forget(&mut self, id: ClassId) -> BTreeSet<Slot> {
+        let Some(Entry { class, homes, .. }) = self.known.swap_remove(&id) else { return BTreeSet::new() };
         for label in &class.labels {
             strike(&mut self.labelled, label, id);
         }
@@ -71,10 +80,28 @@ impl Roll {
                 }
             }
         }
+        homes
     }
 
     pub(super) fn get(&self, id: ClassId) -> Option<&Arc<Class>> {
-        self.known.get(&id).map(|(class, _)| class)
+        self.known.get(&id).map(|entry| &entry.class)
+    }
+
+    /// A class, and where its pods are.
+    pub(super) fn get_mut(&mut self, id: ClassId) -> Option<(&Class, &mut BTreeSet<Slot>)> {
+        self.known.get_mut(&id).map(|entry| (entry.class.as_ref(), &mut entry.homes))
+    }
+
+    /// Where the pods of a class are.
+    pub(super) fn homes(&self, id: ClassId) -> impl Iterator<Item = Slot> {
+        self.known.get(&id).into_iter().flat_map(|entry| entry.homes.iter().copied())
+    }
+
+    /// No pod of a class is at a place any more.
+    pub(super) fn leave(&mut self, id: ClassId, slot: Slot) {
+        if let Some(entry) = self.known.get_mut(&id) {
+            entry.homes.remove(&slot);
+        }
     }
 
     /// Counts the classes that were made known.
@@ -86,8 +113,8 @@ impl Roll {
     pub(super) fn since(&self, stamp: Stamp) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
         let first = self.arrivals.partition_point(|(arrived, _)| *arrived <= stamp);
         self.arrivals[first..].iter().filter_map(|(arrived, id)| {
-            let (class, current) = self.known.get(id)?;
-            (current == arrived).then_some((*id, class))
+            let entry = self.known.get(id)?;
+            (entry.stamp == *arrived).then_some((*id, &entry.class))
         })
     }
 

@@ -166,7 +166,7 @@ fn any_step(places: usize) -> impl Strategy<Value = Step> {
 
 /// What a class finds on the shelf of its family, where it has one.
 struct Family {
-    head: Prepared,
+    head: Arc<Prepared>,
     shelf: Shelf,
     overlay: Overlay,
 }
@@ -175,6 +175,7 @@ impl Family {
     fn new(world: &World, prepared: &Prepared, nodes: &mut Snapshot, owners: &[usize], shards: usize) -> Option<Self> {
         let mut family = world.clone();
         family.class = world.class.head();
+        family.default_selector = DefaultSelector::default();
         let head = family.prepare(REGISTRY, nodes);
         if !prepared.is_wide() || !prepared.follows(&head) {
             return None;
@@ -184,7 +185,7 @@ impl Family {
         let mut matches = Matches::default();
         matches.refresh(prepared, nodes);
         let overlay = Overlay::new(prepared, nodes, &matches, &shelf);
-        Some(Self { head, shelf, overlay })
+        Some(Self { head: Arc::new(head), shelf, overlay })
     }
 
     fn follow(&mut self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches, moved: Move<'_>) {
@@ -193,7 +194,7 @@ impl Family {
         self.overlay.follow(prepared, nodes, matches, &self.shelf, std::iter::once(moved));
     }
 
-    /// It says what a book of the class's own says, whether it heard of everything or begins now.
+    /// It says what a book of the class's own says.
     fn equals(
         &mut self,
         prepared: &Prepared,
@@ -202,26 +203,28 @@ impl Family {
         book: &mut Book,
         best: Best,
     ) -> Result<(), TestCaseError> {
-        let mut fresh = Overlay::new(prepared, nodes, matches, &self.shelf);
-        let regrouped = self.shelf.regrouped(self.shelf.ground().clone(), nodes);
-        let mut other = Overlay::new(prepared, nodes, matches, &regrouped);
-        for (overlay, shelf) in [(&mut self.overlay, &self.shelf), (&mut fresh, &self.shelf), (&mut other, &regrouped)]
-        {
-            let own = overlay.best(prepared, nodes, shelf);
-            prop_assert_eq!(placed(own), placed(best));
-            prop_assert_eq!(overlay.has_choice(), book.has_choice());
-            for slot in nodes.live() {
-                let node = nodes.id(slot).expect("it is live");
-                prop_assert_eq!(overlay.judged(prepared, shelf, node), book.judged(prepared, node), "{:?}", node);
-            }
-            if let (Best::Node { offer, .. }, Some(slot)) = (own, nodes.slot(node_of(own))) {
-                let NodeResult::Feasible(feasible) = prepared.judge_with(nodes, slot, matches) else {
-                    return Err(TestCaseError::fail("the best node is refused"));
-                };
-                prop_assert!(overlay.confirms(offer, &feasible, shelf));
-            }
+        let (overlay, shelf) = (&mut self.overlay, &self.shelf);
+        let own = overlay.best(prepared, nodes, shelf);
+        prop_assert_eq!(placed(own), placed(best));
+        prop_assert_eq!(overlay.has_choice(), book.has_choice());
+        for slot in nodes.live() {
+            let node = nodes.id(slot).expect("it is live");
+            prop_assert_eq!(overlay.judged(prepared, shelf, node), book.judged(prepared, node), "{:?}", node);
+        }
+        if let (Best::Node { offer, .. }, Some(slot)) = (own, nodes.slot(node_of(own))) {
+            let NodeResult::Feasible(feasible) = prepared.judge_with(nodes, slot, matches) else {
+                return Err(TestCaseError::fail("the best node is refused"));
+            };
+            prop_assert!(overlay.confirms(offer, &feasible, shelf));
         }
         Ok(())
+    }
+
+    /// The same with everything counted and laid out anew.
+    fn renewed(&self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {
+        let (head, shelf) = (Arc::clone(&self.head), self.shelf.regrouped(self.shelf.ground().clone(), nodes));
+        let overlay = Overlay::new(prepared, nodes, matches, &shelf);
+        Self { head, shelf, overlay }
     }
 }
 
@@ -270,6 +273,10 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
         if let Some(family) = &mut family {
             family.follow(&prepared, &nodes, &matches, moved);
             family.equals(&prepared, &nodes, &matches, &mut book, best)?;
+            if done % 4 == 3 {
+                *family = family.renewed(&prepared, &nodes, &matches);
+                family.equals(&prepared, &nodes, &matches, &mut book, best)?;
+            }
         }
         let mut fresh = Book::new(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
         prop_assert_eq!(placed(best), placed(fresh.best(&prepared)), "after step {} of {:?}", done, steps);
@@ -309,12 +316,15 @@ fn many_domains_are_told_apart_by_their_counts_alone() {
         wide(pod("a")).spread(1, "kubernetes.io/hostname", web).into_class(),
         wide(pod("b")).far("kubernetes.io/hostname", web).into_class(),
         wide(pod("c")).spread(2, "rack", web).prefer_spread(1, "zone", web).prefer_spread(3, "rack", web).into_class(),
+        wide(pod("e")).prefer_spread(3, "kubernetes.io/hostname", web).into_class(),
         wide(pod("d")).prefer_far(7, "rack", web).prefer_near(2, "zone", web).far("rack", ("app", "db")).into_class(),
     ];
     let place = |number: usize| {
         node(&format!("n{number}"))
             .label("rack", &format!("r{}", number / 2))
             .label("zone", &format!("z{}", number % 3))
+            // The largest nodes stay the best but for what is counted on them.
+            .capacity("cpu", ["4", "2", "64", "8", "1"][number % 5])
             .build()
     };
     for class in classes {

@@ -238,6 +238,7 @@ impl Dossiers {
             self.requests.swap_remove(&ask.request);
             if ask.whole {
                 dossier.kinship.set_whole(ask.answers, ask.revision);
+                self.make_room_for_rows(subject);
                 return Ok(());
             }
             dossier.kinship.has_own();
@@ -304,14 +305,16 @@ impl Dossiers {
 
     /// Gives up the offers of the subjects that were longest not asked for, until what is left has room; those of one
     /// subject always have.
-    fn make_room_for_rows(&mut self, newest: Subject) {
-        let rows = |dossier: &Dossier| dossier.offers.as_ref().map_or(0, |offers| offers.book.rows());
+    pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
+        let rows =
+            |dossier: &Dossier| dossier.kinship.rows() + dossier.offers.as_ref().map_or(0, |offers| offers.book.rows());
         let mut total: usize = self.known.values().map(rows).sum();
         while total > MAX_ROWS {
             let others = self.known.iter_mut().filter(|(subject, dossier)| **subject != newest && rows(dossier) > 0);
             let Some((_, oldest)) = others.min_by_key(|(_, dossier)| dossier.used) else { break };
             total -= rows(oldest);
             oldest.offers = None;
+            oldest.kinship.give_up_rows();
         }
     }
 

@@ -19,6 +19,9 @@ use crate::{
     queue::Subject,
 };
 
+/// Every so many nodes that a class comes to hold by itself it is looked whether all have room.
+const ROWS_BETWEEN_LOOKS: usize = 256;
+
 /// A shelf, and the state up to which it is repaired.
 #[derive(Debug)]
 struct Stand {
@@ -57,6 +60,8 @@ struct Laid {
     at: usize,
     number: u64,
     repaired_to: Revision,
+    /// How many nodes it held when it was last looked whether all have room.
+    looked_at: usize,
 }
 
 // === impl Kinship ===
@@ -75,6 +80,30 @@ impl Kinship {
     /// What shards said about a head is to be laid out.
     pub(crate) fn set_whole(&mut self, answers: Vec<Evaluation>, revision: Revision) {
         self.whole = Some((answers, revision));
+    }
+
+    /// How many nodes are held for the class alone, or wait to be laid out.
+    pub(crate) fn rows(&self) -> usize {
+        let offers =
+            |evaluation: &Evaluation| evaluation.strata.iter().map(|stratum| stratum.offers.len()).sum::<usize>();
+        let whole = self.whole.as_ref().map_or(0, |(answers, _)| answers.iter().map(offers).sum());
+        whole + self.laid.as_ref().map_or(0, |laid| laid.overlay.rows())
+    }
+
+    /// Gives those nodes up; they are counted, or asked for, anew when they are needed.
+    pub(crate) fn give_up_rows(&mut self) {
+        self.laid = None;
+        self.whole = None;
+    }
+
+    /// Whether the class has come to hold so many nodes that others may have to give theirs up.
+    fn has_grown(&mut self) -> bool {
+        let Some(laid) = &mut self.laid else { return false };
+        let grown = laid.overlay.rows() >= laid.looked_at + ROWS_BETWEEN_LOOKS;
+        if grown {
+            laid.looked_at = laid.overlay.rows();
+        }
+        grown
     }
 
     /// The class has offers of its own now; when those are given up it may share again.
@@ -229,6 +258,9 @@ impl Dossiers {
             return false;
         };
         own.lay_over(at, stand, cache);
+        if own.kinship.has_grown() {
+            self.make_room_for_rows(subject);
+        }
         true
     }
 
@@ -288,7 +320,7 @@ impl Dossier {
             }
         }
         let overlay = Overlay::new(prepared, &cache.snapshot, matches, &stand.shelf);
-        kinship.laid = Some(Laid { overlay, at, number: stand.number, repaired_to: now });
+        kinship.laid = Some(Laid { overlay, at, number: stand.number, repaired_to: now, looked_at: 0 });
     }
 }
 

@@ -25,8 +25,21 @@ Examples:
   # 10,000 pods on 5,000 made-up nodes, placed by five workers
   flotilla simulate --generate nodes=5000,pods=10000,shape=basic --workers 5
 
+  # The same with pods that keep away from each other, three to an application
+  flotilla simulate --generate nodes=5000,pods=10000,shape=affinity,kind=apart-zone
+
   # Your own pods on made-up nodes, for a program to read
   flotilla simulate --generate nodes=500,pods=0,shape=mixed -f pods.yaml -o json
+
+Made-up clusters:
+  basic     equal nodes and equal pods: SchedulingBasic of scheduler_perf
+  mixed     many kinds of nodes and pods, without wishes about other pods
+  spread    pods of many services and controllers that spread over zones and hosts
+            kinds: service, replicaset, zone, zone-soft
+  affinity  pods that want other pods near or far
+            kinds: apart-host, apart-zone, near-zone, prefer-near, prefer-apart
+  spread and affinity also take classes=N, into how many applications the pods fall (one for each ten pods unless
+  given), and kind=KIND, where all of them are to be of one kind.
 
 The answer:
   Pods are listed in the order in which they were decided on; those with scheduling gates, which nobody decides on, come
@@ -36,9 +49,6 @@ Exit codes:
   0  every pod was decided, also when some stay pending
   1  the simulation could not be run
   2  the flags or the input make no sense";
-
-/// The most nodes or pods that are made up: a cluster ten times as large as any that exists.
-const MOST_GENERATED: usize = 1_000_000;
 
 /// Flotilla, a Kubernetes scheduler split in two: try it on a cluster of its own, see what it decides and what a
 /// configuration means without one.
@@ -110,7 +120,7 @@ pub(crate) struct SimulateArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 
-    /// Make a cluster up: nodes=N,pods=N,shape=basic|mixed[,seed=N]; the same words give the same cluster
+    /// Make a cluster up: nodes=N,pods=N,shape=basic|mixed|spread|affinity[,seed=N]; the same words give the same cluster
     #[arg(long, value_name = "SPEC", value_parser = parse_generate)]
     pub(crate) generate: Option<Generate>,
 
@@ -134,63 +144,9 @@ pub(crate) enum Format {
     Yaml,
 }
 
-/// A made-up cluster in words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Generate {
-    /// How many nodes.
-    pub(crate) nodes: usize,
-    /// How many pending pods.
-    pub(crate) pods: usize,
-    /// What kind of nodes and pods.
-    pub(crate) shape: Shape,
-    /// Everything that is left to chance follows from it.
-    pub(crate) seed: u64,
-}
+mod generate;
 
-/// What kind of nodes and pods are made up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// All nodes alike in three zones, all pods alike: SchedulingBasic of scheduler_perf.
-    Basic,
-    /// Many kinds of nodes and pods.
-    Mixed,
-}
-
-fn parse_generate(text: &str) -> Result<Generate, String> {
-    let mut generate = Generate { nodes: 0, pods: 0, shape: Shape::Basic, seed: 0 };
-    let mut given: Vec<&str> = Vec::new();
-    for part in text.split(',') {
-        let (key, value) = part
-            .split_once('=')
-            .ok_or_else(|| format!("{part:?} is not key=value; keys are nodes, pods, shape, seed"))?;
-        if given.contains(&key) {
-            return Err(format!("{key} is given twice"));
-        }
-        given.push(key);
-        match key {
-            "nodes" => generate.nodes = parse_count(key, value)?,
-            "pods" => generate.pods = parse_count(key, value)?,
-            "seed" => generate.seed = value.parse().map_err(|_| format!("seed={value:?} is not a whole number"))?,
-            "shape" => {
-                generate.shape = match value {
-                    "basic" => Shape::Basic,
-                    "mixed" => Shape::Mixed,
-                    _ => return Err(format!("shape={value:?} is unknown; write basic or mixed")),
-                }
-            }
-            _ => return Err(format!("{key:?} is unknown; keys are nodes, pods, shape, seed")),
-        }
-    }
-    match ["nodes", "pods", "shape"].into_iter().find(|key| !given.contains(key)) {
-        Some(missing) => Err(format!("{missing} is missing; write for example nodes=5000,pods=10000,shape=basic")),
-        None => Ok(generate),
-    }
-}
-
-fn parse_count(key: &str, value: &str) -> Result<usize, String> {
-    let count = value.parse().ok().filter(|count| *count <= MOST_GENERATED);
-    count.ok_or_else(|| format!("{key}={value:?} is not a number from 0 to {MOST_GENERATED}"))
-}
+pub(crate) use generate::{Generate, Kind, Shape, parse_generate};
 
 #[cfg(test)]
 mod tests {
@@ -201,30 +157,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn a_made_up_cluster_is_described_in_any_order_of_keys() {
-        let expected = Generate { nodes: 3, pods: 4, shape: Shape::Mixed, seed: 5 };
-        assert_eq!(parse_generate("nodes=3,pods=4,shape=mixed,seed=5"), Ok(expected));
-        assert_eq!(parse_generate("seed=5,shape=mixed,pods=4,nodes=3"), Ok(expected));
-        assert_eq!(parse_generate("nodes=3,pods=4,shape=mixed"), Ok(Generate { seed: 0, ..expected }));
-    }
-
-    #[test]
-    fn a_description_that_makes_no_sense_is_refused_with_what_to_write() {
-        let cases = [
-            ("nodes=3", "pods is missing; write for example nodes=5000,pods=10000,shape=basic"),
-            ("nodes=3,nodes=4", "nodes is given twice"),
-            ("nodes", "\"nodes\" is not key=value; keys are nodes, pods, shape, seed"),
-            ("nodes=x,pods=1", "nodes=\"x\" is not a number from 0 to 1000000"),
-            ("nodes=1000001,pods=1", "nodes=\"1000001\" is not a number from 0 to 1000000"),
-            ("nodes=1,pods=1,shape=round", "shape=\"round\" is unknown; write basic or mixed"),
-            ("nodes=1,pods=1,shape=basic,seed=-1", "seed=\"-1\" is not a whole number"),
-            ("colour=red", "\"colour\" is unknown; keys are nodes, pods, shape, seed"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(parse_generate(text), Err(expected.to_owned()), "{text}");
-        }
     }
 }

@@ -46,6 +46,9 @@ fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
 fn read(args: &SimulateArgs, profiles: &[Profile]) -> Result<Cluster, Failure> {
     let Some(words) = &args.generate else { return cluster::read(&args.files, None, profiles) };
     let make = |gatherer: &mut Gatherer, problems: &mut Problems| {
+        let place = Place::nowhere();
+        generate::services(words, |service| gatherer.add_selecting(service, &place, problems));
+        generate::replica_sets(words, |replica_set| gatherer.add_selecting(replica_set, &place, problems));
         generate::nodes(words, |node| gatherer.add_node(node, Place::nowhere(), problems));
         generate::pods(words, |pod| gatherer.add_pod(pod, Place::nowhere(), problems));
     };

@@ -1,5 +1,6 @@
 //! What a decision costs: an evaluation from scratch, one brought up to date, an answer, a book under 10,000 decisions,
-//! a merge of four shards.
+//! a merge of four shards; and for classes with wishes about other pods a new class of a known family, and 10,000
+//! decisions from the family's shelf.
 //!
 //! Knows: how to lay out 5,000 nodes. Must not know: what is fast enough.
 
@@ -11,15 +12,20 @@ use flotilla_framework::{
     evaluate::{Columns, Scratch},
     evaluation::Evaluation,
     extension::Facts,
+    matches::Matches,
     node::{NodeId, NodeInfo},
     plugins::REGISTRY,
     prepared::Prepared,
-    select::{Best, Book, select},
+    select::{Best, Book, Ground, Overlay, Shelf, select},
     snapshot::Snapshot,
-    testing::{node, pod, profile},
+    testing::{PodBuilder, node, pod, profile},
 };
 
 const NODES: u32 = 5_000;
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+const HOST: &str = "kubernetes.io/hostname";
 
 /// The class of the pod that is placed.
 const PLACED: ClassId = ClassId(100);
@@ -46,6 +52,26 @@ fn mixed_node(number: u32) -> NodeInfo {
     built = if number.is_multiple_of(3) { built.taint("spot", "", "PreferNoSchedule") } else { built };
     built = if number.is_multiple_of(2) { built.image("app:v1", 700 << 20) } else { built };
     built.build()
+}
+
+/// In one of three zones; its builder gives every node its name as `kubernetes.io/hostname`.
+fn zoned_node(number: u32) -> NodeInfo {
+    let built = node(&format!("node-{number}")).capacity("cpu", "32").capacity("memory", "256Gi");
+    built.label(ZONE, &format!("zone-{}", number % 3)).build()
+}
+
+const WEB: (&str, &str) = ("app", "web");
+
+fn web_pod() -> PodBuilder {
+    pod("p").request("cpu", "100m").request("memory", "256Mi").label(WEB.0, WEB.1)
+}
+
+fn spread_pod() -> Arc<Class> {
+    web_pod().prefer_spread(5, ZONE, WEB).prefer_spread(3, HOST, WEB).build().class
+}
+
+fn near_pod() -> Arc<Class> {
+    web_pod().near(ZONE, WEB).prefer_far(1, HOST, WEB).build().class
 }
 
 fn basic_pod() -> Arc<Class> {
@@ -89,10 +115,12 @@ fn evaluate(cluster: &Cluster, k: usize) -> Evaluation {
 }
 
 fn evaluations(bench: &mut Criterion) {
-    let layouts: [Layout; 3] = [
+    let layouts: [Layout; 5] = [
         ("evaluate/basic/5000", basic_node, basic_pod()),
         ("evaluate/mixed/5000", mixed_node, mixed_pod()),
         ("evaluate/devices/5000", mixed_node, gpu_pod()),
+        ("evaluate/spread/5000", zoned_node, spread_pod()),
+        ("evaluate/near/5000", zoned_node, near_pod()),
     ];
     for (name, node, class) in layouts {
         let cluster = cluster(0..NODES, node, &class);
@@ -158,6 +186,56 @@ fn books(bench: &mut Criterion) {
     group.finish();
 }
 
+/// The nodes of a family on a shelf for a class of it, and the head's plugins.
+fn shelf(cluster: &mut Cluster, class: &Class) -> (Prepared, Shelf) {
+    let facts = Facts { image_contributions: vec![350 << 20], ..Facts::default() };
+    let head = Prepared::new(REGISTRY, &profile(), &class.head(), &facts, &mut cluster.nodes);
+    let of_head = Cluster { nodes: cluster.nodes.clone(), prepared: head };
+    let answer = evaluate(&of_head, usize::MAX);
+    let ground = Ground::new(&cluster.prepared, &cluster.nodes);
+    let shelf = Shelf::new(ground, &cluster.nodes, &[answer]).unwrap_or_else(|| unreachable!("all nodes are offered"));
+    (of_head.prepared, shelf)
+}
+
+fn families(bench: &mut Criterion) {
+    for (name, class) in [("spread", spread_pod()), ("near", near_pod())] {
+        let mut cluster = cluster(0..NODES, zoned_node, &class);
+        let (head, shelf) = shelf(&mut cluster, &class);
+        bench.bench_function(&format!("a new class of a known family/{name}/5000"), |bencher| {
+            bencher.iter(|| {
+                let mut matches = Matches::default();
+                matches.refresh(&cluster.prepared, &cluster.nodes);
+                let mut overlay = Overlay::new(&cluster.prepared, &cluster.nodes, &matches, &shelf);
+                black_box(overlay.best(&cluster.prepared, &cluster.nodes, &shelf))
+            });
+        });
+        let ground = shelf.ground();
+        let mut matches = Matches::default();
+        matches.refresh(&cluster.prepared, &cluster.nodes);
+        bench.bench_function(&format!("shelf: 10,000 decisions on 5,000 nodes/{name}"), |bencher| {
+            bencher.iter_batched(
+                || {
+                    let shelf = shelf.regrouped(ground.clone(), &cluster.nodes);
+                    let overlay = Overlay::new(&cluster.prepared, &cluster.nodes, &matches, &shelf);
+                    (cluster.nodes.clone(), shelf, overlay)
+                },
+                |(mut nodes, mut shelf, mut overlay)| {
+                    for _ in 0..10_000 {
+                        let Best::Node { offer, .. } = overlay.best(&cluster.prepared, &nodes, &shelf) else { break };
+                        nodes.add_pod(offer.node, PLACED);
+                        let result = nodes.slot(offer.node).map(|slot| head.judge(&nodes, slot));
+                        shelf.repair(&nodes, offer.node, result);
+                        let moved = std::iter::once((offer.node, matches.of(PLACED), 1));
+                        overlay.follow(&cluster.prepared, &nodes, &matches, &shelf, moved);
+                    }
+                    (nodes, shelf, overlay)
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+}
+
 fn merges(bench: &mut Criterion) {
     let class = mixed_pod();
     let whole = cluster(0..NODES, mixed_node, &class);
@@ -178,6 +256,6 @@ fn short() -> Criterion {
 criterion_group! {
     name = benches;
     config = short();
-    targets = evaluations, refreshes, books, merges
+    targets = evaluations, refreshes, books, families, merges
 }
 criterion_main!(benches);

@@ -19,7 +19,7 @@ use crate::{
 /// A label of more values than this has its domains told apart by their counts alone, unless a score has to know which
 /// they are. A decision looks at every group of nodes, so this bounds what one such label makes of it: 64 groups at some
 /// 20 ns each are near to a microsecond.
-const MAX_NUMBERED: usize = 64;
+pub(crate) const MAX_NUMBERED: usize = 64;
 
 /// The domains of a node by number, key by key; 0 where it lacks the label.
 pub(crate) type Places = SmallVec<[u32; 4]>;
@@ -142,14 +142,7 @@ impl Tables {
         tallies: impl Iterator<Item = &'a [Tally]>,
         domains: impl Iterator<Item = &'a [Domain]>,
     ) -> Self {
-        let mut tables = Self::default();
-        tables.keys.resize_with(prepared.keys().len(), KeyTable::default);
-        for (index, term) in prepared.terms().iter().enumerate() {
-            let key = &mut tables.keys[term.key];
-            let (nth, knows_empty) = (key.terms.len(), term.spec.knows_empty);
-            key.terms.push(index);
-            tables.terms.push(TermTable { key: term.key, nth, knows_empty, ..TermTable::default() });
-        }
+        let mut tables = Self::empty(prepared);
         for shard in tallies {
             for (plugin, tally) in shard.iter().enumerate() {
                 let Some(first) = prepared.first_term(plugin) else { continue };
@@ -164,14 +157,42 @@ impl Tables {
         for domains in domains {
             tables.places(domains);
         }
-        let mut at = 0;
-        for key in &mut tables.keys {
-            let distinguished = key.terms.iter().any(|&term| prepared.terms()[term].spec.distinguishes);
-            key.by_count = key.names.len() > MAX_NUMBERED && !distinguished;
-            key.at = at;
-            at += if key.by_count { 1 + key.terms.len() } else { 1 };
+        let by_count: SmallVec<[bool; 4]> = tables
+            .keys
+            .iter()
+            .enumerate()
+            .map(|(key, known)| is_by_count(prepared, key, known.names.len() > MAX_NUMBERED))
+            .collect();
+        tables.lay_out(&by_count);
+        tables
+    }
+
+    /// Nothing is counted yet; `by_count` says of each key whether its domains are told apart by their counts.
+    pub(crate) fn uncounted(prepared: &Prepared, by_count: &[bool]) -> Self {
+        let mut tables = Self::empty(prepared);
+        tables.lay_out(by_count);
+        tables
+    }
+
+    fn empty(prepared: &Prepared) -> Self {
+        let mut tables = Self::default();
+        tables.keys.resize_with(prepared.keys().len(), KeyTable::default);
+        for (index, term) in prepared.terms().iter().enumerate() {
+            let key = &mut tables.keys[term.key];
+            let (nth, knows_empty) = (key.terms.len(), term.spec.knows_empty);
+            key.terms.push(index);
+            tables.terms.push(TermTable { key: term.key, nth, knows_empty, ..TermTable::default() });
         }
         tables
+    }
+
+    fn lay_out(&mut self, by_count: &[bool]) {
+        let mut at = 0;
+        for (key, &by_count) in self.keys.iter_mut().zip(by_count) {
+            key.by_count = by_count;
+            key.at = at;
+            at += if by_count { 1 + key.terms.len() } else { 1 };
+        }
     }
 
     /// Adds to the count of a domain; gives the domain.
@@ -232,6 +253,27 @@ impl Tables {
         codes
     }
 
+    /// What tells nodes in these domains apart from others where nothing is counted in the domains of labels with many
+    /// values, of which then only matters whether there are any.
+    pub(crate) fn uncounted_codes(&mut self, domains: &[Domain]) -> Codes {
+        let mut codes = Codes::new();
+        for (key, domain) in self.keys.iter_mut().zip(domains) {
+            let number = match domain {
+                None => 0,
+                Some(_) if key.by_count => 1,
+                Some(domain) => {
+                    let known = key.names.get_index_of(domain);
+                    number(known.unwrap_or_else(|| key.names.insert_full(Arc::clone(domain)).0))
+                }
+            };
+            codes.push(i64::from(number));
+            if key.by_count {
+                codes.extend(key.terms.iter().map(|_| 0));
+            }
+        }
+        codes
+    }
+
     /// Every count that is not zero or that a term knows of all the same: by term and domain, for comparing.
     pub(crate) fn counts(&self) -> BTreeMap<(usize, &str), i64> {
         let mut all = BTreeMap::new();
@@ -244,6 +286,12 @@ impl Tables {
         }
         all
     }
+}
+
+/// Whether the domains of a key are told apart by their counts, where they are more than [`MAX_NUMBERED`] or not.
+pub(crate) fn is_by_count(prepared: &Prepared, key: usize, many: bool) -> bool {
+    let mut terms = prepared.terms().iter().filter(|term| term.key == key);
+    many && !terms.any(|term| term.spec.distinguishes)
 }
 
 impl TermTable {

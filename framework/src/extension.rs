@@ -16,6 +16,7 @@ use crate::{
     class::{Class, PodInfo, Taint},
     domains::Sums,
     explain::lack::{Lack, Place},
+    interest::Interest,
     labels::LabelSelector,
     node::NodeInfo,
     profile::Args,
@@ -219,6 +220,11 @@ pub trait Domains: Send + Sync {
     /// is nominated to: upstream's `AddPod` of PreFilterExtensions, which does not count quite like PreFilter.
     fn nominated_amounts(&self, class: &Class) -> Amounts {
         self.amounts(class)
+    }
+
+    /// The classes that [`Self::amounts`] may be anything but empty for.
+    fn interest(&self) -> Interest {
+        Interest::everyone()
     }
 }
 

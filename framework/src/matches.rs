@@ -5,8 +5,10 @@
 //!
 //! Knows: which classes were looked at. Must not know: any plugin, or nodes.
 
+use std::sync::Arc;
+
 use crate::{
-    class::ClassId,
+    class::{Class, ClassId},
     extension::Amounts,
     prepared::Prepared,
     snapshot::{Snapshot, Stamp},
@@ -35,6 +37,14 @@ impl Matches {
         if latest == self.as_of || !prepared.is_wide() {
             return;
         }
+        if self.as_of == 0 {
+            let amounts = |(id, class): (ClassId, &Arc<Class>)| (id, prepared.amounts(class));
+            let interest = prepared.interest();
+            let found = nodes.classes_of_interest(&interest).map(amounts);
+            self.known = found.filter(|(_, amounts)| !amounts.is_empty()).collect();
+            self.as_of = latest;
+            return;
+        }
         for (id, class) in nodes.classes_since(self.as_of) {
             let amounts = prepared.amounts(class);
             match (self.known.binary_search_by_key(&id, |(known, _)| *known), amounts.is_empty()) {
@@ -52,6 +62,11 @@ impl Matches {
     pub fn of(&self, class: ClassId) -> &[(u16, i64)] {
         let found = self.known.binary_search_by_key(&class, |(known, _)| *known);
         found.map_or(&[], |at| &self.known[at].1)
+    }
+
+    /// All classes that add something, sorted, with what one pod of each adds.
+    pub fn all(&self) -> impl Iterator<Item = (ClassId, &[(u16, i64)])> {
+        self.known.iter().map(|(class, amounts)| (*class, amounts.as_slice()))
     }
 
     /// Whether no class adds anything.

@@ -13,6 +13,7 @@ use crate::{
     extension::{
         Amounts, Domain, Domains, Extremes, Facts, Filter, NodeScore, Normalize, Plugin, Preparation, Score, Term,
     },
+    interest::Interest,
     matches::Matches,
     profile::Profile,
     snapshot::{Slot, Snapshot},
@@ -306,6 +307,13 @@ impl Prepared {
         all
     }
 
+    /// The classes that [`Self::amounts`] may be anything but empty for.
+    pub(crate) fn interest(&self) -> Interest {
+        let mut all = Interest::default();
+        self.domain_plugins().for_each(|plugin| all.join(plugin.interest()));
+        all
+    }
+
     pub(crate) fn plain(&self) -> &[(i64, Box<dyn NodeScore>)] {
         &self.plain
     }
@@ -322,6 +330,12 @@ impl Prepared {
     /// Whether the names that PreFilters left include the node at a position.
     pub(crate) fn admits_name(&self, nodes: &Snapshot, slot: Slot) -> bool {
         self.restriction.as_ref().is_none_or(|restriction| restriction.names.binary_search(&nodes.name(slot)).is_ok())
+    }
+
+    /// Whether PreFilters left the same node names to both.
+    pub(crate) fn has_same_names(&self, other: &Self) -> bool {
+        let names = |prepared: &Self| prepared.restriction.as_ref().map(|restriction| restriction.names.clone());
+        names(self) == names(other)
     }
 
     pub(crate) const fn is_restricted(&self) -> bool {

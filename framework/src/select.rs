@@ -22,12 +22,16 @@ use crate::{
 
 pub(crate) mod account;
 mod nominations;
+mod overlay;
 mod plain;
+mod shelf;
 mod wide;
 
 use nominations::Changed;
 pub use nominations::Nominations;
+pub use overlay::{Move, Overlay};
 use plain::Plain;
+pub use shelf::{Ground, Shelf};
 use wide::Wide;
 
 /// What the book says when asked for the best node.

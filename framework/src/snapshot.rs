@@ -11,14 +11,19 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::{
     class::{Class, ClassId, HostPort, Taint},
     declared::DeclaredFeatures,
+    domains::MAX_NUMBERED,
+    interest::Interest,
+    labels::Labels,
     node::{NodeId, NodeInfo},
     symbols::{Symbol, Symbols},
     volumes::node::{Attachment, NodeCsi},
 };
 
 mod accounts;
+mod roll;
 
 pub use accounts::{Accounts, ScalarColumn};
+use roll::Roll;
 
 /// The position of a node in the columns of one snapshot.
 pub type Slot = u32;
@@ -49,13 +54,14 @@ pub struct Snapshot {
     taint_sets: IndexSet<Vec<Taint>>,
     taints: Vec<u32>,
     labels: IndexMap<Symbol, Vec<Symbol>>,
+    /// The values that each label ever had, up to one more than are counted.
+    label_values: IndexMap<Symbol, Vec<Symbol>>,
     images: Vec<Box<[Symbol]>>,
     ports: Vec<Vec<HostPort>>,
     tenants: Vec<Tenants>,
     csi: Vec<Option<Arc<NodeCsi>>>,
     attachments: IndexMap<ClassId, Arc<[Attachment]>>,
-    classes: IndexMap<ClassId, (Arc<Class>, Stamp)>,
-    classes_stamp: Stamp,
+    classes: Roll,
 }
 
 /// The rank of a node among others with the same total: the smaller wins.
@@ -104,7 +110,9 @@ impl Snapshot {
         let Some(slot) = self.slots.swap_remove(&id) else { return };
         let at = slot as usize;
         self.ids[at] = None;
-        self.tenants[at].clear();
+        for (class, _) in std::mem::take(&mut self.tenants[at]) {
+            self.classes.leave(class, slot);
+        }
         self.ports[at].clear();
         self.images[at] = Box::default();
         self.csi[at] = None;
@@ -132,13 +140,12 @@ impl Snapshot {
 
     /// Makes a class known; pods can only be charged to a node by the number of a known class.
     pub fn register_class(&mut self, id: ClassId, class: Arc<Class>) {
-        self.classes_stamp += 1;
-        self.classes.insert(id, (class, self.classes_stamp));
+        self.classes.register(id, class);
     }
 
     /// Forgets a class that no node holds any more.
     pub fn forget_class(&mut self, id: ClassId) {
-        self.classes.swap_remove(&id);
+        self.classes.forget(id);
         self.attachments.swap_remove(&id);
     }
 
@@ -153,8 +160,7 @@ impl Snapshot {
         } else {
             self.attachments.insert(id, Arc::clone(attachments));
         }
-        let holds = |tenants: &Tenants| tenants.binary_search_by_key(&id, |&(class, _)| class).is_ok();
-        let slots: Vec<Slot> = self.live().filter(|&slot| holds(&self.tenants[slot as usize])).collect();
+        let slots: Vec<Slot> = self.classes.homes(id).collect();
         slots.into_iter().for_each(|slot| self.touch(slot));
     }
 
@@ -167,28 +173,51 @@ impl Snapshot {
     /// The class behind a number.
     #[must_use]
     pub fn class(&self, id: ClassId) -> Option<&Arc<Class>> {
-        self.classes.get(&id).map(|(class, _)| class)
+        self.classes.get(id)
     }
 
     /// Counts the classes that were made known.
     #[must_use]
     pub const fn classes_stamp(&self) -> Stamp {
-        self.classes_stamp
+        self.classes.stamp()
     }
 
     /// The classes that were made known after a stamp and are not forgotten.
     pub fn classes_since(&self, stamp: Stamp) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
-        let classes = self.classes.iter().filter(move |(_, (_, known))| *known > stamp);
-        classes.map(|(id, (class, _))| (*id, class))
+        self.classes.since(stamp)
+    }
+
+    /// The classes of a set, and maybe some more.
+    pub fn classes_of_interest(&self, interest: &Interest) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
+        let ids = self.classes.of_interest(interest).into_iter();
+        ids.filter_map(|id| Some((id, self.classes.get(id)?)))
+    }
+
+    /// The classes that have an affinity, of any kind, to pods with these labels, and maybe some more.
+    pub fn classes_that_mean(&self, labels: &Labels) -> impl Iterator<Item = &Class> {
+        self.classes.who_mean(labels).into_iter().filter_map(|id| self.classes.get(id)).map(AsRef::as_ref)
+    }
+
+    /// The positions of the nodes that hold pods of a class, and how many each.
+    pub fn homes(&self, class: ClassId) -> impl Iterator<Item = (Slot, u32)> {
+        self.classes.homes(class).filter_map(move |slot| {
+            let tenants = self.tenants.get(slot as usize)?;
+            let index = tenants.binary_search_by_key(&class, |&(id, _)| id).ok()?;
+            Some((slot, tenants[index].1))
+        })
     }
 
     /// Charges one pod of a class to a node. `false`: the node or the class is unknown, and nothing changed.
     pub fn add_pod(&mut self, node: NodeId, class: ClassId) -> bool {
-        let (Some(&slot), Some((known, _))) = (self.slots.get(&node), self.classes.get(&class)) else { return false };
+        let Some(&slot) = self.slots.get(&node) else { return false };
+        let Some((known, homes)) = self.classes.get_mut(class) else { return false };
         let tenants = &mut self.tenants[slot as usize];
         match tenants.binary_search_by_key(&class, |&(id, _)| id) {
             Ok(index) => tenants[index].1 += 1,
-            Err(index) => tenants.insert(index, (class, 1)),
+            Err(index) => {
+                tenants.insert(index, (class, 1));
+                homes.insert(slot);
+            }
         }
         self.accounts.charge(slot, known);
         self.ports[slot as usize].extend(known.host_ports.iter().cloned());
@@ -198,13 +227,15 @@ impl Snapshot {
 
     /// Takes one pod of a class off a node. `false`: no such pod was there, and nothing changed.
     pub fn remove_pod(&mut self, node: NodeId, class: ClassId) -> bool {
-        let (Some(&slot), Some((known, _))) = (self.slots.get(&node), self.classes.get(&class)) else { return false };
+        let Some(&slot) = self.slots.get(&node) else { return false };
+        let Some((known, homes)) = self.classes.get_mut(class) else { return false };
         let at = slot as usize;
         let tenants = &mut self.tenants[at];
         let Ok(index) = tenants.binary_search_by_key(&class, |&(id, _)| id) else { return false };
         tenants[index].1 -= 1;
         if tenants[index].1 == 0 {
             tenants.remove(index);
+            homes.remove(&slot);
         }
         for port in &known.host_ports {
             if let Some(taken) = self.ports[at].iter().position(|other| other == port) {
@@ -213,7 +244,7 @@ impl Snapshot {
         }
         if !self.accounts.discharge(slot, known) {
             let classes = &self.classes;
-            let pods = self.tenants[at].iter().filter_map(|(id, count)| Some((classes.get(id)?.0.as_ref(), *count)));
+            let pods = self.tenants[at].iter().filter_map(|(id, count)| Some((classes.get(*id)?.as_ref(), *count)));
             self.accounts.recount(slot, pods);
         }
         self.touch(slot);
@@ -314,6 +345,11 @@ impl Snapshot {
         self.labels.get(&key).map_or(&[], Vec::as_slice)
     }
 
+    /// How many values a label ever had; `None` where they are more than [`MAX_NUMBERED`].
+    pub(crate) fn label_values(&self, key: Symbol) -> Option<usize> {
+        Some(self.label_values.get(&key).map_or(0, Vec::len)).filter(|&values| values <= MAX_NUMBERED)
+    }
+
     /// The names of the images on the node, sorted by number.
     #[must_use]
     pub fn images(&self, slot: Slot) -> &[Symbol] {
@@ -374,6 +410,10 @@ impl Snapshot {
                 column.resize(at + 1, Symbol::NONE);
             }
             column[at] = value;
+            let values = self.label_values.entry(key).or_default();
+            if values.len() <= MAX_NUMBERED && !values.contains(&value) {
+                values.push(value);
+            }
         }
     }
 

@@ -13,8 +13,9 @@ use flotilla_framework::{
     matches::Matches,
     node::{NodeId, NodeInfo},
     plugins::REGISTRY,
-    prepared::Prepared,
-    select::{Best, Book},
+    prepared::{NodeResult, Prepared},
+    select::{Best, Book, Ground, Move, Overlay, Shelf},
+    snapshot::Snapshot,
     status::Refusal,
     testing::{PodBuilder, node, pod, profile, selecting},
     volumes::storage::Storage,
@@ -165,6 +166,77 @@ fn any_step(places: usize) -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What a class finds on the shelf of its family, where it has one.
+struct Family {
+    head: Arc<Prepared>,
+    shelf: Shelf,
+    overlay: Overlay,
+}
+
+impl Family {
+    fn new(world: &World, prepared: &Prepared, nodes: &mut Snapshot, owners: &[usize], shards: usize) -> Option<Self> {
+        let mut family = world.clone();
+        family.class = world.class.head();
+        family.default_selector = DefaultSelector::default();
+        let head = family.prepare(REGISTRY, nodes);
+        if !prepared.is_wide() || !prepared.follows(&head) {
+            return None;
+        }
+        let answers = family.answers(REGISTRY, owners, shards, usize::MAX);
+        let shelf = Shelf::new(Ground::new(prepared, nodes), nodes, &answers).expect("every node is offered");
+        let mut matches = Matches::default();
+        matches.refresh(prepared, nodes);
+        let overlay = Overlay::new(prepared, nodes, &matches, &shelf);
+        Some(Self { head: Arc::new(head), shelf, overlay })
+    }
+
+    fn follow(&mut self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches, moved: Move<'_>) {
+        let result = nodes.slot(moved.0).map(|slot| self.head.judge(nodes, slot));
+        self.shelf.repair(nodes, moved.0, result);
+        self.overlay.follow(prepared, nodes, matches, &self.shelf, std::iter::once(moved));
+    }
+
+    /// It says what a book of the class's own says.
+    fn equals(
+        &mut self,
+        prepared: &Prepared,
+        nodes: &Snapshot,
+        matches: &Matches,
+        book: &mut Book,
+        best: Best,
+    ) -> Result<(), TestCaseError> {
+        let (overlay, shelf) = (&mut self.overlay, &self.shelf);
+        let own = overlay.best(prepared, nodes, shelf);
+        prop_assert_eq!(placed(own), placed(best));
+        prop_assert_eq!(overlay.has_choice(), book.has_choice());
+        for slot in nodes.live() {
+            let node = nodes.id(slot).expect("it is live");
+            prop_assert_eq!(overlay.judged(prepared, shelf, node), book.judged(prepared, node), "{:?}", node);
+        }
+        if let (Best::Node { offer, .. }, Some(slot)) = (own, nodes.slot(node_of(own))) {
+            let NodeResult::Feasible(feasible) = prepared.judge_with(nodes, slot, matches) else {
+                return Err(TestCaseError::fail("the best node is refused"));
+            };
+            prop_assert!(overlay.confirms(offer, &feasible, shelf));
+        }
+        Ok(())
+    }
+
+    /// The same with everything counted and laid out anew.
+    fn renewed(&self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {
+        let (head, shelf) = (Arc::clone(&self.head), self.shelf.regrouped(self.shelf.ground().clone(), nodes));
+        let overlay = Overlay::new(prepared, nodes, matches, &shelf);
+        Self { head, shelf, overlay }
+    }
+}
+
+fn node_of(best: Best) -> NodeId {
+    match best {
+        Best::Node { offer, .. } => offer.node,
+        Best::Dry | Best::Nothing => NodeId(u32::MAX),
+    }
+}
+
 /// The book of the whole after each step, kept up to date from shards' answers, against one from scratch.
 fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut nodes = world.whole();
@@ -175,18 +247,20 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
     let mut matches = Matches::default();
     matches.refresh(&prepared, &nodes);
     let mut book = Book::new(&prepared, world.answers(REGISTRY, owners, shards, usize::MAX));
+    let mut family = Family::new(world, &prepared, &mut nodes, owners, shards);
     for (done, step) in steps.iter().enumerate() {
         let place = match step {
             Step::Add(place, _) | Step::Remove(place, _) | Step::Resize(place, _) => place % world.nodes.len(),
         };
         let id = NodeId(u32::try_from(place).expect("a small cluster"));
         let slot = nodes.slot(id).expect("nodes stay");
+        let mut moved: Move<'_> = (id, &[], 0);
         match step {
             Step::Add(_, class) if nodes.add_pod(id, ClassId(*class)) => {
-                book.shift(&prepared, &nodes, slot, matches.of(ClassId(*class)), 1);
+                moved = (id, matches.of(ClassId(*class)), 1);
             }
             Step::Remove(_, class) if nodes.remove_pod(id, ClassId(*class)) => {
-                book.shift(&prepared, &nodes, slot, matches.of(ClassId(*class)), -1);
+                moved = (id, matches.of(ClassId(*class)), -1);
             }
             Step::Resize(_, cpu) => {
                 let mut info = world.nodes[place].clone();
@@ -195,8 +269,17 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
             }
             Step::Add(..) | Step::Remove(..) => {}
         }
+        book.shift(&prepared, &nodes, slot, moved.1, moved.2);
         book.repair(id, nodes.rank(slot), Some(prepared.judge_with(&nodes, slot, &matches)));
         let best = book.best(&prepared);
+        if let Some(family) = &mut family {
+            family.follow(&prepared, &nodes, &matches, moved);
+            family.equals(&prepared, &nodes, &matches, &mut book, best)?;
+            if done % 4 == 3 {
+                *family = family.renewed(&prepared, &nodes, &matches);
+                family.equals(&prepared, &nodes, &matches, &mut book, best)?;
+            }
+        }
         let mut fresh = Book::new(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
         prop_assert_eq!(placed(best), placed(fresh.best(&prepared)), "after step {} of {:?}", done, steps);
         prop_assert_ne!(best, Best::Dry);
@@ -235,12 +318,15 @@ fn many_domains_are_told_apart_by_their_counts_alone() {
         wide(pod("a")).spread(1, "kubernetes.io/hostname", web).into_class(),
         wide(pod("b")).far("kubernetes.io/hostname", web).into_class(),
         wide(pod("c")).spread(2, "rack", web).prefer_spread(1, "zone", web).prefer_spread(3, "rack", web).into_class(),
+        wide(pod("e")).prefer_spread(3, "kubernetes.io/hostname", web).into_class(),
         wide(pod("d")).prefer_far(7, "rack", web).prefer_near(2, "zone", web).far("rack", ("app", "db")).into_class(),
     ];
     let place = |number: usize| {
         node(&format!("n{number}"))
             .label("rack", &format!("r{}", number / 2))
             .label("zone", &format!("z{}", number % 3))
+            // The largest nodes stay the best but for what is counted on them.
+            .capacity("cpu", ["4", "2", "64", "8", "1"][number % 5])
             .build()
     };
     for class in classes {

@@ -186,7 +186,7 @@ impl Gatherer {
     }
 
     /// Takes a service or a controller in.
-    pub(super) fn add_selecting<T: Selecting>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
+    pub(crate) fn add_selecting<T: Selecting>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
         let Some(name) = self.claim(T::NAME, object.metadata(), true, place, problems) else { return };
         object.fill_in();
         // What is claimed is the namespace and the name, of which neither can be empty.

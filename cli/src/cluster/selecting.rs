@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use super::defaults;
 
 /// An object that selects pods.
-pub(super) trait Selecting: DeserializeOwned {
+pub(crate) trait Selecting: DeserializeOwned {
     /// The name of its kind.
     const NAME: &'static str;
     /// Its kind.

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
-    api::core::v1 as api,
+    api::{apps::v1::ReplicaSet, core::v1 as api},
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 
 use crate::args::{Generate, Shape};
 
 mod mixed;
+mod wishes;
 
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -30,6 +31,7 @@ pub(super) fn nodes(words: &Generate, node: impl FnMut(api::Node)) {
             let mut random = Random::new(words.seed);
             (0..count).map(|index| mixed::node(index, count, &mut random)).for_each(node);
         }
+        Shape::Spread | Shape::Affinity => (0..count).map(|index| wishes::node(index, count)).for_each(node),
     }
 }
 
@@ -43,6 +45,24 @@ pub(super) fn pods(words: &Generate, pod: impl FnMut(api::Pod)) {
             let classes = mixed::classes(&mut random);
             (0..count).map(|index| mixed::pod(index, count, &classes, &mut random)).for_each(pod);
         }
+        Shape::Spread | Shape::Affinity => {
+            let applications = wishes::Applications::new(words);
+            (0..count).map(|index| applications.pod(index)).for_each(pod);
+        }
+    }
+}
+
+/// Makes the services of a cluster.
+pub(super) fn services(words: &Generate, service: impl FnMut(api::Service)) {
+    if words.shape == Shape::Spread {
+        wishes::Applications::new(words).services().for_each(service);
+    }
+}
+
+/// Makes the controllers of a cluster.
+pub(super) fn replica_sets(words: &Generate, replica_set: impl FnMut(ReplicaSet)) {
+    if words.shape == Shape::Spread {
+        wishes::Applications::new(words).replica_sets().for_each(replica_set);
     }
 }
 

@@ -132,11 +132,16 @@ impl Cache {
         Some(gone)
     }
 
-    /// What the whole cluster says about a class.
+    /// What the whole cluster says about a class. Others with affinities take part, idle ones included: a class is known
+    /// before its first pod stands on a node, so that what it says of others does not change at that moment.
     pub(crate) fn facts(&self, class: &Class) -> Facts {
         let image_contributions = self.images.contributions(class, self.nodes.len());
         let volumes = self.storage.facts(class);
-        Facts { image_contributions, volumes, ..self.directory.facts(class, self.classes.affine()) }
+        Facts {
+            image_contributions,
+            volumes,
+            ..self.directory.facts(class, self.snapshot.classes_that_mean(&class.labels))
+        }
     }
 
     /// Changes whenever [`Self::facts`] of a class may have.

@@ -17,9 +17,7 @@ pub(crate) struct Classes {
     ids: IndexMap<Arc<Class>, ClassId>,
     known: IndexMap<ClassId, (Arc<Class>, u32)>,
     idle: IndexSet<ClassId>,
-    /// Those that have affinities of their own: they matter to where others go.
-    affine: IndexSet<ClassId>,
-    /// Counts those that came.
+    /// Counts those that came and have affinities of their own: they matter to where others go.
     affine_version: u64,
     next: u64,
 }
@@ -36,7 +34,6 @@ impl Classes {
         self.ids.insert(Arc::clone(class), id);
         self.known.insert(id, (Arc::clone(class), 1));
         if !class.pod_affinity.is_empty() {
-            self.affine.insert(id);
             self.affine_version += 1;
         }
         (id, true)
@@ -63,20 +60,12 @@ impl Classes {
         let oldest = self.idle.shift_remove_index(0)?;
         let (class, _) = self.known.swap_remove(&oldest)?;
         self.ids.swap_remove(&class);
-        // No news: what one class less makes of the others' facts only costs them a key more.
-        self.affine.swap_remove(&oldest);
         Some(oldest)
     }
 
     /// The class behind a number.
     pub(crate) fn get(&self, id: ClassId) -> Option<&Arc<Class>> {
         self.known.get(&id).map(|(class, _)| class)
-    }
-
-    /// Those that have affinities of their own, idle ones included: a class is known before its first pod stands on a
-    /// node, so that what it says of others does not change at that moment.
-    pub(crate) fn affine(&self) -> impl Iterator<Item = &Class> {
-        self.affine.iter().filter_map(|id| self.known.get(id)).map(|(class, _)| class.as_ref())
     }
 
     /// Changes whenever a class with affinities comes.

@@ -74,6 +74,12 @@ impl Machine {
             return self.fail(now_ms, uid, "its profile or class is unknown".to_owned());
         }
         let extenders = self.extenders_of(uid);
+        if extenders.is_empty()
+            && self.nominator.is_empty()
+            && let Some(progress) = self.attempt_shared(now_ms, uid, subject)
+        {
+            return progress;
+        }
         loop {
             let nodes = self.cache.nodes.len();
             let Some(dossier) = self.dossiers.get_mut(subject) else { return Progress::Waiting };
@@ -122,17 +128,31 @@ impl Machine {
                     Step::Again => {}
                 },
                 Best::Node { offer, total, repaired } => {
-                    let error = dossier.prepared.score_error().filter(|_| offers.book.has_choice());
-                    if let Some(error) = error {
-                        let error = error.to_owned();
-                        return self.fail(now_ms, uid, error);
-                    }
-                    if self.verify(subject, offer) {
-                        return self.assume(now_ms, uid, subject, offer, total, repaired);
+                    if let Some(progress) = self.take(now_ms, uid, subject, offer, total, repaired) {
+                        return progress;
                     }
                 }
             }
         }
+    }
+
+    /// Takes the best node, if it is as good as it was said to be.
+    fn take(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        subject: Subject,
+        offer: Offer,
+        total: i64,
+        repaired: bool,
+    ) -> Option<Progress> {
+        let dossier = self.dossiers.get_mut(subject)?;
+        let has_choice = dossier.offers.as_ref().is_some_and(|offers| offers.book.has_choice());
+        let error = dossier.prepared.score_error().filter(|_| has_choice).map(str::to_owned);
+        if let Some(error) = error {
+            return Some(self.fail(now_ms, uid, error));
+        }
+        self.verify(subject, offer).then(|| self.assume(now_ms, uid, subject, offer, total, repaired))
     }
 
     /// Brings the subject's offers up to the present, evaluating here where no worker can. `false`: they are asked for.
@@ -176,12 +196,17 @@ impl Machine {
         {
             return true;
         }
+        self.give_up_holder(offer);
+        false
+    }
+
+    /// Gives up the worker that made an offer which is not what our own view gives.
+    pub(crate) fn give_up_holder(&mut self, offer: Offer) {
         let holder = self.cache.name(offer.node).and_then(|name| self.cache.nodes.get(name)?.worker);
         if let Some(worker) = holder {
             self.dossiers.distrust();
             self.drop_worker(worker, format!("it offered node {} with a score that is not the node's", offer.node.0));
         }
-        false
     }
 
     pub(crate) fn assume(
@@ -324,7 +349,10 @@ impl Machine {
         if !self.can_ask() || self.dossiers.asks_len() >= LOOK_AHEAD {
             return;
         }
-        let subjects: IndexSet<Subject> = self.queue.upcoming(LOOK_AHEAD).collect();
+        // Pods that follow each other are mostly alike, and to compare costs a tenth of what a look-up does.
+        let mut last = None;
+        let changes = self.queue.upcoming(LOOK_AHEAD).filter(|subject| last.replace(*subject) != Some(*subject));
+        let subjects: IndexSet<Subject> = changes.collect();
         let mut wide = Dossiers::wide_bound(self.cache.nodes.len());
         for subject in subjects {
             if wide == 0 || self.dossiers.asks_len() >= LOOK_AHEAD {
@@ -335,6 +363,9 @@ impl Machine {
                 continue;
             }
             if !self.open(subject) {
+                continue;
+            }
+            if self.look_ahead_shared(now_ms, subject) {
                 continue;
             }
             let Some(dossier) = self.dossiers.get_mut(subject) else { continue };
@@ -348,11 +379,20 @@ impl Machine {
 
     /// Asks every worker about a subject, unless that is under way or they are not ready to be asked.
     fn ask(&mut self, now_ms: TimeMs, subject: Subject) {
+        let k = self.offers_wanted(subject);
+        self.ask_for(now_ms, subject, k, false);
+    }
+
+    /// Asks every worker for all nodes that suit the head of a family.
+    pub(crate) fn ask_whole(&mut self, now_ms: TimeMs, head: Subject) {
+        self.ask_for(now_ms, head, u32::MAX, true);
+    }
+
+    fn ask_for(&mut self, now_ms: TimeMs, subject: Subject, k: u32, whole: bool) {
         let Some(configuration) = self.configuration.clone().filter(|_| self.can_ask()) else { return };
         let Some(profile) = configuration.profiles.get(subject.0) else { return };
-        let wanted = self.offers_wanted(subject);
         let Some(dossier) = self.dossiers.get_mut(subject).filter(|dossier| dossier.ask.is_none()) else { return };
-        let k = if dossier.wants_all { u32::MAX } else { wanted };
+        let k = if dossier.wants_all { u32::MAX } else { k };
         let facts = dossier.facts.clone();
         dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
         self.next_request += 1;
@@ -374,7 +414,7 @@ impl Machine {
         }
         self.status.evaluations_asked += 1;
         let (revision, answers) = (self.cache.revision(), Vec::new());
-        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers });
+        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers, whole });
     }
 
     /// Enough offers for all waiting pods of the subject, and for those that others take from under it meanwhile.

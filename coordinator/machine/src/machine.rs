@@ -140,6 +140,7 @@ impl Machine {
         }
         self.pass_time(now_ms);
         self.decide(now_ms);
+        self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
         self.events += 1;
         self.audit_now_and_then();

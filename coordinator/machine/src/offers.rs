@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use flotilla_framework::{
-    class::Class,
+    class::{Class, ClassId},
     evaluate::{Columns, Scratch, tallies},
     evaluation::Evaluation,
     extension::{Facts, Plugin},
@@ -21,6 +21,7 @@ use crate::{
     cache::{Cache, Happening, What},
     event::{TimeMs, WorkerId},
     queue::Subject,
+    shelves::{Kinship, Shelves},
 };
 
 /// How many subjects keep their offers. Each takes up to 24 bytes for every offer, 2.3 MB at 100,000 nodes; most take
@@ -29,7 +30,7 @@ const MAX_SUBJECTS: usize = 1_024;
 
 /// How many nodes the books of all classes that count over domains may hold: such a class knows each of its nodes. At
 /// some 120 bytes each they take 126 MB; at 5,000 nodes 209 such classes keep their offers, at 100,000 nodes 10.
-const MAX_ROWS: usize = 1 << 20;
+pub(crate) const MAX_ROWS: usize = 1 << 20;
 
 /// An evaluation under way.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub(crate) struct Ask {
     /// Who owes an answer, and how many nodes it must cover.
     pub(crate) owing: BTreeMap<WorkerId, u32>,
     pub(crate) answers: Vec<Evaluation>,
+    /// All nodes are wanted, for a shelf of the subject's family.
+    pub(crate) whole: bool,
 }
 
 /// The offers of an evaluation.
@@ -65,6 +68,7 @@ pub(crate) struct Dossier {
     pub(crate) ask: Option<Ask>,
     /// What each class adds to what this one counts over domains.
     pub(crate) matches: Matches,
+    pub(crate) kinship: Kinship,
     columns: Option<Columns>,
     used: u64,
     /// Extenders are to hear of every feasible node, so that all are asked for.
@@ -80,7 +84,10 @@ pub(crate) struct Dossier {
 /// All dossiers.
 #[derive(Debug, Default)]
 pub(crate) struct Dossiers {
-    known: IndexMap<Subject, Dossier>,
+    pub(crate) known: IndexMap<Subject, Dossier>,
+    pub(crate) shelves: Shelves,
+    /// Heads of families that one dossier less needs.
+    released: Vec<ClassId>,
     requests: IndexMap<RequestId, Subject>,
     scratch: Scratch,
     clock: u64,
@@ -91,8 +98,15 @@ pub(crate) struct Dossiers {
 impl Dossiers {
     /// Forgets everything: the plugins or the leader changed.
     pub(crate) fn clear(&mut self) {
+        self.released.extend(self.known.values().filter_map(|dossier| dossier.kinship.head()));
         self.known.clear();
         self.requests.clear();
+        self.shelves.clear();
+    }
+
+    /// The heads of families that dossiers needed which are closed; each is to be released once.
+    pub(crate) fn take_released(&mut self) -> Vec<ClassId> {
+        std::mem::take(&mut self.released)
     }
 
     /// The dossier of a subject, opened now if there is none, its facts up to date.
@@ -128,6 +142,7 @@ impl Dossiers {
                 offers: None,
                 ask: None,
                 matches: Matches::default(),
+                kinship: Kinship::default(),
                 columns: None,
                 used: clock,
                 wants_all: false,
@@ -146,6 +161,7 @@ impl Dossiers {
         for dossier in self.known.values_mut() {
             dossier.offers = None;
         }
+        self.shelves.clear();
     }
 
     /// Gives up the offers of one subject: they are to be asked for anew.
@@ -156,6 +172,11 @@ impl Dossiers {
     }
 
     /// A dossier that is open.
+    pub(crate) fn get(&self, subject: Subject) -> Option<&Dossier> {
+        self.known.get(&subject)
+    }
+
+    /// A dossier that is open, to be changed.
     pub(crate) fn get_mut(&mut self, subject: Subject) -> Option<&mut Dossier> {
         self.known.get_mut(&subject)
     }
@@ -164,6 +185,10 @@ impl Dossiers {
     /// for soon, so its offers are not among those that are given up first.
     pub(crate) fn keep_covered(&mut self, subject: Subject) -> Option<bool> {
         let clock = self.clock;
+        if self.is_shelved(subject) {
+            // It holds next to no nodes of its own.
+            return Some(false);
+        }
         let dossier =
             self.known.get_mut(&subject).filter(|dossier| dossier.offers.is_some() || dossier.ask.is_some())?;
         dossier.used = clock;
@@ -177,13 +202,16 @@ impl Dossiers {
 
     /// Forgets a subject.
     pub(crate) fn close(&mut self, subject: Subject) {
-        if let Some(Dossier { ask: Some(ask), .. }) = self.known.swap_remove(&subject) {
+        let Some(dossier) = self.known.swap_remove(&subject) else { return };
+        if let Some(ask) = dossier.ask {
             self.requests.swap_remove(&ask.request);
         }
+        self.released.extend(dossier.kinship.head());
+        self.shelves.close(subject);
     }
 
     /// Forgets every subject of a class.
-    pub(crate) fn close_class(&mut self, class: flotilla_framework::class::ClassId) {
+    pub(crate) fn close_class(&mut self, class: ClassId) {
         let gone: Vec<Subject> = self.known.keys().filter(|(_, known)| *known == class).copied().collect();
         gone.into_iter().for_each(|subject| self.close(subject));
     }
@@ -222,6 +250,12 @@ impl Dossiers {
             && let Some(ask) = dossier.ask.take()
         {
             self.requests.swap_remove(&ask.request);
+            if ask.whole {
+                dossier.kinship.set_whole(ask.answers, ask.revision);
+                self.make_room_for_rows(subject);
+                return Ok(());
+            }
+            dossier.kinship.has_own();
             let book = Book::new(&dossier.prepared, ask.answers);
             let counted = !book.is_wide();
             dossier.offers = Some(Offers { book, revision: ask.revision, repaired_to: ask.revision, counted });
@@ -263,29 +297,38 @@ impl Dossiers {
 
     /// Evaluates here, over all nodes, without any worker.
     pub(crate) fn evaluate_here(&mut self, subject: Subject, cache: &Cache) {
+        let Some(evaluation) = self.evaluation_here(subject, cache) else { return };
         let Some(dossier) = self.known.get_mut(&subject) else { return };
-        let columns = dossier.columns.get_or_insert_default();
-        columns.refresh(&dossier.prepared, &cache.snapshot, &mut self.scratch);
         dossier.matches.refresh(&dossier.prepared, &cache.snapshot);
         dossier.refuted = false;
-        let everything = cache.snapshot.node_count().max(1);
-        let evaluation = columns.answer_all(&dossier.prepared, &cache.snapshot, everything, &mut self.scratch);
+        dossier.kinship.has_own();
         let book = Book::new(&dossier.prepared, vec![evaluation]);
         let revision = cache.revision();
         dossier.offers = Some(Offers { book, revision, repaired_to: revision, counted: true });
         self.make_room_for_rows(subject);
     }
 
+    /// What all nodes together say of a subject.
+    pub(crate) fn evaluation_here(&mut self, subject: Subject, cache: &Cache) -> Option<Evaluation> {
+        let dossier = self.known.get_mut(&subject)?;
+        let columns = dossier.columns.get_or_insert_default();
+        columns.refresh(&dossier.prepared, &cache.snapshot, &mut self.scratch);
+        let everything = cache.snapshot.node_count().max(1);
+        Some(columns.answer_all(&dossier.prepared, &cache.snapshot, everything, &mut self.scratch))
+    }
+
     /// Gives up the offers of the subjects that were longest not asked for, until what is left has room; those of one
     /// subject always have.
-    fn make_room_for_rows(&mut self, newest: Subject) {
-        let rows = |dossier: &Dossier| dossier.offers.as_ref().map_or(0, |offers| offers.book.rows());
+    pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
+        let rows =
+            |dossier: &Dossier| dossier.kinship.rows() + dossier.offers.as_ref().map_or(0, |offers| offers.book.rows());
         let mut total: usize = self.known.values().map(rows).sum();
         while total > MAX_ROWS {
             let others = self.known.iter_mut().filter(|(subject, dossier)| **subject != newest && rows(dossier) > 0);
             let Some((_, oldest)) = others.min_by_key(|(_, dossier)| dossier.used) else { break };
             total -= rows(oldest);
             oldest.offers = None;
+            oldest.kinship.give_up_rows();
         }
     }
 

@@ -18,6 +18,7 @@ use crate::{
         Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Facts, Filter, MAX_NODE_SCORE, Normalize,
         Plugin, PreFilter, PreScore, Preparation, Score, Term,
     },
+    interest::Interest,
     labels::{LabelSelector, Labels},
     profile::Args,
     status::{Refusal, Verdict},
@@ -283,6 +284,17 @@ impl Domains for Required {
         }
         amounts
     }
+
+    fn interest(&self) -> Interest {
+        let mut interest = Interest::default();
+        // One pod has to match all terms of an affinity, so whoever does matches the first.
+        let own = self.affinity.iter().take(1).chain(&self.anti_affinity);
+        own.for_each(|own| interest.select(&own.term.selector));
+        if !self.existing.is_empty() {
+            interest.select_those_who_mean(&self.class);
+        }
+        interest
+    }
 }
 
 impl DomainFilter for Required {
@@ -410,6 +422,15 @@ impl Domains for Preferred {
         affinity.preferred.iter().for_each(|(weight, term)| theirs(i64::from(*weight), term));
         affinity.preferred_anti.iter().for_each(|(weight, term)| theirs(-i64::from(*weight), term));
         amounts
+    }
+
+    fn interest(&self) -> Interest {
+        let mut interest = Interest::default();
+        self.own.iter().for_each(|own| interest.select(&own.term.selector));
+        if !self.existing.is_empty() {
+            interest.select_those_who_mean(&self.class);
+        }
+        interest
     }
 }
 

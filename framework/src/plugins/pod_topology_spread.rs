@@ -16,6 +16,7 @@ use crate::{
         PreFilter, PreScore, Preparation, Score, Term,
     },
     ingest::pods::spread_constraint,
+    interest::Interest,
     labels::{self, LabelSelector, Labels},
     plugins::{node_affinity, taint_toleration},
     profile::{Args, PodTopologySpreadDefaulting},
@@ -246,6 +247,13 @@ impl Counting {
                 || !taint_toleration::untolerated(nodes.taints(nodes.taint_set(slot)), &self.tolerations))
     }
 
+    fn interest(&self) -> Interest {
+        let mut interest = Interest::default();
+        let selectors = self.constraints.iter().map(|constraint| &constraint.selector);
+        selectors.filter(|selector| !selector.is_everything()).for_each(|selector| interest.select(selector));
+        interest
+    }
+
     /// Source: `countPodsMatchSelector`, to which a selector that selects everything selects nothing.
     fn amounts(&self, class: &Class) -> Amounts {
         if class.terminating {
@@ -293,6 +301,10 @@ impl Domains for Hard {
     /// Source: `updateWithPod`, to which a selector that selects everything does so.
     fn nominated_amounts(&self, class: &Class) -> Amounts {
         self.counting.amounts_where(class, |_| true)
+    }
+
+    fn interest(&self) -> Interest {
+        self.counting.interest()
     }
 }
 
@@ -373,6 +385,10 @@ impl Domains for Soft {
 
     fn amounts(&self, class: &Class) -> Amounts {
         self.counting.amounts(class)
+    }
+
+    fn interest(&self) -> Interest {
+        self.counting.interest()
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{
     symbols::Symbol,
 };
 
-type Raws = SmallVec<[i64; 4]>;
+pub(super) type Raws = SmallVec<[i64; 4]>;
 
 /// What nodes of one stratum share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -37,10 +37,10 @@ struct Key {
 
 /// A node in the order of its stratum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Member {
-    base: Reverse<i64>,
-    rank: u64,
-    node: NodeId,
+pub(super) struct Member {
+    pub(super) base: Reverse<i64>,
+    pub(super) rank: u64,
+    pub(super) node: NodeId,
 }
 
 #[derive(Debug, Default)]
@@ -49,9 +49,20 @@ struct Group {
     members: BTreeSet<Member>,
     open: bool,
     bonus: i64,
+    /// It has nodes on a shelf besides, as of the last time that anybody looked.
+    is_shared: bool,
+    /// How many.
+    shared: usize,
+    /// The best of them, and whether it was judged anew.
+    shared_head: Option<(Member, bool)>,
 }
 
 impl Group {
+    /// How many nodes there are.
+    fn size(&self) -> usize {
+        self.members.len() + self.shared
+    }
+
     /// What a plugin sees of the group: its terms are those from `first` on, its locals those raws.
     fn sums<'a>(&'a self, tables: &'a Tables, first: usize, locals: Range<usize>) -> Sums<'a> {
         Sums { tables, codes: &self.key.codes, locals: self.key.raws.get(locals).unwrap_or_default(), first }
@@ -90,8 +101,13 @@ impl Wide {
             let strata = evaluation.strata.iter().map(|stratum| stratum.domains.as_slice());
             strata.chain(evaluation.refused.iter().map(|refused| refused.domains.as_slice()))
         });
+        Self::with_tables(Tables::new(prepared, tallies, domains))
+    }
+
+    /// Starts with counts and no nodes.
+    pub(super) fn with_tables(tables: Tables) -> Self {
         Self {
-            tables: Tables::new(prepared, tallies, domains),
+            tables,
             rows: IndexMap::new(),
             keys: IndexMap::new(),
             groups: Vec::new(),
@@ -194,9 +210,13 @@ impl Wide {
                 members.push(member);
             }
         }
-        // All at once: a set made of a sorted list costs a tenth of one that grows.
-        let mut members: BTreeSet<Member> = members.into_iter().collect();
-        self.groups[group].members.append(&mut members);
+        let known = &mut self.groups[group].members;
+        if members.len() < known.len() / 8 {
+            known.extend(members);
+        } else {
+            // All at once: a set made of a sorted list costs a tenth of one that grows.
+            known.append(&mut members.into_iter().collect());
+        }
         self.leave_if_empty(group);
     }
 
@@ -243,16 +263,19 @@ impl Wide {
     pub(super) fn best(&mut self, prepared: &Prepared) -> Best {
         let tables = &self.tables;
         for group in &mut self.groups {
-            group.open =
-                !group.members.is_empty() && prepared.judge_sums(group.sums(tables, 0, 0..0), Order::MAX).is_ok();
+            group.open = group.size() > 0 && prepared.judge_sums(group.sums(tables, 0, 0..0), Order::MAX).is_ok();
             group.bonus = 0;
         }
         for normalized in prepared.normalized() {
             self.normalize(normalized);
         }
         let heads = self.groups.iter().filter(|group| group.open).filter_map(|group| {
-            let Member { base: Reverse(base), rank, node } = *group.members.first()?;
-            let repaired = self.rows.get(&node).is_some_and(|row| row.repaired);
+            let own = group.members.first().copied();
+            let shared = group.shared_head.filter(|(head, _)| own.is_none_or(|own| *head < own));
+            let (Member { base: Reverse(base), rank, node }, repaired) = match shared {
+                Some(shared) => shared,
+                None => own.map(|own| (own, self.rows.get(&own.node).is_some_and(|row| row.repaired)))?,
+            };
             Some((base.saturating_add(group.bonus), Offer { node, base, rank }, repaired))
         });
         better(heads)
@@ -276,16 +299,45 @@ impl Wide {
 
     /// Whether more than one node is feasible, as of the last [`Self::best`].
     pub(super) fn has_choice(&self) -> bool {
-        self.groups.iter().filter(|group| group.open).map(|group| group.members.len()).sum::<usize>() > 1
+        self.groups.iter().filter(|group| group.open).map(Group::size).sum::<usize>() > 1
     }
 
     /// How a node that passes every filter which needs it alone does otherwise: its total as of the last [`Self::best`],
     /// or the first domain-level filter that refuses it.
     pub(super) fn judged(&self, prepared: &Prepared, node: NodeId) -> Option<Result<i64, (Order, Refusal)>> {
         let row = self.rows.get(&node)?;
-        let group = &self.groups[row.group];
-        let total = row.member.base.0.saturating_add(group.bonus);
-        Some(prepared.judge_sums(group.sums(&self.tables, 0, 0..0), Order::MAX).map(|()| total))
+        Some(self.judged_in(prepared, row.group, row.member.base.0))
+    }
+
+    /// As [`Self::judged`], for a node of a group with this score by itself.
+    pub(super) fn judged_in(&self, prepared: &Prepared, group: usize, base: i64) -> Result<i64, (Order, Refusal)> {
+        let group = &self.groups[group];
+        let total = base.saturating_add(group.bonus);
+        prepared.judge_sums(group.sums(&self.tables, 0, 0..0), Order::MAX).map(|()| total)
+    }
+
+    /// Adds to a count, without any node's place being looked at.
+    pub(super) fn count(&mut self, term: usize, domain: &str, amount: i64) {
+        self.tables.add(term, domain, amount);
+    }
+
+    /// The group of nodes on a shelf with these raw scores, in these domains, which stays from now on.
+    pub(super) fn share(&mut self, raws: Raws, domains: &[Domain]) -> usize {
+        let codes = self.tables.uncounted_codes(domains);
+        let group = self.group(Key { raws, codes });
+        self.groups[group].is_shared = true;
+        group
+    }
+
+    /// How many nodes a group has on a shelf now, and the best of them.
+    pub(super) fn set_shared(&mut self, group: usize, shared: usize, head: Option<(Member, bool)>) {
+        let group = &mut self.groups[group];
+        (group.shared, group.shared_head) = (shared, head);
+    }
+
+    /// The raw scores of a group.
+    pub(super) fn raws_of(&self, group: usize) -> &[i64] {
+        &self.groups[group].key.raws
     }
 
     /// Whether what was said of a node is what it is.
@@ -302,7 +354,7 @@ impl Wide {
     pub(super) fn refusals(&self, prepared: &Prepared) -> impl Iterator<Item = ((Order, Refusal), usize)> {
         self.groups.iter().filter_map(|group| {
             let refusal = prepared.judge_sums(group.sums(&self.tables, 0, 0..0), Order::MAX).err()?;
-            Some((refusal, group.members.len()))
+            Some((refusal, group.size()))
         })
     }
 
@@ -329,8 +381,7 @@ impl Wide {
             Score::Domain(score) => {
                 let first = normalized.first_term;
                 let open = groups.iter().filter(|group| group.open);
-                let weights =
-                    score.weights(&mut open.map(|group| (group.sums(tables, first, from..to), group.members.len())));
+                let weights = score.weights(&mut open.map(|group| (group.sums(tables, first, from..to), group.size())));
                 let raw = |group: &Group| score.score(&weights, group.sums(tables, first, from..to));
                 groups.iter().map(|group| group.open.then(|| raw(group)).flatten()).collect()
             }
@@ -420,7 +471,7 @@ impl Wide {
     }
 
     fn leave_if_empty(&mut self, group: usize) {
-        if self.groups[group].members.is_empty() {
+        if self.groups[group].members.is_empty() && !self.groups[group].is_shared {
             self.keys.swap_remove(&self.groups[group].key);
             self.free.push(group);
         }

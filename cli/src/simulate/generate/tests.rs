@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::args::Kind;
 
 fn words(nodes: usize, pods: usize, shape: Shape, seed: u64) -> Generate {
-    Generate { nodes, pods, shape, seed }
+    Generate { nodes, pods, shape, classes: None, kind: None, seed }
 }
 
 fn make(words: &Generate) -> (Vec<api::Node>, Vec<api::Pod>) {
@@ -17,7 +18,7 @@ fn make(words: &Generate) -> (Vec<api::Node>, Vec<api::Pod>) {
 
 #[test]
 fn the_same_words_make_the_same_cluster_and_another_seed_another_one() {
-    for shape in [Shape::Basic, Shape::Mixed] {
+    for shape in [Shape::Basic, Shape::Mixed, Shape::Spread, Shape::Affinity] {
         assert_eq!(make(&words(30, 200, shape, 1)), make(&words(30, 200, shape, 1)));
     }
     assert_ne!(make(&words(30, 200, Shape::Mixed, 1)), make(&words(30, 200, Shape::Mixed, 2)));
@@ -52,6 +53,33 @@ fn mixed_clusters_have_something_of_everything() {
     assert!(specs().any(|spec| spec.tolerations.is_some()));
     assert!(specs().any(|spec| spec.priority == Some(1_000)));
     assert!(specs().any(|spec| spec.containers.iter().any(|container| container.ports.is_some())));
+}
+
+#[test]
+fn applications_take_turns_in_what_they_want() {
+    let (_, pods) = make(&words(3, 400, Shape::Affinity, 0));
+    let affinities = || pods.iter().filter_map(|pod| pod.spec.as_ref()?.affinity.as_ref());
+    assert_eq!(affinities().count(), 400);
+    assert_eq!(affinities().filter(|affinity| affinity.pod_affinity.is_some()).count(), 160);
+    let (_, pods) = make(&words(3, 400, Shape::Spread, 0));
+    let constrained =
+        pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.topology_spread_constraints.is_some()));
+    assert_eq!(constrained.count(), 200);
+    assert_eq!(pods.iter().filter(|pod| pod.metadata.owner_references.is_some()).count(), 100);
+    let (mut services, mut controllers) = (0, 0);
+    super::services(&words(3, 400, Shape::Spread, 0), |_| services += 1);
+    replica_sets(&words(3, 400, Shape::Spread, 0), |_| controllers += 1);
+    assert_eq!((services, controllers), (10, 10));
+}
+
+#[test]
+fn no_more_pods_want_to_be_apart_by_zone_than_there_are_zones() {
+    let asked = Generate { kind: Some(Kind::ApartZone), ..words(3, 100, Shape::Affinity, 0) };
+    let mut pods: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in make(&asked).1 {
+        *pods.entry(pod.metadata.labels.unwrap_or_default()["app"].clone()).or_default() += 1;
+    }
+    assert!(pods.values().all(|&count| count <= ZONES.len()) && pods.len() > 33, "{pods:?}");
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! Decisions about classes that count over domains, from the nodes that their whole family shares.
+//!
+//! Workers are asked about the head of a family only, and the coordinator counts for itself what each class counts. What
+//! is found so is the best node. That no node will do, and why, is for the class's own offers to say ([`crate::cycle`]).
+//!
+//! Knows: when a class can do without offers of its own. Must not know: how shelves are kept ([`crate::shelves`]).
+
+use std::sync::Arc;
+
+use flotilla_framework::{evaluation::Offer, prepared::NodeResult, select::Best};
+
+use crate::{
+    cycle::Progress,
+    event::TimeMs,
+    machine::Machine,
+    queue::{Subject, Uid},
+};
+
+impl Machine {
+    /// Decides on a pod from what its family shares. `None`: its class needs offers of its own.
+    pub(crate) fn attempt_shared(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Option<Progress> {
+        let head = self.head_of(subject)?;
+        if !self.dossiers.shelve(subject, head, &self.cache) {
+            let can_be_asked = self.dossiers.get(head)?;
+            let can_be_asked = can_be_asked.can_be_asked() && can_be_asked.kinship.can_be_asked();
+            if self.is_alone(now_ms) || !can_be_asked {
+                self.status.evaluations_local += 1;
+                self.dossiers.evaluate_whole_here(head, &self.cache);
+                if !self.dossiers.shelve(subject, head, &self.cache) {
+                    return None;
+                }
+            } else {
+                self.ask_whole(now_ms, head);
+                return Some(Progress::Waiting);
+            }
+        }
+        match self.dossiers.best_shared(subject, &self.cache)? {
+            Best::Node { offer, total, repaired } if self.verify_shared(subject, offer) => {
+                Some(self.assume(now_ms, uid, subject, offer, total, repaired))
+            }
+            Best::Node { .. } | Best::Dry | Best::Nothing => {
+                self.dossiers.wants_own_offers(subject);
+                None
+            }
+        }
+    }
+
+    /// Asks about the head of a subject's family ahead of need. `false`: the subject needs offers of its own.
+    pub(crate) fn look_ahead_shared(&mut self, now_ms: TimeMs, subject: Subject) -> bool {
+        let Some(head) = self.head_of(subject) else { return false };
+        if !self.dossiers.has_shelf(head) {
+            self.ask_whole(now_ms, head);
+        }
+        true
+    }
+
+    /// The subject that stands for the whole family, its dossier open. `None`: the class needs offers of its own.
+    fn head_of(&mut self, subject: Subject) -> Option<Subject> {
+        let dossier = self.dossiers.get_mut(subject).filter(|dossier| dossier.may_share())?;
+        let known = dossier.kinship.head();
+        let head = match known {
+            Some(head) => head,
+            None => {
+                let class = self.cache.classes.get(subject.1)?.head();
+                let head = self.cache.acquire_class(&Arc::new(class));
+                self.dossiers.set_head(subject, head);
+                head
+            }
+        };
+        let head = (subject.0, head);
+        if head == subject || !self.open(head) || !self.dossiers.follows(subject, head, known.is_none()) {
+            self.dossiers.wants_own_offers(subject);
+            return None;
+        }
+        Some(head)
+    }
+
+    /// As [`Self::verify`], for an offer from a shelf.
+    fn verify_shared(&mut self, subject: Subject, offer: Offer) -> bool {
+        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
+        let slot = self.cache.snapshot.slot(offer.node);
+        let result = slot.map(|slot| dossier.prepared.judge_with(&self.cache.snapshot, slot, &dossier.matches));
+        if let Some(NodeResult::Feasible(feasible)) = &result
+            && self.dossiers.confirms_shared(subject, offer, feasible)
+        {
+            return true;
+        }
+        self.give_up_holder(offer);
+        false
+    }
+}

@@ -1,0 +1,336 @@
+//! The nodes of families of classes, kept up to date once for all classes of a family.
+//!
+//! Knows: how a shelf and what is laid over it are brought up to the present. Must not know: pods, or how workers are
+//! reached.
+
+use flotilla_framework::{
+    class::ClassId,
+    evaluation::{Evaluation, Offer},
+    matches::Matches,
+    prepared::{Feasible, Prepared},
+    select::{Best, Ground, Move, Overlay, Shelf},
+    shard::Revision,
+};
+use indexmap::IndexMap;
+
+use crate::{
+    cache::{Cache, Happening, What},
+    offers::{Dossier, Dossiers, MAX_ROWS},
+    queue::Subject,
+};
+
+/// Every so many nodes that a class comes to hold by itself it is looked whether all have room.
+const ROWS_BETWEEN_LOOKS: usize = 256;
+
+/// A shelf, and the state up to which it is repaired.
+#[derive(Debug)]
+struct Stand {
+    shelf: Shelf,
+    repaired_to: Revision,
+    /// Tells it apart from others that stood in its place.
+    number: u64,
+    used: u64,
+}
+
+/// All shelves: of which head, and by what nodes are told apart.
+#[derive(Debug, Default)]
+pub(crate) struct Shelves {
+    stands: IndexMap<(Subject, Ground), Stand>,
+    clock: u64,
+}
+
+/// What a class has to do with its family.
+#[derive(Debug, Default)]
+pub(crate) struct Kinship {
+    head: Option<ClassId>,
+    /// It was found to need offers of its own, and has none yet.
+    wants_own: bool,
+    laid: Option<Laid>,
+    /// For a head: all that the shards said about it, and the state that they said it of.
+    whole: Option<(Vec<Evaluation>, Revision)>,
+    /// For a head: some shard has more nodes than an answer may hold.
+    is_cut: bool,
+}
+
+/// What a class counts, laid over a shelf.
+#[derive(Debug)]
+struct Laid {
+    overlay: Overlay,
+    /// Where the shelf was the last time, and its number.
+    at: usize,
+    number: u64,
+    repaired_to: Revision,
+    /// How many nodes it held when it was last looked whether all have room.
+    looked_at: usize,
+}
+
+// === impl Kinship ===
+
+impl Kinship {
+    /// The head of the family, if it is known.
+    pub(crate) const fn head(&self) -> Option<ClassId> {
+        self.head
+    }
+
+    /// Whether shards can tell all that is to be known about a head.
+    pub(crate) const fn can_be_asked(&self) -> bool {
+        !self.is_cut
+    }
+
+    /// What shards said about a head is to be laid out.
+    pub(crate) fn set_whole(&mut self, answers: Vec<Evaluation>, revision: Revision) {
+        self.whole = Some((answers, revision));
+    }
+
+    /// How many nodes are held for the class alone, or wait to be laid out.
+    pub(crate) fn rows(&self) -> usize {
+        let offers =
+            |evaluation: &Evaluation| evaluation.strata.iter().map(|stratum| stratum.offers.len()).sum::<usize>();
+        let whole = self.whole.as_ref().map_or(0, |(answers, _)| answers.iter().map(offers).sum());
+        whole + self.laid.as_ref().map_or(0, |laid| laid.overlay.rows())
+    }
+
+    /// Gives those nodes up; they are counted, or asked for, anew when they are needed.
+    pub(crate) fn give_up_rows(&mut self) {
+        self.laid = None;
+        self.whole = None;
+    }
+
+    /// Whether the class has come to hold so many nodes that others may have to give theirs up.
+    fn has_grown(&mut self) -> bool {
+        let Some(laid) = &mut self.laid else { return false };
+        let grown = laid.overlay.rows() >= laid.looked_at + ROWS_BETWEEN_LOOKS;
+        if grown {
+            laid.looked_at = laid.overlay.rows();
+        }
+        grown
+    }
+
+    /// The class has offers of its own now; when those are given up it may share again.
+    pub(crate) fn has_own(&mut self) {
+        self.wants_own = false;
+        self.laid = None;
+    }
+}
+
+// === impl Shelves ===
+
+impl Shelves {
+    /// Takes all shelves down.
+    pub(crate) fn clear(&mut self) {
+        self.stands.clear();
+    }
+
+    /// Takes down the shelves of a head.
+    pub(crate) fn close(&mut self, head: Subject) {
+        self.stands.retain(|(known, _), _| *known != head);
+    }
+
+    fn has(&self, head: Subject) -> bool {
+        self.stands.keys().any(|(known, _)| *known == head)
+    }
+
+    /// A shelf by what is laid over it.
+    fn under(&self, laid: &Laid) -> Option<&Stand> {
+        self.stands.get_index(laid.at).map(|(_, stand)| stand).filter(|stand| stand.number == laid.number)
+    }
+
+    fn put(&mut self, place: (Subject, Ground), shelf: Shelf, repaired_to: Revision) {
+        self.clock += 1;
+        let stand = Stand { shelf, repaired_to, number: self.clock, used: self.clock };
+        self.stands.insert(place, stand);
+        // What is longest not in use goes first; one shelf always has room.
+        let mut rows: usize = self.stands.values().map(|stand| stand.shelf.len()).sum();
+        while rows > MAX_ROWS && self.stands.len() > 1 {
+            let oldest = self.stands.values().enumerate().min_by_key(|(_, stand)| stand.used).map(|(index, _)| index);
+            let Some((_, gone)) = oldest.and_then(|index| self.stands.swap_remove_index(index)) else { break };
+            rows -= gone.shelf.len();
+        }
+    }
+
+    /// Brings a shelf up to the present. `false`: there is none, or it was so far behind that it is taken down.
+    fn repair(&mut self, at: usize, head: &Prepared, cache: &Cache) -> bool {
+        self.clock += 1;
+        let Some(((_, ground), stand)) = self.stands.get_index_mut(at) else { return false };
+        stand.used = self.clock;
+        if stand.repaired_to == cache.revision() {
+            return true;
+        }
+        let Some(changes) = changes(cache, stand.repaired_to) else {
+            self.stands.swap_remove_index(at);
+            return false;
+        };
+        if changes.iter().any(|change| change.what == What::Reshaped) {
+            stand.shelf = stand.shelf.regrouped(ground.clone(), &cache.snapshot);
+            stand.number = self.clock;
+        }
+        let mut nodes: Vec<_> = changes.into_iter().map(|change| change.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let none = Matches::default();
+        for node in nodes {
+            let slot = cache.snapshot.slot(node);
+            let result = slot.map(|slot| head.judge_with(&cache.snapshot, slot, &none));
+            stand.shelf.repair(&cache.snapshot, node, result);
+        }
+        stand.repaired_to = cache.revision();
+        true
+    }
+}
+
+/// What happened since a state; `None` where that is so much that to begin anew is cheaper.
+fn changes(cache: &Cache, since: Revision) -> Option<Vec<Happening>> {
+    let bound = (cache.nodes.len() / 2).max(256);
+    cache.changes_since(since).filter(|changes| changes.len() <= bound).map(Iterator::collect)
+}
+
+// === impl Dossier ===
+
+impl Dossier {
+    /// Whether the class may do without offers of its own: none are there or on their way. A filter of volumes may fail
+    /// for a node, which a shelf does not tell.
+    pub(crate) fn may_share(&self) -> bool {
+        self.prepared.is_wide()
+            && !self.kinship.wants_own
+            && self.offers.is_none()
+            && self.ask.is_none()
+            && self.facts.volumes.is_none()
+            && self.prepared.refusal().is_none()
+            && self.prepared.score_error().is_none()
+    }
+}
+
+// === impl Dossiers ===
+
+impl Dossiers {
+    /// Notes the head of a subject's family, which is released when the subject's dossier is closed.
+    pub(crate) fn set_head(&mut self, subject: Subject, head: ClassId) {
+        if let Some(dossier) = self.get_mut(subject) {
+            dossier.kinship.head = Some(head);
+        }
+    }
+
+    /// A subject cannot be decided on from what its family shares.
+    pub(crate) fn wants_own_offers(&mut self, subject: Subject) {
+        if let Some(dossier) = self.get_mut(subject) {
+            dossier.kinship.wants_own = true;
+            dossier.kinship.laid = None;
+        }
+    }
+
+    /// Whether what one node says of a subject is what it says of its head. What does not change is looked at the first
+    /// time only.
+    pub(crate) fn follows(&self, subject: Subject, head: Subject, first: bool) -> bool {
+        let (Some(own), Some(head)) = (self.get(subject), self.get(head)) else { return false };
+        if first { own.prepared.follows(&head.prepared) } else { !head.prepared.is_wide() }
+    }
+
+    /// Whether the nodes of a family are on a shelf, or are about to be.
+    pub(crate) fn has_shelf(&self, head: Subject) -> bool {
+        let coming = |dossier: &Dossier| dossier.ask.is_some() || dossier.kinship.whole.is_some();
+        self.shelves.has(head) || self.get(head).is_some_and(coming)
+    }
+
+    /// Whether a subject can be decided on from a shelf that is there.
+    pub(crate) fn is_shelved(&self, subject: Subject) -> bool {
+        let kinship = self.get(subject).filter(|dossier| dossier.may_share()).map(|dossier| &dossier.kinship);
+        kinship.and_then(Kinship::head).is_some_and(|head| self.shelves.has((subject.0, head)))
+    }
+
+    /// Judges the head of a family here, without any worker.
+    pub(crate) fn evaluate_whole_here(&mut self, head: Subject, cache: &Cache) {
+        let Some(evaluation) = self.evaluation_here(head, cache) else { return };
+        if let Some(dossier) = self.get_mut(head) {
+            dossier.kinship.set_whole(vec![evaluation], cache.revision());
+        }
+    }
+
+    /// Puts the nodes of a subject's family on a shelf that tells them apart as the subject needs, brings it up to the
+    /// present, and lays over it what the subject counts. `false`: the shards have to be asked about the head.
+    pub(crate) fn shelve(&mut self, subject: Subject, head: Subject, cache: &Cache) -> bool {
+        let Some(own) = self.known.get(&subject) else { return false };
+        let known = own.kinship.laid.as_ref().filter(|laid| self.shelves.under(laid).is_some()).map(|laid| laid.at);
+        let Some(at) = known.or_else(|| self.find_shelf(subject, head, cache)) else { return false };
+        let Some(of_head) = self.known.get(&head) else { return false };
+        if !self.shelves.repair(at, &of_head.prepared, cache) {
+            self.shelves.close(head);
+            return false;
+        }
+        let (Some((_, stand)), Some(own)) = (self.shelves.stands.get_index(at), self.known.get_mut(&subject)) else {
+            return false;
+        };
+        own.lay_over(at, stand, cache);
+        if own.kinship.has_grown() {
+            self.make_room_for_rows(subject);
+        }
+        true
+    }
+
+    /// The place of the shelf that tells the nodes of a subject's family apart as the subject needs, laid out now from what
+    /// shards said or from another shelf of the family.
+    fn find_shelf(&mut self, subject: Subject, head: Subject, cache: &Cache) -> Option<usize> {
+        let place = (head, Ground::new(&self.known.get(&subject)?.prepared, &cache.snapshot));
+        let of_head = self.known.get_mut(&head)?;
+        if let Some((answers, revision)) = of_head.kinship.whole.take() {
+            match Shelf::new(place.1.clone(), &cache.snapshot, &answers) {
+                Some(shelf) => self.shelves.put(place.clone(), shelf, revision),
+                None => of_head.kinship.is_cut = true,
+            }
+        }
+        if let Some(at) = self.shelves.stands.get_index_of(&place) {
+            return Some(at);
+        }
+        let (_, other) = self.shelves.stands.iter().find(|((known, _), _)| *known == head)?;
+        let (shelf, revision) = (other.shelf.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
+        self.shelves.put(place.clone(), shelf, revision);
+        self.shelves.stands.get_index_of(&place)
+    }
+
+    /// The best node by what is laid over a shelf; `None` where nothing is.
+    pub(crate) fn best_shared(&mut self, subject: Subject, cache: &Cache) -> Option<Best> {
+        let dossier = self.known.get_mut(&subject)?;
+        let laid = dossier.kinship.laid.as_mut()?;
+        let shelf = &self.shelves.under(laid)?.shelf;
+        let best = laid.overlay.best(&dossier.prepared, &cache.snapshot, shelf);
+        (!laid.overlay.is_outgrown(shelf)).then_some(best).or(Some(Best::Dry))
+    }
+
+    /// Whether a shelf says of a node what the node is by itself.
+    pub(crate) fn confirms_shared(&mut self, subject: Subject, offer: Offer, feasible: &Feasible) -> bool {
+        let laid = self.known.get_mut(&subject).and_then(|dossier| dossier.kinship.laid.as_mut());
+        let Some(laid) = laid else { return false };
+        let Some(stand) = self.shelves.under(laid) else { return false };
+        laid.overlay.confirms(offer, feasible, &stand.shelf)
+    }
+}
+
+impl Dossier {
+    /// Brings what the class counts up to the present.
+    fn lay_over(&mut self, at: usize, stand: &Stand, cache: &Cache) {
+        let Self { prepared, matches, kinship, .. } = self;
+        matches.refresh(prepared, &cache.snapshot);
+        let now = cache.revision();
+        if let Some(laid) = kinship.laid.as_mut().filter(|laid| laid.number == stand.number) {
+            if laid.repaired_to == now {
+                return;
+            }
+            if let Some(changes) = changes(cache, laid.repaired_to) {
+                let moves = changes.iter().map(|change| moved(*change, matches));
+                laid.overlay.follow(prepared, &cache.snapshot, matches, &stand.shelf, moves);
+                laid.repaired_to = now;
+                return;
+            }
+        }
+        let overlay = Overlay::new(prepared, &cache.snapshot, matches, &stand.shelf);
+        kinship.laid = Some(Laid { overlay, at, number: stand.number, repaired_to: now, looked_at: 0 });
+    }
+}
+
+/// What of a change a class counts.
+fn moved(change: Happening, matches: &Matches) -> Move<'_> {
+    match change.what {
+        What::Came(class) => (change.node, matches.of(class), 1),
+        What::Left(class) => (change.node, matches.of(class), -1),
+        What::Changed | What::Reshaped => (change.node, &[], 0),
+    }
+}

@@ -81,14 +81,8 @@ impl Machine {
             return progress;
         }
         loop {
-            let nodes = self.cache.nodes.len();
-            let Some(dossier) = self.dossiers.get_mut(subject) else { return Progress::Waiting };
-            if let Some(error) = dossier.prepared.error() {
-                let error = error.to_owned();
-                return self.fail(now_ms, uid, error);
-            }
-            if let Some(diagnosis) = diagnosis::of_class(&dossier.prepared, nodes) {
-                return self.refuse(now_ms, uid, diagnosis);
+            if let Some(progress) = self.judge_class(now_ms, uid, subject) {
+                return progress;
             }
             if !self.has_offers(now_ms, subject) {
                 return Progress::Waiting;
@@ -134,6 +128,16 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// What can be said of the pod whatever the nodes are.
+    fn judge_class(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Option<Progress> {
+        let nodes = self.cache.nodes.len();
+        let prepared = &self.dossiers.get(subject)?.prepared;
+        if let Some(error) = prepared.error().map(str::to_owned) {
+            return Some(self.fail(now_ms, uid, error));
+        }
+        diagnosis::of_class(prepared, nodes).map(|diagnosis| self.refuse(now_ms, uid, diagnosis))
     }
 
     /// Takes the best node, if it is as good as it was said to be.

@@ -20,7 +20,7 @@ Examples:
   flotilla simulate -f examples/shop
 
   # Would the pods of a live cluster go elsewhere under another configuration?
-  kubectl get nodes,pods,priorityclasses -A -o yaml | flotilla simulate -f - --config scheduler.yaml
+  kubectl get nodes,pods,priorityclasses,services,rs,sts,pvc,pv,sc,csinodes -A -o yaml | flotilla simulate -f - --config scheduler.yaml
 
   # 10,000 pods on 5,000 made-up nodes, placed by five workers
   flotilla simulate --generate nodes=5000,pods=10000,shape=basic --workers 5

@@ -11,7 +11,7 @@ use super::live::LiveArgs;
 const EXAMPLES: &str = "\
 Examples:
   # Why do these pods stay pending, and what would help?
-  kubectl get nodes,pods,priorityclasses -A -o yaml > cluster.yaml
+  kubectl get nodes,pods,priorityclasses,services,rs,sts,pvc,pv,sc,csinodes -A -o yaml > cluster.yaml
   flotilla explain -f cluster.yaml
 
   # One pod, with every node and the scores before they are normalised

@@ -364,3 +364,61 @@ fn pods_that_are_spread_are_scored_over_the_nodes_that_are_left() {
     let extension = next(&mut world);
     assert_eq!(extension.nodes.len(), 1, "one zone is left: {:?}", extension.nodes);
 }
+
+#[test]
+fn extenders_are_asked_about_the_node_that_a_pod_is_nominated_to_before_the_others() {
+    let cases = [
+        ("they like it", vec!["small"], vec![vec!["small"]], Some("small")),
+        ("they turn it down", vec![], vec![vec!["small"], vec!["large", "small"]], Some("large")),
+    ];
+    for (what, own, asked, place) in cases {
+        let mut world = world(vec![extender()], &[("large", "8"), ("small", "2")]);
+        world.pod(pod("web").request("cpu", "1").nominated("small").build());
+        world.settle();
+        let mut heard: Vec<Vec<String>> = Vec::new();
+        while let Some(extension) = world.extensions.pop_front() {
+            heard.push(extension.nodes.iter().map(ToString::to_string).collect());
+            let left = if heard.len() == 1 { &own[..] } else { &["large"] };
+            let outcome = answer(&extension, left, &[]);
+            tell(&mut world, extension.request, outcome);
+        }
+        assert_eq!(heard, asked, "{what}");
+        assert_eq!(world.place_of("web"), place, "{what}");
+    }
+}
+
+#[test]
+fn extenders_that_cannot_be_asked_about_the_nominated_node_are_asked_about_all() {
+    let mut world = world(vec![extender()], &[("large", "8"), ("small", "2")]);
+    world.pod(pod("web").request("cpu", "1").nominated("small").build());
+    world.settle();
+    let own = next(&mut world);
+    tell(&mut world, own.request, ExtensionOutcome::Failed("connection refused".to_owned()));
+    say(&mut world, &["large", "small"], &[]);
+    assert_eq!(world.place_of("web"), Some("large"), "the emptier one");
+}
+
+#[test]
+fn a_node_that_is_kept_free_is_neither_asked_about_nor_taken() {
+    let mut world = world(vec![extender()], &[("kept", "8"), ("small", "2")]);
+    world.pod(pod("first").request("cpu", "7").priority(10).gate("wait").nominated("kept").build());
+    world.pod(pod("late").request("cpu", "2").build());
+    world.settle();
+    let extension = next(&mut world);
+    assert_eq!(extension.nodes.iter().map(|name| &**name).collect::<Vec<_>>(), ["small"]);
+    let outcome = answer(&extension, &["kept", "small"], &[("kept", 10)]);
+    tell(&mut world, extension.request, outcome);
+    assert_eq!(world.place_of("late"), Some("small"));
+}
+
+#[test]
+fn a_node_that_is_kept_free_since_extenders_were_asked_is_not_taken() {
+    let mut world = world(vec![extender()], &[("kept", "8"), ("small", "2")]);
+    world.pod(pod("late").request("cpu", "2").build());
+    world.settle();
+    let extension = next(&mut world);
+    world.pod(pod("first").request("cpu", "7").priority(10).gate("wait").nominated("kept").build());
+    let outcome = answer(&extension, &["kept", "small"], &[("kept", 10)]);
+    tell(&mut world, extension.request, outcome);
+    assert_eq!(world.place_of("late"), Some("small"));
+}

@@ -13,7 +13,6 @@ use flotilla_framework::{
     select::Best,
     shard::Command,
 };
-use indexmap::IndexSet;
 
 use crate::{
     action::{Action, Binding, Reason},
@@ -353,10 +352,13 @@ impl Machine {
         if !self.can_ask() || self.dossiers.asks_len() >= LOOK_AHEAD {
             return;
         }
-        // Pods that follow each other are mostly alike, and to compare costs a tenth of what a look-up does.
-        let mut last = None;
-        let changes = self.queue.upcoming(LOOK_AHEAD).filter(|subject| last.replace(*subject) != Some(*subject));
-        let subjects: IndexSet<Subject> = changes.collect();
+        // So few are compared with each other in less time than they are looked up.
+        let mut subjects: Vec<Subject> = Vec::new();
+        for subject in self.queue.upcoming(LOOK_AHEAD) {
+            if !subjects.contains(&subject) {
+                subjects.push(subject);
+            }
+        }
         let mut wide = Dossiers::wide_bound(self.cache.nodes.len());
         for subject in subjects {
             if wide == 0 || self.dossiers.asks_len() >= LOOK_AHEAD {

@@ -185,14 +185,13 @@ impl Dossiers {
     /// for soon, so its offers are not among those that are given up first.
     pub(crate) fn keep_covered(&mut self, subject: Subject) -> Option<bool> {
         let clock = self.clock;
-        if self.is_shelved(subject) {
-            // It holds next to no nodes of its own.
-            return Some(false);
+        let dossier = self.known.get_mut(&subject)?;
+        if dossier.offers.is_some() || dossier.ask.is_some() {
+            dossier.used = clock;
+            return Some(dossier.prepared.is_wide());
         }
-        let dossier =
-            self.known.get_mut(&subject).filter(|dossier| dossier.offers.is_some() || dossier.ask.is_some())?;
-        dossier.used = clock;
-        Some(dossier.prepared.is_wide())
+        // What is laid over a shelf holds next to no nodes of its own.
+        self.is_shelved(subject).then_some(false)
     }
 
     /// How many classes that count over domains may keep their offers at a time.

@@ -34,7 +34,7 @@ var names = regexp.MustCompile(`"[^"]*"|\b[a-z-]+/[a-z0-9-]*pod-[a-z0-9-]+`)
 
 // judge asks about all pending pods of a case, and has the answers confirmed.
 func (s *statistics) judge(made files) error {
-	cfg, _, err := judge.Configure(made.configuration)
+	cfg, err := judge.Configure(made.configuration)
 	if err != nil {
 		return err
 	}

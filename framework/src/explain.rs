@@ -189,8 +189,7 @@ impl Explanation {
             })
         };
         let highest = feasible().map(|(_, total)| total).max();
-        let failed = |outcome: &Outcome| matches!(outcome, Outcome::Refused { code: Code::Error, .. });
-        if self.nodes.values().any(failed) || (highest == Some(None) && self.feasible() > 1) {
+        if self.error.is_some() || (highest == Some(None) && self.feasible() > 1) {
             return Vec::new();
         }
         feasible().filter(|(_, total)| Some(*total) == highest).map(|(node, _)| node).collect()

@@ -21,6 +21,7 @@ use crate::{
     nominator::Nominator,
     offers::Dossiers,
     pods::{Pod, Stage},
+    preempt::{Budgets, Hopeless, Preemptions, Residents, Round},
     prebind::Preparations,
     queue::{ProfileIndex, Queue, Uid},
     roster::Roster,
@@ -64,6 +65,15 @@ pub struct Machine {
     pub(crate) roster: Roster,
     pub(crate) dossiers: Dossiers,
     pub(crate) nominator: Nominator,
+    /// A pod that others may have to make room for, while it is found out who.
+    pub(crate) preempting: Option<Round>,
+    /// Preemptions that are carried out.
+    pub(crate) preemptions: Preemptions,
+    /// Subjects that nobody can make room for.
+    pub(crate) hopeless: Hopeless,
+    /// Which pods are on which node.
+    pub(crate) residents: Residents,
+    pub(crate) budgets: Budgets,
     pub(crate) next_request: RequestId,
     pub(crate) status: Status,
     pub(crate) actions: Vec<Action>,
@@ -102,6 +112,11 @@ impl Machine {
             roster: Roster::default(),
             dossiers: Dossiers::default(),
             nominator: Nominator::default(),
+            preempting: None,
+            preemptions: Preemptions::default(),
+            hopeless: Hopeless::default(),
+            residents: Residents::default(),
+            budgets: Budgets::default(),
             next_request: 0,
             status: Status::default(),
             actions: Vec::new(),
@@ -136,6 +151,9 @@ impl Machine {
             Event::VolumesWritten { uid, id, versions, failure } => {
                 self.volumes_written(now_ms, &uid, id, versions, failure);
             }
+            Event::BudgetApplied(budget) => self.budgets.apply(&budget),
+            Event::BudgetDeleted { namespace, name } => self.budgets.delete(&namespace, &name),
+            Event::Preempted { uid, id, failure } => self.preempted(now_ms, &uid, id, failure),
             Event::Tick => {}
         }
         self.pass_time(now_ms);
@@ -182,6 +200,8 @@ impl Machine {
             binds_in_flight: self.binding.len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
             preparations: self.preparations.len() as u64,
+            preemptions_in_flight: self.preemptions.len() as u64,
+            victims_in_flight: self.preemptions.victims() as u64,
             classes: self.cache.classes.len() as u64,
             revision: self.cache.revision(),
             ..self.status
@@ -205,6 +225,7 @@ impl Machine {
             self.cache.reseed(configuration.tie_break_seed);
         }
         self.dossiers.clear();
+        self.hopeless.clear();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
         let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != Stage::Assigned;
@@ -222,6 +243,7 @@ impl Machine {
         self.crewed = false;
         self.alone = false;
         self.extending = None;
+        self.preempting = None;
         self.dossiers.clear();
     }
 
@@ -230,6 +252,7 @@ impl Machine {
         self.leading = None;
         // Whatever the extenders say, it is not this process that decides any more.
         self.extending = None;
+        self.give_up_preemptions(now_ms);
         self.unreserve_all(now_ms);
         self.dossiers.clear();
     }

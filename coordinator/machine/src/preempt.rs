@@ -176,7 +176,8 @@ impl Machine {
         };
         let snapshot = &mut self.cache.snapshot;
         dossier.matches.refresh(&dossier.prepared, snapshot);
-        let mut rehearsal = flotilla_framework::preemption::Rehearsal::new(&dossier.prepared, snapshot, &dossier.matches);
+        let mut rehearsal =
+            flotilla_framework::preemption::Rehearsal::new(&dossier.prepared, snapshot, &dossier.matches);
         let nominations = match self.nominator.is_empty() {
             true => flotilla_framework::select::Nominations::default(),
             false => self.nominator.concerning(uid, priority, &self.cache),

@@ -331,7 +331,8 @@ impl World {
 
     /// All pods that are being deleted are gone.
     pub(crate) fn finish_deletions(&mut self) {
-        let going: Vec<Arc<str>> = self.api.values().filter(|pod| pod.deleting).map(|pod| Arc::clone(&pod.uid)).collect();
+        let going: Vec<Arc<str>> =
+            self.api.values().filter(|pod| pod.deleting).map(|pod| Arc::clone(&pod.uid)).collect();
         for uid in going {
             self.api.remove(&uid);
             self.watch.push_back(Event::PodDeleted { uid });

@@ -28,7 +28,7 @@ mod object;
 mod source;
 mod storage;
 
-use kinds::{AllThat, Namespaces, Nodes, Pods, ReplicaSet, ReplicationController, Service, StatefulSet};
+use kinds::{AllThat, Budgets, Namespaces, Nodes, Pods, ReplicaSet, ReplicationController, Service, StatefulSet};
 pub use source::Tally;
 use source::{Kind, Source};
 use storage::AllOf;
@@ -71,6 +71,7 @@ impl Watches {
             starting.start::<AllThat<ReplicationController>>(),
             starting.start::<AllThat<ReplicaSet>>(),
             starting.start::<AllThat<StatefulSet>>(),
+            starting.start::<Budgets>(),
             starting.start::<AllOf<storage::Claim>>(),
             starting.start::<AllOf<storage::Volume>>(),
             starting.start::<AllOf<storage::StorageClass>>(),

@@ -9,13 +9,14 @@ use flotilla_framework::{
     diagnosis::{self, Diagnosis, NO_NODES},
     evaluation::Offer,
     extension::ClusterEvent,
+    node::NodeId,
     prepared::NodeResult,
     select::Best,
     shard::Command,
 };
 
 use crate::{
-    action::{Action, Binding, Reason},
+    action::{Action, Binding, Nomination, Reason},
     event::{BindFailure, TimeMs},
     extend::Step,
     machine::Machine,
@@ -48,7 +49,8 @@ impl Machine {
         if self.leading.is_none() || !self.synced {
             return;
         }
-        while self.binding.len() < bound && self.extending.is_none() {
+        self.go_on_preempting(now_ms);
+        while self.binding.len() < bound && self.extending.is_none() && self.preempting.is_none() {
             let Some((uid, subject)) = self.queue.head() else { break };
             let uid = Arc::clone(uid);
             if matches!(self.attempt(now_ms, &uid, subject), Progress::Waiting) {
@@ -67,7 +69,7 @@ impl Machine {
         let from = *pod.attempt_from.get_or_insert(revision);
         if self.cache.nodes.is_empty() {
             let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
-            return self.refuse(now_ms, uid, diagnosis);
+            return self.turn_down(now_ms, uid, diagnosis, None);
         }
         if !self.open(subject) {
             return self.fail(now_ms, uid, "its profile or class is unknown".to_owned());
@@ -205,10 +207,16 @@ impl Machine {
 
     /// Gives up the worker that made an offer which is not what our own view gives.
     pub(crate) fn give_up_holder(&mut self, offer: Offer) {
-        let holder = self.cache.name(offer.node).and_then(|name| self.cache.nodes.get(name)?.worker);
+        let reason = format!("it offered node {} with a score that is not the node's", offer.node.0);
+        self.give_up_holder_of(offer.node, &reason);
+    }
+
+    /// Gives up the worker that holds a node, for what it said of it.
+    pub(crate) fn give_up_holder_of(&mut self, node: NodeId, reason: &str) {
+        let holder = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker);
         if let Some(worker) = holder {
             self.dossiers.distrust();
-            self.drop_worker(worker, format!("it offered node {} with a score that is not the node's", offer.node.0));
+            self.drop_worker(worker, reason.to_owned());
         }
     }
 
@@ -232,6 +240,7 @@ impl Machine {
         let charge = Charge { node: Arc::clone(&node), class: subject.1 };
         pod.stage = Stage::Assumed(subject.0);
         pod.charge = Some(charge.clone());
+        self.residents.moves(uid, pod.info.priority, None, Some(&charge));
         pod.attempts += 1;
         pod.attempt_from = None;
         pod.told = None;
@@ -260,8 +269,20 @@ impl Machine {
         Progress::Decided
     }
 
-    /// No node would take the pod.
-    pub(crate) fn refuse(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis) -> Progress {
+    /// No node would take the pod, and nobody makes room for it unless `node` says where.
+    pub(crate) fn turn_down(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        diagnosis: Diagnosis,
+        nominated: Option<Arc<str>>,
+    ) -> Progress {
+        let nomination = self.say(now_ms, uid, nominated);
+        self.park(now_ms, uid, diagnosis, nomination)
+    }
+
+    /// No node would take the pod: it waits for an event that may change this.
+    pub(crate) fn park(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis, nomination: Nomination) -> Progress {
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         pod.attempts += 1;
@@ -280,7 +301,7 @@ impl Machine {
         }
         self.status.decisions += 1;
         self.status.unschedulable += 1;
-        self.report(uid, Reason::Unschedulable, diagnosis.message, true);
+        self.report_with(uid, Reason::Unschedulable, diagnosis.message, true, nomination);
         Progress::Decided
     }
 
@@ -288,7 +309,7 @@ impl Machine {
     pub(crate) fn fail(&mut self, now_ms: TimeMs, uid: &Uid, message: String) -> Progress {
         self.status.decisions += 1;
         self.retry_later(now_ms, uid);
-        self.report(uid, Reason::SchedulerError, message, true);
+        self.report_failure(now_ms, uid, message);
         Progress::Decided
     }
 
@@ -330,7 +351,7 @@ impl Machine {
             BindFailure::Gone | BindFailure::Elsewhere => pod.stage = Stage::Foreign,
             BindFailure::Error(error) => {
                 self.retry_later(now_ms, uid);
-                self.report(uid, Reason::SchedulerError, error, true);
+                self.report_failure(now_ms, uid, error);
             }
         }
         self.forget(now_ms, uid);
@@ -339,6 +360,7 @@ impl Machine {
     /// Takes the charge of a pod back that does not go where it was to go.
     pub(crate) fn forget(&mut self, now_ms: TimeMs, uid: &Uid) {
         if let Some(charge) = self.pods.get_mut(uid).and_then(|pod| pod.charge.take()) {
+            self.residents.moves(uid, 0, Some(&charge), None);
             let class = self.cache.classes.get(charge.class).map(Arc::clone);
             self.discharge(&charge);
             if let Some(class) = class {

@@ -24,6 +24,7 @@ mod offers;
 pub mod outlook;
 mod pods;
 mod prebind;
+mod preempt;
 mod queue;
 mod roster;
 mod shelves;

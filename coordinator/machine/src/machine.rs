@@ -22,6 +22,7 @@ use crate::{
     offers::Dossiers,
     pods::{Pod, Stage},
     prebind::Preparations,
+    preempt::{Budgets, Hopeless, Preemptions, Residents, Round},
     queue::{ProfileIndex, Queue, Uid},
     roster::Roster,
     status::Status,
@@ -64,6 +65,15 @@ pub struct Machine {
     pub(crate) roster: Roster,
     pub(crate) dossiers: Dossiers,
     pub(crate) nominator: Nominator,
+    /// A pod that others may have to make room for, while it is found out who.
+    pub(crate) preempting: Option<Round>,
+    /// Preemptions that are carried out.
+    pub(crate) preemptions: Preemptions,
+    /// Subjects that nobody can make room for.
+    pub(crate) hopeless: Hopeless,
+    /// Which pods are on which node.
+    pub(crate) residents: Residents,
+    pub(crate) budgets: Budgets,
     pub(crate) next_request: RequestId,
     pub(crate) status: Status,
     pub(crate) actions: Vec<Action>,
@@ -102,6 +112,11 @@ impl Machine {
             roster: Roster::default(),
             dossiers: Dossiers::default(),
             nominator: Nominator::default(),
+            preempting: None,
+            preemptions: Preemptions::default(),
+            hopeless: Hopeless::default(),
+            residents: Residents::default(),
+            budgets: Budgets::default(),
             next_request: 0,
             status: Status::default(),
             actions: Vec::new(),
@@ -136,6 +151,9 @@ impl Machine {
             Event::VolumesWritten { uid, id, versions, failure } => {
                 self.volumes_written(now_ms, &uid, id, versions, failure);
             }
+            Event::BudgetApplied(budget) => self.budgets.apply(&budget),
+            Event::BudgetDeleted { namespace, name } => self.budgets.delete(&namespace, &name),
+            Event::Preempted { uid, id, failure } => self.preempted(now_ms, &uid, id, failure),
             Event::Tick => {}
         }
         self.pass_time(now_ms);
@@ -156,7 +174,8 @@ impl Machine {
             self.queue.head().filter(|_| waits_for_crew).map(|_| self.leading_since + configuration.worker_grace_ms);
         let deadlines = self.dossiers.asks().map(|ask| ask.asked_ms);
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
-        let deadline = deadlines.chain(owing).min().map(|since| since + configuration.worker_deadline_ms);
+        let trials = self.trials_owed().map(|(asked_ms, _)| asked_ms);
+        let deadline = deadlines.chain(owing).chain(trials).min().map(|since| since + configuration.worker_deadline_ms);
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
         let preparation = self.preparations.next_deadline();
         let next = [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, preparation];
@@ -182,6 +201,8 @@ impl Machine {
             binds_in_flight: self.binding.len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
             preparations: self.preparations.len() as u64,
+            preemptions_in_flight: self.preemptions.len() as u64,
+            victims_in_flight: self.preemptions.victims() as u64,
             classes: self.cache.classes.len() as u64,
             revision: self.cache.revision(),
             ..self.status
@@ -205,6 +226,7 @@ impl Machine {
             self.cache.reseed(configuration.tie_break_seed);
         }
         self.dossiers.clear();
+        self.hopeless.clear();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
         let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != Stage::Assigned;
@@ -222,6 +244,7 @@ impl Machine {
         self.crewed = false;
         self.alone = false;
         self.extending = None;
+        self.preempting = None;
         self.dossiers.clear();
     }
 
@@ -230,6 +253,7 @@ impl Machine {
         self.leading = None;
         // Whatever the extenders say, it is not this process that decides any more.
         self.extending = None;
+        self.give_up_preemptions(now_ms);
         self.unreserve_all(now_ms);
         self.dossiers.clear();
     }

@@ -6,6 +6,7 @@ mod extenders;
 mod neighbours;
 mod nominations;
 mod outlook;
+mod preemption;
 mod simulation;
 mod storage;
 mod volume_simulation;

@@ -165,6 +165,7 @@ impl Fanout {
             | Action::Extend(_)
             | Action::BindVolumes(_)
             | Action::Report(_)
+            | Action::ReportGroup(_)
             | Action::Acknowledged { .. }
             | Action::Alone(_) => {}
         }

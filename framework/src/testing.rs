@@ -9,6 +9,7 @@ use crate::{
     declared::DeclaredFeatures,
     labels::{LabelRequirement, LabelSelector},
     node::NodeInfo,
+    pod_group::PodGroup,
     profile::{Plugins, Profile, WeightedPlugin},
     quantity::Quantity,
     resources::Resources,
@@ -50,6 +51,7 @@ pub fn pod(name: &str) -> PodBuilder {
             deleting: false,
             finished: false,
             generation: 1,
+            scheduling_group: None,
             condition: None,
         },
         class,
@@ -306,6 +308,13 @@ impl PodBuilder {
         class
     }
 
+    /// Is placed with a pod group.
+    #[must_use]
+    pub fn group(mut self, name: &str) -> Self {
+        self.pod.scheduling_group = Some(name.into());
+        self
+    }
+
     /// Is bound to a node already.
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
@@ -428,6 +437,21 @@ impl NodeBuilder {
     #[must_use]
     pub fn build(self) -> NodeInfo {
         self.0
+    }
+}
+
+/// A pod group in namespace `default` that needs so many pods, or is basic.
+#[must_use]
+pub fn pod_group(name: &str, min_count: Option<u32>) -> PodGroup {
+    PodGroup {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        generation: 1,
+        min_count,
+        priority: 0,
+        disrupted_whole: false,
+        condition: None,
     }
 }
 

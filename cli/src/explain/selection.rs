@@ -76,6 +76,7 @@ mod tests {
             deleting: false,
             finished: false,
             generation: 1,
+            scheduling_group: None,
             condition: None,
         })
     }

@@ -138,7 +138,7 @@ fn perform(
             }
         }
         // Without extenders in its configuration the machine asks none.
-        Action::Extend(_) | Action::Acknowledged { .. } | Action::Alone(_) => {}
+        Action::Extend(_) | Action::ReportGroup(_) | Action::Acknowledged { .. } | Action::Alone(_) => {}
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     cache::Cache,
     event::{Configuration, Event, TimeMs},
     extend::Extending,
+    groups::{Groups, Trial},
     nominator::Nominator,
     offers::Dossiers,
     pods::{Pod, Stage},
@@ -64,6 +65,9 @@ pub struct Machine {
     pub(crate) roster: Roster,
     pub(crate) dossiers: Dossiers,
     pub(crate) nominator: Nominator,
+    pub(crate) groups: Groups,
+    /// A pod group is being tried; never there between two events.
+    pub(crate) trial: Option<Trial>,
     pub(crate) next_request: RequestId,
     pub(crate) status: Status,
     pub(crate) actions: Vec<Action>,
@@ -102,6 +106,8 @@ impl Machine {
             roster: Roster::default(),
             dossiers: Dossiers::default(),
             nominator: Nominator::default(),
+            groups: Groups::default(),
+            trial: None,
             next_request: 0,
             status: Status::default(),
             actions: Vec::new(),
@@ -131,6 +137,8 @@ impl Machine {
             Event::Bound { uid } => self.bound(&uid),
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
             Event::Extended { request, outcome } => self.extended(now_ms, request, outcome),
+            Event::PodGroupApplied(group) => self.pod_group_applied(&group),
+            Event::PodGroupDeleted { namespace, name } => self.pod_group_deleted(&namespace, &name),
             Event::StorageApplied(object) => self.storage_applied(now_ms, &object),
             Event::StorageDeleted(key) => self.storage_deleted(now_ms, &key),
             Event::VolumesWritten { uid, id, versions, failure } => {
@@ -139,6 +147,7 @@ impl Machine {
             Event::Tick => {}
         }
         self.pass_time(now_ms);
+        self.review_groups(now_ms);
         self.decide(now_ms);
         self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
@@ -182,6 +191,8 @@ impl Machine {
             binds_in_flight: self.binding.len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
             preparations: self.preparations.len() as u64,
+            pod_groups: self.groups.objects() as u64,
+            pods_in_groups: self.groups.waiting() as u64,
             classes: self.cache.classes.len() as u64,
             revision: self.cache.revision(),
             ..self.status
@@ -205,6 +216,7 @@ impl Machine {
             self.cache.reseed(configuration.tie_break_seed);
         }
         self.dossiers.clear();
+        self.groups.forget_attempts();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
         let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != Stage::Assigned;
@@ -222,6 +234,7 @@ impl Machine {
         self.crewed = false;
         self.alone = false;
         self.extending = None;
+        self.groups.forget_attempts();
         self.dossiers.clear();
     }
 
@@ -238,8 +251,9 @@ impl Machine {
     fn pass_time(&mut self, now_ms: TimeMs) {
         self.give_up_extension(now_ms);
         for (uid, subject) in self.queue.take_backed_off(now_ms) {
-            if let Some(pod) = self.pods.get(&uid) {
-                self.queue.activate(&uid, subject, pod.info.priority, now_ms);
+            match self.pods.get(&uid) {
+                Some(pod) => self.queue.activate(&uid, subject, pod.info.priority, now_ms),
+                None => self.groups.backed_off(&uid),
             }
         }
         if now_ms >= self.next_flush {

@@ -16,7 +16,7 @@ use flotilla_framework::{
     volumes::objects::{StorageKey, StorageObject},
 };
 use flotilla_machine::{
-    action::{Action, Binding, Extension, Report, VolumeBinding},
+    action::{Action, Binding, Extension, GroupReport, Report, VolumeBinding},
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
 };
@@ -59,6 +59,7 @@ pub(crate) struct World {
     /// Pod and node of every bind that the API server took, in order.
     pub(crate) bound: Vec<(String, String)>,
     pub(crate) reports: Vec<Report>,
+    pub(crate) group_reports: Vec<GroupReport>,
     pub(crate) dropped: Vec<String>,
     pub(crate) alone: Option<bool>,
     pub(crate) acknowledged: Vec<u64>,
@@ -95,6 +96,7 @@ impl World {
             watch: VecDeque::new(),
             bound: Vec::new(),
             reports: Vec::new(),
+            group_reports: Vec::new(),
             dropped: Vec::new(),
             alone: None,
             acknowledged: Vec::new(),
@@ -143,6 +145,7 @@ impl World {
                 Action::Extend(extension) => self.extensions.push_back(extension),
                 Action::BindVolumes(binding) => self.volume_bindings.push_back(binding),
                 Action::Report(report) => self.reports.push(report),
+                Action::ReportGroup(report) => self.group_reports.push(report),
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
                 Action::Alone(alone) => self.alone = Some(alone),
             }

@@ -164,6 +164,7 @@ impl Fanout {
             Action::Bind(_)
             | Action::Extend(_)
             | Action::BindVolumes(_)
+            | Action::Preempt(_)
             | Action::Report(_)
             | Action::ReportGroup(_)
             | Action::Acknowledged { .. }

@@ -14,6 +14,7 @@ pub mod fanout;
 pub mod lease;
 pub mod logging;
 pub mod metrics;
+pub mod preempt;
 pub mod run;
 pub mod serve;
 pub mod status;

@@ -22,9 +22,11 @@ use prometheus_client::{
 };
 
 use crate::{
-    bind::Binder, driver::Handle, extender::Callers, fanout::Fanout, run::Reloads, status::Reporter,
+    bind::Binder, driver::Handle, extender::Callers, fanout::Fanout, preempt::Evictor, run::Reloads, status::Reporter,
     volumes::VolumeBinder, watch,
 };
+
+mod preemption;
 
 /// Attempts to schedule, as they are observed one by one. Cheap to clone.
 ///
@@ -102,6 +104,8 @@ pub struct Sources {
     pub callers: Callers,
     /// The writes before binds.
     pub volume_binder: VolumeBinder,
+    /// The deletions of victims.
+    pub evictor: Evictor,
     /// Conditions and events.
     pub reporter: Reporter,
     /// The watches.
@@ -159,6 +163,7 @@ impl Collector for Sources {
         page.binds(&self.binder)?;
         page.extenders(&self.callers)?;
         page.volumes(&status, &self.volume_binder)?;
+        page.preemption(&status, &self.evictor)?;
         page.writes(&self.reporter)?;
         page.reloads(&self.reloads)?;
         page.watches(&self.watches)

@@ -36,6 +36,7 @@ use crate::{
     lease::{self, Leadership, LeaseError, Signals},
     logging,
     metrics::Scheduled,
+    preempt::Evictor,
     status::Reporter,
     volumes::VolumeBinder,
     watch::Watches,
@@ -121,6 +122,7 @@ struct Performers {
     binder: Binder,
     extenders: Extenders,
     volume_binder: VolumeBinder,
+    evictor: Evictor,
     reporter: Reporter,
     scheduled: Scheduled,
     configz: watch::Sender<Value>,
@@ -134,6 +136,9 @@ impl Performers {
             Action::Bind(binding) => self.binder.bind(binding),
             Action::Extend(extension) => self.extenders.extend(extension),
             Action::BindVolumes(binding) => self.volume_binder.bind(binding),
+            Action::Preempt(preemption) => self.evictor.preempt(preemption),
+            // Only a nomination changes.
+            Action::Report(report) if !report.write_event => self.reporter.report(report),
             Action::Report(report) => {
                 debug!(pod = %format_args!("{}/{}", report.namespace, report.name), reason = report.message, "not placed");
                 self.scheduled.refuse(&report);
@@ -164,6 +169,7 @@ struct Coordinator {
     binder: Binder,
     callers: Callers,
     volume_binder: VolumeBinder,
+    evictor: Evictor,
     reporter: Reporter,
     /// The watches may begin.
     begin: CancellationToken,
@@ -270,6 +276,8 @@ impl Coordinator {
         let binder = Binder::new(client.clone(), handle.clone(), events, scored, led, callers.clone());
         let extenders = Extenders::new(client.clone(), handle.clone(), callers.clone());
         let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
+        let events = reporter.events().clone();
+        let evictor = Evictor::new(client.clone(), handle.clone(), events, leading.clone());
         let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
         // Set once, here.
         let _ = performers.set(Performers {
@@ -277,6 +285,7 @@ impl Coordinator {
             binder: binder.clone(),
             extenders,
             volume_binder: volume_binder.clone(),
+            evictor: evictor.clone(),
             reporter: reporter.clone(),
             scheduled,
             configz,
@@ -291,6 +300,7 @@ impl Coordinator {
             binder,
             callers,
             volume_binder,
+            evictor,
             reporter,
             begin,
             discovery,
@@ -402,7 +412,7 @@ impl Coordinator {
     }
 
     async fn drain(&self) {
-        tokio::join!(self.binder.drained(), self.volume_binder.drained());
+        tokio::join!(self.binder.drained(), self.volume_binder.drained(), self.evictor.drained());
         let leads = self.leading.borrow().epoch_at(lease::now()).is_some();
         while leads && self.reporter.events().tally().waiting > 0 {
             tokio::time::sleep(DRAIN_STEP).await;

@@ -6,7 +6,10 @@
 //! A condition is never given up while this process leads and the pod is there, for autoscalers and people act on it.
 //! An event is: what waits too long is dropped and counted, and nothing ever waits for it.
 
-use flotilla_machine::{action::Report, event::Event};
+use flotilla_machine::{
+    action::{Nomination, Report},
+    event::Event,
+};
 use tokio::sync::watch;
 
 use crate::lease::Leadership;
@@ -60,7 +63,7 @@ impl Reporter {
         if report.write_event {
             self.events.failed(&report);
         }
-        if report.write_condition {
+        if report.write_condition || report.nomination != Nomination::Keep {
             self.conditions.write(report);
         }
     }

@@ -28,7 +28,9 @@ mod object;
 mod source;
 mod storage;
 
-use kinds::{AllThat, Namespaces, Nodes, PodGroups, Pods, ReplicaSet, ReplicationController, Service, StatefulSet};
+use kinds::{
+    AllThat, Budgets, Namespaces, Nodes, PodGroups, Pods, ReplicaSet, ReplicationController, Service, StatefulSet,
+};
 pub use source::Tally;
 use source::{Kind, Source};
 use storage::AllOf;
@@ -73,6 +75,7 @@ impl Watches {
             starting.start::<AllThat<ReplicationController>>(),
             starting.start::<AllThat<ReplicaSet>>(),
             starting.start::<AllThat<StatefulSet>>(),
+            starting.start::<Budgets>(),
             starting.start::<AllOf<storage::Claim>>(),
             starting.start::<AllOf<storage::Volume>>(),
             starting.start::<AllOf<storage::StorageClass>>(),

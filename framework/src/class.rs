@@ -276,6 +276,12 @@ pub struct PodInfo {
     pub scheduler_name: Arc<str>,
     /// `spec.priority`, 0 where absent.
     pub priority: i32,
+    /// `spec.preemptionPolicy` is `Never`.
+    pub never_preempts: bool,
+    /// `status.startTime`, in nanoseconds since 1970.
+    pub started_ns: Option<i64>,
+    /// It is being deleted, and its `DisruptionTarget` condition says that a scheduler preempted it.
+    pub is_preempted: bool,
     /// The extended resources that its containers and init containers name as requests or limits, be it none of one:
     /// what an extender may manage. Sorted, each once.
     pub extended_resources: Vec<Arc<str>>,

@@ -133,6 +133,20 @@ pub trait NodeFilter: Send + Sync {
     /// The words for a refusal of this filter, in upstream's order.
     fn reasons(&self, detail: u64) -> Vec<String>;
 
+    /// What a pod of this class adds, wherever it stands, to what the filter counts over the whole cluster; 0 for a filter
+    /// that counts nothing there.
+    fn counts(&self, _class: &Class) -> i64 {
+        0
+    }
+
+    /// As [`Self::filter`], with so much more being counted over the whole cluster than when the filter was prepared.
+    ///
+    /// # Errors
+    /// The refusal.
+    fn filter_shifted(&self, nodes: &Snapshot, slot: Slot, _shift: i64) -> Verdict {
+        self.filter(nodes, slot)
+    }
+
     /// Keeps in `todo` the nodes that will do and reports the others. One virtual call per column, none per node.
     fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, crate::status::Refusal)) {
         todo.retain(|&slot| match self.filter(nodes, slot) {

@@ -18,6 +18,7 @@ use crate::{
     resources::Resources,
 };
 
+pub mod budgets;
 mod mounts;
 mod pod;
 pub mod pod_group;
@@ -88,6 +89,9 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
         class: Arc::new(pod::class(pod, spec)?),
         scheduler_name: text(spec.scheduler_name.as_deref().unwrap_or("default-scheduler")),
         priority: spec.priority.unwrap_or(0),
+        never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
+        started_ns: status.and_then(|status| status.start_time.as_ref()).map(budgets::nanoseconds),
+        is_preempted: budgets::is_preempted(pod),
         extended_resources: requests::extended(spec),
         gates: spec.scheduling_gates.iter().flatten().map(|gate| text(&gate.name)).collect(),
         node_name: node_name.map(text),

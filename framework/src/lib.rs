@@ -23,6 +23,7 @@ pub mod matches;
 pub mod node;
 pub mod plugins;
 pub mod pod_group;
+pub mod preemption;
 pub mod prepared;
 pub mod profile;
 pub mod quantity;

@@ -5,6 +5,7 @@
 use crate::extension::Plugin;
 
 pub mod default_binder;
+pub mod default_preemption;
 pub mod dynamic_resources;
 pub mod image_locality;
 pub mod inter_pod_affinity;
@@ -46,6 +47,7 @@ pub static REGISTRY: &[&dyn Plugin] = &[
     &dynamic_resources::DynamicResources,
     &node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
     &image_locality::ImageLocality,
+    &default_preemption::DefaultPreemption,
     &default_binder::DefaultBinder,
     &node_declared_features::NodeDeclaredFeatures,
 ];

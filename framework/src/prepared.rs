@@ -384,6 +384,19 @@ impl Prepared {
         })
     }
 
+    /// As [`Self::refused_locally`], with so much more being counted over the whole cluster, filter by filter.
+    pub(crate) fn refused_shifted(&self, nodes: &Snapshot, slot: Slot, shifts: &[i64]) -> Option<(Order, Refusal)> {
+        self.filters.iter().zip(shifts).find_map(|(prepared, &shift)| match &prepared.filter {
+            Filter::Node(filter) if shift == 0 => {
+                filter.filter(nodes, slot).err().map(|refusal| (prepared.order, refusal))
+            }
+            Filter::Node(filter) => {
+                filter.filter_shifted(nodes, slot, shift).err().map(|refusal| (prepared.order, refusal))
+            }
+            Filter::Domain(_) => None,
+        })
+    }
+
     /// What is counted on the node at a position itself; -1 where it lacks the label.
     pub(crate) fn local(&self, nodes: &Snapshot, slot: Slot, local: usize, matches: &Matches) -> i64 {
         if nodes.label(self.locals[local], slot) == Symbol::NONE {

@@ -275,6 +275,18 @@ impl Snapshot {
         self.changed[slot as usize]
     }
 
+    /// The stamps of a position, for [`Self::restore_stamps`].
+    pub(crate) fn stamps(&self, slot: Slot) -> (Stamp, Stamp) {
+        (self.stamp, self.changed[slot as usize])
+    }
+
+    /// Says that a position is again what it was when [`Self::stamps`] was asked, and that nothing else changed or was
+    /// looked at in between.
+    pub(crate) fn restore_stamps(&mut self, slot: Slot, (stamp, changed): (Stamp, Stamp)) {
+        self.stamp = stamp;
+        self.changed[slot as usize] = changed;
+    }
+
     /// The node at a position, if one is there.
     #[must_use]
     pub fn id(&self, slot: Slot) -> Option<NodeId> {

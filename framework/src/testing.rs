@@ -44,6 +44,9 @@ pub fn pod(name: &str) -> PodBuilder {
             class: Arc::default(),
             scheduler_name: "default-scheduler".into(),
             priority: 0,
+            never_preempts: false,
+            started_ns: None,
+            is_preempted: false,
             extended_resources: Vec::new(),
             gates: Vec::new(),
             node_name: None,
@@ -92,6 +95,29 @@ impl PodBuilder {
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.pod.priority = priority;
+        self
+    }
+
+    /// Lets the pod have started at a second since 1970.
+    #[must_use]
+    pub fn started(mut self, second: i64) -> Self {
+        self.pod.started_ns = Some(second * 1_000_000_000);
+        self
+    }
+
+    /// Sets `preemptionPolicy: Never`.
+    #[must_use]
+    pub fn never_preempts(mut self) -> Self {
+        self.pod.never_preempts = true;
+        self
+    }
+
+    /// Lets the pod be on its way out because a scheduler preempted it.
+    #[must_use]
+    pub fn preempted(mut self) -> Self {
+        self.pod.is_preempted = true;
+        self.pod.deleting = true;
+        self.class.terminating = true;
         self
     }
 

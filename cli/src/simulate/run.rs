@@ -14,7 +14,7 @@ use flotilla_coordinator::{
     driver::{self, Handle},
     fanout::{Fanout, Transport},
 };
-use flotilla_framework::{class::PodInfo, profile::Profile};
+use flotilla_framework::{class::PodInfo, plugins::default_preemption, profile::Profile};
 use flotilla_machine::{
     action::{Action, VolumeBinding},
     event::{Configuration, Event},
@@ -137,8 +137,12 @@ fn perform(
                 fanout.perform(action);
             }
         }
-        // Without extenders in its configuration the machine asks none.
-        Action::Extend(_) | Action::ReportGroup(_) | Action::Acknowledged { .. } | Action::Alone(_) => {}
+        // Without extenders in its configuration the machine asks none, and without the plugin nobody preempts.
+        Action::Extend(_)
+        | Action::Preempt(_)
+        | Action::ReportGroup(_)
+        | Action::Acknowledged { .. }
+        | Action::Alone(_) => {}
     }
 }
 
@@ -166,7 +170,7 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         pod_max_in_unschedulable_ms: NO_RETRY_MS,
         worker_deadline_ms: WORKER_DEADLINE_MS,
         worker_grace_ms: WORKER_DEADLINE_MS,
-        ..Configuration::new(1, settings.profiles.clone())
+        ..Configuration::new(1, settings.profiles.iter().map(without_preemption).collect())
     };
     handle.tell(Event::Configured(Arc::new(configuration))).await?;
     handle.tell(Event::Leading { epoch: 1 }).await?;
@@ -187,6 +191,13 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         handle.tell(Event::PodApplied(Arc::clone(pod))).await?;
     }
     Ok(())
+}
+
+/// The pods that are there stay: each pod is tried once, and nobody would come for the room that others make.
+fn without_preemption(profile: &Profile) -> Profile {
+    let mut profile = profile.clone();
+    profile.plugins.post_filter.retain(|name| name != default_preemption::NAME);
+    profile
 }
 
 /// Returns once every worker holds its nodes.

@@ -12,7 +12,7 @@ use flotilla_framework::{
     volumes::objects::ClaimReference,
 };
 
-use crate::event::{PreparationId, WorkerId};
+use crate::event::{PreemptionId, PreparationId, WorkerId};
 
 /// Something is to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +39,9 @@ pub enum Action {
     /// Announce a pod's node, set volumes aside for its claims and tell provisioners the node; answered by exactly one
     /// [`crate::event::Event::VolumesWritten`].
     BindVolumes(VolumeBinding),
+    /// Take pods off a node so that another one finds room there; answered by exactly one
+    /// [`crate::event::Event::Preempted`].
+    Preempt(Preemption),
     /// Tell the pod's owner why it is not placed. Not answered.
     Report(Report),
     /// Write the condition of a pod group. Not answered.
@@ -149,6 +152,46 @@ pub struct ClaimWrite {
     pub resource_version: Arc<str>,
 }
 
+/// Pods that make room for another one.
+///
+/// Source: `prepareCandidateAsync` and `PreemptPod`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preemption {
+    /// The answer names it.
+    pub id: PreemptionId,
+    /// Who preempts.
+    pub preemptor: PodName,
+    /// The preemptor's `schedulerName`, for the condition and the events.
+    pub scheduler_name: Arc<str>,
+    /// The node's name.
+    pub node: Arc<str>,
+    /// Pods to be told why and deleted. The last one comes after all others are, and not where one of them failed.
+    pub victims: Vec<Victim>,
+    /// Pods that were not bound yet and have given up the node by now: of them there is only the event.
+    pub in_memory: Vec<Victim>,
+}
+
+/// A pod by all its names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodName {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+/// A pod that makes room. What is written to it and its deletion name its UID, so that a pod of the same name that was
+/// made since is left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Victim {
+    /// Which.
+    pub pod: PodName,
+    /// The pod's `metadata.generation`, for the condition.
+    pub generation: i64,
+}
+
 /// A pod and why it is not placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -168,8 +211,8 @@ pub struct Report {
     pub message: String,
     /// Write the `PodScheduled` condition: it says something else now.
     pub write_condition: bool,
-    /// Take `status.nominatedNodeName` back as well: the pod does not go to the node that was announced.
-    pub clear_nomination: bool,
+    /// What becomes of `status.nominatedNodeName`; written with the condition, or without it.
+    pub nomination: Nomination,
     /// Write a `FailedScheduling` event.
     pub write_event: bool,
     /// How often the pod was tried, this time included.
@@ -195,6 +238,20 @@ pub struct GroupReport {
     pub message: String,
     /// The condition is new, or had another status before: its time is now.
     pub begins: bool,
+}
+
+/// What becomes of a pod's `status.nominatedNodeName`.
+///
+/// Source: `NominatingInfo`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Nomination {
+    /// It stays what it is.
+    #[default]
+    Keep,
+    /// It is taken back.
+    Clear,
+    /// It is this node from now on.
+    To(Arc<str>),
 }
 
 /// The reason of a `PodScheduled` condition that is `False`.

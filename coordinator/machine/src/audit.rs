@@ -76,6 +76,10 @@ impl Machine {
         if let Some(uid) = self.preparations.uids().iter().find(|uid| !self.pods.contains_key(*uid)) {
             broken(Invariant::PreparationsHavePods, format!("pod {uid} is gone"));
         }
+        let resident: u32 = charges.values().sum();
+        if self.residents.len() != resident as usize {
+            broken(Invariant::ChargesAddUp, format!("{} residents for {resident} charges", self.residents.len()));
+        }
         let mut held: BTreeMap<_, u32> = BTreeMap::new();
         for ((node, class), count) in charges {
             let known = self.cache.residents(node).and_then(|residents| residents.get(&class)).copied();

@@ -15,7 +15,7 @@ use flotilla_framework::{
 };
 
 use crate::{
-    action::{Action, Binding, Reason},
+    action::{Action, Binding, Nomination, Reason},
     event::{BindFailure, TimeMs},
     extend::Step,
     groups::Placement,
@@ -49,7 +49,7 @@ impl Machine {
         if self.leading.is_none() || !self.synced {
             return;
         }
-        while self.binding.len() < bound && self.extending.is_none() {
+        while self.binding.len() < bound && self.extending.is_none() && self.preempting.is_none() {
             let Some((uid, subject)) = self.queue.head() else { break };
             let uid = Arc::clone(uid);
             let progress = match self.groups.is_seat(&uid) {
@@ -72,7 +72,7 @@ impl Machine {
         let from = *pod.attempt_from.get_or_insert(revision);
         if self.cache.nodes.is_empty() {
             let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
-            return self.refuse(now_ms, uid, diagnosis);
+            return self.turn_down(now_ms, uid, diagnosis, None);
         }
         if !self.open(subject) {
             return self.fail(now_ms, uid, "its profile or class is unknown".to_owned());
@@ -251,6 +251,7 @@ impl Machine {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let node = Arc::clone(&charge.node);
         pod.stage = Stage::Assumed(subject.0);
+        self.residents.moves(uid, pod.info.priority, None, Some(&charge));
         pod.charge = Some(charge);
         pod.attempts += 1;
         pod.attempt_from = None;
@@ -278,11 +279,20 @@ impl Machine {
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
     }
 
-    /// No node would take the pod.
-    pub(crate) fn refuse(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis) -> Progress {
-        if let Some(trial) = &mut self.trial {
-            return trial.refuse(diagnosis);
-        }
+    /// No node would take the pod, and nobody makes room for it unless `node` says where.
+    pub(crate) fn turn_down(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        diagnosis: Diagnosis,
+        nominated: Option<Arc<str>>,
+    ) -> Progress {
+        let nomination = self.say(now_ms, uid, nominated);
+        self.park(now_ms, uid, diagnosis, nomination)
+    }
+
+    /// No node would take the pod: it waits for an event that may change this.
+    pub(crate) fn park(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis, nomination: Nomination) -> Progress {
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         pod.attempts += 1;
@@ -301,7 +311,7 @@ impl Machine {
         }
         self.status.decisions += 1;
         self.status.unschedulable += 1;
-        self.report(uid, Reason::Unschedulable, diagnosis.message, true);
+        self.report_with(uid, Reason::Unschedulable, diagnosis.message, true, nomination);
         Progress::Decided
     }
 
@@ -312,7 +322,7 @@ impl Machine {
         }
         self.status.decisions += 1;
         self.retry_later(now_ms, uid);
-        self.report(uid, Reason::SchedulerError, message, true);
+        self.report_failure(now_ms, uid, message);
         Progress::Decided
     }
 
@@ -357,7 +367,7 @@ impl Machine {
             BindFailure::Gone | BindFailure::Elsewhere => pod.stage = Stage::Foreign,
             BindFailure::Error(error) => {
                 self.retry_later(now_ms, uid);
-                self.report(uid, Reason::SchedulerError, error, true);
+                self.report_failure(now_ms, uid, error);
             }
         }
         self.forget(now_ms, uid);
@@ -366,6 +376,7 @@ impl Machine {
     /// Takes the charge of a pod back that does not go where it was to go.
     pub(crate) fn forget(&mut self, now_ms: TimeMs, uid: &Uid) {
         if let Some(charge) = self.pods.get_mut(uid).and_then(|pod| pod.charge.take()) {
+            self.residents.moves(uid, 0, Some(&charge), None);
             let class = self.cache.classes.get(charge.class).map(Arc::clone);
             self.discharge(&charge);
             if let Some(class) = class {

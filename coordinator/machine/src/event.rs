@@ -10,6 +10,7 @@ use flotilla_framework::{
     labels::LabelSelector,
     node::NodeInfo,
     pod_group::PodGroup,
+    preemption::Budget,
     profile::Profile,
     shard::{Epoch, FromWorker, Generation, RequestId},
     volumes::objects::{StorageKey, StorageObject},
@@ -25,6 +26,10 @@ pub struct WorkerId(pub u64);
 /// Tells one preparation of a pod's volumes from another one of the same pod; never used twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PreparationId(pub u64);
+
+/// Tells preemptions apart; never used twice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PreemptionId(pub u64);
 
 /// Something happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,6 +97,15 @@ pub enum Event {
         /// Its name.
         name: Arc<str>,
     },
+    /// A PodDisruptionBudget is new or looks like this now.
+    BudgetApplied(Arc<Budget>),
+    /// A PodDisruptionBudget is gone.
+    BudgetDeleted {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
     /// A worker is connected and has said hello.
     WorkerJoined {
         /// The connection.
@@ -139,6 +153,15 @@ pub enum Event {
         /// The versions that the written objects have now, in the order they were asked for.
         versions: Vec<Arc<str>>,
         /// What kept the next one from being written, in the API server's words.
+        failure: Option<String>,
+    },
+    /// The answer to [`crate::action::Action::Preempt`].
+    Preempted {
+        /// The pod that preempts.
+        uid: Arc<str>,
+        /// Which preemption.
+        id: PreemptionId,
+        /// What kept a victim from being deleted, in the API server's words.
         failure: Option<String>,
     },
     /// The time of the last wake-up asked for has come.

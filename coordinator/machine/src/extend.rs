@@ -15,8 +15,10 @@ use flotilla_framework::{
     class::ClassId,
     evaluation::Offer,
     extender::{self, Extended, Extender},
+    node::NodeId,
     select::Book,
     shard::{Generation, RequestId, Revision},
+    status::Code,
 };
 
 use crate::{
@@ -253,7 +255,9 @@ impl Machine {
         let Some(Dossier { prepared, offers: Some(offers), .. }) = self.dossiers.get_mut(subject) else { return };
         let covered = offers.book.covered() as usize;
         let diagnosis = extended.diagnosis(prepared, offers.book.refused(), covered);
-        self.refuse(now_ms, &extending.uid, diagnosis);
+        let curable = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
+        let curable: Vec<NodeId> = curable.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
+        self.refuse_beside(now_ms, &extending.uid, diagnosis, &curable);
         if self.cache.revision() != extending.revision {
             // Whatever happened while they were asked may help: nobody can say what helps an extender.
             self.wake(now_ms, &extending.uid);

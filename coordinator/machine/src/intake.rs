@@ -14,12 +14,13 @@ use flotilla_framework::{
 };
 
 use crate::{
-    action::{Action, Reason, Report},
+    action::{Action, Nomination, Reason, Report},
     cache::NodeEvent,
     event::{Selecting, TimeMs},
     machine::Machine,
     pods::{Charge, Pod, Stage},
-    queue::{ProfileIndex, Uid},
+    preempt::PLUGIN,
+    queue::{Parked, ProfileIndex, Uid},
 };
 
 impl Machine {
@@ -27,6 +28,7 @@ impl Machine {
         let uid = Arc::clone(&info.uid);
         let nominated = self.nominator.of(&uid).cloned();
         let class = self.cache.acquire_class(&info.class);
+        self.preemptions.witness(info);
         let (same_class, old) = match self.pods.get_mut(&uid) {
             Some(pod) => {
                 let old_class = std::mem::replace(&mut pod.class, class);
@@ -40,6 +42,7 @@ impl Machine {
             }
         };
         self.note_member(&uid, old.as_deref(), info);
+        self.hear(&uid, old.as_deref());
         if info.finished {
             self.settle(now_ms, &uid, None, Stage::Foreign);
         } else if let Some(node) = &info.node_name {
@@ -61,6 +64,7 @@ impl Machine {
             return;
         }
         let nominated = self.nominator.of(uid).cloned();
+        self.preemptions.gone(uid);
         self.settle(now_ms, uid, None, Stage::Foreign);
         self.end_nomination(now_ms, uid, nominated);
         self.note_member_gone(uid);
@@ -149,6 +153,7 @@ impl Machine {
             return;
         }
         let old = std::mem::replace(&mut pod.charge, charge.clone());
+        self.residents.moves(uid, pod.info.priority, old.as_ref(), charge.as_ref());
         let class = |machine: &Self, charge: &Option<Charge>| {
             charge.as_ref().and_then(|charge| machine.cache.classes.get(charge.class).map(Arc::clone))
         };
@@ -196,6 +201,7 @@ impl Machine {
     pub(crate) fn release_class(&mut self, class: ClassId) {
         if let Some(gone) = self.cache.release_class(class) {
             self.dossiers.close_class(gone);
+            self.budgets.forget_class(gone);
             self.forget_class(gone);
         }
     }
@@ -229,6 +235,14 @@ impl Machine {
     pub(crate) fn wake(&mut self, now_ms: TimeMs, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         let Stage::Queued(profile) = pod.stage else { return };
+        if self.preemptions.defers(uid) {
+            // Upstream's PreEnqueue: waiting for the preemption for this pod to be finished.
+            if !self.queue.contains(uid) {
+                let subject = (profile, pod.class);
+                self.queue.park(uid, subject, Parked { plugins: Arc::new([PLUGIN]), since_ms: now_ms });
+            }
+            return;
+        }
         let (subject, priority) = ((profile, pod.class), pod.info.priority);
         let parked_until = self.queue.parked_since(uid).map(|since| since + self.backoff_ms(pod));
         let until = parked_until.or_else(|| self.queue.backing_off_until(uid)).unwrap_or(0);
@@ -250,6 +264,24 @@ impl Machine {
 
     /// Tells the pod's owner what is the matter, and remembers it so that the condition is written only when it changes.
     pub(crate) fn report(&mut self, uid: &Uid, reason: Reason, message: String, condition: bool) {
+        self.report_with(uid, reason, message, condition, Nomination::Keep);
+    }
+
+    /// As [`Self::report`], for an attempt that failed for good: its nomination is taken back.
+    pub(crate) fn report_failure(&mut self, now_ms: TimeMs, uid: &Uid, message: String) {
+        let nomination = self.say(now_ms, uid, None);
+        self.report_with(uid, Reason::SchedulerError, message, true, nomination);
+    }
+
+    /// As [`Self::report`], with what becomes of the pod's nomination.
+    pub(crate) fn report_with(
+        &mut self,
+        uid: &Uid,
+        reason: Reason,
+        message: String,
+        condition: bool,
+        nomination: Nomination,
+    ) {
         let leading = self.leading.is_some();
         let Some(pod) = self.pods.get_mut(uid).filter(|_| leading) else { return };
         let told = pod.told.as_ref().is_some_and(|(known, text)| *known == reason && *text == message);
@@ -261,7 +293,6 @@ impl Machine {
         if condition {
             pod.told = Some((reason, message.clone()));
         }
-        let clear_nomination = condition && std::mem::take(&mut pod.announced);
         let is_known = shown || (told && pod.info.condition.is_none());
         self.actions.push(Action::Report(Report {
             uid: Arc::clone(uid),
@@ -271,8 +302,8 @@ impl Machine {
             generation: pod.info.generation,
             reason,
             message,
-            write_condition: condition && (!is_known || clear_nomination),
-            clear_nomination,
+            write_condition: condition && !is_known,
+            nomination,
             write_event: true,
             attempt: pod.attempts,
         }));

@@ -25,6 +25,7 @@ mod offers;
 pub mod outlook;
 mod pods;
 mod prebind;
+mod preempt;
 mod queue;
 mod roster;
 mod shelves;

@@ -23,6 +23,7 @@ use crate::{
     offers::Dossiers,
     pods::{Pod, Stage},
     prebind::Preparations,
+    preempt::{Budgets, Hopeless, Preemptions, Residents, Round},
     queue::{ProfileIndex, Queue, Uid},
     roster::Roster,
     status::Status,
@@ -68,6 +69,15 @@ pub struct Machine {
     pub(crate) groups: Groups,
     /// A pod group is being tried; never there between two events.
     pub(crate) trial: Option<Trial>,
+    /// A pod that others may have to make room for, while it is found out who.
+    pub(crate) preempting: Option<Round>,
+    /// Preemptions that are carried out.
+    pub(crate) preemptions: Preemptions,
+    /// Subjects that nobody can make room for.
+    pub(crate) hopeless: Hopeless,
+    /// Which pods are on which node.
+    pub(crate) residents: Residents,
+    pub(crate) budgets: Budgets,
     pub(crate) next_request: RequestId,
     pub(crate) status: Status,
     pub(crate) actions: Vec<Action>,
@@ -108,6 +118,11 @@ impl Machine {
             nominator: Nominator::default(),
             groups: Groups::default(),
             trial: None,
+            preempting: None,
+            preemptions: Preemptions::default(),
+            hopeless: Hopeless::default(),
+            residents: Residents::default(),
+            budgets: Budgets::default(),
             next_request: 0,
             status: Status::default(),
             actions: Vec::new(),
@@ -144,6 +159,9 @@ impl Machine {
             Event::VolumesWritten { uid, id, versions, failure } => {
                 self.volumes_written(now_ms, &uid, id, versions, failure);
             }
+            Event::BudgetApplied(budget) => self.budgets.apply(&budget),
+            Event::BudgetDeleted { namespace, name } => self.budgets.delete(&namespace, &name),
+            Event::Preempted { uid, id, failure } => self.preempted(now_ms, &uid, id, failure),
             Event::Tick => {}
         }
         self.pass_time(now_ms);
@@ -193,6 +211,8 @@ impl Machine {
             preparations: self.preparations.len() as u64,
             pod_groups: self.groups.objects() as u64,
             pods_in_groups: self.groups.waiting() as u64,
+            preemptions_in_flight: self.preemptions.len() as u64,
+            victims_in_flight: self.preemptions.victims() as u64,
             classes: self.cache.classes.len() as u64,
             revision: self.cache.revision(),
             ..self.status
@@ -217,6 +237,7 @@ impl Machine {
         }
         self.dossiers.clear();
         self.groups.forget_attempts();
+        self.hopeless.clear();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
         let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != Stage::Assigned;
@@ -235,6 +256,7 @@ impl Machine {
         self.alone = false;
         self.extending = None;
         self.groups.forget_attempts();
+        self.preempting = None;
         self.dossiers.clear();
     }
 
@@ -243,6 +265,7 @@ impl Machine {
         self.leading = None;
         // Whatever the extenders say, it is not this process that decides any more.
         self.extending = None;
+        self.give_up_preemptions(now_ms);
         self.unreserve_all(now_ms);
         self.dossiers.clear();
     }

@@ -11,13 +11,14 @@ use std::{
 };
 
 use flotilla_framework::{
-    class::{Class, ClassId},
+    class::{Class, ClassId, PodInfo},
     extension::ClusterEvent,
     node::NodeId,
     select::Nominations,
 };
 
 use crate::{
+    action::Nomination,
     cache::Cache,
     event::TimeMs,
     machine::Machine,
@@ -39,13 +40,15 @@ pub(crate) struct Nominator {
     pods: BTreeMap<Uid, Nominated>,
     /// By node, in the order of their UIDs.
     nodes: BTreeMap<Arc<str>, BTreeSet<Uid>>,
+    /// Counts changes.
+    version: u64,
 }
 
 impl Nominated {
     /// What a pod is nominated to now: as long as it waits, also behind a gate.
     pub(crate) fn of(pod: &Pod) -> Option<Self> {
         let waits = matches!(pod.stage, Stage::Queued(_) | Stage::Gated(_) | Stage::Member(_));
-        let node = pod.info.nominated_node_name.as_ref().filter(|_| waits)?;
+        let node = pod.nominated_node().filter(|_| waits)?;
         let class = (pod.class, Arc::clone(&pod.info.class));
         Some(Self { node: Arc::clone(node), priority: pod.info.priority, class })
     }
@@ -74,11 +77,24 @@ impl Nominator {
         self.pods.get(uid)
     }
 
+    /// Changes whenever a nomination does.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The pods of a lower priority that are nominated to a node.
+    pub(crate) fn below(&self, node: &str, priority: i32) -> Vec<Uid> {
+        let pods = self.nodes.get(node).into_iter().flatten();
+        let lower = |uid: &&Uid| self.pods.get(*uid).is_some_and(|known| known.priority < priority);
+        pods.filter(lower).cloned().collect()
+    }
+
     /// Takes over what a pod is nominated to now. Gives what it was nominated to before.
     fn set(&mut self, uid: &Uid, now: Option<Nominated>) -> Option<Nominated> {
         if self.pods.get(uid) == now.as_ref() {
             return now;
         }
+        self.version += 1;
         let before = self.pods.remove(uid);
         if let Some(before) = &before
             && let Some(pods) = self.nodes.get_mut(&before.node)
@@ -125,10 +141,33 @@ impl Nominator {
 impl Machine {
     /// Takes over what a pod is nominated to now.
     pub(crate) fn nominate(&mut self, uid: &Uid) -> Option<Nominated> {
-        if self.nominator.is_empty() && self.pods.get(uid).is_none_or(|pod| pod.info.nominated_node_name.is_none()) {
+        if self.nominator.is_empty() && self.pods.get(uid).is_none_or(|pod| pod.nominated_node().is_none()) {
             return None;
         }
         self.nominator.set(uid, self.pods.get(uid).and_then(Nominated::of))
+    }
+
+    /// Nominates a pod by our own word, or takes its nomination back; it counts at once, and until the watch shows a
+    /// change. Gives what is to be written.
+    pub(crate) fn say(&mut self, now_ms: TimeMs, uid: &Uid, node: Option<Arc<str>>) -> Nomination {
+        let Some(pod) = self.pods.get_mut(uid) else { return Nomination::Keep };
+        let is_announced = std::mem::take(&mut pod.announced);
+        if pod.nominated_node() == node.as_ref() && !is_announced {
+            return Nomination::Keep;
+        }
+        pod.word = Some(node.clone());
+        let before = self.nominate(uid);
+        self.end_nomination(now_ms, uid, before);
+        node.map_or(Nomination::Clear, Nomination::To)
+    }
+
+    /// The watch shows another nomination than before: our own word is done with.
+    pub(crate) fn hear(&mut self, uid: &Uid, old: Option<&PodInfo>) {
+        if let Some(pod) = self.pods.get_mut(uid)
+            && old.is_some_and(|old| old.nominated_node_name != pod.info.nominated_node_name)
+        {
+            pod.word = None;
+        }
     }
 
     /// What a pod was nominated to has come to an end, if so: the pods wake that gave way to it. Whoever takes the node

@@ -9,7 +9,11 @@ use flotilla_framework::{
     shard::Revision,
 };
 
-use crate::{action::Reason, event::TimeMs, queue::ProfileIndex};
+use crate::{
+    action::{PodName, Reason},
+    event::TimeMs,
+    queue::ProfileIndex,
+};
 
 /// A pod that the machine knows.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub(crate) struct Pod {
     pub(crate) attempt_from: Option<Revision>,
     /// The attempt in which extenders turned down the node that it is nominated to.
     pub(crate) own_node_refused: Option<Revision>,
+    /// What we have said of the node that it is nominated to, until the watch shows a change; `Some(None)`: none.
+    pub(crate) word: Option<Option<Arc<str>>>,
     /// Its node was announced in its status.
     pub(crate) announced: bool,
     /// What was last reported of it.
@@ -83,8 +89,23 @@ impl Pod {
             first_queued_ms: None,
             attempt_from: None,
             own_node_refused: None,
+            word: None,
             announced: false,
             told: None,
+        }
+    }
+
+    /// The node that it is nominated to: by our own word, and else as the watch has it.
+    pub(crate) fn nominated_node(&self) -> Option<&Arc<str>> {
+        self.word.as_ref().map_or(self.info.nominated_node_name.as_ref(), Option::as_ref)
+    }
+
+    /// All its names.
+    pub(crate) fn name(&self) -> PodName {
+        PodName {
+            uid: Arc::clone(&self.info.uid),
+            namespace: Arc::clone(&self.info.class.namespace),
+            name: Arc::clone(&self.info.name),
         }
     }
 }

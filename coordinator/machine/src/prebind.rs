@@ -27,7 +27,7 @@ use flotilla_framework::{
 };
 
 use crate::{
-    action::{Action, Binding, ClaimWrite, Reason, VolumeBinding, VolumeWrite},
+    action::{Action, Binding, ClaimWrite, VolumeBinding, VolumeWrite},
     event::{PreparationId, TimeMs},
     machine::Machine,
     pods::Stage,
@@ -307,9 +307,14 @@ impl Machine {
     /// Something went wrong: the pod gives back its place and is tried again.
     fn abandon(&mut self, now_ms: TimeMs, uid: &Uid, error: &str) {
         self.status.volume_failures += 1;
+        self.take_back(now_ms, uid, error);
+    }
+
+    /// A pod on its way gives back its place, for this reason, and is tried again.
+    pub(crate) fn take_back(&mut self, now_ms: TimeMs, uid: &Uid, error: &str) {
         self.give_back(now_ms, uid);
         self.retry_later(now_ms, uid);
-        self.report(uid, Reason::SchedulerError, format!("running PreBind plugin \"{PLUGIN}\": {error}"), true);
+        self.report_failure(now_ms, uid, format!("running PreBind plugin \"{PLUGIN}\": {error}"));
     }
 
     /// A pod gives back its volumes and its place on the node.

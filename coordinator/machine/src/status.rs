@@ -75,6 +75,28 @@ pub struct Status {
     pub extensions_discarded: u64,
     /// Counter: answers of extenders that never came.
     pub extensions_lost: u64,
+    /// Preemptions under way.
+    pub preemptions_in_flight: u64,
+    /// Pods that are being deleted for them.
+    pub victims_in_flight: u64,
+    /// Counter: pods that others made room for.
+    pub preemptions: u64,
+    /// Counter: pods that made room.
+    pub preemption_victims: u64,
+    /// Counter: preemptions in which a victim could not be deleted.
+    pub preemptions_failed: u64,
+    /// Counter: preemptions that had to wait because too many victims were under way.
+    pub preemptions_postponed: u64,
+    /// Counter: answers to preemptions that had been given up when they came.
+    pub preemptions_discarded: u64,
+    /// Counter: dry runs of preemption asked of workers, one for each pod and round.
+    pub dry_runs_asked: u64,
+    /// Counter: dry runs of preemption made here.
+    pub dry_runs_local: u64,
+    /// Counter: dry runs whose answers did not count any more when they came.
+    pub dry_runs_discarded: u64,
+    /// Counter: candidates of workers that our own dry run did not bear out.
+    pub dry_runs_refuted: u64,
     /// Counter: workers given up for silence or nonsense.
     pub workers_dropped: u64,
     /// Counter: pods tried again only because they had waited too long. Each is a wake-up that was missed.

@@ -103,6 +103,7 @@ impl Coordinator {
             binder: self.binder.clone(),
             callers: self.callers.clone(),
             volume_binder: self.volume_binder.clone(),
+            evictor: self.evictor.clone(),
             reporter: self.reporter.clone(),
             watches: self.watches.clone(),
             reloads: shown.reloads,

@@ -4,7 +4,7 @@
 //! not know: what the message says.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -13,7 +13,7 @@ use std::{
 };
 
 use flotilla_framework::class::PodInfo;
-use flotilla_machine::action::Report;
+use flotilla_machine::action::{Nomination, Report};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
@@ -117,19 +117,17 @@ struct Pending {
 impl Pending {
     fn push(&mut self, report: Report) {
         let uid = Arc::clone(&report.uid);
-        let older = self.newest.insert(Arc::clone(&uid), report);
-        if older.as_ref().is_some_and(|older| older.clear_nomination) {
-            self.clear_nomination(&uid);
-        }
-        if older.is_none() && !self.writing.contains(&uid) {
-            self.order.push_back(uid);
-        }
-    }
-
-    /// The newest report of a pod takes the nomination back as well, as an older one that is not written was to.
-    fn clear_nomination(&mut self, uid: &str) {
-        if let Some(newest) = self.newest.get_mut(uid) {
-            newest.clear_nomination = true;
+        match self.newest.entry(Arc::clone(&uid)) {
+            Entry::Occupied(mut known) => {
+                let older = known.insert(report);
+                inherit(known.get_mut(), &older);
+            }
+            Entry::Vacant(room) => {
+                room.insert(report);
+                if !self.writing.contains(&uid) {
+                    self.order.push_back(uid);
+                }
+            }
         }
     }
 
@@ -150,14 +148,25 @@ impl Pending {
 
     /// Whether a newer report than this one waits, which then does its part as well.
     fn superseded(&mut self, report: &Report) -> bool {
-        if report.clear_nomination {
-            self.clear_nomination(&report.uid);
-        }
-        self.newest.contains_key(&report.uid)
+        let newest = self.newest.get_mut(&report.uid);
+        newest.map(|newest| inherit(newest, report)).is_some()
     }
 
     fn len(&self) -> usize {
         self.newest.len()
+    }
+}
+
+/// A newer report does what an older one that is not written was to do, as far as it says nothing of that itself.
+fn inherit(newer: &mut Report, older: &Report) {
+    if newer.nomination == Nomination::Keep {
+        newer.nomination = older.nomination.clone();
+    }
+    if !newer.write_condition && older.write_condition {
+        newer.write_condition = true;
+        newer.reason = older.reason;
+        newer.generation = older.generation;
+        newer.message.clone_from(&older.message);
     }
 }
 
@@ -199,7 +208,9 @@ impl Writer {
             }
             let trouble = match timeout(LIMIT, self.try_write(report)).await {
                 Ok(Ok(())) => {
-                    lock(&self.shared.standing).insert(Arc::clone(&report.uid));
+                    if report.write_condition {
+                        lock(&self.shared.standing).insert(Arc::clone(&report.uid));
+                    }
                     self.shared.written.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
@@ -303,9 +314,14 @@ fn patch(report: &Report, begins: Option<Timestamp>) -> Value {
     if let Some(begins) = begins {
         condition["lastTransitionTime"] = json!(Time(begins));
     }
-    let mut patch = json!({ "metadata": { "uid": report.uid }, "status": { "conditions": [condition] } });
-    if report.clear_nomination {
-        patch["status"]["nominatedNodeName"] = Value::Null;
+    let mut patch = json!({ "metadata": { "uid": report.uid }, "status": {} });
+    if report.write_condition {
+        patch["status"]["conditions"] = json!([condition]);
+    }
+    match &report.nomination {
+        Nomination::Keep => {}
+        Nomination::Clear => patch["status"]["nominatedNodeName"] = Value::Null,
+        Nomination::To(node) => patch["status"]["nominatedNodeName"] = json!(node),
     }
     patch
 }
@@ -331,7 +347,7 @@ mod tests {
             reason: Reason::Unschedulable,
             message: message.to_owned(),
             write_condition: true,
-            clear_nomination: false,
+            nomination: Nomination::Keep,
             write_event: true,
             attempt: 1,
         }
@@ -350,12 +366,26 @@ mod tests {
     #[test]
     fn a_nomination_that_was_to_be_taken_back_is_taken_back_by_whichever_report_is_written() {
         let mut pending = Pending::default();
-        pending.push(Report { clear_nomination: true, ..report("u1", "old") });
+        pending.push(Report { nomination: Nomination::Clear, ..report("u1", "old") });
         pending.push(report("u1", "new"));
         let written = pending.pop().expect("a report");
         let status = &patch(&written, None)["status"];
         assert_eq!(status["conditions"][0]["message"], "new");
         assert_eq!(status.get("nominatedNodeName"), Some(&Value::Null));
+    }
+
+    #[test]
+    fn a_nomination_alone_takes_nothing_from_a_condition_that_waits() {
+        let mut pending = Pending::default();
+        pending.push(report("u1", "old"));
+        let node = Nomination::To(Arc::from("n1"));
+        pending.push(Report { write_condition: false, nomination: node, ..report("u1", "") });
+        let written = pending.pop().expect("a report");
+        let both = patch(&written, None);
+        assert_eq!(both["status"]["conditions"][0]["message"], "old");
+        assert_eq!(both["status"]["nominatedNodeName"], "n1");
+        let alone = patch(&Report { write_condition: false, ..written }, None);
+        assert_eq!(alone["status"], json!({ "nominatedNodeName": "n1" }));
     }
 
     #[test]
@@ -415,6 +445,9 @@ mod tests {
             class: Arc::default(),
             scheduler_name: Arc::from("default-scheduler"),
             priority: 0,
+            never_preempts: false,
+            started_ns: None,
+            is_preempted: false,
             extended_resources: Vec::new(),
             gates: Vec::new(),
             node_name: None,

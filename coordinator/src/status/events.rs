@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use flotilla_machine::action::{Binding, Report};
+use flotilla_machine::action::{Binding, PodName, Preemption, Report, Victim};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1 as api},
@@ -92,6 +92,18 @@ impl Regarding {
         Self { kind: "Lease", namespace, name, uid }
     }
 
+    fn reference(&self) -> ObjectReference {
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        ObjectReference {
+            api_version: some(if self.kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" }),
+            kind: some(self.kind),
+            namespace: some(&self.namespace),
+            name: some(&self.name),
+            uid: some(&self.uid),
+            ..ObjectReference::default()
+        }
+    }
+
     /// Where its events are: those of what has no namespace are in `default`, as client-go has it.
     fn events_namespace(&self) -> &str {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
@@ -108,11 +120,13 @@ pub(super) struct Event {
     pub(super) action: &'static str,
     pub(super) note: String,
     pub(super) regarding: Regarding,
+    /// What else has a part in it.
+    pub(super) related: Option<Regarding>,
 }
 
 impl Event {
     fn sameness(&self) -> (&str, bool, &str, &str, &str, &Regarding) {
-        let Self { time: _, controller, warning, reason, action, note, regarding } = self;
+        let Self { time: _, controller, warning, reason, action, note, regarding, related: _ } = self;
         (controller, *warning, reason, action, note, regarding)
     }
 }
@@ -178,6 +192,7 @@ impl Events {
             action: "Binding",
             note: truncated(&format!("Successfully assigned {namespace}/{name} to {node}")),
             regarding: Regarding::pod(namespace, name, uid),
+            related: None,
         });
     }
 
@@ -192,6 +207,26 @@ impl Events {
             action: "Scheduling",
             note: truncated(message),
             regarding: Regarding::pod(namespace, name, uid),
+            related: None,
+        });
+    }
+
+    /// A pod makes room for another one. `in_memory`: it was not bound yet, and is tried again.
+    ///
+    /// Source: `PreemptPod`.
+    pub fn preempted(&self, preemption: &Preemption, victim: &Victim, in_memory: bool) {
+        let Preemption { preemptor, scheduler_name, node, .. } = preemption;
+        let place = if in_memory { " (in kube-scheduler memory)." } else { "" };
+        let regarding = |pod: &PodName| Regarding::pod(&pod.namespace, &pod.name, &pod.uid);
+        self.push(Event {
+            time: Timestamp::now(),
+            controller: scheduler_name.as_ref().to_owned(),
+            warning: false,
+            reason: "Preempted",
+            action: "Preempting",
+            note: truncated(&format!("Preempted by pod {} on node {node}{place}", preemptor.uid)),
+            regarding: regarding(&victim.pod),
+            related: Some(regarding(preemptor)),
         });
     }
 
@@ -209,6 +244,7 @@ impl Events {
             action: "Scheduling",
             note: truncated(&format!("{consequence}: {reason}")),
             regarding,
+            related: None,
         });
     }
 
@@ -226,6 +262,7 @@ impl Events {
             action: "Reloading",
             note: truncated(note),
             regarding: lease,
+            related: None,
         });
     }
 
@@ -280,7 +317,7 @@ impl Writer {
                 biased;
                 _ = sweep.tick() => series.sweep(Timestamp::now()),
                 event = inbox.recv() => match event {
-                    // A pod is bound once, so that there is nothing to count.
+                    // A pod is bound once and preempted once, so that there is nothing to count.
                     Some(event) if !event.warning => vec![Write::Create(event)],
                     Some(event) => series.observe(event, Timestamp::now()).into_iter().collect(),
                     None => return,
@@ -345,7 +382,7 @@ impl Writer {
     }
 
     fn object(&self, event: &Event, count: Option<Count>) -> api::Event {
-        let Event { time, controller, warning, reason, action, note, regarding } = event;
+        let Event { time, controller, warning, reason, action, note, regarding, related } = event;
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         api::Event {
             metadata: ObjectMeta {
@@ -360,14 +397,8 @@ impl Writer {
             reason: some(reason),
             action: some(action),
             note: some(note),
-            regarding: Some(ObjectReference {
-                api_version: some(if regarding.kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" }),
-                kind: some(regarding.kind),
-                namespace: some(&regarding.namespace),
-                name: some(&regarding.name),
-                uid: some(&regarding.uid),
-                ..ObjectReference::default()
-            }),
+            regarding: Some(regarding.reference()),
+            related: related.as_ref().map(Regarding::reference),
             series: count.map(|count| api::EventSeries {
                 count: i32::try_from(count.seen).unwrap_or(i32::MAX),
                 last_observed_time: MicroTime(count.last),
@@ -414,6 +445,7 @@ mod tests {
             action: "Scheduling",
             note: String::new(),
             regarding: Regarding::pod("default", &format!("{}-{}", "a".repeat(235), "b".repeat(17)), "u"),
+            related: None,
         };
         let long = name(&event);
         assert!(long.len() <= 253 && !long.contains("-."), "{long}");

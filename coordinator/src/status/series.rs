@@ -100,6 +100,7 @@ mod tests {
             action: "Scheduling",
             note: note.to_owned(),
             regarding: Regarding::pod("default", "web-1", "u1"),
+            related: None,
         }
     }
 

@@ -11,7 +11,7 @@ use flotilla_framework::{
     labels::LabelSelector,
 };
 use flotilla_machine::event::{Event, Selecting, SelectingKind};
-use k8s_openapi::api::{core::v1 as api, scheduling::v1beta1 as workloads};
+use k8s_openapi::api::{core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -116,6 +116,31 @@ impl Kind for Namespaces {
 
     fn deleted(gone: Gone) -> Event {
         Event::NamespaceDeleted { name: Arc::from(gone.key) }
+    }
+
+    fn regarding(_: &Metadata) -> Option<Regarding> {
+        None
+    }
+}
+
+/// All PodDisruptionBudgets: victims of preemption are chosen so that they hold, if that can be.
+pub(super) struct Budgets;
+
+impl Kind for Budgets {
+    const PATH: &'static str = "/apis/policy/v1/poddisruptionbudgets";
+    const WHAT: &'static str = "poddisruptionbudgets";
+    const FIELDS: Option<&'static str> = None;
+    type Object = object::Specified<policy::PodDisruptionBudgetSpec, policy::PodDisruptionBudgetStatus>;
+
+    fn applied(object: Self::Object) -> Result<Event, IngestError> {
+        let object::Specified { metadata, spec, status } = object;
+        let budget = policy::PodDisruptionBudget { metadata: metadata.into(), spec, status };
+        Ok(Event::BudgetApplied(Arc::new(ingest::budgets::budget(&budget)?)))
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
+        Event::BudgetDeleted { namespace: Arc::from(namespace), name: Arc::from(name) }
     }
 
     fn regarding(_: &Metadata) -> Option<Regarding> {

@@ -163,7 +163,7 @@ pub static PLUGINS: [Plugin; 24] = [
         false,
         &[PreEnqueue, PreFilter, Filter, PostFilter, PodGroupPostFilter, Score, Reserve, PreBind],
     ),
-    stock("DefaultPreemption", 0, false, &[PreEnqueue, PostFilter, PodGroupPostFilter]),
+    stock("DefaultPreemption", 0, true, &[PreEnqueue, PostFilter, PodGroupPostFilter]),
     stock("NodeResourcesBalancedAllocation", 1, true, &[PreScore, Score]),
     stock("ImageLocality", 1, true, &[Score]),
     stock("DefaultBinder", 0, true, &[Bind]),

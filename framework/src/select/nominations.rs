@@ -50,7 +50,9 @@ impl Nominations {
         self.beside.is_empty() && self.own.is_none()
     }
 
-    fn beside(&self, node: NodeId) -> &[ClassId] {
+    /// The classes of the pods that it has to give way to on a node.
+    #[must_use]
+    pub fn beside(&self, node: NodeId) -> &[ClassId] {
         self.beside.iter().find(|(known, _)| *known == node).map_or(&[], |(_, classes)| classes)
     }
 }

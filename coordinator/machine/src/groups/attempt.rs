@@ -233,7 +233,7 @@ impl Machine {
             }
         }
         let mut placed = self.trial.take().map(|trial| trial.placed).unwrap_or_default();
-        placed.iter_mut().rev().for_each(|placed| self.take_back(placed));
+        placed.iter_mut().rev().for_each(|placed| self.revert(placed));
         if matches!(outcome, Outcome::Met) && placed.is_empty() {
             outcome = Outcome::Rejected(flotilla_framework::pod_group::UNSCHEDULABLE.to_owned());
         }
@@ -272,7 +272,7 @@ impl Machine {
         Progress::Decided
     }
 
-    fn take_back(&mut self, placed: &mut Placed) {
+    fn revert(&mut self, placed: &mut Placed) {
         if let Some(nominated) = placed.nominated.take() {
             self.nominator.give_back(&placed.uid, nominated);
         }

@@ -16,7 +16,7 @@ use super::{
     attempt::{Outcome, Placed, Tried, Verdict},
 };
 use crate::{
-    action::{Action, GroupReport, Reason},
+    action::{Action, GroupReport, Nomination, Reason},
     event::TimeMs,
     machine::Machine,
     queue::Uid,
@@ -33,14 +33,16 @@ impl Machine {
             Outcome::Rejected(reason) => {
                 self.status.groups_refused += 1;
                 for (uid, verdict) in verdicts {
-                    let message = match verdict {
-                        Verdict::Refused(diagnosis) => diagnosis.message,
-                        Verdict::Placed | Verdict::Failed(_) => format!("{UNSCHEDULABLE}, {reason}"),
-                    };
-                    self.refuse_member(&uid, Reason::Unschedulable, message);
+                    match verdict {
+                        Verdict::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
+                        Verdict::Placed | Verdict::Failed(_) => {
+                            let nomination = self.say(now_ms, &uid, None);
+                            self.refuse_member(&uid, format!("{UNSCHEDULABLE}, {reason}"), nomination);
+                        }
+                    }
                 }
                 for uid in untried {
-                    self.refuse_member(&uid, Reason::Unschedulable, reason.clone());
+                    self.refuse_member(&uid, reason.clone(), Nomination::Keep);
                 }
                 self.report_group(key, object, false, Reason::Unschedulable.as_str(), reason);
                 if let Some(group) = self.groups.known.get_mut(key) {
@@ -82,7 +84,7 @@ impl Machine {
         error: &str,
     ) {
         for (uid, error) in members {
-            self.refuse_member(&uid, Reason::SchedulerError, error);
+            self.fail_member(now_ms, &uid, error);
         }
         self.report_group(key, object, false, Reason::SchedulerError.as_str(), error.to_owned());
         if let Some(group) = self.groups.known.get_mut(key) {
@@ -116,8 +118,8 @@ impl Machine {
                     self.charge(&placement.charge);
                     self.commit(now_ms, &uid, subject, placement);
                 }
-                Verdict::Refused(diagnosis) => self.refuse_member(&uid, Reason::Unschedulable, diagnosis.message),
-                Verdict::Failed(error) => self.refuse_member(&uid, Reason::SchedulerError, error),
+                Verdict::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
+                Verdict::Failed(error) => self.fail_member(now_ms, &uid, error),
             }
         }
         self.report_group(key, object, true, SCHEDULED, String::new());
@@ -125,13 +127,23 @@ impl Machine {
         self.review_groups(now_ms);
     }
 
-    fn refuse_member(&mut self, uid: &Uid, reason: Reason, message: String) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
-        pod.attempts += 1;
-        pod.attempt_from = None;
+    fn refuse_member(&mut self, uid: &Uid, message: String, nomination: Nomination) {
+        self.count_attempt(uid);
+        self.status.unschedulable += 1;
+        self.report_with(uid, Reason::Unschedulable, message, true, nomination);
+    }
+
+    fn fail_member(&mut self, now_ms: TimeMs, uid: &Uid, error: String) {
+        self.count_attempt(uid);
+        self.report_failure(now_ms, uid, error);
+    }
+
+    fn count_attempt(&mut self, uid: &Uid) {
         self.status.decisions += 1;
-        self.status.unschedulable += u64::from(reason == Reason::Unschedulable);
-        self.report(uid, reason, message, true);
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.attempts += 1;
+            pod.attempt_from = None;
+        }
     }
 
     /// Has the group's condition written if it says something else now. One that says that the group was placed stays.

@@ -7,6 +7,7 @@ mod groups;
 mod neighbours;
 mod nominations;
 mod outlook;
+mod preemption;
 mod simulation;
 mod storage;
 mod volume_simulation;

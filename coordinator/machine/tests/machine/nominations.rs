@@ -6,20 +6,20 @@ use flotilla_framework::{
 };
 use flotilla_machine::event::{BindFailure, Event};
 
-use crate::world::World;
+use crate::world::{World, preempting};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// A pod that asks for CPUs.
+/// A pod that asks for CPUs and preempts nobody, so that an attempt that fails leaves its nomination alone.
 fn asks(name: &str, cpus: &str, priority: i32) -> PodBuilder {
-    pod(name).request("cpu", cpus).request("memory", "1Mi").priority(priority)
+    pod(name).request("cpu", cpus).request("memory", "1Mi").priority(priority).never_preempts()
 }
 
 /// A node `n` of 4 CPUs, half of which are taken, and a pod `first` of priority 10 that waits for 3 of them there.
 fn kept_free(workers: usize) -> World {
-    let mut world = World::new(workers);
+    let mut world = World::with_workers(workers, preempting());
     world.node(node("n").build());
     world.pod(asks("standing", "2", 0).on("n").build());
     world.pod(asks("first", "3", 10).nominated("n").build());
@@ -83,7 +83,7 @@ fn the_node_that_a_pod_is_nominated_to_is_tried_first() {
         ("nothing fits", "small", "9", None),
     ];
     for (what, nominated, cpus, place) in cases {
-        let mut world = World::new(2);
+        let mut world = World::with_workers(2, preempting());
         world.node(node("small").capacity("cpu", "2").build());
         world.node(node("large").capacity("cpu", "8").build());
         world.pod(asks("p", cpus, 0).nominated(nominated).build());
@@ -151,19 +151,36 @@ fn a_nominated_pod_that_lands_keeps_no_node_free_any_more() {
 }
 
 #[test]
-fn a_nomination_comes_back_with_a_pod_whose_bind_has_failed() {
-    let mut world = World::new(1);
+fn a_bind_that_fails_takes_the_nomination_back() {
+    let mut world = World::with_workers(1, preempting());
     world.node(node("n").capacity("cpu", "1").build());
     world.pod(asks("first", "1", 10).nominated("n").build());
     world.run_workers();
     let binding = world.binds.pop_front().expect("a bind");
     world.pod(asks("late", "1", 0).build());
     world.settle();
+    assert_eq!(world.bound, []);
+    world.advance(5_000);
     world.tell(Event::BindFailed { uid: binding.uid, failure: BindFailure::Error("try again".to_owned()) });
     world.settle();
-    assert_eq!(world.bound, [], "`first` backs off, and `late` gives way");
+    assert_eq!(world.api["uid-first"].nominated_node_name, None);
     world.advance(10_000);
-    assert_eq!((world.place_of("first"), world.place_of("late")), (Some("n"), None));
+    assert_eq!((world.place_of("first"), world.place_of("late")), (None, Some("n")), "`first` was backing off");
+}
+
+#[test]
+fn an_attempt_that_fails_takes_the_nomination_back_unless_preemption_says_otherwise() {
+    let cases = [("preemption does not help", preempting(), false), ("nobody preempts", testing::profile(), false)];
+    for (what, profile, stays) in cases {
+        let mut world = World::with_workers(1, profile);
+        world.node(node("n").capacity("cpu", "1").build());
+        world.pod(pod("first").request("cpu", "2").priority(10).nominated("n").build());
+        world.settle();
+        assert_eq!(world.api["uid-first"].nominated_node_name.is_some(), stays, "{what}");
+        world.pod(asks("late", "1", 0).build());
+        world.settle();
+        assert_eq!(world.place_of("late"), Some("n"), "{what}");
+    }
 }
 
 #[test]
@@ -172,11 +189,11 @@ fn nominated_pods_count_over_domains_where_upstream_counts_them() {
     let kept = |world: &mut World, pod: PodBuilder| {
         world.node(node("a").label(ZONE, "a").build());
         world.node(node("b").label(ZONE, "b").capacity("cpu", "2").build());
-        world.pod(pod.request("cpu", "9").priority(10).nominated("b").build());
+        world.pod(pod.request("cpu", "9").priority(10).never_preempts().nominated("b").build());
         world.settle();
     };
     let places = |kept_for: PodBuilder, late: PodBuilder, others: Vec<PodInfo>| {
-        let mut world = World::new(2);
+        let mut world = World::with_workers(2, preempting());
         others.into_iter().for_each(|other| world.pod(other));
         kept(&mut world, kept_for);
         world.pod(late.build());
@@ -205,7 +222,7 @@ fn nominated_pods_count_over_domains_where_upstream_counts_them() {
 
 #[test]
 fn more_nodes_are_kept_free_than_workers_offer() {
-    let mut world = World::new(2);
+    let mut world = World::with_workers(2, preempting());
     for index in 0..200 {
         world.node(node(&format!("n{index}")).capacity("cpu", "2").build());
         if index != 123 {
@@ -225,7 +242,7 @@ fn more_nodes_are_kept_free_than_workers_offer() {
 #[test]
 fn placements_are_the_same_for_any_number_of_workers() {
     let place = |workers: usize| {
-        let mut world = World::with_profiles(vec![testing::profile()]);
+        let mut world = World::with_profiles(vec![preempting()]);
         for index in 0..workers {
             world.join(&format!("worker-{index}"));
         }

@@ -7,7 +7,7 @@ use flotilla_framework::{
     volumes::objects::{AccessModes, BindingMode, Claim, StorageKey, StorageKind, StorageObject, Volume},
 };
 use flotilla_machine::{
-    action::{Reason, VolumeBinding},
+    action::{Nomination, Reason, VolumeBinding},
     event::{Configuration, Event},
 };
 
@@ -136,7 +136,7 @@ fn a_write_that_fails_is_told_in_the_servers_words_and_the_pod_is_tried_again() 
     assert!(world.failed("web", "etcd is away"), "{:?}", world.message_of("web"));
     assert_eq!((world.waits_for_volumes(), world.machine.status().pods_backoff), (0, 1));
     let report = world.reports.last().expect("it was told");
-    assert!(report.clear_nomination && report.write_condition, "its node was announced: {report:?}");
+    assert!(report.nomination == Nomination::Clear, "its node was announced: {report:?}");
     world.controlled = true;
     world.advance(1_000);
     assert_eq!(world.place_of("web"), Some("n2"));

@@ -7,7 +7,7 @@ use std::{
 };
 
 use flotilla_framework::{
-    class::PodInfo,
+    class::{Class, PodInfo},
     node::NodeInfo,
     profile::Profile,
     replica::Replica,
@@ -16,7 +16,7 @@ use flotilla_framework::{
     volumes::objects::{StorageKey, StorageObject},
 };
 use flotilla_machine::{
-    action::{Action, Binding, Extension, GroupReport, Report, VolumeBinding},
+    action::{Action, Binding, Extension, GroupReport, Nomination, Preemption, Report, VolumeBinding},
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
 };
@@ -52,6 +52,14 @@ pub(crate) struct World {
     pub(crate) storage_lags: bool,
     /// Writes before binds that were asked for and have no outcome yet.
     pub(crate) volume_bindings: VecDeque<VolumeBinding>,
+    /// Preemptions that were asked for and have no outcome yet.
+    pub(crate) preemptions: VecDeque<Preemption>,
+    /// Whether they are carried out only when that is asked for.
+    pub(crate) evicts_slowly: bool,
+    /// Whether a pod that is deleted stays for a while.
+    pub(crate) graceful: bool,
+    /// Who preempted, on which node, and whom, in order.
+    pub(crate) evicted: Vec<(String, String, Vec<String>)>,
     /// Whether claims are bound without anybody asking.
     pub(crate) controlled: bool,
     /// What the watch has not told yet.
@@ -67,6 +75,14 @@ pub(crate) struct World {
     /// What was told of namespaces and of what selects pods.
     selections: Vec<Event>,
     next_worker: u64,
+}
+
+/// The stock profile, with preemption.
+pub(crate) fn preempting() -> Profile {
+    let mut profile = testing::profile();
+    profile.plugins.post_filter = vec!["DefaultPreemption".to_owned()];
+    profile.plugins.pre_enqueue.push("DefaultPreemption".to_owned());
+    profile
 }
 
 impl World {
@@ -92,6 +108,10 @@ impl World {
             storage_watch: VecDeque::new(),
             storage_lags: false,
             volume_bindings: VecDeque::new(),
+            preemptions: VecDeque::new(),
+            evicts_slowly: false,
+            graceful: false,
+            evicted: Vec::new(),
             controlled: false,
             watch: VecDeque::new(),
             bound: Vec::new(),
@@ -110,7 +130,12 @@ impl World {
 
     /// With the stock profile and this many workers.
     pub(crate) fn new(workers: usize) -> Self {
-        let mut world = Self::with_profiles(vec![testing::profile()]);
+        Self::with_workers(workers, testing::profile())
+    }
+
+    /// With a profile and this many workers.
+    pub(crate) fn with_workers(workers: usize, profile: Profile) -> Self {
+        let mut world = Self::with_profiles(vec![profile]);
         for index in 0..workers {
             world.join(&format!("worker-{index}"));
         }
@@ -144,7 +169,11 @@ impl World {
                 Action::Bind(binding) => self.binds.push_back(binding),
                 Action::Extend(extension) => self.extensions.push_back(extension),
                 Action::BindVolumes(binding) => self.volume_bindings.push_back(binding),
-                Action::Report(report) => self.reports.push(report),
+                Action::Preempt(preemption) => self.preemptions.push_back(preemption),
+                Action::Report(report) => {
+                    self.write_nomination(&report);
+                    self.reports.push(report);
+                }
                 Action::ReportGroup(report) => self.group_reports.push(report),
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
                 Action::Alone(alone) => self.alone = Some(alone),
@@ -257,6 +286,63 @@ impl World {
         true
     }
 
+    /// The API server takes over the nomination that a report has. The watch will tell.
+    fn write_nomination(&mut self, report: &Report) {
+        let node = match &report.nomination {
+            Nomination::Keep => return,
+            Nomination::Clear => None,
+            Nomination::To(node) => Some(Arc::clone(node)),
+        };
+        if let Some(pod) = self.api.get_mut(&report.uid)
+            && pod.nominated_node_name != node
+        {
+            pod.nominated_node_name = node;
+            self.watch.push_back(Event::PodApplied(Arc::new(pod.clone())));
+        }
+    }
+
+    /// The API server deletes the victims of the oldest preemption.
+    pub(crate) fn run_preemption(&mut self) -> bool {
+        let Some(preemption) = self.preemptions.pop_front() else { return false };
+        let Preemption { id, preemptor, node, victims, in_memory, .. } = preemption;
+        let named = victims.iter().chain(&in_memory).map(|victim| victim.pod.name.to_string()).collect();
+        self.evicted.push((preemptor.name.to_string(), node.to_string(), named));
+        for victim in &victims {
+            self.evict(&victim.pod.uid, &preemptor.uid);
+        }
+        self.tell(Event::Preempted { uid: preemptor.uid, id, failure: None });
+        true
+    }
+
+    /// One victim is deleted, or begins to be.
+    fn evict(&mut self, uid: &Arc<str>, preemptor: &Arc<str>) {
+        let Some(victim) = self.api.get(uid) else { return };
+        if let Some(preemptor) = self.api.get(preemptor) {
+            assert!(victim.priority < preemptor.priority, "{} preempts {}", preemptor.name, victim.name);
+            assert!(!preemptor.never_preempts, "{} never preempts", preemptor.name);
+        }
+        if self.graceful && victim.node_name.is_some() {
+            let class = Class { terminating: true, ..(*victim.class).clone() };
+            let going = PodInfo { deleting: true, is_preempted: true, class: Arc::new(class), ..victim.clone() };
+            self.api.insert(Arc::clone(uid), going.clone());
+            self.watch.push_back(Event::PodApplied(Arc::new(going)));
+        } else {
+            self.api.remove(uid);
+            self.watch.push_back(Event::PodDeleted { uid: Arc::clone(uid) });
+        }
+    }
+
+    /// All pods that are being deleted are gone.
+    pub(crate) fn finish_deletions(&mut self) {
+        let going: Vec<Arc<str>> =
+            self.api.values().filter(|pod| pod.deleting).map(|pod| Arc::clone(&pod.uid)).collect();
+        for uid in going {
+            self.api.remove(&uid);
+            self.watch.push_back(Event::PodDeleted { uid });
+        }
+        self.settle();
+    }
+
     pub(crate) fn run_watch(&mut self) -> bool {
         let Some(event) = self.watch.pop_front() else { return false };
         self.tell(event);
@@ -271,7 +357,7 @@ impl World {
             for id in ids {
                 busy |= self.run_worker(id);
             }
-            while self.run_bind() {
+            while self.run_bind() || (!self.evicts_slowly && self.run_preemption()) {
                 busy = true;
             }
             while self.run_watch() || self.run_storage_watch() || self.run_volume_binding() {
@@ -301,8 +387,15 @@ impl World {
         self.bound.iter().find(|(name, _)| name == pod).map(|(_, node)| node.as_str())
     }
 
-    /// The last message about a pod.
+    /// The last message about a pod, without what PostFilter says.
     pub(crate) fn message_of(&self, pod: &str) -> Option<&str> {
-        self.reports.iter().rev().find(|report| &*report.name == pod).map(|report| report.message.as_str())
+        let message = self.whole_message_of(pod)?;
+        Some(message.split_once(" preemption: ").map_or(message, |(filters, _)| filters))
+    }
+
+    /// The last message about a pod.
+    pub(crate) fn whole_message_of(&self, pod: &str) -> Option<&str> {
+        let events = self.reports.iter().rev().filter(|report| report.write_event);
+        events.map(|report| (&report.name, report.message.as_str())).find(|(name, _)| &***name == pod).map(|it| it.1)
     }
 }

@@ -1,0 +1,251 @@
+//! Room for a pod that no node would take, at the cost of pods of lower priority (PostFilter).
+//!
+//! The nodes that are refused for now are tried, in an order that hangs on the pod and the configured seed alone, until
+//! there are enough candidates. The best of them is the pod's nominated node from that moment on; its victims are
+//! deleted by the shell, and the pod waits for what the watches tell.
+//!
+//! Knows: the course from the refusal to the victims' end. Must not know: which pods are victims, or which node is the best
+//! ([`flotilla_framework::preemption`] does).
+//!
+//! Source: `Evaluator.Preempt` and `Executor.prepareCandidateAsync`.
+
+mod budgets;
+mod evict;
+mod memory;
+mod residents;
+mod round;
+mod under_way;
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    diagnosis::Diagnosis,
+    node::NodeId,
+    plugins::default_preemption,
+    preemption::{Candidate, NominatedNode, Outcome, Standing, why_ineligible, words},
+    status::Code,
+};
+
+pub(crate) use budgets::Budgets;
+pub(crate) use memory::Hopeless;
+pub(crate) use residents::Residents;
+pub(crate) use round::Round;
+pub(crate) use under_way::Preemptions;
+
+use crate::{
+    action::Nomination,
+    cycle::Progress,
+    event::TimeMs,
+    machine::Machine,
+    pods::Stage,
+    queue::{Subject, Uid},
+};
+use memory::AsOf;
+
+/// The plugin whose points these are.
+pub(crate) const PLUGIN: &str = default_preemption::NAME;
+
+/// When pods that have not started are taken to start: later than any that has.
+const NOW_NS: i64 = i64::MAX;
+
+/// What came of looking for room.
+pub(crate) enum Verdict {
+    /// The workers are being asked.
+    Asked,
+    /// The pod may not preempt, or it cannot be told; its nomination stays. What is told of it.
+    Undecided(String),
+    /// Nobody can make room. What is told of it.
+    Hopeless(String),
+    /// These can.
+    Found(Candidate),
+}
+
+impl Machine {
+    /// No node would take the pod: others may have to make room for it.
+    pub(crate) fn refuse(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis) -> Progress {
+        self.refuse_beside(now_ms, uid, diagnosis, &[])
+    }
+
+    /// As [`Self::refuse`], of a pod that extenders left none of these nodes, which taking pods away may change.
+    pub(crate) fn refuse_beside(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        diagnosis: Diagnosis,
+        objected: &[NodeId],
+    ) -> Progress {
+        if let Some(trial) = &mut self.trial {
+            return trial.refuse(diagnosis);
+        }
+        let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
+        let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
+        let subject = (profile, pod.class);
+        if !self.profile(profile).is_some_and(default_preemption::is_on) {
+            return self.turn_down(now_ms, uid, diagnosis, None);
+        }
+        if let Some(message) = self.known_hopeless(uid, subject).filter(|_| objected.is_empty()) {
+            let diagnosis = told(diagnosis, &message);
+            return self.turn_down(now_ms, uid, diagnosis, None);
+        }
+        match self.survey(uid, subject, diagnosis, objected) {
+            Ok(round) => self.rehearse(now_ms, round),
+            Err((diagnosis, verdict)) => self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict),
+        }
+    }
+
+    /// What follows from looking for room.
+    fn conclude_preemption(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        subject: Subject,
+        diagnosis: Diagnosis,
+        verdict: Verdict,
+    ) -> Progress {
+        match verdict {
+            Verdict::Asked => Progress::Waiting,
+            Verdict::Undecided(message) => {
+                let diagnosis = told(diagnosis, &message);
+                self.park(now_ms, uid, diagnosis, Nomination::Keep)
+            }
+            Verdict::Hopeless(message) => {
+                self.remember_hopeless(uid, subject, &message);
+                let diagnosis = told(diagnosis, &message);
+                self.turn_down(now_ms, uid, diagnosis, None)
+            }
+            Verdict::Found(candidate) => self.preempt(now_ms, uid, diagnosis, &candidate),
+        }
+    }
+
+    /// Finds the nodes to try, in order. `Err`: that settles it.
+    fn survey(
+        &mut self,
+        uid: &Uid,
+        subject: Subject,
+        diagnosis: Diagnosis,
+        objected: &[NodeId],
+    ) -> Result<Round, (Diagnosis, Verdict)> {
+        let Some(pod) = self.pods.get(uid) else { return Err((diagnosis, Verdict::Undecided(String::new()))) };
+        let (priority, info) = (pod.info.priority, Arc::clone(&pod.info));
+        if let Some(reason) = why_ineligible(&info, None) {
+            return Err((diagnosis, Verdict::Undecided(words::because(reason))));
+        }
+        if objected.is_empty()
+            && !self.residents.any_at_all_below(priority)
+            && let Some(message) = self.nobody_is_below(subject)
+        {
+            return Err((diagnosis, Verdict::Hopeless(message)));
+        }
+        let own = pod.nominated_node().and_then(|node| Some((self.cache.nodes.get(node)?.id, Arc::clone(node))));
+        let (potential, code) = self.potential_nodes(uid, subject, own.as_ref().map(|(id, _)| *id), objected);
+        if let Some((_, name)) = &own {
+            let pods: Vec<Standing> = self.standing_on(name).collect();
+            if let Some(reason) = why_ineligible(&info, Some(NominatedNode { code, pods: &pods })) {
+                return Err((diagnosis, Verdict::Undecided(words::because(reason))));
+            }
+        }
+        Ok(self.round(uid, subject, diagnosis, priority, potential))
+    }
+
+    /// What is told where no pod on any node has a lower priority: nothing has to be tried for that.
+    fn nobody_is_below(&self, (profile, class): Subject) -> Option<String> {
+        let dossier = self.dossiers.get((profile, class))?;
+        let potential: usize = match &dossier.offers {
+            _ if dossier.prepared.refusal().is_some() => 0,
+            Some(offers) => {
+                let refused = offers.book.refused_now();
+                let potential = refused.iter().filter(|group| group.refusal.code == Code::Unschedulable);
+                potential.map(|group| group.count as usize).sum()
+            }
+            None => return None,
+        };
+        let outcomes = std::iter::repeat_n(("", &Outcome::NoVictims), potential);
+        words::fruitless(&dossier.prepared, outcomes, self.cache.nodes.len()).ok()
+    }
+
+    /// The nodes on which taking pods away may help, the smallest rank first; and how the pod's own nominated node is
+    /// refused.
+    fn potential_nodes(
+        &mut self,
+        uid: &Uid,
+        subject: Subject,
+        own: Option<NodeId>,
+        objected: &[NodeId],
+    ) -> (Vec<NodeId>, Code) {
+        let mut own_code = Code::UnschedulableAndUnresolvable;
+        let priority = self.pods.get(uid).map_or(0, |pod| pod.info.priority);
+        let Some(dossier) = self.dossiers.get_mut(subject).filter(|known| known.prepared.refusal().is_none()) else {
+            return (Vec::new(), own_code);
+        };
+        let snapshot = &mut self.cache.snapshot;
+        dossier.matches.refresh(&dossier.prepared, snapshot);
+        let mut rehearsal =
+            flotilla_framework::preemption::Rehearsal::new(&dossier.prepared, snapshot, &dossier.matches);
+        let nominations = match self.nominator.is_empty() {
+            true => flotilla_framework::select::Nominations::default(),
+            false => self.nominator.concerning(uid, priority, &self.cache),
+        };
+        let snapshot = &mut self.cache.snapshot;
+        let slots: Vec<_> = snapshot.live().collect();
+        let mut potential = Vec::new();
+        for slot in slots {
+            let Some(node) = snapshot.id(slot) else { continue };
+            let beside = nominations.beside(node);
+            let refusal = rehearsal.refusal(&dossier.prepared, snapshot, node, beside);
+            let code = match refusal {
+                Some((_, refusal)) => Some(refusal.code),
+                None => objected.contains(&node).then_some(Code::Unschedulable),
+            };
+            if own == Some(node) {
+                let refusal = rehearsal.filters_refuse(&dossier.prepared, snapshot, node, beside);
+                own_code = refusal.map_or(Code::Unschedulable, |(_, refusal)| refusal.code);
+            }
+            if code == Some(Code::Unschedulable) {
+                potential.push((snapshot.rank(slot), node));
+            }
+        }
+        potential.sort_unstable();
+        (potential.into_iter().map(|(_, node)| node).collect(), own_code)
+    }
+
+    /// The pods on a node. Those that are on their way out by our own hand count as such before the watch says so.
+    pub(crate) fn standing_on(&self, node: &str) -> impl Iterator<Item = Standing> {
+        self.residents.on(node).filter_map(|uid| {
+            let pod = self.pods.get(uid)?;
+            let charge = pod.charge.as_ref()?;
+            let mut standing = Standing::of(&pod.info, charge.class);
+            standing.is_preempted |= self.preemptions.is_doomed(uid);
+            Some(standing)
+        })
+    }
+
+    fn as_of(&self, subject: Subject) -> Option<AsOf> {
+        let class = self.cache.classes.get(subject.1).filter(|class| class.volumes.is_none())?;
+        let facts = self.cache.facts_version(class);
+        Some(AsOf { revision: self.cache.revision(), nominations: self.nominator.version(), facts })
+    }
+
+    /// What is told of a pod that nobody can make room for, if that is known.
+    fn known_hopeless(&self, uid: &Uid, subject: Subject) -> Option<String> {
+        let pod = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && !pod.info.never_preempts)?;
+        let known = self.hopeless.message(subject, pod.info.priority, self.as_of(subject)?);
+        known.map(str::to_owned)
+    }
+
+    fn remember_hopeless(&mut self, uid: &Uid, subject: Subject, message: &str) {
+        let asks_nobody = self.extenders_of(uid).is_empty();
+        let Some(pod) = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && asks_nobody) else { return };
+        if let Some(as_of) = self.as_of(subject) {
+            self.hopeless.remember(subject, pod.info.priority, as_of, message);
+        }
+    }
+}
+
+/// A diagnosis with what PostFilter says.
+fn told(mut diagnosis: Diagnosis, message: &str) -> Diagnosis {
+    if !message.is_empty() {
+        diagnosis.message.push(' ');
+        diagnosis.message.push_str(message);
+    }
+    diagnosis
+}

@@ -1,0 +1,73 @@
+//! PodDisruptionBudgets, and which of them concern a pod.
+//!
+//! Knows: the budgets, by name, and the classes that each covers. Must not know: how they are counted.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{
+    class::{Class, ClassId},
+    preemption::Budget,
+};
+use indexmap::IndexMap;
+
+/// Namespace and name.
+type Key = (Arc<str>, Arc<str>);
+
+/// All budgets. Which of them cover a class is worked out once, and anew when a selector changes; what is remembered of
+/// that takes 24 bytes for each class on a node that was looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Budgets {
+    known: BTreeMap<Key, Budget>,
+    covering: IndexMap<ClassId, Vec<Key>>,
+}
+
+// === impl Budgets ===
+
+impl Budgets {
+    /// A budget is new or looks like this now.
+    pub(crate) fn apply(&mut self, budget: &Budget) {
+        let key = (Arc::clone(&budget.namespace), Arc::clone(&budget.name));
+        let old = self.known.insert(key, budget.clone());
+        if old.is_none_or(|old| old.selector != budget.selector) {
+            self.covering.clear();
+        }
+    }
+
+    /// A budget is gone.
+    pub(crate) fn delete(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
+        if self.known.remove(&(Arc::clone(namespace), Arc::clone(name))).is_some() {
+            self.covering.clear();
+        }
+    }
+
+    /// A class is forgotten; its number may not mean another one, but it need not be remembered either.
+    pub(crate) fn forget_class(&mut self, class: ClassId) {
+        if !self.covering.is_empty() {
+            self.covering.swap_remove(&class);
+        }
+    }
+
+    /// The budgets that may cover a pod of one of these classes, sorted.
+    pub(crate) fn covering<'a>(&mut self, classes: impl Iterator<Item = (ClassId, &'a Class)>) -> Vec<&Budget> {
+        if self.known.is_empty() {
+            return Vec::new();
+        }
+        let mut keys: Vec<Key> = Vec::new();
+        for (id, class) in classes {
+            let known = &self.known;
+            let covering = self.covering.entry(id).or_insert_with(|| covering(known, class));
+            keys.extend(covering.iter().cloned());
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        keys.iter().filter_map(|key| self.known.get(key)).collect()
+    }
+}
+
+fn covering(known: &BTreeMap<Key, Budget>, class: &Class) -> Vec<Key> {
+    // No pod has an empty name, so that none is taken for one whose eviction is under way.
+    let unnamed: Arc<str> = Arc::default();
+    let namespace = known.range((Arc::clone(&class.namespace), Arc::default())..);
+    let namespace = namespace.take_while(|((namespace, _), _)| *namespace == class.namespace);
+    namespace.filter(|(_, budget)| budget.covers(class, &unnamed)).map(|(key, _)| key.clone()).collect()
+}

@@ -1,0 +1,136 @@
+//! What is done to the victims, and to those who were to have the node before.
+//!
+//! Knows: who is deleted by the shell, who is taken back here, and when the pod that preempts is tried again. Must not know:
+//! why these pods, or how a pod is deleted.
+//!
+//! Source: `prepareCandidateAsync` and `PreemptPod`. A pod that is on the wire to its node is deleted, as upstream does
+//! with one that has left PreBind.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    diagnosis::Diagnosis,
+    preemption::{Candidate, Standing, words},
+};
+
+use super::{PLUGIN, told, under_way::MAX_VICTIMS};
+use crate::{
+    action::{Action, Nomination, Preemption, Reason, Report, Victim},
+    cycle::Progress,
+    event::{PreemptionId, TimeMs},
+    machine::Machine,
+    pods::Stage,
+    queue::Uid,
+};
+
+impl Machine {
+    /// A pod gets a node at the cost of others: it is nominated there at once, and they go.
+    pub(super) fn preempt(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        diagnosis: Diagnosis,
+        candidate: &Candidate,
+    ) -> Progress {
+        let Some(node) = self.cache.name(candidate.node).map(Arc::clone) else { return Progress::Waiting };
+        let Some(priority) = self.pods.get(uid).map(|pod| pod.info.priority) else { return Progress::Decided };
+        let under_way = self.preemptions.victims();
+        if under_way > 0 && under_way + candidate.victims.len() > MAX_VICTIMS {
+            self.status.preemptions_postponed += 1;
+            let reason = format!("{under_way} pods are being preempted already; tried again when they are gone");
+            return self.fail(now_ms, uid, format!("{} {}", diagnosis.message, words::because(&reason)));
+        }
+        let wakes = !diagnosis.plugins.is_empty();
+        let diagnosis = told(diagnosis, &words::found(&node, candidate.victims.len()));
+        let progress = self.turn_down(now_ms, uid, diagnosis, Some(Arc::clone(&node)));
+        for lower in self.nominator.below(&node, priority) {
+            let nomination = self.say(now_ms, &lower, None);
+            self.report_nomination(&lower, nomination);
+            self.wake(now_ms, &lower);
+        }
+        self.evict(now_ms, uid, &node, &candidate.victims, wakes);
+        progress
+    }
+
+    /// Has the victims deleted that are not going already. `wakes`: what happens to them wakes the pod that preempts.
+    fn evict(&mut self, now_ms: TimeMs, uid: &Uid, node: &Arc<str>, victims: &[Standing], wakes: bool) {
+        let (mut deleted, mut in_memory) = (Vec::new(), Vec::new());
+        for standing in victims {
+            let Some(victim) = self.pods.get(&standing.uid).filter(|pod| !pod.info.deleting) else { continue };
+            let is_in_memory = matches!(victim.stage, Stage::Preparing(_));
+            let victim = Victim { pod: victim.name(), generation: victim.info.generation };
+            if is_in_memory { &mut in_memory } else { &mut deleted }.push(victim);
+        }
+        let Some(pod) = self.pods.get(uid) else { return };
+        let (preemptor, scheduler_name) = (pod.name(), Arc::clone(&pod.info.scheduler_name));
+        self.status.preemptions += 1;
+        self.status.preemption_victims += victims.len() as u64;
+        if deleted.is_empty() && in_memory.is_empty() {
+            return;
+        }
+        let uids: Vec<Uid> = deleted.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
+        let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
+        let id = self.preemptions.begin(uid, uids, !wakes || !taken_back.is_empty());
+        let node = Arc::clone(node);
+        self.actions.push(Action::Preempt(Preemption {
+            id,
+            preemptor,
+            scheduler_name,
+            node,
+            victims: deleted,
+            in_memory,
+        }));
+        for victim in taken_back {
+            self.take_back(now_ms, &victim, &format!("preempted by {PLUGIN}"));
+        }
+    }
+
+    /// The victims are deleted, or one of them is not.
+    pub(crate) fn preempted(&mut self, now_ms: TimeMs, uid: &Uid, id: PreemptionId, failure: Option<String>) {
+        let Some(woken) = self.preemptions.end(uid, id, failure.is_some()) else {
+            self.status.preemptions_discarded += 1;
+            return;
+        };
+        self.status.preemptions_failed += u64::from(failure.is_some());
+        if woken {
+            self.wake(now_ms, uid);
+        }
+    }
+
+    /// Gives up all preemptions: whoever leads next finds in the API what was done, and goes on from there.
+    pub(crate) fn give_up_preemptions(&mut self, now_ms: TimeMs) {
+        self.preempting = None;
+        self.hopeless.clear();
+        for uid in self.preemptions.give_up() {
+            self.wake(now_ms, &uid);
+        }
+        let said: Vec<Uid> =
+            self.pods.iter().filter(|(_, pod)| pod.word.is_some()).map(|(uid, _)| Arc::clone(uid)).collect();
+        for uid in said {
+            if let Some(pod) = self.pods.get_mut(&uid) {
+                pod.word = None;
+            }
+            let before = self.nominate(&uid);
+            self.end_nomination(now_ms, &uid, before);
+        }
+    }
+
+    /// Has a nomination written, and nothing else.
+    fn report_nomination(&mut self, uid: &Uid, nomination: Nomination) {
+        let leading = self.leading.is_some();
+        let Some(pod) = self.pods.get(uid).filter(|_| leading && nomination != Nomination::Keep) else { return };
+        self.actions.push(Action::Report(Report {
+            uid: Arc::clone(uid),
+            namespace: Arc::clone(&pod.info.class.namespace),
+            name: Arc::clone(&pod.info.name),
+            scheduler_name: Arc::clone(&pod.info.scheduler_name),
+            generation: pod.info.generation,
+            reason: Reason::Unschedulable,
+            message: String::new(),
+            write_condition: false,
+            nomination,
+            write_event: false,
+            attempt: pod.attempts,
+        }));
+    }
+}

@@ -1,0 +1,280 @@
+//! Deletes the victims of a preemption, and tells them and their owners why.
+//!
+//! Knows: the condition, the deletion, their order, and what each answer means. Must not know: why these pods, or what the
+//! machine makes of the outcome.
+//!
+//! Both requests name the victim's UID, so that a pod of the same name that was made since is left alone, and both may be
+//! sent twice without harm. So what fails for a reason that may pass is tried again, a few times: the pod that preempts
+//! waits for the answer, and if there is none, it is tried anew as a whole. What was deleted is not taken back.
+//!
+//! Source: `prepareCandidateAsync` and `PreemptPod` of upstream's executor, which delete by name alone and try once.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use flotilla_machine::{
+    action::{Preemption, Victim},
+    event::Event,
+};
+use futures::{FutureExt as _, future::join_all};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    core::Request,
+};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{sleep, timeout},
+};
+use tokio_util::task::TaskTracker;
+use tracing::{debug, info, warn};
+
+use crate::{
+    driver::Handle,
+    lease::{self, Leadership},
+    logging,
+    status::Events,
+};
+
+/// Victims on the wire at once: at two requests of 5 ms each that is 3,200 a second, while the binds, of which 100 are, keep
+/// most of what the API server takes. What waits here is bounded by the machine, by its own word of 4,096 victims.
+const AT_ONCE: usize = 32;
+/// The longest that one request may take; less where the lead ends sooner.
+const LONGEST: Duration = Duration::from_secs(5);
+/// How often a request is sent when the reason for which it fails may pass, and how long after each failure; the pause
+/// doubles.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Deletes victims. Cheap to clone.
+#[derive(Clone)]
+pub struct Evictor {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: kube::Client,
+    handle: Handle,
+    events: Events,
+    leading: watch::Receiver<Leadership>,
+    runtime: tokio::runtime::Handle,
+    at_once: Semaphore,
+    tasks: TaskTracker,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    deleted: AtomicU64,
+    gone: AtomicU64,
+    failed: AtomicU64,
+    repeated: AtomicU64,
+}
+
+/// What became of the victims so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Pods deleted.
+    pub deleted: u64,
+    /// Pods that were gone, or others than before.
+    pub gone: u64,
+    /// Pods that could not be deleted, also because this process did not lead any more.
+    pub failed: u64,
+    /// Requests that were sent again.
+    pub repeated: u64,
+}
+
+impl Evictor {
+    /// An evictor that tells `handle` what became of each preemption. It sends nothing when `leading` does not say that this
+    /// process leads.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn new(client: kube::Client, handle: Handle, events: Events, leading: watch::Receiver<Leadership>) -> Self {
+        let inner = Inner {
+            client,
+            handle,
+            events,
+            leading,
+            runtime: tokio::runtime::Handle::current(),
+            at_once: Semaphore::new(AT_ONCE),
+            tasks: TaskTracker::new(),
+            counters: Counters::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Deletes the victims, which is answered by exactly one [`Event::Preempted`]. Never blocks.
+    pub fn preempt(&self, preemption: Preemption) {
+        let inner = Arc::clone(&self.inner);
+        let task = async move { inner.carry_out(preemption).await };
+        self.inner.tasks.spawn_on(task, &self.inner.runtime);
+    }
+
+    /// Returns when nothing is under way any more.
+    pub async fn drained(&self) {
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    /// What became of the victims so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let Counters { deleted, gone, failed, repeated } = &self.inner.counters;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Tally { deleted: get(deleted), gone: get(gone), failed: get(failed), repeated: get(repeated) }
+    }
+}
+
+impl Inner {
+    async fn carry_out(&self, preemption: Preemption) {
+        let evicted = AssertUnwindSafe(self.evict_all(&preemption)).catch_unwind().await;
+        let outcome = evicted.unwrap_or_else(|_| Err("the task that deleted the victims panicked".to_owned()));
+        let Preemption { id, preemptor, node, victims, .. } = preemption;
+        let pod = format!("{}/{}", preemptor.namespace, preemptor.name);
+        match &outcome {
+            Ok(()) => debug!(pod, %node, victims = victims.len(), "the victims are deleted"),
+            Err(reason) => warn!(pod, %node, reason, "cannot delete every victim; the pod is tried again"),
+        }
+        // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+        let _ = self.handle.tell(Event::Preempted { uid: preemptor.uid, id, failure: outcome.err() }).await;
+    }
+
+    /// All but the last at once. Without all of those the last is of no use.
+    async fn evict_all(&self, preemption: &Preemption) -> Result<(), String> {
+        for victim in &preemption.in_memory {
+            self.events.preempted(preemption, victim, true);
+        }
+        let Some((last, others)) = preemption.victims.split_last() else { return Ok(()) };
+        let evicted = join_all(others.iter().map(|victim| self.evict(preemption, victim))).await;
+        evicted.into_iter().collect::<Result<(), String>>()?;
+        self.evict(preemption, last).await
+    }
+
+    async fn evict(&self, preemption: &Preemption, victim: &Victim) -> Result<(), String> {
+        let counters = &self.counters;
+        let Ok(_turn) = self.at_once.acquire().await else { return Err("the process is ending".to_owned()) };
+        let told = self.request(|| condition(preemption, victim, Timestamp::now())).await;
+        let deleted = match told {
+            Ok(true) => self.request(|| deletion(victim)).await,
+            other => other,
+        };
+        let counter = match &deleted {
+            Ok(true) => {
+                let (pod, preemptor) = (&victim.pod, &preemption.preemptor);
+                info!(
+                    pod = %format_args!("{}/{}", preemptor.namespace, preemptor.name), node = %preemption.node,
+                    victim = %format_args!("{}/{}", pod.namespace, pod.name), "Preemptor Pod preempted victim Pod"
+                );
+                self.events.preempted(preemption, victim, false);
+                &counters.deleted
+            }
+            Ok(false) => &counters.gone,
+            Err(_) => &counters.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        deleted.map(drop)
+    }
+
+    /// Sends a request about a victim. `Ok(false)`: the pod is gone, or is another one by now.
+    async fn request(&self, make: impl Fn() -> Result<http::Request<Vec<u8>>, String>) -> Result<bool, String> {
+        let mut pause = PAUSE;
+        for attempt in 1.. {
+            let lead = self.lead().ok_or_else(|| "this process does not lead any more".to_owned())?;
+            let limit = lead.min(LONGEST);
+            let trouble = match timeout(limit, self.client.request_text(make()?)).await {
+                Ok(Ok(_)) => return Ok(true),
+                Ok(Err(kube::Error::Api(status))) => match Refusal::of(status.code, &status.message) {
+                    Refusal::Gone => return Ok(false),
+                    Refusal::Lasting => return Err(status.message),
+                    Refusal::Passing => status.message,
+                },
+                Ok(Err(error)) => logging::chain(&error),
+                Err(_) => format!("the API server did not answer within {limit:?}"),
+            };
+            if attempt == TRIES {
+                return Err(trouble);
+            }
+            self.counters.repeated.fetch_add(1, Ordering::Relaxed);
+            sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
+            pause *= 2;
+        }
+        Err("no attempt is left".to_owned())
+    }
+
+    /// How long this process leads for certain.
+    fn lead(&self) -> Option<Duration> {
+        match &*self.leading.borrow() {
+            Leadership::Leading { valid_until, .. } => {
+                Some(valid_until.duration_since(lease::now())).filter(|left| !left.is_zero())
+            }
+            Leadership::Following { .. } => None,
+        }
+    }
+}
+
+/// Why the API server does not do what it is asked.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// There is no such pod any more.
+    Gone,
+    /// Another try may succeed.
+    Passing,
+    /// No try will.
+    Lasting,
+}
+
+impl Refusal {
+    /// By the HTTP code and the message. A UID that is not the pod's is a conflict, or a field that cannot change.
+    fn of(code: u16, message: &str) -> Self {
+        match code {
+            404 => Self::Gone,
+            409 if message.contains("UID in precondition") || message.contains("uid mismatch") => Self::Gone,
+            422 if message.contains("metadata.uid") => Self::Gone,
+            409 | 429 | 500.. => Self::Passing,
+            _ => Self::Lasting,
+        }
+    }
+}
+
+fn path(victim: &Victim) -> String {
+    format!("/api/v1/namespaces/{}/pods", victim.pod.namespace)
+}
+
+/// The condition by which controllers know that the pod did not fail by itself.
+fn condition(preemption: &Preemption, victim: &Victim, now: Timestamp) -> Result<http::Request<Vec<u8>>, String> {
+    let mut condition = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": format!("{}: preempting to accommodate a higher priority pod", preemption.scheduler_name),
+        "lastTransitionTime": Time(now),
+    });
+    if victim.generation > 0 {
+        condition["observedGeneration"] = json!(victim.generation);
+    }
+    let patch: Value = json!({ "metadata": { "uid": victim.pod.uid }, "status": { "conditions": [condition] } });
+    let patch = Patch::Strategic(patch);
+    let request =
+        Request::new(path(victim)).patch_subresource("status", &victim.pod.name, &PatchParams::default(), &patch);
+    request.map_err(|error| error.to_string())
+}
+
+/// The deletion, with the pod's own grace period.
+fn deletion(victim: &Victim) -> Result<http::Request<Vec<u8>>, String> {
+    let uid = Preconditions { uid: Some(victim.pod.uid.to_string()), resource_version: None };
+    let parameters = DeleteParams { preconditions: Some(uid), ..DeleteParams::default() };
+    Request::new(path(victim)).delete(&victim.pod.name, &parameters).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

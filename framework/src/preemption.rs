@@ -1,0 +1,32 @@
+//! The law of DefaultPreemption: which pods of lower priority a pod that fits nowhere may have taken away, and on which
+//! node that is done.
+//!
+//! The steps follow each other like this. [`why_ineligible`] tells whether the pod may preempt at all. The nodes that
+//! are refused with [`Code::Unschedulable`](crate::status::Code) are tried, one [`Trial`] each, in an order and up to a
+//! number that [`Shortlist`] knows: [`lay_out`] says which pods may go, [`Rehearsal::dry_run`] which of them must. What
+//! comes of it are [`Candidate`]s, of which [`pick_one`] takes one. [`words`] has what is told of it.
+//!
+//! Knows: the order of those steps. Must not know: how victims are evicted, who waits for that, or extenders.
+//!
+//! Source: `pkg/scheduler/framework/preemption` and `pkg/scheduler/framework/plugins/defaultpreemption`, pod by pod:
+//! without the feature gate GenericWorkload.
+
+mod budget;
+mod candidate;
+mod eligibility;
+mod rehearsal;
+mod shortlist;
+mod standing;
+mod trial;
+pub mod words;
+
+pub use budget::Budget;
+pub use candidate::{Candidate, pick_one, tied};
+pub use eligibility::{NominatedNode, why_ineligible};
+pub use rehearsal::{Outcome, Rehearsal, dry_run, is_local};
+pub use shortlist::Shortlist;
+pub use standing::Standing;
+pub use trial::{Layout, Trial, lay_out};
+
+#[cfg(test)]
+mod tests;

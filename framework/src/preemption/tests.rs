@@ -1,0 +1,1 @@
+//! Preemption, from the law's side: cases with names, and trials against brute force.

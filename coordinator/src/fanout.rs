@@ -166,6 +166,7 @@ impl Fanout {
             | Action::BindVolumes(_)
             | Action::Preempt(_)
             | Action::Report(_)
+            | Action::ReportGroup(_)
             | Action::Acknowledged { .. }
             | Action::Alone(_) => {}
         }

@@ -227,6 +227,8 @@ impl Page<'_> {
             ("flotilla_workers_ready", "Workers that hold their shard and the configuration", status.workers_ready),
             ("flotilla_binds_in_flight", "Binds that the machine waits for", status.binds_in_flight),
             ("flotilla_extensions_in_flight", "1 while extenders are asked about a pod", status.extensions_in_flight),
+            ("flotilla_pod_groups", "Pod groups known", status.pod_groups),
+            ("flotilla_pods_in_groups", "Pods that wait with a pod group", status.pods_in_groups),
             ("flotilla_classes", "Classes of pods known", status.classes),
             ("flotilla_revision", "Changes of the cluster so far", status.revision),
         ];
@@ -237,6 +239,8 @@ impl Page<'_> {
             ("flotilla_decisions", "Decisions, whatever their outcome", status.decisions),
             ("flotilla_placed", "Pods that got a node", status.placed),
             ("flotilla_unschedulable", "Verdicts that no node will do", status.unschedulable),
+            ("flotilla_pod_groups_placed", "Attempts that placed enough pods of a pod group", status.groups_placed),
+            ("flotilla_pod_groups_refused", "Attempts that found no place for enough pods", status.groups_refused),
             ("flotilla_bind_failures", "Binds that failed", status.bind_failures),
             ("flotilla_evaluations_asked", "Evaluations asked of workers", status.evaluations_asked),
             ("flotilla_evaluations_local", "Evaluations made here for want of workers", status.evaluations_local),
@@ -308,14 +312,16 @@ impl Page<'_> {
 
     fn writes(&mut self, reporter: &Reporter) -> fmt::Result {
         let (events, conditions) = (reporter.events().tally(), reporter.conditions().tally());
+        let groups = reporter.groups().tally();
         for (what, help, tally) in [
             ("flotilla_event_writes", "Events by what became of them", events),
             ("flotilla_condition_writes", "PodScheduled conditions by what became of them", conditions),
+            ("flotilla_pod_group_condition_writes", "Conditions of pod groups by what became of them", groups),
         ] {
             let outcomes = [("written", tally.written), ("refused", tally.refused), ("dropped", tally.dropped)];
             self.counters(what, help, "outcome", &outcomes)?;
         }
-        let waiting = [("event", events.waiting), ("condition", conditions.waiting)];
+        let waiting = [("event", events.waiting), ("condition", conditions.waiting), ("pod_group", groups.waiting)];
         self.gauges("flotilla_writes_waiting", "Events and conditions that wait to be written", "kind", &waiting)
     }
 

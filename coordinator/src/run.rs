@@ -144,6 +144,10 @@ impl Performers {
                 self.scheduled.refuse(&report);
                 self.reporter.report(report);
             }
+            Action::ReportGroup(report) => {
+                debug!(group = %format_args!("{}/{}", report.namespace, report.name), report.status, report.message, "tried");
+                self.reporter.groups().write(report);
+            }
             Action::Acknowledged { generation, workers } => {
                 info!(generation, workers, "the workers work by the configuration");
                 self.configz.send_modify(|shown| {
@@ -199,7 +203,9 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let discovery = discovery_of(&args, &client);
     let delayed = election.is_some() && configuration.delay_cache_until_active;
     let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
-    let mut coordinator = Coordinator::new(client, (host, leading), discovery, scheduled.clone(), configz.clone());
+    let with_groups = machine.generic_workload;
+    let (counted, shown_to) = (scheduled.clone(), configz.clone());
+    let mut coordinator = Coordinator::new(client, (host, leading), discovery, counted, shown_to, with_groups);
     coordinator.elected = election.is_some();
     coordinator.handle.tell(Event::Configured(Arc::new(machine))).await?;
     if !delayed {
@@ -243,13 +249,14 @@ type Election = JoinHandle<Result<(), LeaseError>>;
 
 impl Coordinator {
     /// Starts the machine and what performs its actions. `(host, leading)` is in whose name things are written, and
-    /// while what.
+    /// while what. Pod groups are watched `with_groups` only.
     fn new(
         client: kube::Client,
         (host, leading): (&str, watch::Receiver<Leadership>),
         discovery: Discovery,
         scheduled: Scheduled,
         configz: watch::Sender<Value>,
+        with_groups: bool,
     ) -> Self {
         let performers = Arc::<OnceLock<Performers>>::default();
         let (handle, _thread) = driver::spawn(Machine::new(0), {
@@ -283,8 +290,10 @@ impl Coordinator {
             scheduled,
             configz,
         });
+        let (told, teller) = (handle.clone(), reporter.clone());
+        let watches = Watches::start(client.clone(), told, teller, begin.clone(), stop.clone(), with_groups);
         Self {
-            watches: Watches::start(client.clone(), handle.clone(), reporter.clone(), begin.clone(), stop.clone()),
+            watches,
             client,
             handle,
             fanout,

@@ -16,10 +16,12 @@ use crate::lease::Leadership;
 
 mod conditions;
 mod events;
+mod groups;
 mod series;
 
 pub use conditions::Conditions;
 pub use events::{Events, Outcome, Regarding};
+pub use groups::GroupConditions;
 
 /// What has been written so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,6 +41,7 @@ pub struct Tally {
 pub struct Reporter {
     conditions: Conditions,
     events: Events,
+    groups: GroupConditions,
 }
 
 impl Reporter {
@@ -51,6 +54,7 @@ impl Reporter {
         Self {
             conditions: Conditions::new(client.clone(), leading.clone()),
             events: Events::new(client.clone(), host, leading.clone()),
+            groups: GroupConditions::new(client.clone(), leading.clone()),
         }
     }
 
@@ -77,6 +81,12 @@ impl Reporter {
     #[must_use]
     pub fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// The conditions of pod groups.
+    #[must_use]
+    pub fn groups(&self) -> &GroupConditions {
+        &self.groups
     }
 
     /// The conditions.

@@ -28,7 +28,9 @@ mod object;
 mod source;
 mod storage;
 
-use kinds::{AllThat, Budgets, Namespaces, Nodes, Pods, ReplicaSet, ReplicationController, Service, StatefulSet};
+use kinds::{
+    AllThat, Budgets, Namespaces, Nodes, PodGroups, Pods, ReplicaSet, ReplicationController, Service, StatefulSet,
+};
 pub use source::Tally;
 use source::{Kind, Source};
 use storage::AllOf;
@@ -48,7 +50,8 @@ pub struct Watches {
 
 impl Watches {
     /// Starts listing and watching once `begin` is cancelled, until `stop` or until the machine has stopped. What is
-    /// wrong with an object is told through `reporter`. Failures are retried for ever, and logged.
+    /// wrong with an object is told through `reporter`. Failures are retried for ever, and logged. Pod groups are watched
+    /// `with_groups` only.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -59,11 +62,12 @@ impl Watches {
         reporter: Reporter,
         begin: CancellationToken,
         stop: CancellationToken,
+        with_groups: bool,
     ) -> Self {
         let mut starting =
             Starting { client: client.clone(), handle: handle.clone(), reporter, begin, tasks: JoinSet::new() };
         let pods = starting.start::<Pods>();
-        let all = Arc::from([
+        let mut all = vec![
             pods.clone(),
             starting.start::<Nodes>(),
             starting.start::<Namespaces>(),
@@ -79,7 +83,11 @@ impl Watches {
             starting.start::<AllOf<storage::StorageCapacity>>(),
             starting.start::<AllOf<storage::CsiNode>>(),
             starting.start::<AllOf<storage::VolumeAttachment>>(),
-        ]);
+        ];
+        if with_groups {
+            all.push(starting.start::<PodGroups>());
+        }
+        let all = Arc::from(all);
         let (publish, synced) = watch::channel(false);
         let watches = Self { client, pods: pods.1, all, synced };
         let (mut tasks, all) = (starting.tasks, Arc::clone(&watches.all));

@@ -297,6 +297,9 @@ pub struct PodInfo {
     pub finished: bool,
     /// `metadata.generation`, for the condition's `observedGeneration`.
     pub generation: i64,
+    /// `spec.schedulingGroup.podGroupName`: the pod group of its namespace that it is placed with. Without the gate
+    /// GenericWorkload nobody looks at it.
+    pub scheduling_group: Option<Arc<str>>,
     /// What its `PodScheduled` condition says now.
     pub condition: Option<Scheduled>,
 }

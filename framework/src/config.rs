@@ -196,12 +196,17 @@ impl Default for ClientConnection {
 
 impl Default for Configuration {
     fn default() -> Self {
-        let (gates, flags) = (FeatureGates::default(), ElectionFlags::default());
-        build(&mut Report::new("", ""), wire::Document::default(), &gates, &flags)
+        Self::of_gates(&FeatureGates::default())
     }
 }
 
 impl Configuration {
+    /// The configuration of nobody who wrote one, as `gates` have it.
+    #[must_use]
+    pub fn of_gates(gates: &FeatureGates) -> Self {
+        build(&mut Report::new("", ""), wire::Document::default(), gates, &ElectionFlags::default())
+    }
+
     /// The profile of pods that ask for `scheduler_name`.
     #[must_use]
     pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {

@@ -17,6 +17,8 @@ use crate::config::Cause;
 use crate::config::report::{near_miss, quoted};
 use table::{GATES, GONE};
 
+/// The gates that decide about scheduling and may be moved off their default.
+const BUILT: [&str; 1] = ["GenericWorkload"];
 /// The gate that stands for every alpha gate.
 const ALL_ALPHA: &str = "AllAlpha";
 /// The gate that stands for every beta gate.
@@ -133,7 +135,7 @@ impl FeatureGates {
     ///
     /// Everything that kube-scheduler refuses: another syntax, a gate that does not exist, one that is locked, one that
     /// is on without the gates it needs. Beyond that, every gate that decides about scheduling and is moved off its
-    /// default, because Flotilla follows the defaults.
+    /// default, but for those that are built, because Flotilla follows the defaults.
     pub fn parse(text: &str) -> Result<Self, GateErrors> {
         match Self::examine(text) {
             (gates, None) => Ok(gates),
@@ -191,9 +193,10 @@ impl FeatureGates {
         })
     }
 
-    /// The gates that decide about scheduling and are not as they are by default.
+    /// The gates that decide about scheduling, are not as they are by default, and are not built.
     fn unimplemented(&self, said: &BTreeMap<String, bool>) -> Vec<GateError> {
-        let moved = |gate: &&Gate| gate.scheduling && self.enabled(gate.name) != gate.default;
+        let is_built = |gate: &Gate| BUILT.contains(&gate.name);
+        let moved = |gate: &&Gate| gate.scheduling && self.enabled(gate.name) != gate.default && !is_built(gate);
         let (own, through_all): (Vec<&Gate>, Vec<&Gate>) =
             GATES.iter().filter(moved).partition(|gate| said.contains_key(gate.name));
         let state = |on: bool| if on { "on" } else { "off" };

@@ -21,6 +21,7 @@ use crate::{
 pub mod budgets;
 mod mounts;
 mod pod;
+pub mod pod_group;
 pub mod pods;
 pub mod requests;
 pub mod selectors;
@@ -98,6 +99,7 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
         deleting: pod.metadata.deletion_timestamp.is_some(),
         finished: matches!(phase, Some("Succeeded" | "Failed")),
         generation: pod.metadata.generation.unwrap_or(0),
+        scheduling_group: spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref()).map(text),
         condition: status.and_then(scheduled),
     })
 }

@@ -22,6 +22,7 @@ pub mod labels;
 pub mod matches;
 pub mod node;
 pub mod plugins;
+pub mod pod_group;
 pub mod preemption;
 pub mod prepared;
 pub mod profile;

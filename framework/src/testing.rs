@@ -9,6 +9,7 @@ use crate::{
     declared::DeclaredFeatures,
     labels::{LabelRequirement, LabelSelector},
     node::NodeInfo,
+    pod_group::PodGroup,
     profile::{Plugins, Profile, WeightedPlugin},
     quantity::Quantity,
     resources::Resources,
@@ -53,6 +54,7 @@ pub fn pod(name: &str) -> PodBuilder {
             deleting: false,
             finished: false,
             generation: 1,
+            scheduling_group: None,
             condition: None,
         },
         class,
@@ -332,6 +334,13 @@ impl PodBuilder {
         class
     }
 
+    /// Is placed with a pod group.
+    #[must_use]
+    pub fn group(mut self, name: &str) -> Self {
+        self.pod.scheduling_group = Some(name.into());
+        self
+    }
+
     /// Is bound to a node already.
     #[must_use]
     pub fn on(mut self, node: &str) -> Self {
@@ -454,6 +463,21 @@ impl NodeBuilder {
     #[must_use]
     pub fn build(self) -> NodeInfo {
         self.0
+    }
+}
+
+/// A pod group in namespace `default` that needs so many pods, or is basic.
+#[must_use]
+pub fn pod_group(name: &str, min_count: Option<u32>) -> PodGroup {
+    PodGroup {
+        namespace: "default".into(),
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        generation: 1,
+        min_count,
+        priority: 0,
+        disrupted_whole: false,
+        condition: None,
     }
 }
 

@@ -79,6 +79,7 @@ mod tests {
             deleting: false,
             finished: false,
             generation: 1,
+            scheduling_group: None,
             condition: None,
         })
     }

@@ -44,6 +44,8 @@ pub enum Action {
     Preempt(Preemption),
     /// Tell the pod's owner why it is not placed. Not answered.
     Report(Report),
+    /// Write the condition of a pod group. Not answered.
+    ReportGroup(GroupReport),
     /// Every worker has acknowledged a configuration, so that evaluations may name it. Not answered.
     Acknowledged {
         /// The configuration.
@@ -215,6 +217,27 @@ pub struct Report {
     pub write_event: bool,
     /// How often the pod was tried, this time included.
     pub attempt: u32,
+}
+
+/// A pod group and its `PodGroupInitiallyScheduled` condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupReport {
+    /// The group's namespace.
+    pub namespace: Arc<str>,
+    /// The group's name.
+    pub name: Arc<str>,
+    /// The group's UID: one of the same name that was made since is left alone.
+    pub uid: Arc<str>,
+    /// The group's `metadata.generation`, for the condition.
+    pub generation: i64,
+    /// Whether the group is placed.
+    pub status: bool,
+    /// The reason, in upstream's words.
+    pub reason: &'static str,
+    /// The message; empty for a group that is placed.
+    pub message: String,
+    /// The condition is new, or had another status before: its time is now.
+    pub begins: bool,
 }
 
 /// What becomes of a pod's `status.nominatedNodeName`.

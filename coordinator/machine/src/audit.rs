@@ -30,6 +30,9 @@ pub enum Invariant {
     PreparationsHavePods,
     /// Every node belongs to a worker that is there, as soon as one is, and each worker's count is right.
     NodesHaveHolders,
+    /// A pod waits with its pod group if its stage says so, and otherwise not; a group has no seat where nobody waits, and
+    /// none is half placed.
+    GroupsHoldWhoWaits,
     /// The columns and the cache hold the same nodes.
     ColumnsMatchCache,
     /// Whoever waits and is nominated to a node has that node kept free, and nobody else has.
@@ -108,6 +111,20 @@ impl Machine {
         if self.cache.snapshot.node_count() != self.cache.nodes.len() {
             broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
         }
+        violations.extend(self.audit_groups());
         violations
+    }
+
+    fn audit_groups(&self) -> impl Iterator<Item = Violation> {
+        let astray = self.pods.iter().filter(|(uid, pod)| {
+            let waits = self.group_of(&pod.info).is_some_and(|key| self.groups.has_waiting(uid, &key));
+            matches!(pod.stage, Stage::Member(_)) != waits
+        });
+        let astray = astray.map(|(_, pod)| format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
+        let empty = self.groups.all_seats().filter(|(seat, waits)| self.queue.contains(seat) && !waits);
+        let empty = empty.map(|(seat, _)| format!("nobody waits for {seat}"));
+        let half = self.trial.is_some().then(|| "a group is being tried".to_owned());
+        let places = astray.chain(empty).chain(half);
+        places.map(|place| Violation { invariant: Invariant::GroupsHoldWhoWaits, place })
     }
 }

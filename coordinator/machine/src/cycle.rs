@@ -19,6 +19,7 @@ use crate::{
     action::{Action, Binding, Nomination, Reason},
     event::{BindFailure, TimeMs},
     extend::Step,
+    groups::Placement,
     machine::Machine,
     offers::{Ask, Dossiers},
     pods::{Charge, Stage},
@@ -53,14 +54,18 @@ impl Machine {
         while self.binding.len() < bound && self.extending.is_none() && self.preempting.is_none() {
             let Some((uid, subject)) = self.queue.head() else { break };
             let uid = Arc::clone(uid);
-            if matches!(self.attempt(now_ms, &uid, subject), Progress::Waiting) {
+            let progress = match self.groups.is_seat(&uid) {
+                true => self.attempt_group(now_ms, &uid),
+                false => self.attempt(now_ms, &uid, subject),
+            };
+            if matches!(progress, Progress::Waiting) {
                 break;
             }
         }
         self.look_ahead(now_ms);
     }
 
-    fn attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Progress {
+    pub(crate) fn attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Progress {
         let revision = self.cache.revision();
         let Some(pod) = self.pods.get_mut(uid) else {
             self.queue.remove(uid);
@@ -81,6 +86,7 @@ impl Machine {
         {
             return progress;
         }
+        let in_trial = self.trial.is_some();
         loop {
             if let Some(progress) = self.judge_class(now_ms, uid, subject) {
                 return progress;
@@ -94,7 +100,8 @@ impl Machine {
             let Some(dossier) = self.dossiers.get_mut(subject) else { return Progress::Waiting };
             let Some(offers) = &mut dossier.offers else { return Progress::Waiting };
             // What was asked for since this pod is at the head and still says too little is made up for here.
-            let is_short = offers.book.is_laid_over() && offers.revision >= from;
+            // Nor is a group's attempt over while nodes that its own pods were charged to are told apart from the others.
+            let is_short = (offers.book.is_laid_over() || in_trial) && offers.revision >= from;
             let is_current = offers.book.is_untouched() || offers.revision >= from;
             if let Some(error) = offers.book.error(&dossier.prepared) {
                 if is_current {
@@ -162,7 +169,7 @@ impl Machine {
 
     /// Brings the subject's offers up to the present, evaluating here where no worker can. `false`: they are asked for.
     fn has_offers(&mut self, now_ms: TimeMs, subject: Subject) -> bool {
-        let alone = self.is_alone(now_ms);
+        let alone = self.trial.is_some() || self.is_alone(now_ms);
         let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
         if dossier.repair(&self.cache) {
             return true;
@@ -234,13 +241,26 @@ impl Machine {
             Ok(plan) => plan,
             Err(error) => return self.fail(now_ms, uid, error),
         };
-        let (revision, extender) = (self.cache.revision(), self.binder_of(uid));
+        let charge = Charge { node, class: subject.1 };
+        let placement = Placement { charge, plan, total, repaired, revision: self.cache.revision() };
+        if self.trial.is_some() {
+            return self.place_for_now(uid, subject, placement);
+        }
+        self.charge(&placement.charge);
+        self.commit(now_ms, uid, subject, placement);
+        Progress::Decided
+    }
+
+    /// Has a decision carried out whose charge is made.
+    pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, placement: Placement) {
+        let Placement { charge, plan, total, repaired, revision } = placement;
+        let extender = self.binder_of(uid);
         self.queue.remove(uid);
-        let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
-        let charge = Charge { node: Arc::clone(&node), class: subject.1 };
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let node = Arc::clone(&charge.node);
         pod.stage = Stage::Assumed(subject.0);
-        pod.charge = Some(charge.clone());
         self.residents.moves(uid, pod.info.priority, None, Some(&charge));
+        pod.charge = Some(charge);
         pod.attempts += 1;
         pod.attempt_from = None;
         pod.told = None;
@@ -256,7 +276,6 @@ impl Machine {
             total,
             extender,
         };
-        self.charge(&charge);
         let nominated = self.nominate(uid);
         self.end_nomination(now_ms, uid, nominated);
         if let Some(class) = self.cache.classes.get(subject.1).map(Arc::clone) {
@@ -266,7 +285,6 @@ impl Machine {
         self.status.decisions += 1;
         self.status.placed += 1;
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
-        Progress::Decided
     }
 
     /// No node would take the pod, and nobody makes room for it unless `node` says where.
@@ -307,6 +325,9 @@ impl Machine {
 
     /// Something went wrong that says nothing about the nodes.
     pub(crate) fn fail(&mut self, now_ms: TimeMs, uid: &Uid, message: String) -> Progress {
+        if let Some(trial) = &mut self.trial {
+            return trial.fail(message);
+        }
         self.status.decisions += 1;
         self.retry_later(now_ms, uid);
         self.report_failure(now_ms, uid, message);
@@ -318,6 +339,9 @@ impl Machine {
         // The profiles may be others than at the beginning of the attempt.
         let profile = self.pods.get(uid).and_then(|pod| self.profile_index(&pod.info.scheduler_name));
         let Some(profile) = profile else { return self.leave_queue(uid, Stage::Foreign) };
+        if let Some(group) = self.pods.get(uid).and_then(|pod| self.group_of(&pod.info)) {
+            return self.rejoin_group(now_ms, uid, profile, &group);
+        }
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.stage = Stage::Queued(profile);
         pod.attempt_from = None;
@@ -403,6 +427,30 @@ impl Machine {
                 self.ask(now_ms, subject);
             }
         }
+    }
+
+    /// Whether what is needed to decide on so many pods of a subject is on its way. It is asked for if it `may` be; what
+    /// cannot be asked for is evaluated here when it is needed.
+    pub(crate) fn waits_for(&mut self, now_ms: TimeMs, subject: Subject, pods: u32, may: bool) -> bool {
+        let is_asked = |machine: &Self, subject| machine.dossiers.get(subject).is_some_and(|known| known.ask.is_some());
+        if is_asked(self, subject) {
+            return true;
+        }
+        if let Some(head) = self.head_of(subject) {
+            if may && !self.dossiers.has_shelf(head) {
+                self.ask_whole(now_ms, head);
+            }
+            return is_asked(self, head);
+        }
+        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
+        let is_decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
+        if is_decided || dossier.repair(&self.cache) || !may || !dossier.can_be_asked() {
+            return false;
+        }
+        let others = LOOK_AHEAD + self.nominator.nodes_len();
+        let k = (pods as usize + others).min(MAX_K);
+        self.ask_for(now_ms, subject, u32::try_from(k).unwrap_or(u32::MAX), false);
+        is_asked(self, subject)
     }
 
     /// Asks every worker about a subject, unless that is under way or they are not ready to be asked.

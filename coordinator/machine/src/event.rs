@@ -9,6 +9,7 @@ use flotilla_framework::{
     extender::{Extended, Extender},
     labels::LabelSelector,
     node::NodeInfo,
+    pod_group::PodGroup,
     preemption::Budget,
     profile::Profile,
     shard::{Epoch, FromWorker, Generation, RequestId},
@@ -87,6 +88,15 @@ pub enum Event {
     StorageApplied(Arc<StorageObject>),
     /// An object of storage is gone.
     StorageDeleted(StorageKey),
+    /// A pod group is new or looks like this now.
+    PodGroupApplied(Arc<PodGroup>),
+    /// A pod group is gone.
+    PodGroupDeleted {
+        /// Its namespace.
+        namespace: Arc<str>,
+        /// Its name.
+        name: Arc<str>,
+    },
     /// A PodDisruptionBudget is new or looks like this now.
     BudgetApplied(Arc<Budget>),
     /// A PodDisruptionBudget is gone.
@@ -209,6 +219,8 @@ pub struct Configuration {
     pub profiles: Arc<[Profile]>,
     /// All extenders, in the order that they are asked in.
     pub extenders: Arc<[Arc<Extender>]>,
+    /// Whether the gate GenericWorkload is on: pods of a pod group are placed together.
+    pub generic_workload: bool,
     /// Goes into every node's rank, so that ties fall differently in another cluster.
     pub tie_break_seed: u64,
     /// The first backoff of a pod.
@@ -236,6 +248,7 @@ impl Configuration {
             generation,
             profiles: profiles.into(),
             extenders: Arc::default(),
+            generic_workload: false,
             tie_break_seed: 0,
             pod_initial_backoff_ms: 1_000,
             pod_max_backoff_ms: 10_000,

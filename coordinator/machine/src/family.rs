@@ -23,7 +23,7 @@ impl Machine {
         if !self.dossiers.shelve(subject, head, &self.cache) {
             let can_be_asked = self.dossiers.get(head)?;
             let can_be_asked = can_be_asked.can_be_asked() && can_be_asked.kinship.can_be_asked();
-            if self.is_alone(now_ms) || !can_be_asked {
+            if self.trial.is_some() || self.is_alone(now_ms) || !can_be_asked {
                 self.status.evaluations_local += 1;
                 self.dossiers.evaluate_whole_here(head, &self.cache);
                 if !self.dossiers.shelve(subject, head, &self.cache) {
@@ -55,7 +55,7 @@ impl Machine {
     }
 
     /// The subject that stands for the whole family, its dossier open. `None`: the class needs offers of its own.
-    fn head_of(&mut self, subject: Subject) -> Option<Subject> {
+    pub(crate) fn head_of(&mut self, subject: Subject) -> Option<Subject> {
         let dossier = self.dossiers.get_mut(subject).filter(|dossier| dossier.may_share())?;
         let known = dossier.kinship.head();
         let head = match known {

@@ -41,6 +41,7 @@ impl Machine {
                 (false, None)
             }
         };
+        self.note_member(&uid, old.as_deref(), info);
         self.hear(&uid, old.as_deref());
         if info.finished {
             self.settle(now_ms, &uid, None, Stage::Foreign);
@@ -66,6 +67,7 @@ impl Machine {
         self.preemptions.gone(uid);
         self.settle(now_ms, uid, None, Stage::Foreign);
         self.end_nomination(now_ms, uid, nominated);
+        self.note_member_gone(uid);
         if let Some(pod) = self.pods.swap_remove(uid) {
             self.release_class(pod.class);
         }
@@ -126,10 +128,12 @@ impl Machine {
         };
         if info.deleting {
             let message = format!("skip schedule deleting pod: {}", info.key());
-            if self.queue.contains(uid) {
+            if self.queue.contains(uid) || matches!(pod.stage, Stage::Member(_)) {
                 self.report(uid, Reason::SchedulerError, message, false);
             }
             self.leave_queue(uid, Stage::Foreign);
+        } else if let Some(group) = self.group_of(&info) {
+            self.join_group(now_ms, uid, profile, &group);
         } else if self.gate(profile, &info).is_some() {
             self.leave_queue(uid, Stage::Gated(profile));
         } else if let Some(message) = self.unbuilt(profile, &info) {
@@ -318,7 +322,8 @@ impl Machine {
         self.set_stage(uid, stage);
     }
 
-    fn set_stage(&mut self, uid: &Uid, stage: Stage) {
+    pub(crate) fn set_stage(&mut self, uid: &Uid, stage: Stage) {
+        self.leave_group_unless(uid, stage);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let gated = |stage: Stage| usize::from(matches!(stage, Stage::Gated(_)));
         self.gated = self.gated + gated(stage) - gated(pod.stage);
@@ -328,12 +333,12 @@ impl Machine {
     }
 
     /// The word of the first PreEnqueue plugin that keeps a pod out.
-    fn gate(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
+    pub(crate) fn gate(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
         admission::gate(self.registry, self.profile(profile)?, info).map(|(_, message)| message)
     }
 
     /// What keeps a pod back that needs a plugin which the profile has and which is not built yet.
-    fn unbuilt(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
+    pub(crate) fn unbuilt(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
         admission::unbuilt(self.profile(profile)?, &info.class)
     }
 }

@@ -16,6 +16,7 @@ pub mod directory;
 pub mod event;
 mod extend;
 mod family;
+mod groups;
 pub mod images;
 mod intake;
 pub mod machine;

@@ -18,6 +18,7 @@ use crate::{
     cache::Cache,
     event::{Configuration, Event, TimeMs},
     extend::Extending,
+    groups::{Groups, Trial},
     nominator::Nominator,
     offers::Dossiers,
     pods::{Pod, Stage},
@@ -65,6 +66,9 @@ pub struct Machine {
     pub(crate) roster: Roster,
     pub(crate) dossiers: Dossiers,
     pub(crate) nominator: Nominator,
+    pub(crate) groups: Groups,
+    /// A pod group is being tried; never there between two events.
+    pub(crate) trial: Option<Trial>,
     /// A pod that others may have to make room for, while it is found out who.
     pub(crate) preempting: Option<Round>,
     /// Preemptions that are carried out.
@@ -112,6 +116,8 @@ impl Machine {
             roster: Roster::default(),
             dossiers: Dossiers::default(),
             nominator: Nominator::default(),
+            groups: Groups::default(),
+            trial: None,
             preempting: None,
             preemptions: Preemptions::default(),
             hopeless: Hopeless::default(),
@@ -146,6 +152,8 @@ impl Machine {
             Event::Bound { uid } => self.bound(&uid),
             Event::BindFailed { uid, failure } => self.bind_failed(now_ms, &uid, failure),
             Event::Extended { request, outcome } => self.extended(now_ms, request, outcome),
+            Event::PodGroupApplied(group) => self.pod_group_applied(&group),
+            Event::PodGroupDeleted { namespace, name } => self.pod_group_deleted(&namespace, &name),
             Event::StorageApplied(object) => self.storage_applied(now_ms, &object),
             Event::StorageDeleted(key) => self.storage_deleted(now_ms, &key),
             Event::VolumesWritten { uid, id, versions, failure } => {
@@ -157,6 +165,7 @@ impl Machine {
             Event::Tick => {}
         }
         self.pass_time(now_ms);
+        self.review_groups(now_ms);
         self.decide(now_ms);
         self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
@@ -201,6 +210,8 @@ impl Machine {
             binds_in_flight: self.binding.len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
             preparations: self.preparations.len() as u64,
+            pod_groups: self.groups.objects() as u64,
+            pods_in_groups: self.groups.waiting() as u64,
             preemptions_in_flight: self.preemptions.len() as u64,
             victims_in_flight: self.preemptions.victims() as u64,
             classes: self.cache.classes.len() as u64,
@@ -226,6 +237,7 @@ impl Machine {
             self.cache.reseed(configuration.tie_break_seed);
         }
         self.dossiers.clear();
+        self.groups.forget_attempts();
         self.hopeless.clear();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
@@ -244,6 +256,7 @@ impl Machine {
         self.crewed = false;
         self.alone = false;
         self.extending = None;
+        self.groups.forget_attempts();
         self.preempting = None;
         self.dossiers.clear();
     }
@@ -262,8 +275,9 @@ impl Machine {
     fn pass_time(&mut self, now_ms: TimeMs) {
         self.give_up_extension(now_ms);
         for (uid, subject) in self.queue.take_backed_off(now_ms) {
-            if let Some(pod) = self.pods.get(&uid) {
-                self.queue.activate(&uid, subject, pod.info.priority, now_ms);
+            match self.pods.get(&uid) {
+                Some(pod) => self.queue.activate(&uid, subject, pod.info.priority, now_ms),
+                None => self.groups.backed_off(&uid),
             }
         }
         if now_ms >= self.next_flush {

@@ -47,7 +47,7 @@ pub(crate) struct Nominator {
 impl Nominated {
     /// What a pod is nominated to now: as long as it waits, also behind a gate.
     pub(crate) fn of(pod: &Pod) -> Option<Self> {
-        let waits = matches!(pod.stage, Stage::Queued(_) | Stage::Gated(_));
+        let waits = matches!(pod.stage, Stage::Queued(_) | Stage::Gated(_) | Stage::Member(_));
         let node = pod.nominated_node().filter(|_| waits)?;
         let class = (pod.class, Arc::clone(&pod.info.class));
         Some(Self { node: Arc::clone(node), priority: pod.info.priority, class })
@@ -109,6 +109,16 @@ impl Nominator {
             self.pods.insert(Arc::clone(uid), now);
         }
         before
+    }
+
+    /// Leaves out for a while what a pod is nominated to, as it has a place for that time.
+    pub(crate) fn withhold(&mut self, uid: &Uid) -> Option<Nominated> {
+        self.set(uid, None)
+    }
+
+    /// Ends that time.
+    pub(crate) fn give_back(&mut self, uid: &Uid, nominated: Nominated) {
+        self.set(uid, Some(nominated));
     }
 
     /// The nominations that concern a pod of a priority.

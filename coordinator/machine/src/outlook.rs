@@ -10,6 +10,7 @@ use flotilla_framework::{admission, plugins::wakers};
 use crate::{
     action::Reason,
     event::TimeMs,
+    groups::GroupKey,
     machine::Machine,
     pods::{Pod, Stage},
     queue::{Seat, Uid},
@@ -159,7 +160,19 @@ impl Machine {
                 }
             }
             Stage::Foreign => Standing::NotOurs(self.not_ours(pod)),
+            Stage::Member(_) => match self.group_of(&pod.info) {
+                Some(key) => self.standing_of_group(now_ms, &key),
+                None => Standing::NotOurs(NotOurs::Elsewhere),
+            },
             Stage::Queued(_) => self.seated(now_ms, uid),
+        }
+    }
+
+    fn standing_of_group(&self, now_ms: TimeMs, key: &GroupKey) -> Standing {
+        match (self.group_gate(key), self.group_seat(key)) {
+            (None, Some(seat)) => self.seated(now_ms, seat),
+            (Some((plugin, message)), _) => Standing::Gated { plugin: Some(plugin), message },
+            (None, None) => Standing::NotOurs(NotOurs::Elsewhere),
         }
     }
 

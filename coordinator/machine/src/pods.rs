@@ -59,6 +59,8 @@ pub(crate) enum Stage {
     Gated(ProfileIndex),
     /// In one of the queues.
     Queued(ProfileIndex),
+    /// It waits with its pod group, wherever that stands.
+    Member(ProfileIndex),
     /// Decided; the API server has not said yes yet, or the watch has not shown it.
     Assumed(ProfileIndex),
     /// Decided; its volumes are being bound, and then it will be.

@@ -73,6 +73,9 @@ impl Machine {
         diagnosis: Diagnosis,
         objected: &[NodeId],
     ) -> Progress {
+        if let Some(trial) = &mut self.trial {
+            return trial.refuse(diagnosis);
+        }
         let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
         let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         let subject = (profile, pod.class);

@@ -35,6 +35,10 @@ pub struct Status {
     pub extensions_in_flight: u64,
     /// Pods whose volumes are being bound, before they are.
     pub preparations: u64,
+    /// Pod groups known.
+    pub pod_groups: u64,
+    /// Pods that wait with a pod group, whether it has its turn yet or not.
+    pub pods_in_groups: u64,
     /// Classes known.
     pub classes: u64,
     /// Changes of the cluster so far.
@@ -45,6 +49,10 @@ pub struct Status {
     pub placed: u64,
     /// Counter: verdicts that no node will do.
     pub unschedulable: u64,
+    /// Counter: attempts at pod groups that placed as many pods as the group has to have.
+    pub groups_placed: u64,
+    /// Counter: attempts at pod groups that found no place for as many pods.
+    pub groups_refused: u64,
     /// Counter: binds that failed.
     pub bind_failures: u64,
     /// Counter: pods whose volumes could not be bound.

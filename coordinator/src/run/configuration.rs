@@ -43,7 +43,7 @@ pub(super) fn effective(args: &Args, text: Option<&str>) -> anyhow::Result<Confi
     let mut configuration = match (text, &args.config) {
         (Some(text), Some(path)) => config::load_beside(text, &path.display().to_string(), &args.gates, &flags)?,
         _ => {
-            let mut defaults = Configuration::default();
+            let mut defaults = Configuration::of_gates(&args.gates);
             flags.apply(&mut defaults.leader_election);
             defaults
         }
@@ -111,6 +111,7 @@ pub(super) fn machine(args: &Args, generation: u64, written: &Configuration) -> 
     MachineConfiguration {
         extenders: flotilla_framework::extender::in_order(&written.extenders).into(),
         tie_break_seed: args.tie_break_seed,
+        generic_workload: args.gates.enabled("GenericWorkload"),
         pod_initial_backoff_ms: milliseconds(written.pod_initial_backoff_seconds),
         pod_max_backoff_ms: milliseconds(written.pod_max_backoff_seconds),
         pod_max_in_unschedulable_ms: u64::try_from(unschedulable).unwrap_or(u64::MAX),

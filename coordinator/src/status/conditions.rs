@@ -253,7 +253,7 @@ impl Writer {
 
 /// What it means that the API server does not take a condition.
 #[derive(Debug, PartialEq, Eq)]
-enum Refusal {
+pub(super) enum Refusal {
     /// Another try may succeed.
     Passing,
     /// There is no such pod any more.
@@ -265,7 +265,7 @@ enum Refusal {
 impl Refusal {
     /// By the HTTP code and the message. A patch with another UID than the pod's is refused because that field cannot
     /// change, or because it is taken as a precondition.
-    fn of(code: u16, message: &str) -> Self {
+    pub(super) fn of(code: u16, message: &str) -> Self {
         match code {
             404 => Self::Gone,
             409 if message.contains("UID in precondition") || message.contains("uid mismatch") => Self::Gone,
@@ -455,6 +455,7 @@ mod tests {
             deleting: false,
             finished: false,
             generation: 1,
+            scheduling_group: None,
             condition: None,
         };
         note(&mut standing, &pod);

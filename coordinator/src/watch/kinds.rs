@@ -11,7 +11,7 @@ use flotilla_framework::{
     labels::LabelSelector,
 };
 use flotilla_machine::event::{Event, Selecting, SelectingKind};
-use k8s_openapi::api::{core::v1 as api, policy::v1 as policy};
+use k8s_openapi::api::{core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -67,6 +67,36 @@ impl Kind for Nodes {
 
     fn regarding(metadata: &Metadata) -> Option<Regarding> {
         Some(Regarding::node(metadata.name(), metadata.uid()))
+    }
+}
+
+/// All pod groups; watched where the gate GenericWorkload is on.
+pub(super) struct PodGroups;
+
+impl Kind for PodGroups {
+    const PATH: &'static str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
+    const WHAT: &'static str = "podgroups";
+    const FIELDS: Option<&'static str> = None;
+    const UNSERVED: Option<&'static str> = Some(
+        "start the API server with --feature-gates=GenericWorkload=true and \
+         --runtime-config=scheduling.k8s.io/v1beta1=true, or this process without GenericWorkload",
+    );
+    type Object = object::Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>;
+
+    fn applied(object: Self::Object) -> Result<Event, IngestError> {
+        let metadata = object.metadata.into();
+        let group = workloads::PodGroup { metadata, spec: object.spec.unwrap_or_default(), status: object.status };
+        Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::pod_group(&group)?)))
+    }
+
+    fn deleted(gone: Gone) -> Event {
+        // Every key has a namespace: without one nothing was applied.
+        let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
+        Event::PodGroupDeleted { namespace: Arc::from(namespace), name: Arc::from(name) }
+    }
+
+    fn regarding(_: &Metadata) -> Option<Regarding> {
+        None
     }
 }
 

@@ -64,6 +64,8 @@ pub(super) trait Kind: Send + Sync + 'static {
     const WHAT: &'static str;
     /// The field selector.
     const FIELDS: Option<&'static str>;
+    /// What to do where the API server has no such kind; `None`: every API server has it. What there is none of is listed.
+    const UNSERVED: Option<&'static str> = None;
     /// What is decoded of an object.
     type Object: DeserializeOwned + HasMetadata + Send;
 
@@ -138,6 +140,8 @@ enum Trouble {
     #[error("{0}; grant list and watch on it to the user or service account of this process, as deploy/rbac.yaml does")]
     Forbidden(String),
     #[error("{0}")]
+    Unserved(String),
+    #[error("{0}")]
     Api(Box<kube::core::Status>),
     #[error("{0}")]
     Absent(String),
@@ -165,6 +169,7 @@ impl From<kube::Error> for Trouble {
         match error {
             kube::Error::Api(status) if status.code == 410 => Self::Expired(status.message),
             kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message),
+            kube::Error::Api(status) if status.code == 404 => Self::Unserved(status.message),
             kube::Error::Api(status) => Self::Api(status),
             error => Self::Absent(logging::chain(&error)),
         }
@@ -212,6 +217,15 @@ impl<K: Kind> Source<K> {
                 Err(Trouble::Nonsense(reason)) => {
                     warn!(what = K::WHAT, version = self.version, reason, "listing anew");
                     self.version.clear();
+                    self.failed(LAST_BACKOFF).await;
+                }
+                Err(Trouble::Unserved(reason)) if let Some(advice) = K::UNSERVED => {
+                    warn!(
+                        what = K::WHAT,
+                        reason, "the API server has none of these and nothing that needs them is placed; {advice}"
+                    );
+                    self.version.clear();
+                    self.shared.listed.cancel();
                     self.failed(LAST_BACKOFF).await;
                 }
                 Err(trouble) => {

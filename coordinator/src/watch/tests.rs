@@ -233,7 +233,7 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     let reporter = server.reporter();
     server.lists("10", &[]);
     let stop = CancellationToken::new();
-    let mut watches = Watches::start(server.client(), handle, reporter, begun(), stop);
+    let mut watches = Watches::start(server.client(), handle, reporter, begun(), stop, false);
     watches.wait_synced().await;
     assert_eq!(heard.recv().await, Some(Event::Synced));
     // All watches hang. The hurried one is the next to be answered.
@@ -250,7 +250,7 @@ async fn a_leader_does_not_wait_for_ever_to_catch_up() {
     let server = Server::default();
     let (handle, _heard) = listener();
     let reporter = server.reporter();
-    let watches = Watches::start(server.client(), handle, reporter, begun(), CancellationToken::new());
+    let watches = Watches::start(server.client(), handle, reporter, begun(), CancellationToken::new(), false);
     watches.catch_up().await;
 }
 
@@ -261,7 +261,7 @@ async fn nothing_is_asked_of_the_api_server_before_the_watches_are_to_begin() {
     let begin = CancellationToken::new();
     let reporter = server.reporter();
     server.lists("10", &[]);
-    let mut watches = Watches::start(server.client(), handle, reporter, begin.clone(), CancellationToken::new());
+    let mut watches = Watches::start(server.client(), handle, reporter, begin.clone(), CancellationToken::new(), false);
     tokio::time::sleep(BARRIER).await;
     assert_eq!(server.asked.lock().expect("unpoisoned").len(), 0);
     begin.cancel();
@@ -471,7 +471,7 @@ async fn nobody_is_judged_before_every_first_list_is_through() {
         for _ in 0..100 {
             server.answers(format!("list {missing}"), 403, &forbidden);
         }
-        let mut watches = Watches::start(server.client(), handle, reporter, begun(), CancellationToken::new());
+        let mut watches = Watches::start(server.client(), handle, reporter, begun(), CancellationToken::new(), false);
         assert_eq!(told(&mut heard, 1).await, ["+u1"]);
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!watches.synced() && heard.try_recv().is_err(), "{missing}");

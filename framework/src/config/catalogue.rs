@@ -102,7 +102,7 @@ pub struct Plugin {
     pub points: &'static [Point],
     /// The feature gate that puts it into the default set of plugins; `None` where it is always there.
     pub gate: Option<&'static str>,
-    /// Whether this version of Flotilla implements it.
+    /// Whether this version of Flotilla implements it, where its gate is on.
     pub built: bool,
 }
 
@@ -111,6 +111,12 @@ impl Plugin {
     #[must_use]
     pub fn is_default(&self, gates: &FeatureGates) -> bool {
         self.gate.is_none_or(|gate| gates.enabled(gate))
+    }
+
+    /// Whether this version of Flotilla can run it with these gates.
+    #[must_use]
+    pub fn is_built(&self, gates: &FeatureGates) -> bool {
+        self.built && self.is_default(gates)
     }
 
     /// Whether the plugin can run at `point`.
@@ -124,8 +130,8 @@ const fn stock(name: &'static str, weight: i32, built: bool, points: &'static [P
     Plugin { name, weight, points, gate: None, built }
 }
 
-const fn gated(name: &'static str, weight: i32, gate: &'static str, points: &'static [Point]) -> Plugin {
-    Plugin { name, weight, points, gate: Some(gate), built: false }
+const fn gated(name: &'static str, weight: i32, gate: &'static str, built: bool, points: &'static [Point]) -> Plugin {
+    Plugin { name, weight, points, gate: Some(gate), built }
 }
 
 /// Every plugin of kube-scheduler, in the order of the default set with all feature gates on.
@@ -137,7 +143,13 @@ pub static PLUGINS: [Plugin; 24] = [
     stock("TaintToleration", 3, true, &[PreFilter, Filter, PreScore, Score]),
     stock("NodeAffinity", 2, true, &[PreFilter, Filter, PreScore, Score]),
     stock("NodePorts", 0, true, &[PreFilter, Filter]),
-    gated("DeferredPodScheduling", 0, "InPlacePodVerticalScalingSchedulerPreemption", &[PreFilter, Filter, Permit]),
+    gated(
+        "DeferredPodScheduling",
+        0,
+        "InPlacePodVerticalScalingSchedulerPreemption",
+        false,
+        &[PreFilter, Filter, Permit],
+    ),
     stock("NodeResourcesFit", 1, true, &[PreFilter, Filter, PreScore, Score, PlacementScore]),
     stock("VolumeRestrictions", 0, true, &[PreFilter, Filter]),
     stock("NodeVolumeLimits", 0, true, &[PreFilter, Filter]),
@@ -156,9 +168,9 @@ pub static PLUGINS: [Plugin; 24] = [
     stock("ImageLocality", 1, true, &[Score]),
     stock("DefaultBinder", 0, true, &[Bind]),
     stock("NodeDeclaredFeatures", 0, true, &[PreFilter, Filter]),
-    gated("GangScheduling", 0, "GenericWorkload", &[PreEnqueue, Permit]),
-    gated("TopologyPlacementGenerator", 0, "TopologyAwareWorkloadScheduling", &[PlacementGenerate]),
-    gated("PodGroupPodsCount", 1, "TopologyAwareWorkloadScheduling", &[PlacementScore]),
+    gated("GangScheduling", 0, "GenericWorkload", true, &[PreEnqueue, Permit]),
+    gated("TopologyPlacementGenerator", 0, "TopologyAwareWorkloadScheduling", false, &[PlacementGenerate]),
+    gated("PodGroupPodsCount", 1, "TopologyAwareWorkloadScheduling", false, &[PlacementScore]),
 ];
 
 /// Plugins that older versions of kube-scheduler had, and that `kubescheduler.config.k8s.io/v1` refuses by name.

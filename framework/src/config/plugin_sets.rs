@@ -100,14 +100,14 @@ pub(super) fn effective(
     path: &Path,
 ) -> (Plugins, PluginSets) {
     let mistakes_before = report.mistake_count();
-    let custom = read_set(report, plugins.and_then(|plugins| plugins.multi_point.as_ref()), None, path);
+    let custom = read_set(report, plugins.and_then(|plugins| plugins.multi_point.as_ref()), None, gates, path);
     let multi_point = merge(&custom, gates);
     let mut shown = PluginSets { multi_point: PluginSet::of(&multi_point, &custom.disabled), points: BTreeMap::new() };
     let mut lists: BTreeMap<&'static str, Vec<Entry>> = BTreeMap::new();
     let mut repeated = BTreeSet::new();
     let mut sets: BTreeMap<&'static str, Set> = BTreeMap::new();
     for point in Point::ALL {
-        let set = read_set(report, plugins.and_then(|plugins| written(plugins, point)), Some(point), path);
+        let set = read_set(report, plugins.and_then(|plugins| written(plugins, point)), Some(point), gates, path);
         lists.insert(point.key(), expand(point, &set, &multi_point, &mut repeated));
         shown.points.insert(point.key(), PluginSet::of(&set.enabled, &set.disabled));
         sets.insert(point.key(), set);
@@ -189,6 +189,7 @@ fn read_set(
     report: &mut Report<'_>,
     set: Option<&wire::Block<wire::PluginSet>>,
     point: Option<Point>,
+    gates: &FeatureGates,
     plugins: &Path,
 ) -> Set {
     let mut read = Set::default();
@@ -196,8 +197,8 @@ fn read_set(
     for (place, wire::Block(entry)) in set.enabled.iter().flatten().enumerate() {
         let path = entry_path(plugins, point, place).key("name");
         let name = entry.name.as_deref().unwrap_or_default();
-        let is_repetition = point.is_none() && repeats_default(set, entry);
-        let Some(plugin) = usable(report, name, point, is_repetition, &path) else { continue };
+        let may_lack = point.is_none() && repeats_default(set, entry);
+        let Some(plugin) = usable(report, name, point, (gates, may_lack), &path) else { continue };
         let is_repeated = read.enabled.iter().any(|other| other.plugin.name == plugin.name);
         if is_repeated && point.is_some() {
             report.error(Problem::value(path, format!("{} a second time", quoted(name)), "every plugin once"));
@@ -234,17 +235,18 @@ fn repeats_default(set: &wire::PluginSet, entry: &wire::Plugin) -> bool {
     })
 }
 
-/// The plugin called `name` if a user may enable it at `point`; reports why not otherwise.
+/// The plugin called `name` if a user may enable it at `point`; reports why not otherwise. One that is not built is
+/// passed over in silence if the entry only repeats the default set.
 fn usable(
     report: &mut Report<'_>,
     name: &str,
     point: Option<Point>,
-    is_repetition: bool,
+    (gates, is_repetition): (&FeatureGates, bool),
     path: &Path,
 ) -> Option<&'static catalogue::Plugin> {
     let fits = |plugin: &&catalogue::Plugin| point.is_none_or(|point| plugin.runs_at(point));
     let candidates = || PLUGINS.iter().filter(fits).map(|plugin| plugin.name);
-    let built = || PLUGINS.iter().filter(fits).filter(|plugin| plugin.built).map(|plugin| plugin.name);
+    let built = || PLUGINS.iter().filter(fits).filter(|plugin| plugin.is_built(gates)).map(|plugin| plugin.name);
     let key = point.map_or(MULTI_POINT, Point::key);
     let expected = match either(built()) {
         none if none.is_empty() => format!("no plugin at {key}: Flotilla has none that runs there"),
@@ -279,7 +281,7 @@ fn usable(
         report.error(Problem::value(path.clone(), found, expected).hint(format!("{name} runs at {runs_at}")));
         return None;
     }
-    if !plugin.built && !is_repetition {
+    if !plugin.is_built(gates) && !is_repetition {
         let hint = match plugin.gate {
             None => "remove this entry: the default set already lists the plugin",
             Some(_) => {

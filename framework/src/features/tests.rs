@@ -74,6 +74,14 @@ fn what_kube_scheduler_accepts_and_refuses() {
 }
 
 #[test]
+fn what_is_built_may_be_moved_off_its_default_and_what_builds_on_it_may_not() {
+    assert!(FeatureGates::parse("GenericWorkload=true").is_ok_and(|gates| gates.enabled("GenericWorkload")));
+    let errors = FeatureGates::parse("GenericWorkload=true,TopologyAwareWorkloadScheduling=true").unwrap_err();
+    let gates: Vec<&str> = errors.errors.iter().map(|error| &*error.gate).collect();
+    assert_eq!(gates, ["TopologyAwareWorkloadScheduling"]);
+}
+
+#[test]
 fn all_alpha_and_all_beta_leave_alone_what_is_named() {
     let gates = FeatureGates::examine("AllAlpha=true,QOSReserved=false,AllBeta=true").0;
     assert!(gates.enabled("CompositePodGroup") && gates.enabled("GenericWorkload") && !gates.enabled("QOSReserved"));
@@ -83,9 +91,9 @@ fn all_alpha_and_all_beta_leave_alone_what_is_named() {
 fn what_is_wrong_is_said_with_what_to_do() {
     for (text, expected) in [
         (
-            "GenericWorkload=true",
-            "--feature-gates: GenericWorkload: GenericWorkload=true is not implemented yet; expected the default, which \
-             is off\n    hint: leave the gate out",
+            "SchedulerAsyncAPICalls=true",
+            "--feature-gates: SchedulerAsyncAPICalls: SchedulerAsyncAPICalls=true is not implemented yet; expected the \
+             default, which is off\n    hint: leave the gate out",
         ),
         (
             "StorageCapacityScoring=false",

@@ -3,6 +3,7 @@
 mod course;
 mod crew;
 mod extenders;
+mod groups;
 mod neighbours;
 mod nominations;
 mod outlook;

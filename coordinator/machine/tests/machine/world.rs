@@ -16,7 +16,7 @@ use flotilla_framework::{
     volumes::objects::{StorageKey, StorageObject},
 };
 use flotilla_machine::{
-    action::{Action, Binding, Extension, Nomination, Preemption, Report, VolumeBinding},
+    action::{Action, Binding, Extension, GroupReport, Nomination, Preemption, Report, VolumeBinding},
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
 };
@@ -67,6 +67,7 @@ pub(crate) struct World {
     /// Pod and node of every bind that the API server took, in order.
     pub(crate) bound: Vec<(String, String)>,
     pub(crate) reports: Vec<Report>,
+    pub(crate) group_reports: Vec<GroupReport>,
     pub(crate) dropped: Vec<String>,
     pub(crate) alone: Option<bool>,
     pub(crate) acknowledged: Vec<u64>,
@@ -115,6 +116,7 @@ impl World {
             watch: VecDeque::new(),
             bound: Vec::new(),
             reports: Vec::new(),
+            group_reports: Vec::new(),
             dropped: Vec::new(),
             alone: None,
             acknowledged: Vec::new(),
@@ -172,6 +174,7 @@ impl World {
                     self.write_nomination(&report);
                     self.reports.push(report);
                 }
+                Action::ReportGroup(report) => self.group_reports.push(report),
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
                 Action::Alone(alone) => self.alone = Some(alone),
             }

@@ -70,3 +70,14 @@ fn gates_that_are_on_bring_their_plugins() {
     assert_eq!(stock.profiles[0].plugins.placement_score.len(), 1);
     assert_eq!(stock.profiles[0].plugins.pod_group_post_filter, ["DynamicResources", "DefaultPreemption"]);
 }
+
+#[test]
+fn a_plugin_behind_a_gate_may_be_named_where_its_gate_is_on() {
+    let text = "profiles:\n- plugins:\n    preEnqueue: {disabled: [{name: GangScheduling}]}\n    permit: {enabled: [{name: \
+                GangScheduling}]}\n";
+    let (configuration, errors) = read("GenericWorkload=true", text);
+    assert_eq!(errors, "");
+    let plugins = configuration.expect("sound").profiles.swap_remove(0).plugins;
+    assert_eq!((plugins.permit.len(), plugins.pre_enqueue.contains(&"GangScheduling".to_owned())), (1, false));
+    assert!(read("", text).1.contains("plugin \"GangScheduling\" is not implemented"));
+}

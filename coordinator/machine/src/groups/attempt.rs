@@ -1,0 +1,300 @@
+//! One attempt at a pod group: its members are tried in order, each beside those before it.
+//!
+//! First whatever the members' classes need is asked for; until it is there the group waits at the head of the queue, as a
+//! pod does. Then all members are decided in one go, within one event: each that gets a node is charged to it at once, so
+//! that the next is judged beside it, by the same code that decides on any pod. Nothing is asked any more, what is missing
+//! is evaluated here. In the end every charge is taken back, last first; what becomes of it is for `outcome` to say. So no
+//! event ever sees half a group.
+//!
+//! Knows: the order, and when enough or too few members have a place. Must not know: how a node is found for one pod
+//! ([`crate::cycle`]).
+//!
+//! Source: `podGroupSchedulingDefaultAlgorithm`.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{
+    diagnosis::Diagnosis,
+    pod_group::{Feasibility, PodGroup},
+    shard::Revision,
+    volumes::storage::Plan,
+};
+
+use crate::{
+    cycle::Progress,
+    event::TimeMs,
+    groups::GroupKey,
+    machine::Machine,
+    nominator::Nominated,
+    offers::Dossiers,
+    pods::{Charge, Stage},
+    queue::{ProfileIndex, Subject, Uid},
+};
+
+/// For how many classes of a group workers are asked before it is decided on. A group has one class as a rule, or one for
+/// each index; the classes beyond are evaluated here, one after the other.
+const MAX_CLASSES: usize = 64;
+
+/// The attempt under way. It lives within one event.
+#[derive(Debug, Default)]
+pub(crate) struct Trial {
+    /// What came of the member in hand.
+    verdict: Option<Verdict>,
+    /// The members that have a place, in order.
+    placed: Vec<Placed>,
+}
+
+/// What came of one member.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It has a place.
+    Placed,
+    /// No node would take it.
+    Refused(Diagnosis),
+    /// Something went wrong that says nothing about the nodes.
+    Failed(String),
+}
+
+/// Where a pod goes by a decision.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    /// What is charged.
+    pub(crate) charge: Charge,
+    /// What Reserve has to do.
+    pub(crate) plan: Option<Plan>,
+    /// The weighted score.
+    pub(crate) total: i64,
+    /// The node was judged anew here.
+    pub(crate) repaired: bool,
+    /// The state that the decision was made on.
+    pub(crate) revision: Revision,
+}
+
+/// A member that has a place for now.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) uid: Uid,
+    pub(super) subject: Subject,
+    pub(super) placement: Placement,
+    /// What it is nominated to while it has none.
+    nominated: Option<Nominated>,
+}
+
+/// What became of a group.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// Enough members have a place.
+    Met,
+    /// Too few have, for this reason.
+    Rejected(String),
+    /// Something went wrong.
+    Failed(String),
+}
+
+/// A group whose members were tried.
+#[derive(Debug)]
+pub(super) struct Tried {
+    pub(super) outcome: Outcome,
+    /// What came of each member that was tried, in order.
+    pub(super) verdicts: Vec<(Uid, Verdict)>,
+    /// The members that nobody came to.
+    pub(super) untried: Vec<Uid>,
+    /// Those that have a place, in order. They are charged nowhere any more.
+    pub(super) placed: Vec<Placed>,
+}
+
+impl Machine {
+    /// Decides on the group that sits at the head of the queue.
+    pub(crate) fn attempt_group(&mut self, now_ms: TimeMs, seat: &Uid) -> Progress {
+        let known = self.groups.seats.get(seat).and_then(|key| self.groups.known.get_key_value(key));
+        let ready = known.and_then(|(key, group)| Some((key.clone(), Arc::clone(group.object.as_ref()?), group)));
+        let Some((key, object, group)) = ready else {
+            self.queue.remove(seat);
+            return Progress::Decided;
+        };
+        let members = self.in_order(group);
+        if let Err(error) = self.validate_group(&key, &object, &members) {
+            self.fail_group(now_ms, &key, &object, members, &error);
+            return Progress::Decided;
+        }
+        let Some(profile) = members.first().and_then(|uid| self.member_profile(uid)) else {
+            self.queue.remove(seat);
+            return Progress::Decided;
+        };
+        let from = self.begin_attempt(&key);
+        let (scheduled, _) = self.groups.known.get(&key).map_or((0, 0), |group| self.counts(group));
+        let is_hopeless = self.feasibility(&object, profile, scheduled, members.len());
+        let tried = match is_hopeless {
+            Feasibility::Never(reason) => {
+                let reason = format!("{}, {reason}", flotilla_framework::pod_group::UNSCHEDULABLE);
+                Tried { outcome: Outcome::Rejected(reason), verdicts: Vec::new(), untried: members, placed: Vec::new() }
+            }
+            Feasibility::Met | Feasibility::Wait => {
+                if self.waits_for_offers(now_ms, &key, &members) {
+                    return Progress::Waiting;
+                }
+                self.try_members(now_ms, &object, profile, members, scheduled, from)
+            }
+        };
+        self.conclude_group(now_ms, &key, &object, tried);
+        Progress::Decided
+    }
+
+    fn begin_attempt(&mut self, key: &GroupKey) -> Revision {
+        let revision = self.cache.revision();
+        self.groups.known.get_mut(key).map_or(revision, |group| *group.attempt_from.get_or_insert(revision))
+    }
+
+    fn member_profile(&self, uid: &Uid) -> Option<ProfileIndex> {
+        match self.pods.get(uid)?.stage {
+            Stage::Member(profile) => Some(profile),
+            _ => None,
+        }
+    }
+
+    fn feasibility(&self, object: &PodGroup, profile: ProfileIndex, scheduled: usize, remaining: usize) -> Feasibility {
+        let profile = self.profile(profile);
+        profile.map_or(Feasibility::Met, |profile| object.feasibility(&profile.plugins, scheduled, remaining))
+    }
+
+    /// Whether these pods may be placed together, beside those of the group that have a place.
+    fn validate_group(&self, key: &GroupKey, object: &PodGroup, members: &[Uid]) -> Result<(), String> {
+        let standing = self.groups.known.get(key).into_iter().flat_map(|group| &group.members);
+        let standing = standing.filter_map(|uid| self.pods.get(uid)).filter(|pod| pod.charge.is_some());
+        let waiting = members.iter().filter_map(|uid| self.pods.get(uid));
+        object.validate(waiting.chain(standing).map(|pod| &*pod.info))?;
+        match members.iter().find(|uid| !self.extenders_of(uid).is_empty()) {
+            None => Ok(()),
+            Some(uid) => Err(format!(
+                "an HTTP extender is interested in pod {} of pod group {}, and extenders are not asked about pods of \
+                 groups in this version of Flotilla; take what it manages out of the pod, or leave the group to another \
+                 scheduler",
+                self.pods.get(uid).map(|pod| pod.info.key()).unwrap_or_default(),
+                object.key()
+            )),
+        }
+    }
+
+    /// Asks for what the members' classes need. `true`: some of it is not there yet. Each class is asked for once in an
+    /// attempt, so that the attempt comes to an end whatever happens meanwhile.
+    fn waits_for_offers(&mut self, now_ms: TimeMs, key: &GroupKey, members: &[Uid]) -> bool {
+        if self.is_alone(now_ms) {
+            return false;
+        }
+        if !self.can_ask() {
+            return true;
+        }
+        let mut subjects: BTreeMap<Subject, u32> = BTreeMap::new();
+        for uid in members {
+            let Some(profile) = self.member_profile(uid) else { continue };
+            let Some(pod) = self.pods.get(uid) else { continue };
+            let bound = MAX_CLASSES.min(Dossiers::wide_bound(self.cache.nodes.len()));
+            if subjects.len() < bound || subjects.contains_key(&(profile, pod.class)) {
+                *subjects.entry((profile, pod.class)).or_insert(0) += 1;
+            }
+        }
+        let mut waits = false;
+        for (subject, pods) in subjects {
+            let is_new = self.groups.known.get_mut(key).is_some_and(|group| group.asked.insert(subject));
+            waits |= self.open(subject) && self.waits_for(now_ms, subject, pods, is_new);
+        }
+        waits
+    }
+
+    /// Tries the members one after the other, until it is clear that there is no place for enough of them.
+    fn try_members(
+        &mut self,
+        now_ms: TimeMs,
+        object: &PodGroup,
+        profile: ProfileIndex,
+        members: Vec<Uid>,
+        mut scheduled: usize,
+        from: Revision,
+    ) -> Tried {
+        self.trial = Some(Trial::default());
+        let mut left = members.into_iter();
+        let mut verdicts = Vec::new();
+        let mut outcome = Outcome::Met;
+        while let Some(uid) = left.next() {
+            let verdict = self.try_member(now_ms, &uid, from);
+            scheduled += usize::from(matches!(verdict, Verdict::Placed));
+            let failure = match &verdict {
+                Verdict::Failed(error) => Some(error.clone()),
+                Verdict::Placed | Verdict::Refused(_) => None,
+            };
+            verdicts.push((uid, verdict));
+            if let Some(error) = failure {
+                outcome = Outcome::Failed(format!("failed to schedule other pod from a pod group: {error}"));
+                break;
+            }
+            if let Feasibility::Never(reason) = self.feasibility(object, profile, scheduled, left.len()) {
+                outcome = Outcome::Rejected(reason);
+                break;
+            }
+        }
+        let mut placed = self.trial.take().map(|trial| trial.placed).unwrap_or_default();
+        placed.iter_mut().rev().for_each(|placed| self.revert(placed));
+        if matches!(outcome, Outcome::Met) && placed.is_empty() {
+            outcome = Outcome::Rejected(flotilla_framework::pod_group::UNSCHEDULABLE.to_owned());
+        }
+        Tried { outcome, verdicts, untried: left.collect(), placed }
+    }
+
+    fn try_member(&mut self, now_ms: TimeMs, uid: &Uid, from: Revision) -> Verdict {
+        let lost = || Verdict::Failed("the pod is not to be placed any more".to_owned());
+        let Some(profile) = self.member_profile(uid) else { return lost() };
+        let Some(pod) = self.pods.get_mut(uid) else { return lost() };
+        pod.attempt_from = Some(from);
+        let subject = (profile, pod.class);
+        let progress = self.attempt(now_ms, uid, subject);
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.attempt_from = None;
+        }
+        let verdict = self.trial.as_mut().and_then(|trial| trial.verdict.take());
+        match (progress, verdict) {
+            (Progress::Decided, Some(verdict)) => verdict,
+            // Nothing is asked in a trial, so that nothing can be waited for.
+            _ => Verdict::Failed("no decision could be made on the pod at once".to_owned()),
+        }
+    }
+
+    /// A decision was made while a group is tried: it counts for as long as that lasts.
+    pub(crate) fn place_for_now(&mut self, uid: &Uid, subject: Subject, placement: Placement) -> Progress {
+        self.charge(&placement.charge);
+        if let Some(plan) = &placement.plan {
+            self.cache.storage.assume(plan);
+        }
+        let nominated = self.nominator.withhold(uid);
+        if let Some(trial) = &mut self.trial {
+            trial.verdict = Some(Verdict::Placed);
+            trial.placed.push(Placed { uid: Arc::clone(uid), subject, placement, nominated });
+        }
+        Progress::Decided
+    }
+
+    fn revert(&mut self, placed: &mut Placed) {
+        if let Some(nominated) = placed.nominated.take() {
+            self.nominator.give_back(&placed.uid, nominated);
+        }
+        if let Some(plan) = &placed.placement.plan {
+            self.cache.storage.restore(plan);
+        }
+        self.discharge(&placed.placement.charge);
+    }
+}
+
+// === impl Trial ===
+
+impl Trial {
+    /// No node would take the member in hand.
+    pub(crate) fn refuse(&mut self, diagnosis: Diagnosis) -> Progress {
+        self.verdict = Some(Verdict::Refused(diagnosis));
+        Progress::Decided
+    }
+
+    /// Something went wrong with the member in hand.
+    pub(crate) fn fail(&mut self, error: String) -> Progress {
+        self.verdict = Some(Verdict::Failed(error));
+        Progress::Decided
+    }
+}

@@ -1,0 +1,188 @@
+//! What follows from an attempt at a pod group: binds, reports, the group's condition, and its next turn.
+//!
+//! Knows: who is told what. Must not know: how the attempt was made (`attempt`).
+//!
+//! Permit has nothing to do here: GangScheduling lets a pod go on once its group has enough pods with a place, and when a
+//! group is placed all of that is done within one event, so that no pod ever waits.
+//!
+//! Source: `submitPodGroupAlgorithmResult`, `updatePodGroupCondition` and `AddAttemptedPodGroupIfNeeded`.
+
+use std::sync::Arc;
+
+use flotilla_framework::pod_group::{PodGroup, UNSCHEDULABLE};
+
+use super::{
+    GroupKey,
+    attempt::{Outcome, Placed, Tried, Verdict},
+};
+use crate::{
+    action::{Action, GroupReport, Nomination, Reason},
+    event::TimeMs,
+    machine::Machine,
+    queue::Uid,
+};
+
+/// The reason of the condition of a group that is placed.
+const SCHEDULED: &str = "Scheduled";
+
+impl Machine {
+    pub(super) fn conclude_group(&mut self, now_ms: TimeMs, key: &GroupKey, object: &Arc<PodGroup>, tried: Tried) {
+        let Tried { outcome, verdicts, untried, placed } = tried;
+        match outcome {
+            Outcome::Met => self.place_group(now_ms, key, object, verdicts, placed),
+            Outcome::Rejected(reason) => {
+                self.status.groups_refused += 1;
+                for (uid, verdict) in verdicts {
+                    match verdict {
+                        Verdict::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
+                        Verdict::Placed | Verdict::Failed(_) => {
+                            let nomination = self.say(now_ms, &uid, None);
+                            self.refuse_member(&uid, format!("{UNSCHEDULABLE}, {reason}"), nomination);
+                        }
+                    }
+                }
+                for uid in untried {
+                    self.refuse_member(&uid, reason.clone(), Nomination::Keep);
+                }
+                self.report_group(key, object, false, Reason::Unschedulable.as_str(), reason);
+                if let Some(group) = self.groups.known.get_mut(key) {
+                    (group.refusals, group.errors) = (group.refusals + 1, 0);
+                }
+                self.set_backoff(now_ms, key);
+                self.review_groups(now_ms);
+            }
+            Outcome::Failed(error) => {
+                let members = verdicts.into_iter().map(|(uid, verdict)| match verdict {
+                    Verdict::Failed(own) => (uid, own),
+                    Verdict::Placed | Verdict::Refused(_) => (uid, error.clone()),
+                });
+                let members = members.chain(untried.into_iter().map(|uid| (uid, error.clone()))).collect();
+                self.fail_members(now_ms, key, object, members, &error);
+            }
+        }
+    }
+
+    /// The group cannot be tried at all.
+    pub(super) fn fail_group(
+        &mut self,
+        now_ms: TimeMs,
+        key: &GroupKey,
+        object: &Arc<PodGroup>,
+        members: Vec<Uid>,
+        error: &str,
+    ) {
+        let members = members.into_iter().map(|uid| (uid, error.to_owned())).collect();
+        self.fail_members(now_ms, key, object, members, error);
+    }
+
+    fn fail_members(
+        &mut self,
+        now_ms: TimeMs,
+        key: &GroupKey,
+        object: &Arc<PodGroup>,
+        members: Vec<(Uid, String)>,
+        error: &str,
+    ) {
+        for (uid, error) in members {
+            self.fail_member(now_ms, &uid, error);
+        }
+        self.report_group(key, object, false, Reason::SchedulerError.as_str(), error.to_owned());
+        if let Some(group) = self.groups.known.get_mut(key) {
+            group.errors += 1;
+        }
+        self.set_backoff(now_ms, key);
+        self.review_groups(now_ms);
+    }
+
+    /// Enough members have a place: they take it. The others are tried again at once, in the group's old turn; then none
+    /// of them gets a place, and the group backs off.
+    fn place_group(
+        &mut self,
+        now_ms: TimeMs,
+        key: &GroupKey,
+        object: &Arc<PodGroup>,
+        verdicts: Vec<(Uid, Verdict)>,
+        placed: Vec<Placed>,
+    ) {
+        self.status.groups_placed += 1;
+        if let Some(group) = self.groups.known.get_mut(key) {
+            (group.refusals, group.errors, group.until_ms) = (0, 0, 0);
+            group.forget_attempt();
+            placed.iter().for_each(|placed| group.leave(&placed.uid));
+        }
+        let mut placed = placed.into_iter();
+        for (uid, verdict) in verdicts {
+            match verdict {
+                Verdict::Placed => {
+                    let Some(Placed { uid, subject, placement, .. }) = placed.next() else { continue };
+                    self.charge(&placement.charge);
+                    self.commit(now_ms, &uid, subject, placement);
+                }
+                Verdict::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
+                Verdict::Failed(error) => self.fail_member(now_ms, &uid, error),
+            }
+        }
+        self.report_group(key, object, true, SCHEDULED, String::new());
+        self.groups.changed.insert(key.clone());
+        self.review_groups(now_ms);
+    }
+
+    fn refuse_member(&mut self, uid: &Uid, message: String, nomination: Nomination) {
+        self.count_attempt(uid);
+        self.status.unschedulable += 1;
+        self.report_with(uid, Reason::Unschedulable, message, true, nomination);
+    }
+
+    fn fail_member(&mut self, now_ms: TimeMs, uid: &Uid, error: String) {
+        self.count_attempt(uid);
+        self.report_failure(now_ms, uid, error);
+    }
+
+    fn count_attempt(&mut self, uid: &Uid) {
+        self.status.decisions += 1;
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.attempts += 1;
+            pod.attempt_from = None;
+        }
+    }
+
+    /// Has the group's condition written if it says something else now. One that says that the group was placed stays.
+    fn report_group(
+        &mut self,
+        key: &GroupKey,
+        object: &Arc<PodGroup>,
+        status: bool,
+        reason: &'static str,
+        message: String,
+    ) {
+        if self.leading.is_none() {
+            return;
+        }
+        let Some(group) = self.groups.known.get_mut(key) else { return };
+        let shown = object.condition.as_ref().map(|shown| shown.status);
+        let before = group.told.as_ref().map(|told| told.0).or(shown);
+        if !status && (before == Some(true) || shown == Some(true)) {
+            return;
+        }
+        let now = (status, reason, message.clone(), object.generation);
+        let is_shown = object.condition.as_ref().is_some_and(|shown| {
+            let shown = (shown.status, &*shown.reason, &*shown.message, shown.observed_generation);
+            shown == (status, reason, &*message, object.generation)
+        });
+        let is_told = group.told.as_ref() == Some(&now);
+        group.told = Some(now);
+        if is_told || is_shown {
+            return;
+        }
+        self.actions.push(Action::ReportGroup(GroupReport {
+            namespace: Arc::clone(&object.namespace),
+            name: Arc::clone(&object.name),
+            uid: Arc::clone(&object.uid),
+            generation: object.generation,
+            status,
+            reason,
+            message,
+            begins: before != Some(status),
+        }));
+    }
+}

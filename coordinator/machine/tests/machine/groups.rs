@@ -1,0 +1,393 @@
+//! Pod groups: placed together or not at all, and when they are tried.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::PodInfo,
+    pod_group::{GroupCondition, PodGroup},
+    testing::{self, PodBuilder, node, pod, pod_group},
+};
+use flotilla_machine::{
+    action::Reason,
+    event::{BindFailure, Configuration, Event},
+    outlook::{PodName, Standing},
+};
+
+use crate::world::World;
+
+/// The stock configuration with the gate GenericWorkload on.
+pub(crate) fn configuration(generation: u64) -> Configuration {
+    let mut profile = testing::profile();
+    profile.plugins.pre_enqueue.push("GangScheduling".to_owned());
+    profile.plugins.permit.push("GangScheduling".to_owned());
+    Configuration { generic_workload: true, ..Configuration::new(generation, vec![profile]) }
+}
+
+/// So many workers and nodes `n0`, `n1`… of 4 CPUs.
+fn world(workers: usize, nodes: usize) -> World {
+    let mut world = World::new(workers);
+    world.tell(Event::Configured(Arc::new(configuration(2))));
+    for index in 0..nodes {
+        world.node(node(&format!("n{index}")).build());
+    }
+    world.settle();
+    world
+}
+
+fn member(name: &str, cpus: &str) -> PodBuilder {
+    pod(name).request("cpu", cpus).request("memory", "1Mi").group("g")
+}
+
+fn object(world: &mut World, group: PodGroup) {
+    world.tell(Event::PodGroupApplied(Arc::new(group)));
+    world.settle();
+}
+
+fn gang(world: &mut World, min_count: u32) {
+    object(world, pod_group("g", Some(min_count)));
+}
+
+/// Has pods `a`, `b`… of so many CPUs come.
+fn members(world: &mut World, cpus: &[&str]) {
+    for (index, cpus) in cpus.iter().enumerate() {
+        world.pod(member(["a", "b", "c", "d", "e"][index], cpus).build());
+    }
+    world.settle();
+}
+
+fn placed(world: &World) -> Vec<&str> {
+    let mut placed: Vec<&str> = world.bound.iter().map(|(pod, _)| pod.as_str()).collect();
+    placed.sort_unstable();
+    placed
+}
+
+fn condition(world: &World) -> Option<(bool, &str, &str)> {
+    let report = world.group_reports.last()?;
+    Some((report.status, report.reason, &report.message))
+}
+
+fn gate(world: &World, pod: &str) -> Option<String> {
+    let name = PodName { namespace: "default".into(), name: pod.into() };
+    match world.machine.outlook(world.now_ms, &name)?.standing {
+        Standing::Gated { message, .. } => Some(message),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_gang_waits_for_its_object_and_for_enough_pods_and_is_then_placed_whole() {
+    for workers in [0, 1, 3] {
+        let mut world = world(workers, 2);
+        world.advance(2_000);
+        members(&mut world, &["1", "1"]);
+        let absent = "waiting for pods's pod group \"g\" to appear in scheduling queue";
+        assert_eq!(gate(&world, "a").as_deref(), Some(absent));
+        gang(&mut world, 3);
+        let few = "waiting for minCount pods from a gang to appear in scheduling queue";
+        assert_eq!((gate(&world, "a").as_deref(), placed(&world).len()), (Some(few), 0));
+        world.pod(member("c", "1").build());
+        world.settle();
+        assert_eq!(placed(&world), ["a", "b", "c"], "{workers} workers");
+        assert_eq!(condition(&world), Some((true, "Scheduled", "")));
+        assert_eq!(world.reports, []);
+    }
+}
+
+#[test]
+fn without_the_gate_a_group_is_no_more_than_a_name() {
+    let mut world = World::new(1);
+    world.node(node("n0").build());
+    members(&mut world, &["1", "1"]);
+    gang(&mut world, 3);
+    assert_eq!(placed(&world), ["a", "b"]);
+    assert_eq!(world.group_reports, []);
+}
+
+#[test]
+fn what_is_said_of_each_pod_of_a_gang_that_does_not_fit() {
+    let mut world = world(2, 1);
+    gang(&mut world, 4);
+    members(&mut world, &["2", "3", "1", "2", "1"]);
+    assert!(placed(&world).is_empty());
+    let never = "minCount (4) cannot be satisfied: 2 scheduled, 1 remaining";
+    let whole = format!("pod group is unschedulable, {never}");
+    let no_room = "0/1 nodes are available: 1 Insufficient cpu.";
+    let messages = ["a", "b", "c", "d", "e"].map(|pod| world.message_of(pod).expect("a report"));
+    assert_eq!(messages, [whole.as_str(), no_room, &whole, no_room, never]);
+    assert_eq!(condition(&world), Some((false, "Unschedulable", never)));
+    assert!(world.reports.iter().all(|report| report.reason == Reason::Unschedulable && report.write_condition));
+    world.pod(pod("other").request("cpu", "4").build());
+    world.settle();
+    assert_eq!(world.place_of("other"), Some("n0"), "the group holds nothing");
+}
+
+#[test]
+fn a_group_that_was_refused_is_tried_again_when_its_backoff_ends_and_not_before() {
+    let mut world = world(1, 1);
+    gang(&mut world, 2);
+    members(&mut world, &["3", "3"]);
+    assert!(placed(&world).is_empty());
+    world.node(node("n1").build());
+    world.settle();
+    assert!(placed(&world).is_empty(), "no event wakes a group");
+    world.advance(999);
+    assert!(placed(&world).is_empty());
+    world.advance(1);
+    assert_eq!(placed(&world), ["a", "b"]);
+    let statuses: Vec<(bool, bool)> = world.group_reports.iter().map(|one| (one.status, one.begins)).collect();
+    assert_eq!(statuses, [(false, true), (true, true)]);
+}
+
+#[test]
+fn the_longest_backoff_grows_with_the_root_of_the_pods() {
+    let mut world = world(1, 1);
+    gang(&mut world, 4);
+    members(&mut world, &["3", "3", "3", "3"]);
+    world.advance(1_000 + 2_000 + 4_000 + 8_000 + 16_000 + 20_000 - 1);
+    let tried = |world: &World| world.reports.iter().filter(|report| &*report.name == "a").count();
+    assert_eq!(tried(&world), 6);
+    world.advance(1);
+    assert_eq!(tried(&world), 7, "20 s, the root of four pods times 10 s, is the longest");
+}
+
+#[test]
+fn pods_beyond_the_minimum_that_do_not_fit_are_told_and_tried_again_without_the_others() {
+    let mut world = world(2, 1);
+    gang(&mut world, 2);
+    members(&mut world, &["2", "2", "1"]);
+    assert_eq!(placed(&world), ["a", "b"]);
+    let told: Vec<&str> = world.reports.iter().map(|report| report.message.as_str()).collect();
+    let no_room = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(told, [no_room, no_room], "once beside the others, and once for itself");
+    assert_eq!(condition(&world), Some((true, "Scheduled", "")), "what was placed stays so");
+    assert_eq!(world.group_reports.len(), 1);
+    world.node(node("n1").build());
+    world.advance(1_000);
+    assert_eq!(placed(&world), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_basic_group_places_each_pod_that_fits() {
+    let mut world = world(1, 1);
+    object(&mut world, pod_group("g", None));
+    members(&mut world, &["8", "2", "2"]);
+    assert_eq!(placed(&world), ["b", "c"]);
+    assert_eq!(condition(&world), Some((true, "Scheduled", "")));
+    // Alone it does not fit, and no pod of its group has a place in that attempt.
+    assert_eq!(world.message_of("a"), Some("0/1 nodes are available: 1 Insufficient cpu."));
+}
+
+#[test]
+fn pods_that_may_not_be_in_one_group_are_refused_as_errors_in_upstreams_words() {
+    let priority =
+        "all pods in a single pod group should have the same priority as the pod group's priority, got 7 and 0";
+    let mut one = world(1, 1);
+    gang(&mut one, 2);
+    one.pod(member("a", "1").build());
+    one.pod(member("b", "1").priority(7).build());
+    one.settle();
+    assert!(placed(&one).is_empty());
+    for pod in ["a", "b"] {
+        assert_eq!(one.message_of(pod), Some(priority), "{pod}");
+    }
+    assert!(one.reports.iter().all(|report| report.reason == Reason::SchedulerError));
+    assert_eq!(condition(&one), Some((false, "SchedulerError", priority)));
+
+    let mut other = world(1, 1);
+    gang(&mut other, 2);
+    other.pod(member("x", "1").scheduler("other").on("n0").build());
+    other.pod(member("a", "1").build());
+    other.settle();
+    assert_eq!(
+        other.message_of("a"),
+        Some(
+            "all pods in a single pod group should have the same .spec.schedulerName set, got: \"other\" and \
+             \"default-scheduler\""
+        ),
+        "pods that have a node count too"
+    );
+}
+
+#[test]
+fn one_gated_pod_keeps_the_whole_group_out() {
+    let mut world = world(1, 1);
+    gang(&mut world, 2);
+    let gated = member("b", "1").gate("wait").build();
+    world.pod(member("a", "1").build());
+    world.pod(gated.clone());
+    world.pod(member("c", "1").build());
+    world.settle();
+    assert!(placed(&world).is_empty());
+    world.pod(PodInfo { gates: Vec::new(), ..gated });
+    world.settle();
+    assert_eq!(placed(&world), ["a", "b", "c"]);
+}
+
+#[test]
+fn what_ends_the_wait_of_a_group() {
+    type Change = fn(&mut World);
+    let changes: [(&str, Change); 4] = [
+        ("fewer pods are enough", |world| gang(world, 2)),
+        ("it is a gang no more", |world| object(world, pod_group("g", None))),
+        ("another pod comes", |world| world.pod(member("c", "1").build())),
+        ("another pod is there that has a node", |world| {
+            world.pod(member("c", "1").scheduler("default-scheduler").on("n0").build());
+        }),
+    ];
+    for (what, change) in changes {
+        let mut world = world(1, 1);
+        gang(&mut world, 3);
+        members(&mut world, &["1", "1"]);
+        assert!(placed(&world).is_empty());
+        change(&mut world);
+        world.settle();
+        assert!(placed(&world).starts_with(&["a", "b"]), "{what}");
+    }
+}
+
+#[test]
+fn a_member_that_comes_while_workers_are_asked_is_placed_with_the_others() {
+    let mut world = world(1, 2);
+    gang(&mut world, 2);
+    world.pod(member("a", "1").build());
+    world.pod(member("b", "1").build());
+    let (worker, words) = world.intercept();
+    assert!(world.binds.is_empty());
+    world.pod(member("c", "1").build());
+    world.delete_pod("uid-a");
+    for word in words {
+        world.tell(Event::FromWorker { worker, word });
+    }
+    world.settle();
+    assert_eq!(placed(&world), ["b", "c"]);
+}
+
+#[test]
+fn a_group_whose_object_goes_while_workers_are_asked_waits_for_it() {
+    let mut world = world(1, 2);
+    gang(&mut world, 2);
+    world.pod(member("a", "1").build());
+    world.pod(member("b", "1").build());
+    world.tell(Event::PodGroupDeleted { namespace: "default".into(), name: "g".into() });
+    world.settle();
+    assert!(placed(&world).is_empty());
+    gang(&mut world, 2);
+    assert_eq!(placed(&world), ["a", "b"]);
+}
+
+#[test]
+fn a_worker_that_dies_while_a_group_waits_for_it_costs_time_only() {
+    let mut world = world(2, 4);
+    gang(&mut world, 3);
+    members(&mut world, &[]);
+    for name in ["a", "b", "c"] {
+        world.pod(member(name, "3").build());
+    }
+    let id = *world.workers.keys().next().expect("a worker");
+    world.kill(id);
+    world.settle();
+    assert_eq!(placed(&world), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_member_whose_bind_fails_goes_back_to_its_group_and_is_bound_after_its_backoff() {
+    let mut world = world(1, 2);
+    gang(&mut world, 2);
+    world.pod(member("a", "1").build());
+    world.pod(member("b", "1").build());
+    world.run_workers();
+    assert_eq!(world.binds.len(), 2);
+    let failed = world.binds.pop_front().expect("a bind");
+    world.tell(Event::BindFailed { uid: failed.uid, failure: BindFailure::Error("timeout".to_owned()) });
+    world.settle();
+    assert_eq!(placed(&world), ["b"]);
+    world.advance(1_000);
+    assert_eq!(placed(&world), ["a", "b"]);
+    assert_eq!(condition(&world), Some((true, "Scheduled", "")));
+}
+
+#[test]
+fn a_standby_that_takes_over_in_the_middle_places_the_rest() {
+    let mut world = world(1, 2);
+    let done = GroupCondition { status: true, reason: "Scheduled".into(), message: "".into(), observed_generation: 1 };
+    object(&mut world, PodGroup { condition: Some(done), ..pod_group("g", Some(3)) });
+    world.pod(member("a", "1").on("n0").build());
+    world.pod(member("b", "4").build());
+    world.pod(member("c", "4").build());
+    world.settle();
+    assert_eq!(placed(&world).len(), 0, "two of three pods have a place, and that is too few");
+    assert_eq!(world.group_reports, [], "a group that was placed once stays so in its condition");
+    world.node(node("n2").build());
+    world.advance(1_000);
+    assert_eq!(placed(&world), ["b", "c"]);
+}
+
+#[test]
+fn a_follower_reports_nothing_and_knows_the_groups_when_it_leads() {
+    let mut world = World::dormant(configuration(1).profiles.to_vec());
+    world.tell(Event::Configured(Arc::new(configuration(2))));
+    world.node(node("n0").build());
+    gang(&mut world, 2);
+    members(&mut world, &["1", "1"]);
+    world.tell(Event::Synced);
+    world.settle();
+    assert!(world.group_reports.is_empty() && placed(&world).is_empty());
+    world.tell(Event::Leading { epoch: 1 });
+    world.join("worker-0");
+    world.settle();
+    assert_eq!(placed(&world), ["a", "b"]);
+}
+
+#[test]
+fn members_are_placed_beside_each_other_where_they_keep_apart() {
+    let apart = |name: &str| member(name, "1").label("app", "x").far("kubernetes.io/hostname", ("app", "x")).build();
+    for nodes in [2, 3] {
+        let mut world = world(2, nodes);
+        gang(&mut world, 3);
+        for name in ["a", "b", "c"] {
+            world.pod(apart(name));
+        }
+        world.settle();
+        assert_eq!(placed(&world).len(), if nodes == 3 { 3 } else { 0 }, "{nodes} nodes");
+    }
+}
+
+#[test]
+fn members_that_are_nominated_do_not_count_twice() {
+    let mut world = world(1, 1);
+    gang(&mut world, 2);
+    for name in ["a", "b"] {
+        world.pod(member(name, "2").nominated("n0").build());
+    }
+    world.settle();
+    assert_eq!(placed(&world), ["a", "b"]);
+}
+
+#[test]
+fn groups_have_their_turn_by_the_priority_of_the_group() {
+    let mut world = world(1, 1);
+    world.pod(pod("blocker").request("cpu", "4").on("n0").build());
+    object(&mut world, PodGroup { priority: 5, ..pod_group("g", Some(1)) });
+    object(&mut world, PodGroup { priority: 9, ..pod_group("h", Some(1)) });
+    world.pod(member("a", "3").priority(5).build());
+    world.pod(pod("z").request("cpu", "3").priority(9).group("h").build());
+    world.settle();
+    world.delete_pod("uid-blocker");
+    world.advance(1_000);
+    assert_eq!(placed(&world), ["z"]);
+}
+
+#[test]
+fn members_are_tried_in_the_order_that_they_came_in() {
+    let mut world = world(1, 1);
+    gang(&mut world, 1);
+    for name in ["late", "a", "b"] {
+        world.pod(member(name, "2").gate("wait").build());
+    }
+    world.settle();
+    for name in ["b", "a", "late"] {
+        world.pod(member(name, "2").build());
+    }
+    world.settle();
+    assert_eq!(placed(&world), ["a", "late"]);
+}

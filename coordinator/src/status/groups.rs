@@ -1,0 +1,256 @@
+//! The `PodGroupInitiallyScheduled` condition of pod groups.
+//!
+//! Knows: the patch, and which of two reports on a group is the newer. Must not know: what the message says, or when a
+//! group is worth telling of; a report says so itself.
+//!
+//! Source: `PatchPodGroupStatus` in `pkg/scheduler/util`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use flotilla_framework::ingest::pod_group::CONDITION;
+use flotilla_machine::action::GroupReport;
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{
+    api::{Patch, PatchParams},
+    core::Request,
+};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Notify, watch},
+    time::{sleep, timeout},
+};
+use tracing::{debug, warn};
+
+use super::{Tally, conditions::Refusal};
+use crate::{
+    lease::{self, Leadership},
+    logging,
+};
+
+/// Writes at once. A group is written when its condition changes: once or twice in its life.
+const AT_ONCE: usize = 8;
+/// For one write.
+const LIMIT: Duration = Duration::from_secs(10);
+/// After a failure: doubles from the first to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LAST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Writes conditions of groups, in the background. Cheap to clone.
+///
+/// At most one report waits for each group, the newest: the bound is the number of groups.
+#[derive(Clone)]
+pub struct GroupConditions {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    newest: Mutex<BTreeMap<Arc<str>, GroupReport>>,
+    wake: Notify,
+    written: AtomicU64,
+    refused: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// What became of a write.
+enum Written {
+    /// There is nothing more to do.
+    Done,
+    /// Another try may succeed.
+    Again(GroupReport),
+}
+
+impl GroupConditions {
+    /// Conditions that are written through `client` while `leading` says that this process leads.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn new(client: kube::Client, leading: watch::Receiver<Leadership>) -> Self {
+        let shared = Arc::<Shared>::default();
+        tokio::spawn(Writer { client, leading, shared: Arc::clone(&shared) }.run());
+        Self { shared }
+    }
+
+    /// Writes a report's condition, instead of one that waits for the same group. Never blocks.
+    pub fn write(&self, report: GroupReport) {
+        put(&mut self.shared.newest(), report);
+        self.shared.wake.notify_one();
+    }
+
+    /// What has been written so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Shared { written, refused, dropped, .. } = &*self.shared;
+        let waiting = self.shared.newest().len() as u64;
+        Tally { written: get(written), refused: get(refused), dropped: get(dropped), waiting }
+    }
+}
+
+impl Shared {
+    /// A panic elsewhere leaves what is locked here whole: each change is one call.
+    fn newest(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, GroupReport>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts a report in the place of an older one, whose status may not have begun in the API server's eyes.
+fn put(newest: &mut BTreeMap<Arc<str>, GroupReport>, mut report: GroupReport) {
+    if let Some(older) = newest.get(&report.uid) {
+        report.begins |= older.begins;
+    }
+    newest.insert(Arc::clone(&report.uid), report);
+}
+
+/// Puts a report back that could not be written, unless a newer one waits.
+fn put_back(newest: &mut BTreeMap<Arc<str>, GroupReport>, report: GroupReport) {
+    match newest.get_mut(&report.uid) {
+        Some(newer) => newer.begins |= report.begins,
+        None => drop(newest.insert(Arc::clone(&report.uid), report)),
+    }
+}
+
+struct Writer {
+    client: kube::Client,
+    leading: watch::Receiver<Leadership>,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    /// Writes what waits, all of it before what comes meanwhile: so of one group only one is written at a time.
+    async fn run(self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            // The guard is gone before the wait begins.
+            let batch = std::mem::take(&mut *self.shared.newest());
+            if batch.is_empty() {
+                self.shared.wake.notified().await;
+                continue;
+            }
+            let writes = futures::stream::iter(batch.into_values()).map(|report| self.write(report));
+            let written: Vec<Written> = writes.buffer_unordered(AT_ONCE).collect().await;
+            let mut failed = false;
+            for again in written {
+                if let Written::Again(report) = again {
+                    put_back(&mut self.shared.newest(), report);
+                    failed = true;
+                }
+            }
+            if failed {
+                sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
+                pause = (pause * 2).min(LAST_PAUSE);
+            } else {
+                pause = FIRST_PAUSE;
+            }
+        }
+    }
+
+    async fn write(&self, report: GroupReport) -> Written {
+        let group = format!("{}/{}", report.namespace, report.name);
+        if self.leading.borrow().epoch_at(lease::now()).is_none() {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            return Written::Done;
+        }
+        let trouble = match timeout(LIMIT, self.try_write(&report)).await {
+            Ok(Ok(())) => {
+                self.shared.written.fetch_add(1, Ordering::Relaxed);
+                return Written::Done;
+            }
+            Ok(Err(kube::Error::Api(status))) => match Refusal::of(status.code, &status.message) {
+                Refusal::Passing => status.message,
+                Refusal::Gone => {
+                    debug!(group, reason = status.message, "the pod group is gone, so its condition is not written");
+                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                    return Written::Done;
+                }
+                Refusal::Lasting => {
+                    let reason = status.message;
+                    warn!(group, reason, "the API server refuses the condition; grant patch on podgroups/status");
+                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                    return Written::Done;
+                }
+            },
+            Ok(Err(error)) => logging::chain(&error),
+            Err(_) => format!("no answer within {LIMIT:?}"),
+        };
+        debug!(group, reason = trouble, "cannot write the pod group's condition; trying again");
+        Written::Again(report)
+    }
+
+    async fn try_write(&self, report: &GroupReport) -> kube::Result<()> {
+        let patch: Patch<Value> = Patch::Strategic(patch(report, report.begins.then(Timestamp::now)));
+        let path = format!("/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups", report.namespace);
+        let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        // What the group looks like now comes through the watch.
+        self.client.request_text(request).await.map(drop)
+    }
+}
+
+/// The strategic merge patch for a report, whose condition begins to have its status at this time, or had it before. The
+/// UID makes it fail on a group of the same name that was made since.
+fn patch(report: &GroupReport, begins: Option<Timestamp>) -> Value {
+    let mut condition = json!({
+        "type": CONDITION,
+        "status": if report.status { "True" } else { "False" },
+        "reason": report.reason,
+        "message": report.message,
+        "observedGeneration": report.generation,
+    });
+    if let Some(begins) = begins {
+        condition["lastTransitionTime"] = json!(Time(begins));
+    }
+    json!({ "metadata": { "uid": report.uid }, "status": { "conditions": [condition] } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(message: &str, begins: bool) -> GroupReport {
+        GroupReport {
+            namespace: "default".into(),
+            name: "g".into(),
+            uid: "u".into(),
+            generation: 2,
+            status: false,
+            reason: "Unschedulable",
+            message: message.to_owned(),
+            begins,
+        }
+    }
+
+    #[test]
+    fn of_two_reports_on_a_group_the_newer_is_written_and_has_the_time_that_the_older_was_to_have() {
+        let mut newest = BTreeMap::new();
+        put(&mut newest, report("old", true));
+        put(&mut newest, report("new", false));
+        put_back(&mut newest, report("older", false));
+        let written: Vec<_> = newest.into_values().map(|report| (report.message, report.begins)).collect();
+        assert_eq!(written, [("new".to_owned(), true)]);
+    }
+
+    #[test]
+    fn the_patch_names_the_uid_and_has_a_time_only_when_the_status_begins() {
+        let mut expected = json!({
+            "metadata": { "uid": "u" },
+            "status": { "conditions": [{
+                "type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "m",
+                "observedGeneration": 2,
+            }] },
+        });
+        assert_eq!(patch(&report("m", false), None), expected);
+        expected["status"]["conditions"][0]["lastTransitionTime"] = json!("1970-01-01T00:00:01Z");
+        assert_eq!(patch(&report("m", true), Timestamp::from_second(1).ok()), expected);
+    }
+}

@@ -1,0 +1,199 @@
+//! Pod groups: how many of a group's pods have to be placed for any of them to be, and which pods may be in one group.
+//!
+//! Knows: the law of the plugin GangScheduling, and its words. Must not know: queues, nodes, or where pods are.
+//!
+//! Source: `plugins/gangscheduling` and `validatePodGroup` in `schedule_one_podgroup.go`.
+
+use std::sync::Arc;
+
+use crate::{class::PodInfo, profile::Plugins};
+
+/// The plugin whose law this is.
+pub const PLUGIN: &str = "GangScheduling";
+
+/// What upstream says of every member of a group that is not placed though a node was found for the member.
+pub const UNSCHEDULABLE: &str = "pod group is unschedulable";
+
+/// What upstream says of a group with fewer members than it has to have.
+const TOO_FEW_MEMBERS: &str = "waiting for minCount pods from a gang to appear in scheduling queue";
+
+/// A pod group, as far as scheduling reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodGroup {
+    /// `metadata.namespace`, which is that of its pods.
+    pub namespace: Arc<str>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.generation`, for the condition's `observedGeneration`.
+    pub generation: i64,
+    /// `spec.schedulingPolicy.gang.minCount`; `None` for the basic policy, which places each pod that fits.
+    pub min_count: Option<u32>,
+    /// `spec.priority`, 0 where absent; the pods have to have the same.
+    pub priority: i32,
+    /// Whether `spec.disruptionMode` is `all`: its pods are preempted together or not at all.
+    pub disrupted_whole: bool,
+    /// What its `PodGroupInitiallyScheduled` condition says now.
+    pub condition: Option<GroupCondition>,
+}
+
+/// The `PodGroupInitiallyScheduled` condition of a pod group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupCondition {
+    /// Whether its status is `True`.
+    pub status: bool,
+    /// The reason.
+    pub reason: Arc<str>,
+    /// The message.
+    pub message: Arc<str>,
+    /// The generation that it is about.
+    pub observed_generation: i64,
+}
+
+/// What is known of a group's chances while its pods are tried one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Feasibility {
+    /// Enough pods have a place.
+    Met,
+    /// The pods that are left may be enough.
+    Wait,
+    /// Whatever becomes of the pods that are left, there are too few: this is why.
+    Never(String),
+}
+
+impl PodGroup {
+    /// `namespace/name`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// PreEnqueue: why none of its `members` pods may be tried yet, wherever they are.
+    #[must_use]
+    pub fn gate(&self, plugins: &Plugins, members: usize) -> Option<&'static str> {
+        let has = plugins.pre_enqueue.iter().any(|name| name == PLUGIN);
+        let min_count = self.min_count.filter(|_| has)?;
+        (members < min_count as usize).then_some(TOO_FEW_MEMBERS)
+    }
+
+    /// PlacementFeasible: what follows from how many pods have a place and how many are left to be tried.
+    #[must_use]
+    pub fn feasibility(&self, plugins: &Plugins, scheduled: usize, remaining: usize) -> Feasibility {
+        // Upstream has the plugin take part here wherever the profile has it.
+        let has = |names: &[String]| names.iter().any(|name| name == PLUGIN);
+        if !has(&plugins.pre_enqueue) && !has(&plugins.permit) {
+            return Feasibility::Met;
+        }
+        let min_count = self.min_count.unwrap_or(1) as usize;
+        if remaining + scheduled < min_count {
+            return Feasibility::Never(format!(
+                "minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+            ));
+        }
+        if scheduled < min_count { Feasibility::Wait } else { Feasibility::Met }
+    }
+
+    /// Whether these pods may be placed together: first those that wait, then those that have a node.
+    ///
+    /// # Errors
+    /// The first difference, in upstream's words.
+    pub fn validate<'a>(&self, pods: impl IntoIterator<Item = &'a PodInfo>) -> Result<(), String> {
+        let mut scheduler_name = None;
+        for pod in pods {
+            let first: &str = scheduler_name.get_or_insert(&pod.scheduler_name);
+            if *pod.scheduler_name != *first {
+                return Err(format!(
+                    "all pods in a single pod group should have the same .spec.schedulerName set, got: {:?} and {first:?}",
+                    pod.scheduler_name
+                ));
+            }
+            if pod.priority != self.priority {
+                return Err(format!(
+                    "all pods in a single pod group should have the same priority as the pod group's priority, got {} \
+                     and {}",
+                    pod.priority, self.priority
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What upstream says of a pod whose group is not there.
+#[must_use]
+pub fn absent(name: &str) -> String {
+    format!("waiting for pods's pod group {name:?} to appear in scheduling queue")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{pod, pod_group};
+
+    fn plugins(pre_enqueue: &[&str], permit: &[&str]) -> Plugins {
+        let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect();
+        Plugins { pre_enqueue: names(pre_enqueue), permit: names(permit), ..Plugins::default() }
+    }
+
+    #[test]
+    fn a_gang_needs_its_pods_and_a_basic_group_only_one() {
+        let with = plugins(&[PLUGIN], &[PLUGIN]);
+        let never = |text: &str| Feasibility::Never(text.to_owned());
+        for (min_count, scheduled, remaining, expected) in [
+            (Some(3), 0, 3, Feasibility::Wait),
+            (Some(3), 2, 1, Feasibility::Wait),
+            (Some(3), 3, 2, Feasibility::Met),
+            (Some(3), 1, 1, never("minCount (3) cannot be satisfied: 1 scheduled, 1 remaining")),
+            (None, 0, 1, Feasibility::Wait),
+            (None, 1, 0, Feasibility::Met),
+            (None, 0, 0, never("minCount (1) cannot be satisfied: 0 scheduled, 0 remaining")),
+        ] {
+            let group = pod_group("g", min_count);
+            assert_eq!(
+                group.feasibility(&with, scheduled, remaining),
+                expected,
+                "{min_count:?} {scheduled} {remaining}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_plugin_takes_part_where_the_profile_has_it() {
+        let group = pod_group("g", Some(3));
+        for (pre_enqueue, permit, gates, counts) in [
+            (&[PLUGIN][..], &[PLUGIN][..], true, true),
+            (&[], &[PLUGIN], false, true),
+            (&[PLUGIN], &[], true, true),
+            (&[], &[], false, false),
+        ] {
+            let plugins = plugins(pre_enqueue, permit);
+            assert_eq!(group.gate(&plugins, 2).is_some(), gates);
+            assert_eq!(group.feasibility(&plugins, 1, 0) != Feasibility::Met, counts);
+        }
+        assert_eq!(group.gate(&plugins(&[PLUGIN], &[]), 3), None);
+        assert_eq!(pod_group("g", None).gate(&plugins(&[PLUGIN], &[]), 0), None);
+    }
+
+    #[test]
+    fn pods_of_one_group_have_one_scheduler_and_the_priority_of_the_group() {
+        let group = PodGroup { priority: 5, ..pod_group("g", None) };
+        let alike = [pod("a").priority(5).build(), pod("b").priority(5).build()];
+        assert_eq!(group.validate(&alike), Ok(()));
+        let other = [pod("a").priority(5).build(), pod("b").priority(5).scheduler("other").build()];
+        assert_eq!(
+            group.validate(&other).unwrap_err(),
+            "all pods in a single pod group should have the same .spec.schedulerName set, got: \"other\" and \
+             \"default-scheduler\""
+        );
+        assert_eq!(
+            group.validate(&[pod("a").build()]).unwrap_err(),
+            "all pods in a single pod group should have the same priority as the pod group's priority, got 0 and 5"
+        );
+    }
+
+    #[test]
+    fn the_words_for_a_group_that_is_not_there() {
+        assert_eq!(absent("g"), "waiting for pods's pod group \"g\" to appear in scheduling queue");
+    }
+}

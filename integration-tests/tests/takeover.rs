@@ -337,6 +337,22 @@ async fn a_node_fails_and_comes_back(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.all_is_well(&[]).await
 }
 
+/// It is deleted as it is, with all its pods.
+async fn a_node_is_taken_away(scene: &Scene<'_>) -> anyhow::Result<()> {
+    scene.kubectl(&["delete", "node", LATE.0]).await??;
+    // kube-controller-manager waits for 40 to 60 seconds before it deletes pods whose node is gone.
+    wait_until("nobody to be on a node that is gone", PATIENCE * 2, async || {
+        let lost = Census::take(scene.cluster).await.map_err(|error| format!("{error:#}"))?.overfull();
+        if lost.is_empty() { Ok(()) } else { Err(format!("{lost:?}")) }
+    })
+    .await?;
+    for app in ["even", "web", "old"] {
+        scene.rolled_out(app).await?;
+    }
+    on_each(scene, &NODES.map(|(name, _)| name)).await?;
+    scene.all_is_well(&[]).await
+}
+
 /// It was created at the start, and a minute is over.
 async fn a_cron_job_has_run(scene: &Scene<'_>) -> anyhow::Result<()> {
     wait_until("a Job of the CronJob to be complete", PATIENCE + PATIENCE / 2, async || {
@@ -379,6 +395,7 @@ async fn flotilla_takes_a_cluster_over_from_kube_scheduler_and_serves_it_alone()
     a_job_runs_to_its_end(&scene).await.context("a Job")?;
     a_node_is_drained(&scene, &node).await.with_context(|| format!("{node} is drained"))?;
     a_node_fails_and_comes_back(&scene).await.context("a node fails")?;
+    a_node_is_taken_away(&scene).await.context("a node is deleted")?;
     a_cron_job_has_run(&scene).await.context("a CronJob")?;
     scene.refused_are_only(&["db-"]).await?;
     the_volumes_that_were_made_are_given_back(&scene).await

@@ -128,15 +128,30 @@ async fn events(cluster: &ControlPlane, reason: &str) -> anyhow::Result<Vec<Even
 /// Where the audit log cannot be read.
 pub fn bindings(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut taken = BTreeMap::new();
-    for line in fs::read_to_string(cluster.audit_log())?.lines() {
-        // An API server that was killed has not ended its last line.
-        let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
+    for entry in audited(cluster)? {
         let about = &entry["objectRef"];
         if about["subresource"] == "binding" && entry["responseStatus"]["code"] == 201 {
             *taken.entry(about["name"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
         }
     }
     Ok(taken)
+}
+
+/// What the API server has forbidden a user, one line for each request. The audit log has to be on.
+///
+/// # Errors
+/// Where the audit log cannot be read.
+pub fn forbidden(cluster: &ControlPlane, user: &str) -> anyhow::Result<Vec<String>> {
+    let refused = |entry: &Value| entry["user"]["username"] == user && entry["responseStatus"]["code"] == 403;
+    let refused = audited(cluster)?.into_iter().filter(refused);
+    Ok(refused.map(|entry| format!("{} {}", entry["verb"], entry["requestURI"])).collect())
+}
+
+/// The lines of the audit log; an API server that was killed has not ended its last one.
+fn audited(cluster: &ControlPlane) -> anyhow::Result<Vec<Value>> {
+    let path = cluster.audit_log();
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 fn has_ended(pod: &Pod) -> bool {
@@ -169,7 +184,37 @@ fn thousandths(quantity: &Quantity) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{from_value, json};
+
     use super::*;
+
+    fn census(nodes: &[&str], pods: &[(&str, &str, &str)]) -> Census {
+        let node = |name: &&str| {
+            let room = json!({ "cpu": "1", "memory": "1Gi", "pods": "3" });
+            from_value(json!({ "metadata": { "name": name }, "status": { "allocatable": room } })).expect("a node")
+        };
+        let pod = |(name, node, cpu): &(&str, &str, &str)| {
+            let container = json!({ "name": "main", "resources": { "requests": { "cpu": cpu } } });
+            let spec = json!({ "nodeName": (!node.is_empty()).then_some(node), "containers": [container] });
+            from_value(json!({ "metadata": { "name": name }, "spec": spec })).expect("a pod")
+        };
+        Census { nodes: nodes.iter().map(node).collect(), pods: pods.iter().map(pod).collect() }
+    }
+
+    #[test]
+    fn a_node_is_overfull_by_what_its_pods_ask_for_or_by_their_number() {
+        let fits = census(&["a"], &[("x", "a", "500m"), ("y", "a", "500m"), ("z", "", "4")]);
+        assert_eq!((fits.overfull(), fits.waiting()), (vec![], vec!["z".to_owned()]));
+        let full = census(&["a"], &[("x", "a", "500m"), ("y", "a", "501m")]);
+        assert_eq!(full.overfull(), ["a has 1000/1000 cpu, its pods ask for 1001/1000"]);
+        let many = census(&["a"], &["w", "x", "y", "z"].map(|name| (name, "a", "1m")));
+        assert_eq!(many.overfull(), ["a has 3000/1000 pods, its pods ask for 4000/1000"]);
+    }
+
+    #[test]
+    fn a_pod_whose_node_is_gone_is_told() {
+        assert_eq!(census(&["a"], &[("x", "b", "1m")]).overfull(), ["x is on Some(\"b\"), which is gone"]);
+    }
 
     #[test]
     fn amounts_are_read_as_the_tests_write_them() {

@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
-use flotilla_control_plane::{Component, ControlPlane, NodeBuilder, Options, wait_until};
+use flotilla_control_plane::{AuditLevel, Component, ControlPlane, NodeBuilder, Options, wait_until};
 use flotilla_integration_tests::{
-    census::Census,
+    census::{Census, forbidden},
     fleet::{Fleet, PATIENCE, node_of, phase, profile, wait_until_refused},
 };
 use k8s_openapi::api::{
@@ -37,6 +37,8 @@ const NODES: [(&str, &str); 7] =
     [("a0", "a"), ("a1", "a"), ("b0", "b"), ("b1", "b"), (DOOMED, "b"), ("c0", "c"), ("c1", "c")];
 /// A node that joins later.
 const LATE: (&str, &str) = ("a2", "a");
+/// Whose rights kube-scheduler has, and Flotilla after it.
+const THEIR_USER: &str = "system:kube-scheduler";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 fn node((name, zone): (&str, &str)) -> NodeBuilder {
@@ -47,7 +49,8 @@ fn node((name, zone): (&str, &str)) -> NodeBuilder {
 /// A cluster with everything in it, kube-scheduler too, whose nodes are given up soon after they are silent.
 async fn cluster() -> anyhow::Result<ControlPlane> {
     let election = json!({ "leaderElection": { "leaderElect": true } });
-    let mut options = Options { kube_scheduler: Some(election), ..Options::default() };
+    let options = Options { kube_scheduler: Some(election), ..Options::default() };
+    let mut options = options.with_audit(AuditLevel::Metadata);
     for (component, flag) in [
         // Renewed every four seconds; five of those may be missed on a machine that is busy.
         (Component::Kwok, "--node-lease-duration-seconds=16"),
@@ -86,7 +89,7 @@ async fn wait_until_it_knows(fleet: &Fleet<'_>, coordinator: &str, nodes: usize)
 
 /// kube-scheduler leads; Flotilla waits for the same Lease with kube-scheduler's own rights; kube-scheduler is stopped.
 async fn take_over(cluster: &ControlPlane) -> anyhow::Result<Scene<'_>> {
-    let theirs = cluster.kubeconfig_for("system:kube-scheduler", None)?;
+    let theirs = cluster.kubeconfig_for(THEIR_USER, None)?;
     let mut fleet = Fleet::new(cluster).patient().speaking_as(theirs);
     for name in ["worker-0", "worker-1"] {
         fleet.reserve(name)?;
@@ -398,5 +401,6 @@ async fn flotilla_takes_a_cluster_over_from_kube_scheduler_and_serves_it_alone()
     a_node_is_taken_away(&scene).await.context("a node is deleted")?;
     a_cron_job_has_run(&scene).await.context("a CronJob")?;
     scene.refused_are_only(&["db-"]).await?;
+    assert_eq!(forbidden(&cluster, THEIR_USER)?, Vec::<String>::new());
     the_volumes_that_were_made_are_given_back(&scene).await
 }

@@ -1,12 +1,12 @@
 //! Leaders end, politely and not, and a standby goes on.
 
-use std::{collections::BTreeMap, fs};
-
 use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
-use flotilla_integration_tests::fleet::{Fleet, PATIENCE, pods, profile, wait_until_running};
+use flotilla_integration_tests::{
+    census::bindings,
+    fleet::{Fleet, PATIENCE, pods, profile, wait_until_running},
+};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use serde_json::Value;
 
 async fn two_coordinators(cluster: &ControlPlane) -> anyhow::Result<Fleet<'_>> {
     cluster.add_nodes((0..10).map(|index| NodeBuilder::new(format!("node-{index}")))).await?;
@@ -26,19 +26,6 @@ async fn two_coordinators(cluster: &ControlPlane) -> anyhow::Result<Fleet<'_>> {
     .await?;
     assert_eq!(fleet.metric("second", "flotilla_leading").await?, Some(0.0));
     Ok(fleet)
-}
-
-/// How often the API server took a binding, by pod.
-fn bindings(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize>> {
-    let mut taken = BTreeMap::new();
-    for line in fs::read_to_string(cluster.audit_log())?.lines() {
-        let entry: Value = serde_json::from_str(line)?;
-        let about = &entry["objectRef"];
-        if about["subresource"] == "binding" && entry["responseStatus"]["code"] == 201 {
-            *taken.entry(about["name"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
-        }
-    }
-    Ok(taken)
 }
 
 async fn holder(cluster: &ControlPlane) -> anyhow::Result<String> {

@@ -4,12 +4,13 @@ use std::{fs, path::Path, process::Command};
 
 use anyhow::ensure;
 use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
-use flotilla_integration_tests::fleet::{
-    Fleet, PATIENCE, profile, wait_for_event, wait_until_refused, wait_until_running,
+use flotilla_integration_tests::{
+    census::forbidden,
+    fleet::{Fleet, PATIENCE, profile, wait_for_event, wait_until_refused, wait_until_running},
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::{Api, ResourceExt as _};
-use serde_json::{Value, from_value, json};
+use serde_json::{from_value, json};
 
 const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
 
@@ -49,18 +50,6 @@ fn user(name: &str, claim: &str) -> anyhow::Result<Pod> {
     let volume = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);
     pod.spec.get_or_insert_default().volumes = Some(from_value(volume)?);
     Ok(pod)
-}
-
-/// What the API server has forbidden the coordinator, one line for each request.
-fn forbidden(cluster: &ControlPlane) -> anyhow::Result<Vec<String>> {
-    let mut found = Vec::new();
-    for line in fs::read_to_string(cluster.audit_log())?.lines() {
-        let entry: Value = serde_json::from_str(line)?;
-        if entry["user"]["username"] == COORDINATOR && entry["responseStatus"]["code"] == 403 {
-            found.push(format!("{} {}", entry["verb"], entry["requestURI"]));
-        }
-    }
-    Ok(found)
 }
 
 /// Runs `kubectl` as an administrator.
@@ -110,7 +99,7 @@ async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -
         cluster.processes().exit_status("coordinator").ok().flatten().ok_or_else(|| "it still runs".to_owned())
     })
     .await?;
-    assert_eq!(forbidden(&cluster)?, Vec::<String>::new());
+    assert_eq!(forbidden(&cluster, COORDINATOR)?, Vec::<String>::new());
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::binaries::Binaries;
 use super::credentials::Credentials;
+use super::nodes::{KUBELETS, KWOK_ANNOTATION};
 use super::ports::free_port;
 use super::{AuditLevel, Options};
 
@@ -117,13 +118,23 @@ impl Layout {
                 (self.binaries.kube_controller_manager(), self.controller_manager(credentials)?)
             }
             Component::Scheduler => (self.binaries.kube_scheduler(), self.scheduler(credentials)?),
-            Component::Kwok => (self.binaries.kwok(), self.kwok(credentials)?),
+            Component::Kwok => (self.binaries.kwok(), self.kwok(credentials, KUBELETS, self.ports[&component])?),
         };
+        Ok(self.command_of(component, program, arguments))
+    }
+
+    /// The command that starts one more kwok, for the nodes whose annotation says `kubelets`.
+    pub(super) fn more_kubelets(&self, kubelets: &str, credentials: &Credentials) -> anyhow::Result<Command> {
+        let arguments = self.kwok(credentials, kubelets, free_port()?)?;
+        Ok(self.command_of(Component::Kwok, self.binaries.kwok(), arguments))
+    }
+
+    fn command_of(&self, component: Component, program: PathBuf, arguments: Vec<String>) -> Command {
         let mut command = Command::new(program);
         // A cleared environment: a proxy, a KUBECONFIG or a ~/.kwok of whoever runs this must not change them.
         command.args(arguments).env_clear().env("HOME", &self.folder).current_dir(&self.folder);
         command.args(self.options.extra_args.get(&component).into_iter().flatten());
-        Ok(command)
+        command
     }
 
     fn etcd(&self) -> Vec<String> {
@@ -199,7 +210,7 @@ impl Layout {
         fields.entry("kind").or_insert("KubeSchedulerConfiguration".into());
         let connection = fields.entry("clientConnection").or_insert_with(|| json!({}));
         connection["kubeconfig"] = json!(kubeconfig);
-        fields.insert("leaderElection".into(), json!({ "leaderElect": false }));
+        fields.entry("leaderElection").or_insert_with(|| json!({ "leaderElect": false }));
         let config = self.write("kube-scheduler.json", &config)?;
 
         let mut arguments = self.serving(Component::Scheduler, credentials);
@@ -208,7 +219,7 @@ impl Layout {
         Ok(arguments)
     }
 
-    fn kwok(&self, credentials: &Credentials) -> anyhow::Result<Vec<String>> {
+    fn kwok(&self, credentials: &Credentials, kubelets: &str, port: u16) -> anyhow::Result<Vec<String>> {
         let kubeconfig = self.kubeconfig(credentials, "flotilla:kwok", Some("system:masters"))?;
         let config = self.write(
             "kwok.json",
@@ -223,10 +234,9 @@ impl Layout {
                 },
             }),
         )?;
-        let port = self.ports[&Component::Kwok];
         let mut arguments = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
-            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".into(),
+            format!("--manage-nodes-with-annotation-selector={KWOK_ANNOTATION}={kubelets}"),
             // Without an address of its own it would listen on all of them.
             format!("--server-address=127.0.0.1:{port}"),
             format!("--node-port={port}"),

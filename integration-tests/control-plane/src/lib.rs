@@ -65,7 +65,7 @@ pub struct Options {
     /// Whether kwok runs, which keeps nodes Ready and their pods Running.
     pub kwok: bool,
     /// The configuration of the stock kube-scheduler, or `None` to leave it out. An empty object is its default
-    /// configuration; connection and leader election are filled in.
+    /// configuration; the connection is filled in, and that there is no leader election where it does not say so.
     pub kube_scheduler: Option<Value>,
     /// How much the API server writes to its audit log, if anything.
     pub audit: Option<AuditLevel>,
@@ -306,6 +306,14 @@ impl ControlPlane {
     pub async fn restart(&self, component: Component) -> anyhow::Result<()> {
         self.kill(component)?;
         self.start_component(component).await
+    }
+
+    /// Starts one more kwok, as a process called `name`, for the nodes of [`NodeBuilder::kubelets`] with that name. While
+    /// that process is stopped these nodes fail: nobody speaks for them, and pods that are deleted stay on them.
+    pub fn start_kubelets(&self, name: &str) -> anyhow::Result<()> {
+        let command = self.layout.more_kubelets(name, &self.credentials)?;
+        self.processes.spawn(name, command)?;
+        Ok(())
     }
 
     async fn start_component(&self, component: Component) -> anyhow::Result<()> {

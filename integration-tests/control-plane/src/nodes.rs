@@ -15,8 +15,11 @@ use super::create::create_all;
 use super::wait::wait_until;
 use super::{Component, ControlPlane};
 
-/// By this annotation kwok knows the nodes that it keeps alive.
-const KWOK_ANNOTATION: &str = "kwok.x-k8s.io/node";
+/// By this annotation a kwok knows the nodes that it keeps alive.
+pub(super) const KWOK_ANNOTATION: &str = "kwok.x-k8s.io/node";
+
+/// What it says where nothing else is asked for.
+pub(super) const KUBELETS: &str = "fake";
 
 /// The node lifecycle controller takes this taint off once it has seen the node ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -58,6 +61,13 @@ impl NodeBuilder {
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         let taint = Taint { key: key.into(), value: Some(value.into()), effect: effect.into(), ..Taint::default() };
         self.node.spec.get_or_insert_default().taints.get_or_insert_default().push(taint);
+        self
+    }
+
+    /// Leaves the node to the kwok of that name, see [`ControlPlane::start_kubelets`].
+    #[must_use]
+    pub fn kubelets(mut self, name: &str) -> Self {
+        self.node.annotations_mut().insert(KWOK_ANNOTATION.into(), name.into());
         self
     }
 
@@ -110,7 +120,7 @@ impl ControlPlane {
         {
             node.labels_mut().entry(key.into()).or_insert_with(|| value.into());
         }
-        node.annotations_mut().insert(KWOK_ANNOTATION.into(), "fake".into());
+        node.annotations_mut().entry(KWOK_ANNOTATION.into()).or_insert_with(|| KUBELETS.into());
         let status = node.status.get_or_insert_default();
         status.addresses.get_or_insert_with(|| {
             let [_, b, c, d] = self.nodes_made.fetch_add(1, Ordering::Relaxed).to_be_bytes();

@@ -18,11 +18,12 @@ use crate::{
     cache::Cache,
     event::{Configuration, Event, TimeMs},
     extend::Extending,
+    gates::Gates,
     nominator::Nominator,
     offers::Dossiers,
     pods::{Pod, Stage},
     prebind::Preparations,
-    queue::{ProfileIndex, Queue, Uid},
+    queue::{Pace, ProfileIndex, Queue, Uid, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
 };
@@ -52,8 +53,8 @@ pub struct Machine {
     pub(crate) settled: bool,
     pub(crate) synced: bool,
     pub(crate) pods: IndexMap<Uid, Pod>,
-    /// How many pods are in [`Stage::Gated`].
-    pub(crate) gated: usize,
+    /// Pods in [`Stage::Gated`].
+    pub(crate) gates: Gates,
     pub(crate) binding: BTreeSet<Uid>,
     /// Extenders are being asked about a pod.
     pub(crate) extending: Option<Extending>,
@@ -67,6 +68,10 @@ pub struct Machine {
     pub(crate) next_request: RequestId,
     pub(crate) status: Status,
     pub(crate) actions: Vec<Action>,
+    /// Counts what has happened that may mean something to a pod that was refused.
+    pub(crate) happenings: u64,
+    /// Pods in backoffQ have their turn then, for activeQ is empty.
+    pub(crate) idle_until: Option<TimeMs>,
     next_flush: TimeMs,
     events: u64,
 }
@@ -93,7 +98,7 @@ impl Machine {
             settled: false,
             synced: false,
             pods: IndexMap::new(),
-            gated: 0,
+            gates: Gates::default(),
             binding: BTreeSet::new(),
             extending: None,
             preparations: Preparations::default(),
@@ -105,6 +110,8 @@ impl Machine {
             next_request: 0,
             status: Status::default(),
             actions: Vec::new(),
+            happenings: 0,
+            idle_until: None,
             next_flush: now_ms + FLUSH_INTERVAL_MS,
             events: 0,
         }
@@ -147,7 +154,7 @@ impl Machine {
         std::mem::take(&mut self.actions)
     }
 
-    /// When to apply [`Event::Tick`] if nothing else happens before.
+    /// When to apply [`Event::Tick`] if nothing else happens before; a time that has come already means at once.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<TimeMs> {
         let configuration = self.configuration.as_ref()?;
@@ -159,7 +166,15 @@ impl Machine {
         let deadline = deadlines.chain(owing).min().map(|since| since + configuration.worker_deadline_ms);
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
         let preparation = self.preparations.next_deadline();
-        let next = [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, preparation];
+        let next = [
+            self.queue.next_backoff(),
+            Some(self.next_flush),
+            grace,
+            deadline,
+            extension,
+            preparation,
+            self.idle_until,
+        ];
         next.into_iter().flatten().min()
     }
 
@@ -178,7 +193,7 @@ impl Machine {
             pods_active: active,
             pods_backoff: backoff,
             pods_unschedulable: parked,
-            pods_gated: self.gated as u64,
+            pods_gated: self.gates.len() as u64,
             binds_in_flight: self.binding.len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
             preparations: self.preparations.len() as u64,
@@ -204,6 +219,11 @@ impl Machine {
         if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
             self.cache.reseed(configuration.tie_break_seed);
         }
+        self.queue.set_pace(Pace {
+            initial_ms: configuration.pod_initial_backoff_ms,
+            max_ms: configuration.pod_max_backoff_ms,
+            pops: configuration.pops_from_backoff,
+        });
         self.dossiers.clear();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
@@ -211,7 +231,7 @@ impl Machine {
         let uids: Vec<Uid> =
             self.pods.iter().filter(|(_, pod)| undecided(pod)).map(|(uid, _)| Arc::clone(uid)).collect();
         for uid in uids {
-            self.admit(now_ms, &uid);
+            self.admit_by(now_ms, &uid, CONFIGURED);
         }
     }
 
@@ -237,18 +257,11 @@ impl Machine {
     /// What is due because time has passed.
     fn pass_time(&mut self, now_ms: TimeMs) {
         self.give_up_extension(now_ms);
-        for (uid, subject) in self.queue.take_backed_off(now_ms) {
-            if let Some(pod) = self.pods.get(&uid) {
-                self.queue.activate(&uid, subject, pod.info.priority, now_ms);
-            }
-        }
+        self.idle_until.take_if(|until| *until <= now_ms);
+        self.queue.bring_back(now_ms);
         if now_ms >= self.next_flush {
             self.next_flush = now_ms + FLUSH_INTERVAL_MS;
-            let longest = self.configuration.as_ref().map_or(TimeMs::MAX, |known| known.pod_max_in_unschedulable_ms);
-            for uid in self.queue.parked_before(now_ms.saturating_sub(longest)) {
-                self.status.flushed += 1;
-                self.wake(now_ms, &uid);
-            }
+            self.flush(now_ms);
         }
         self.expire_preparations(now_ms);
         self.enforce_deadlines(now_ms);

@@ -81,8 +81,9 @@ fn a_node_that_is_added_wakes_the_pods_that_it_can_help_and_no_others() {
     world.settle();
     assert_eq!(world.machine.status().pods_unschedulable, 2);
     world.node(node("m").capacity("cpu", "2").build());
-    assert_eq!(world.machine.status().pods_backoff, 1, "a node of 2 CPUs helps only one of them");
-    world.advance(1_000);
+    let status = world.machine.status();
+    assert_eq!((status.placed, status.pods_unschedulable), (1, 1), "a node of 2 CPUs helps only one of them");
+    world.settle();
     assert_eq!(world.place_of("two"), Some("m"));
     assert_eq!(world.place_of("nine"), None);
 }
@@ -102,7 +103,7 @@ fn a_pod_that_leaves_makes_room_for_one_that_waits() {
 }
 
 #[test]
-fn backoff_doubles_from_one_second_to_ten() {
+fn backoff_doubles_from_one_second_to_ten_and_ends_with_the_second_that_it_expires_in() {
     let mut world = World::new(1);
     world.node(node("n").build());
     world.pod(pod("web").build());
@@ -122,7 +123,7 @@ fn backoff_doubles_from_one_second_to_ten() {
         let failure = BindFailure::Error("the API server is overloaded".to_owned());
         world.tell(Event::BindFailed { uid: binding.uid, failure });
     }
-    assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 10_000]);
+    assert_eq!(waits, [2_000, 3_000, 5_000, 9_000, 11_000]);
     assert_eq!(world.reports.len(), 6);
     assert!(world.reports.iter().all(|report| report.reason == Reason::SchedulerError));
 }
@@ -236,7 +237,7 @@ fn without_nodes_a_pod_is_told_so_and_tried_again() {
     world.settle();
     assert_eq!(world.message_of("web"), Some("no nodes available to schedule pods"));
     world.node(node("n").build());
-    world.advance(1_000);
+    world.advance(2_000);
     assert_eq!(world.place_of("web"), Some("n"));
 }
 

@@ -41,14 +41,15 @@ pub(crate) enum Progress {
 
 impl Machine {
     /// Decides on pod after pod until one has to wait, or there is none, or too many binds are under way.
-    pub(crate) fn decide(&mut self, now_ms: TimeMs) {
+    ///
+    /// Where activeQ is empty, up to `pops` pods are taken from backoffQ.
+    pub(crate) fn decide(&mut self, now_ms: TimeMs, mut pops: usize) {
         let Some(bound) = self.configuration.as_ref().map(|configuration| configuration.max_binds_in_flight) else {
             return;
         };
         if self.leading.is_none() || !self.synced {
             return;
         }
-        let mut pops = 0;
         while self.binding.len() < bound && self.extending.is_none() {
             let Some((uid, subject)) = self.queue.head() else {
                 if self.pop_from_backoff(now_ms, &mut pops) {

@@ -25,6 +25,11 @@ use crate::{
 impl Machine {
     pub(crate) fn pod_applied(&mut self, now_ms: TimeMs, info: &Arc<PodInfo>) {
         let uid = Arc::clone(&info.uid);
+        // Nobody takes a pod off its node but by ending it: whoever says otherwise tells of the past.
+        let is_placed = self.pods.get(&uid).is_some_and(|pod| pod.stage == Stage::Assigned);
+        if is_placed && info.node_name.is_none() && !info.finished {
+            return;
+        }
         let nominated = self.nominator.of(&uid).cloned();
         let class = self.cache.acquire_class(&info.class);
         let (same_class, old) = match self.pods.get_mut(&uid) {

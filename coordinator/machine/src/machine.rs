@@ -26,6 +26,7 @@ use crate::{
     queue::{Pace, ProfileIndex, Queue, Uid, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
+    wake::MAX_POPS,
 };
 
 /// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
@@ -70,7 +71,7 @@ pub struct Machine {
     pub(crate) actions: Vec<Action>,
     /// Counts what has happened that may mean something to a pod that was refused.
     pub(crate) happenings: u64,
-    /// Pods in backoffQ have their turn then, for activeQ is empty.
+    /// Pods in backoffQ have their turn when a tick comes, for activeQ is empty.
     pub(crate) idle_until: Option<TimeMs>,
     next_flush: TimeMs,
     events: u64,
@@ -119,6 +120,7 @@ impl Machine {
 
     /// Takes in what happened at `now_ms` and gives back what is to be done, in order.
     pub fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
+        let pops = if matches!(event, Event::Tick) { MAX_POPS } else { 0 };
         match event {
             Event::Configured(configuration) => self.configured(now_ms, configuration),
             Event::Leading { epoch } => self.lead(now_ms, epoch),
@@ -146,7 +148,7 @@ impl Machine {
             Event::Tick => {}
         }
         self.pass_time(now_ms);
-        self.decide(now_ms);
+        self.decide(now_ms, pops);
         self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
         self.events += 1;

@@ -38,9 +38,10 @@ use crate::{
     },
 };
 
-/// How many pods are taken from backoffQ before their time for each event that is taken in: a first look at each takes
-/// some 20 us, and 1 ms where the coordinator evaluates 5,000 nodes by itself, so that what has happened meanwhile waits
-/// for 8 ms at most. The rest has its turn when that is taken in, or at once.
+/// How many pods are taken from backoffQ before their time at once: a look at each takes some 20 us, and 1 ms where the
+/// coordinator evaluates 5,000 nodes by itself, so that what has happened meanwhile waits for 8 ms at most. That is done
+/// when a tick comes, which is when the shell has no more to tell or has told 256 events: under load it costs next to
+/// nothing, and whoever is idle is ticked at once.
 pub(crate) const MAX_POPS: usize = 8;
 
 /// When a pod is tried again that is worth it.
@@ -229,9 +230,9 @@ impl Machine {
         let Some(rejectors) = rejectors else { return };
         let event = ClusterEvent::TargetUpdated { old: &old.class, new: &new.class };
         let is_worth = |plugin: &&'static str| self.hint(plugin, event, seating.subject);
-        if rejectors.pending.iter().any(|plugin| is_worth(&plugin)) {
+        if rejectors.pending.iter().any(|plugin| is_worth(plugin)) {
             self.requeue(now_ms, uid, Strategy::Immediately, event.label());
-        } else if rejectors.plugins.iter().any(|plugin| is_worth(&plugin)) {
+        } else if rejectors.plugins.iter().any(|plugin| is_worth(plugin)) {
             self.requeue(now_ms, uid, Strategy::AfterBackoff, event.label());
         }
     }
@@ -264,13 +265,13 @@ impl Machine {
         }
     }
 
-    /// Takes a pod from backoffQ if activeQ is empty, unless that was done too often for this event.
+    /// Takes a pod from backoffQ, for activeQ is empty: at a tick, which is asked for if this is none.
     pub(crate) fn pop_from_backoff(&mut self, now_ms: TimeMs, pops: &mut usize) -> bool {
-        if *pops >= MAX_POPS {
-            self.idle_until = Some(now_ms);
+        if *pops == 0 {
+            self.idle_until = self.queue.can_pop_from_backoff().then_some(now_ms);
             return false;
         }
-        *pops += 1;
+        *pops -= 1;
         self.queue.pop_from_backoff()
     }
 }

@@ -192,6 +192,11 @@ impl Queue {
         }
     }
 
+    /// Whether there is a pod in backoffQ that may be taken before its time.
+    pub(crate) fn can_pop_from_backoff(&self) -> bool {
+        self.backoff.pace.pops && self.backoff.first().is_some()
+    }
+
     /// Takes the first pod of backoffQ into activeQ before its time. Whether there was one, and that is configured.
     ///
     /// Source: `unlockedPop`.

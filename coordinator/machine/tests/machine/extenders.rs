@@ -155,6 +155,7 @@ fn a_pod_that_no_extender_leaves_a_node_for_is_told_so_and_any_event_wakes_it() 
     assert_eq!(report.reason, Reason::Unschedulable);
     assert_eq!(world.machine.status().pods_unschedulable, 1);
     world.pod(pod("other").scheduler("other").on("small").build());
+    world.settle();
     assert_eq!(world.extensions.len(), 1, "nobody can say what helps an extender");
     say(&mut world, &["b"], &[]);
     assert_eq!(world.place_of("web"), Some("b"));

@@ -3,9 +3,11 @@
 mod course;
 mod crew;
 mod extenders;
+mod history;
 mod neighbours;
 mod nominations;
 mod outlook;
+mod queues;
 mod simulation;
 mod storage;
 mod volume_simulation;

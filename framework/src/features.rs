@@ -18,12 +18,11 @@ use crate::config::report::{near_miss, quoted};
 use table::{GATES, GONE};
 
 /// The gates that decide about scheduling and may be moved off their default.
-const BUILT: [&str; 1] = ["GenericWorkload"];
+const BUILT: [&str; 2] = ["GenericWorkload", "SchedulerPopFromBackoffQ"];
 /// The gate that stands for every alpha gate.
 const ALL_ALPHA: &str = "AllAlpha";
 /// The gate that stands for every beta gate.
 const ALL_BETA: &str = "AllBeta";
-
 /// How mature a gate's feature is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {

@@ -23,7 +23,7 @@ use crate::{
     machine::Machine,
     offers::{Ask, Dossiers},
     pods::{Charge, Stage},
-    queue::{Parked, Subject, Uid},
+    queue::{Plugins, Rejectors, Subject, Uid},
 };
 
 /// How many of the next pods are looked at for classes to ask about ahead of need. One round trip of 200 us then
@@ -43,7 +43,9 @@ pub(crate) enum Progress {
 
 impl Machine {
     /// Decides on pod after pod until one has to wait, or there is none, or too many binds are under way.
-    pub(crate) fn decide(&mut self, now_ms: TimeMs) {
+    ///
+    /// Where activeQ is empty, up to `pops` pods are taken from backoffQ.
+    pub(crate) fn decide(&mut self, now_ms: TimeMs, mut pops: usize) {
         let Some(bound) = self.configuration.as_ref().map(|configuration| configuration.max_binds_in_flight) else {
             return;
         };
@@ -52,8 +54,21 @@ impl Machine {
         }
         self.go_on_preempting(now_ms);
         while self.binding.len() < bound && self.extending.is_none() && self.preempting.is_none() {
-            let Some((uid, subject)) = self.queue.head() else { break };
+            let Some((uid, subject)) = self.queue.head() else {
+                if self.pop_from_backoff(now_ms, &mut pops) {
+                    continue;
+                }
+                break;
+            };
             let uid = Arc::clone(uid);
+            if self.queue.head_woke_with_others() && self.is_kept_out(now_ms, &uid) {
+                continue;
+            }
+            if self.preemptions.defers(&uid) {
+                self.wait_for_preemption(&uid);
+                continue;
+            }
+            let refused = self.status.unschedulable;
             let progress = match self.groups.is_seat(&uid) {
                 true => self.attempt_group(now_ms, &uid),
                 false => self.attempt(now_ms, &uid, subject),
@@ -61,6 +76,7 @@ impl Machine {
             if matches!(progress, Progress::Waiting) {
                 break;
             }
+            pops = if self.status.unschedulable > refused { 0 } else { pops };
         }
         self.look_ahead(now_ms);
     }
@@ -136,6 +152,14 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// A pod that woke with others was not asked for its gates then.
+    fn is_kept_out(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
+        let Some(Stage::Queued(profile)) = self.pods.get(uid).map(|pod| pod.stage) else { return false };
+        let Some((plugin, _)) = self.gate(profile, uid) else { return false };
+        self.hold_back(now_ms, uid, profile, Some(plugin));
+        true
     }
 
     /// What can be said of the pod whatever the nodes are.
@@ -287,7 +311,8 @@ impl Machine {
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
     }
 
-    /// No node would take the pod, and nobody makes room for it unless `node` says where.
+    /// No node would take the pod, nor any other of its class that is not of a higher priority; and nobody makes room for
+    /// it, unless `node` says where.
     pub(crate) fn turn_down(
         &mut self,
         now_ms: TimeMs,
@@ -295,27 +320,39 @@ impl Machine {
         diagnosis: Diagnosis,
         nominated: Option<Arc<str>>,
     ) -> Progress {
+        let rejectors = Rejectors { plugins: diagnosis.plugins.as_slice().into(), pending: Plugins::default() };
+        let known = self.pods.get(uid).map(|pod| (pod.stage, pod.class, pod.info.priority));
+        let is_for_all = nominated.is_none() && !rejectors.plugins.is_empty();
         let nomination = self.say(now_ms, uid, nominated);
-        self.park(now_ms, uid, diagnosis, nomination)
+        let progress = self.set_aside(now_ms, uid, diagnosis, nomination);
+        if let Some((Stage::Queued(profile), class, priority)) = known.filter(|_| is_for_all) {
+            self.queue.answer_for_all((profile, class), priority, rejectors, now_ms);
+        }
+        progress
     }
 
-    /// No node would take the pod: it waits for an event that may change this.
-    pub(crate) fn park(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis, nomination: Nomination) -> Progress {
+    /// No node would take the pod, for reasons that need not hold for others of its class: it waits for an event that may
+    /// change this.
+    pub(crate) fn set_aside(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        diagnosis: Diagnosis,
+        nomination: Nomination,
+    ) -> Progress {
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
-        let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
+        let Stage::Queued(_) = pod.stage else { return Progress::Decided };
         pod.attempts += 1;
         pod.attempt_from = None;
-        let subject = (profile, pod.class);
         if diagnosis.plugins.is_empty() {
             // With no plugin to wait for, only time can help; upstream files this under errors too.
             pod.errors += 1;
-            let until = now_ms + self.pods.get(uid).map_or(0, |pod| self.backoff_ms(pod));
-            self.queue.back_off(uid, subject, until);
+            self.park_with_error(now_ms, uid);
         } else {
             pod.errors = 0;
             pod.refusals += 1;
-            let parked = Parked { plugins: diagnosis.plugins.into(), since_ms: now_ms };
-            self.queue.park(uid, subject, parked);
+            let plugins = diagnosis.plugins.as_slice().into();
+            self.park(now_ms, uid, Rejectors { plugins, pending: Plugins::default() });
         }
         self.status.decisions += 1;
         self.status.unschedulable += 1;
@@ -346,10 +383,8 @@ impl Machine {
         pod.stage = Stage::Queued(profile);
         pod.attempt_from = None;
         pod.errors += 1;
-        let subject = (profile, pod.class);
         self.nominate(uid);
-        let until = now_ms + self.pods.get(uid).map_or(0, |pod| self.backoff_ms(pod));
-        self.queue.back_off(uid, subject, until);
+        self.park_with_error(now_ms, uid);
     }
 
     /// Has a decided pod bound.

@@ -17,7 +17,7 @@ use flotilla_framework::{
     extender::{self, Extended, Extender},
     node::NodeId,
     select::Book,
-    shard::{Generation, RequestId, Revision},
+    shard::{Generation, RequestId},
     status::Code,
 };
 
@@ -44,8 +44,8 @@ pub(crate) struct Extending {
     uid: Uid,
     class: ClassId,
     generation: Generation,
-    /// The state of the cluster that they are asked in.
-    revision: Revision,
+    /// What had happened when they were asked.
+    happenings: u64,
     /// They are asked about the node alone that the pod is nominated to.
     own: bool,
     /// When the answer counts as lost.
@@ -144,7 +144,7 @@ impl Machine {
             class,
             own,
             generation: configuration.generation,
-            revision: self.cache.revision(),
+            happenings: self.happenings,
             until_ms: now_ms.saturating_add(extender::patience_ms(extenders)).saturating_add(MARGIN_MS),
         });
         self.actions.push(Action::Extend(Extension {
@@ -258,7 +258,7 @@ impl Machine {
         let curable = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
         let curable: Vec<NodeId> = curable.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
         self.refuse_beside(now_ms, &extending.uid, diagnosis, &curable);
-        if self.cache.revision() != extending.revision {
+        if self.happenings != extending.happenings {
             // Whatever happened while they were asked may help: nobody can say what helps an extender.
             self.wake(now_ms, &extending.uid);
         }

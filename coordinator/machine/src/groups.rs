@@ -31,7 +31,10 @@ use crate::{
     event::TimeMs,
     machine::Machine,
     pods::Stage,
-    queue::{ProfileIndex, Subject, Uid},
+    queue::{
+        Place, ProfileIndex, Seating, Subject, Uid,
+        incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD},
+    },
 };
 
 /// Namespace and name of a group.
@@ -64,8 +67,10 @@ struct Group {
     refusals: u32,
     /// How often in a row something went wrong that was no node's word.
     errors: u32,
-    /// Until when it backs off.
+    /// When its backoff expires, as [`crate::queue::Pace::expiry`] has it; 0: it has none.
     until_ms: TimeMs,
+    /// Since when it is in the queue, or when it was tried last.
+    queued: Option<(TimeMs, u64)>,
     /// The state of the cluster when it got to the head of the queue, for the attempt under way.
     attempt_from: Option<Revision>,
     /// What was asked for in that attempt.
@@ -86,6 +91,7 @@ impl Group {
             refusals: 0,
             errors: 0,
             until_ms: 0,
+            queued: None,
             attempt_from: None,
             asked: BTreeSet::new(),
             told: None,
@@ -119,11 +125,6 @@ impl Groups {
     /// Whether a seat is that of a group.
     pub(crate) fn is_seat(&self, uid: &Uid) -> bool {
         self.seats.contains_key(uid)
-    }
-
-    /// The backoff of a group has ended: it is looked at again.
-    pub(crate) fn backed_off(&mut self, seat: &Uid) {
-        self.changed.extend(self.seats.get(seat).cloned());
     }
 
     /// A pod does not wait with its group any more.
@@ -224,11 +225,11 @@ impl Machine {
     pub(crate) fn join_group(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, key: &GroupKey) {
         let Some(info) = self.pods.get(uid).map(|pod| Arc::clone(&pod.info)) else { return };
         if let Some(message) = self.unbuilt(profile, &info) {
-            self.leave_queue(uid, Stage::Gated(profile));
+            self.hold_back(now_ms, uid, profile, None);
             self.report(uid, Reason::SchedulerError, message, true);
             return;
         }
-        let is_gated = self.gate(profile, &info).is_some();
+        let is_gated = self.gate(profile, uid).is_some();
         self.queue.remove(uid);
         self.groups.sequence += 1;
         let sequence = self.groups.sequence;
@@ -329,65 +330,46 @@ impl Machine {
         let seat = Arc::clone(&group.seat);
         if is_gated || group.waiting.is_empty() {
             group.forget_attempt();
+            group.queued = None;
             self.queue.remove(&seat);
             return;
         }
-        let (priority, until_ms) = (group.object.as_ref().map_or(0, |object| object.priority), group.until_ms);
-        let Some(group) = self.groups.known.get(key) else { return };
-        let Some(subject) = self.subject_of(group) else { return };
-        if self.queue.is_active(&seat) || (!self.queue.contains(&seat) && until_ms <= now_ms) {
-            self.queue.activate(&seat, subject, priority, now_ms);
-        } else if !self.queue.contains(&seat) {
-            self.queue.back_off(&seat, subject, until_ms);
+        group.queued.get_or_insert_with(|| self.queue.stamp(now_ms));
+        let until_ms = group.until_ms;
+        let Some(seating) = self.group_seating(key) else { return };
+        if self.queue.contains(&seat) {
+            self.queue.reseat(&seat, seating);
+        } else if self.queue.pace().is_going_on(until_ms, now_ms) {
+            self.queue.back_off(&seat, seating, UNSCHEDULED_POD_ADD);
+        } else {
+            self.queue.activate(&seat, seating, UNSCHEDULED_POD_ADD);
         }
+    }
+
+    /// What the queue has to know of a group.
+    fn group_seating(&self, key: &GroupKey) -> Option<Seating> {
+        let group = self.groups.known.get(key)?;
+        let (queued_ms, sequence) = group.queued?;
+        let priority = group.object.as_ref().map_or(0, |object| object.priority);
+        let place = Place { priority, queued_ms, sequence };
+        Some(Seating { subject: self.subject_of(group)?, place, until_ms: group.until_ms })
     }
 
     /// Has a group back off after an attempt that came to nothing. The longest backoff grows with the root of the number
     /// of its pods.
-    ///
-    /// Source: `calculateBackoffDuration`.
     fn set_backoff(&mut self, now_ms: TimeMs, key: &GroupKey) {
+        let pace = self.queue.pace();
         let Some(group) = self.groups.known.get_mut(key) else { return };
-        let Some(configuration) = &self.configuration else { return };
         let count = if group.errors > 0 { group.errors } else { group.refusals };
-        let longest = scaled(configuration.pod_max_backoff_ms, group.waiting.len());
-        let doubled = 1_u64
-            .checked_shl(count.saturating_sub(1))
-            .and_then(|factor| configuration.pod_initial_backoff_ms.checked_mul(factor));
-        let backoff_ms = if count == 0 { 0 } else { doubled.unwrap_or(TimeMs::MAX).min(longest) };
-        let until_ms = now_ms.saturating_add(backoff_ms);
-        group.until_ms = until_ms;
+        group.queued = Some(self.queue.stamp(now_ms));
+        group.until_ms = pace.expiry(now_ms, count, group.waiting.len());
         group.forget_attempt();
         let seat = Arc::clone(&group.seat);
         self.queue.remove(&seat);
-        if let Some(subject) = self.groups.known.get(key).and_then(|group| self.subject_of(group)) {
-            self.queue.back_off(&seat, subject, until_ms);
+        // No event is waited for, so time alone has to pass: an empty activeQ would take it back at once, for ever.
+        if let Some(seating) = self.group_seating(key) {
+            self.queue.err(&seat, seating, now_ms, SCHEDULE_ATTEMPT_FAILURE);
         }
         self.groups.changed.insert(key.clone());
-    }
-}
-
-/// The longest backoff of so many pods at once.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "upstream computes it so; backoffs are small and a cast saturates"
-)]
-fn scaled(longest_ms: TimeMs, pods: usize) -> TimeMs {
-    if pods > 1 { (longest_ms as f64 * (pods as f64).sqrt()) as TimeMs } else { longest_ms }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_backoff_grows_with_the_root_of_the_pods() {
-        let cases = [(0, 10_000), (1, 10_000), (2, 14_142), (4, 20_000), (100, 100_000)];
-        for (pods, expected) in cases {
-            assert_eq!(scaled(10_000, pods), expected, "{pods}");
-        }
-        assert_eq!(scaled(TimeMs::MAX, 4), TimeMs::MAX);
     }
 }

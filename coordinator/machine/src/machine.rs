@@ -18,15 +18,17 @@ use crate::{
     cache::Cache,
     event::{Configuration, Event, TimeMs},
     extend::Extending,
+    gates::Gates,
     groups::{Groups, Trial},
     nominator::Nominator,
     offers::Dossiers,
     pods::{Pod, Stage},
     prebind::Preparations,
     preempt::{Budgets, Hopeless, Preemptions, Residents, Round},
-    queue::{ProfileIndex, Queue, Uid},
+    queue::{Pace, ProfileIndex, Queue, Uid, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
+    wake::MAX_POPS,
 };
 
 /// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
@@ -54,8 +56,8 @@ pub struct Machine {
     pub(crate) settled: bool,
     pub(crate) synced: bool,
     pub(crate) pods: IndexMap<Uid, Pod>,
-    /// How many pods are in [`Stage::Gated`].
-    pub(crate) gated: usize,
+    /// Pods in [`Stage::Gated`].
+    pub(crate) gates: Gates,
     pub(crate) binding: BTreeSet<Uid>,
     /// Extenders are being asked about a pod.
     pub(crate) extending: Option<Extending>,
@@ -81,6 +83,10 @@ pub struct Machine {
     pub(crate) next_request: RequestId,
     pub(crate) status: Status,
     pub(crate) actions: Vec<Action>,
+    /// Counts what has happened that may mean something to a pod that was refused.
+    pub(crate) happenings: u64,
+    /// Pods in backoffQ have their turn when a tick comes, for activeQ is empty.
+    pub(crate) idle_until: Option<TimeMs>,
     next_flush: TimeMs,
     events: u64,
 }
@@ -107,7 +113,7 @@ impl Machine {
             settled: false,
             synced: false,
             pods: IndexMap::new(),
-            gated: 0,
+            gates: Gates::default(),
             binding: BTreeSet::new(),
             extending: None,
             preparations: Preparations::default(),
@@ -126,6 +132,8 @@ impl Machine {
             next_request: 0,
             status: Status::default(),
             actions: Vec::new(),
+            happenings: 0,
+            idle_until: None,
             next_flush: now_ms + FLUSH_INTERVAL_MS,
             events: 0,
         }
@@ -133,6 +141,7 @@ impl Machine {
 
     /// Takes in what happened at `now_ms` and gives back what is to be done, in order.
     pub fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
+        let pops = if matches!(event, Event::Tick) { MAX_POPS } else { 0 };
         match event {
             Event::Configured(configuration) => self.configured(now_ms, configuration),
             Event::Leading { epoch } => self.lead(now_ms, epoch),
@@ -166,7 +175,7 @@ impl Machine {
         }
         self.pass_time(now_ms);
         self.review_groups(now_ms);
-        self.decide(now_ms);
+        self.decide(now_ms, pops);
         self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
         self.events += 1;
@@ -174,7 +183,7 @@ impl Machine {
         std::mem::take(&mut self.actions)
     }
 
-    /// When to apply [`Event::Tick`] if nothing else happens before.
+    /// When to apply [`Event::Tick`] if nothing else happens before; a time that has come already means at once.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<TimeMs> {
         let configuration = self.configuration.as_ref()?;
@@ -187,7 +196,15 @@ impl Machine {
         let deadline = deadlines.chain(owing).chain(trials).min().map(|since| since + configuration.worker_deadline_ms);
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
         let preparation = self.preparations.next_deadline();
-        let next = [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, preparation];
+        let next = [
+            self.queue.next_backoff(),
+            Some(self.next_flush),
+            grace,
+            deadline,
+            extension,
+            preparation,
+            self.idle_until,
+        ];
         next.into_iter().flatten().min()
     }
 
@@ -206,7 +223,7 @@ impl Machine {
             pods_active: active,
             pods_backoff: backoff,
             pods_unschedulable: parked,
-            pods_gated: self.gated as u64,
+            pods_gated: self.gates.len() as u64,
             binds_in_flight: self.binding.len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
             preparations: self.preparations.len() as u64,
@@ -236,6 +253,11 @@ impl Machine {
         if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
             self.cache.reseed(configuration.tie_break_seed);
         }
+        self.queue.set_pace(Pace {
+            initial_ms: configuration.pod_initial_backoff_ms,
+            max_ms: configuration.pod_max_backoff_ms,
+            pops: configuration.pops_from_backoff,
+        });
         self.dossiers.clear();
         self.groups.forget_attempts();
         self.hopeless.clear();
@@ -245,7 +267,7 @@ impl Machine {
         let uids: Vec<Uid> =
             self.pods.iter().filter(|(_, pod)| undecided(pod)).map(|(uid, _)| Arc::clone(uid)).collect();
         for uid in uids {
-            self.admit(now_ms, &uid);
+            self.admit_by(now_ms, &uid, CONFIGURED);
         }
     }
 
@@ -274,19 +296,11 @@ impl Machine {
     /// What is due because time has passed.
     fn pass_time(&mut self, now_ms: TimeMs) {
         self.give_up_extension(now_ms);
-        for (uid, subject) in self.queue.take_backed_off(now_ms) {
-            match self.pods.get(&uid) {
-                Some(pod) => self.queue.activate(&uid, subject, pod.info.priority, now_ms),
-                None => self.groups.backed_off(&uid),
-            }
-        }
+        self.idle_until.take_if(|until| *until <= now_ms);
+        self.queue.bring_back(now_ms);
         if now_ms >= self.next_flush {
             self.next_flush = now_ms + FLUSH_INTERVAL_MS;
-            let longest = self.configuration.as_ref().map_or(TimeMs::MAX, |known| known.pod_max_in_unschedulable_ms);
-            for uid in self.queue.parked_before(now_ms.saturating_sub(longest)) {
-                self.status.flushed += 1;
-                self.wake(now_ms, &uid);
-            }
+            self.flush(now_ms);
         }
         self.expire_preparations(now_ms);
         self.enforce_deadlines(now_ms);

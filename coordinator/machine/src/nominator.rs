@@ -144,7 +144,9 @@ impl Machine {
         if self.nominator.is_empty() && self.pods.get(uid).is_none_or(|pod| pod.nominated_node().is_none()) {
             return None;
         }
-        self.nominator.set(uid, self.pods.get(uid).and_then(Nominated::of))
+        let before = self.nominator.set(uid, self.pods.get(uid).and_then(Nominated::of));
+        self.queue.set_alone(uid, self.nominator.of(uid).is_some());
+        before
     }
 
     /// Nominates a pod by our own word, or takes its nomination back; it counts at once, and until the watch shows a
@@ -178,7 +180,7 @@ impl Machine {
         let charge = self.pods.get(uid).and_then(|pod| pod.charge.as_ref());
         if !stays && charge.is_none_or(|charge| charge.node != before.node) {
             let event = ClusterEvent::PodRemoved(&before.class.1);
-            self.wake_where(now_ms, event, |pod| pod.info.priority <= before.priority);
+            self.wake_where(now_ms, event, |priority| priority <= before.priority);
         }
     }
 

@@ -105,7 +105,7 @@ impl Machine {
         match verdict {
             Verdict::Undecided(message) => {
                 let diagnosis = told(diagnosis, &message);
-                self.park(now_ms, uid, diagnosis, Nomination::Keep)
+                self.set_aside(now_ms, uid, diagnosis, Nomination::Keep)
             }
             Verdict::Hopeless(message) => {
                 if !is_old {

@@ -114,7 +114,8 @@ impl Machine {
         let Some(places) = asked.owing.remove(&worker) else { return };
         let sound = |(place, outcome): (&usize, &Outcome)| match outcome {
             Outcome::Victims { indexes, .. } => {
-                let pods = asked.nodes.get(*place).and_then(|(_, layout)| layout.as_ref()).map(|layout| layout.pods.len());
+                let pods =
+                    asked.nodes.get(*place).and_then(|(_, layout)| layout.as_ref()).map(|layout| layout.pods.len());
                 indexes.last().is_some_and(|last| pods.is_some_and(|pods| (*last as usize) < pods))
             }
             Outcome::Refused(..) | Outcome::NoVictims | Outcome::Needless | Outcome::Stale => true,
@@ -154,7 +155,7 @@ impl Machine {
     pub(crate) fn go_on_preempting(&mut self, now_ms: TimeMs) {
         let owes = |round: &mut Round| round.asked.as_ref().is_none_or(|asked| asked.owing.is_empty());
         let Some(mut round) = self.preempting.take_if(owes) else { return };
-        if !self.waits_for(&round) {
+        if !self.is_waited_for(&round) {
             self.status.dry_runs_discarded += 1;
             return;
         }
@@ -176,7 +177,7 @@ impl Machine {
     }
 
     /// Whether a search is about a pod that still waits, as it did and under the same configuration.
-    fn waits_for(&mut self, round: &Round) -> bool {
+    fn is_waited_for(&mut self, round: &Round) -> bool {
         let generation = self.configuration.as_ref().map(|configuration| configuration.generation);
         let pod = self.pods.get(&round.uid).filter(|pod| pod.class == round.subject.1);
         let is_queued = pod.is_some_and(|pod| pod.stage == Stage::Queued(round.subject.0));

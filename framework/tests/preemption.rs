@@ -134,6 +134,10 @@ fn check(world: &World, trial: &Trial) -> Result<(), TestCaseError> {
     prop_assume!(prepared.refusal().is_none() && prepared.error().is_none() && prepared.restricting().is_empty());
     let mut matches = Matches::default();
     matches.refresh(&prepared, &nodes);
+    // Columns for what any class asks for are made once and stay, with nothing in them.
+    for class in (0..).map(ClassId).take(world.classes.len()) {
+        assert!(nodes.add_pod(trial.node, class) && nodes.remove_pod(trial.node, class));
+    }
     let before = seen(&nodes);
     let found = dry_run(&prepared, &mut nodes, &matches, trial);
     prop_assert_eq!(seen(&nodes), before);

@@ -121,6 +121,7 @@ fn a_pod_that_fits_nowhere_is_told_with_what_each_node_lacks_and_what_would_help
     let expected = "\
 default/pending: fits none of 4 nodes
   0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu.
+  preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, 3 Preemption is not helpful for scheduling.
 
 REFUSED BY         NODES  REASON                            LACKS                                      ON
 NodeResourcesFit   2      Insufficient cpu                  200m more cpu                              large
@@ -168,6 +169,12 @@ fn a_program_reads_one_object_per_pod_and_line() {
         "best": [],
         "message": "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 \
                     Insufficient cpu.",
+        "preemption": {
+            "code": "Unschedulable",
+            "message": "preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, 3 \
+                        Preemption is not helpful for scheduling.",
+            "clears": true,
+        },
         "nodes": [
             taint,
             refused("large", "Unschedulable", "NodeResourcesFit", "Insufficient cpu"),

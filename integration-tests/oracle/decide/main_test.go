@@ -372,3 +372,28 @@ func TestEachCaseOfAFolderIsJudgedByItself(t *testing.T) {
 		}
 	}
 }
+
+func TestPreemptionIsThePluginsOwnAndChangesNothing(t *testing.T) {
+	text := `
+kind: Node
+apiVersion: v1
+metadata: {name: a}
+status: {capacity: {cpu: "4", memory: 8Gi}}
+---
+` + pod("old", "3", "nodeName: a") + pod("new", "3", "priority: 5") + pod("meek", "3", "preemptionPolicy: Never") +
+		pod("again", "3", "priority: 5")
+	told := map[string]*judge.Preemption{}
+	for _, answer := range answers(t, text) {
+		told[answer.Pod] = answer.Preemption
+	}
+	for _, name := range []string{"default/new", "default/again"} {
+		found := told[name]
+		if found == nil || found.Code != "Success" || found.Node != "a" || !slices.Equal(found.Tied, []string{"a"}) ||
+			len(found.Candidates) != 1 || !slices.Equal(found.Candidates[0].Victims, []string{"default/old"}) {
+			t.Errorf("%s: got %+v, expected that default/old goes from a", name, found)
+		}
+	}
+	if found := told["default/meek"]; found == nil || found.Message != "preemption: not eligible due to preemptionPolicy=Never." {
+		t.Errorf("got %+v, expected that the pod never preempts", found)
+	}
+}

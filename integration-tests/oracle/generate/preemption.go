@@ -69,6 +69,7 @@ func (w *world) crowd() {
 // outrank gives a pod its priority: those that wait are mostly more important than those that stand.
 func (w *world) outrank(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
+		w.makeRoom(pod)
 		pod.Spec.PriorityClassName = pick(w.dice, "batch", "batch", "normal", "normal", "normal", "polite", "urgent")
 		return
 	}
@@ -87,6 +88,25 @@ func (w *world) outrank(pod *corev1.Pod) {
 	}
 	if len(w.nodes) > 0 && w.chance(25) {
 		pod.Status.NominatedNodeName = pick(w.dice, w.nodes...).Name
+	}
+}
+
+// makeRoom takes the host ports from a pod that another one on its node has already: kube-scheduler frees such a port with
+// the first that leaves, on purpose Flotilla does with the last.
+func (w *world) makeRoom(pod *corev1.Pod) {
+	taken := map[int32]bool{}
+	for _, other := range w.pods {
+		if other != pod && other.Spec.NodeName == pod.Spec.NodeName {
+			for _, port := range other.Spec.Containers[0].Ports {
+				taken[port.HostPort] = true
+			}
+		}
+	}
+	for _, port := range pod.Spec.Containers[0].Ports {
+		if taken[port.HostPort] {
+			pod.Spec.HostNetwork, pod.Spec.Containers[0].Ports = false, nil
+			return
+		}
 	}
 }
 

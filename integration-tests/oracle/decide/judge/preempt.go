@@ -62,6 +62,9 @@ type quiet struct {
 
 func (q quiet) ClientSet() clientset.Interface { return q.nowhere }
 
+// APICacher would have the queue forget a nomination.
+func (q quiet) APICacher() fwk.APICacher { return nil }
+
 // witness is the plugin, with a note made of each node that it looks at.
 type witness struct {
 	*defaultpreemption.DefaultPreemption

@@ -1,0 +1,184 @@
+//! Trials of preemption: what is done by the definition, one node of one whole cluster at a time, and nothing that stays.
+//!
+//! Knows: trials, and victims found the slow way. Must not know: any plugin.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::{Class, ClassId},
+    explain::{self, Explanation},
+    matches::Matches,
+    node::NodeId,
+    plugins::REGISTRY,
+    preemption::{Outcome, Trial, dry_run, is_local},
+    prepared::Prepared,
+    snapshot::Snapshot,
+    status::Code,
+    testing::pod,
+};
+use proptest::{collection::vec, prelude::*, sample::select as one_of};
+
+#[path = "support/cluster.rs"]
+mod cluster;
+
+use cluster::{World, any_world, pages};
+
+/// The same class with wishes about other pods.
+fn wishing(class: &Class, wishes: &[(u8, &str, &str)]) -> Class {
+    let mut other = pod("p");
+    for (wish, key, app) in wishes {
+        other = match wish {
+            0 => other.near(key, ("app", app)),
+            1 => other.far(key, ("app", app)),
+            skew => other.spread(i32::from(skew - 1), key, ("app", app)),
+        };
+    }
+    let Class { spread, pod_affinity, .. } = other.into_class();
+    Class { spread, pod_affinity, ..class.clone() }
+}
+
+type Wishes = Vec<(u8, &'static str, &'static str)>;
+
+fn any_wishes() -> impl Strategy<Value = Wishes> {
+    vec((0..4_u8, one_of(&["zone", "size", "kubernetes.io/hostname"][..]), one_of(&["web", "db"][..])), 0..3)
+}
+
+/// Any cluster in which pods wish something about each other.
+fn any_wide_world(most: usize) -> impl Strategy<Value = World> {
+    (any_world(most), any_wishes(), vec(any_wishes(), 8)).prop_map(|(mut world, own, others)| {
+        world.class = wishing(&world.class, &own);
+        for (class, wishes) in world.classes.iter_mut().zip(others) {
+            *class = Arc::new(wishing(class, &wishes));
+        }
+        world
+    })
+}
+
+/// What all nodes together say of one of them: why it will not do, if so.
+fn refusal(world: &World, prepared: &Prepared, nodes: &Snapshot, node: NodeId) -> Option<(Code, Vec<String>)> {
+    let explanation = Explanation::new(prepared, &world.profile, &pages(prepared, nodes, 100));
+    match explanation.nodes.get(&node) {
+        Some(explain::Outcome::Refused { code, reasons, .. }) => Some((*code, reasons.to_vec())),
+        Some(explain::Outcome::Feasible { .. }) | None => None,
+    }
+}
+
+/// The same with pods on the node that are nominated to it, and without.
+fn both(
+    world: &World,
+    prepared: &Prepared,
+    nodes: &Snapshot,
+    node: NodeId,
+    beside: &[ClassId],
+) -> Option<(Code, Vec<String>)> {
+    let mut with = nodes.clone();
+    beside.iter().for_each(|&class| assert!(with.add_pod(node, class)));
+    refusal(world, prepared, &with, node).or_else(|| refusal(world, prepared, nodes, node))
+}
+
+/// The victims, or why there are none.
+type Found = Result<(Vec<u32>, u32), (Code, Vec<String>)>;
+
+fn by_hand(world: &World, prepared: &Prepared, nodes: &Snapshot, trial: &Trial) -> Found {
+    let Trial { node, victims, beside } = trial;
+    let mut nodes = nodes.clone();
+    victims.iter().for_each(|(class, _)| assert!(nodes.remove_pod(*node, *class)));
+    if let Some(refusal) = both(world, prepared, &nodes, *node, beside) {
+        return Err(refusal);
+    }
+    let (mut gone, mut violations) = (Vec::new(), 0);
+    let turn = |wanted: bool| (0_u32..).zip(victims).filter(move |(_, (_, violates))| *violates == wanted);
+    for (index, (class, violates)) in turn(true).chain(turn(false)) {
+        nodes.add_pod(*node, *class);
+        if both(world, prepared, &nodes, *node, beside).is_some() {
+            nodes.remove_pod(*node, *class);
+            gone.push(index);
+            violations += u32::from(*violates);
+        }
+    }
+    gone.sort_unstable();
+    Ok((gone, violations))
+}
+
+/// All that anybody can see of a snapshot.
+fn seen(nodes: &Snapshot) -> String {
+    let of = |slot| {
+        let mut ports = nodes.ports(slot).to_vec();
+        ports.sort_unstable();
+        format!("{:?} {ports:?} {}", nodes.tenants(slot), nodes.changed(slot))
+    };
+    let all: Vec<String> = nodes.live().map(of).collect();
+    format!("{} {all:?} {:?}", nodes.stamp(), nodes.accounts)
+}
+
+/// A trial of a node with all pods on it, in an order that is none.
+fn trial(world: &World, place: usize, marks: &[(u16, bool)], beside: &[u64]) -> Trial {
+    let place = place % world.nodes.len();
+    let mut victims: Vec<(u16, ClassId, bool)> = world.standing[place]
+        .iter()
+        .zip(marks)
+        .map(|(&class, &(order, violates))| (order, ClassId(class), violates))
+        .collect();
+    victims.sort_unstable();
+    let known = world.classes.len() as u64;
+    Trial {
+        node: NodeId(u32::try_from(place).expect("a small cluster")),
+        victims: victims.into_iter().map(|(_, class, violates)| (class, violates)).collect(),
+        beside: beside.iter().map(|class| ClassId(class % known)).collect(),
+    }
+}
+
+fn check(world: &World, trial: &Trial) -> Result<(), TestCaseError> {
+    let mut nodes = world.whole();
+    let prepared = world.prepare(REGISTRY, &mut nodes);
+    prop_assume!(prepared.refusal().is_none() && prepared.error().is_none() && prepared.restricting().is_empty());
+    let mut matches = Matches::default();
+    matches.refresh(&prepared, &nodes);
+    // Columns for what any class asks for are made once and stay, with nothing in them.
+    for class in (0..).map(ClassId).take(world.classes.len()) {
+        assert!(nodes.add_pod(trial.node, class) && nodes.remove_pod(trial.node, class));
+    }
+    let before = seen(&nodes);
+    let found = dry_run(&prepared, &mut nodes, &matches, trial);
+    prop_assert_eq!(seen(&nodes), before);
+    if is_local(&prepared) {
+        // A shard that holds nothing but the node says the same.
+        let mut shard = world.snapshot([trial.node.0 as usize]);
+        prop_assert_eq!(&dry_run(&world.prepare(REGISTRY, &mut shard), &mut shard, &matches, trial), &found);
+    }
+    let found = match found {
+        Outcome::NoVictims => {
+            prop_assert!(trial.victims.is_empty());
+            return Ok(());
+        }
+        Outcome::Victims { indexes, violations } => Ok((indexes, violations)),
+        Outcome::Needless => Ok((Vec::new(), 0)),
+        Outcome::Refused(order, refusal) => Err((refusal.code, prepared.reasons(order, refusal.detail))),
+        Outcome::Stale => return Err(TestCaseError::fail("everything is where the trial has it")),
+    };
+    prop_assert_eq!(found, by_hand(world, &prepared, &nodes, trial));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn victims_on_one_node_are_those_that_cannot_be_put_back(
+        world in any_world(8),
+        place in 0..8_usize,
+        marks in vec((any::<u16>(), any::<bool>()), 4),
+        beside in vec(0..4_u64, 0..3),
+    ) {
+        check(&world, &trial(&world, place, &marks, &beside))?;
+    }
+
+    #[test]
+    fn victims_are_the_same_by_the_counts_of_the_whole_cluster(
+        world in any_wide_world(8),
+        place in 0..8_usize,
+        marks in vec((any::<u16>(), any::<bool>()), 4),
+    ) {
+        check(&world, &trial(&world, place, &marks, &[]))?;
+    }
+}

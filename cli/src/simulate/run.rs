@@ -138,7 +138,10 @@ fn perform(
             }
         }
         // Without extenders in its configuration the machine asks none, and without the plugin nobody preempts.
-        Action::Extend(_) | Action::Preempt(_) | Action::Acknowledged { .. } | Action::Alone(_) => {}
+        Action::Extend(_)
+        | Action::ExtendPreemption(_)
+        | Action::Preempt(_)
+        | Action::Acknowledged { .. } | Action::Alone(_) => {}
     }
 }
 

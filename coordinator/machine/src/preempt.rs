@@ -13,6 +13,7 @@ mod asking;
 mod budgets;
 mod evict;
 mod memory;
+mod proposal;
 mod residents;
 mod round;
 mod under_way;

@@ -167,9 +167,11 @@ fn volume_facts() -> impl Strategy<Value = VolumeFacts> {
     let zone = (text(), vec(text(), 0..3)).prop_map(|(key, values)| ZoneLabel { key, values });
     let uncountable = vec((any::<u64>().prop_map(ClassId), text()), 0..3);
     let lists = (vec(wanted, 0..3), vec(text(), 0..3), uncountable);
-    (or_reason(any::<u32>()), lists, binding, or_reason(vec(zone, 0..3))).prop_map(
-        |(exclusive, (wanted, demanded, uncountable), binding, zones)| VolumeFacts {
+    let exclusive = (or_reason(any::<u32>()), vec(text(), 0..3));
+    (exclusive, lists, binding, or_reason(vec(zone, 0..3))).prop_map(
+        |((exclusive, exclusive_claims), (wanted, demanded, uncountable), binding, zones)| VolumeFacts {
             exclusive,
+            exclusive_claims,
             wanted,
             demanded,
             uncountable,

@@ -2,18 +2,19 @@
 //!
 //! Each test of something that once went wrong in kube-scheduler or another scheduler says so in its name.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     class::{Class, PodInfo},
+    extender::Extender,
     labels::LabelSelector,
     preemption::{Budget, Outcome},
     shard::{FromWorker, Reply},
     testing::{self, PodBuilder, node, pod},
 };
 use flotilla_machine::{
-    action::Nomination,
-    event::{BindFailure, Event, WorkerId},
+    action::{Nomination, PreemptionProposal},
+    event::{BindFailure, Configuration, Event, WorkerId},
 };
 
 use crate::world::{World, preempting};
@@ -478,6 +479,56 @@ fn what_happens_while_workers_are_asked_does_not_leave_the_pod_waiting() {
     world.advance(10_000);
     assert_eq!((world.evicted.len(), world.place_of("high").is_some()), (0, true));
     assert_eq!(world.machine.status().flushed, 0);
+}
+
+/// As [`full`], with an extender that has a say in preemption, and a pod that waits for its word.
+fn proposing() -> (World, PreemptionProposal) {
+    let mut world = full(2);
+    let mut configuration = Configuration::new(2, vec![preempting()]);
+    let extender =
+        Extender { url_prefix: "http://u".to_owned(), preempt_verb: "preempt".to_owned(), ..Extender::default() };
+    configuration.extenders = vec![Arc::new(extender)].into();
+    world.tell(Event::Configured(Arc::new(configuration)));
+    world.pod(asks("high", "1", 10).build());
+    world.settle();
+    let proposal = world.proposals.pop_front().expect("a question");
+    (world, proposal)
+}
+
+#[test]
+fn extenders_have_a_say_in_which_pods_make_room() {
+    let (mut world, question) = proposing();
+    let uids = |node: &str| question.proposal.nodes[node].pods.iter().map(|uid| &**uid).collect::<Vec<_>>();
+    assert_eq!((uids("a"), uids("b")), (vec!["uid-low"], vec!["uid-mid"]));
+    let mut proposal = question.proposal.clone();
+    let left = BTreeMap::from([("b".to_owned(), (vec!["uid-mid".to_owned()], 0))]);
+    proposal.take(&question.extenders[0], Ok(left)).expect("an answer");
+    world.tell(Event::Proposed { request: question.request, outcome: Ok(Box::new(proposal)) });
+    world.settle();
+    assert_eq!(evicted(&world), [("high", "b", vec!["mid"])]);
+}
+
+#[test]
+fn without_a_sound_word_of_extenders_nobody_is_preempted_and_the_queue_goes_on() {
+    let (mut world, question) = proposing();
+    world.tell(Event::Proposed { request: question.request, outcome: Err("broken".to_owned()) });
+    let message = world.whole_message_of("high").expect("a report");
+    assert!(message.ends_with(" preemption: broken"), "{message}");
+
+    let (mut world, question) = proposing();
+    let mut proposal = question.proposal.clone();
+    proposal.take(&question.extenders[0], Ok(BTreeMap::new())).expect("an answer");
+    world.tell(Event::Proposed { request: question.request, outcome: Ok(Box::new(proposal)) });
+    let message = world.whole_message_of("high").expect("a report");
+    assert!(message.ends_with(" preemption: no candidate node for preemption"), "{message}");
+
+    let (mut world, question) = proposing();
+    world.pod(asks("other", "1", 10).on("c").build());
+    world.advance(36_000);
+    assert_eq!(world.machine.status().extensions_lost, 1);
+    let again = world.proposals.pop_front();
+    world.tell(Event::Proposed { request: question.request, outcome: Ok(Box::new(question.proposal.clone())) });
+    assert_eq!((world.machine.status().extensions_discarded, world.evicted.len()), (1, 0), "{again:?}");
 }
 
 #[test]

@@ -124,9 +124,8 @@ fn an_outcome_of_a_trial_that_means_nothing_is_refused() {
         let outcomes = vec![pb::TrialOutcome { outcome }];
         from_worker(pb::from_worker::Reply::Rehearsed(pb::Rehearsed { request: 1, outcomes }))
     };
-    let victims = |indexes| {
-        rehearsed(Some(pb::trial_outcome::Outcome::Victims(pb::TrialVictims { indexes, violations: 0 })))
-    };
+    let victims =
+        |indexes| rehearsed(Some(pb::trial_outcome::Outcome::Victims(pb::TrialVictims { indexes, violations: 0 })));
     assert_eq!(victims(vec![]), "rehearsed.outcomes[0].victims.indexes: is missing");
     assert_eq!(victims(vec![1, 1]), "rehearsed.outcomes[0].victims.indexes: is not sorted, each key once");
     assert_eq!(rehearsed(None), "rehearsed.outcomes[0].outcome: is missing");

@@ -395,8 +395,11 @@ fn facts() -> impl Strategy<Value = Facts> {
 
 fn trial() -> impl Strategy<Value = Trial> {
     let victims = vec((any::<u64>().prop_map(ClassId), any::<bool>()), 0..4);
-    (any::<u32>(), victims, vec(any::<u64>().prop_map(ClassId), 0..3))
-        .prop_map(|(node, victims, beside)| Trial { node: NodeId(node), victims, beside })
+    (any::<u32>(), victims, vec(any::<u64>().prop_map(ClassId), 0..3)).prop_map(|(node, victims, beside)| Trial {
+        node: NodeId(node),
+        victims,
+        beside,
+    })
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {

@@ -141,7 +141,8 @@ fn perform(
         Action::Extend(_)
         | Action::ExtendPreemption(_)
         | Action::Preempt(_)
-        | Action::Acknowledged { .. } | Action::Alone(_) => {}
+        | Action::Acknowledged { .. }
+        | Action::Alone(_) => {}
     }
 }
 

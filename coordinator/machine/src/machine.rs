@@ -180,7 +180,8 @@ impl Machine {
         let proposal = self.proposal_deadline();
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
         let preparation = self.preparations.next_deadline();
-        let next = [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, proposal, preparation];
+        let next =
+            [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, proposal, preparation];
         next.into_iter().flatten().min()
     }
 

@@ -58,12 +58,8 @@ pub enum Verb {
 
 impl Verb {
     /// All of them, by their names in metrics.
-    const ALL: [(Self, &'static str); 4] = [
-        (Self::Filter, "filter"),
-        (Self::Prioritize, "prioritize"),
-        (Self::Bind, "bind"),
-        (Self::Preempt, "preempt"),
-    ];
+    const ALL: [(Self, &'static str); 4] =
+        [(Self::Filter, "filter"), (Self::Prioritize, "prioritize"), (Self::Bind, "bind"), (Self::Preempt, "preempt")];
 
     fn of(self, extender: &Extender) -> &str {
         match self {

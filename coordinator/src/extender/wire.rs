@@ -44,7 +44,8 @@ pub(super) fn meta_victims_args(pod: &RawValue, proposal: &Proposal) -> Result<V
         let pods: Vec<_> = victims.pods.iter().map(|uid| json!({ "UID": uid })).collect();
         json!({ "Pods": pods, "NumPDBViolations": victims.violations })
     };
-    let nodes: BTreeMap<&Arc<str>, Value> = proposal.nodes.iter().map(|(node, victims)| (node, meta(victims))).collect();
+    let nodes: BTreeMap<&Arc<str>, Value> =
+        proposal.nodes.iter().map(|(node, victims)| (node, meta(victims))).collect();
     written(&json!({ "Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": nodes }))
 }
 
@@ -58,14 +59,16 @@ pub(super) fn victims_args(
         let pods: Vec<&Arc<RawValue>> = victims.pods.iter().filter_map(|uid| pods.get(uid)).collect();
         json!({ "Pods": pods, "NumPDBViolations": victims.violations })
     };
-    let nodes: BTreeMap<&Arc<str>, Value> = proposal.nodes.iter().map(|(node, victims)| (node, whole(victims))).collect();
+    let nodes: BTreeMap<&Arc<str>, Value> =
+        proposal.nodes.iter().map(|(node, victims)| (node, whole(victims))).collect();
     written(&json!({ "Pod": pod, "NodeNameToVictims": nodes, "NodeNameToMetaVictims": null }))
 }
 
 /// `ExtenderPreemptionResult`: the UIDs of victims and the number of violations, by node.
 pub(super) fn meta_victims(body: &[u8]) -> Result<BTreeMap<String, (Vec<String>, i64)>, String> {
     let read = || {
-        let nodes: Option<BTreeMap<String, Box<RawValue>>> = Fields::of(first(body)?.get())?.get("nodenametometavictims")?;
+        let nodes: Option<BTreeMap<String, Box<RawValue>>> =
+            Fields::of(first(body)?.get())?.get("nodenametometavictims")?;
         let victims = |(node, victims): (String, Box<RawValue>)| {
             let fields = Fields::of(victims.get())?;
             let pods: Vec<Box<RawValue>> = fields.get("pods")?.unwrap_or_default();
@@ -207,6 +210,26 @@ mod tests {
         assert_eq!(priorities(b"null"), Ok(Vec::new()));
         assert_eq!(binding_error(b"{}"), Ok(String::new()));
         assert_eq!(binding_error(br#"{"error":"no"}"#), Ok("no".to_owned()));
+    }
+
+    #[test]
+    fn victims_are_told_by_uid_or_whole_and_read_by_uid() {
+        let pod = raw(&json!({ "spec": {} }));
+        let victims = Victims { pods: vec!["u1".into()], violations: 2 };
+        let proposal = Proposal { nodes: [("a".into(), victims)].into(), ..Proposal::default() };
+        let read = |body: Result<Vec<u8>, String>| serde_json::from_slice::<Value>(&body.expect("JSON")).expect("JSON");
+        let meta = read(meta_victims_args(&pod, &proposal));
+        let expected = json!({ "a": { "Pods": [{ "UID": "u1" }], "NumPDBViolations": 2 } });
+        assert_eq!((&meta["NodeNameToMetaVictims"], &meta["NodeNameToVictims"]), (&expected, &Value::Null));
+        let known: Arc<RawValue> = raw(&json!({ "metadata": { "uid": "u1" } })).into();
+        let whole = read(victims_args(&pod, &proposal, &[("u1".into(), known)].into()));
+        let expected = json!({ "a": { "Pods": [{ "metadata": { "uid": "u1" } }], "NumPDBViolations": 2 } });
+        assert_eq!((&whole["NodeNameToVictims"], &whole["Pod"]), (&expected, &json!({ "spec": {} })));
+        let body = br#"{"nodeNameToMetaVictims":{"a":{"pods":[{"uid":"u1"}],"numPDBViolations":1},"b":{}}}"#;
+        let expected = [("a".to_owned(), (vec!["u1".to_owned()], 1)), ("b".to_owned(), (Vec::new(), 0))];
+        assert_eq!(meta_victims(body), Ok(expected.into()));
+        assert_eq!(meta_victims(b"{}"), Ok(BTreeMap::new()));
+        assert!(meta_victims(b"[]").is_err_and(|error| error.contains("ExtenderPreemptionResult")));
     }
 
     #[test]

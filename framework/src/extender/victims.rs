@@ -34,10 +34,7 @@ pub struct Proposal {
 impl Proposal {
     /// Nothing is said yet. `residents` are the UIDs of all pods on each of the nodes.
     #[must_use]
-    pub fn new(
-        nodes: BTreeMap<Arc<str>, Victims>,
-        residents: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    ) -> Self {
+    pub fn new(nodes: BTreeMap<Arc<str>, Victims>, residents: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>) -> Self {
         Self { nodes, residents }
     }
 
@@ -53,7 +50,8 @@ impl Proposal {
     ) -> Result<Option<String>, String> {
         match answer.and_then(|answer| self.read(extender, answer)) {
             Ok(nodes) => {
-                if let Some((node, _)) = nodes.iter().find(|(_, victims)| victims.pods.is_empty() && !extender.ignorable)
+                if let Some((node, _)) =
+                    nodes.iter().find(|(_, victims)| victims.pods.is_empty() && !extender.ignorable)
                 {
                     return Err(format!("expected at least one victim pod on node {node:?}"));
                 }

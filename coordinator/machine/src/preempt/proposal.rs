@@ -97,7 +97,8 @@ impl Machine {
                 self.standing_on(name).map(|pod| (Arc::clone(&pod.uid), pod)).collect();
             let mut pods: Vec<Standing> = victims.pods.iter().filter_map(|uid| standing.get(uid).cloned()).collect();
             if let Some(pod) = pods.iter().find(|pod| pod.priority >= round.priority) {
-                let reason = format!("an extender claims to preempt pod {} on node {name}, which is as important", pod.name);
+                let reason =
+                    format!("an extender claims to preempt pod {} on node {name}, which is as important", pod.name);
                 return Verdict::Undecided(words::because(&reason));
             }
             pods.sort_by(|left, right| left.importance(right, NOW_NS));

@@ -318,6 +318,33 @@ fn nominations_of_lower_priority_on_the_node_are_taken_back_and_their_pods_tried
 }
 
 #[test]
+fn an_older_word_that_the_watch_shows_late_does_not_end_a_newer_nomination() {
+    let mut world = full(2);
+    world.graceful = true;
+    world.pod(asks("high", "1", 10).build());
+    world.settle();
+    // From here on the watch is late: `high` is sent away by `higher`, and preempts on the other node.
+    let shown = world.api["uid-high"].clone();
+    let higher = asks("higher", "1", 20).require(ZONE, "In", &["a"]).build();
+    world.api.insert(Arc::clone(&higher.uid), higher.clone());
+    world.tell(Event::PodApplied(Arc::new(higher)));
+    while world.api["uid-high"].nominated_node_name.as_deref() != Some("b") {
+        world.run_workers();
+        world.advance_lazily(500);
+        assert!(world.now_ms < 60_000, "{:?}", world.whole_message_of("high"));
+    }
+    world.tell(Event::PodApplied(Arc::new(PodInfo { nominated_node_name: None, ..shown })));
+    world.api.remove("uid-mid");
+    world.tell(Event::PodDeleted { uid: "uid-mid".into() });
+    let late = asks("late", "1", 5).build();
+    world.api.insert(Arc::clone(&late.uid), late.clone());
+    world.tell(Event::PodApplied(Arc::new(late)));
+    world.settle();
+    world.advance(20_000);
+    assert_eq!((world.place_of("high"), world.place_of("late")), (Some("b"), None));
+}
+
+#[test]
 fn somebody_else_binds_the_nominated_pod_and_whoever_gave_way_is_woken() {
     let mut world = full(2);
     world.graceful = true;

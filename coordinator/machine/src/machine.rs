@@ -170,6 +170,7 @@ impl Machine {
             }
             Event::BudgetApplied(budget) => self.budgets.apply(&budget),
             Event::BudgetDeleted { namespace, name } => self.budgets.delete(&namespace, &name),
+            Event::Proposed { request, outcome } => self.proposed(now_ms, request, outcome),
             Event::Preempted { uid, id, failure } => self.preempted(now_ms, &uid, id, failure),
             Event::Tick => {}
         }
@@ -194,6 +195,7 @@ impl Machine {
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
         let trials = self.trials_owed().map(|(asked_ms, _)| asked_ms);
         let deadline = deadlines.chain(owing).chain(trials).min().map(|since| since + configuration.worker_deadline_ms);
+        let proposal = self.proposal_deadline();
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
         let preparation = self.preparations.next_deadline();
         let next = [
@@ -202,6 +204,7 @@ impl Machine {
             grace,
             deadline,
             extension,
+            proposal,
             preparation,
             self.idle_until,
         ];
@@ -296,6 +299,7 @@ impl Machine {
     /// What is due because time has passed.
     fn pass_time(&mut self, now_ms: TimeMs) {
         self.give_up_extension(now_ms);
+        self.give_up_proposal(now_ms);
         self.idle_until.take_if(|until| *until <= now_ms);
         self.queue.bring_back(now_ms);
         if now_ms >= self.next_flush {

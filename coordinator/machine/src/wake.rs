@@ -220,11 +220,14 @@ impl Machine {
         }
     }
 
-    /// A pod that waits is of another class than before.
+    /// A pod that has no node is of another class than before.
     ///
     /// Source: `PriorityQueue.Update`: one that is parked is tried again only if what has changed means something to the
     /// plugins that refused it.
     pub(crate) fn updated(&mut self, now_ms: TimeMs, uid: &Uid, old: &PodInfo) {
+        if !self.queue.contains(uid) {
+            return self.admit(now_ms, uid);
+        }
         let Some(pod) = self.pods.get_mut(uid) else { return };
         // Whatever is under way for it is about another class.
         pod.attempt_from = None;

@@ -352,7 +352,7 @@ impl Machine {
         let (queued_ms, sequence) = group.queued?;
         let priority = group.object.as_ref().map_or(0, |object| object.priority);
         let place = Place { priority, queued_ms, sequence };
-        Some(Seating { subject: self.subject_of(group)?, place, until_ms: group.until_ms })
+        Some(Seating { subject: self.subject_of(group)?, place, until_ms: group.until_ms, refusals: group.refusals })
     }
 
     /// Has a group back off after an attempt that came to nothing. The longest backoff grows with the root of the number

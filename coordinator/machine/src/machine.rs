@@ -28,7 +28,6 @@ use crate::{
     queue::{Pace, ProfileIndex, Queue, Uid, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
-    wake::MAX_POPS,
 };
 
 /// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
@@ -88,7 +87,9 @@ pub struct Machine {
     /// Pods in backoffQ have their turn when a tick comes, for activeQ is empty.
     pub(crate) idle_until: Option<TimeMs>,
     next_flush: TimeMs,
-    events: u64,
+    pub(crate) events: u64,
+    /// How many events there had been at the last tick.
+    pub(crate) ticked: u64,
 }
 
 // === impl Machine ===
@@ -136,12 +137,13 @@ impl Machine {
             idle_until: None,
             next_flush: now_ms + FLUSH_INTERVAL_MS,
             events: 0,
+            ticked: 0,
         }
     }
 
     /// Takes in what happened at `now_ms` and gives back what is to be done, in order.
     pub fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
-        let pops = if matches!(event, Event::Tick) { MAX_POPS } else { 0 };
+        let pops = self.pops_for(&event);
         match event {
             Event::Configured(configuration) => self.configured(now_ms, configuration),
             Event::Leading { epoch } => self.lead(now_ms, epoch),

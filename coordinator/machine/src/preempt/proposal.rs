@@ -61,7 +61,7 @@ impl Machine {
     pub(crate) fn proposed(&mut self, now_ms: TimeMs, request: RequestId, outcome: Result<Box<Proposal>, String>) {
         let is_it = |round: &mut Round| round.proposed.is_some_and(|(known, _)| known == request);
         let round = self.preempting.take_if(is_it);
-        let Some(round) = round.filter(|round| self.waits_for(round)) else {
+        let Some(round) = round.filter(|round| self.is_waited_for(round)) else {
             self.status.extensions_discarded += 1;
             return;
         };

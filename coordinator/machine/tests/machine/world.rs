@@ -16,7 +16,9 @@ use flotilla_framework::{
     volumes::objects::{StorageKey, StorageObject},
 };
 use flotilla_machine::{
-    action::{Action, Binding, Extension, GroupReport, Nomination, Preemption, PreemptionProposal, Report, VolumeBinding},
+    action::{
+        Action, Binding, Extension, GroupReport, Nomination, Preemption, PreemptionProposal, Report, VolumeBinding,
+    },
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
 };
@@ -91,6 +93,16 @@ impl World {
     /// Configured with these profiles, synced, and leading.
     pub(crate) fn with_profiles(profiles: Vec<Profile>) -> Self {
         let mut world = Self::dormant(profiles);
+        world.tell(Event::Synced);
+        world.tell(Event::Leading { epoch: 1 });
+        world
+    }
+
+    /// As [`Self::with_profiles`], with backoffs that last as long as they last: an empty activeQ takes nobody before its time.
+    pub(crate) fn without_pops(profiles: Vec<Profile>) -> Self {
+        let mut world = Self::dormant(profiles.clone());
+        let configuration = Configuration { pops_from_backoff: false, ..Configuration::new(2, profiles) };
+        world.tell(Event::Configured(Arc::new(configuration)));
         world.tell(Event::Synced);
         world.tell(Event::Leading { epoch: 1 });
         world

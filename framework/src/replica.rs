@@ -11,8 +11,10 @@ use crate::{
     evaluate::{Columns, Scratch},
     explain::shard::{self, Page},
     extension::{Facts, Plugin},
+    matches::Matches,
     node::NodeId,
     plugins::REGISTRY,
+    preemption::{Outcome, Rehearsal, Trial},
     prepared::Prepared,
     profile::Profile,
     shard::{Change, Command, Epoch, FromWorker, Generation, Reply, Revision, ToWorker, Unable},
@@ -59,6 +61,8 @@ pub struct Stats {
     pub evaluations: u64,
     /// Nodes judged for them: those that changed since the class was asked for last.
     pub nodes_judged: u64,
+    /// Nodes on which preemption was tried.
+    pub trials: u64,
     /// Commands dropped because they came from an older leader.
     pub stale: u64,
     /// Changes that named a node or class that is not here. Always 0 unless the leader is wrong.
@@ -147,6 +151,12 @@ impl Replica {
             Command::Evaluate { request, generation, profile, class, facts, k, trace: _ } => {
                 Some(match self.evaluate(generation, &profile, class, facts, k as usize) {
                     Ok(evaluation) => Reply::Evaluated { request, evaluation },
+                    Err(why) => Reply::Unable { request, why },
+                })
+            }
+            Command::DryRun { request, generation, profile, class, facts, trials } => {
+                Some(match self.dry_run((generation, &profile, class), facts, &trials) {
+                    Ok(outcomes) => Reply::Rehearsed { request, outcomes },
                     Err(why) => Reply::Unable { request, why },
                 })
             }
@@ -243,6 +253,21 @@ impl Replica {
         self.stats.evaluations += 1;
         self.stats.nodes_judged += judged as u64;
         warm.columns.answer(&warm.prepared, &self.nodes, k, &mut self.scratch).map_err(|_| Unable::TooManyStrata)
+    }
+
+    fn dry_run(
+        &mut self,
+        subject: (Generation, &Arc<str>, ClassId),
+        facts: Facts,
+        trials: &[Trial],
+    ) -> Result<Vec<Outcome>, Unable> {
+        let key = self.warmed(subject, facts)?;
+        let Some(warm) = self.warm.get(&key) else { return Err(Unable::Class) };
+        let mut matches = Matches::default();
+        matches.refresh(&warm.prepared, &self.nodes);
+        let mut rehearsal = Rehearsal::new(&warm.prepared, &self.nodes, &matches);
+        self.stats.trials += trials.len() as u64;
+        Ok(trials.iter().map(|trial| rehearsal.dry_run(&warm.prepared, &mut self.nodes, trial)).collect())
     }
 
     fn explain(

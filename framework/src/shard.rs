@@ -10,6 +10,7 @@ use crate::{
     explain::shard::Page,
     extension::Facts,
     node::{NodeId, NodeInfo},
+    preemption::{Outcome, Trial},
     profile::Profile,
     volumes::node::Attachment,
 };
@@ -92,6 +93,21 @@ pub enum Command {
         /// W3C trace context of whoever asks; empty for none.
         trace: Arc<str>,
     },
+    /// Try on some nodes of the shard which pods would have to go so that one of a class fits.
+    DryRun {
+        /// Comes back with the answer.
+        request: RequestId,
+        /// The configuration to work by.
+        generation: Generation,
+        /// The profile's `schedulerName`.
+        profile: Arc<str>,
+        /// The class, of which no filter counts over domains.
+        class: ClassId,
+        /// What the whole cluster says about the class.
+        facts: Facts,
+        /// At most [`MAX_TRIALS`] of at most [`MAX_TRIAL_PODS`] pods.
+        trials: Arc<[Trial]>,
+    },
     /// Give account of some nodes of the shard for a class, one by one.
     Explain {
         /// Comes back with the answer.
@@ -112,6 +128,14 @@ pub enum Command {
         trace: Arc<str>,
     },
 }
+
+/// How many nodes are tried at once at most. A node is tried in some 20 us, so that an evaluation waits for 10 ms behind
+/// these.
+pub const MAX_TRIALS: usize = 512;
+
+/// How many pods all trials of one command may name: with 10 bytes for the class of each and 1 for its budget they take
+/// 1.4 MiB.
+pub const MAX_TRIAL_PODS: usize = 1 << 17;
 
 /// A change to the nodes of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,6 +213,13 @@ pub enum Reply {
         request: RequestId,
         /// The answer.
         evaluation: Evaluation,
+    },
+    /// The answer to a dry run.
+    Rehearsed {
+        /// Whose answer it is.
+        request: RequestId,
+        /// What came of each trial, in their order.
+        outcomes: Vec<Outcome>,
     },
     /// A part of the account of a class.
     Explained {

@@ -33,6 +33,8 @@ use crate::{Wire as _, pb};
 /// - `Evaluate` and `Explain` hold what the whole cluster says about a class. Of the objects of storage that is 3 MiB at
 ///   most, as `framework::volumes::facts` counts it, which is never less than it takes here; a class of which there is
 ///   more to say is not asked about. The rest is a part of one pod again, with the names of namespaces.
+/// - `DryRun` names at most 131,072 pods, of 11 bytes each, on at most 512 nodes of 14 bytes: 1.4 MiB. Classes that use
+///   volumes are not asked about. `Rehearsed` gives at most 5 bytes for each of those pods: 0.7 MiB.
 /// - `Configure` holds a configuration file's profiles: kilobytes.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 

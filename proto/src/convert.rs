@@ -22,6 +22,7 @@ mod facts;
 mod mounts;
 mod node;
 mod profile;
+mod rehearsal;
 mod volumes;
 
 /// A domain type with its form on the wire. `decode(encode(x))` is `x` for every value that keeps its type's promises.
@@ -198,6 +199,14 @@ impl Wire for Command {
                     trace: trace.as_ref().to_owned(),
                 })
             }
+            Self::DryRun { request, generation, profile, class, facts, trials } => Message::DryRun(pb::DryRun {
+                request: *request,
+                generation: *generation,
+                profile: profile.as_ref().to_owned(),
+                class: class.0,
+                facts: Some(facts.encode()),
+                trials: rehearsal::encode_trials(trials),
+            }),
             Self::Explain { request, generation, profile, class, facts, after, limit, trace } => {
                 Message::Explain(pb::Explain {
                     request: *request,
@@ -241,6 +250,14 @@ impl Wire for Command {
                     trace: trace.into(),
                 })
             }
+            Message::DryRun(pb::DryRun { request, generation, profile, class, facts, trials }) => Ok(Self::DryRun {
+                request,
+                generation,
+                profile: profile.into(),
+                class: ClassId(class),
+                facts: required("dry_run.facts", facts)?,
+                trials: rehearsal::decode_trials(trials).map_err(|error| error.within("dry_run"))?.into(),
+            }),
             Message::Explain(pb::Explain { request, generation, profile, class, facts, after, limit, trace }) => {
                 Ok(Self::Explain {
                     request,
@@ -272,6 +289,7 @@ impl Wire for Reply {
                 Message::Applied(pb::Applied { generation: *generation, nodes: *nodes })
             }
             Self::Evaluated { request, evaluation } => Message::Evaluated(evaluation::encode(*request, evaluation)),
+            Self::Rehearsed { request, outcomes } => Message::Rehearsed(rehearsal::encode(*request, outcomes)),
             Self::Explained { request, page } => Message::Explained(explanation::encode(*request, page)),
             Self::Unable { request, why } => {
                 Message::Unable(pb::Unable { request: *request, reason: reason(*why).into() })
@@ -295,6 +313,11 @@ impl Wire for Reply {
                 let request = evaluated.request;
                 let evaluation = evaluation::decode(evaluated).map_err(|error| error.within("evaluated"))?;
                 Ok(Self::Evaluated { request, evaluation })
+            }
+            Message::Rehearsed(rehearsed) => {
+                let request = rehearsed.request;
+                let outcomes = rehearsal::decode(rehearsed).map_err(|error| error.within("rehearsed"))?;
+                Ok(Self::Rehearsed { request, outcomes })
             }
             Message::Explained(explained) => {
                 let request = explained.request;

@@ -114,6 +114,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "placements",
             "--test",
+            "preemption",
+            "--test",
             "reload",
             "--test",
             "rights",

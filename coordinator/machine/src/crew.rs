@@ -44,6 +44,7 @@ impl Machine {
             return;
         }
         self.dossiers.give_up(worker);
+        self.give_up_trials(worker);
         let orphans: Vec<Arc<str>> = self
             .cache
             .nodes
@@ -86,8 +87,10 @@ impl Machine {
                     self.drop_worker(worker, format!("it judged {covered} nodes where it holds {nodes}"));
                 }
             }
+            Reply::Rehearsed { request, outcomes } => self.rehearsed(worker, request, outcomes),
             Reply::Unable { request, why: Unable::TooManyStrata } => self.dossiers.give_up_strata(request),
             Reply::Unable { request, why } => {
+                self.cannot_rehearse(worker, request, &why.to_string());
                 if self.dossiers.subject_of(request).is_some() {
                     self.drop_worker(worker, format!("it cannot evaluate: {why}"));
                 }
@@ -133,6 +136,9 @@ impl Machine {
         let late = |since: TimeMs| now_ms >= since + deadline;
         let mut silent: Vec<WorkerId> =
             self.dossiers.asks().filter(|ask| late(ask.asked_ms)).flat_map(|ask| ask.owing.keys().copied()).collect();
+        if let Some((_, owing)) = self.trials_owed().filter(|(asked_ms, _)| late(*asked_ms)) {
+            silent.extend(owing);
+        }
         let owing = self.roster.workers.iter().filter(|(_, worker)| worker.owes_since.is_some_and(late));
         silent.extend(owing.map(|(id, _)| *id));
         for worker in silent {

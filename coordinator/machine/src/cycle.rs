@@ -9,6 +9,7 @@ use flotilla_framework::{
     diagnosis::{self, Diagnosis, NO_NODES},
     evaluation::Offer,
     extension::ClusterEvent,
+    node::NodeId,
     prepared::NodeResult,
     select::Best,
     shard::Command,
@@ -49,6 +50,7 @@ impl Machine {
         if self.leading.is_none() || !self.synced {
             return;
         }
+        self.go_on_preempting(now_ms);
         while self.binding.len() < bound && self.extending.is_none() && self.preempting.is_none() {
             let Some((uid, subject)) = self.queue.head() else { break };
             let uid = Arc::clone(uid);
@@ -212,10 +214,16 @@ impl Machine {
 
     /// Gives up the worker that made an offer which is not what our own view gives.
     pub(crate) fn give_up_holder(&mut self, offer: Offer) {
-        let holder = self.cache.name(offer.node).and_then(|name| self.cache.nodes.get(name)?.worker);
+        let reason = format!("it offered node {} with a score that is not the node's", offer.node.0);
+        self.give_up_holder_of(offer.node, &reason);
+    }
+
+    /// Gives up the worker that holds a node, for what it said of it.
+    pub(crate) fn give_up_holder_of(&mut self, node: NodeId, reason: &str) {
+        let holder = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker);
         if let Some(worker) = holder {
             self.dossiers.distrust();
-            self.drop_worker(worker, format!("it offered node {} with a score that is not the node's", offer.node.0));
+            self.drop_worker(worker, reason.to_owned());
         }
     }
 

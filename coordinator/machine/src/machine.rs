@@ -183,7 +183,8 @@ impl Machine {
             self.queue.head().filter(|_| waits_for_crew).map(|_| self.leading_since + configuration.worker_grace_ms);
         let deadlines = self.dossiers.asks().map(|ask| ask.asked_ms);
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
-        let deadline = deadlines.chain(owing).min().map(|since| since + configuration.worker_deadline_ms);
+        let trials = self.trials_owed().map(|(asked_ms, _)| asked_ms);
+        let deadline = deadlines.chain(owing).chain(trials).min().map(|since| since + configuration.worker_deadline_ms);
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
         let preparation = self.preparations.next_deadline();
         let next = [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, preparation];

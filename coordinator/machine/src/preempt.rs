@@ -9,6 +9,7 @@
 //!
 //! Source: `Evaluator.Preempt` and `Executor.prepareCandidateAsync`.
 
+mod asking;
 mod budgets;
 mod evict;
 mod memory;
@@ -50,8 +51,6 @@ const NOW_NS: i64 = i64::MAX;
 
 /// What came of looking for room.
 pub(crate) enum Verdict {
-    /// The workers are being asked.
-    Asked,
     /// The pod may not preempt, or it cannot be told; its nomination stays. What is told of it.
     Undecided(String),
     /// Nobody can make room. What is told of it.
@@ -89,11 +88,11 @@ impl Machine {
         }
         match self.survey(uid, subject, diagnosis, objected) {
             Ok(round) => self.rehearse(now_ms, round),
-            Err((diagnosis, verdict)) => self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict),
+            Err((diagnosis, verdict)) => self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, false),
         }
     }
 
-    /// What follows from looking for room.
+    /// What follows from looking for room. `is_old`: something has happened since.
     fn conclude_preemption(
         &mut self,
         now_ms: TimeMs,
@@ -101,15 +100,17 @@ impl Machine {
         subject: Subject,
         diagnosis: Diagnosis,
         verdict: Verdict,
+        is_old: bool,
     ) -> Progress {
         match verdict {
-            Verdict::Asked => Progress::Waiting,
             Verdict::Undecided(message) => {
                 let diagnosis = told(diagnosis, &message);
                 self.park(now_ms, uid, diagnosis, Nomination::Keep)
             }
             Verdict::Hopeless(message) => {
-                self.remember_hopeless(uid, subject, &message);
+                if !is_old {
+                    self.remember_hopeless(uid, subject, &message);
+                }
                 let diagnosis = told(diagnosis, &message);
                 self.turn_down(now_ms, uid, diagnosis, None)
             }
@@ -144,7 +145,7 @@ impl Machine {
                 return Err((diagnosis, Verdict::Undecided(words::because(reason))));
             }
         }
-        Ok(self.round(uid, subject, diagnosis, priority, potential))
+        Ok(self.round(uid, subject, diagnosis, priority, potential, objected))
     }
 
     /// What is told where no pod on any node has a lower priority: nothing has to be tried for that.

@@ -1,7 +1,7 @@
 //! One pod's search for victims, node after node.
 //!
 //! Knows: which nodes are still to be tried, what came of the others, and when it is enough. Must not know: which pods may
-//! be victims, or what is done to them.
+//! be victims, what is done to them, or how workers are asked.
 //!
 //! Source: `DryRunPreemption`. There threads try nodes side by side and the first to be ready are the candidates; here they
 //! are those that come first in the order, whoever tries them.
@@ -13,10 +13,11 @@ use flotilla_framework::{
     diagnosis::Diagnosis,
     node::NodeId,
     preemption::{Candidate, Layout, Outcome, Rehearsal, Shortlist, Standing, lay_out, pick_one, words},
-    shard::Generation,
+    shard::{Generation, Revision},
+    snapshot::Snapshot,
 };
 
-use super::{NOW_NS, Verdict};
+use super::{NOW_NS, Verdict, asking::Asked};
 use crate::{
     cycle::Progress,
     event::TimeMs,
@@ -24,20 +25,30 @@ use crate::{
     queue::{Subject, Uid},
 };
 
-/// A search.
+/// A search. There is one of these at most: whoever gets to the head of the queue waits for its end.
 #[derive(Debug)]
 pub(crate) struct Round {
-    pub(crate) uid: Uid,
-    pub(crate) subject: Subject,
-    pub(crate) generation: Generation,
+    pub(super) uid: Uid,
+    pub(super) subject: Subject,
+    pub(super) generation: Generation,
+    /// The state of the cluster that it began in.
+    revision: Revision,
     diagnosis: Diagnosis,
-    priority: i32,
+    pub(super) priority: i32,
+    /// Nodes that extenders left out.
+    objected: Vec<NodeId>,
     /// What is left to try, the next one last.
-    left: Vec<NodeId>,
-    shortlist: Shortlist,
+    pub(super) left: Vec<NodeId>,
+    pub(super) shortlist: Shortlist,
     candidates: Vec<Candidate>,
     /// Of nodes that are no candidates.
     failures: Vec<(NodeId, Outcome)>,
+    /// Workers are being asked.
+    pub(super) asked: Option<Asked>,
+    /// Workers were asked, so that the choice has to be borne out.
+    pub(super) is_hearsay: bool,
+    /// Workers are not asked any more.
+    pub(super) is_local: bool,
 }
 
 impl Machine {
@@ -49,6 +60,7 @@ impl Machine {
         diagnosis: Diagnosis,
         priority: i32,
         mut potential: Vec<NodeId>,
+        objected: &[NodeId],
     ) -> Round {
         let configuration = self.configuration.as_ref();
         let (generation, seed) =
@@ -62,31 +74,68 @@ impl Machine {
             uid: Arc::clone(uid),
             subject,
             generation,
+            revision: self.cache.revision(),
             diagnosis,
             priority,
+            objected: objected.to_vec(),
             left: potential,
             shortlist,
             candidates: Vec::new(),
             failures: Vec::new(),
+            asked: None,
+            is_hearsay: false,
+            is_local: false,
         }
     }
 
-    /// Tries nodes until there are enough candidates, or no nodes.
+    /// Tries nodes until there are enough candidates, or no nodes; or until workers have to be waited for.
     pub(super) fn rehearse(&mut self, now_ms: TimeMs, mut round: Round) -> Progress {
-        self.rehearse_here(&mut round);
-        let verdict = self.choose(&mut round);
-        let Round { uid, subject, diagnosis, .. } = round;
-        self.conclude_preemption(now_ms, &uid, subject, diagnosis, verdict)
+        while !round.left.is_empty() && !round.shortlist.is_enough() {
+            if !self.may_ask(&round) {
+                self.rehearse_here(&mut round);
+            } else if self.ask_for_trials(now_ms, &mut round) {
+                self.preempting = Some(round);
+                return Progress::Waiting;
+            }
+        }
+        let Some(verdict) = self.choose(&mut round) else { return self.rehearse_again(now_ms, round) };
+        let Round { uid, subject, diagnosis, revision, .. } = round;
+        self.finish(now_ms, &uid, subject, diagnosis, verdict, revision)
+    }
+
+    /// A search that began in some state of the cluster has come to its end.
+    fn finish(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        subject: Subject,
+        diagnosis: Diagnosis,
+        verdict: Verdict,
+        revision: Revision,
+    ) -> Progress {
+        let is_old = self.cache.revision() != revision;
+        let progress = self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, is_old);
+        if is_old {
+            // Whatever happened while the pod waited at the head of the queue did not wake it.
+            self.wake(now_ms, uid);
+        }
+        progress
+    }
+
+    /// What workers said does not hold: everything is tried here.
+    fn rehearse_again(&mut self, now_ms: TimeMs, round: Round) -> Progress {
+        let Round { uid, subject, diagnosis, objected, revision, .. } = round;
+        match self.survey(&uid, subject, diagnosis, &objected) {
+            Ok(round) => self.rehearse(now_ms, Round { is_local: true, revision, ..round }),
+            Err((diagnosis, verdict)) => self.finish(now_ms, &uid, subject, diagnosis, verdict, revision),
+        }
     }
 
     /// Tries the nodes that are left by our own view.
     fn rehearse_here(&mut self, round: &mut Round) {
-        if round.left.is_empty() {
-            return;
-        }
         self.status.dry_runs_local += 1;
         let beside = self.nominator.concerning(&round.uid, round.priority, &self.cache);
-        let Some(dossier) = self.dossiers.get_mut(round.subject) else { return };
+        let Some(dossier) = self.dossiers.get_mut(round.subject) else { return round.left.clear() };
         dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
         let mut rehearsal = Rehearsal::new(&dossier.prepared, &self.cache.snapshot, &dossier.matches);
         while !round.shortlist.is_enough() {
@@ -102,7 +151,7 @@ impl Machine {
     }
 
     /// What is to be tried on a node; `None` where no pod may go.
-    fn layout(&mut self, node: NodeId, beside: &[ClassId], priority: i32) -> Option<Layout> {
+    pub(super) fn layout(&mut self, node: NodeId, beside: &[ClassId], priority: i32) -> Option<Layout> {
         let name = self.cache.name(node)?;
         if !self.residents.any_below(name, priority) {
             return None;
@@ -115,17 +164,54 @@ impl Machine {
         Some(lay_out(node, &standing, beside.to_vec(), priority, NOW_NS, &budgets, class))
     }
 
-    /// The best candidate, or that there is none.
-    fn choose(&mut self, round: &mut Round) -> Verdict {
-        if let Some(best) = pick_one(&round.candidates, NOW_NS) {
-            return Verdict::Found(round.candidates.swap_remove(best));
+    /// The best candidate, or that there is none. `None`: what workers said does not hold.
+    fn choose(&mut self, round: &mut Round) -> Option<Verdict> {
+        let mut was_wrong = false;
+        while let Some(best) = pick_one(&round.candidates, NOW_NS) {
+            let candidate = round.candidates.swap_remove(best);
+            if !round.is_hearsay {
+                return Some(Verdict::Found(candidate));
+            }
+            let own = self.try_here(round, candidate.node);
+            if own.as_ref() == Some(&candidate) {
+                return Some(Verdict::Found(candidate));
+            }
+            if self.cache.revision() == round.revision {
+                self.status.dry_runs_refuted += 1;
+                self.give_up_holder_of(candidate.node, "it tried preemption there with another outcome than the node's");
+                return None;
+            }
+            // Something has happened since. Of what it is now the node may still be the best.
+            if let Some(own) = own {
+                return Some(Verdict::Found(own));
+            }
+            was_wrong = true;
         }
-        let Some(dossier) = self.dossiers.get(round.subject) else { return Verdict::Undecided(String::new()) };
+        if was_wrong {
+            return None;
+        }
+        let Some(dossier) = self.dossiers.get(round.subject) else { return Some(Verdict::Undecided(String::new())) };
         let name = |node: &NodeId| self.cache.name(*node).map_or("", |name| &**name);
         let outcomes = round.failures.iter().map(|(node, outcome)| (name(node), outcome));
-        match words::fruitless(&dossier.prepared, outcomes, self.cache.nodes.len()) {
+        Some(match words::fruitless(&dossier.prepared, outcomes, self.cache.nodes.len()) {
             Ok(message) => Verdict::Hopeless(message),
             Err(message) => Verdict::Undecided(message),
+        })
+    }
+
+    /// One node by our own view.
+    fn try_here(&mut self, round: &Round, node: NodeId) -> Option<Candidate> {
+        let beside = self.nominator.concerning(&round.uid, round.priority, &self.cache);
+        let layout = self.layout(node, beside.beside(node), round.priority)?;
+        let dossier = self.dossiers.get_mut(round.subject)?;
+        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
+        let mut rehearsal = Rehearsal::new(&dossier.prepared, &self.cache.snapshot, &dossier.matches);
+        let outcome = rehearsal.dry_run(&dossier.prepared, &mut self.cache.snapshot, &layout.trial);
+        match outcome {
+            Outcome::Victims { indexes, violations } => {
+                Some(candidate(layout, &indexes, violations, &self.cache.snapshot))
+            }
+            Outcome::Refused(..) | Outcome::NoVictims | Outcome::Needless | Outcome::Stale => None,
         }
     }
 }
@@ -134,21 +220,27 @@ impl Machine {
 
 impl Round {
     /// Takes what came of trying a node.
-    fn take(&mut self, layout: Layout, outcome: Outcome, nodes: &flotilla_framework::snapshot::Snapshot) {
-        let Layout { trial, mut pods } = layout;
+    pub(super) fn take(&mut self, layout: Layout, outcome: Outcome, nodes: &Snapshot) {
         match outcome {
             Outcome::Victims { indexes, violations } => {
                 if self.shortlist.add(violations) {
-                    let mut index = 0;
-                    pods.retain(|_| {
-                        index += 1;
-                        indexes.binary_search(&(index - 1)).is_ok()
-                    });
-                    let rank = nodes.slot(trial.node).map_or(0, |slot| nodes.rank(slot));
-                    self.candidates.push(Candidate { node: trial.node, rank, violations, victims: pods });
+                    self.candidates.push(candidate(layout, &indexes, violations, nodes));
                 }
             }
-            other => self.failures.push((trial.node, other)),
+            other => self.failures.push((layout.trial.node, other)),
         }
     }
+
+    /// No pod on a node may go.
+    pub(super) fn skip(&mut self, node: NodeId) {
+        self.failures.push((node, Outcome::NoVictims));
+    }
+}
+
+fn candidate(layout: Layout, indexes: &[u32], violations: u32, nodes: &Snapshot) -> Candidate {
+    let Layout { trial, pods } = layout;
+    let numbered = (0_u32..).zip(pods);
+    let victims = numbered.filter(|(index, _)| indexes.binary_search(index).is_ok()).map(|(_, pod)| pod).collect();
+    let rank = nodes.slot(trial.node).map_or(0, |slot| nodes.rank(slot));
+    Candidate { node: trial.node, rank, violations, victims }
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::{Class, PodInfo},
     labels::LabelSelector,
-    preemption::Budget,
+    preemption::{Budget, Outcome},
+    shard::{FromWorker, Reply},
     testing::{self, PodBuilder, node, pod},
 };
 use flotilla_machine::{
     action::Nomination,
-    event::{BindFailure, Event},
+    event::{BindFailure, Event, WorkerId},
 };
 
 use crate::world::{World, preempting};
@@ -398,6 +399,85 @@ fn many_pods_that_nobody_can_help_cost_one_look_at_the_nodes() {
     world.settle();
     let status = world.machine.status();
     assert_eq!((status.unschedulable, status.dry_runs_local + status.dry_runs_asked), (500, 1));
+}
+
+/// A world with two workers, of which one is slow to answer, where a pod waits for a dry run.
+fn asking() -> (World, WorkerId) {
+    let mut world = full(2);
+    world.pod(asks("high", "1", 10).build());
+    while world.machine.status().dry_runs_asked == 0 {
+        world.run_workers();
+    }
+    let asked = world.workers.iter().find(|(_, worker)| !worker.inbox.is_empty()).map(|(id, _)| *id);
+    (world, asked.expect("somebody is asked"))
+}
+
+#[test]
+fn workers_are_asked_and_whoever_is_lost_or_silent_costs_time_only() {
+    let (mut world, _) = asking();
+    world.settle();
+    assert_eq!((world.machine.status().dry_runs_local, evicted(&world).len()), (0, 1));
+    let (mut world, asked) = asking();
+    world.kill(asked);
+    world.settle();
+    assert_eq!((world.machine.status().dry_runs_local, evicted(&world)), (1, vec![("high", "a", vec!["low"])]));
+    let (mut world, asked) = asking();
+    world.workers.get_mut(&asked).expect("it is there").silent = true;
+    world.settle();
+    assert_eq!(evicted(&world), []);
+    world.advance(3_000);
+    assert_eq!(evicted(&world), [("high", "a", vec!["low"])]);
+    assert_eq!(world.dropped, ["it has owed an answer for 2000 ms"]);
+}
+
+#[test]
+fn an_answer_to_another_question_is_dropped_and_counted() {
+    let (mut world, asked) = asking();
+    world.delete_pod("uid-high");
+    world.settle();
+    assert_eq!((world.machine.status().dry_runs_discarded, world.evicted.len()), (1, 0));
+    let word = FromWorker { epoch: 1, revision: 0, reply: Reply::Rehearsed { request: 99, outcomes: Vec::new() } };
+    world.tell(Event::FromWorker { worker: asked, word });
+    assert_eq!(world.machine.status().dry_runs_discarded, 2);
+}
+
+#[test]
+fn nobody_is_preempted_by_a_worker_s_word_alone() {
+    for lie in [
+        Outcome::Victims { indexes: vec![7], violations: 0 },
+        Outcome::Victims { indexes: vec![0], violations: 0 },
+        Outcome::Needless,
+    ] {
+        let mut world = full(1);
+        world.tell(budget("low", 0));
+        world.tell(budget("mid", 0));
+        world.pod(asks("high", "1", 10).build());
+        while world.machine.status().dry_runs_asked == 0 {
+            world.run_workers();
+        }
+        let (worker, words) = world.intercept();
+        for mut word in words {
+            if let Reply::Rehearsed { outcomes, .. } = &mut word.reply {
+                *outcomes = outcomes.iter().map(|_| lie.clone()).collect();
+            }
+            world.tell(Event::FromWorker { worker, word });
+        }
+        world.settle();
+        world.advance(10_000);
+        assert_eq!(evicted(&world).len(), usize::from(lie != Outcome::Needless), "{lie:?}");
+        assert!(evicted(&world).iter().all(|(_, node, victims)| (*node, victims[0]) == ("a", "low")), "{lie:?}");
+    }
+}
+
+#[test]
+fn what_happens_while_workers_are_asked_does_not_leave_the_pod_waiting() {
+    let (mut world, _) = asking();
+    world.delete_pod("uid-mid");
+    world.delete_pod("uid-low");
+    world.settle();
+    world.advance(10_000);
+    assert_eq!((world.evicted.len(), world.place_of("high").is_some()), (0, true));
+    assert_eq!(world.machine.status().flushed, 0);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! One seed, one thread, a virtual clock: pods, nodes, workers and configurations come and go while answers are late,
-//! lost or wrong.
+//! One seed, one thread, a virtual clock: pods, nodes, workers and configurations come and go, pods preempt each other,
+//! while answers are late, lost or wrong.
 //! First nothing unsafe may happen; then, with the faults gone, everything that can land must land.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -12,7 +12,7 @@ use flotilla_framework::{
 };
 use flotilla_machine::event::{BindFailure, Configuration, Event, Selecting, SelectingKind, WorkerId};
 
-use crate::world::World;
+use crate::world::{World, preempting};
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
 pub(crate) struct Seed(pub(crate) u64);
@@ -52,6 +52,9 @@ fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
     }
     if seed.below(5) == 0 {
         builder = builder.nominated(&any_node_name(seed, index));
+    }
+    if seed.below(8) == 0 {
+        builder = builder.never_preempts();
     }
     let app = APPS[seed.below(3) as usize];
     with_wishes(seed, builder.label("app", app)).build()
@@ -141,7 +144,7 @@ fn check_capacity(world: &World, nodes: &BTreeMap<String, i64>, seed: u64) {
 
 fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, index: u64) {
     let workers: Vec<WorkerId> = world.workers.keys().copied().collect();
-    match seed.below(20) {
+    match seed.below(23) {
         0..=4 => world.pod(any_pod(seed, index)),
         5 => {
             let new = any_node(seed, index);
@@ -192,6 +195,9 @@ fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, i
         16 => world.tell(any_namespace(seed)),
         17 => world.tell(any_service(seed)),
         18 => renominate(world, seed, index),
+        19 => world.graceful = !world.graceful,
+        20 => drop(world.run_preemption()),
+        21 => world.fail_preemption(),
         _ => {
             for worker in workers {
                 world.run_worker(worker);
@@ -221,7 +227,7 @@ fn any_service(seed: &mut Seed) -> Event {
 
 /// The stock profile, one that packs, or none for the pods that are there.
 fn any_profiles(seed: &mut Seed) -> Vec<Profile> {
-    let stock = testing::profile();
+    let stock = preempting();
     let mut packing = stock.clone();
     packing.args.node_resources_fit.scoring_strategy.kind = ScoringStrategyKind::MostAllocated;
     let stranger = Profile { scheduler_name: "stranger".into(), ..stock.clone() };
@@ -247,9 +253,10 @@ impl World {
     }
 }
 
-fn run(seed_number: u64) {
+fn run(seed_number: u64) -> usize {
     let mut seed = Seed(seed_number);
-    let mut world = World::with_profiles(vec![testing::profile()]);
+    let mut world = World::with_profiles(vec![preempting()]);
+    world.evicts_slowly = true;
     let mut nodes = BTreeMap::new();
     for index in 0..300 {
         step(&mut world, &mut seed, &mut nodes, index);
@@ -257,7 +264,7 @@ fn run(seed_number: u64) {
     }
     check_apart(&world, seed_number);
     // From here on nothing fails any more.
-    world.reconfigure(vec![testing::profile()]);
+    world.reconfigure(vec![preempting()]);
     for worker in world.workers.values_mut() {
         worker.silent = false;
     }
@@ -265,7 +272,10 @@ fn run(seed_number: u64) {
     for pod in gated {
         world.pod(PodInfo { gates: Vec::new(), ..pod });
     }
+    world.evicts_slowly = false;
+    world.graceful = false;
     world.settle();
+    world.finish_deletions();
     // Long enough for every backoff, too short for the flush: whoever lands was woken by an event.
     world.advance(60_000);
     assert_eq!(world.machine.status().flushed, 0, "seed {seed_number}");
@@ -273,14 +283,17 @@ fn run(seed_number: u64) {
     check_apart(&world, seed_number);
     let status = world.machine.status();
     assert_eq!((status.pods_active, status.pods_backoff, status.binds_in_flight), (0, 0, 0), "seed {seed_number}");
+    assert_eq!((status.preemptions_in_flight, status.victims_in_flight), (0, 0), "seed {seed_number}");
+    assert_eq!(status.dry_runs_refuted, 0, "seed {seed_number}: workers try what is there");
     assert_eq!(status.evaluations_refuted, 0, "seed {seed_number}: workers count what is there");
     assert_all_parked_pods_really_do_not_fit(&mut world, seed_number);
+    world.evicted.len()
 }
 
 /// Whoever still waits must not fit anywhere: an independent machine that sees the same cluster for the first time
 /// says so too.
 fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: u64) {
-    let mut fresh = World::dormant(vec![testing::profile()]);
+    let mut fresh = World::dormant(vec![preempting()]);
     for info in world.known_nodes() {
         fresh.tell(Event::NodeApplied(info));
     }
@@ -294,20 +307,20 @@ fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: u64) {
     fresh.advance(1_000);
     let told: Vec<_> = fresh.bound.iter().map(|(pod, _)| world.message_of(pod)).collect();
     assert_eq!(fresh.bound, [], "seed {seed}: these would have fitted, but were told {told:?}");
+    assert_eq!(fresh.evicted, [], "seed {seed}: these would have found room");
 }
 
 #[test]
 fn safe_under_faults_and_live_after_them() {
-    for seed in 0..200 {
-        run(seed);
-    }
+    let preemptions: usize = (0..200).map(run).sum();
+    assert!(preemptions > 200, "only {preemptions}");
 }
 
 #[test]
 fn the_same_events_give_the_same_placements() {
     let once = |seed: u64| {
         let mut random = Seed(seed);
-        let mut world = World::with_profiles(vec![testing::profile()]);
+        let mut world = World::with_profiles(vec![preempting()]);
         let mut nodes = BTreeMap::new();
         for index in 0..200 {
             step(&mut world, &mut random, &mut nodes, index);

@@ -314,6 +314,16 @@ impl World {
         true
     }
 
+    /// The oldest preemption fails, at its last victim.
+    pub(crate) fn fail_preemption(&mut self) {
+        let Some(preemption) = self.preemptions.pop_front() else { return };
+        for victim in preemption.victims.iter().rev().skip(1) {
+            self.evict(&victim.pod.uid, &preemption.preemptor.uid);
+        }
+        let (uid, id) = (preemption.preemptor.uid, preemption.id);
+        self.tell(Event::Preempted { uid, id, failure: Some("try again".to_owned()) });
+    }
+
     /// One victim is deleted, or begins to be.
     fn evict(&mut self, uid: &Arc<str>, preemptor: &Arc<str>) {
         let Some(victim) = self.api.get(uid) else { return };

@@ -1,0 +1,187 @@
+//! Workers try preemption on the nodes that they hold.
+//!
+//! What they say is a proposal: the node that is chosen by it is tried again here before anything is done. A worker that is
+//! lost or silent costs time; its part is tried here.
+//!
+//! Knows: what is asked of whom, and which answers still count. Must not know: what is made of the outcomes.
+
+use std::collections::BTreeMap;
+
+use flotilla_framework::{
+    node::NodeId,
+    preemption::{Layout, Outcome, Trial, is_local},
+    shard::{Command, MAX_TRIAL_PODS, MAX_TRIALS, RequestId},
+};
+
+use super::Round;
+use crate::{
+    event::{TimeMs, WorkerId},
+    machine::Machine,
+    pods::Stage,
+};
+
+/// The fewest nodes that are tried at once, as far as there are so many: a round trip costs as much as trying ten.
+const MIN_TRIALS: usize = 64;
+
+/// A part of the nodes that workers are asked about.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    request: RequestId,
+    asked_ms: TimeMs,
+    /// Who owes an answer, and to which trials.
+    owing: BTreeMap<WorkerId, Vec<usize>>,
+    /// The nodes in order; without a layout where no pod may go.
+    nodes: Vec<(NodeId, Option<Layout>)>,
+    outcomes: BTreeMap<usize, Outcome>,
+}
+
+impl Machine {
+    /// Whether workers can try what is left: a class that counts nothing over the whole cluster, and has nothing to do with
+    /// volumes.
+    pub(super) fn may_ask(&self, round: &Round) -> bool {
+        let class = self.cache.classes.get(round.subject.1);
+        let dossier = self.dossiers.get(round.subject);
+        !round.is_local
+            && self.can_ask()
+            && class.is_some_and(|class| class.volumes.is_none())
+            && dossier.is_some_and(|dossier| dossier.can_be_asked() && is_local(&dossier.prepared))
+    }
+
+    /// Asks about the next nodes. `false`: that could not be done, or nothing had to be asked.
+    pub(super) fn ask_for_trials(&mut self, now_ms: TimeMs, round: &mut Round) -> bool {
+        let beside = self.nominator.concerning(&round.uid, round.priority, &self.cache);
+        let wanted = round.shortlist.wanted().clamp(MIN_TRIALS, MAX_TRIALS);
+        let (mut nodes, mut pods) = (Vec::new(), 0);
+        let mut trials: BTreeMap<WorkerId, Vec<(usize, Trial)>> = BTreeMap::new();
+        while nodes.len() < wanted {
+            let Some(node) = round.left.pop() else { break };
+            let layout = self.layout(node, beside.beside(node), round.priority);
+            let holder = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker);
+            let size = layout.as_ref().map_or(0, |layout| layout.trial.victims.len() + layout.trial.beside.len());
+            let has_room = pods + size <= MAX_TRIAL_PODS;
+            if let (Some(layout), Some(holder), true) = (&layout, holder, has_room) {
+                pods += size;
+                trials.entry(holder).or_default().push((nodes.len(), layout.trial.clone()));
+            } else if layout.is_some() {
+                round.left.push(node);
+                round.is_local |= nodes.is_empty() || holder.is_none();
+                break;
+            }
+            nodes.push((node, layout));
+        }
+        if trials.is_empty() {
+            nodes.into_iter().for_each(|(node, _)| round.skip(node));
+            return false;
+        }
+        round.asked = Some(self.send_trials(now_ms, round, nodes, trials));
+        round.is_hearsay = true;
+        true
+    }
+
+    fn send_trials(
+        &mut self,
+        now_ms: TimeMs,
+        round: &Round,
+        nodes: Vec<(NodeId, Option<Layout>)>,
+        trials: BTreeMap<WorkerId, Vec<(usize, Trial)>>,
+    ) -> Asked {
+        self.next_request += 1;
+        let (request, generation, class) = (self.next_request, round.generation, round.subject.1);
+        let profile = self.profile(round.subject.0).map(|profile| profile.scheduler_name.clone()).unwrap_or_default();
+        let facts = self.dossiers.get(round.subject).map(|dossier| dossier.facts.clone()).unwrap_or_default();
+        let mut owing = BTreeMap::new();
+        for (worker, trials) in trials {
+            let (places, trials): (Vec<usize>, Vec<Trial>) = trials.into_iter().unzip();
+            let beside = trials.iter().flat_map(|trial| &trial.beside).copied();
+            std::iter::once(class).chain(beside).for_each(|class| self.tell_class(worker, class));
+            self.flush_outbox(worker);
+            let (profile, facts) = (profile.clone(), facts.clone());
+            let trials = trials.into();
+            self.command(worker, Command::DryRun { request, generation, profile, class, facts, trials });
+            owing.insert(worker, places);
+        }
+        self.status.dry_runs_asked += 1;
+        Asked { request, asked_ms: now_ms, owing, nodes, outcomes: BTreeMap::new() }
+    }
+
+    /// A worker's answer is there; it is used with the next decision.
+    pub(crate) fn rehearsed(&mut self, worker: WorkerId, request: RequestId, outcomes: Vec<Outcome>) {
+        let asked = self.preempting.as_mut().and_then(|round| round.asked.as_mut());
+        let Some(asked) = asked.filter(|asked| asked.request == request) else {
+            self.status.dry_runs_discarded += 1;
+            return;
+        };
+        let Some(places) = asked.owing.remove(&worker) else { return };
+        let sound = |(place, outcome): (&usize, &Outcome)| match outcome {
+            Outcome::Victims { indexes, .. } => {
+                let pods = asked.nodes.get(*place).and_then(|(_, layout)| layout.as_ref()).map(|layout| layout.pods.len());
+                indexes.last().is_some_and(|last| pods.is_some_and(|pods| (*last as usize) < pods))
+            }
+            Outcome::Refused(..) | Outcome::NoVictims | Outcome::Needless | Outcome::Stale => true,
+        };
+        if places.len() == outcomes.len() && places.iter().zip(&outcomes).all(sound) {
+            asked.outcomes.extend(places.into_iter().zip(outcomes));
+        } else {
+            asked.owing.insert(worker, places);
+            self.drop_worker(worker, "it tried preemption on other nodes or pods than it was asked to".to_owned());
+        }
+    }
+
+    /// A worker does not try what it was asked to.
+    pub(crate) fn cannot_rehearse(&mut self, worker: WorkerId, request: RequestId, why: &str) {
+        let asked = self.preempting.as_ref().and_then(|round| round.asked.as_ref());
+        if asked.is_some_and(|asked| asked.request == request && asked.owing.contains_key(&worker)) {
+            self.drop_worker(worker, format!("it cannot try preemption: {why}"));
+        }
+    }
+
+    /// A worker is gone: what it was asked is tried here, with all that is left.
+    pub(crate) fn give_up_trials(&mut self, worker: WorkerId) {
+        let Some(round) = &mut self.preempting else { return };
+        if let Some(asked) = round.asked.take_if(|asked| asked.owing.contains_key(&worker)) {
+            round.left.extend(asked.nodes.into_iter().rev().map(|(node, _)| node));
+            round.is_local = true;
+        }
+    }
+
+    /// Since when workers are asked, and who still owes.
+    pub(crate) fn trials_owed(&self) -> Option<(TimeMs, impl Iterator<Item = WorkerId>)> {
+        let asked = self.preempting.as_ref()?.asked.as_ref()?;
+        Some((asked.asked_ms, asked.owing.keys().copied()))
+    }
+
+    /// Goes on with a search whose answers are there.
+    pub(crate) fn go_on_preempting(&mut self, now_ms: TimeMs) {
+        let owes = |round: &mut Round| round.asked.as_ref().is_none_or(|asked| asked.owing.is_empty());
+        let Some(mut round) = self.preempting.take_if(owes) else { return };
+        if !self.waits_for(&round) {
+            self.status.dry_runs_discarded += 1;
+            return;
+        }
+        if let Some(Asked { nodes, mut outcomes, .. }) = round.asked.take() {
+            for (place, (node, layout)) in nodes.into_iter().enumerate() {
+                if round.shortlist.is_enough() {
+                    break;
+                }
+                match layout {
+                    Some(layout) => {
+                        let outcome = outcomes.remove(&place).unwrap_or(Outcome::Stale);
+                        round.take(layout, outcome, &self.cache.snapshot);
+                    }
+                    None => round.skip(node),
+                }
+            }
+        }
+        self.rehearse(now_ms, round);
+    }
+
+    /// Whether a search is about a pod that still waits, as it did and under the same configuration.
+    fn waits_for(&mut self, round: &Round) -> bool {
+        let generation = self.configuration.as_ref().map(|configuration| configuration.generation);
+        let pod = self.pods.get(&round.uid).filter(|pod| pod.class == round.subject.1);
+        let is_queued = pod.is_some_and(|pod| pod.stage == Stage::Queued(round.subject.0));
+        let waits = is_queued && self.queue.is_active(&round.uid) && generation == Some(round.generation);
+        // What the cluster says about the class may have closed the dossier.
+        waits && self.leading.is_some() && self.open(round.subject)
+    }
+}

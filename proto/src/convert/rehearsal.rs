@@ -1,0 +1,95 @@
+//! Trials of preemption and what comes of them, there and back.
+//!
+//! Knows: their bounds, and that each victim has a word about its budget. Must not know: what they mean to a plugin.
+
+use flotilla_framework::{
+    class::ClassId,
+    node::NodeId,
+    preemption::{Outcome, Trial},
+    shard::{MAX_TRIAL_PODS, MAX_TRIALS, RequestId},
+    status::Refusal,
+};
+
+use super::{
+    DecodeError, Problem, at_most,
+    evaluation::{decode_code, each, encode_code},
+    narrow, present,
+};
+use crate::pb;
+
+/// Writes trials down.
+pub(super) fn encode_trials(trials: &[Trial]) -> Vec<pb::Trial> {
+    let encode = |trial: &Trial| {
+        let (victims, violating) = trial.victims.iter().map(|(class, violates)| (class.0, *violates)).unzip();
+        pb::Trial { node: trial.node.0, victims, violating, beside: trial.beside.iter().map(|class| class.0).collect() }
+    };
+    trials.iter().map(encode).collect()
+}
+
+/// Reads trials.
+pub(super) fn decode_trials(trials: Vec<pb::Trial>) -> Result<Vec<Trial>, DecodeError> {
+    at_most("trials", trials.len(), MAX_TRIALS)?;
+    let pods = trials.iter().map(|trial| trial.victims.len().saturating_add(trial.beside.len()));
+    at_most("trials.victims", pods.fold(0, usize::saturating_add), MAX_TRIAL_PODS)?;
+    each("trials", trials, |pb::Trial { node, victims, violating, beside }| {
+        if victims.len() != violating.len() {
+            return Err(DecodeError::new("violating", Problem::Missing));
+        }
+        let victims = victims.into_iter().map(ClassId).zip(violating).collect();
+        Ok(Trial { node: NodeId(node), victims, beside: beside.into_iter().map(ClassId).collect() })
+    })
+}
+
+/// Writes outcomes down.
+pub(super) fn encode(request: RequestId, outcomes: &[Outcome]) -> pb::Rehearsed {
+    pb::Rehearsed { request, outcomes: outcomes.iter().map(encode_outcome).collect() }
+}
+
+/// Reads outcomes.
+pub(super) fn decode(message: pb::Rehearsed) -> Result<Vec<Outcome>, DecodeError> {
+    at_most("outcomes", message.outcomes.len(), MAX_TRIALS)?;
+    each("outcomes", message.outcomes, decode_outcome)
+}
+
+fn encode_outcome(outcome: &Outcome) -> pb::TrialOutcome {
+    use pb::trial_outcome::Outcome as Message;
+    let miss = |miss: pb::TrialMiss| Message::Miss(miss.into());
+    let outcome = match outcome {
+        Outcome::Victims { indexes, violations } => {
+            Message::Victims(pb::TrialVictims { indexes: indexes.clone(), violations: *violations })
+        }
+        Outcome::Refused(order, Refusal { code, detail }) => {
+            Message::Refusal(pb::Refusal { order: u32::from(*order), code: encode_code(*code).into(), detail: *detail })
+        }
+        Outcome::NoVictims => miss(pb::TrialMiss::NoVictims),
+        Outcome::Needless => miss(pb::TrialMiss::Needless),
+        Outcome::Stale => miss(pb::TrialMiss::Stale),
+    };
+    pb::TrialOutcome { outcome: Some(outcome) }
+}
+
+fn decode_outcome(message: pb::TrialOutcome) -> Result<Outcome, DecodeError> {
+    use pb::trial_outcome::Outcome as Message;
+    Ok(match present("outcome", message.outcome)? {
+        Message::Victims(pb::TrialVictims { indexes, violations }) => {
+            if indexes.is_empty() {
+                return Err(DecodeError::new("victims.indexes", Problem::Missing));
+            }
+            if !indexes.is_sorted_by(|left, right| left < right) {
+                return Err(DecodeError::new("victims.indexes", Problem::Unsorted));
+            }
+            Outcome::Victims { indexes, violations }
+        }
+        Message::Refusal(pb::Refusal { order, code, detail }) => {
+            let code = decode_code(code).map_err(|error| error.within("refusal"))?;
+            Outcome::Refused(narrow("refusal.order", order)?, Refusal { code, detail })
+        }
+        Message::Miss(miss) => match pb::TrialMiss::try_from(miss) {
+            Ok(pb::TrialMiss::NoVictims) => Outcome::NoVictims,
+            Ok(pb::TrialMiss::Needless) => Outcome::Needless,
+            Ok(pb::TrialMiss::Stale) => Outcome::Stale,
+            Ok(pb::TrialMiss::Unspecified) => return Err(DecodeError::new("miss", Problem::Missing)),
+            Err(_) => return Err(DecodeError::range("miss", miss, pb::TrialMiss::Stale as i32)),
+        },
+    })
+}

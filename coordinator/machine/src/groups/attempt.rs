@@ -203,7 +203,7 @@ impl Machine {
         let mut waits = false;
         for (subject, pods) in subjects {
             let is_new = self.groups.known.get_mut(key).is_some_and(|group| group.asked.insert(subject));
-            waits |= self.open(subject) && self.waits_for(now_ms, subject, pods, is_new);
+            waits |= self.open(subject) && self.waits_for_offers_of(now_ms, subject, pods, is_new);
         }
         waits
     }

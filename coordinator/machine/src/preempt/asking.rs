@@ -114,7 +114,8 @@ impl Machine {
         let Some(places) = asked.owing.remove(&worker) else { return };
         let sound = |(place, outcome): (&usize, &Outcome)| match outcome {
             Outcome::Victims { indexes, .. } => {
-                let pods = asked.nodes.get(*place).and_then(|(_, layout)| layout.as_ref()).map(|layout| layout.pods.len());
+                let pods =
+                    asked.nodes.get(*place).and_then(|(_, layout)| layout.as_ref()).map(|layout| layout.pods.len());
                 indexes.last().is_some_and(|last| pods.is_some_and(|pods| (*last as usize) < pods))
             }
             Outcome::Refused(..) | Outcome::NoVictims | Outcome::Needless | Outcome::Stale => true,

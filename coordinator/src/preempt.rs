@@ -256,7 +256,10 @@ fn condition(preemption: &Preemption, victim: &Victim, now: Timestamp) -> Result
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "PreemptionByScheduler",
-        "message": format!("{}: preempting to accommodate a higher priority pod", preemption.scheduler_name),
+        "message": format!(
+            "{}: preempting to accommodate a higher priority {}",
+            preemption.scheduler_name, preemption.kind.as_str()
+        ),
         "lastTransitionTime": Time(now),
     });
     if victim.generation > 0 {

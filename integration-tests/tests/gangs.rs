@@ -66,7 +66,7 @@ async fn condition(cluster: &ControlPlane, name: &str, status: &str) -> anyhow::
 
 async fn with_nodes(cluster: &ControlPlane) -> anyhow::Result<Vec<String>> {
     let pods = pods(cluster).await?;
-    Ok(pods.iter().filter(|pod| node_of(pod).is_some()).map(ResourceExt::name_any).collect())
+    Ok(pods.iter().filter(|pod| node_of(pod).is_some()).map(|pod| pod.name_any()).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,7 +103,7 @@ async fn a_gang_lands_once_its_quorum_is_there_and_one_that_does_not_fit_holds_n
     cluster.add_nodes((2..4).map(|index| NodeBuilder::new(format!("node-{index}")).capacity("cpu", "8"))).await?;
     wait_until_running(&cluster, "large-", 3).await?;
     condition(&cluster, "large", "True").await?;
-    assert_eq!(fleet.metric("coordinator", "flotilla_invariant_violations").await?, Some(0.0));
+    assert_eq!(fleet.metric("coordinator", "flotilla_invariant_violations_total").await?, Some(0.0));
     Ok(())
 }
 

@@ -108,6 +108,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "failover",
             "--test",
+            "gangs",
+            "--test",
             "neighbours",
             "--test",
             "oracle",

@@ -163,9 +163,11 @@ pub struct Preemption {
     pub id: PreemptionId,
     /// Who preempts.
     pub preemptor: PodName,
+    /// What it is.
+    pub kind: PreemptorKind,
     /// The preemptor's `schedulerName`, for the condition and the events.
     pub scheduler_name: Arc<str>,
-    /// The node's name.
+    /// The node's name; `cluster` for a pod group, whose victims are anywhere.
     pub node: Arc<str>,
     /// Pods to be told why and deleted. The last one comes after all others are, and not where one of them failed.
     pub victims: Vec<Victim>,
@@ -234,6 +236,26 @@ pub struct Report {
     pub write_event: bool,
     /// How often the pod was tried, this time included.
     pub attempt: u32,
+}
+
+/// What has others preempted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreemptorKind {
+    /// A pod.
+    Pod,
+    /// A pod group.
+    PodGroup,
+}
+
+impl PreemptorKind {
+    /// The word in conditions and events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pod => "pod",
+            Self::PodGroup => "podgroup",
+        }
+    }
 }
 
 /// A pod group and its `PodGroupInitiallyScheduled` condition.

@@ -466,7 +466,7 @@ impl Machine {
 
     /// Whether what is needed to decide on so many pods of a subject is on its way. It is asked for if it `may` be; what
     /// cannot be asked for is evaluated here when it is needed.
-    pub(crate) fn waits_for(&mut self, now_ms: TimeMs, subject: Subject, pods: u32, may: bool) -> bool {
+    pub(crate) fn waits_for_offers_of(&mut self, now_ms: TimeMs, subject: Subject, pods: u32, may: bool) -> bool {
         let is_asked = |machine: &Self, subject| machine.dossiers.get(subject).is_some_and(|known| known.ask.is_some());
         if is_asked(self, subject) {
             return true;

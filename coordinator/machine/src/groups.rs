@@ -12,6 +12,7 @@
 
 mod attempt;
 mod outcome;
+mod room;
 
 pub(crate) use attempt::{Placement, Trial};
 

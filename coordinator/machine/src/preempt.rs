@@ -32,7 +32,7 @@ pub(crate) use budgets::Budgets;
 pub(crate) use memory::Hopeless;
 pub(crate) use residents::Residents;
 pub(crate) use round::Round;
-pub(crate) use under_way::Preemptions;
+pub(crate) use under_way::{MAX_VICTIMS, Preemptions};
 
 use crate::{
     action::Nomination,

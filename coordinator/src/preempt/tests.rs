@@ -4,7 +4,10 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::driver::tests::listener;
-use flotilla_machine::{action::PodName, event::PreemptionId};
+use flotilla_machine::{
+    action::{PodName, PreemptorKind},
+    event::PreemptionId,
+};
 use http::{Method, Response, StatusCode};
 use kube::client::Body;
 
@@ -55,6 +58,7 @@ fn preemption(victims: &[&str]) -> Preemption {
     Preemption {
         id: PreemptionId(7),
         preemptor: named("high"),
+        kind: PreemptorKind::Pod,
         scheduler_name: Arc::from("default-scheduler"),
         node: Arc::from("n1"),
         victims: victims.iter().map(|name| Victim { pod: named(name), generation: 3 }).collect(),

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use flotilla_machine::action::{Binding, PodName, Preemption, Report, Victim};
+use flotilla_machine::action::{Binding, PodName, Preemption, PreemptorKind, Report, Victim};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1 as api},
@@ -215,7 +215,7 @@ impl Events {
     ///
     /// Source: `PreemptPod`.
     pub fn preempted(&self, preemption: &Preemption, victim: &Victim, in_memory: bool) {
-        let Preemption { preemptor, scheduler_name, node, .. } = preemption;
+        let Preemption { preemptor, kind, scheduler_name, node, .. } = preemption;
         let place = if in_memory { " (in kube-scheduler memory)." } else { "" };
         let regarding = |pod: &PodName| Regarding::pod(&pod.namespace, &pod.name, &pod.uid);
         self.push(Event {
@@ -224,9 +224,9 @@ impl Events {
             warning: false,
             reason: "Preempted",
             action: "Preempting",
-            note: truncated(&format!("Preempted by pod {} on node {node}{place}", preemptor.uid)),
+            note: truncated(&format!("Preempted by {} {} on node {node}{place}", kind.as_str(), preemptor.uid)),
             regarding: regarding(&victim.pod),
-            related: Some(regarding(preemptor)),
+            related: (*kind == PreemptorKind::Pod).then(|| regarding(preemptor)),
         });
     }
 

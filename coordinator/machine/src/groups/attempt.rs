@@ -23,7 +23,7 @@ use flotilla_framework::{
 use crate::{
     cycle::Progress,
     event::TimeMs,
-    groups::GroupKey,
+    groups::{GroupKey, room::Seeker},
     machine::Machine,
     nominator::Nominated,
     offers::Dossiers,
@@ -127,16 +127,23 @@ impl Machine {
         let tried = match is_hopeless {
             Feasibility::Never(reason) => {
                 let reason = format!("{}, {reason}", flotilla_framework::pod_group::UNSCHEDULABLE);
-                Tried { outcome: Outcome::Rejected(reason), verdicts: Vec::new(), untried: members, placed: Vec::new() }
+                Tried {
+                    outcome: Outcome::Rejected(reason),
+                    verdicts: Vec::new(),
+                    untried: members.clone(),
+                    placed: Vec::new(),
+                }
             }
             Feasibility::Met | Feasibility::Wait => {
                 if self.waits_for_offers(now_ms, &key, &members) {
                     return Progress::Waiting;
                 }
-                self.try_members(now_ms, &object, profile, members, scheduled, from)
+                self.try_members(now_ms, &object, profile, members.clone(), scheduled, from)
             }
         };
-        self.conclude_group(now_ms, &key, &object, tried);
+        let seeker = Seeker { object: &object, profile, members: &members, scheduled, from };
+        let room = matches!(tried.outcome, Outcome::Rejected(_)).then(|| self.make_room(now_ms, &seeker));
+        self.conclude_group(now_ms, &key, &object, tried, room);
         Progress::Decided
     }
 
@@ -196,13 +203,13 @@ impl Machine {
         let mut waits = false;
         for (subject, pods) in subjects {
             let is_new = self.groups.known.get_mut(key).is_some_and(|group| group.asked.insert(subject));
-            waits |= self.open(subject) && self.waits_for(now_ms, subject, pods, is_new);
+            waits |= self.open(subject) && self.waits_for_offers_of(now_ms, subject, pods, is_new);
         }
         waits
     }
 
     /// Tries the members one after the other, until it is clear that there is no place for enough of them.
-    fn try_members(
+    pub(super) fn try_members(
         &mut self,
         now_ms: TimeMs,
         object: &PodGroup,
@@ -260,7 +267,7 @@ impl Machine {
 
     /// A decision was made while a group is tried: it counts for as long as that lasts.
     pub(crate) fn place_for_now(&mut self, uid: &Uid, subject: Subject, placement: Placement) -> Progress {
-        self.charge(&placement.charge);
+        self.charge_quietly(&placement.charge);
         if let Some(plan) = &placement.plan {
             self.cache.storage.assume(plan);
         }
@@ -279,7 +286,18 @@ impl Machine {
         if let Some(plan) = &placed.placement.plan {
             self.cache.storage.restore(plan);
         }
-        self.discharge(&placed.placement.charge);
+        self.discharge_quietly(&placed.placement.charge);
+    }
+
+    /// Charges a pod for a time in which no worker is asked anything: they need not hear of it.
+    pub(super) fn charge_quietly(&mut self, charge: &Charge) {
+        drop(self.cache.charge(&charge.node, charge.class));
+    }
+
+    /// Ends or begins such a time. The class stays known, for the pod that it is of needs it.
+    pub(super) fn discharge_quietly(&mut self, charge: &Charge) {
+        drop(self.cache.discharge(&charge.node, charge.class));
+        self.release_class(charge.class);
     }
 }
 

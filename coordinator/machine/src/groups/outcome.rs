@@ -14,6 +14,7 @@ use flotilla_framework::pod_group::{PodGroup, UNSCHEDULABLE};
 use super::{
     GroupKey,
     attempt::{Outcome, Placed, Tried, Verdict},
+    room::Room,
 };
 use crate::{
     action::{Action, GroupReport, Nomination, Reason},
@@ -26,25 +27,25 @@ use crate::{
 const SCHEDULED: &str = "Scheduled";
 
 impl Machine {
-    pub(super) fn conclude_group(&mut self, now_ms: TimeMs, key: &GroupKey, object: &Arc<PodGroup>, tried: Tried) {
+    pub(super) fn conclude_group(
+        &mut self,
+        now_ms: TimeMs,
+        key: &GroupKey,
+        object: &Arc<PodGroup>,
+        tried: Tried,
+        room: Option<Room>,
+    ) {
         let Tried { outcome, verdicts, untried, placed } = tried;
+        let outcome = match (outcome, &room) {
+            (Outcome::Rejected(_), Some(Room::Failed(error))) => Outcome::Failed(error.clone()),
+            (outcome, _) => outcome,
+        };
         match outcome {
             Outcome::Met => self.place_group(now_ms, key, object, verdicts, placed),
             Outcome::Rejected(reason) => {
                 self.status.groups_refused += 1;
-                for (uid, verdict) in verdicts {
-                    match verdict {
-                        Verdict::Refused(diagnosis) => self.refuse_member(&uid, diagnosis.message, Nomination::Keep),
-                        Verdict::Placed | Verdict::Failed(_) => {
-                            let nomination = self.say(now_ms, &uid, None);
-                            self.refuse_member(&uid, format!("{UNSCHEDULABLE}, {reason}"), nomination);
-                        }
-                    }
-                }
-                for uid in untried {
-                    self.refuse_member(&uid, reason.clone(), Nomination::Keep);
-                }
-                self.report_group(key, object, false, Reason::Unschedulable.as_str(), reason);
+                let whole = self.reject_members(now_ms, &reason, verdicts, untried, room);
+                self.report_group(key, object, false, Reason::Unschedulable.as_str(), whole);
                 if let Some(group) = self.groups.known.get_mut(key) {
                     (group.refusals, group.errors) = (group.refusals + 1, 0);
                 }
@@ -60,6 +61,42 @@ impl Machine {
                 self.fail_members(now_ms, key, object, members, &error);
             }
         }
+    }
+
+    /// Too few members have a place: each is told its own part of it, and where it is nominated to if room is being made.
+    /// Gives what is told of the group.
+    fn reject_members(
+        &mut self,
+        now_ms: TimeMs,
+        reason: &str,
+        verdicts: Vec<(Uid, Verdict)>,
+        untried: Vec<Uid>,
+        room: Option<Room>,
+    ) -> String {
+        let (told, nominations) = match room {
+            Some(Room::None(told) | Room::Failed(told)) => (Some(told), None),
+            Some(Room::Coming(told, nominations)) => (Some(told), Some(nominations)),
+            None => (None, None),
+        };
+        let whole = told.map_or_else(|| reason.to_owned(), |told| format!("{reason}, {told}"));
+        let of_placed = match nominations {
+            Some(_) => whole.clone(),
+            None => format!("{UNSCHEDULABLE}, {whole}"),
+        };
+        let untried = untried.into_iter().map(|uid| (uid, reason.to_owned(), false));
+        let verdicts = verdicts.into_iter().map(|(uid, verdict)| match verdict {
+            Verdict::Refused(diagnosis) => (uid, diagnosis.message, false),
+            Verdict::Placed | Verdict::Failed(_) => (uid, of_placed.clone(), nominations.is_none()),
+        });
+        for (uid, message, gives_up) in verdicts.chain(untried) {
+            let nomination = match nominations.as_ref().and_then(|nominations| nominations.get(&uid)) {
+                Some(node) => self.say(now_ms, &uid, node.clone()),
+                None if gives_up => self.say(now_ms, &uid, None),
+                None => Nomination::Keep,
+            };
+            self.refuse_member(&uid, message, nomination);
+        }
+        whole
     }
 
     /// The group cannot be tried at all.

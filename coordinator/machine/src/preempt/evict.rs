@@ -15,7 +15,7 @@ use flotilla_framework::{
 
 use super::{PLUGIN, told, under_way::MAX_VICTIMS};
 use crate::{
-    action::{Action, Nomination, Preemption, Reason, Report, Victim},
+    action::{Action, Nomination, Preemption, PreemptorKind, Reason, Report, Victim},
     cycle::Progress,
     event::{PreemptionId, TimeMs},
     machine::Machine,
@@ -75,6 +75,7 @@ impl Machine {
         self.actions.push(Action::Preempt(Preemption {
             id,
             preemptor,
+            kind: PreemptorKind::Pod,
             scheduler_name,
             node,
             victims: deleted,

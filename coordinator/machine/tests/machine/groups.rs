@@ -20,6 +20,9 @@ pub(crate) fn configuration(generation: u64) -> Configuration {
     let mut profile = testing::profile();
     profile.plugins.pre_enqueue.push("GangScheduling".to_owned());
     profile.plugins.permit.push("GangScheduling".to_owned());
+    let preempts = ["DynamicResources", "DefaultPreemption"].map(str::to_owned);
+    profile.plugins.post_filter = preempts.to_vec();
+    profile.plugins.pod_group_post_filter = preempts.to_vec();
     Configuration { generic_workload: true, ..Configuration::new(generation, vec![profile]) }
 }
 
@@ -33,6 +36,9 @@ fn world(workers: usize, nodes: usize) -> World {
     world.settle();
     world
 }
+
+/// What is told where nobody has a lower priority.
+const NOBODY: &str = "pod group preemption: No preemption victims found for incoming preemptor";
 
 fn member(name: &str, cpus: &str) -> PodBuilder {
     pod(name).request("cpu", cpus).request("memory", "1Mi").group("g")
@@ -110,11 +116,13 @@ fn what_is_said_of_each_pod_of_a_gang_that_does_not_fit() {
     members(&mut world, &["2", "3", "1", "2", "1"]);
     assert!(placed(&world).is_empty());
     let never = "minCount (4) cannot be satisfied: 2 scheduled, 1 remaining";
-    let whole = format!("pod group is unschedulable, {never}");
+    let condition_message = format!("{never}, {NOBODY}");
+    let whole = format!("pod group is unschedulable, {condition_message}");
     let no_room = "0/1 nodes are available: 1 Insufficient cpu.";
-    let messages = ["a", "b", "c", "d", "e"].map(|pod| world.message_of(pod).expect("a report"));
+    let said = |pod: &str| world.reports.iter().rev().find(|report| &*report.name == pod).map(|one| &*one.message);
+    let messages = ["a", "b", "c", "d", "e"].map(|pod| said(pod).expect("a report"));
     assert_eq!(messages, [whole.as_str(), no_room, &whole, no_room, never]);
-    assert_eq!(condition(&world), Some((false, "Unschedulable", never)));
+    assert_eq!(condition(&world), Some((false, "Unschedulable", &*condition_message)));
     assert!(world.reports.iter().all(|report| report.reason == Reason::Unschedulable && report.write_condition));
     world.pod(pod("other").request("cpu", "4").build());
     world.settle();
@@ -390,4 +398,135 @@ fn members_are_tried_in_the_order_that_they_came_in() {
     }
     world.settle();
     assert_eq!(placed(&world), ["a", "late"]);
+}
+
+/// A gang `g` of priority 10 that needs two pods of 3 CPUs, on two nodes that others fill.
+fn crowded(others: impl IntoIterator<Item = PodInfo>) -> World {
+    let mut world = world(1, 2);
+    for other in others {
+        world.pod(other);
+    }
+    world.settle();
+    object(&mut world, PodGroup { priority: 10, ..pod_group("g", Some(2)) });
+    for name in ["a", "b"] {
+        world.pod(member(name, "3").priority(10).build());
+    }
+    world.run_workers();
+    world
+}
+
+fn low(name: &str, cpus: &str, node: &str) -> PodBuilder {
+    pod(name).request("cpu", cpus).request("memory", "1Mi").on(node)
+}
+
+fn victims(world: &World) -> Vec<&str> {
+    let preempted = world.preemptions.iter().flat_map(|preemption| &preemption.victims);
+    preempted.map(|victim| &*victim.pod.name).collect()
+}
+
+#[test]
+fn a_gang_takes_away_no_more_than_it_needs_and_lands_when_that_is_gone() {
+    let mut world = crowded([
+        low("spared", "1", "n0").build(),
+        low("goes", "3", "n0").priority(-1).build(),
+        low("also", "4", "n1").build(),
+        low("equal", "0", "n0").priority(10).build(),
+    ]);
+    assert_eq!(victims(&world), ["also", "goes"].as_slice(), "the more important ones come first");
+    let told = "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining, pod group preemption: found a placement for \
+                podgroup, preempting 2 victims";
+    assert_eq!(condition(&world), Some((false, "Unschedulable", told)));
+    assert!(placed(&world).is_empty());
+    world.settle();
+    world.advance(1_000);
+    assert_eq!(placed(&world), ["a", "b"]);
+    assert_eq!(condition(&world), Some((true, "Scheduled", "")));
+}
+
+#[test]
+fn nobody_goes_where_that_would_not_be_enough() {
+    let mut world = crowded([low("low", "2", "n0").build(), low("high", "2", "n1").priority(10).build()]);
+    assert!(victims(&world).is_empty());
+    let (_, _, told) = condition(&world).expect("a condition");
+    assert_eq!(
+        told,
+        "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining, deallocation and deletion of ResourceClaims \
+         completed, pod group preemption: minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+    );
+    world.delete_pod("uid-low");
+    world.delete_pod("uid-high");
+    world.advance(1_000);
+    assert_eq!(placed(&world), ["a", "b"], "and nothing is left charged");
+}
+
+#[test]
+fn pods_of_a_group_that_is_disrupted_as_a_whole_go_together() {
+    for (whole, expected) in [(true, 3), (false, 2)] {
+        let mut world = world(1, 3);
+        object(&mut world, PodGroup { disrupted_whole: whole, ..pod_group("v", None) });
+        for (index, node) in ["n0", "n1", "n2"].into_iter().enumerate() {
+            let name = ["x", "y", "z"][index];
+            world.pod(pod(name).request("cpu", "2").request("memory", "1Mi").group("v").on(node).build());
+        }
+        object(&mut world, PodGroup { priority: 10, ..pod_group("g", Some(2)) });
+        for name in ["a", "b"] {
+            world.pod(member(name, "3").priority(10).build());
+        }
+        world.run_workers();
+        assert_eq!(victims(&world).len(), expected, "{whole}");
+        world.settle();
+        world.advance(1_000);
+        assert_eq!(placed(&world), ["a", "b"]);
+    }
+}
+
+#[test]
+fn a_gang_that_may_not_preempt_and_one_whose_victims_are_going_wait() {
+    let mut world = world(1, 1);
+    world.pod(low("low", "4", "n0").build());
+    object(&mut world, PodGroup { priority: 10, ..pod_group("g", Some(1)) });
+    let mut never = member("a", "3").priority(10).build();
+    never.never_preempts = true;
+    world.pod(never);
+    world.settle();
+    assert!(victims(&world).is_empty());
+    let (_, _, told) = condition(&world).expect("a condition");
+    assert!(told.ends_with("pod group preemption: not eligible due to preemptionPolicy=Never."), "{told}");
+
+    let mut world = crowded([low("low", "4", "n0").build(), low("other", "4", "n1").build()]);
+    assert_eq!(victims(&world).len(), 2);
+    // The API server is slow: the group is tried again while both are there still.
+    while let Some(wakeup) = world.machine.next_wakeup().filter(|&wakeup| wakeup <= 1_000) {
+        world.now_ms = wakeup;
+        world.tell(Event::Tick);
+        world.run_workers();
+    }
+    let (_, _, told) = condition(&world).expect("a condition");
+    assert!(told.ends_with("pod group preemption: ongoing preemption on nominated nodes"), "{told}");
+    assert_eq!(world.preemptions.len(), 1, "nobody else has to go");
+}
+
+#[test]
+fn a_budget_is_spared_as_long_as_anybody_else_can_go() {
+    let mut world = world(1, 2);
+    world.tell(Event::BudgetApplied(Arc::new(testing_budget())));
+    world.pod(low("guarded", "2", "n0").label("app", "x").build());
+    world.pod(low("free", "2", "n0").priority(1).build());
+    object(&mut world, PodGroup { priority: 10, ..pod_group("g", Some(2)) });
+    world.pod(low("full", "4", "n1").priority(10).build());
+    for name in ["a", "b"] {
+        world.pod(member(name, "1").priority(10).build());
+    }
+    world.run_workers();
+    assert_eq!(victims(&world), ["free"].as_slice());
+}
+
+fn testing_budget() -> flotilla_framework::preemption::Budget {
+    flotilla_framework::preemption::Budget {
+        namespace: "default".into(),
+        name: "b".into(),
+        selector: testing::selecting(("app", "x")),
+        disruptions_allowed: 0,
+        disrupted: Vec::new(),
+    }
 }

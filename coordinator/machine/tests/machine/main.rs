@@ -3,6 +3,7 @@
 mod course;
 mod crew;
 mod extenders;
+mod group_simulation;
 mod groups;
 mod history;
 mod neighbours;

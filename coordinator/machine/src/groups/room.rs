@@ -1,0 +1,349 @@
+//! Room for a pod group at the cost of pods of lower priority (PodGroupPostFilter).
+//!
+//! Whatever has a lower priority than the group is taken away, anywhere in the cluster, and the group is tried on what is
+//! left. If it fits, as many as possible of those that were taken away are put back, the most important first, beside the
+//! group's pods where these were placed. Those that cannot be put back are deleted, and the group's pods are nominated
+//! where they were placed; the group is tried again after its backoff. Pods of a group that is disrupted as a whole go
+//! together or not at all.
+//!
+//! All of that is done on the coordinator's own columns within one event; workers hear of none of it.
+//!
+//! Knows: who may go, and who must. Must not know: how the group is tried (`attempt`), or how a pod is deleted.
+//!
+//! Source: `PodGroupEvaluator.Preempt` and `selectVictimsOnDomain`.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use flotilla_framework::{
+    class::ClassId,
+    plugins::default_preemption,
+    pod_group::PodGroup,
+    preemption::{Rehearsal, Standing, is_local, words},
+    shard::Revision,
+};
+
+use super::attempt::{Outcome, Placed};
+use crate::{
+    action::{Action, PodName, Preemption, PreemptorKind, Victim},
+    event::TimeMs,
+    machine::Machine,
+    pods::{Charge, Pod, Stage},
+    preempt::MAX_VICTIMS,
+    queue::{ProfileIndex, Uid},
+};
+
+/// What stands before everything that the plugin says of a group.
+const PREFIX: &str = "pod group preemption: ";
+/// What DynamicResources says of a group that has no claims.
+const NO_CLAIMS: &str = "deallocation and deletion of ResourceClaims completed";
+/// How many nodes may be counted over again while it is found out who can stay. Only groups whose pods have wishes about
+/// others count so; at some 20 ns for each this is a second.
+const MAX_COUNTED: usize = 50_000_000;
+
+/// What came of looking for room.
+pub(super) enum Room {
+    /// There is none, and this is told of it.
+    None(String),
+    /// There will be: where members are nominated to meanwhile, `None` taking back what they are nominated to.
+    Coming(String, BTreeMap<Uid, Option<Arc<str>>>),
+    /// Something went wrong.
+    Failed(String),
+}
+
+/// The group that room is looked for.
+pub(super) struct Seeker<'a> {
+    pub(super) object: &'a PodGroup,
+    pub(super) profile: ProfileIndex,
+    /// Its members that have no place.
+    pub(super) members: &'a [Uid],
+    /// How many have one.
+    pub(super) scheduled: usize,
+    pub(super) from: Revision,
+}
+
+/// Pods that go together.
+struct Unit {
+    priority: i32,
+    is_of_group: bool,
+    pods: Vec<(Standing, Charge)>,
+}
+
+/// How a search ends.
+enum Found {
+    Nobody,
+    Refused(String),
+    Failed(String),
+    Ongoing,
+    Victims(Vec<Standing>, Vec<Placed>),
+}
+
+impl Machine {
+    pub(super) fn make_room(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Room {
+        let plugins = self.profile(seeker.profile).map(|profile| profile.plugins.pod_group_post_filter.clone());
+        let has = |name: &str| plugins.iter().flatten().any(|known| known == name);
+        let claims = has("DynamicResources").then_some(NO_CLAIMS);
+        if !has(default_preemption::NAME) {
+            return Room::None(claims.unwrap_or_default().to_owned());
+        }
+        let refused = |reason: &str| {
+            let reason = format!("{PREFIX}{reason}");
+            Room::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", "))
+        };
+        match self.search(now_ms, seeker) {
+            Found::Nobody => Room::None(format!("{PREFIX}No preemption victims found for incoming preemptor")),
+            Found::Refused(reason) => refused(&reason),
+            Found::Failed(error) => {
+                let plugin = default_preemption::NAME;
+                Room::Failed(format!("error in {plugin:?} PodGroupPostFilter plugins: {PREFIX}{error}"))
+            }
+            Found::Ongoing => {
+                let nominated = |uid: &Uid| self.pods.get(uid).and_then(|pod| pod.nominated_node().cloned());
+                let nominations = seeker.members.iter().map(|uid| (Arc::clone(uid), nominated(uid))).collect();
+                Room::Coming(format!("{PREFIX}ongoing preemption on nominated nodes"), nominations)
+            }
+            Found::Victims(victims, placed) => {
+                let under_way = self.preemptions.victims();
+                if under_way > 0 && under_way + victims.len() > MAX_VICTIMS {
+                    self.status.preemptions_postponed += 1;
+                    return refused(&format!(
+                        "{under_way} pods are being preempted already; tried again when they are gone"
+                    ));
+                }
+                let placed = placed.into_iter();
+                let nominations = placed.map(|placed| (placed.uid, Some(placed.placement.charge.node))).collect();
+                let count = victims.len();
+                self.evict_for_group(now_ms, seeker, &victims);
+                Room::Coming(format!("{PREFIX}found a placement for podgroup, preempting {count} victims"), nominations)
+            }
+        }
+    }
+
+    fn search(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Found {
+        let pods = || seeker.members.iter().filter_map(|uid| self.pods.get(uid));
+        if pods().any(|pod| pod.info.never_preempts) {
+            return Found::Refused(words::NEVER.to_owned());
+        }
+        let nodes: BTreeSet<&Arc<str>> = pods().filter_map(Pod::nominated_node).collect();
+        let priority = seeker.object.priority;
+        let is_going = |standing: &Standing| {
+            standing.is_preempted && self.pods.get(&standing.uid).is_some_and(|pod| self.rank_of(pod) < priority)
+        };
+        if nodes.into_iter().any(|node| self.standing_on(node).any(|standing| is_going(&standing))) {
+            return Found::Ongoing;
+        }
+        let units = self.units_below(priority);
+        if units.is_empty() {
+            return Found::Nobody;
+        }
+        for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
+            self.discharge_quietly(charge);
+        }
+        let Seeker { object, profile, members, scheduled, from } = *seeker;
+        let tried = self.try_members(now_ms, object, profile, members.to_vec(), scheduled, from);
+        match tried.outcome {
+            Outcome::Met => match self.reprieve(units, &tried.placed) {
+                Ok(victims) => Found::Victims(victims, tried.placed),
+                Err(reason) => Found::Refused(reason),
+            },
+            outcome => {
+                for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
+                    self.charge_quietly(charge);
+                }
+                match outcome {
+                    Outcome::Rejected(reason) => Found::Refused(reason),
+                    Outcome::Failed(error) => Found::Failed(error),
+                    Outcome::Met => Found::Nobody,
+                }
+            }
+        }
+    }
+
+    /// The priority that a pod is preempted by: that of its group, if it has one.
+    ///
+    /// Source: `GetPodPriority`.
+    fn rank_of(&self, pod: &Pod) -> i32 {
+        self.object_of(pod).map_or(pod.info.priority, |object| object.priority)
+    }
+
+    fn object_of(&self, pod: &Pod) -> Option<&PodGroup> {
+        self.groups.known.get(&self.group_of(&pod.info)?)?.object.as_deref()
+    }
+
+    /// What may go for a group of a priority, the most important first. Upstream leaves the order of units open that are
+    /// alike; here name and UID decide.
+    ///
+    /// Source: `getCrossNodesVictims` and `MoreImportantVictim`.
+    fn units_below(&self, priority: i32) -> Vec<Unit> {
+        let mut units: Vec<Unit> = Vec::new();
+        let mut whole: BTreeMap<&Uid, usize> = BTreeMap::new();
+        for (uid, pod) in &self.pods {
+            let Some(charge) = pod.charge.as_ref().filter(|charge| self.cache.nodes.contains_key(&charge.node)) else {
+                continue;
+            };
+            let object = self.object_of(pod);
+            let rank = object.map_or(pod.info.priority, |object| object.priority);
+            if rank >= priority {
+                continue;
+            }
+            let mut standing = Standing::of(&pod.info, charge.class);
+            standing.is_preempted |= self.preemptions.is_doomed(uid);
+            let one = (standing, charge.clone());
+            if let Some(group) = object.filter(|object| object.disrupted_whole) {
+                if let Some(unit) = whole.get(&group.uid).and_then(|at| units.get_mut(*at)) {
+                    unit.pods.push(one);
+                    continue;
+                }
+                whole.insert(&group.uid, units.len());
+            }
+            units.push(Unit { priority: rank, is_of_group: pod.info.scheduling_group.is_some(), pods: vec![one] });
+        }
+        units.sort_by_cached_key(|unit| {
+            let started = unit.pods.iter().map(|(pod, _)| pod.started_or(i64::MAX)).min();
+            let first = unit.pods.iter().map(|(pod, _)| (Arc::clone(&pod.name), Arc::clone(&pod.uid))).min();
+            (Reverse((unit.priority, unit.is_of_group, unit.pods.len())), started, first)
+        });
+        units
+    }
+
+    /// Puts back whatever can stay beside the group's pods, first what a budget protects, and then all the rest as well.
+    /// Gives those that have to go.
+    fn reprieve(&mut self, units: Vec<Unit>, placed: &[Placed]) -> Result<Vec<Standing>, String> {
+        let counts = placed
+            .iter()
+            .any(|placed| self.dossiers.get(placed.subject).is_none_or(|dossier| !is_local(&dossier.prepared)));
+        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.cache.nodes.len());
+        if counts && counted > MAX_COUNTED {
+            units.iter().flat_map(|unit| &unit.pods).for_each(|(_, charge)| self.charge_quietly(charge));
+            return Err(format!(
+                "{} pods or groups of lower priority are too many to be weighed for pods that have wishes about others",
+                units.len()
+            ));
+        }
+        let nominated: Vec<_> = placed.iter().map(|placed| self.nominator.withhold(&placed.uid)).collect();
+        let violates = self.violating(&units);
+        let mut must_go = vec![false; units.len()];
+        for protected in [true, false] {
+            for (at, unit) in units.iter().enumerate().filter(|(at, _)| violates[*at] == protected) {
+                unit.pods.iter().for_each(|(_, charge)| self.charge_quietly(charge));
+                if !self.all_fit(unit, placed, counts) {
+                    unit.pods.iter().rev().for_each(|(_, charge)| self.discharge_quietly(charge));
+                    must_go[at] = true;
+                }
+            }
+        }
+        for (placed, nominated) in placed.iter().zip(nominated) {
+            if let Some(nominated) = nominated {
+                self.nominator.give_back(&placed.uid, nominated);
+            }
+        }
+        let mut victims = Vec::new();
+        for (unit, _) in units.into_iter().zip(must_go).filter(|(_, must_go)| *must_go) {
+            for (standing, charge) in unit.pods {
+                self.charge_quietly(&charge);
+                victims.push(standing);
+            }
+        }
+        Ok(victims)
+    }
+
+    /// Which units some budget is against: one pod of a unit is enough.
+    ///
+    /// Source: `FilterVictimsWithPDBViolation`.
+    fn violating(&mut self, units: &[Unit]) -> Vec<bool> {
+        let classes = &self.cache.classes;
+        let known = |class: ClassId| Some((class, classes.get(class)?.as_ref()));
+        let pods = units.iter().flat_map(|unit| &unit.pods);
+        let budgets = self.budgets.covering(pods.filter_map(|(pod, _)| known(pod.class)));
+        let mut allowed: Vec<i32> = budgets.iter().map(|budget| budget.disruptions_allowed).collect();
+        let mut violates = |pod: &Standing| {
+            let Some((_, class)) = known(pod.class) else { return false };
+            for (budget, allowed) in budgets.iter().zip(&mut allowed) {
+                if budget.covers(class, &pod.name) {
+                    *allowed = allowed.saturating_sub(1);
+                    if *allowed < 0 {
+                        return true;
+                    }
+                }
+            }
+            false
+        };
+        units.iter().map(|unit| unit.pods.iter().filter(|(pod, _)| violates(pod)).count() > 0).collect()
+    }
+
+    /// Whether the group's pods still have their places with a unit put back: each is judged beside those before it.
+    /// Unless one of them counts over other nodes, only the nodes of the unit need be looked at.
+    fn all_fit(&mut self, unit: &Unit, placed: &[Placed], counts: bool) -> bool {
+        let nodes: BTreeSet<&Arc<str>> = unit.pods.iter().map(|(_, charge)| &charge.node).collect();
+        let concerned = placed.iter().filter(|placed| counts || nodes.contains(&placed.placement.charge.node));
+        let mut charged = Vec::new();
+        let mut fits = true;
+        for placed in concerned {
+            fits = self.still_fits(placed);
+            if !fits {
+                break;
+            }
+            self.charge_quietly(&placed.placement.charge);
+            charged.push(&placed.placement.charge);
+        }
+        charged.into_iter().rev().for_each(|charge| self.discharge_quietly(charge));
+        fits
+    }
+
+    fn still_fits(&mut self, placed: &Placed) -> bool {
+        let Some(node) = self.cache.nodes.get(&placed.placement.charge.node).map(|node| node.id) else { return false };
+        let Some(priority) = self.pods.get(&placed.uid).map(|pod| pod.info.priority) else { return false };
+        if !self.open(placed.subject) {
+            return false;
+        }
+        let nominations = self.nominator.concerning(&placed.uid, priority, &self.cache);
+        let Some(dossier) = self.dossiers.get_mut(placed.subject) else { return false };
+        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
+        let mut rehearsal = Rehearsal::new(&dossier.prepared, &self.cache.snapshot, &dossier.matches);
+        let beside = nominations.beside(node);
+        rehearsal.refusal(&dossier.prepared, &mut self.cache.snapshot, node, beside).is_none()
+    }
+
+    /// Has the victims deleted that are not going already.
+    fn evict_for_group(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, victims: &[Standing]) {
+        let first = seeker.members.first().and_then(|uid| self.pods.get(uid));
+        let Some(scheduler_name) = first.map(|pod| Arc::clone(&pod.info.scheduler_name)) else { return };
+        let (mut deleted, mut in_memory) = (Vec::new(), Vec::new());
+        for standing in victims {
+            let Some(victim) = self.pods.get(&standing.uid).filter(|pod| !pod.info.deleting) else { continue };
+            let is_in_memory = matches!(victim.stage, Stage::Preparing(_));
+            let victim = Victim { pod: victim.name(), generation: victim.info.generation };
+            if is_in_memory { &mut in_memory } else { &mut deleted }.push(victim);
+        }
+        self.status.preemptions += 1;
+        self.status.preemption_victims += victims.len() as u64;
+        if deleted.is_empty() && in_memory.is_empty() {
+            return;
+        }
+        let uids = deleted.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
+        let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
+        let object = seeker.object;
+        // No pod has the UID of a group, so that whoever asks for the pod that preempts finds none.
+        let preemptor = PodName {
+            uid: Arc::clone(&object.uid),
+            namespace: Arc::clone(&object.namespace),
+            name: Arc::clone(&object.name),
+        };
+        let id = self.preemptions.begin(&object.uid, uids, false);
+        self.actions.push(Action::Preempt(Preemption {
+            id,
+            preemptor,
+            kind: PreemptorKind::PodGroup,
+            scheduler_name,
+            node: Arc::from("cluster"),
+            victims: deleted,
+            in_memory,
+        }));
+        for victim in taken_back {
+            self.take_back(now_ms, &victim, &format!("preempted by {}", default_preemption::NAME));
+        }
+    }
+}

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
-use flotilla_control_plane::{AuditLevel, Component, ControlPlane, NodeBuilder, Options, wait_until};
+use flotilla_control_plane::{AuditLevel, Component, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::{
     census::{Census, forbidden},
     fleet::{Fleet, PATIENCE, node_of, phase, profile, wait_until_refused},
@@ -39,6 +39,7 @@ const NODES: [(&str, &str); 7] =
 const LATE: (&str, &str) = ("a2", "a");
 /// Whose rights kube-scheduler has, and Flotilla after it.
 const THEIR_USER: &str = "system:kube-scheduler";
+const MINUTELY: &str = "minutely";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 fn node((name, zone): (&str, &str)) -> NodeBuilder {
@@ -285,10 +286,11 @@ async fn a_node_is_drained(scene: &Scene<'_>, node: &str) -> anyhow::Result<()> 
     scene.all_is_well(&[]).await
 }
 
-/// Who is on the node that fails: by name, with whether they are being deleted. Daemons are left out.
+/// Who is on the node that fails: by name, with whether they are being deleted. Daemons are left out, and the pods of the
+/// CronJob, which come and go every minute.
 async fn on_doomed(scene: &Scene<'_>) -> anyhow::Result<BTreeMap<String, bool>> {
     let census = Census::take(scene.cluster).await?;
-    let pods = census.on(DOOMED).filter(|pod| !is_daemon(pod));
+    let pods = census.on(DOOMED).filter(|pod| !is_daemon(pod) && !pod.name_any().starts_with(MINUTELY));
     Ok(pods.map(|pod| (pod.name_any(), pod.metadata.deletion_timestamp.is_some())).collect())
 }
 
@@ -365,7 +367,23 @@ async fn a_cron_job_has_run(scene: &Scene<'_>) -> anyhow::Result<()> {
         if of_cron.any(succeeded) { Ok(()) } else { Err(format!("there are {} Jobs", jobs.items.len())) }
     })
     .await?;
-    scene.api::<CronJob>().delete("minutely", &DeleteParams::background()).await?;
+    scene.api::<CronJob>().delete(MINUTELY, &DeleteParams::background()).await?;
+    Ok(())
+}
+
+/// Flotilla is stopped, and kube-scheduler goes on. It finds nobody waiting whom it would have placed.
+async fn kube_scheduler_takes_it_back(scene: &Scene<'_>) -> anyhow::Result<()> {
+    let huge = pod("huge", "default-scheduler", &[("cpu", "100")]);
+    scene.cluster.create_pods([huge]).await?;
+    let (_, message) = wait_until_refused(scene.cluster, "huge").await?;
+    assert!(message.starts_with("0/7 nodes are available: 7 Insufficient cpu."), "{message}");
+    scene.all_is_well(&["huge".to_owned()]).await?;
+    let ended = scene.cluster.processes().stop(scene.leader, PATIENCE).await?;
+    assert!(ended, "{} ends when it is asked to", scene.leader);
+    scene.cluster.restart(Component::Scheduler).await?;
+    scene.change::<Deployment>("old", json!({ "spec": { "replicas": 12 } })).await?;
+    scene.rolled_out("old").await?;
+    assert_eq!(Census::take(scene.cluster).await?.waiting(), ["huge"]);
     Ok(())
 }
 
@@ -388,10 +406,10 @@ async fn the_volumes_that_were_made_are_given_back(scene: &Scene<'_>) -> anyhow:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flotilla_takes_a_cluster_over_from_kube_scheduler_and_serves_it_alone() -> anyhow::Result<()> {
+async fn flotilla_takes_a_cluster_over_from_kube_scheduler_serves_it_alone_and_gives_it_back() -> anyhow::Result<()> {
     let cluster = cluster().await?;
     let mut scene = take_over(&cluster).await.context("while it took over")?;
-    scene.create::<CronJob>(objects::cron_job("minutely")).await?;
+    scene.create::<CronJob>(objects::cron_job(MINUTELY)).await?;
     a_deployment_rolls(&mut scene).await.context("a Deployment is updated")?;
     a_daemon_set_is_on_every_node(&scene).await.context("a DaemonSet")?;
     let node = a_stateful_set_keeps_its_volumes(&scene).await.context("a StatefulSet")?;
@@ -400,7 +418,8 @@ async fn flotilla_takes_a_cluster_over_from_kube_scheduler_and_serves_it_alone()
     a_node_fails_and_comes_back(&scene).await.context("a node fails")?;
     a_node_is_taken_away(&scene).await.context("a node is deleted")?;
     a_cron_job_has_run(&scene).await.context("a CronJob")?;
-    scene.refused_are_only(&["db-"]).await?;
+    kube_scheduler_takes_it_back(&scene).await.context("kube-scheduler takes it back")?;
+    scene.refused_are_only(&["db-", "huge"]).await?;
     assert_eq!(forbidden(&cluster, THEIR_USER)?, Vec::<String>::new());
     the_volumes_that_were_made_are_given_back(&scene).await
 }

@@ -137,8 +137,7 @@ impl Scene<'_> {
         .with_context(|| self.last_words())?;
         assert_eq!(Census::take(self.cluster).await?.overfull(), Vec::<String>::new());
         assert_eq!(misreported(self.cluster).await?, Vec::<String>::new());
-        for metric in ["flotilla_flushed_total", "flotilla_invariant_violations_total", "flotilla_bind_failures_total"]
-        {
+        for metric in ["flotilla_flushed_total", "flotilla_invariant_violations_total"] {
             assert_eq!(self.fleet.metric(self.leader, metric).await?, Some(0.0), "{metric} of {}", self.leader);
         }
         Ok(())

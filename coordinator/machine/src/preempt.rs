@@ -84,7 +84,7 @@ impl Machine {
             return self.turn_down(now_ms, uid, diagnosis, None);
         }
         if self.preemptions.is_under_way(uid) {
-            return self.park(now_ms, uid, told(diagnosis, &words::because(words::RUNNING)), Nomination::Keep);
+            return self.set_aside(now_ms, uid, told(diagnosis, &words::because(words::RUNNING)), Nomination::Keep);
         }
         if let Some(message) = self.known_hopeless(uid, subject).filter(|_| objected.is_empty()) {
             let diagnosis = told(diagnosis, &message);

@@ -7,10 +7,7 @@ use std::{
     fmt, io,
     net::SocketAddr,
     pin::Pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -49,18 +46,16 @@ pub struct Incoming {
 /// What all handshakes share.
 struct Shared {
     mutual: Mutual,
-    waited: Arc<AtomicU64>,
     logs: Mutex<[Throttle; Reason::ALL.len()]>,
 }
 
 impl Incoming {
-    /// Connections to `listener`, made as whom `mutual` says at the time. `waited` counts those that found as many
-    /// handshakes under way as there may be.
+    /// Connections to `listener`, made as whom `mutual` says at the time. What fails is counted there.
     #[must_use]
-    pub fn new(listener: TcpListener, mutual: Mutual, waited: Arc<AtomicU64>) -> Self {
+    pub fn new(listener: TcpListener, mutual: Mutual) -> Self {
         let (sender, done) = mpsc::channel(1);
         let logs = Mutex::new(std::array::from_fn(|_| Throttle::new(LOG_PERIOD)));
-        let shared = Arc::new(Shared { mutual, waited, logs });
+        let shared = Arc::new(Shared { mutual, logs });
         let accepting = AbortOnDropHandle::new(tokio::spawn(accept(listener, shared, sender)));
         Self { done, _accepting: accepting }
     }
@@ -81,7 +76,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, done: mpsc::Sender<A
         let permit = match Arc::clone(&permits).try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
-                shared.waited.fetch_add(1, Ordering::Relaxed);
+                shared.mutual.waited.fetch_add(1, Ordering::Relaxed);
                 let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
                 permit
             }

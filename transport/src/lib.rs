@@ -21,7 +21,7 @@ mod verify;
 
 use std::sync::{
     Arc,
-    atomic::{AtomicI64, Ordering},
+    atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 pub use connection::{Ended, Peer};
@@ -51,6 +51,7 @@ pub struct Mutual {
     pub credentials: Credentials,
     /// The handshakes that failed here.
     pub failures: Arc<HandshakeFailures>,
+    waited: Arc<AtomicU64>,
     authority_not_after_s: Arc<AtomicI64>,
 }
 
@@ -58,7 +59,18 @@ impl Mutual {
     /// An end that has no certificate yet.
     #[must_use]
     pub fn new(role: Role) -> Self {
-        Self { credentials: Credentials::new(role), failures: Arc::default(), authority_not_after_s: Arc::default() }
+        Self {
+            credentials: Credentials::new(role),
+            failures: Arc::default(),
+            waited: Arc::default(),
+            authority_not_after_s: Arc::default(),
+        }
+    }
+
+    /// How many connections found as many handshakes under way as there may be, and waited.
+    #[must_use]
+    pub fn handshakes_waited(&self) -> u64 {
+        self.waited.load(Ordering::Relaxed)
     }
 
     /// Until when the own authority is valid, in seconds since 1970; `None` where there is none of our own.

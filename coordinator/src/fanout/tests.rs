@@ -15,7 +15,11 @@ async fn worker() -> (String, CancellationToken) {
     let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = socket.local_addr().expect("bound").to_string();
     let stop = CancellationToken::new();
-    tokio::spawn(flotilla_worker::serve(socket, flotilla_worker::ServeOptions::default(), stop.clone()));
+    tokio::spawn(flotilla_worker::serve(
+        socket,
+        flotilla_worker::ServeOptions::new(Transport::InsecurePlaintext),
+        stop.clone(),
+    ));
     (address, stop)
 }
 

@@ -1,7 +1,5 @@
 //! Knows: both ends of a connection on loopback. Must not know: what is said on one.
 
-use std::sync::atomic::AtomicU64;
-
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -27,7 +25,7 @@ fn authority() -> Authority {
 async fn listen(mutual: &Mutual) -> (String, Incoming) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
-    (address, Incoming::new(listener, mutual.clone(), Arc::<AtomicU64>::default()))
+    (address, Incoming::new(listener, mutual.clone()))
 }
 
 /// Says one byte to the worker and waits for the answer.

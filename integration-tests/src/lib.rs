@@ -3,6 +3,7 @@
 //! Knows: processes and the Kubernetes API. Must not know: anything inside Flotilla; its binaries are driven as its
 //! users drive them.
 
+pub mod certificates;
 pub mod e2e;
 pub mod extender;
 pub mod fleet;

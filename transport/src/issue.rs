@@ -104,8 +104,16 @@ impl Authority {
     /// # Errors
     /// Where the system has no randomness to give.
     pub fn issue(&self, role: Role, now_s: i64) -> Result<Pem, IssueError> {
+        self.issue_for(role, now_s, LEAF_LIFE_S)
+    }
+
+    /// As [`issue`](Self::issue), valid for so many seconds.
+    ///
+    /// # Errors
+    /// Where the system has no randomness to give.
+    pub fn issue_for(&self, role: Role, now_s: i64, life_s: i64) -> Result<Pem, IssueError> {
         let issuer = Issuer::from_ca_cert_pem(&self.certificate, KeyPair::from_pem(&self.key)?)?;
-        let not_after_s = self.validity.not_after_s.min(now_s + LEAF_LIFE_S);
+        let not_after_s = self.validity.not_after_s.min(now_s + life_s);
         let validity = Validity { not_before_s: now_s - BACKDATE_S, not_after_s };
         let mut params = params(&format!("flotilla-{role}"), validity)?;
         params.subject_alt_names = vec![SanType::URI(role.uri().try_into()?)];

@@ -124,6 +124,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "tidy",
             "--test",
+            "transport",
+            "--test",
             "up",
             "--test",
             "volumes",

@@ -129,6 +129,8 @@ mod tests {
     use super::*;
 
     const DAY_S: i64 = 24 * 3600;
+    /// When it begins. Certificates know no time before 1970.
+    const START_S: i64 = 1_000_000_000;
 
     fn first(now_s: i64) -> Authorities {
         let (authorities, is_changed) = Authorities::default().at(now_s).expect("made");
@@ -143,45 +145,47 @@ mod tests {
 
     #[test]
     fn an_authority_is_made_once_and_found_again() {
-        let made = first(0);
-        let (found, is_changed) = next(&made, 100 * DAY_S);
+        let made = first(START_S);
+        let (found, is_changed) = next(&made, START_S + 100 * DAY_S);
         assert!(!is_changed);
         assert_eq!(found.bundle(), made.bundle());
     }
 
     #[test]
     fn workers_get_a_certificate_when_they_have_none_and_another_at_two_thirds_of_its_life() {
-        let authorities = first(0);
+        let authorities = first(START_S);
         let bundle = authorities.bundle();
-        assert_eq!(due(0, None, &bundle), Due::Certificate);
-        let pem = authorities.issue(Role::Worker, 0).expect("issued");
+        assert_eq!(due(START_S, None, &bundle), Due::Certificate);
+        let pem = authorities.issue(Role::Worker, START_S).expect("issued");
         let there = read_pem(&write_pem(pem.clone()));
         assert_eq!(there.as_ref(), Some(&pem));
-        assert!(matches!(due(0, Some(&pem), &bundle), Due::Nothing(validity) if validity.not_after_s == LEAF_LIFE_S));
-        assert!(matches!(due(4 * DAY_S, Some(&pem), &bundle), Due::Nothing(_)));
-        assert_eq!(due(5 * DAY_S, Some(&pem), &bundle), Due::Certificate);
+        assert!(
+            matches!(due(START_S, Some(&pem), &bundle), Due::Nothing(validity) if validity.not_after_s == START_S + LEAF_LIFE_S)
+        );
+        assert!(matches!(due(START_S + 4 * DAY_S, Some(&pem), &bundle), Due::Nothing(_)));
+        assert_eq!(due(START_S + 5 * DAY_S, Some(&pem), &bundle), Due::Certificate);
     }
 
     #[test]
     fn what_workers_cannot_use_is_replaced() {
-        let authorities = first(0);
+        let authorities = first(START_S);
         let bundle = authorities.bundle();
-        let sound = authorities.issue(Role::Worker, 0).expect("issued");
+        let sound = authorities.issue(Role::Worker, START_S).expect("issued");
         for unusable in [
-            first(0).issue(Role::Worker, 0).expect("issued"),
-            authorities.issue(Role::Coordinator, 0).expect("issued"),
+            first(START_S).issue(Role::Worker, START_S).expect("issued"),
+            authorities.issue(Role::Coordinator, START_S).expect("issued"),
             Pem { key: b"no key".to_vec(), ..sound.clone() },
             Pem { certificate: Vec::new(), ..sound },
         ] {
-            assert_eq!(due(0, Some(&unusable), &bundle), Due::Certificate);
+            assert_eq!(due(START_S, Some(&unusable), &bundle), Due::Certificate);
         }
     }
 
     #[test]
     fn an_authority_is_followed_by_another_and_everybody_is_believed_all_the_time() {
-        let old = first(0);
+        let old = first(START_S);
         let leaf = |authorities: &Authorities, now_s| authorities.issue(Role::Worker, now_s).expect("issued");
-        let follows_s = AUTHORITY_LIFE_S / 3 * 2;
+        let follows_s = START_S + AUTHORITY_LIFE_S / 3 * 2;
         let before = leaf(&old, follows_s - 1);
 
         let (both, is_changed) = next(&old, follows_s);
@@ -206,7 +210,7 @@ mod tests {
 
     #[test]
     fn half_a_secret_is_no_authority() {
-        let mut data = first(0).write();
+        let mut data = first(START_S).write();
         data.remove(KEY);
         let error = Authorities::read(&data).expect_err("half of it").to_string();
         assert!(error.ends_with("tls.crt and tls.key belong together"), "{error}");

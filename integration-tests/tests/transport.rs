@@ -67,7 +67,11 @@ async fn certificates_are_replaced_while_pods_are_placed_and_no_process_is_start
         .await?;
     }
     // What was connected under the old authority has been connected anew, with certificates of the new one.
-    wait_for_log(&cluster, "coordinator", &["the authority of the peer's certificate is not trusted any more"]).await?;
+    wait_until("both workers to be attached once more", PATIENCE, async || {
+        let log = cluster.log("coordinator").map_err(|error| format!("{error:#}"))?;
+        if log.matches("attached to a worker").count() >= 4 { Ok(()) } else { Err(log) }
+    })
+    .await?;
     fleet.wait_for_workers("coordinator", 2).await?;
     cluster.create_pods((0..20).map(|index| pod(&format!("after-{index}"), "flotilla", &[]))).await?;
     wait_until_running(&cluster, "after-", 20).await?;
@@ -129,7 +133,7 @@ async fn without_files_the_leader_issues_certificates_and_the_next_one_goes_on_w
                 return Ok(name);
             }
         }
-        Err("neither has")
+        Err("neither has".to_owned())
     })
     .await?;
     let standby = if leader == "first" { "second" } else { "first" };

@@ -126,7 +126,8 @@ impl Identity {
         }
         let identity = Self { role, certified: Arc::new(certified), roots: Arc::new(roots), validity };
         // Whatever a handshake would find wrong is found now.
-        identity.server_config().and(identity.client_config().map(drop)).map_err(IdentityError::Authorities)?;
+        identity.server_config().map_err(IdentityError::Authorities)?;
+        identity.client_config().map_err(IdentityError::Authorities)?;
         Ok(identity)
     }
 

@@ -54,7 +54,8 @@ pub fn authorities(now_s: i64, there: &[Validity]) -> Authorities {
     let made = usize::from(make);
     let kept = there.get(..keep).unwrap_or_default();
     // The one that is to be made signs only if there is no other.
-    let signer = kept.iter().position(|validity| now_s >= signs_from_s(validity)).unwrap_or(keep.saturating_sub(1));
+    let oldest = keep.saturating_sub(1);
+    let signer = kept.iter().position(|validity| now_s >= signs_from_s(validity)).unwrap_or(oldest);
     Authorities { make, keep, signer: if keep == 0 { 0 } else { made + signer } }
 }
 

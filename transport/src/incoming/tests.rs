@@ -210,3 +210,24 @@ async fn the_end_of_trust_is_told_to_who_has_connected() {
     coordinator.credentials.set(Identity::from_pem(Role::Coordinator, &pem).expect("sound"));
     assert_eq!(ended.await.expect("it ends"), Ended::Untrusted);
 }
+
+#[tokio::test]
+async fn a_connection_ends_with_its_certificates_on_both_sides() {
+    let authority = authority();
+    let (coordinator, worker) = (Mutual::new(Role::Coordinator), end(Role::Worker, &authority, &authority));
+    let (address, incoming) = listen(&worker).await;
+    tokio::spawn(answer(incoming));
+    let short = authority.issue_for(Role::Coordinator, now_s(), 3).expect("issued");
+    coordinator.credentials.set(Identity::from_pem(Role::Coordinator, &short).expect("sound"));
+    let mut dialled = dial(&address, &coordinator).await.expect("a connection");
+    speak(&mut dialled).await.expect("an answer");
+    let ended = dialled.peer().clone().ended(coordinator.credentials.clone(), true);
+    assert_eq!(ended.await, Ended::Expiring);
+    dialled.read_u8().await.expect_err("the worker has ended it too");
+    let late = async {
+        let mut late = dial(&address, &coordinator).await.map_err(io::Error::other)?;
+        speak(&mut late).await
+    };
+    late.await.expect_err("it has ended");
+    failed(&worker, "expired").await;
+}

@@ -3,7 +3,7 @@
 //! Knows: how workers are started on loopback. Must not know: what they are asked.
 
 use anyhow::Context as _;
-use flotilla_worker::{ServeError, ServeOptions, serve};
+use flotilla_worker::{ServeError, ServeOptions, Transport, serve};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,7 @@ pub(crate) async fn start(count: u16) -> anyhow::Result<(Vec<String>, JoinSet<Re
     for _ in 0..count {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen on 127.0.0.1 for a worker")?;
         addresses.push(listener.local_addr().context("cannot tell the address of a worker")?.to_string());
-        workers.spawn(serve(listener, ServeOptions::default(), CancellationToken::new()));
+        workers.spawn(serve(listener, ServeOptions::new(Transport::InsecurePlaintext), CancellationToken::new()));
     }
     Ok((addresses, workers))
 }

@@ -75,8 +75,9 @@ fn the_programs_that_it_starts_answer_for_themselves() {
         let output = flotilla(home.path(), &[program, "--help"]).output().expect("flotilla runs");
         let text = String::from_utf8(output.stdout).expect("text");
         assert!(text.contains(&format!("Usage: flotilla-{program}")) && text.contains(flag), "{text}");
-        let (code, words) = run(flotilla(home.path(), &[program]));
+        let both = ["--insecure-worker-transport", "--worker-tls-dir=tls"];
+        let (code, words) = run(flotilla(home.path(), &[&[program][..], &both].concat()));
         assert_eq!(code, Some(2), "{words}");
-        assert!(words.contains("--insecure-worker-transport"), "{words}");
+        assert!(both.iter().all(|flag| words.contains(flag.split('=').next().unwrap_or_default())), "{words}");
     }
 }

@@ -17,10 +17,12 @@ mod deprecated;
 mod duration;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 pub use access::AccessFlags;
 pub use deprecated::Deprecated;
 pub use duration::{FlagError, parse_duration};
+pub use transport::TransportFlags;
 
 const CONFIGURATION: &str = "Configuration";
 const ELECTION: &str = "Leader election";
@@ -32,11 +34,11 @@ const LOGGING: &str = "Logging";
 const EXAMPLES: &str = "\
 Examples:
   # In a pod, with the workers behind the headless Service flotilla-worker
-  flotilla-coordinator --config=/etc/flotilla/config.yaml --insecure-worker-transport
+  flotilla-coordinator --config=/etc/flotilla/config.yaml
 
   # On a laptop, against the cluster of a kubeconfig, with two workers at known addresses
   flotilla-coordinator --kubeconfig=$HOME/.kube/config --leader-elect=false \\
-    --workers=127.0.0.1:7443,127.0.0.1:7444 --insecure-worker-transport -v=4
+    --workers=127.0.0.1:7443,127.0.0.1:7444 --worker-tls-dir=coordinator-tls -v=4
 
   # What would it run with?
   flotilla-coordinator --config=scheduler.yaml --write-config-to=/dev/stdout
@@ -125,14 +127,14 @@ pub struct Args {
 
     /// Where the workers are, when they are not behind a Service: host:port, separated by commas
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = parse_worker, help_heading = WORKERS)]
-    #[arg(conflicts_with_all = ["worker_service", "worker_namespace", "worker_port_name"])]
+    #[arg(conflicts_with_all = ["worker_service", "worker_port_name"])]
     pub workers: Vec<String>,
 
     /// The headless Service whose EndpointSlices name the workers
     #[arg(long, value_name = "NAME", default_value = "flotilla-worker", help_heading = WORKERS)]
     pub worker_service: String,
 
-    /// The namespace of --worker-service. Without it, the one this pod runs in
+    /// The namespace of --worker-service and of the Secrets with certificates. Without it, the one this pod runs in
     #[arg(long, value_name = "NAMESPACE", help_heading = WORKERS)]
     pub worker_namespace: Option<String>,
 
@@ -140,12 +142,9 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "grpc", help_heading = WORKERS)]
     pub worker_port_name: String,
 
-    /// Speak with the workers without encryption and without knowing who they are. This version has no other way, and
-    /// asks that you say you know
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, help_heading = WORKERS)]
-    #[arg(default_value = "false", default_missing_value = "true", value_parser = parse_bool)]
-    #[arg(action = clap::ArgAction::Set)]
-    pub insecure_worker_transport: bool,
+    /// How coordinator and workers speak with each other.
+    #[command(flatten)]
+    pub transport: TransportFlags,
 
     /// The longest that a pod found unschedulable waits before it is tried again without any reason
     #[arg(long, value_name = "DURATION", help_heading = SCHEDULING)]
@@ -249,12 +248,6 @@ impl Args {
                 given.join(" ")
             );
             return Err(Self::command().error(ErrorKind::UnknownArgument, message));
-        }
-        if !args.insecure_worker_transport && args.write_config_to.is_none() {
-            let message = "this version speaks with its workers without encryption and cannot tell who they are: \
-                           pass --insecure-worker-transport to accept that, and let only coordinators reach the \
-                           workers' port, by a NetworkPolicy for example";
-            return Err(Self::command().error(ErrorKind::MissingRequiredArgument, message));
         }
         Ok(args)
     }

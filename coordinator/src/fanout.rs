@@ -22,6 +22,9 @@ use tracing::warn;
 
 use crate::driver;
 
+pub use flotilla_transport::Transport;
+
+mod connect;
 mod stream;
 mod wire;
 
@@ -30,13 +33,6 @@ mod wire;
 /// and what it points to belongs to the machine's cache: 150 MB for a lone worker while it joins such a cluster, next
 /// to nothing otherwise. A worker that stops reading is found out by its deadline long before this bound.
 const WORDS: usize = 1 << 20;
-
-/// How the words travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// HTTP/2 over TCP: anyone on the path can read and change every word, and nobody's identity is checked.
-    InsecurePlaintext,
-}
 
 /// All connections to workers. Cheap to clone.
 #[derive(Clone)]
@@ -62,6 +58,8 @@ struct Outgoing {
     address: Arc<str>,
     words: mpsc::Sender<ToWorker>,
     close: CancellationToken,
+    /// Until when the worker's certificate is valid, seconds since 1970; `None` where it has none to show.
+    not_after_s: Option<i64>,
 }
 
 #[derive(Default)]
@@ -188,6 +186,18 @@ impl Fanout {
                 }
             }
         }
+    }
+
+    /// How the words travel.
+    #[must_use]
+    pub fn transport(&self) -> &Transport {
+        &self.inner.transport
+    }
+
+    /// When the first of the certificates ends that attached workers have shown, seconds since 1970.
+    #[must_use]
+    pub fn workers_not_after_s(&self) -> Option<i64> {
+        lock(&self.inner.streams).values().filter_map(|outgoing| outgoing.not_after_s).min()
     }
 
     /// What has gone over the connections so far.

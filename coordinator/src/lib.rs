@@ -6,6 +6,7 @@
 pub mod access;
 pub mod args;
 pub mod bind;
+pub mod certificates;
 pub mod client;
 pub mod discovery;
 pub mod driver;

@@ -43,8 +43,12 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 
 fn filter(level: Level) -> EnvFilter {
     let usual = match level {
-        Level::TRACE => "debug,flotilla=trace,flotilla_coordinator=trace,flotilla_machine=trace".to_owned(),
-        level => format!("{LIBRARIES},flotilla_coordinator={level},flotilla_machine={level}"),
+        Level::TRACE => {
+            "debug,flotilla=trace,flotilla_coordinator=trace,flotilla_machine=trace,flotilla_transport=trace".to_owned()
+        }
+        level => {
+            format!("{LIBRARIES},flotilla_coordinator={level},flotilla_machine={level},flotilla_transport={level}")
+        }
     };
     EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual))
 }

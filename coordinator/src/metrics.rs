@@ -27,6 +27,7 @@ use crate::{
 };
 
 mod preemption;
+mod transport;
 
 /// Attempts to schedule, as they are observed one by one. Cheap to clone.
 ///
@@ -160,6 +161,7 @@ impl Collector for Sources {
         page.counter("flotilla_events_held_back", "Events that found no room in the channel", self.handle.held_back())?;
         page.gauge("flotilla_events_waiting", "Events that wait for the machine", self.handle.waiting() as u64)?;
         page.workers(&self.fanout)?;
+        page.transport(&self.fanout)?;
         page.binds(&self.binder)?;
         page.extenders(&self.callers)?;
         page.volumes(&status, &self.volume_binder)?;

@@ -28,6 +28,7 @@ use tracing::{debug, error, info, warn};
 use crate::{
     args::Args,
     bind::Binder,
+    certificates::Issuer,
     client::{self, Connection},
     discovery::{self, Discovery},
     driver::{self, Handle, Stopped},
@@ -46,6 +47,7 @@ mod configuration;
 mod endpoints;
 mod reload;
 mod settings;
+mod transport;
 
 use endpoints::{Review, Shown};
 use reload::Reloader;
@@ -176,6 +178,8 @@ struct Coordinator {
     begin: CancellationToken,
     watches: Watches,
     discovery: Discovery,
+    /// Who issues certificates while this process leads, if they are of our own.
+    issuer: Option<Issuer>,
     /// Whether another process may have led until now.
     elected: bool,
     leading: watch::Receiver<Leadership>,
@@ -206,7 +210,10 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
     let with_groups = machine.generic_workload;
     let (counted, shown_to) = (scheduled.clone(), configz.clone());
-    let mut coordinator = Coordinator::new(client, (host, leading), discovery, counted, shown_to, with_groups);
+    let stop = CancellationToken::new();
+    let (transport, issuer) = transport::transport(&args, &client, &stop);
+    let workers = (discovery, transport, issuer);
+    let mut coordinator = Coordinator::new(client, (host, leading), workers, counted, shown_to, with_groups, stop);
     coordinator.elected = election.is_some();
     coordinator.handle.tell(Event::Configured(Arc::new(machine))).await?;
     if !delayed {
@@ -250,14 +257,15 @@ type Election = JoinHandle<Result<(), LeaseError>>;
 
 impl Coordinator {
     /// Starts the machine and what performs its actions. `(host, leading)` is in whose name things are written, and
-    /// while what. Pod groups are watched `with_groups` only.
+    /// while what; `workers` is where workers are, and how they are spoken with. Pod groups are watched `with_groups` only.
     fn new(
         client: kube::Client,
         (host, leading): (&str, watch::Receiver<Leadership>),
-        discovery: Discovery,
+        (discovery, transport, issuer): (Discovery, Transport, Option<Issuer>),
         scheduled: Scheduled,
         configz: watch::Sender<Value>,
         with_groups: bool,
+        stop: CancellationToken,
     ) -> Self {
         let performers = Arc::<OnceLock<Performers>>::default();
         let (handle, _thread) = driver::spawn(Machine::new(0), {
@@ -269,7 +277,7 @@ impl Coordinator {
                 }
             }
         });
-        let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
+        let begin = CancellationToken::new();
         let reporter = Reporter::new(&client, host, &leading);
         let events = reporter.events().clone();
         let callers = Callers::default();
@@ -279,7 +287,7 @@ impl Coordinator {
         let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let events = reporter.events().clone();
         let evictor = Evictor::new(client.clone(), handle.clone(), events, leading.clone());
-        let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
+        let fanout = Fanout::new(handle.clone(), transport);
         // Set once, here.
         let _ = performers.set(Performers {
             fanout: fanout.clone(),
@@ -305,6 +313,7 @@ impl Coordinator {
             reporter,
             begin,
             discovery,
+            issuer,
             elected: false,
             leading,
             shutdown: CancellationToken::new(),
@@ -382,6 +391,9 @@ impl Coordinator {
                 watches.catch_up().await;
             }
             self.handle.tell(Event::Leading { epoch }).await?;
+            if let Some(issuer) = self.issuer.clone() {
+                tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(issuer.run()));
+            }
             let found = discovery::run(self.discovery.clone(), self.client.clone(), self.fanout.clone());
             // A worker that is found when the process ends is left alone.
             tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(found));

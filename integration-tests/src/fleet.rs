@@ -21,6 +21,9 @@ use kube::{
 };
 
 use flotilla_control_plane::{ControlPlane, free_port, wait_until};
+use flotilla_transport::Role;
+
+use crate::certificates;
 
 /// How long a pod may take to land, or a process to get ready: far beyond what it takes, even beside a build.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -64,6 +67,18 @@ pub struct Fleet<'a> {
     secure_ports: BTreeMap<String, u16>,
     election: [&'static str; 3],
     more_args: Vec<String>,
+    transport: Transport,
+}
+
+/// How coordinators and workers are told to speak with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// With certificates of one authority, each role from its own folder.
+    Files,
+    /// With certificates of the coordinator's own authority; workers from their folder, which is for the test to fill.
+    OwnAuthority,
+    /// In plaintext.
+    Plaintext,
 }
 
 /// The Lease times of the tests, short so that a failover takes seconds.
@@ -86,6 +101,7 @@ impl<'a> Fleet<'a> {
             secure_ports: BTreeMap::new(),
             election: ELECTION,
             more_args: Vec::new(),
+            transport: Transport::Files,
         }
     }
 
@@ -93,6 +109,39 @@ impl<'a> Fleet<'a> {
     #[must_use]
     pub fn speaking_as(self, kubeconfig: PathBuf) -> Self {
         Self { kubeconfig, ..self }
+    }
+
+    /// Lets coordinators and workers speak with each other in another way than with files.
+    #[must_use]
+    pub fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
+    }
+
+    /// Lets coordinators know the workers of another fleet.
+    #[must_use]
+    pub fn beside(mut self, other: &Self) -> Self {
+        self.ports.extend(other.ports.iter().map(|(worker, port)| (worker.clone(), *port)));
+        self
+    }
+
+    /// The folder with the certificate of all coordinators, or of all workers.
+    #[must_use]
+    pub fn certificates(&self, role: Role) -> PathBuf {
+        self.cluster.folder().join(format!("{role}-tls"))
+    }
+
+    /// The arguments that say how to speak with the other role.
+    fn transport_args(&self, role: Role) -> anyhow::Result<Vec<String>> {
+        if self.transport == Transport::Plaintext {
+            return Ok(vec!["--insecure-worker-transport".to_owned()]);
+        }
+        if self.transport == Transport::OwnAuthority && role == Role::Coordinator {
+            return Ok(Vec::new());
+        }
+        if self.transport == Transport::Files && !self.certificates(role).exists() {
+            certificates::issue(&[Role::Coordinator, Role::Worker].map(|role| (role, self.certificates(role))))?;
+        }
+        Ok(vec![format!("--worker-tls-dir={}", self.certificates(role).display())])
     }
 
     /// Coordinators keep the lead while the API server is away.
@@ -150,7 +199,7 @@ impl<'a> Fleet<'a> {
     pub fn start_worker(&self, name: &str) -> anyhow::Result<()> {
         let port = self.ports.get(name).with_context(|| format!("{name} has no port; reserve one"))?;
         let mut command = Command::new(binary("flotilla-worker")?);
-        command.args(["--listen", &format!("127.0.0.1:{port}"), "--insecure-worker-transport", "-v=2"]);
+        command.args(["--listen", &format!("127.0.0.1:{port}"), "-v=2"]).args(self.transport_args(Role::Worker)?);
         self.cluster.processes().spawn(name, command)?;
         Ok(())
     }
@@ -192,7 +241,7 @@ impl<'a> Fleet<'a> {
             command.arg(format!("--workers={}", workers.join(",")));
         }
         command.args(["--bind-address=127.0.0.1", &format!("--secure-port={secure_port}")]);
-        command.args(["--insecure-worker-transport", "-v=4"]).args(self.election).args(&self.more_args);
+        command.arg("-v=4").args(self.transport_args(Role::Coordinator)?).args(self.election).args(&self.more_args);
         Ok(command)
     }
 

@@ -4,6 +4,7 @@
 //! users drive them.
 
 pub mod census;
+pub mod certificates;
 pub mod e2e;
 pub mod extender;
 pub mod fleet;

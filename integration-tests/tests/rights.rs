@@ -6,10 +6,15 @@ use anyhow::ensure;
 use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::{
     census::forbidden,
-    fleet::{Fleet, PATIENCE, profile, wait_for_event, wait_until_refused, wait_until_running},
+    certificates::{WORKER_SECRET, mount_secret, wait_for_secret},
+    fleet::{Fleet, PATIENCE, Transport, profile, wait_for_event, wait_until_refused, wait_until_running},
 };
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::{Api, ResourceExt as _};
+use flotilla_transport::Role;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
 use serde_json::{from_value, json};
 
 const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
@@ -76,12 +81,21 @@ async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -
     cluster.add_nodes([NodeBuilder::new("node").capacity("cpu", "1")]).await?;
     grant(&cluster)?;
 
-    let mut fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
+    let fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
+    let mut fleet = fleet.over(Transport::OwnAuthority).with_args(["--worker-namespace=flotilla".to_owned()]);
     fleet.reserve("worker-0")?;
     fleet.start_worker("worker-0")?;
     let config = fleet.config(&profile("flotilla"))?;
     fleet.start_coordinator("coordinator", Some(&config))?;
+    let secret = wait_for_secret(&cluster, "flotilla", WORKER_SECRET, |_| true).await?;
+    mount_secret(&secret, &fleet.certificates(Role::Worker))?;
     fleet.wait_for_workers("coordinator", 1).await?;
+    // Once more, over what it has written: an update.
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), "flotilla");
+    let spoilt = json!({ "stringData": { "ca.crt": "none" } });
+    secrets.patch(WORKER_SECRET, &PatchParams::default(), &Patch::Merge(spoilt)).await?;
+    let mended = |secret: &Secret| secret.data.as_ref().is_some_and(|data| data["ca.crt"].0.starts_with(b"-----BEGIN"));
+    wait_for_secret(&cluster, "flotilla", WORKER_SECRET, mended).await?;
     cluster.create_pods([pod("fits", "flotilla", &[]), pod("huge", "flotilla", &[("cpu", "100")])]).await?;
     wait_until_running(&cluster, "fits", 1).await?;
     let file = cluster.folder().join("claims.yaml");

@@ -159,6 +159,7 @@ fn is_path(name: &str) -> bool {
         "worker/",
         "cli/",
         "integration-tests/",
+        "transport/",
         "xtask/",
         "docs/",
         "examples/",

@@ -2,22 +2,22 @@
 //!
 //! Knows: flags, their defaults, and which combinations are refused. Must not know: what they lead to.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
-use clap::{CommandFactory as _, Parser, ValueEnum, error::ErrorKind};
+use clap::{Parser, ValueEnum};
 
 const EXAMPLES: &str = "\
 Examples:
-  # In a cluster whose network is trusted or encrypted by its CNI
-  flotilla-worker --insecure-worker-transport
+  # In a cluster, with the Secret flotilla-worker-tls mounted at /etc/flotilla/worker-tls
+  flotilla-worker
 
   # Two on one machine, for a coordinator with --workers 127.0.0.1:10271,127.0.0.1:10272
-  flotilla-worker --insecure-worker-transport --listen 127.0.0.1:10271 &
-  flotilla-worker --insecure-worker-transport --listen 127.0.0.1:10272 --v 4 &
+  flotilla-worker --worker-tls-dir worker-tls --listen 127.0.0.1:10271 &
+  flotilla-worker --worker-tls-dir worker-tls --listen 127.0.0.1:10272 --v 4 &
 
-  # Is it well, and what does it offer?
-  grpcurl -plaintext localhost:10270 grpc.health.v1.Health/Check
-  grpcurl -plaintext localhost:10270 describe flotilla.v1.Worker";
+  # Is it well, and what does it offer? Only a coordinator may ask.
+  grpcurl -insecure -cert coordinator-tls/tls.crt -key coordinator-tls/tls.key localhost:10270 grpc.health.v1.Health/Check
+  grpcurl -insecure -cert coordinator-tls/tls.crt -key coordinator-tls/tls.key localhost:10270 describe flotilla.v1.Worker";
 
 /// Holds a part of a cluster's nodes and judges and scores them for the coordinator of Flotilla.
 ///
@@ -29,9 +29,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:10270")]
     pub(crate) listen: String,
 
-    /// Accept that whoever reaches the port is obeyed and that nothing on the wire is encrypted; required, since
-    /// plaintext is the only transport so far
-    #[arg(long)]
+    /// The folder with tls.crt, tls.key and ca.crt, as a mounted Secret has them, read again whenever they change. The worker
+    /// waits until they are there
+    #[arg(long, value_name = "FOLDER", default_value = "/etc/flotilla/worker-tls")]
+    pub(crate) worker_tls_dir: PathBuf,
+
+    /// Speak plaintext: accept that whoever reaches the port is obeyed and that nothing on the wire is encrypted
+    #[arg(long, conflicts_with = "worker_tls_dir")]
     pub(crate) insecure_worker_transport: bool,
 
     /// How much to log: 0 to 3 informs, 4 and 5 debug, 6 and above trace
@@ -64,19 +68,16 @@ impl Args {
     /// # Errors
     /// Help and version, which are none, and usage errors.
     pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let args = Self::try_parse_from(words)?;
-        if args.insecure_worker_transport {
-            return Ok(args);
-        }
-        let why = "--insecure-worker-transport is required: this version speaks plaintext only, so whoever reaches \
-                   the port is obeyed and can read the wire; give the flag to accept that, behind a NetworkPolicy or \
-                   on a network that you trust";
-        Err(Self::command().error(ErrorKind::MissingRequiredArgument, why))
+        Self::try_parse_from(words)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use clap::CommandFactory as _;
+
     use super::*;
 
     fn read(words: &[&str]) -> Result<Args, clap::Error> {
@@ -89,26 +90,28 @@ mod tests {
     }
 
     #[test]
-    fn plaintext_must_be_asked_for() {
-        let error = read(&[]).expect_err("a refusal");
+    fn plaintext_must_be_asked_for_and_goes_with_no_certificates() {
+        let args = read(&["--worker-tls-dir=/tls"]).expect("arguments");
+        assert!(!args.insecure_worker_transport && args.worker_tls_dir == Path::new("/tls"));
+        assert!(read(&["--insecure-worker-transport"]).expect("arguments").insecure_worker_transport);
+        let error = read(&["--insecure-worker-transport", "--worker-tls-dir=/tls"]).expect_err("a refusal");
         assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("plaintext only"), "{error}");
     }
 
     #[test]
-    fn the_defaults_listen_on_every_address() {
-        let args = read(&["--insecure-worker-transport"]).expect("arguments");
+    fn the_defaults_listen_on_every_address_and_look_for_a_mounted_secret() {
+        let args = read(&[]).expect("arguments");
         let logging_format = LoggingFormat::Text;
-        let listen = "0.0.0.0:10270".to_owned();
-        assert_eq!(args, Args { listen, insecure_worker_transport: true, v: 2, logging_format });
+        let (listen, worker_tls_dir) = ("0.0.0.0:10270".to_owned(), "/etc/flotilla/worker-tls".into());
+        assert_eq!(args, Args { listen, worker_tls_dir, insecure_worker_transport: false, v: 2, logging_format });
     }
 
     #[test]
     fn the_level_has_a_short_and_a_long_name() {
         for words in [["-v", "4"], ["--v", "4"]] {
-            let args = read(&["--insecure-worker-transport", words[0], words[1]]).expect("arguments");
+            let args = read(&[words[0], words[1]]).expect("arguments");
             assert_eq!(args.v, 4);
         }
-        assert_eq!(read(&["--insecure-worker-transport", "--v=6"]).expect("arguments").v, 6);
+        assert_eq!(read(&["--v=6"]).expect("arguments").v, 6);
     }
 }

@@ -22,5 +22,6 @@ mod session;
 
 pub use args::command;
 pub use counters::{Counters, Counts};
+pub use flotilla_transport::Transport;
 pub use run::main;
 pub use serve::{ServeError, ServeOptions, serve};

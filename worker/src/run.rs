@@ -5,6 +5,7 @@
 use std::{ffi::OsString, process::ExitCode};
 
 use anyhow::Context as _;
+use flotilla_transport::{Folder, Mutual, Role, Transport};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -43,19 +44,46 @@ fn run(args: &Args) -> anyhow::Result<()> {
     start_log(args)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(RUNTIME_THREADS).enable_all().build().context("starting the runtime")?;
-    runtime.block_on(work(&args.listen))
+    runtime.block_on(work(args))
 }
 
-async fn work(listen: &str) -> anyhow::Result<()> {
+async fn work(args: &Args) -> anyhow::Result<()> {
     let shutdown = stop_on_signal()?;
+    let listen = &args.listen;
+    let transport = transport(args);
+    // Whoever sees the port open can be served.
+    if let Transport::Mutual(mutual) = &transport {
+        let ready = shutdown.run_until_cancelled(mutual.credentials.ready()).await;
+        if ready.is_none() {
+            return Ok(());
+        }
+    }
     let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
     let address = listener.local_addr().context("reading the address of the listener")?;
-    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening, in plaintext");
-    let options = ServeOptions::default();
+    let how = if args.insecure_worker_transport { "in plaintext" } else { "with TLS, for coordinators" };
+    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening, {how}");
+    let options = ServeOptions::new(transport.clone());
     let counters = options.counters.clone();
     serve(listener, options, shutdown).await.context("serving")?;
     tracing::info!(counts = ?counters.read(), "stopped");
+    if let Transport::Mutual(mutual) = transport {
+        let (failed, waited) = (mutual.failures.counts(), mutual.handshakes_waited());
+        tracing::info!(?failed, waited, "handshakes");
+    }
     Ok(())
+}
+
+/// How words travel. The certificate follows its files from now on.
+fn transport(args: &Args) -> Transport {
+    if args.insecure_worker_transport {
+        tracing::warn!(
+            "--insecure-worker-transport: whoever reaches the port is obeyed, and can read what is said to others"
+        );
+        return Transport::InsecurePlaintext;
+    }
+    let mutual = Mutual::new(Role::Worker);
+    tokio::spawn(Folder::new(&args.worker_tls_dir, Role::Worker).follow(mutual.credentials.clone()));
+    Transport::Mutual(mutual)
 }
 
 /// A token that SIGTERM or SIGINT cancels. A second signal changes nothing: the stop is bounded by its grace period.

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use flotilla_framework::{extension::Plugin, plugins::REGISTRY};
 use flotilla_proto::{FILE_DESCRIPTOR_SET, SERVICE_NAME, bounds::MAX_MESSAGE_BYTES, pb::worker_server::WorkerServer};
+use flotilla_transport::{Incoming, Transport};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, server::TcpIncoming};
@@ -32,7 +33,7 @@ const RESETS: usize = 64;
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a worker can be started with. The default is what the binary uses.
+/// What a worker can be started with.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// The plugins that profiles may name.
@@ -41,11 +42,15 @@ pub struct ServeOptions {
     pub grace: Duration,
     /// Counts what happens; keep a clone to read it.
     pub counters: Arc<Counters>,
+    /// How words travel, and who may say them.
+    pub transport: Transport,
 }
 
-impl Default for ServeOptions {
-    fn default() -> Self {
-        Self { registry: REGISTRY, grace: Duration::from_secs(5), counters: Arc::default() }
+impl ServeOptions {
+    /// What the binary uses, over this transport.
+    #[must_use]
+    pub fn new(transport: Transport) -> Self {
+        Self { registry: REGISTRY, grace: Duration::from_secs(5), counters: Arc::default(), transport }
     }
 }
 
@@ -64,7 +69,8 @@ pub enum ServeError {
 /// the future ends the streams as a shutdown does.
 ///
 /// Serves `flotilla.v1.Worker`, `grpc.health.v1.Health` (for `""` and `flotilla.v1.Worker`) and
-/// `grpc.reflection.v1.ServerReflection`, all in plaintext. On shutdown health turns to `NOT_SERVING`, then the streams
+/// `grpc.reflection.v1.ServerReflection`, all over [`ServeOptions::transport`]: with certificates also health is told to
+/// coordinators only. On shutdown health turns to `NOT_SERVING`, then the streams
 /// end with `UNAVAILABLE`, then connections are closed, those that linger after [`ServeOptions::grace`].
 ///
 /// # Errors
@@ -74,7 +80,7 @@ pub async fn serve(
     options: ServeOptions,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let ServeOptions { registry, grace, counters } = options;
+    let ServeOptions { registry, grace, counters, transport } = options;
     let stop = CancellationToken::new();
     let _stop_if_dropped = stop.clone().drop_guard();
     let shared = Arc::new(Shared { registry, counters, seat: Seat::default(), stop: stop.clone() });
@@ -93,11 +99,18 @@ pub async fn serve(
         report(&reporter, ServingStatus::NotServing).await;
         stop.cancel();
     };
-    let server = builder()
-        .add_service(worker)
-        .add_service(health)
-        .add_service(reflection)
-        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stopping);
+    let services = builder().add_service(worker).add_service(health).add_service(reflection);
+    let server = async {
+        match transport {
+            Transport::InsecurePlaintext => {
+                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+                services.serve_with_incoming_shutdown(incoming, stopping).await
+            }
+            Transport::Mutual(mutual) => {
+                services.serve_with_incoming_shutdown(Incoming::new(listener, mutual), stopping).await
+            }
+        }
+    };
     let patience = async {
         shutdown.cancelled().await;
         tokio::time::sleep(grace).await;

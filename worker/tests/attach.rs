@@ -19,7 +19,7 @@ use flotilla_framework::{
     testing::{node, pod, profile},
 };
 use flotilla_proto::{SERVICE_NAME, Wire as _, bounds::MAX_MESSAGE_BYTES, pb};
-use flotilla_worker::{Counters, ServeError, ServeOptions, serve};
+use flotilla_worker::{Counters, ServeError, ServeOptions, Transport, serve};
 use pb::worker_client::WorkerClient;
 use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
@@ -44,7 +44,7 @@ struct Worker {
 
 impl Worker {
     async fn start() -> Self {
-        Self::start_with(ServeOptions::default()).await
+        Self::start_with(ServeOptions::new(Transport::InsecurePlaintext)).await
     }
 
     async fn start_with(options: ServeOptions) -> Self {
@@ -271,7 +271,8 @@ static WORDY: [&dyn Plugin; 1] = [&Wordy];
 
 #[tokio::test]
 async fn a_page_that_is_too_large_is_refused_and_a_smaller_one_is_not() {
-    let worker = Worker::start_with(ServeOptions { registry: &WORDY, ..ServeOptions::default() }).await;
+    let worker =
+        Worker::start_with(ServeOptions { registry: &WORDY, ..ServeOptions::new(Transport::InsecurePlaintext) }).await;
     let plugins = Plugins { filter: vec!["Wordy".to_owned()], ..Plugins::default() };
     let mut leader = worker.attach().await;
     leader.say(&configure(1, vec![Profile { plugins, ..profile() }])).await;
@@ -402,7 +403,8 @@ static BROKEN: [&dyn Plugin; 1] = [&Broken];
 
 #[tokio::test]
 async fn a_panic_ends_its_stream_and_nothing_else() {
-    let worker = Worker::start_with(ServeOptions { registry: &BROKEN, ..ServeOptions::default() }).await;
+    let worker =
+        Worker::start_with(ServeOptions { registry: &BROKEN, ..ServeOptions::new(Transport::InsecurePlaintext) }).await;
     let names = vec!["Broken".to_owned()];
     let plugins = Plugins { pre_filter: names.clone(), filter: names, ..Plugins::default() };
     let profiles = vec![Profile { plugins, ..profile() }];
@@ -459,7 +461,7 @@ async fn a_worker_that_stops_says_so() {
 
 #[tokio::test]
 async fn a_client_that_lingers_cannot_keep_a_worker_from_stopping() {
-    let options = ServeOptions { grace: Duration::ZERO, ..ServeOptions::default() };
+    let options = ServeOptions { grace: Duration::ZERO, ..ServeOptions::new(Transport::InsecurePlaintext) };
     let worker = Worker::start_with(options).await;
     let mut client = HealthClient::new(worker.channel().await);
     let _watch = soon(client.watch(HealthCheckRequest::default())).await.expect("a stream");

@@ -132,6 +132,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "tidy",
             "--test",
+            "transport",
+            "--test",
             "up",
             "--test",
             "volumes",

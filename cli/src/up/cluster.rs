@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, Progress, free_port, wait_until};
+use flotilla_transport::{AUTHORITY_LIFE_S, Authority, Role, now_s};
 use tokio::net::TcpStream;
 
 use super::{
@@ -60,6 +61,7 @@ impl Cluster {
 
         let port = free_port()?;
         let running = running(plan, &control_plane, &format!("https://127.0.0.1:{port}"))?;
+        issue_certificates(control_plane.folder())?;
         let mut cluster = Self { control_plane, workers: Vec::new(), running };
         let addresses = cluster.start_workers(plan, teller).await?;
         cluster.start_coordinator(plan, port, &addresses, teller).await?;
@@ -107,7 +109,7 @@ impl Cluster {
         for index in 0..plan.workers {
             let (name, address) = (format!("worker-{index}"), format!("127.0.0.1:{}", free_port()?));
             let mut command = self.program("worker")?;
-            command.args(["--insecure-worker-transport", "--listen", &address]);
+            command.args(["--worker-tls-dir", &certificates(Role::Worker), "--listen", &address]);
             self.control_plane.processes().spawn(&name, command)?;
             self.workers.push(name);
             addresses.push(address);
@@ -138,7 +140,8 @@ impl Cluster {
         command.arg("--config").arg(self.config(&plan.config)?).arg("--kubeconfig").arg(kubeconfig);
         command.arg("--tls-cert-file").arg(certificate).arg("--tls-private-key-file").arg(key);
         command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
-        command.args(["--insecure-worker-transport", &format!("--workers={}", workers.join(","))]);
+        command.args(["--worker-tls-dir", &certificates(Role::Coordinator)]);
+        command.arg(format!("--workers={}", workers.join(",")));
         self.control_plane.processes().spawn(COORDINATOR, command)?;
         self.wait_for(COORDINATOR, async || {
             let metrics = self.control_plane.get_from(&self.running.coordinator, "metrics").await;
@@ -214,6 +217,26 @@ fn running(plan: &Plan, control_plane: &ControlPlane, coordinator: &str) -> anyh
         administrator: control_plane.administrator_certificate(),
         logs: control_plane.processes().logs().to_owned(),
     })
+}
+
+/// The folder, in that of the cluster, with the certificate for a role.
+fn certificates(role: Role) -> String {
+    format!("{role}-tls")
+}
+
+/// Makes an authority for this cluster alone, and a certificate for each role. The authority's key is kept nowhere: the
+/// certificates last for as long as an authority does, and no cluster of this kind lasts as long.
+fn issue_certificates(folder: &Path) -> anyhow::Result<()> {
+    let issued = now_s();
+    let authority = Authority::make(issued).context("cannot make an authority for the workers")?;
+    for role in [Role::Coordinator, Role::Worker] {
+        let place = folder.join(certificates(role));
+        let pem = authority.issue_for(role, issued, AUTHORITY_LIFE_S).context("cannot make a certificate")?;
+        fs::create_dir_all(&place)
+            .and_then(|()| pem.write_to(&place))
+            .with_context(|| format!("cannot write certificates to {}", place.display()))?;
+    }
+    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<PathBuf> {

@@ -7,8 +7,7 @@ use flotilla_framework::config::LeaderElection;
 use super::*;
 
 fn read(line: &str) -> Result<Args, clap::Error> {
-    let flags = line.split_whitespace().chain(["--insecure-worker-transport"]);
-    Args::read_from(std::iter::once("flotilla-coordinator").chain(flags))
+    Args::read_from(std::iter::once("flotilla-coordinator").chain(line.split_whitespace()))
 }
 
 fn refusal(line: &str) -> String {
@@ -23,7 +22,7 @@ fn the_command_line_is_sound() {
 }
 
 #[test]
-fn no_flag_but_the_required_one_gives_the_defaults() {
+fn no_flag_gives_the_defaults() {
     let args = read("").expect("sound");
     assert_eq!((args.secure_port, args.bind_address), (10259, IpAddr::from([0, 0, 0, 0])));
     assert_eq!((args.worker_service.as_str(), args.worker_namespace), ("flotilla-worker", None));
@@ -101,13 +100,15 @@ fn version_and_help_are_no_errors() {
 }
 
 #[test]
-fn an_insecure_transport_has_to_be_asked_for() {
-    let error = Args::read_from(["flotilla-coordinator"]).expect_err("refused");
-    assert_eq!(error.exit_code(), 2);
-    assert!(error.to_string().contains("pass --insecure-worker-transport to accept that"));
-    Args::read_from(["flotilla-coordinator", "--insecure-worker-transport=false"]).expect_err("refused");
-    Args::read_from(["flotilla-coordinator", "--insecure-worker-transport=true"]).expect("accepted");
-    Args::read_from(["flotilla-coordinator", "--write-config-to=f"]).expect("speaks with no worker");
+fn an_insecure_transport_has_to_be_asked_for_and_goes_with_no_certificates() {
+    let flags = read("").expect("sound").transport;
+    assert!(!flags.insecure_worker_transport && flags.worker_tls_dir.is_none());
+    assert_eq!((&*flags.worker_ca_secret, &*flags.worker_tls_secret), ("flotilla-worker-ca", "flotilla-worker-tls"));
+    assert!(!read("--insecure-worker-transport=false").expect("sound").transport.insecure_worker_transport);
+    assert!(read("--insecure-worker-transport").expect("sound").transport.insecure_worker_transport);
+    refusal("--insecure-worker-transport --worker-tls-dir=tls");
+    refusal("--worker-tls-dir=tls --worker-ca-secret=ours");
+    read("--workers=a:1 --worker-namespace=flotilla").expect("the namespace is that of the Secrets too");
 }
 
 #[test]

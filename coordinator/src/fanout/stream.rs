@@ -11,32 +11,29 @@ use std::{
 use flotilla_framework::shard::{FromWorker, Reply, ToWorker};
 use flotilla_machine::event::{Event, WorkerId};
 use flotilla_proto::pb;
+use flotilla_transport::{Ended, HandshakeError, Peer, Transport};
 use futures::FutureExt as _;
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tracing::{debug, info, warn};
 
-use super::{Count as _, Inner, Outgoing, Transport, WORDS, lock, wire};
-use crate::{driver::Stopped, logging};
+use super::{
+    Count as _, Inner, Outgoing, WORDS,
+    connect::{Connected, connect},
+    lock, wire,
+};
+use crate::driver::Stopped;
 
-/// For the TCP connection. On a healthy network it takes a round trip.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// From the connection to the worker's hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
-/// A worker is asked for a sign of life this often, and is gone after [`PING_TIMEOUT`] without one: a loss that nobody
-/// tells us of is noticed within 1 s + 2 s = 3 s.
-const PING_PERIOD: Duration = Duration::from_secs(1);
-const PING_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between attempts: doubles from the first to the last. A worker that restarts is back within a second; 50 workers
 /// that are gone cost ten attempts a second.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LAST_BACKOFF: Duration = Duration::from_secs(5);
-/// What a worker may have under way to us unread: the answers to one evaluation of each of a few classes.
-const STREAM_WINDOW: u32 = 8 << 20;
 
 /// Why a stream ended, or did not come about.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +46,10 @@ pub(super) enum End {
     Closed,
     #[error("cannot connect: {0}")]
     Connect(String),
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(HandshakeError),
+    #[error(transparent)]
+    Expiring(Ended),
     #[error("the worker did not say hello within {HELLO_TIMEOUT:?}")]
     Silent,
     #[error("its first word is not hello, so it is no worker of ours")]
@@ -72,12 +73,12 @@ impl From<tonic::Status> for End {
 /// Keeps a stream to `address` for as long as it is `wanted`.
 pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch::Receiver<bool>) {
     let mut backoff = FIRST_BACKOFF;
-    let mut complained = false;
+    let mut complained = String::new();
     while !inner.forget_unless_wanted(&address, &wanted) {
         let begun = Instant::now();
         let end = match attach(&inner, &address, &mut wanted).await {
             Ok(attached) => {
-                complained = false;
+                complained.clear();
                 let end = attached.live(&inner, &mut wanted).await;
                 // A worker that breaks off as soon as it is attached costs a snapshot each time.
                 if begun.elapsed() > LAST_BACKOFF {
@@ -87,18 +88,19 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
             }
             Err(end) => {
                 inner.counters.attach_failures.add(1);
-                if complained {
-                    debug!(worker = %address, reason = %end, "still no stream to the worker");
+                let reason = end.to_string();
+                if reason == complained {
+                    debug!(worker = %address, reason, "still no stream to the worker");
                 } else if !matches!(end, End::Unwanted) {
-                    warn!(worker = %address, reason = %end, "no stream to the worker; trying again until it is not wanted any more");
+                    warn!(worker = %address, reason, "no stream to the worker; trying again until it is not wanted any more");
                 }
-                complained = true;
+                complained = reason;
                 end
             }
         };
         match end {
             End::Stopped(_) => return,
-            End::Unwanted => continue,
+            End::Unwanted | End::Expiring(_) => continue,
             _ => {}
         }
         let pause = backoff.mul_f64(rand::random_range(0.5..=1.0));
@@ -120,6 +122,8 @@ struct Attached {
     words: mpsc::Sender<ToWorker>,
     incoming: tonic::Streaming<pb::FromWorker>,
     hello: FromWorker,
+    /// Who the worker is, as its certificate says.
+    peer: Option<Peer>,
     /// Dropping the last clone of a channel does not end the streams on it, but it is what the stream is on.
     _channel: Channel,
 }
@@ -133,8 +137,22 @@ async fn attach(inner: &Arc<Inner>, address: &Arc<str>, wanted: &mut watch::Rece
 }
 
 async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, End> {
-    let endpoint = endpoint(inner.transport, address)?;
-    let channel = endpoint.connect().await.map_err(|error| End::Connect(logging::chain(&error)))?;
+    let connected = connect(&inner.transport, address).await?;
+    let refusal = connected.refusal.clone();
+    greet(inner, address, connected).await.map_err(|end| {
+        // The stream breaks because of the refusal, and does not say so.
+        match (refusal.as_ref().and_then(|refusal| refusal.get()), &inner.transport) {
+            (Some(refusal), Transport::Mutual(mutual)) => {
+                mutual.failures.add(refusal.reason);
+                End::Handshake(refusal.clone())
+            }
+            _ => end,
+        }
+    })
+}
+
+async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> Result<Attached, End> {
+    let Connected { channel, peer, .. } = connected;
     let (words, outbox) = mpsc::channel(WORDS);
     let greeting = async {
         let mut client = wire::client(channel.clone());
@@ -146,23 +164,15 @@ async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, E
     let (incoming, hello) = tokio::time::timeout(HELLO_TIMEOUT, greeting).await.unwrap_or(Err(End::Silent))?;
     let Reply::Hello { version, .. } = &hello.reply else { return Err(End::NoHello) };
     info!(worker = %address, %version, "attached to a worker");
-    Ok(Attached { address: Arc::clone(address), words, incoming, hello, _channel: channel })
+    Ok(Attached { address: Arc::clone(address), words, incoming, hello, peer, _channel: channel })
 }
 
-fn endpoint(transport: Transport, address: &str) -> Result<Endpoint, End> {
-    let scheme = match transport {
-        Transport::InsecurePlaintext => "http",
-    };
-    let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"));
-    let endpoint = endpoint.map_err(|error| End::Connect(format!("{address:?} is not host:port: {error}")))?;
-    Ok(endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(PING_PERIOD)
-        .keep_alive_timeout(PING_TIMEOUT)
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(STREAM_WINDOW))
+/// Returns when the connection to `peer` is to be made anew; never, if it has shown no certificate.
+async fn expiring(inner: &Inner, peer: Option<Peer>) -> Ended {
+    match (peer, &inner.transport) {
+        (Some(peer), Transport::Mutual(mutual)) => peer.ended(mutual.credentials.clone(), true).await,
+        _ => std::future::pending().await,
+    }
 }
 
 impl Attached {
@@ -170,7 +180,12 @@ impl Attached {
     async fn live(mut self, inner: &Arc<Inner>, wanted: &mut watch::Receiver<bool>) -> End {
         let worker = WorkerId(inner.next_worker.fetch_add(1, Ordering::Relaxed));
         let close = CancellationToken::new();
-        let outgoing = Outgoing { address: Arc::clone(&self.address), words: self.words.clone(), close: close.clone() };
+        let outgoing = Outgoing {
+            address: Arc::clone(&self.address),
+            words: self.words.clone(),
+            close: close.clone(),
+            not_after_s: self.peer.as_ref().map(|peer| peer.validity().not_after_s),
+        };
         lock(&inner.streams).insert(worker, outgoing);
         inner.counters.attached.add(1);
         let end = AssertUnwindSafe(self.converse(inner, worker, wanted, &close)).catch_unwind().await;
@@ -178,7 +193,7 @@ impl Attached {
         lock(&inner.streams).remove(&worker);
         inner.counters.lost.add(1);
         match &end {
-            End::Unwanted | End::Dropped | End::Stopped(_) => {
+            End::Unwanted | End::Dropped | End::Expiring(_) | End::Stopped(_) => {
                 info!(worker = %self.address, stream = worker.0, reason = %end, "detached from a worker");
             }
             _ => warn!(worker = %self.address, stream = worker.0, reason = %end, "lost a worker"),
@@ -196,6 +211,7 @@ impl Attached {
         wanted: &mut watch::Receiver<bool>,
         close: &CancellationToken,
     ) -> End {
+        let mut expiring = std::pin::pin!(expiring(inner, self.peer.clone()));
         let ended: Result<std::convert::Infallible, End> = async {
             inner.handle.tell(Event::WorkerJoined { worker, name: Arc::clone(&self.address) }).await?;
             inner.handle.tell(Event::FromWorker { worker, word: self.hello.clone() }).await?;
@@ -204,6 +220,7 @@ impl Attached {
                     biased;
                     () = close.cancelled() => return Err(End::Dropped),
                     () = unwanted(wanted) => return Err(End::Unwanted),
+                    why = &mut expiring => return Err(End::Expiring(why)),
                     message = self.incoming.message() => message?.ok_or(End::Closed)?,
                 };
                 let word = wire::decode(message, inner)?;

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use flotilla_framework::shard::{Command, Reply};
 use flotilla_machine::event::Event;
+use flotilla_transport::{Authority, Identity, Mutual, Role, now_s};
 use tokio::{net::TcpListener, sync::mpsc::UnboundedReceiver};
 use tokio_util::sync::CancellationToken;
 
@@ -12,11 +13,28 @@ use crate::driver::tests::listener;
 
 /// A worker of this process, and what stops it.
 async fn worker() -> (String, CancellationToken) {
+    worker_over(Transport::InsecurePlaintext).await
+}
+
+async fn worker_over(transport: Transport) -> (String, CancellationToken) {
     let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = socket.local_addr().expect("bound").to_string();
     let stop = CancellationToken::new();
-    tokio::spawn(flotilla_worker::serve(socket, flotilla_worker::ServeOptions::default(), stop.clone()));
+    tokio::spawn(flotilla_worker::serve(socket, flotilla_worker::ServeOptions::new(transport), stop.clone()));
     (address, stop)
+}
+
+/// An end with a certificate of `authority`, which trusts no other.
+fn end(role: Role, authority: &Authority) -> Mutual {
+    let mutual = Mutual::new(role);
+    set(&mutual, authority);
+    mutual
+}
+
+fn set(mutual: &Mutual, authority: &Authority) {
+    let role = mutual.credentials.role();
+    let pem = authority.issue(role, now_s()).expect("issued");
+    mutual.credentials.set(Identity::from_pem(role, &pem).expect("sound"));
 }
 
 async fn next(heard: &mut UnboundedReceiver<Event>) -> Event {
@@ -145,4 +163,42 @@ async fn the_real_machine_brings_a_worker_to_work() {
     let ready = async { handle.watch_status().wait_for(|status| status.workers_ready == 1).await.map(drop) };
     tokio::time::timeout(Duration::from_secs(30), ready).await.expect("in time").expect("it lives");
     handle.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_attached_with_certificates_and_anew_when_the_authority_is_another() {
+    let authority = || Authority::make(now_s()).expect("an authority");
+    let (first, second) = (authority(), authority());
+    let (coordinator, other_end) = (end(Role::Coordinator, &first), end(Role::Worker, &first));
+    let (address, _stop) = worker_over(Transport::Mutual(other_end.clone())).await;
+    let (handle, mut heard) = listener();
+    let fanout = Fanout::new(handle, Transport::Mutual(coordinator.clone()));
+    fanout.connect(&address);
+    let (worker, _) = joined(&mut heard).await;
+    let shown = other_end.credentials.ready().await.validity().not_after_s;
+    assert_eq!(fanout.workers_not_after_s(), Some(shown));
+
+    set(&coordinator, &second);
+    assert_eq!(next(&mut heard).await, Event::WorkerLost { worker });
+    while coordinator.failures.total() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fanout.workers_not_after_s(), None);
+    set(&other_end, &second);
+    let (after, _) = joined(&mut heard).await;
+    assert_ne!(after, worker);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_said_before_there_is_a_certificate() {
+    let authority = Authority::make(now_s()).expect("an authority");
+    let (address, _stop) = worker_over(Transport::Mutual(end(Role::Worker, &authority))).await;
+    let (handle, mut heard) = listener();
+    let coordinator = Mutual::new(Role::Coordinator);
+    let fanout = Fanout::new(handle, Transport::Mutual(coordinator.clone()));
+    fanout.connect(&address);
+    tokio::task::yield_now().await;
+    assert_eq!(fanout.traffic(), Traffic::default());
+    set(&coordinator, &authority);
+    joined(&mut heard).await;
 }

@@ -79,7 +79,7 @@ mod tests {
 
     fn settings(flags: &[&str], file: Option<&str>) -> anyhow::Result<Settings> {
         let directory = tempfile::tempdir()?;
-        let mut line = vec!["flotilla-coordinator".to_owned(), "--insecure-worker-transport".to_owned()];
+        let mut line = vec!["flotilla-coordinator".to_owned()];
         line.extend(flags.iter().map(|flag| (*flag).to_owned()));
         if let Some(file) = file {
             let path = directory.path().join("config.yaml");

@@ -1,0 +1,32 @@
+//! The flags about how coordinator and workers speak with each other.
+//!
+//! Knows: flags, their texts and their grammar. Must not know: certificates.
+
+use std::path::PathBuf;
+
+use super::parse_bool;
+
+/// How coordinator and workers speak with each other.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Workers")]
+pub struct TransportFlags {
+    /// The folder with tls.crt, tls.key and ca.crt of this coordinator, as a mounted Secret has them, read again whenever
+    /// they change. Without it, the coordinator that leads keeps an authority of its own and issues certificates
+    #[arg(long, value_name = "FOLDER")]
+    pub worker_tls_dir: Option<PathBuf>,
+
+    /// The Secret with the authority of its own, in --worker-namespace; for coordinators only
+    #[arg(long, value_name = "NAME", default_value = "flotilla-worker-ca", conflicts_with = "worker_tls_dir")]
+    pub worker_ca_secret: String,
+
+    /// The Secret that the workers' certificate is written to, in --worker-namespace; workers mount it
+    #[arg(long, value_name = "NAME", default_value = "flotilla-worker-tls", conflicts_with = "worker_tls_dir")]
+    pub worker_tls_secret: String,
+
+    /// Speak with the workers without encryption and without knowing who they are. They must have been told the same
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "false", default_missing_value = "true", value_parser = parse_bool)]
+    #[arg(action = clap::ArgAction::Set)]
+    #[arg(conflicts_with_all = ["worker_tls_dir", "worker_ca_secret", "worker_tls_secret"])]
+    pub insecure_worker_transport: bool,
+}

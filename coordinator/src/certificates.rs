@@ -1,0 +1,259 @@
+//! The authority of our own: kept in a Secret by the coordinator that leads, and the certificates that it signs.
+//!
+//! Knows: the two Secrets, and that others may write them at the same time. Must not know: what is due when (that is
+//! `flotilla_transport`'s schedule), or what a certificate is shown for.
+//!
+//! The Secret of the authority holds its key and is for coordinators alone. The Secret of the workers holds a certificate
+//! for them, in the layout of cert-manager, and is mounted into their pods: a worker has no access to the API server. The
+//! coordinator's own certificate is kept nowhere; each that leads signs one for itself.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use flotilla_transport::{ExpiryLog, Identity, IdentityError, IssueError, Mutual, Pem, Role, is_due, now_s};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, ResourceExt as _, api::PostParams};
+use tracing::{debug, info, warn};
+
+mod contents;
+
+use contents::{Authorities, Due};
+
+/// Between two looks: two reads. Certificates live for days, but a Secret that somebody deletes is missed soon.
+const PERIOD: Duration = Duration::from_secs(10);
+/// For one look with its writes.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// How often a write is tried when others write at the same time. Each time one of them has won.
+const ATTEMPTS: u32 = 5;
+/// What tells our Secrets from others of the name, which are left alone.
+const OWNER_LABEL: &str = "app.kubernetes.io/managed-by";
+const OWNER: &str = "flotilla-coordinator";
+const CERTIFICATE_STEP: &str = "see why the Secret cannot be written";
+
+/// Where the Secrets are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Secrets {
+    /// Their namespace, that of the coordinator.
+    pub namespace: String,
+    /// The one with the authority and its key.
+    pub authority: String,
+    /// The one that workers mount.
+    pub worker: String,
+}
+
+/// Issues certificates for as long as this process leads.
+#[derive(Clone)]
+pub struct Issuer {
+    api: Api<Secret>,
+    secrets: Secrets,
+    mutual: Mutual,
+}
+
+/// Why there is no certificate yet, or no newer one.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("cannot {verb} Secret {namespace}/{name}: {source}{}", hint(source))]
+    Api { verb: &'static str, namespace: String, name: String, source: Box<kube::Error> },
+    #[error(
+        "Secret {namespace}/{name} is not labelled {OWNER_LABEL}={OWNER}: it is somebody else's and stays as it is; \
+             delete it to have one made, choose another name, or name files with --worker-tls-dir"
+    )]
+    Foreign { namespace: String, name: String },
+    #[error("Secret {namespace}/{name} holds no usable authority: {source}; delete it to have another made")]
+    Authority { namespace: String, name: String, source: IssueError },
+    #[error("others write Secret {namespace}/{name} all the time")]
+    Raced { namespace: String, name: String },
+    #[error(transparent)]
+    Issue(#[from] IssueError),
+    #[error("a certificate was made that is none: {0}")]
+    Identity(#[from] IdentityError),
+    #[error("the API server has not answered within {TIMEOUT:?}")]
+    Timeout,
+}
+
+/// What to do where a right is missing.
+fn hint(error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => {
+            "; grant create on secrets and get and update on this one, as deploy/rbac.yaml does, name files with \
+             --worker-tls-dir, or pass --insecure-worker-transport"
+        }
+        _ => "",
+    }
+}
+
+/// What one look leaves for the next.
+#[derive(Default)]
+struct Memory {
+    /// The authorities that the own certificate was issued beside.
+    bundle: String,
+    authority: ExpiryLog,
+    own: ExpiryLog,
+    worker: ExpiryLog,
+}
+
+impl Issuer {
+    /// An issuer that tells `mutual` who this coordinator is.
+    #[must_use]
+    pub fn new(client: kube::Client, secrets: Secrets, mutual: Mutual) -> Self {
+        Self { api: Api::namespaced(client, &secrets.namespace), secrets, mutual }
+    }
+
+    /// Issues, renews and publishes, for ever. Only who leads may run it. Failures are logged and tried again; what was issued
+    /// before stands.
+    pub async fn run(self) {
+        let mut memory = Memory::default();
+        let mut complaint = String::new();
+        loop {
+            let looked = tokio::time::timeout(TIMEOUT, self.look(&mut memory)).await;
+            match looked.unwrap_or(Err(Failure::Timeout)) {
+                Ok(()) => complaint.clear(),
+                Err(failure) => {
+                    let error = failure.to_string();
+                    if error == complaint {
+                        debug!(error, "still no certificates for workers");
+                    } else {
+                        warn!(error, "cannot see to the certificates of coordinator and workers; trying again");
+                    }
+                    complaint = error;
+                }
+            }
+            if let Some(own) = self.mutual.credentials.current() {
+                memory.own.look(now_s(), own.validity(), "the coordinator's certificate", CERTIFICATE_STEP);
+            }
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+
+    /// Sees to all three: the authority, the own certificate, the workers' certificate.
+    async fn look(&self, memory: &mut Memory) -> Result<(), Failure> {
+        let authorities = self.authorities(now_s()).await?;
+        if let Some(newest) = authorities.newest() {
+            self.mutual.set_authority(newest.validity());
+            memory.authority.look(now_s(), newest.validity(), "the authority of the workers", CERTIFICATE_STEP);
+        }
+        self.see_to_own(&authorities, memory)?;
+        self.see_to_workers(&authorities, memory).await
+    }
+
+    /// The authorities, as they are kept by now. If another coordinator was quicker, its are ours.
+    async fn authorities(&self, now_s: i64) -> Result<Authorities, Failure> {
+        let name = &self.secrets.authority;
+        for _ in 0..ATTEMPTS {
+            let found = self.get(name).await?;
+            let kept = match found.as_ref().and_then(|found| found.data.as_ref()) {
+                Some(data) => Authorities::read(data).map_err(|source| Failure::Authority {
+                    namespace: self.secrets.namespace.clone(),
+                    name: name.clone(),
+                    source,
+                })?,
+                None => Authorities::default(),
+            };
+            let (authorities, is_changed) = kept.at(now_s)?;
+            if !is_changed {
+                return Ok(authorities);
+            }
+            if self.put(name, "Opaque", found, authorities.write()).await? {
+                let secret = format_args!("{}/{name}", self.secrets.namespace);
+                info!(%secret, trusted = authorities.count(), "authority of workers written");
+                return Ok(authorities);
+            }
+        }
+        Err(self.raced(name))
+    }
+
+    /// Signs a certificate for this process, unless there is one that will do.
+    fn see_to_own(&self, authorities: &Authorities, memory: &mut Memory) -> Result<(), Failure> {
+        let (now_s, bundle) = (now_s(), authorities.bundle());
+        let will_do = self.mutual.credentials.current().is_some_and(|own| !is_due(now_s, own.validity()));
+        if will_do && memory.bundle == bundle {
+            return Ok(());
+        }
+        let pem = authorities.issue(Role::Coordinator, now_s)?;
+        let identity = Identity::from_pem(Role::Coordinator, &pem)?;
+        info!(not_after_s = identity.validity().not_after_s, "the coordinator has a certificate");
+        self.mutual.credentials.set(identity);
+        memory.bundle = bundle;
+        Ok(())
+    }
+
+    /// Writes a certificate for workers, unless there is one that will do.
+    async fn see_to_workers(&self, authorities: &Authorities, memory: &mut Memory) -> Result<(), Failure> {
+        let name = &self.secrets.worker;
+        for _ in 0..ATTEMPTS {
+            let now_s = now_s();
+            let found = self.get(name).await?;
+            let there = found.as_ref().and_then(|found| contents::read_pem(found.data.as_ref()?));
+            let due = contents::due(now_s, there.as_ref(), &authorities.bundle());
+            let pem = match (due, there) {
+                (Due::Nothing(validity), _) => {
+                    memory.worker.look(now_s, validity, "the certificate of the workers", CERTIFICATE_STEP);
+                    return Ok(());
+                }
+                (Due::Bundle, Some(there)) => Pem { authorities: authorities.bundle().into_bytes(), ..there },
+                (Due::Bundle | Due::Certificate, _) => authorities.issue(Role::Worker, now_s)?,
+            };
+            if self.put(name, "kubernetes.io/tls", found, contents::write_pem(pem)).await? {
+                info!(secret = %format_args!("{}/{name}", self.secrets.namespace), "certificate of workers written");
+                return Ok(());
+            }
+        }
+        Err(self.raced(name))
+    }
+
+    /// A Secret of ours.
+    async fn get(&self, name: &str) -> Result<Option<Secret>, Failure> {
+        let found = self.api.get_opt(name).await.map_err(|source| self.failed("get", name, source))?;
+        match found {
+            Some(found) if found.labels().get(OWNER_LABEL).is_none_or(|owner| owner != OWNER) => {
+                Err(Failure::Foreign { namespace: self.secrets.namespace.clone(), name: name.to_owned() })
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Writes over the version that was found, or makes what was not there. False: somebody else was quicker.
+    async fn put(
+        &self,
+        name: &str,
+        kind: &str,
+        found: Option<Secret>,
+        data: BTreeMap<String, ByteString>,
+    ) -> Result<bool, Failure> {
+        let params = PostParams::default();
+        let (verb, written) = match found {
+            // It carries the version that was read.
+            Some(found) => {
+                let secret = Secret { data: Some(data), ..found };
+                ("update", self.api.replace(name, &params, &secret).await)
+            }
+            None => {
+                let mut secret = Secret { type_: Some(kind.to_owned()), data: Some(data), ..Secret::default() };
+                secret.metadata.name = Some(name.to_owned());
+                secret.labels_mut().insert(OWNER_LABEL.to_owned(), OWNER.to_owned());
+                ("create", self.api.create(&params, &secret).await)
+            }
+        };
+        match written {
+            Ok(_) => Ok(true),
+            // Written, made or deleted by somebody else meanwhile.
+            Err(kube::Error::Api(status)) if status.code == 409 || (status.code == 404 && verb == "update") => {
+                debug!(name, verb, "somebody else has written the Secret");
+                Ok(false)
+            }
+            Err(source) => Err(self.failed(verb, name, source)),
+        }
+    }
+
+    fn failed(&self, verb: &'static str, name: &str, source: kube::Error) -> Failure {
+        Failure::Api {
+            verb,
+            namespace: self.secrets.namespace.clone(),
+            name: name.to_owned(),
+            source: Box::new(source),
+        }
+    }
+
+    fn raced(&self, name: &str) -> Failure {
+        Failure::Raced { namespace: self.secrets.namespace.clone(), name: name.to_owned() }
+    }
+}

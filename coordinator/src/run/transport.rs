@@ -1,0 +1,39 @@
+//! Whose certificates the connections to workers are made with.
+//!
+//! Knows: what the flags choose between. Must not know: how a certificate is made or shown.
+
+use flotilla_transport::{Folder, Mutual, Role, Transport};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::{
+    args::Args,
+    certificates::{Issuer, Secrets},
+};
+
+/// How words travel to workers, and who issues certificates while this process leads, if anybody. Files are followed from
+/// now on, until `stop`.
+pub(super) fn transport(args: &Args, client: &kube::Client, stop: &CancellationToken) -> (Transport, Option<Issuer>) {
+    let flags = &args.transport;
+    if flags.insecure_worker_transport {
+        warn!(
+            "--insecure-worker-transport: whoever is reached at a worker's address is believed, and can read what is said"
+        );
+        return (Transport::InsecurePlaintext, None);
+    }
+    let mutual = Mutual::new(Role::Coordinator);
+    if let Some(path) = &flags.worker_tls_dir {
+        let following = Folder::new(path, Role::Coordinator).follow(mutual.credentials.clone());
+        tokio::spawn(stop.clone().run_until_cancelled_owned(following));
+        return (Transport::Mutual(mutual), None);
+    }
+    let secrets = Secrets {
+        namespace: args.worker_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned()),
+        authority: flags.worker_ca_secret.clone(),
+        worker: flags.worker_tls_secret.clone(),
+    };
+    let Secrets { namespace, authority, worker } = &secrets;
+    info!(namespace, authority, worker, "certificates of our own for workers, in Secrets");
+    let issuer = Issuer::new(client.clone(), secrets, mutual.clone());
+    (Transport::Mutual(mutual), Some(issuer))
+}

@@ -1,0 +1,117 @@
+//! Who is at the other end of a connection that is up, and when that comes to an end.
+//!
+//! Knows: the certificates that a connection was made with, and what is trusted now. Must not know: what is said on it.
+
+use std::{sync::Arc, time::Duration};
+
+use rustls::pki_types::CertificateDer;
+
+use crate::{Credentials, Identity, Role, RoleError, Validity, now_s, verify};
+
+/// How often the time of day is looked at: clocks are set, and machines sleep.
+const LOOK: Duration = Duration::from_secs(60);
+/// With less than this left of its certificates a connection is used until their end.
+const SHORT_S: i64 = 600;
+
+/// The peer of a connection, as its certificate says.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    role: Role,
+    chain: Arc<[CertificateDer<'static>]>,
+    validity: Validity,
+    /// The certificate on this side, of which the peer says the same.
+    own: Validity,
+}
+
+/// Why a connection must not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Ended {
+    /// One of its certificates ends, or will soon.
+    #[error("one of its certificates ends; the next connection is made with what there is then")]
+    Expiring,
+    /// The authority of the peer's certificate is not trusted any more.
+    #[error("the authority of the peer's certificate is not trusted any more")]
+    Untrusted,
+}
+
+impl Peer {
+    /// The peer whose chain was verified in a handshake as `own`.
+    pub(crate) fn new(own: &Identity, chain: &[CertificateDer<'_>]) -> Result<Self, RoleError> {
+        let leaf = chain.first().ok_or(RoleError::Unreadable)?;
+        Ok(Self {
+            role: Role::of(leaf)?,
+            validity: Validity::of(leaf)?,
+            chain: chain.iter().map(|certificate| certificate.clone().into_owned()).collect(),
+            own: own.validity(),
+        })
+    }
+
+    /// What the peer is.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// From when until when its certificate is valid.
+    #[must_use]
+    pub fn validity(&self) -> Validity {
+        self.validity
+    }
+
+    /// Returns when the connection must not go on: when a certificate ends or its authority is dropped. With `early`, a
+    /// share of what is left before the end, so that both sides have newer certificates and connections are not all made
+    /// anew at once; the share is drawn for each connection.
+    pub async fn ended(self, credentials: Credentials, early: bool) -> Ended {
+        let mut changes = credentials.subscribe();
+        let not_after_s = self.validity.not_after_s.min(self.own.not_after_s);
+        let share = if early { rand::random_range(0.05..=0.15) } else { 0.0 };
+        let until_s = renewal_s(now_s(), not_after_s, share);
+        loop {
+            let left_s = until_s.saturating_sub(now_s());
+            if left_s <= 0 {
+                return Ended::Expiring;
+            }
+            let now = changes.borrow_and_update().clone();
+            if now.is_some_and(|now| verify::check(now.roots(), self.role, &self.chain, now_s()).is_err()) {
+                return Ended::Untrusted;
+            }
+            let left = Duration::from_secs(left_s.try_into().unwrap_or_default());
+            tokio::select! {
+                () = tokio::time::sleep(left.min(LOOK)) => {}
+                // The sender is in `credentials`.
+                _ = changes.changed() => {}
+            }
+        }
+    }
+}
+
+/// When a connection that is made now is to be made anew, in seconds since 1970: this share of the time that is left before
+/// its end, or at its end where little is left, so that a certificate that nobody renews does not cost ever more
+/// connections.
+fn renewal_s(now_s: i64, not_after_s: i64, share: f64) -> i64 {
+    let left_s = not_after_s.saturating_sub(now_s);
+    if left_s <= SHORT_S { not_after_s } else { not_after_s.saturating_sub((left_s as f64 * share) as i64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_made_anew_a_share_of_its_time_before_the_end_or_at_the_end() {
+        assert_eq!(renewal_s(0, 100_000, 0.1), 90_000);
+        assert_eq!(renewal_s(0, 100_000, 0.0), 100_000);
+        assert_eq!(renewal_s(99_400, 100_000, 0.1), 100_000);
+        assert_eq!(renewal_s(200_000, 100_000, 0.1), 100_000);
+    }
+
+    #[test]
+    fn a_certificate_that_nobody_renews_costs_few_connections() {
+        let (mut now_s, mut connections) = (0, 0);
+        while now_s < 604_800 {
+            now_s = renewal_s(now_s, 604_800, 0.15);
+            connections += 1;
+        }
+        assert!(connections <= 6, "{connections}");
+    }
+}

@@ -1,0 +1,132 @@
+//! The end that connects.
+//!
+//! Knows: TCP, the handshake and their deadlines. Must not know: when to connect, or what is said.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{HandshakeError, Mutual, Peer};
+
+/// For the TCP connection. On a healthy network it takes a round trip.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// For the handshake: a round trip, and less than a millisecond of arithmetic on either side.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// Nobody answers there.
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    /// There is no agreement with whoever answers.
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(HandshakeError),
+}
+
+/// A connection to a peer whose certificate was verified.
+#[derive(Debug)]
+pub struct Dialled {
+    stream: TlsStream<TcpStream>,
+    peer: Peer,
+    refusal: Arc<OnceLock<HandshakeError>>,
+}
+
+/// Connects to `address`, `host:port`, as whom `mutual` says; waits until it says so. Failed handshakes are counted there.
+///
+/// # Errors
+/// Where nobody answers in time, or somebody who is not the peer that it should be.
+pub async fn dial(address: &str, mutual: &Mutual) -> Result<Dialled, DialError> {
+    let own = mutual.credentials.ready().await;
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+    let connected = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    let stream = connected.map_err(DialError::Connect)?;
+    stream.set_nodelay(true).map_err(DialError::Connect)?;
+    let failed = |error: HandshakeError| {
+        mutual.failures.add(error.reason);
+        DialError::Handshake(error)
+    };
+    let role = own.role().peer();
+    let broken = |words: String| failed(HandshakeError::new(role, &io::Error::other(words)));
+    let config = own.client_config().map_err(broken)?;
+    // Not compared with anything: see `verify`.
+    let name = ServerName::try_from("worker").map_err(|error| broken(error.to_string()))?;
+    let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
+    let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(failed(HandshakeError::new(role, &error))),
+        Err(_) => return Err(failed(HandshakeError::timeout(HANDSHAKE_TIMEOUT))),
+    };
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let peer = Peer::new(&own, chain).map_err(|error| broken(error.to_string()))?;
+    Ok(Dialled { stream, peer, refusal: Arc::default() })
+}
+
+impl Dialled {
+    /// Who is at the other end.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Where it will be told if the peer refuses our certificate. In TLS 1.3 whoever connects is done before the other end
+    /// has looked at its certificate, so that a refusal comes instead of the first answer.
+    #[must_use]
+    pub fn refusal(&self) -> Arc<OnceLock<HandshakeError>> {
+        Arc::clone(&self.refusal)
+    }
+}
+
+impl AsyncRead for Dialled {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = std::task::ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
+        if let Err(error) = &read
+            && let Some(refusal) = HandshakeError::refusal(self.peer.role(), error)
+        {
+            // The first is the one that counts.
+            let _ = self.refusal.set(refusal);
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Dialled {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

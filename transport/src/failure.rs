@@ -1,0 +1,228 @@
+//! Why handshakes fail, in words that name the next step, and how often.
+//!
+//! Knows: what TLS says of a failure. Must not know: who is told.
+
+use std::{
+    error::Error as _,
+    fmt, io,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
+
+use crate::{Role, RoleError};
+
+/// Why a handshake failed, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The peer said nothing, or too slowly.
+    Timeout,
+    /// What came is no TLS.
+    Plaintext,
+    /// The peer shows no certificate.
+    NoCertificate,
+    /// Its certificate is of no authority that is trusted here.
+    Untrusted,
+    /// Its certificate is not valid now.
+    Expired,
+    /// Its certificate is for something else.
+    Role,
+    /// The peer refuses our certificate.
+    Refused,
+    /// Anything else, such as a connection that breaks.
+    Broken,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Timeout,
+        Self::Plaintext,
+        Self::NoCertificate,
+        Self::Untrusted,
+        Self::Expired,
+        Self::Role,
+        Self::Refused,
+        Self::Broken,
+    ];
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Plaintext => "plaintext",
+            Self::NoCertificate => "no_certificate",
+            Self::Untrusted => "untrusted",
+            Self::Expired => "expired",
+            Self::Role => "role",
+            Self::Refused => "refused",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// A handshake that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HandshakeError {
+    /// Why, as a label.
+    pub reason: Reason,
+    /// What was said, for people.
+    words: String,
+}
+
+impl HandshakeError {
+    /// Of a handshake with a peer that must have this role.
+    #[must_use]
+    pub fn new(peer: Role, error: &io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            Some(tls) => Self::of_tls(peer, tls),
+            None => Self { reason: Reason::Broken, words: format!("the connection broke: {error}") },
+        }
+    }
+
+    /// The peer has taken longer than this.
+    #[must_use]
+    pub fn timeout(limit: std::time::Duration) -> Self {
+        Self { reason: Reason::Timeout, words: format!("it was not done within {limit:?}") }
+    }
+
+    /// The peer has refused our certificate, if that is what `error` is about.
+    #[must_use]
+    pub fn refusal(peer: Role, error: &io::Error) -> Option<Self> {
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+        tls.filter(|tls| matches!(tls, Error::AlertReceived(_))).map(|tls| Self::of_tls(peer, tls))
+    }
+
+    fn of_tls(peer: Role, error: &Error) -> Self {
+        let (reason, words) = match error {
+            Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
+                let words = "it does not speak TLS; start both sides with certificates, or both with \
+                             --insecure-worker-transport";
+                (Reason::Plaintext, words.to_owned())
+            }
+            Error::NoCertificatesPresented => {
+                (Reason::NoCertificate, format!("it shows no certificate; only a {peer} may connect"))
+            }
+            Error::InvalidCertificate(why) => of_certificate(peer, why),
+            Error::AlertReceived(alert) => (Reason::Refused, of_alert(*alert)),
+            other => (Reason::Broken, other.to_string()),
+        };
+        Self { reason, words }
+    }
+}
+
+fn of_certificate(peer: Role, why: &CertificateError) -> (Reason, String) {
+    match why {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => (
+            Reason::Untrusted,
+            "its certificate is of no authority in our ca.crt; give both sides certificates of one authority"
+                .to_owned(),
+        ),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            (Reason::Expired, "its certificate has ended; see why it was not renewed".to_owned())
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            (Reason::Expired, "its certificate is not valid yet; compare the clocks of both nodes".to_owned())
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            let usage = if peer == Role::Worker { "server auth" } else { "client auth" };
+            (Reason::Role, format!("its certificate is not for a {peer}, which needs the usage {usage:?}"))
+        }
+        CertificateError::Other(other) => match other.source().and_then(|source| source.downcast_ref::<RoleError>()) {
+            Some(role) => (Reason::Role, format!("its certificate is of no use: {role}")),
+            None => (Reason::Broken, why.to_string()),
+        },
+        other => (Reason::Broken, format!("its certificate is of no use: {other}")),
+    }
+}
+
+fn of_alert(alert: AlertDescription) -> String {
+    match alert {
+        // The latter where both authorities have one name.
+        AlertDescription::UnknownCA | AlertDescription::DecryptError => {
+            "it does not trust the authority of our certificate; give both sides certificates of one authority"
+                .to_owned()
+        }
+        AlertDescription::CertificateExpired => {
+            "it says that our certificate is not valid now; see whether it is renewed, and compare the clocks"
+                .to_owned()
+        }
+        AlertDescription::CertificateRequired => "it demands a certificate, and none was shown".to_owned(),
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::AccessDenied => {
+            format!("it refuses our certificate ({alert:?}); its log says why")
+        }
+        other => format!("it refuses to go on: {other:?}"),
+    }
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for HandshakeError {}
+
+/// How many handshakes failed, by reason.
+#[derive(Debug, Default)]
+pub struct HandshakeFailures([AtomicU64; Reason::ALL.len()]);
+
+impl HandshakeFailures {
+    /// One more.
+    pub fn add(&self, reason: Reason) {
+        if let Some((_, count)) = Reason::ALL.iter().zip(&self.0).find(|(known, _)| **known == reason) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// All counts, with their labels.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(&'static str, u64)> {
+        Reason::ALL
+            .iter()
+            .zip(&self.0)
+            .map(|(reason, count)| (reason.as_str(), count.load(Ordering::Relaxed)))
+            .collect()
+    }
+
+    /// All of them together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_counted_for_itself() {
+        let failures = HandshakeFailures::default();
+        failures.add(Reason::Role);
+        failures.add(Reason::Role);
+        failures.add(Reason::Timeout);
+        let counted: Vec<_> = failures.counts().into_iter().filter(|(_, count)| *count > 0).collect();
+        assert_eq!((counted, failures.total()), (vec![("timeout", 1), ("role", 2)], 3));
+    }
+
+    #[test]
+    fn what_is_no_tls_error_is_a_broken_connection() {
+        let error = HandshakeError::new(Role::Worker, &io::Error::from(io::ErrorKind::ConnectionReset));
+        assert_eq!((error.reason, &*error.to_string()), (Reason::Broken, "the connection broke: connection reset"));
+    }
+
+    #[test]
+    fn only_an_alert_is_a_refusal() {
+        let error = |tls: Error| io::Error::other(tls);
+        let refused = HandshakeError::refusal(Role::Worker, &error(Error::AlertReceived(AlertDescription::UnknownCA)));
+        let refused = refused.expect("a refusal");
+        assert_eq!(refused.reason, Reason::Refused);
+        assert!(refused.to_string().starts_with("it does not trust the authority of our certificate"), "{refused}");
+        assert_eq!(HandshakeError::refusal(Role::Worker, &error(Error::DecryptError)), None);
+    }
+}

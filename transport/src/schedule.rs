@@ -1,0 +1,136 @@
+//! When certificates and authorities are made, used and left behind. Pure: times come in, decisions go out.
+//!
+//! Knows: lives and overlaps. Must not know: the time of day, keys, or where anything is kept.
+//!
+//! An authority that is made is published first and signs later, so that everybody trusts it by the time that somebody
+//! shows a certificate of it. One that has been followed stays trusted until the last certificate it can have signed has
+//! ended. All of that follows from the dates in the certificates, so that nothing else has to be kept.
+
+use crate::Validity;
+
+/// How long an authority is valid: a year.
+pub const AUTHORITY_LIFE_S: i64 = 365 * 24 * 3600;
+/// How long the certificate of a coordinator or worker is valid: a week. Renewed at two thirds of it, so that whoever
+/// renews may be away for two days.
+pub const LEAF_LIFE_S: i64 = 7 * 24 * 3600;
+/// From the making of an authority until it signs. The kubelet brings a changed Secret to its pods within two minutes; an
+/// hour is enough for one that is restarted meanwhile.
+pub const PUBLISH_S: i64 = 3600;
+/// How much earlier than now a certificate begins, for peers whose clocks are behind.
+pub(crate) const BACKDATE_S: i64 = 300;
+
+/// What becomes of the authorities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Authorities {
+    /// Whether one is to be made; it comes before the others then.
+    pub make: bool,
+    /// How many of those that are there stay trusted, the newest first.
+    pub keep: usize,
+    /// Which one signs: its place, the newest first, counting the one that is to be made.
+    pub signer: usize,
+}
+
+/// Whether it is time for another: two thirds of its life are over.
+#[must_use]
+pub fn is_due(now_s: i64, validity: Validity) -> bool {
+    let life_s = validity.not_after_s.saturating_sub(validity.not_before_s);
+    now_s >= validity.not_before_s.saturating_add(life_s / 3 * 2)
+}
+
+/// What becomes of the authorities that are there, the newest first.
+#[must_use]
+pub fn authorities(now_s: i64, there: &[Validity]) -> Authorities {
+    let signs_from_s = |validity: &Validity| validity.not_before_s.saturating_add(BACKDATE_S + PUBLISH_S);
+    let mut keep = 0;
+    for (place, validity) in there.iter().enumerate() {
+        let followed_s = place.checked_sub(1).and_then(|newer| there.get(newer)).map(signs_from_s);
+        let is_needed = followed_s.is_none_or(|followed_s| now_s < followed_s.saturating_add(LEAF_LIFE_S));
+        if !is_needed || now_s >= validity.not_after_s {
+            break;
+        }
+        keep = place + 1;
+    }
+    let make = there.first().filter(|_| keep > 0).is_none_or(|newest| is_due(now_s, *newest));
+    let made = usize::from(make);
+    let kept = there.get(..keep).unwrap_or_default();
+    // The one that is to be made signs only if there is no other.
+    let oldest = keep.saturating_sub(1);
+    let signer = kept.iter().position(|validity| now_s >= signs_from_s(validity)).unwrap_or(oldest);
+    Authorities { make, keep, signer: if keep == 0 { 0 } else { made + signer } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_S: i64 = 24 * 3600;
+
+    /// An authority made at that time.
+    fn made_at(now_s: i64) -> Validity {
+        Validity { not_before_s: now_s - BACKDATE_S, not_after_s: now_s + AUTHORITY_LIFE_S }
+    }
+
+    #[test]
+    fn a_certificate_is_due_at_two_thirds_of_its_life() {
+        let validity = Validity { not_before_s: 1_000, not_after_s: 1_300 };
+        let due: Vec<bool> = [0, 1_199, 1_200, 1_299, 5_000].map(|now_s| is_due(now_s, validity)).into();
+        assert_eq!(due, [false, false, true, true, true]);
+        assert!(is_due(0, Validity { not_before_s: 5, not_after_s: -5 }), "one that ends before it begins");
+    }
+
+    #[test]
+    fn the_first_authority_is_made_and_signs_at_once() {
+        assert_eq!(authorities(0, &[]), Authorities { make: true, keep: 0, signer: 0 });
+        assert_eq!(authorities(0, &[made_at(0)]), Authorities { make: false, keep: 1, signer: 0 });
+    }
+
+    #[test]
+    fn one_that_has_ended_is_replaced_by_one_that_signs_at_once() {
+        let now_s = AUTHORITY_LIFE_S;
+        assert_eq!(authorities(now_s, &[made_at(0)]), Authorities { make: true, keep: 0, signer: 0 });
+    }
+
+    #[test]
+    fn at_two_thirds_of_its_life_another_is_made_and_the_old_one_goes_on_signing() {
+        let now_s = 250 * DAY_S;
+        assert_eq!(authorities(now_s, &[made_at(0)]), Authorities { make: true, keep: 1, signer: 1 });
+        let there = [made_at(now_s), made_at(0)];
+        assert_eq!(authorities(now_s, &there), Authorities { make: false, keep: 2, signer: 1 });
+        assert_eq!(authorities(now_s + PUBLISH_S - 1, &there), Authorities { make: false, keep: 2, signer: 1 });
+    }
+
+    #[test]
+    fn the_new_one_signs_once_everybody_trusts_it_and_the_old_one_stays_until_its_last_certificate_has_ended() {
+        let now_s = 250 * DAY_S;
+        let there = [made_at(now_s), made_at(0)];
+        let taken_over_s = now_s + PUBLISH_S;
+        assert_eq!(authorities(taken_over_s, &there), Authorities { make: false, keep: 2, signer: 0 });
+        let last_s = taken_over_s + LEAF_LIFE_S;
+        assert_eq!(authorities(last_s - 1, &there), Authorities { make: false, keep: 2, signer: 0 });
+        assert_eq!(authorities(last_s, &there), Authorities { make: false, keep: 1, signer: 0 });
+    }
+
+    #[test]
+    fn over_ten_years_there_is_always_a_valid_signer_whose_certificates_end_before_its_trust_does() {
+        let mut there: Vec<Validity> = Vec::new();
+        let mut signed: Vec<(Validity, i64)> = Vec::new();
+        for now_s in (0..10 * 365 * DAY_S).step_by(1_800) {
+            let plan = authorities(now_s, &there);
+            there.truncate(plan.keep);
+            if plan.make {
+                there.insert(0, made_at(now_s));
+            }
+            let signer = there[plan.signer];
+            assert!(now_s < signer.not_after_s && there.len() <= 2);
+            signed.retain(|(_, ends_s)| now_s < *ends_s);
+            assert!(
+                signed.iter().all(|(by, _)| there.contains(by)),
+                "a certificate that is still valid lost its trust"
+            );
+            signed.retain(|(by, _)| *by != signer);
+            signed.push((signer, signer.not_after_s.min(now_s + LEAF_LIFE_S)));
+            let trusted_for_s = now_s - (signer.not_before_s + BACKDATE_S);
+            assert!(trusted_for_s >= PUBLISH_S || there.len() == 1, "nobody can trust it yet");
+        }
+    }
+}

@@ -307,7 +307,8 @@ impl Page<'_> {
             ("flotilla_event_writes", "Events by what became of them", events),
             ("flotilla_condition_writes", "PodScheduled conditions by what became of them", conditions),
         ] {
-            let outcomes = [("written", tally.written), ("refused", tally.refused), ("dropped", tally.dropped)];
+            let (skipped, dropped) = (("skipped", tally.skipped), ("dropped", tally.dropped));
+            let outcomes = [("written", tally.written), ("refused", tally.refused), skipped, dropped];
             self.counters(what, help, "outcome", &outcomes)?;
         }
         let waiting = [("event", events.waiting), ("condition", conditions.waiting)];

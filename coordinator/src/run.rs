@@ -185,6 +185,7 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     info!(generation = machine.generation, ?profiles, "configuration");
 
     let client = client::connect(&connection).await?;
+    let events = client::connect(&Connection { purpose: Some("events"), ..connection.clone() }).await?;
     let (lead, leading) = watch::channel(Leadership::UNKNOWN);
     let mut shown = configuration.to_v1();
     shown["flotilla"] = json!({ "generation": FIRST_GENERATION, "acknowledgedBy": 0 });
@@ -193,7 +194,8 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let discovery = discovery_of(&args, &client);
     let delayed = election.is_some() && configuration.delay_cache_until_active;
     let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
-    let mut coordinator = Coordinator::new(client, (host, leading), discovery, scheduled.clone(), configz.clone());
+    let mut coordinator =
+        Coordinator::new((client, &events), (host, leading), discovery, scheduled.clone(), configz.clone());
     coordinator.elected = election.is_some();
     coordinator.handle.tell(Event::Configured(Arc::new(machine))).await?;
     if !delayed {
@@ -236,10 +238,10 @@ fn discovery_of(args: &Args, client: &kube::Client) -> Discovery {
 type Election = JoinHandle<Result<(), LeaseError>>;
 
 impl Coordinator {
-    /// Starts the machine and what performs its actions. `(host, leading)` is in whose name things are written, and
-    /// while what.
+    /// Starts the machine and what performs its actions. `events` is the client for events alone; `(host, leading)` is in
+    /// whose name things are written, and while what.
     fn new(
-        client: kube::Client,
+        (client, events): (kube::Client, &kube::Client),
         (host, leading): (&str, watch::Receiver<Leadership>),
         discovery: Discovery,
         scheduled: Scheduled,
@@ -256,11 +258,10 @@ impl Coordinator {
             }
         });
         let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
-        let reporter = Reporter::new(&client, host, &leading);
-        let events = reporter.events().clone();
+        let reporter = Reporter::new(&client, events, host, &leading);
         let callers = Callers::default();
         let (scored, led) = (scheduled.clone(), leading.clone());
-        let binder = Binder::new(client.clone(), handle.clone(), events, scored, led, callers.clone());
+        let binder = Binder::new(client.clone(), handle.clone(), reporter.clone(), scored, led, callers.clone());
         let extenders = Extenders::new(client.clone(), handle.clone(), callers.clone());
         let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);

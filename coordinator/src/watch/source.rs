@@ -336,21 +336,26 @@ impl<K: Kind> Source<K> {
     async fn apply(&mut self, object: K::Object) -> Result<(), Trouble> {
         let metadata = object.metadata();
         let (key, uid) = (metadata.key(), metadata.uid().to_owned());
-        let regarding = K::regarding(metadata);
+        let (regarding, version) = (K::regarding(metadata), metadata.version().map(str::to_owned));
         match K::applied(object) {
             Ok(event) => {
                 if let Some(gone) = self.known.applied(&key, &uid) {
                     self.tell(K::deleted(gone)).await?;
                 }
-                self.tell(event).await?;
+                self.reporter.witness(&event, version.as_deref());
+                self.handle.tell(event).await?;
             }
-            Err(error) => self.refuse(&key, &uid, regarding, &error.to_string()).await?,
+            Err(error) => {
+                self.reporter.witness_nonsense(&uid, version.as_deref());
+                self.refuse(&key, &uid, regarding, &error.to_string()).await?;
+            }
         }
         Ok(())
     }
 
     /// An object is there and does not decode.
     async fn keep(&mut self, metadata: &Metadata, reason: &str) -> Result<(), Trouble> {
+        self.reporter.witness_nonsense(metadata.uid(), metadata.version());
         self.refuse(&metadata.key(), metadata.uid(), K::regarding(metadata), reason).await
     }
 
@@ -382,7 +387,7 @@ impl<K: Kind> Source<K> {
     }
 
     async fn tell(&self, event: Event) -> Result<(), Stopped> {
-        self.reporter.witness(&event);
+        self.reporter.witness(&event, None);
         self.handle.tell(event).await
     }
 

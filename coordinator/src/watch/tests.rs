@@ -94,7 +94,7 @@ impl Server {
     fn reporter(&self) -> Reporter {
         let (follows, leading) = watch::channel(Leadership::UNKNOWN);
         tokio::spawn(async move { follows.closed().await });
-        Reporter::new(&self.client(), "host", &leading)
+        Reporter::new(&self.client(), &self.client(), "host", &leading)
     }
 
     /// Watches pods, and gives what the machine is told.

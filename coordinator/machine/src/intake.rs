@@ -122,7 +122,8 @@ impl Machine {
         };
         if info.deleting {
             let message = format!("skip schedule deleting pod: {}", info.key());
-            if self.queue.contains(uid) {
+            // As kube-scheduler, which says so of a pod whose turn comes: one that waits elsewhere has none.
+            if self.queue.is_active(uid) {
                 self.report(uid, Reason::SchedulerError, message, false);
             }
             self.leave_queue(uid, Stage::Foreign);

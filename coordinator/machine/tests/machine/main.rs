@@ -8,6 +8,7 @@ mod nominations;
 mod outlook;
 mod simulation;
 mod storage;
+mod verdicts;
 mod volume_simulation;
 mod volumes;
 mod world;

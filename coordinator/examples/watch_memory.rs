@@ -5,7 +5,10 @@
 //!
 //! `cargo run --release --example watch_memory -- NODES PODS`
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result};
 use flotilla_coordinator::{driver, lease::Leadership, status::Reporter, watch::Watches};
@@ -41,12 +44,12 @@ async fn measure(cluster: Cluster) -> Result<()> {
     let reporter = Reporter::new(&client, &client, "host", &leading);
     let (handle, _thread) = driver::spawn(Machine::new(0), drop);
     let profiles = Configuration::default().profiles;
-    let configuration = flotilla_machine::event::Configuration::new(1, profiles);
+    let configuration = flotilla_machine::event::Configuration::new(1, profiles.clone());
     handle.tell(Event::Configured(Arc::new(configuration))).await?;
     let begin = CancellationToken::new();
     let (before, begun) = (memory("VmRSS")?, std::time::Instant::now());
     begin.cancel();
-    let mut watches = Watches::start(client, handle.clone(), reporter, begin, CancellationToken::new());
+    let mut watches = Watches::start(client, handle.clone(), reporter, &profiles, begin, CancellationToken::new());
     watches.wait_synced().await;
     let known = async {
         while handle.waiting() > 0 || handle.status().nodes < cluster.nodes as u64 {
@@ -54,8 +57,7 @@ async fn measure(cluster: Cluster) -> Result<()> {
         }
     };
     tokio::time::timeout(PATIENCE, known).await.context("the machine did not get to the end of what it was told")?;
-    let (pod, node) = (json_of_pod(1, cluster), json_of_node(1));
-    println!("a pod is {} bytes of JSON, a node {}", pod.to_string().len(), node.to_string().len());
+    println!("a pod is {} bytes of JSON, a node {}", made(&POD, 1, cluster).len(), made(&NODE, 1, cluster).len());
     println!("{cluster:?} in {:?}", begun.elapsed());
     println!("resident before {before} KiB, after {} KiB, at most {} KiB", memory("VmRSS")?, memory("VmHWM")?);
     drop(lead);
@@ -77,7 +79,7 @@ fn client(cluster: Cluster) -> kube::Client {
         let body = match query.contains("watch=true") {
             true => StreamBody::new(silence).boxed_unsync(),
             false => {
-                let text = page(request.uri().path(), query, cluster).to_string();
+                let text = page(request.uri().path(), query, cluster);
                 Full::from(text).map_err(|never| match never {}).boxed_unsync()
             }
         };
@@ -86,20 +88,38 @@ fn client(cluster: Cluster) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-fn page(path: &str, query: &str, cluster: Cluster) -> Value {
+fn page(path: &str, query: &str, cluster: Cluster) -> String {
     let number = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.parse::<usize>().ok());
     let (from, limit) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(1_000));
-    let count = match path {
-        "/api/v1/nodes" => cluster.nodes,
-        "/api/v1/pods" => cluster.pods,
-        _ => 0,
+    let (count, pattern): (usize, &str) = match path {
+        "/api/v1/nodes" => (cluster.nodes, &NODE),
+        "/api/v1/pods" => (cluster.pods, &POD),
+        _ => (0, ""),
     };
     let end = count.min(from + limit);
-    let items: Vec<Value> = (from..end)
-        .map(|index| if path.ends_with("nodes") { json_of_node(index) } else { json_of_pod(index, cluster) })
-        .collect();
-    let more = (end < count).then(|| end.to_string());
-    json!({ "metadata": { "resourceVersion": "1000000", "continue": more }, "items": items })
+    let items: Vec<String> = (from..end).map(|index| made(pattern, index, cluster)).collect();
+    let more = if end < count { end.to_string() } else { String::new() };
+    let metadata = json!({ "resourceVersion": "1000000", "continue": more });
+    format!("{{\"metadata\":{metadata},\"items\":[{}]}}", items.join(","))
+}
+
+/// What all nodes and all pods have in common; `@words@` stand for what tells them apart.
+static NODE: LazyLock<String> = LazyLock::new(|| json_of_node().to_string());
+static POD: LazyLock<String> = LazyLock::new(|| json_of_pod().to_string());
+
+/// One of 150,000: of 3,000 deployments and 200 teams, three zones and 20 pools.
+fn made(pattern: &str, index: usize, cluster: Cluster) -> String {
+    let words = [
+        ("@app@", format!("application-{}", index % 3_000)),
+        ("@team@", format!("team-{}", index % 200)),
+        ("@node@", format!("node-{:05}.cluster.example", index % cluster.nodes.max(1))),
+        ("@zone@", format!("zone-{}", index % 3)),
+        ("@pool@", format!("pool-{}", index % 20)),
+        ("@index@", format!("{index:05x}")),
+        ("@number@", format!("{index:012x}")),
+        ("@version@", (1_000 + index).to_string()),
+    ];
+    words.iter().fold(pattern.to_owned(), |text, (word, value)| text.replace(word, value))
 }
 
 /// Who writes which fields, as the API server keeps it: half of an object's JSON.
@@ -115,12 +135,10 @@ fn managed_fields(names: &[&str]) -> Value {
     names.iter().map(of).collect()
 }
 
-fn uid(kind: u32, index: usize) -> String {
-    format!("{kind:08x}-0000-4000-8000-{index:012x}")
-}
+const UID: &str = "0a1b2c3d-0000-4000-8000-@number@";
 
-fn json_of_node(index: usize) -> Value {
-    let name = format!("node-{index:05}.cluster.example");
+fn json_of_node() -> Value {
+    let name = "@node@";
     let images: Vec<Value> = (0..50)
         .map(|image| {
             let digest = format!("registry.example/team/application-{image}@sha256:{image:064x}");
@@ -138,16 +156,16 @@ fn json_of_node(index: usize) -> Value {
     let conditions = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map(condition);
     json!({
         "metadata": {
-            "name": name, "uid": uid(1, index), "resourceVersion": (1_000 + index).to_string(),
+            "name": name, "uid": UID, "resourceVersion": "@version@",
             "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": managed_fields(&["kubelet"]),
             "labels": {
                 "kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux",
-                "topology.kubernetes.io/zone": format!("zone-{}", index % 3), "topology.kubernetes.io/region": "here",
-                "node.kubernetes.io/instance-type": "large", "pool": format!("pool-{}", index % 20),
+                "topology.kubernetes.io/zone": "@zone@", "topology.kubernetes.io/region": "here",
+                "node.kubernetes.io/instance-type": "large", "pool": "@pool@",
             },
             "annotations": { "volumes.kubernetes.io/controller-managed-attach-detach": "true", "csi.volume.kubernetes.io/nodeid": "{}" },
         },
-        "spec": { "podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"], "providerID": format!("cloud://{name}") },
+        "spec": { "podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"], "providerID": "cloud://@node@" },
         "status": {
             "capacity": amounts, "allocatable": amounts, "images": images,
             "conditions": conditions,
@@ -158,9 +176,8 @@ fn json_of_node(index: usize) -> Value {
 }
 
 /// A pod of one of 3,000 deployments, on its node.
-fn json_of_pod(index: usize, cluster: Cluster) -> Value {
-    let app = format!("application-{}", index % 3_000);
-    let name = format!("{app}-5d4f8c7b9d-{index:05x}");
+fn json_of_pod() -> Value {
+    let (app, name) = ("@app@", "@app@-5d4f8c7b9d-@index@");
     let env: Vec<Value> = (0..12)
         .map(|one| json!({ "name": format!("SETTING_{one}"), "value": format!("http://service-{one}.shop.svc:8080") }))
         .collect();
@@ -178,16 +195,16 @@ fn json_of_pod(index: usize, cluster: Cluster) -> Value {
         ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition);
     json!({
         "metadata": {
-            "name": name, "namespace": format!("team-{}", index % 200), "uid": uid(2, index), "generation": 1,
-            "resourceVersion": (100_000 + index).to_string(), "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": { "app": app, "pod-template-hash": "5d4f8c7b9d", "team": format!("team-{}", index % 200) },
+            "name": name, "namespace": "@team@", "uid": UID, "generation": 1,
+            "resourceVersion": "@version@", "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": { "app": app, "pod-template-hash": "5d4f8c7b9d", "team": "@team@" },
             "annotations": { "prometheus.io/scrape": "true", "checksum/config": "0123456789abcdef0123456789abcdef" },
             "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{app}-5d4f8c7b9d"),
-                "uid": uid(3, index % 3_000), "controller": true, "blockOwnerDeletion": true }],
+                "uid": "0a1b2c3d-0000-4000-8000-0123456789ab", "controller": true, "blockOwnerDeletion": true }],
             "managedFields": managed_fields(&["kube-controller-manager", "kubelet"]),
         },
         "spec": {
-            "containers": [container], "nodeName": format!("node-{:05}.cluster.example", index % cluster.nodes.max(1)),
+            "containers": [container], "nodeName": "@node@",
             "schedulerName": "default-scheduler", "serviceAccountName": "default", "priority": 0,
             "restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "terminationGracePeriodSeconds": 30,
             "tolerations": [
@@ -203,8 +220,8 @@ fn json_of_pod(index: usize, cluster: Cluster) -> Value {
             "phase": "Running", "qosClass": "Guaranteed", "hostIP": "10.0.0.1", "podIP": "10.1.0.1",
             "startTime": "2026-01-01T00:00:00Z", "conditions": conditions,
             "containerStatuses": [{ "name": "main", "ready": true, "restartCount": 0, "started": true,
-                "image": format!("registry.example/team/{app}:v1.2.3"), "imageID": format!("sha256:{index:064x}"),
-                "containerID": format!("containerd://{index:064x}"), "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } } }],
+                "image": format!("registry.example/team/{app}:v1.2.3"), "imageID": "sha256:@number@@number@@number@@number@@number@",
+                "containerID": "containerd://@number@@number@@number@@number@@number@", "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } } }],
         },
     })
 }

@@ -333,6 +333,7 @@ impl Page<'_> {
             ("flotilla_watches", "Watches that were opened", of(|tally| tally.watches)),
             ("flotilla_watch_failures", "Lists and watches that failed", of(|tally| tally.failures)),
             ("flotilla_unusable_objects", "Objects that made no sense", of(|tally| tally.unusable)),
+            ("flotilla_stale_watch_events", "Lists and changes older than what was told", of(|tally| tally.stale)),
         ];
         counters.iter().try_for_each(|(name, help, values)| self.counters(name, help, "resource", values))
     }

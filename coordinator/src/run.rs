@@ -15,6 +15,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
+use flotilla_framework::profile::Profile;
 use flotilla_machine::{action::Action, event::Event, machine::Machine};
 use serde_json::{Value, json};
 use tokio::{
@@ -194,8 +195,14 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let discovery = discovery_of(&args, &client);
     let delayed = election.is_some() && configuration.delay_cache_until_active;
     let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
-    let mut coordinator =
-        Coordinator::new((client, &events), (host, leading), discovery, scheduled.clone(), configz.clone());
+    let mut coordinator = Coordinator::new(
+        (client, &events),
+        (host, leading),
+        discovery,
+        &machine.profiles,
+        scheduled.clone(),
+        configz.clone(),
+    );
     coordinator.elected = election.is_some();
     coordinator.handle.tell(Event::Configured(Arc::new(machine))).await?;
     if !delayed {
@@ -212,6 +219,7 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
             text,
             generation: FIRST_GENERATION,
             handle: coordinator.handle.clone(),
+            watches: coordinator.watches.clone(),
             configz,
             events: coordinator.reporter.events().clone(),
             leading: coordinator.leading.clone(),
@@ -244,6 +252,7 @@ impl Coordinator {
         (client, events): (kube::Client, &kube::Client),
         (host, leading): (&str, watch::Receiver<Leadership>),
         discovery: Discovery,
+        profiles: &[Profile],
         scheduled: Scheduled,
         configz: watch::Sender<Value>,
     ) -> Self {
@@ -275,8 +284,9 @@ impl Coordinator {
             scheduled,
             configz,
         });
+        let (told, begun, stopped) = (handle.clone(), begin.clone(), stop.clone());
         Self {
-            watches: Watches::start(client.clone(), handle.clone(), reporter.clone(), begin.clone(), stop.clone()),
+            watches: Watches::start(client.clone(), told, reporter.clone(), profiles, begun, stopped),
             client,
             handle,
             fanout,

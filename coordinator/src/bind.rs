@@ -40,7 +40,7 @@ use crate::{
     lease::{self, Leadership},
     logging,
     metrics::Scheduled,
-    status::Events,
+    status::{BindUnderWay, Reporter},
 };
 
 /// Bindings on the wire at once, each on a connection of its own: at 5 ms each that is 20,000 a second, more than any
@@ -66,7 +66,7 @@ pub struct Binder {
 struct Inner {
     client: kube::Client,
     handle: Handle,
-    events: Events,
+    reporter: Reporter,
     scheduled: Scheduled,
     leading: watch::Receiver<Leadership>,
     runtime: tokio::runtime::Handle,
@@ -118,7 +118,7 @@ impl Binder {
     pub fn new(
         client: kube::Client,
         handle: Handle,
-        events: Events,
+        reporter: Reporter,
         scheduled: Scheduled,
         leading: watch::Receiver<Leadership>,
         callers: Callers,
@@ -126,7 +126,7 @@ impl Binder {
         let inner = Inner {
             client,
             handle,
-            events,
+            reporter,
             scheduled,
             leading,
             runtime: tokio::runtime::Handle::current(),
@@ -141,7 +141,8 @@ impl Binder {
     /// Binds a pod, which is answered by exactly one [`Event::Bound`] or [`Event::BindFailed`]. Never blocks.
     pub fn bind(&self, binding: Binding) {
         let inner = Arc::clone(&self.inner);
-        let task = async move { inner.carry_out(binding).await };
+        let under_way = self.inner.reporter.binding(&binding);
+        let task = async move { inner.carry_out(binding, under_way).await };
         self.inner.tasks.spawn_on(task, &self.inner.runtime);
     }
 
@@ -170,7 +171,7 @@ impl Binder {
 }
 
 impl Inner {
-    async fn carry_out(&self, binding: Binding) {
+    async fn carry_out(&self, binding: Binding, under_way: BindUnderWay) {
         let begun = Instant::now();
         let sent = AssertUnwindSafe(self.send(&binding)).catch_unwind().await;
         let outcome = match sent.unwrap_or_else(|_| Answer::Unknown("the task that sent it panicked".to_owned())) {
@@ -186,7 +187,7 @@ impl Inner {
                 let Binding { namespace, name, node, attempt, waited_ms, total, .. } = &binding;
                 debug!(pod = %format_args!("{namespace}/{name}"), %node, attempt, waited_ms, total, "Successfully assigned");
                 self.scheduled.observe(&binding, begun.elapsed());
-                self.events.scheduled(&binding);
+                self.reporter.bound(&binding, &under_way);
                 (Event::Bound { uid }, &self.counters.bound)
             }
             Err(failure) => {

@@ -320,7 +320,8 @@ impl Page<'_> {
             ("flotilla_condition_writes", "PodScheduled conditions by what became of them", conditions),
             ("flotilla_pod_group_condition_writes", "Conditions of pod groups by what became of them", groups),
         ] {
-            let outcomes = [("written", tally.written), ("refused", tally.refused), ("dropped", tally.dropped)];
+            let (skipped, dropped) = (("skipped", tally.skipped), ("dropped", tally.dropped));
+            let outcomes = [("written", tally.written), ("refused", tally.refused), skipped, dropped];
             self.counters(what, help, "outcome", &outcomes)?;
         }
         let waiting = [("event", events.waiting), ("condition", conditions.waiting), ("pod_group", groups.waiting)];
@@ -345,6 +346,7 @@ impl Page<'_> {
             ("flotilla_watches", "Watches that were opened", of(|tally| tally.watches)),
             ("flotilla_watch_failures", "Lists and watches that failed", of(|tally| tally.failures)),
             ("flotilla_unusable_objects", "Objects that made no sense", of(|tally| tally.unusable)),
+            ("flotilla_stale_watch_events", "Lists and changes older than what was told", of(|tally| tally.stale)),
         ];
         counters.iter().try_for_each(|(name, help, values)| self.counters(name, help, "resource", values))
     }

@@ -15,6 +15,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
+use flotilla_framework::profile::Profile;
 use flotilla_machine::{action::Action, event::Event, machine::Machine};
 use serde_json::{Value, json};
 use tokio::{
@@ -200,6 +201,7 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     info!(generation = machine.generation, ?profiles, "configuration");
 
     let client = client::connect(&connection).await?;
+    let events = client::connect(&Connection { purpose: Some("events"), ..connection.clone() }).await?;
     let (lead, leading) = watch::channel(Leadership::UNKNOWN);
     let mut shown = configuration.to_v1();
     shown["flotilla"] = json!({ "generation": FIRST_GENERATION, "acknowledgedBy": 0 });
@@ -213,7 +215,9 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let stop = CancellationToken::new();
     let (transport, issuer) = transport::transport(&args, &client, &stop);
     let workers = (discovery, transport, issuer);
-    let mut coordinator = Coordinator::new(client, (host, leading), workers, counted, shown_to, with_groups, stop);
+    let wanted = (&*machine.profiles, with_groups);
+    let clients = (client, &events);
+    let mut coordinator = Coordinator::new(clients, (host, leading), workers, wanted, counted, shown_to, stop);
     coordinator.elected = election.is_some();
     coordinator.handle.tell(Event::Configured(Arc::new(machine))).await?;
     if !delayed {
@@ -230,6 +234,7 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
             text,
             generation: FIRST_GENERATION,
             handle: coordinator.handle.clone(),
+            watches: coordinator.watches.clone(),
             configz,
             events: coordinator.reporter.events().clone(),
             leading: coordinator.leading.clone(),
@@ -256,15 +261,16 @@ fn discovery_of(args: &Args, client: &kube::Client) -> Discovery {
 type Election = JoinHandle<Result<(), LeaseError>>;
 
 impl Coordinator {
-    /// Starts the machine and what performs its actions. `(host, leading)` is in whose name things are written, and
-    /// while what; `workers` is where workers are, and how they are spoken with. Pod groups are watched `with_groups` only.
+    /// Starts the machine and what performs its actions. `events` is the client for events alone; `(host, leading)` is in
+    /// whose name things are written, and while what; `workers` is where workers are, and how they are spoken with. What
+    /// `profiles` need is watched, and pod groups `with_groups` only.
     fn new(
-        client: kube::Client,
+        (client, events): (kube::Client, &kube::Client),
         (host, leading): (&str, watch::Receiver<Leadership>),
         (discovery, transport, issuer): (Discovery, Transport, Option<Issuer>),
+        (profiles, with_groups): (&[Profile], bool),
         scheduled: Scheduled,
         configz: watch::Sender<Value>,
-        with_groups: bool,
         stop: CancellationToken,
     ) -> Self {
         let performers = Arc::<OnceLock<Performers>>::default();
@@ -278,11 +284,10 @@ impl Coordinator {
             }
         });
         let begin = CancellationToken::new();
-        let reporter = Reporter::new(&client, host, &leading);
-        let events = reporter.events().clone();
+        let reporter = Reporter::new(&client, events, host, &leading);
         let callers = Callers::default();
         let (scored, led) = (scheduled.clone(), leading.clone());
-        let binder = Binder::new(client.clone(), handle.clone(), events, scored, led, callers.clone());
+        let binder = Binder::new(client.clone(), handle.clone(), reporter.clone(), scored, led, callers.clone());
         let extenders = Extenders::new(client.clone(), handle.clone(), callers.clone());
         let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let events = reporter.events().clone();
@@ -300,7 +305,8 @@ impl Coordinator {
             configz,
         });
         let (told, teller) = (handle.clone(), reporter.clone());
-        let watches = Watches::start(client.clone(), told, teller, begin.clone(), stop.clone(), with_groups);
+        let wanted = (profiles, with_groups);
+        let watches = Watches::start(client.clone(), told, teller, wanted, begin.clone(), stop.clone());
         Self {
             watches,
             client,

@@ -7,19 +7,21 @@
 //! An event is: what waits too long is dropped and counted, and nothing ever waits for it.
 
 use flotilla_machine::{
-    action::{Nomination, Report},
+    action::{Binding, Nomination, Report},
     event::Event,
 };
 use tokio::sync::watch;
 
 use crate::lease::Leadership;
+use shown::Shown;
 
 mod conditions;
 mod events;
 mod groups;
 mod series;
+mod shown;
 
-pub use conditions::Conditions;
+pub use conditions::{Conditions, UnderWay};
 pub use events::{Events, Outcome, Regarding};
 pub use groups::GroupConditions;
 
@@ -32,6 +34,8 @@ pub struct Tally {
     pub refused: u64,
     /// What was not written because too much waited, or because this process does not lead any more.
     pub dropped: u64,
+    /// What needed no write: newer words came before, the pod says so itself or has a node, or the event only counts.
+    pub skipped: u64,
     /// What waits to be written.
     pub waiting: u64,
 }
@@ -42,39 +46,76 @@ pub struct Reporter {
     conditions: Conditions,
     events: Events,
     groups: GroupConditions,
+    shown: Shown,
+}
+
+/// A bind under way.
+pub struct BindUnderWay {
+    /// The pod's version before.
+    version: u64,
+    _under_way: UnderWay,
 }
 
 impl Reporter {
-    /// A reporter that writes through `client`, in the name of `host`, while `leading` says that this process leads.
+    /// A reporter that writes conditions through `client` and events through `events_client`, in the name of `host`,
+    /// while `leading` says that this process leads.
+    ///
+    /// Source: kube-scheduler has a second client for events, so that they never take the turn of a bind or a condition
+    /// where `clientConnection.qps` sets a pace.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn new(client: &kube::Client, host: &str, leading: &watch::Receiver<Leadership>) -> Self {
+    pub fn new(
+        client: &kube::Client,
+        events_client: &kube::Client,
+        host: &str,
+        leading: &watch::Receiver<Leadership>,
+    ) -> Self {
+        let shown = Shown::default();
         Self {
-            conditions: Conditions::new(client.clone(), leading.clone()),
-            events: Events::new(client.clone(), host, leading.clone()),
+            conditions: Conditions::new(client.clone(), leading.clone(), shown.clone()),
+            events: Events::new(events_client.clone(), host, leading.clone()),
             groups: GroupConditions::new(client.clone(), leading.clone()),
+            shown,
         }
     }
 
     /// Writes what the report asks for. Never blocks.
     pub fn report(&self, report: Report) {
         if report.write_event {
-            self.events.failed(&report);
+            self.events.failed(&report, self.shown.version(&report.uid));
         }
         if report.write_condition || report.nomination != Nomination::Keep {
             self.conditions.write(report);
         }
     }
 
-    /// Takes note of what the machine is told of pods: whether they have a condition already.
-    pub fn witness(&self, event: &Event) {
+    /// A pod is about to be bound: what waits to be said of it is not written any more, and other conditions give way
+    /// until the answer is dropped.
+    #[must_use]
+    pub fn binding(&self, binding: &Binding) -> BindUnderWay {
+        let version = self.shown.version(&binding.uid);
+        BindUnderWay { version, _under_way: self.conditions.bind(&binding.uid) }
+    }
+
+    /// A pod is bound.
+    pub fn bound(&self, binding: &Binding, bind: &BindUnderWay) {
+        self.events.scheduled(binding, bind.version);
+    }
+
+    /// Takes note of what the machine is told of pods, and of the `resourceVersion` that told it.
+    pub fn witness(&self, event: &Event, version: Option<&str>) {
         match event {
-            Event::PodApplied(pod) => self.conditions.seen(pod),
-            Event::PodDeleted { uid } => self.conditions.gone(uid),
+            Event::PodApplied(pod) => self.shown.seen(pod, number(version)),
+            Event::PodDeleted { uid } => self.shown.gone(uid),
             _ => {}
         }
+    }
+
+    /// Takes note that an object has changed so that it makes no sense, and the machine is not told.
+    pub fn witness_nonsense(&self, uid: &str, version: Option<&str>) {
+        self.shown.changed(uid, number(version));
     }
 
     /// The events.
@@ -95,3 +136,10 @@ impl Reporter {
         &self.conditions
     }
 }
+
+fn number(version: Option<&str>) -> u64 {
+    version.and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

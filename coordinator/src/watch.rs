@@ -10,6 +10,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use flotilla_framework::profile::Profile;
 use flotilla_machine::event::Event;
 use kube::api::ListParams;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
@@ -24,7 +25,9 @@ use crate::{
 
 mod kinds;
 mod known;
+mod needs;
 mod object;
+mod sharing;
 mod source;
 mod storage;
 
@@ -44,14 +47,16 @@ const BARRIER: Duration = Duration::from_secs(5);
 pub struct Watches {
     client: kube::Client,
     pods: Arc<source::Shared>,
+    nodes: Arc<source::Shared>,
     all: Arc<[(&'static str, Arc<source::Shared>)]>,
+    begin: CancellationToken,
     synced: watch::Receiver<bool>,
 }
 
 impl Watches {
-    /// Starts listing and watching once `begin` is cancelled, until `stop` or until the machine has stopped. What is
-    /// wrong with an object is told through `reporter`. Failures are retried for ever, and logged. Pod groups are watched
-    /// `with_groups` only.
+    /// Starts listing and watching what `profiles` need once `begin` is cancelled, until `stop` or until the machine has
+    /// stopped. What is wrong with an object is told through `reporter`. Failures are retried for ever, and logged. Pod
+    /// groups are watched `with_groups` only.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -60,16 +65,16 @@ impl Watches {
         client: kube::Client,
         handle: Handle,
         reporter: Reporter,
+        (profiles, with_groups): (&[Profile], bool),
         begin: CancellationToken,
         stop: CancellationToken,
-        with_groups: bool,
     ) -> Self {
-        let mut starting =
-            Starting { client: client.clone(), handle: handle.clone(), reporter, begin, tasks: JoinSet::new() };
-        let pods = starting.start::<Pods>();
+        let (tasks, begun) = (JoinSet::new(), begin.clone());
+        let mut starting = Starting { client: client.clone(), handle: handle.clone(), reporter, begin: begun, tasks };
+        let (pods, nodes) = (starting.start::<Pods>(), starting.start::<Nodes>());
         let mut all = vec![
             pods.clone(),
-            starting.start::<Nodes>(),
+            nodes.clone(),
             starting.start::<Namespaces>(),
             starting.start::<AllThat<Service>>(),
             starting.start::<AllThat<ReplicationController>>(),
@@ -89,12 +94,12 @@ impl Watches {
         }
         let all = Arc::from(all);
         let (publish, synced) = watch::channel(false);
-        let watches = Self { client, pods: pods.1, all, synced };
-        let (mut tasks, all) = (starting.tasks, Arc::clone(&watches.all));
+        let watches = Self { client, pods: pods.1, nodes: nodes.1, all, begin, synced };
+        watches.want(profiles);
+        let (mut tasks, told) = (starting.tasks, watches.clone());
         tasks.spawn(async move {
-            for (_, shared) in &*all {
-                shared.listed.cancelled().await;
-            }
+            told.begin.cancelled().await;
+            told.listed().await;
             handle.tell(Event::Synced).await?;
             publish.send_replace(true);
             info!("the watches have told all there is");
@@ -115,10 +120,42 @@ impl Watches {
         *self.synced.borrow()
     }
 
-    /// The resources whose first lists are not through.
+    /// The resources that are needed and whose first lists are not through.
     #[must_use]
     pub fn unlisted(&self) -> Vec<&'static str> {
-        self.all.iter().filter(|(_, shared)| !shared.listed.is_cancelled()).map(|(what, _)| *what).collect()
+        self.wanted().filter(|(_, shared)| !shared.listed.is_cancelled()).map(|(what, _)| *what).collect()
+    }
+
+    /// Watches what these profiles need as well. What was needed before goes on being watched.
+    ///
+    /// # Errors
+    /// After `patience`: the resources that the API server has not listed yet, without which the profiles cannot be
+    /// worked by. Before the watches have begun there is nothing to wait for.
+    pub async fn provide(&self, profiles: &[Profile], patience: Duration) -> Result<(), Vec<&'static str>> {
+        self.want(profiles);
+        if !self.begin.is_cancelled() {
+            return Ok(());
+        }
+        timeout(patience, self.listed()).await.map_err(|_| self.unlisted())
+    }
+
+    fn want(&self, profiles: &[Profile]) {
+        for (what, shared) in &*self.all {
+            if needs::is_needed(what, profiles) {
+                shared.wanted.cancel();
+            }
+        }
+    }
+
+    fn wanted(&self) -> impl Iterator<Item = &(&'static str, Arc<source::Shared>)> {
+        self.all.iter().filter(|(_, shared)| shared.wanted.is_cancelled())
+    }
+
+    /// Returns once the first lists of all that is needed are through.
+    async fn listed(&self) {
+        for (_, shared) in self.wanted() {
+            shared.listed.cancelled().await;
+        }
     }
 
     /// Returns once [`synced`](Self::synced).
@@ -129,21 +166,16 @@ impl Watches {
         }
     }
 
-    /// Waits until the view of the pods is at least as new as the cluster is now, at most 5 s.
+    /// Waits until the view of the pods and nodes is at least as new as the cluster is now, at most 5 s.
     ///
     /// A leader that follows another must not bind before it has seen the other's binds: the API server would take the
-    /// bindings, and nodes would be filled twice.
+    /// bindings, and nodes would be filled twice. Nor must it call a pod unschedulable by nodes of the past.
     pub async fn catch_up(&self) {
         let caught_up = async {
-            let version = self.version_now().await?;
-            self.pods.hurry.notify_one();
-            let mut reached = self.pods.reached.subscribe();
-            // The sender is in the same Arc as the receiver came from, so that it cannot fail.
-            let _ = reached.wait_for(|reached| *reached >= version).await;
-            Ok::<_, String>(version)
+            tokio::try_join!(self.reach_now(Pods::PATH, &self.pods), self.reach_now(Nodes::PATH, &self.nodes))
         };
         match timeout(BARRIER, caught_up).await {
-            Ok(Ok(version)) => info!(version, "the view has caught up with the cluster"),
+            Ok(Ok((pods, nodes))) => info!(pods, nodes, "the view has caught up with the cluster"),
             Ok(Err(reason)) => warn!(reason, "cannot tell how fresh the view is; going on with it as it is"),
             Err(_) => {
                 warn!("the view has not caught up with the cluster within {BARRIER:?}; going on with it as it is")
@@ -151,10 +183,22 @@ impl Watches {
         }
     }
 
-    /// The version of the pods as of now: a list without a version is answered from what is committed.
-    async fn version_now(&self) -> Result<u64, String> {
+    /// Waits until a watch has told all up to now. Returns the version of now.
+    async fn reach_now(&self, path: &str, shared: &source::Shared) -> Result<u64, String> {
+        let version = self.version_now(path).await?;
+        let mut reached = shared.reached.subscribe();
+        if *reached.borrow() < version {
+            shared.hurry.notify_one();
+        }
+        // The sender is in the same place as the receiver came from, so that it cannot fail.
+        let _ = reached.wait_for(|reached| *reached >= version).await;
+        Ok(version)
+    }
+
+    /// The version of a collection as of now: a list without a version is answered from what is committed.
+    async fn version_now(&self, path: &str) -> Result<u64, String> {
         let one = ListParams::default().limit(1);
-        let request = kube::core::Request::new(Pods::PATH).list(&one).map_err(|error| error.to_string())?;
+        let request = kube::core::Request::new(path).list(&one).map_err(|error| error.to_string())?;
         let page = self.client.request::<object::Page>(request).await.map_err(|error| logging::chain(&error))?;
         let version = page.metadata.resource_version.unwrap_or_default();
         version.parse().map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))
@@ -162,7 +206,7 @@ impl Watches {
 
     /// What each watch has done so far, by the plural of what it watches.
     pub fn tallies(&self) -> impl Iterator<Item = (&'static str, Tally)> {
-        self.all.iter().map(|(what, shared)| (*what, shared.tally()))
+        self.wanted().map(|(what, shared)| (*what, shared.tally()))
     }
 }
 
@@ -180,7 +224,7 @@ impl Starting {
         let shared = Arc::<source::Shared>::default();
         let (client, handle, reporter) = (self.client.clone(), self.handle.clone(), self.reporter.clone());
         let told = Source::<K>::new(client, handle, reporter, Arc::clone(&shared));
-        self.tasks.spawn(after(self.begin.clone(), told.run()));
+        self.tasks.spawn(after(self.begin.clone(), after(shared.wanted.clone(), told.run())));
         (K::WHAT, shared)
     }
 }

@@ -100,6 +100,8 @@ const INTEGRATION: &[Step] = &[
             "test",
             "--workspace",
             "--test",
+            "conditions",
+            "--test",
             "e2e",
             "--test",
             "explain_live",

@@ -134,7 +134,8 @@ impl Machine {
                         self.evaluate_here(subject);
                     }
                 }
-                Best::Nothing if is_short && !offers.book.is_untouched() => self.evaluate_here(subject),
+                // What is said to the pod's owner is counted in one state, as kube-scheduler's is.
+                Best::Nothing if (is_short || is_current) && !offers.book.is_untouched() => self.evaluate_here(subject),
                 Best::Nothing if is_current => {
                     let covered = offers.book.covered() as usize;
                     let diagnosis = diagnosis::of_nodes(&dossier.prepared, &offers.book.refused_now(), covered);

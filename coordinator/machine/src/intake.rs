@@ -141,7 +141,8 @@ impl Machine {
         };
         if info.deleting {
             let message = format!("skip schedule deleting pod: {}", info.key());
-            if self.queue.contains(uid) || matches!(pod.stage, Stage::Member(_)) {
+            // As kube-scheduler, which says so of a pod whose turn comes: one that waits elsewhere has none.
+            if self.queue.is_active(uid) || matches!(pod.stage, Stage::Member(_)) {
                 self.report(uid, Reason::SchedulerError, message, false);
             }
             self.leave_queue(uid, Stage::Foreign);

@@ -103,8 +103,8 @@ fn stage(server: &Server) -> Stage {
     // Nobody writes these events, so that they can be counted.
     let (follows, nobody) = watch::channel(Leadership::UNKNOWN);
     tokio::spawn(async move { follows.closed().await });
-    let events = Events::new(server.client(), "host", nobody);
-    let binder = Binder::new(server.client(), handle, events, Scheduled::default(), lead, Callers::default());
+    let reporter = Reporter::new(&server.client(), &server.client(), "host", &nobody);
+    let binder = Binder::new(server.client(), handle, reporter, Scheduled::default(), lead, Callers::default());
     Stage { binder, heard, leading }
 }
 
@@ -230,7 +230,7 @@ async fn only_a_bound_pod_gets_an_event() {
         let stage = stage(&Server::new(post, &[Hang]));
         let binder = stage.binder.clone();
         stage.outcome().await;
-        assert_eq!(binder.inner.events.tally().waiting, events);
+        assert_eq!(binder.inner.reporter.events().tally().waiting, events);
     }
 }
 

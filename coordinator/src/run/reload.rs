@@ -31,12 +31,16 @@ use crate::{
     driver::{Handle, Stopped},
     lease::{self, Leadership},
     status::{Events, Outcome, Regarding},
+    watch::Watches,
 };
 
 /// Between two looks at the file. The kubelet takes up to a minute to bring a changed ConfigMap.
 const LOOK: Duration = Duration::from_secs(1);
 /// For the API server to tell the UID of the Lease.
 const UID_PATIENCE: Duration = Duration::from_secs(5);
+
+/// For the first lists of what only the new profiles read.
+const LIST_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the file held when it was looked at: its text, or why there is none.
 type Seen = Result<String, String>;
@@ -128,6 +132,7 @@ pub(super) struct Reloader {
     pub(super) text: String,
     pub(super) generation: u64,
     pub(super) handle: Handle,
+    pub(super) watches: Watches,
     pub(super) configz: watch::Sender<Value>,
     pub(super) events: Events,
     pub(super) leading: watch::Receiver<Leadership>,
@@ -174,7 +179,18 @@ impl Reloader {
             warn!("{field} in the configuration file takes effect when this process starts anew");
         }
         match apply {
-            Some(wanted) => self.apply(wanted).await,
+            Some(wanted) => match self.watches.provide(&wanted.profiles, LIST_PATIENCE).await {
+                Ok(()) => self.apply(wanted).await,
+                Err(unlisted) => {
+                    let unlisted = unlisted.join(", ");
+                    self.refuse(&format!(
+                        "its plugins read {unlisted}, which the API server does not list; grant list and watch on it as \
+                         deploy/rbac.yaml does, and write the file anew"
+                    ))
+                    .await;
+                    Ok(())
+                }
+            },
             None => {
                 self.settle(&self.reloads.unchanged);
                 info!(generation = self.generation, "the configuration file has changed, but not in effect");

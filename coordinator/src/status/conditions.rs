@@ -1,18 +1,21 @@
 //! The `PodScheduled` condition of pods that are not placed.
 //!
-//! Knows: the patch, which of two reports on a pod is the newer, and whether a pod has such a condition already. Must
-//! not know: what the message says.
+//! Knows: the patch, which of two reports on a pod is the newer, and what the pod must look like for either to be
+//! written. Must not know: what the message says.
+//!
+//! A patch names the UID and the version of the pod that was shown last, so that it is never written to another pod of
+//! the same name, and never over what happened since: above all not over a binding, however late it arrives.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use flotilla_framework::class::PodInfo;
+use flotilla_framework::class::Scheduled;
 use flotilla_machine::action::{Nomination, Report};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -20,6 +23,7 @@ use kube::{
     api::{Patch, PatchParams},
     core::Request,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Notify, Semaphore, watch},
@@ -27,7 +31,10 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::Tally;
+use super::{
+    Tally,
+    shown::{Pod, Shown},
+};
 use crate::{
     lease::{self, Leadership},
     logging,
@@ -41,6 +48,11 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// After a failure: doubles from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
+/// Binds under way beyond which a condition gives way, because some of them wait for their turn: as many as `bind` sends
+/// at once.
+const MANY_BINDS: usize = 100;
+/// How long a condition gives way at most, so that those of a busy cluster are written too.
+const GIVE_WAY: Duration = Duration::from_secs(1);
 
 /// Writes conditions, in the background. Cheap to clone.
 ///
@@ -53,28 +65,45 @@ pub struct Conditions {
 
 struct Shared {
     pending: Mutex<Pending>,
-    /// Pods without a node that have the condition: theirs only changes its message, and keeps its time.
-    standing: Mutex<HashSet<Arc<str>>>,
+    shown: Shown,
     wake: Notify,
+    binds: AtomicUsize,
+    fewer_binds: Notify,
     written: AtomicU64,
     refused: AtomicU64,
     dropped: AtomicU64,
+    skipped: AtomicU64,
+}
+
+/// A bind under way. Conditions give way to it until it is dropped.
+pub struct UnderWay(Arc<Shared>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.0.binds.fetch_sub(1, Ordering::Relaxed) == MANY_BINDS + 1 {
+            self.0.fewer_binds.notify_waiters();
+        }
+    }
 }
 
 impl Conditions {
-    /// Conditions that are written through `client` while `leading` says that this process leads.
+    /// Conditions that are written through `client` while `leading` says that this process leads, of pods as they are
+    /// `shown`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn new(client: kube::Client, leading: watch::Receiver<Leadership>) -> Self {
+    pub(super) fn new(client: kube::Client, leading: watch::Receiver<Leadership>, shown: Shown) -> Self {
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
-            standing: Mutex::default(),
+            shown,
             wake: Notify::new(),
+            binds: AtomicUsize::new(0),
+            fewer_binds: Notify::new(),
             written: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
         });
         tokio::spawn(Arc::new(Writer { client, leading, shared: Arc::clone(&shared) }).run());
         Self { shared }
@@ -82,27 +111,29 @@ impl Conditions {
 
     /// Writes a report's condition, instead of one that waits for the same pod. Never blocks.
     pub fn write(&self, report: Report) {
-        lock(&self.shared.pending).push(report);
+        if lock(&self.shared.pending).push(report) {
+            self.shared.skipped.fetch_add(1, Ordering::Relaxed);
+        }
         self.shared.wake.notify_one();
     }
 
-    /// A pod looks like this now.
-    pub fn seen(&self, pod: &PodInfo) {
-        note(&mut lock(&self.shared.standing), pod);
-    }
-
-    /// A pod is gone.
-    pub fn gone(&self, uid: &str) {
-        lock(&self.shared.standing).remove(uid);
+    /// A pod is being bound: what waits to be said of it is not true any more.
+    pub(super) fn bind(&self, uid: &str) -> UnderWay {
+        if lock(&self.shared.pending).withdraw(uid) {
+            self.shared.skipped.fetch_add(1, Ordering::Relaxed);
+        }
+        self.shared.binds.fetch_add(1, Ordering::Relaxed);
+        UnderWay(Arc::clone(&self.shared))
     }
 
     /// What has been written so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Shared { written, refused, dropped, .. } = &*self.shared;
+        let Shared { written, refused, dropped, skipped, .. } = &*self.shared;
         let waiting = lock(&self.shared.pending).len() as u64;
-        Tally { written: get(written), refused: get(refused), dropped: get(dropped), waiting }
+        let (written, refused, dropped, skipped) = (get(written), get(refused), get(dropped), get(skipped));
+        Tally { written, refused, dropped, skipped, waiting }
     }
 }
 
@@ -115,27 +146,46 @@ struct Pending {
 }
 
 impl Pending {
-    fn push(&mut self, report: Report) {
+    /// Whether an older report is not written because of this one.
+    fn push(&mut self, report: Report) -> bool {
         let uid = Arc::clone(&report.uid);
         match self.newest.entry(Arc::clone(&uid)) {
             Entry::Occupied(mut known) => {
                 let older = known.insert(report);
                 inherit(known.get_mut(), &older);
+                true
             }
             Entry::Vacant(room) => {
                 room.insert(report);
                 if !self.writing.contains(&uid) {
                     self.order.push_back(uid);
                 }
+                false
             }
         }
     }
 
+    /// Takes back the report that waits for a pod, if there is one. One that also says something of its nomination stays: it
+    /// fails if the pod is bound, and is needed if it is not.
+    fn withdraw(&mut self, uid: &str) -> bool {
+        if self.newest.get(uid).is_none_or(|report| report.nomination != Nomination::Keep) {
+            return false;
+        }
+        // Its place in the order stays, and is passed over.
+        self.newest.remove(uid).is_some()
+    }
+
     fn pop(&mut self) -> Option<Report> {
-        let uid = self.order.pop_front()?;
-        let report = self.newest.remove(&uid)?;
-        self.writing.insert(uid);
-        Some(report)
+        loop {
+            let uid = self.order.pop_front()?;
+            // A report that was taken back left its place, and one that came after it has a place of its own.
+            if !self.writing.contains(&uid)
+                && let Some(report) = self.newest.remove(&uid)
+            {
+                self.writing.insert(uid);
+                return Some(report);
+            }
+        }
     }
 
     /// The report that was popped is written, or given up.
@@ -198,19 +248,22 @@ impl Writer {
         }
     }
 
+    /// Writes a report's condition, as long as it is news about a pod that has no node and nothing newer is to be said.
     async fn write(&self, report: &Report) {
         let pod = format_args!("{}/{}", report.namespace, report.name).to_string();
         let mut pause = FIRST_PAUSE;
         loop {
+            self.give_way().await;
             if self.leading.borrow().epoch_at(lease::now()).is_none() {
                 self.shared.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            let trouble = match timeout(LIMIT, self.try_write(report)).await {
+            let Some(shown) = self.shared.shown.get(&report.uid).filter(|shown| is_news(report, shown)) else {
+                self.shared.skipped.fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            let trouble = match timeout(LIMIT, self.try_write(report, &shown)).await {
                 Ok(Ok(())) => {
-                    if report.write_condition {
-                        lock(&self.shared.standing).insert(Arc::clone(&report.uid));
-                    }
                     self.shared.written.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
@@ -232,6 +285,7 @@ impl Writer {
                 Err(_) => format!("no answer within {LIMIT:?}"),
             };
             if lock(&self.shared.pending).superseded(report) {
+                self.shared.skipped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
             debug!(pod, reason = trouble, "cannot write the pod's condition; trying again");
@@ -240,15 +294,57 @@ impl Writer {
         }
     }
 
-    async fn try_write(&self, report: &Report) -> kube::Result<()> {
-        let begins = !lock(&self.shared.standing).contains(&report.uid);
-        let patch: Patch<Value> = Patch::Strategic(patch(report, begins.then(Timestamp::now)));
+    /// Returns once few binds are under way, or after a second.
+    async fn give_way(&self) {
+        let fewer = async {
+            loop {
+                let mut fewer = std::pin::pin!(self.shared.fewer_binds.notified());
+                // From here on no word is missed.
+                fewer.as_mut().enable();
+                if self.shared.binds.load(Ordering::Relaxed) <= MANY_BINDS {
+                    return;
+                }
+                fewer.await;
+            }
+        };
+        // Whether it came to that is all the same.
+        let _ = timeout(GIVE_WAY, fewer).await;
+    }
+
+    async fn try_write(&self, report: &Report, shown: &Pod) -> kube::Result<()> {
+        let patch: Patch<Value> = Patch::Strategic(patch(report, shown, Timestamp::now()));
         let path = format!("/api/v1/namespaces/{}/pods", report.namespace);
         let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
         let request = request.map_err(kube::Error::BuildRequest)?;
-        // What the pod looks like now comes through the watch: here it is not even decoded.
-        self.client.request_text(request).await.map(drop)
+        let answer = self.client.request_text(request).await?;
+        // What the pod looks like now comes through the watch as well; an answer that cannot be read is no failure.
+        if let Some(version) = version_in(&answer) {
+            let (reason, message) = (Arc::from(report.reason.as_str()), Arc::from(&*report.message));
+            self.shared.shown.written(&report.uid, version, Scheduled { status: false, reason, message });
+        }
+        Ok(())
     }
+}
+
+/// Whether a report says something that the pod does not say itself.
+///
+/// Source: `UpdatePodCondition`, to which another `observedGeneration` is no news either.
+fn is_news(report: &Report, shown: &Pod) -> bool {
+    report.nomination != Nomination::Keep || !shown.says(report.reason.as_str(), &report.message)
+}
+
+/// The version of a pod that the API server answered with.
+fn version_in(answer: &str) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    serde_json::from_str::<Object>(answer).ok()?.metadata.resource_version.parse().ok()
 }
 
 /// What it means that the API server does not take a condition.
@@ -289,19 +385,10 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Notes whether a pod has a condition that a write would change.
-fn note(standing: &mut HashSet<Arc<str>>, pod: &PodInfo) {
-    if pod.node_name.is_none() && pod.condition.is_some() {
-        standing.insert(Arc::clone(&pod.uid));
-    } else {
-        standing.remove(&pod.uid);
-    }
-}
-
-/// The strategic merge patch for a report, whose condition begins to be `False` at this time, or was so before.
+/// The strategic merge patch for a report on a pod that looks as shown, at this time.
 ///
-/// The UID makes it fail with 409 on a pod of the same name that was made since.
-fn patch(report: &Report, begins: Option<Timestamp>) -> Value {
+/// The UID makes it fail with 409 on a pod of the same name that was made since, the version on a pod that has changed.
+fn patch(report: &Report, shown: &Pod, now: Timestamp) -> Value {
     let mut condition = json!({
         "type": "PodScheduled",
         "status": "False",
@@ -311,10 +398,13 @@ fn patch(report: &Report, begins: Option<Timestamp>) -> Value {
     if report.generation > 0 {
         condition["observedGeneration"] = json!(report.generation);
     }
-    if let Some(begins) = begins {
-        condition["lastTransitionTime"] = json!(Time(begins));
+    if !shown.is_refused() {
+        condition["lastTransitionTime"] = json!(Time(now));
     }
     let mut patch = json!({ "metadata": { "uid": report.uid }, "status": {} });
+    if shown.version > 0 {
+        patch["metadata"]["resourceVersion"] = json!(shown.version.to_string());
+    }
     if report.write_condition {
         patch["status"]["conditions"] = json!([condition]);
     }
@@ -369,7 +459,7 @@ mod tests {
         pending.push(Report { nomination: Nomination::Clear, ..report("u1", "old") });
         pending.push(report("u1", "new"));
         let written = pending.pop().expect("a report");
-        let status = &patch(&written, None)["status"];
+        let status = &patch(&written, &Pod::default(), Timestamp::UNIX_EPOCH)["status"];
         assert_eq!(status["conditions"][0]["message"], "new");
         assert_eq!(status.get("nominatedNodeName"), Some(&Value::Null));
     }
@@ -381,10 +471,10 @@ mod tests {
         let node = Nomination::To(Arc::from("n1"));
         pending.push(Report { write_condition: false, nomination: node, ..report("u1", "") });
         let written = pending.pop().expect("a report");
-        let both = patch(&written, None);
+        let both = patch(&written, &Pod::default(), Timestamp::UNIX_EPOCH);
         assert_eq!(both["status"]["conditions"][0]["message"], "old");
         assert_eq!(both["status"]["nominatedNodeName"], "n1");
-        let alone = patch(&Report { write_condition: false, ..written }, None);
+        let alone = patch(&Report { write_condition: false, ..written }, &Pod::default(), Timestamp::UNIX_EPOCH);
         assert_eq!(alone["status"], json!({ "nominatedNodeName": "n1" }));
     }
 
@@ -403,20 +493,51 @@ mod tests {
     }
 
     #[test]
-    fn the_patch_names_the_uid_and_has_a_time_only_when_the_condition_begins() {
+    fn a_report_that_is_taken_back_is_not_written_but_for_one_that_takes_a_nomination_back() {
+        let mut pending = Pending::default();
+        pending.push(report("u1", "old"));
+        pending.push(Report { nomination: Nomination::Clear, ..report("u2", "nominated") });
+        assert!(pending.withdraw("u1") && !pending.withdraw("u1") && !pending.withdraw("u2"));
+        pending.push(report("u1", "new"));
+        let written: Vec<_> = std::iter::from_fn(|| pending.pop()).map(|report| report.message).collect();
+        assert_eq!(written, ["new", "nominated"], "each once, whatever places are left in the order");
+        pending.done(&Arc::from("u1"));
+        assert_eq!((pending.pop(), pending.len()), (None, 0));
+    }
+
+    fn shown(version: u64, status: bool, message: &str) -> Pod {
+        let (reason, message) = (Arc::from("Unschedulable"), Arc::from(message));
+        Pod { version, condition: Some(Scheduled { status, reason, message }) }
+    }
+
+    #[test]
+    fn the_patch_names_the_uid_and_the_version_and_has_a_time_only_when_the_condition_begins() {
         let mut report = report("u1", "0/1 nodes are available: 1 Insufficient cpu.");
+        let now = Timestamp::from_second(1).expect("within range");
         let bare = json!({
-            "metadata": { "uid": "u1" },
+            "metadata": { "uid": "u1", "resourceVersion": "7" },
             "status": { "conditions": [{
                 "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
                 "message": "0/1 nodes are available: 1 Insufficient cpu.",
             }] },
         });
-        assert_eq!(patch(&report, None), bare);
+        assert_eq!(patch(&report, &shown(7, false, "other"), now), bare);
         report.generation = 2;
-        let full = patch(&report, Some(Timestamp::from_second(1).expect("within range")));
-        assert_eq!(full["status"]["conditions"][0]["observedGeneration"], 2);
-        assert_eq!(full["status"]["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:01Z");
+        for pod in [Pod::default(), shown(0, true, "")] {
+            let full = patch(&report, &pod, now);
+            assert_eq!(full["metadata"], json!({ "uid": "u1" }));
+            assert_eq!(full["status"]["conditions"][0]["observedGeneration"], 2);
+            assert_eq!(full["status"]["conditions"][0]["lastTransitionTime"], "1970-01-01T00:00:01Z");
+        }
+    }
+
+    #[test]
+    fn only_news_is_written() {
+        let same = report("u1", "no");
+        assert!(!is_news(&same, &shown(7, false, "no")));
+        assert!(is_news(&same, &shown(7, true, "no")) && is_news(&same, &shown(7, false, "never")));
+        assert!(is_news(&same, &Pod::default()));
+        assert!(is_news(&Report { nomination: Nomination::Clear, ..same }, &shown(7, false, "no")));
     }
 
     #[test]
@@ -432,40 +553,5 @@ mod tests {
         }
         assert_eq!(Refusal::of(403, ""), Refusal::Lasting);
         assert_eq!(Refusal::of(422, "status.conditions"), Refusal::Lasting);
-    }
-
-    #[test]
-    fn a_condition_stands_until_the_pod_is_bound_or_gone() {
-        use flotilla_framework::class::Scheduled;
-
-        let mut standing = HashSet::new();
-        let mut pod = PodInfo {
-            uid: Arc::from("u1"),
-            name: Arc::from("web-1"),
-            class: Arc::default(),
-            scheduler_name: Arc::from("default-scheduler"),
-            priority: 0,
-            never_preempts: false,
-            started_ns: None,
-            is_preempted: false,
-            extended_resources: Vec::new(),
-            gates: Vec::new(),
-            node_name: None,
-            nominated_node_name: None,
-            deleting: false,
-            finished: false,
-            generation: 1,
-            scheduling_group: None,
-            condition: None,
-        };
-        note(&mut standing, &pod);
-        assert!(!standing.contains("u1"), "it has none yet");
-        let (reason, message) = (Arc::from("SchedulingGated"), Arc::from(""));
-        pod.condition = Some(Scheduled { status: false, reason, message });
-        note(&mut standing, &pod);
-        assert!(standing.contains("u1"));
-        pod.node_name = Some(Arc::from("n1"));
-        note(&mut standing, &pod);
-        assert!(standing.is_empty(), "it is nobody's concern here any more");
     }
 }

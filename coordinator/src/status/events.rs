@@ -23,7 +23,7 @@ use kube::{
 };
 use serde_json::json;
 use tokio::{
-    sync::{Semaphore, mpsc, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     time::{sleep, timeout},
 };
 use tracing::{debug, warn};
@@ -37,18 +37,19 @@ use crate::{
     logging,
 };
 
-/// Events that wait to be written: at 1.5 KB each, the note being the largest part, 16,384 are 24 MB. client-go holds
-/// 1,000 and drops the rest, which a burst of pods fills in a fraction of a second.
+/// Events that wait to be written or to be tried again: at 1.5 KB each, the note being the largest part, 16,384 are
+/// 24 MB. client-go holds 1,000 and drops the rest, which a burst of pods fills in a fraction of a second.
 const QUEUE: usize = 16_384;
 /// Writes at once. Every placement is one; fewer than the binds' 100, so that these get their turn at the API server.
 const AT_ONCE: usize = 32;
 /// For one write.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often a write is tried when the API server does not answer, and how long after each failure.
-const TRIES: u32 = 4;
-const PAUSE: Duration = Duration::from_secs(2);
+/// How often a write is tried when the API server does not take it for reasons of its own, and how long after each
+/// failure. As client-go.
+const TRIES: u32 = 12;
+const PAUSE: Duration = Duration::from_secs(10);
 /// Between two looks for series that rest or go on.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP: Duration = Duration::from_secs(10);
 /// What the API server takes as a note, bytes.
 const NOTE_BYTES: usize = 1_024;
 /// What a note that is longer ends with.
@@ -65,31 +66,37 @@ const OURSELVES: &str = "flotilla-coordinator";
 pub struct Regarding {
     kind: &'static str,
     /// Empty for a node.
-    namespace: String,
-    name: String,
-    uid: String,
+    namespace: Arc<str>,
+    name: Arc<str>,
+    uid: Arc<str>,
+    /// Its `resourceVersion`; 0: none is told. Part of what makes two events the same, as in client-go: what is said
+    /// of a pod after it has changed is a new event.
+    version: u64,
 }
 
 impl Regarding {
     /// A pod.
     #[must_use]
-    pub fn pod(namespace: &str, name: &str, uid: &str) -> Self {
-        let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
-        Self { kind: "Pod", namespace, name, uid }
+    pub fn pod(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>, uid: impl Into<Arc<str>>) -> Self {
+        Self { kind: "Pod", namespace: namespace.into(), name: name.into(), uid: uid.into(), version: 0 }
+    }
+
+    /// The same, as it was at this `resourceVersion`.
+    #[must_use]
+    pub fn at(self, version: u64) -> Self {
+        Self { version, ..self }
     }
 
     /// A node.
     #[must_use]
     pub fn node(name: &str, uid: &str) -> Self {
-        let [name, uid] = [name, uid].map(str::to_owned);
-        Self { kind: "Node", namespace: String::new(), name, uid }
+        Self { kind: "Node", namespace: Arc::default(), name: name.into(), uid: uid.into(), version: 0 }
     }
 
     /// The Lease of an election.
     #[must_use]
     pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
-        let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
-        Self { kind: "Lease", namespace, name, uid }
+        Self { kind: "Lease", namespace: namespace.into(), name: name.into(), uid: uid.into(), version: 0 }
     }
 
     fn reference(&self) -> ObjectReference {
@@ -100,6 +107,7 @@ impl Regarding {
             namespace: some(&self.namespace),
             name: some(&self.name),
             uid: some(&self.uid),
+            resource_version: Some(self.version).filter(|version| *version > 0).map(|version| version.to_string()),
             ..ObjectReference::default()
         }
     }
@@ -110,24 +118,26 @@ impl Regarding {
     }
 }
 
-/// An event. Two are the same that differ only in their time.
+/// An event. Two are the same that differ only in their times and notes.
+///
+/// Source: client-go's `eventKey`, of which the reporting instance is always ourselves.
 #[derive(Debug, Clone, Eq)]
 pub(super) struct Event {
     pub(super) time: Timestamp,
-    pub(super) controller: String,
+    pub(super) controller: Arc<str>,
     pub(super) warning: bool,
     pub(super) reason: &'static str,
     pub(super) action: &'static str,
-    pub(super) note: String,
+    pub(super) note: Arc<str>,
     pub(super) regarding: Regarding,
     /// What else has a part in it.
     pub(super) related: Option<Regarding>,
 }
 
 impl Event {
-    fn sameness(&self) -> (&str, bool, &str, &str, &str, &Regarding) {
-        let Self { time: _, controller, warning, reason, action, note, regarding, related: _ } = self;
-        (controller, *warning, reason, action, note, regarding)
+    fn sameness(&self) -> (&str, bool, &str, &str, &Regarding) {
+        let Self { time: _, controller, warning, reason, action, note: _, regarding, related: _ } = self;
+        (controller, *warning, reason, action, regarding)
     }
 }
 
@@ -155,15 +165,21 @@ pub enum Outcome {
 /// Writes events, in the background. Cheap to clone.
 #[derive(Clone)]
 pub struct Events {
-    queue: mpsc::Sender<Event>,
+    queue: mpsc::UnboundedSender<(Event, Room)>,
+    /// What bounds the queue, and what is to be tried again, together.
+    room: Arc<Semaphore>,
     counters: Arc<Counters>,
 }
+
+/// The room that an event takes from when it is made until it is written, counted or given up.
+type Room = OwnedSemaphorePermit;
 
 #[derive(Default)]
 struct Counters {
     written: AtomicU64,
     refused: AtomicU64,
     dropped: AtomicU64,
+    skipped: AtomicU64,
 }
 
 impl Events {
@@ -174,39 +190,40 @@ impl Events {
     /// Outside of a tokio runtime.
     #[must_use]
     pub fn new(client: kube::Client, host: &str, leading: watch::Receiver<Leadership>) -> Self {
-        let (queue, inbox) = mpsc::channel(QUEUE);
-        let counters = Arc::<Counters>::default();
-        let writer = Writer { client, leading, counters: Arc::clone(&counters), host: host.to_owned() };
+        // Bounded by the room.
+        let (queue, inbox) = mpsc::unbounded_channel();
+        let (counters, at_once) = (Arc::<Counters>::default(), Semaphore::new(AT_ONCE));
+        let writer = Writer { client, leading, counters: Arc::clone(&counters), host: host.to_owned(), at_once };
         tokio::spawn(writer.run(inbox));
-        Self { queue, counters }
+        Self { queue, room: Arc::new(Semaphore::new(QUEUE)), counters }
     }
 
-    /// A pod is bound.
-    pub fn scheduled(&self, binding: &Binding) {
+    /// A pod is bound, which had this `resourceVersion` before.
+    pub fn scheduled(&self, binding: &Binding, version: u64) {
         let Binding { uid, namespace, name, node, scheduler_name, .. } = binding;
         self.push(Event {
             time: Timestamp::now(),
-            controller: scheduler_name.as_ref().to_owned(),
+            controller: Arc::clone(scheduler_name),
             warning: false,
             reason: "Scheduled",
             action: "Binding",
             note: truncated(&format!("Successfully assigned {namespace}/{name} to {node}")),
-            regarding: Regarding::pod(namespace, name, uid),
+            regarding: Regarding::pod(Arc::clone(namespace), Arc::clone(name), Arc::clone(uid)).at(version),
             related: None,
         });
     }
 
-    /// A pod is not placed.
-    pub(super) fn failed(&self, report: &Report) {
+    /// A pod of this `resourceVersion` is not placed.
+    pub(super) fn failed(&self, report: &Report, version: u64) {
         let Report { uid, namespace, name, scheduler_name, message, .. } = report;
         self.push(Event {
             time: Timestamp::now(),
-            controller: scheduler_name.as_ref().to_owned(),
+            controller: Arc::clone(scheduler_name),
             warning: true,
             reason: "FailedScheduling",
             action: "Scheduling",
             note: truncated(message),
-            regarding: Regarding::pod(namespace, name, uid),
+            regarding: Regarding::pod(Arc::clone(namespace), Arc::clone(name), Arc::clone(uid)).at(version),
             related: None,
         });
     }
@@ -217,10 +234,11 @@ impl Events {
     pub fn preempted(&self, preemption: &Preemption, victim: &Victim, in_memory: bool) {
         let Preemption { preemptor, kind, scheduler_name, node, .. } = preemption;
         let place = if in_memory { " (in kube-scheduler memory)." } else { "" };
-        let regarding = |pod: &PodName| Regarding::pod(&pod.namespace, &pod.name, &pod.uid);
+        let regarding =
+            |pod: &PodName| Regarding::pod(Arc::clone(&pod.namespace), Arc::clone(&pod.name), Arc::clone(&pod.uid));
         self.push(Event {
             time: Timestamp::now(),
-            controller: scheduler_name.as_ref().to_owned(),
+            controller: Arc::clone(scheduler_name),
             warning: false,
             reason: "Preempted",
             action: "Preempting",
@@ -238,7 +256,7 @@ impl Events {
         };
         self.push(Event {
             time: Timestamp::now(),
-            controller: OURSELVES.to_owned(),
+            controller: Arc::from(OURSELVES),
             warning: true,
             reason: event,
             action: "Scheduling",
@@ -256,7 +274,7 @@ impl Events {
         };
         self.push(Event {
             time: Timestamp::now(),
-            controller: OURSELVES.to_owned(),
+            controller: Arc::from(OURSELVES),
             warning,
             reason,
             action: "Reloading",
@@ -267,7 +285,8 @@ impl Events {
     }
 
     fn push(&self, event: Event) {
-        if self.queue.try_send(event).is_err() {
+        let room = Arc::clone(&self.room).try_acquire_owned();
+        if room.ok().and_then(|room| self.queue.send((event, room)).ok()).is_none() {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -276,18 +295,19 @@ impl Events {
     #[must_use]
     pub fn tally(&self) -> Tally {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { written, refused, dropped } = &*self.counters;
-        let waiting = (self.queue.max_capacity() - self.queue.capacity()) as u64;
-        Tally { written: get(written), refused: get(refused), dropped: get(dropped), waiting }
+        let Counters { written, refused, dropped, skipped } = &*self.counters;
+        let waiting = (QUEUE - self.room.available_permits()) as u64;
+        let (written, refused, dropped, skipped) = (get(written), get(refused), get(dropped), get(skipped));
+        Tally { written, refused, dropped, skipped, waiting }
     }
 }
 
 /// A note as kube-scheduler shortens it: what is too long loses its tail to an ellipsis.
-fn truncated(note: &str) -> String {
+fn truncated(note: &str) -> Arc<str> {
     if note.len() <= NOTE_BYTES {
-        return note.to_owned();
+        return Arc::from(note);
     }
-    format!("{}{ELLIPSIS}", head(note, NOTE_BYTES - ELLIPSIS.len()))
+    format!("{}{ELLIPSIS}", head(note, NOTE_BYTES - ELLIPSIS.len())).into()
 }
 
 /// The longest beginning of `text` that has at most `bytes` bytes.
@@ -301,62 +321,67 @@ struct Writer {
     leading: watch::Receiver<Leadership>,
     counters: Arc<Counters>,
     host: String,
+    at_once: Semaphore,
 }
 
 impl Writer {
-    async fn run(mut self, mut inbox: mpsc::Receiver<Event>) {
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<(Event, Room)>) {
         if self.leading.wait_for(|state| matches!(state, Leadership::Leading { .. })).await.is_err() {
             return;
         }
         let writer = Arc::new(self);
-        let at_once = Arc::new(Semaphore::new(AT_ONCE));
+        let begin = |write: Write, room: Option<Room>| {
+            let writer = Arc::clone(&writer);
+            tokio::spawn(async move {
+                writer.write(&write).await;
+                drop(room);
+            });
+        };
         let mut series = Series::default();
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
-            let writes = tokio::select! {
+            tokio::select! {
                 biased;
-                _ = sweep.tick() => series.sweep(Timestamp::now()),
+                _ = sweep.tick() => series.sweep(Timestamp::now()).into_iter().for_each(|write| begin(write, None)),
                 event = inbox.recv() => match event {
                     // A pod is bound once and preempted once, so that there is nothing to count.
-                    Some(event) if !event.warning => vec![Write::Create(event)],
-                    Some(event) => series.observe(event, Timestamp::now()).into_iter().collect(),
+                    Some((event, room)) if !event.warning => begin(Write::Create(event), Some(room)),
+                    Some((event, room)) => match series.observe(event, Timestamp::now()) {
+                        Some(write) => begin(write, Some(room)),
+                        None => _ = writer.counters.skipped.fetch_add(1, Ordering::Relaxed),
+                    },
                     None => return,
                 },
-            };
-            for write in writes {
-                let Ok(turn) = Arc::clone(&at_once).acquire_owned().await else { return };
-                let writer = Arc::clone(&writer);
-                tokio::spawn(async move {
-                    writer.write(write).await;
-                    drop(turn);
-                });
             }
         }
     }
 
-    async fn write(&self, write: Write) {
+    async fn write(&self, write: &Write) {
         for attempt in 1..=TRIES {
             if self.leading.borrow().epoch_at(lease::now()).is_none() {
-                self.counters.dropped.fetch_add(1, Ordering::Relaxed);
-                return;
+                break;
             }
-            match timeout(LIMIT, self.try_write(&write)).await {
-                Ok(Ok(())) => {
+            let written = match self.at_once.acquire().await {
+                Ok(_turn) => timeout(LIMIT, self.try_write(write)).await,
+                Err(_) => break,
+            };
+            let trouble = match written.map(|written| written.map_err(|error| (Refusal::of(&error, write), error))) {
+                Ok(Ok(()) | Err((Refusal::Written, _))) => {
                     self.counters.written.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
-                Ok(Err(kube::Error::Api(status))) if status.code != 429 => {
-                    debug!(?write, reason = %status.message, "the API server refuses an event");
+                Ok(Err((Refusal::Lasting, error))) => {
+                    debug!(?write, reason = logging::chain(&error), "the API server refuses an event");
                     self.counters.refused.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
-                Ok(Err(error)) if attempt == TRIES => {
-                    warn!(error = logging::chain(&error), "cannot write an event; it is dropped");
-                }
-                Err(_) if attempt == TRIES => {
-                    warn!("the API server did not take an event within {LIMIT:?}; it is dropped")
-                }
-                Ok(Err(_)) | Err(_) => sleep(PAUSE.mul_f64(rand::random_range(0.75..=1.25))).await,
+                Ok(Err((Refusal::Passing, error))) => logging::chain(&error),
+                Err(_) => format!("no answer within {LIMIT:?}"),
+            };
+            if attempt == TRIES {
+                warn!(reason = trouble, "the API server did not take an event in {TRIES} tries; it is dropped");
+            } else {
+                sleep(PAUSE.mul_f64(rand::random_range(1.0..=1.25))).await;
             }
         }
         self.counters.dropped.fetch_add(1, Ordering::Relaxed);
@@ -372,7 +397,7 @@ impl Writer {
                     "series": { "count": count.seen, "lastObservedTime": MicroTime(count.last) },
                 }));
                 match api.patch(&name(event), &PatchParams::default(), &patch).await {
-                    // It has outlived its time to live: the series goes on in a new object.
+                    // It is not there yet, or has outlived its time to live: the series goes on in a new object.
                     Err(kube::Error::Api(status)) if status.code == 404 => Some(*count),
                     done => return done.map(drop),
                 }
@@ -408,6 +433,30 @@ impl Writer {
     }
 }
 
+/// What it means that the API server does not take an event.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It is there: an earlier answer got lost.
+    Written,
+    /// Another try may succeed.
+    Passing,
+    /// No try will succeed.
+    Lasting,
+}
+
+impl Refusal {
+    /// As client-go, which also has a series tried again whose event was made by somebody else meanwhile; but what the
+    /// API server says of its own state is tried again here, and no reason to give up.
+    fn of(error: &kube::Error, write: &Write) -> Self {
+        match (error, write) {
+            (kube::Error::Api(status), Write::Create(_)) if status.code == 409 => Self::Written,
+            (kube::Error::Api(status), _) if matches!(status.code, 409 | 429 | 500..) => Self::Passing,
+            (kube::Error::Api(_) | kube::Error::BuildRequest(_), _) => Self::Lasting,
+            _ => Self::Passing,
+        }
+    }
+}
+
 /// The event's name: the object's and the time in hex nanoseconds, as client-go makes it. Of a name that leaves no room
 /// for the time only the beginning is there.
 fn name(event: &Event) -> String {
@@ -423,14 +472,14 @@ mod tests {
     #[test]
     fn a_note_that_fits_is_left_alone_and_one_that_does_not_ends_in_an_ellipsis() {
         let fits = "x".repeat(1_024);
-        assert_eq!(truncated(&fits), fits);
-        assert_eq!(truncated(&"x".repeat(1_025)), format!("{} ...", "x".repeat(1_020)));
+        assert_eq!(*truncated(&fits), fits);
+        assert_eq!(*truncated(&"x".repeat(1_025)), format!("{} ...", "x".repeat(1_020)));
     }
 
     #[test]
     fn a_note_is_never_cut_within_a_character() {
         let note = truncated(&"ä".repeat(600));
-        assert_eq!(note, format!("{} ...", "ä".repeat(510)));
+        assert_eq!(*note, format!("{} ...", "ä".repeat(510)));
         let shifted = truncated(&format!("x{}", "ä".repeat(600)));
         assert_eq!(shifted.len(), 1_023, "1,020 is in the middle of a character");
     }
@@ -439,17 +488,17 @@ mod tests {
     fn the_name_of_an_event_is_short_enough_for_the_longest_name_of_a_pod() {
         let mut event = Event {
             time: Timestamp::now(),
-            controller: "default-scheduler".to_owned(),
+            controller: "default-scheduler".into(),
             warning: true,
             reason: "FailedScheduling",
             action: "Scheduling",
-            note: String::new(),
-            regarding: Regarding::pod("default", &format!("{}-{}", "a".repeat(235), "b".repeat(17)), "u"),
+            note: Arc::default(),
+            regarding: Regarding::pod("default", format!("{}-{}", "a".repeat(235), "b".repeat(17)), "u"),
             related: None,
         };
         let long = name(&event);
         assert!(long.len() <= 253 && !long.contains("-."), "{long}");
-        event.regarding.name = "web-1".to_owned();
+        event.regarding.name = "web-1".into();
         assert_eq!(name(&event), format!("web-1.{:x}", event.time.as_nanosecond()));
     }
 

@@ -93,7 +93,7 @@ impl GroupConditions {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Shared { written, refused, dropped, .. } = &*self.shared;
         let waiting = self.shared.newest().len() as u64;
-        Tally { written: get(written), refused: get(refused), dropped: get(dropped), waiting }
+        Tally { written: get(written), refused: get(refused), dropped: get(dropped), skipped: 0, waiting }
     }
 }
 

@@ -30,6 +30,7 @@ use tracing::{debug, info, warn};
 use super::{
     known::{Gone, Known},
     object::{Anything, HasMetadata, Line, Metadata, Page},
+    sharing::Sharing,
 };
 use crate::{
     driver::{Handle, Stopped},
@@ -55,6 +56,9 @@ const LINE_BYTES: usize = 8 << 20;
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 const LAST_BACKOFF: Duration = Duration::from_secs(15);
 const LAST_BACKOFF_ABSENT: Duration = Duration::from_secs(2);
+/// How often a list that is older than what was seen is asked for anew before it is believed. An API server that lags
+/// behind has caught up within these two minutes; one whose etcd was restored from a backup never will.
+const SET_BACK: u32 = 10;
 
 /// A kind of objects.
 pub(super) trait Kind: Send + Sync + 'static {
@@ -82,6 +86,8 @@ pub(super) trait Kind: Send + Sync + 'static {
 /// What others see of a source, and can ask of it.
 #[derive(Default)]
 pub(super) struct Shared {
+    /// Some profile needs it.
+    pub(super) wanted: CancellationToken,
     /// The first list is through.
     pub(super) listed: CancellationToken,
     /// The machine has been told of everything up to this version.
@@ -92,6 +98,7 @@ pub(super) struct Shared {
     watches: AtomicU64,
     failures: AtomicU64,
     unusable: AtomicU64,
+    stale: AtomicU64,
     objects: AtomicU64,
 }
 
@@ -106,6 +113,8 @@ pub struct Tally {
     pub failures: u64,
     /// Objects that made no sense.
     pub unusable: u64,
+    /// Lists and changes that were left out because something newer had been told before.
+    pub stale: u64,
     /// Objects that are there now.
     pub objects: u64,
 }
@@ -118,6 +127,7 @@ impl Shared {
             watches: get(&self.watches),
             failures: get(&self.failures),
             unusable: get(&self.unusable),
+            stale: get(&self.stale),
             objects: get(&self.objects),
         }
     }
@@ -127,6 +137,11 @@ impl Shared {
         if let Ok(version) = version.parse() {
             self.reached.send_replace(version);
         }
+    }
+
+    /// Whether something newer than this version has been told.
+    fn is_past(&self, version: Option<&str>) -> bool {
+        version.and_then(|version| version.parse().ok()).is_some_and(|version: u64| version < *self.reached.borrow())
     }
 }
 
@@ -149,6 +164,8 @@ enum Trouble {
     Refused(Box<kube::core::Status>),
     #[error("the connection broke: {0}")]
     Broken(#[from] std::io::Error),
+    #[error("the API server lists what was there at version {0}, which is older than what it told before")]
+    Past(String),
     #[error("no answer within {0:?}")]
     Late(Duration),
     #[error("what the API server sent makes no sense: {0}")]
@@ -189,8 +206,11 @@ pub(super) struct Source<K: Kind> {
     reporter: Reporter,
     shared: Arc<Shared>,
     known: Known,
+    sharing: Sharing,
     /// The version to go on from; empty: a list is due.
     version: String,
+    /// How many lists in a row were older than what was told before.
+    set_back: u32,
     /// When to try again after a failure.
     backoff: Duration,
     kind: PhantomData<K>,
@@ -198,8 +218,9 @@ pub(super) struct Source<K: Kind> {
 
 impl<K: Kind> Source<K> {
     pub(super) fn new(client: kube::Client, handle: Handle, reporter: Reporter, shared: Arc<Shared>) -> Self {
-        let (known, version) = (Known::default(), String::new());
-        Self { client, handle, reporter, shared, known, version, backoff: FIRST_BACKOFF, kind: PhantomData }
+        let (known, sharing, version) = (Known::default(), Sharing::default(), String::new());
+        let (set_back, backoff) = (0, FIRST_BACKOFF);
+        Self { client, handle, reporter, shared, known, sharing, version, set_back, backoff, kind: PhantomData }
     }
 
     /// Lists and watches until the machine has stopped.
@@ -255,6 +276,7 @@ impl<K: Kind> Source<K> {
             let text = self.client.request_text(request);
             let text = timeout(PAGE_TIMEOUT, text).await.map_err(|_| Trouble::Late(PAGE_TIMEOUT))??;
             let page: Page = serde_json::from_str(&text).map_err(|error| Trouble::Nonsense(error.to_string()))?;
+            self.believe(page.metadata.resource_version.as_deref())?;
             let items = page.items.unwrap_or_default();
             count += items.len();
             for item in items {
@@ -282,6 +304,40 @@ impl<K: Kind> Source<K> {
         self.shared.lists.fetch_add(1, Ordering::Relaxed);
         self.shared.listed.cancel();
         Ok(())
+    }
+
+    /// Whether a list of this version may be told. The view never goes back in time because an API server that lags
+    /// behind was asked; but what is restored from a backup has to be believed in the end.
+    fn believe(&mut self, version: Option<&str>) -> Result<(), Trouble> {
+        if !self.shared.is_past(version) {
+            self.set_back = 0;
+            return Ok(());
+        }
+        let version = version.unwrap_or_default();
+        if self.set_back < SET_BACK {
+            self.set_back += 1;
+            self.shared.stale.fetch_add(1, Ordering::Relaxed);
+            return Err(Trouble::Past(version.to_owned()));
+        }
+        warn!(what = K::WHAT, version, "the cluster has gone back in time, as after a restored backup; going along");
+        self.shared.reached.send_replace(0);
+        Ok(())
+    }
+
+    /// Whether what a watch tells is older than what was told before, so that it is left out. Replays of a broken
+    /// connection are, and an API server that lags behind.
+    fn is_stale(&self, metadata: &Metadata) -> bool {
+        let is_stale = self.shared.is_past(metadata.version());
+        if is_stale {
+            debug!(
+                what = K::WHAT,
+                object = metadata.key(),
+                version = metadata.version(),
+                "left out, because it is old"
+            );
+            self.shared.stale.fetch_add(1, Ordering::Relaxed);
+        }
+        is_stale
     }
 
     /// Follows what changes from the version reached, until the API server ends the watch as agreed. A watch that is
@@ -325,6 +381,8 @@ impl<K: Kind> Source<K> {
     /// A line of the watch.
     async fn take(&mut self, line: &[u8]) -> Result<(), Trouble> {
         match serde_json::from_slice::<Line<K::Object>>(line) {
+            Ok(Line::Added(object) | Line::Modified(object) | Line::Deleted(object))
+                if self.is_stale(object.metadata()) => {}
             Ok(Line::Added(object) | Line::Modified(object)) => {
                 let version = object.metadata().version().map(str::to_owned);
                 self.apply(object).await?;
@@ -350,21 +408,32 @@ impl<K: Kind> Source<K> {
     async fn apply(&mut self, object: K::Object) -> Result<(), Trouble> {
         let metadata = object.metadata();
         let (key, uid) = (metadata.key(), metadata.uid().to_owned());
-        let regarding = K::regarding(metadata);
+        let (regarding, version) = (K::regarding(metadata), metadata.version().map(str::to_owned));
         match K::applied(object) {
-            Ok(event) => {
-                if let Some(gone) = self.known.applied(&key, &uid) {
+            Ok(mut event) => {
+                self.sharing.share(&mut event);
+                let uid = match &event {
+                    Event::PodApplied(pod) => Arc::clone(&pod.uid),
+                    Event::NodeApplied(node) => Arc::clone(&node.uid),
+                    _ => Arc::from(uid),
+                };
+                if let Some(gone) = self.known.applied(&key, uid) {
                     self.tell(K::deleted(gone)).await?;
                 }
-                self.tell(event).await?;
+                self.reporter.witness(&event, version.as_deref());
+                self.handle.tell(event).await?;
             }
-            Err(error) => self.refuse(&key, &uid, regarding, &error.to_string()).await?,
+            Err(error) => {
+                self.reporter.witness_nonsense(&uid, version.as_deref());
+                self.refuse(&key, &uid, regarding, &error.to_string()).await?;
+            }
         }
         Ok(())
     }
 
     /// An object is there and does not decode.
     async fn keep(&mut self, metadata: &Metadata, reason: &str) -> Result<(), Trouble> {
+        self.reporter.witness_nonsense(metadata.uid(), metadata.version());
         self.refuse(&metadata.key(), metadata.uid(), K::regarding(metadata), reason).await
     }
 
@@ -396,12 +465,12 @@ impl<K: Kind> Source<K> {
     }
 
     async fn tell(&self, event: Event) -> Result<(), Stopped> {
-        self.reporter.witness(&event);
+        self.reporter.witness(&event, None);
         self.handle.tell(event).await
     }
 
     fn advance(&mut self, version: Option<String>) {
-        if let Some(version) = version {
+        if let Some(version) = version.filter(|version| !self.shared.is_past(Some(version))) {
             self.shared.reach(&version);
             self.version = version;
         }

@@ -6,6 +6,7 @@ use flotilla_framework::{
     class::OwnerKind,
     labels::LabelSelector,
     quantity::Quantity,
+    testing::profile,
     volumes::objects::{
         BindingMode, Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, StorageObject, Volume, VolumeAttachment,
     },
@@ -94,7 +95,7 @@ impl Server {
     fn reporter(&self) -> Reporter {
         let (follows, leading) = watch::channel(Leadership::UNKNOWN);
         tokio::spawn(async move { follows.closed().await });
-        Reporter::new(&self.client(), "host", &leading)
+        Reporter::new(&self.client(), &self.client(), "host", &leading)
     }
 
     /// Watches pods, and gives what the machine is told.
@@ -188,7 +189,11 @@ async fn a_pod_that_makes_no_sense_is_left_out_reported_and_stops_nothing() {
     let mut undecodable = pod("worse", "u3", "7");
     undecodable["spec"]["containers"] = json!("none");
     let server = Server::default();
-    server.lists("10", &[negative.clone(), undecodable.clone(), pod("a", "u1", "8")]).watches(&[
+    server.lists("10", &[negative.clone(), undecodable.clone(), pod("a", "u1", "8")]);
+    for object in [&mut negative, &mut undecodable] {
+        object["metadata"]["resourceVersion"] = json!("11");
+    }
+    server.watches(&[
         line("MODIFIED", &negative),
         line("MODIFIED", &undecodable),
         line("ADDED", &pod("b", "u4", "11")),
@@ -219,6 +224,99 @@ async fn failures_are_tried_again_and_a_list_is_put_together_from_its_pages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_watch_tells_again_is_not_told_and_not_watched_from() {
+    let server = Server::default();
+    let bookmark = json!({ "metadata": { "resourceVersion": "11" } });
+    server.lists("10", &[pod("a", "u1", "5")]).watches(&[
+        line("MODIFIED", &pod("a", "u1", "13")),
+        // A replay: what is gone in it has long been made anew.
+        line("ADDED", &pod("b", "u2", "11")),
+        line("DELETED", &pod("a", "u1", "12")),
+        line("BOOKMARK", &bookmark),
+        line("ADDED", &pod("c", "u3", "14")),
+    ]);
+    server.watches(&[line("ADDED", &pod("d", "u4", "15"))]);
+    let (mut heard, shared, _) = server.heard();
+    assert_eq!(told(&mut heard, 4).await, ["+u1", "+u1", "+u3", "+u4"]);
+    assert_eq!(shared.tally().stale, 2);
+    let asked = server.asked.lock().expect("unpoisoned").clone();
+    assert!(asked[2].contains("resourceVersion=14"), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_an_api_server_that_lags_behind_is_asked_for_anew() {
+    let expired = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version" });
+    let server = Server::default();
+    server.lists("20", &[pod("a", "u1", "5"), pod("b", "u2", "19")]).answers("watch", 410, &expired);
+    // Another API server, which has not seen the second pod yet.
+    server.lists("15", &[pod("a", "u1", "5")]).lists("15", &[pod("a", "u1", "5")]);
+    server.lists("21", &[pod("b", "u2", "19")]);
+    let (mut heard, shared, _) = server.heard();
+    assert_eq!(told(&mut heard, 4).await, ["+u1", "+u2", "+u2", "-u1"]);
+    assert_eq!(shared.tally().stale, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_was_restored_from_a_backup_is_believed_in_the_end() {
+    let expired = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version" });
+    let server = Server::default();
+    server.lists("2000", &[pod("a", "u1", "5"), pod("b", "u2", "19")]).answers("watch", 410, &expired);
+    for _ in 0..11 {
+        server.lists("100", &[pod("a", "u1", "5")]);
+    }
+    server.watches(&[line("ADDED", &pod("c", "u3", "101"))]);
+    let (mut heard, shared, _) = server.heard();
+    assert_eq!(told(&mut heard, 5).await, ["+u1", "+u2", "+u1", "-u2", "+u3"]);
+    assert_eq!(shared.tally().stale, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_second_page_is_too_late_begins_anew_and_takes_nothing_away_by_itself() {
+    let expired = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "the continue is too old" });
+    let server = Server::default();
+    let first = json!({ "metadata": { "resourceVersion": "10", "continue": "more" }, "items": [pod("a", "u1", "5")] });
+    server.answers("list", 200, &first).answers("list", 410, &expired);
+    server.lists("12", &[pod("a", "u1", "5"), pod("b", "u2", "6")]).watches(&[line("ADDED", &pod("c", "u3", "13"))]);
+    let (mut heard, _, _) = server.heard();
+    assert_eq!(told(&mut heard, 4).await, ["+u1", "+u1", "+u2", "+u3"]);
+    let asked = server.asked.lock().expect("unpoisoned").clone();
+    assert!(asked[1].contains("continue=more") && !asked[2].contains("continue"), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_the_future_of_an_api_server_is_tried_again_until_it_has_caught_up() {
+    let future = json!({ "kind": "Status", "code": 504, "reason": "Timeout", "message": "Too large resource version" });
+    let server = Server::default();
+    server.lists("10", &[pod("a", "u1", "5")]).answers("watch", 504, &future).answers("watch", 504, &future);
+    server.watches(&[line("DELETED", &pod("a", "u1", "11"))]);
+    let (mut heard, shared, _) = server.heard();
+    assert_eq!(told(&mut heard, 2).await, ["+u1", "-u1"]);
+    // The silence after the script counts too, as a watch that went dead.
+    assert!(shared.tally().failures >= 2);
+    assert_eq!(shared.tally().lists, 1, "no list for that");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_vanished_while_nobody_watched_is_gone_and_one_of_its_name_is_another() {
+    let node = |name: &str, uid: &str, version: &str| json!({ "metadata": { "name": name, "uid": uid, "resourceVersion": version } });
+    let server = Server::default();
+    let list = |version: &str, items: [Value; 2]| json!({ "metadata": { "resourceVersion": version }, "items": items });
+    server.answers("list nodes", 200, list("10", [node("a", "u1", "5"), node("b", "u2", "6")]));
+    server.answers("watch nodes", 200, "nonsense\n");
+    server.answers("list nodes", 200, list("20", [node("b", "u9", "16"), node("c", "u3", "17")]));
+    let (mut heard, _, _) = server.heard_of::<Nodes>();
+    let mut told = Vec::new();
+    while told.len() < 6 {
+        told.push(match heard.recv().await.expect("more to come") {
+            Event::NodeApplied(node) => format!("+{}", node.uid),
+            Event::NodeDeleted { name } => format!("-{name}"),
+            other => format!("{other:?}"),
+        });
+    }
+    assert_eq!(told, ["+u1", "+u2", "-b", "+u9", "+u3", "-a"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_line_that_is_no_line_of_a_watch_leads_to_a_new_list() {
     let server = Server::default();
     server.lists("10", &[pod("a", "u1", "5")]).answers("watch", 200, "nonsense\n").lists("20", &[]);
@@ -233,7 +331,7 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     let reporter = server.reporter();
     server.lists("10", &[]);
     let stop = CancellationToken::new();
-    let mut watches = Watches::start(server.client(), handle, reporter, begun(), stop, false);
+    let mut watches = Watches::start(server.client(), handle, reporter, (&[profile()], false), begun(), stop);
     watches.wait_synced().await;
     assert_eq!(heard.recv().await, Some(Event::Synced));
     // All watches hang. The hurried one is the next to be answered.
@@ -250,7 +348,8 @@ async fn a_leader_does_not_wait_for_ever_to_catch_up() {
     let server = Server::default();
     let (handle, _heard) = listener();
     let reporter = server.reporter();
-    let watches = Watches::start(server.client(), handle, reporter, begun(), CancellationToken::new(), false);
+    let watches =
+        Watches::start(server.client(), handle, reporter, (&[profile()], false), begun(), CancellationToken::new());
     watches.catch_up().await;
 }
 
@@ -261,7 +360,14 @@ async fn nothing_is_asked_of_the_api_server_before_the_watches_are_to_begin() {
     let begin = CancellationToken::new();
     let reporter = server.reporter();
     server.lists("10", &[]);
-    let mut watches = Watches::start(server.client(), handle, reporter, begin.clone(), CancellationToken::new(), false);
+    let mut watches = Watches::start(
+        server.client(),
+        handle,
+        reporter,
+        (&[profile()], false),
+        begin.clone(),
+        CancellationToken::new(),
+    );
     tokio::time::sleep(BARRIER).await;
     assert_eq!(server.asked.lock().expect("unpoisoned").len(), 0);
     begin.cancel();
@@ -353,6 +459,7 @@ async fn told_of_storage<K: Kind>(mut object: Value) -> [Event; 2] {
     object["metadata"]["managedFields"] = json!([{ "manager": "x", "fieldsV1": { "f:metadata": {} } }]);
     let list = |items: &[&Value]| json!({ "metadata": { "resourceVersion": "10" }, "items": items });
     server.answers(format!("list {}", K::WHAT), 200, list(&[&object]));
+    object["metadata"]["resourceVersion"] = json!("11");
     server.answers(format!("watch {}", K::WHAT), 200, format!("{}\n", line("DELETED", &object)));
     let (mut heard, shared, _) = server.heard_of::<K>();
     let told = [heard.recv().await.expect("more to come"), heard.recv().await.expect("more to come")];
@@ -471,7 +578,8 @@ async fn nobody_is_judged_before_every_first_list_is_through() {
         for _ in 0..100 {
             server.answers(format!("list {missing}"), 403, &forbidden);
         }
-        let mut watches = Watches::start(server.client(), handle, reporter, begun(), CancellationToken::new(), false);
+        let mut watches =
+            Watches::start(server.client(), handle, reporter, (&[profile()], false), begun(), CancellationToken::new());
         assert_eq!(told(&mut heard, 1).await, ["+u1"]);
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!watches.synced() && heard.try_recv().is_err(), "{missing}");
@@ -484,4 +592,36 @@ async fn nobody_is_judged_before_every_first_list_is_through() {
         assert_eq!(heard.recv().await, Some(Event::Synced), "{missing}");
         assert_eq!(watches.unlisted(), <[&str; 0]>::default());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_profile_needs_is_not_asked_for_until_one_does() {
+    let server = Server::default();
+    server.lists("10", &[]);
+    let (handle, mut heard) = listener();
+    let mut bare = profile();
+    let is_kept =
+        |name: &str| !matches!(name, "NodeVolumeLimits" | "VolumeBinding" | "VolumeRestrictions" | "VolumeZone");
+    let plugins = &mut bare.plugins;
+    for list in [&mut plugins.pre_filter, &mut plugins.filter, &mut plugins.reserve, &mut plugins.pre_bind] {
+        list.retain(|name| is_kept(name));
+    }
+    plugins.pre_score.retain(|name| is_kept(name));
+    plugins.score.retain(|score| is_kept(&score.name));
+    let forbidden = json!({ "kind": "Status", "code": 403, "message": "volumeattachments is forbidden" });
+    for _ in 0..100 {
+        server.answers("list volumeattachments", 403, &forbidden);
+    }
+    let reporter = server.reporter();
+    let watches =
+        Watches::start(server.client(), handle, reporter, (&[bare], false), begun(), CancellationToken::new());
+    assert_eq!(heard.recv().await, Some(Event::Synced), "no right to read storage is needed");
+    let whats: Vec<_> = watches.tallies().map(|(what, _)| what).collect();
+    assert_eq!(whats.len(), 7, "{whats:?}");
+    let patience = Duration::from_secs(30);
+    let lacking = watches.provide(&[profile()], patience).await;
+    assert_eq!(lacking, Err(vec!["volumeattachments"]), "the right to read it is lacking");
+    server.script.lock().expect("unpoisoned").clear();
+    assert_eq!(watches.provide(&[profile()], patience).await, Ok(()));
+    assert_eq!(watches.tallies().count(), 14);
 }

@@ -13,6 +13,7 @@ mod preemption;
 mod queues;
 mod simulation;
 mod storage;
+mod verdicts;
 mod volume_simulation;
 mod volumes;
 mod world;

@@ -1,0 +1,136 @@
+//! What the watch showed last of the pods that have no node.
+//!
+//! Knows: their versions and their `PodScheduled` conditions. Must not know: what is written of them, or when.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use flotilla_framework::class::{PodInfo, Scheduled};
+
+/// A pod without a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Pod {
+    /// Its `resourceVersion`; 0 where that is no number.
+    pub(super) version: u64,
+    /// Its `PodScheduled` condition.
+    pub(super) condition: Option<Scheduled>,
+}
+
+impl Pod {
+    /// Whether its condition says this already.
+    pub(super) fn says(&self, reason: &str, message: &str) -> bool {
+        let is =
+            |condition: &Scheduled| !condition.status && &*condition.reason == reason && &*condition.message == message;
+        self.condition.as_ref().is_some_and(is)
+    }
+
+    /// Whether its condition is `False` already, so that the time of its last transition stays.
+    pub(super) fn is_refused(&self) -> bool {
+        self.condition.as_ref().is_some_and(|condition| !condition.status)
+    }
+}
+
+/// All pods without a node. Some 150 B each; the UID and the condition are the machine's own. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shown {
+    pods: Arc<Mutex<HashMap<Arc<str>, Pod>>>,
+}
+
+impl Shown {
+    /// A pod looks like this now.
+    pub(super) fn seen(&self, pod: &PodInfo, version: u64) {
+        let mut pods = self.pods();
+        if pod.node_name.is_some() || pod.finished {
+            pods.remove(&pod.uid);
+        } else {
+            pods.insert(Arc::clone(&pod.uid), Pod { version, condition: pod.condition.clone() });
+        }
+    }
+
+    /// A pod that makes no sense any more has this version now.
+    pub(super) fn changed(&self, uid: &str, version: u64) {
+        if let Some(pod) = self.pods().get_mut(uid) {
+            pod.version = version;
+        }
+    }
+
+    /// A pod is gone.
+    pub(super) fn gone(&self, uid: &str) {
+        self.pods().remove(uid);
+    }
+
+    /// What was shown of a pod; `None`: it has a node, or is gone.
+    pub(super) fn get(&self, uid: &str) -> Option<Pod> {
+        self.pods().get(uid).cloned()
+    }
+
+    /// The version of a pod; 0 where none is known.
+    pub(super) fn version(&self, uid: &str) -> u64 {
+        self.pods().get(uid).map_or(0, |pod| pod.version)
+    }
+
+    /// A condition has been written, which gave the pod this version. The watch may have shown newer ones since.
+    pub(super) fn written(&self, uid: &str, version: u64, condition: Scheduled) {
+        if let Some(pod) = self.pods().get_mut(uid).filter(|pod| pod.version <= version) {
+            *pod = Pod { version, condition: Some(condition) };
+        }
+    }
+
+    /// A panic elsewhere leaves what is locked here whole: each change is one call.
+    fn pods(&self) -> MutexGuard<'_, HashMap<Arc<str>, Pod>> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flotilla_framework::testing::pod;
+
+    use super::*;
+
+    fn condition(status: bool, message: &str) -> Scheduled {
+        Scheduled { status, reason: Arc::from("Unschedulable"), message: Arc::from(message) }
+    }
+
+    #[test]
+    fn a_pod_is_shown_until_it_has_a_node_or_is_gone_or_has_ended() {
+        let waits = pod("web").build();
+        let ends: [(&str, &dyn Fn(&Shown)); 3] = [
+            ("a node", &|shown| shown.seen(&PodInfo { node_name: Some(Arc::from("n")), ..waits.clone() }, 8)),
+            ("its end", &|shown| shown.seen(&PodInfo { finished: true, ..waits.clone() }, 8)),
+            ("its removal", &|shown| shown.gone(&waits.uid)),
+        ];
+        for (name, end) in ends {
+            let shown = Shown::default();
+            shown.seen(&waits, 7);
+            assert_eq!(shown.version(&waits.uid), 7);
+            end(&shown);
+            assert_eq!(shown.get(&waits.uid), None, "{name}");
+            shown.written(&waits.uid, 9, condition(false, "late"));
+            assert_eq!(shown.get(&waits.uid), None, "a late answer does not bring it back: {name}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_the_watch_showed_something_newer_changes_nothing() {
+        let shown = Shown::default();
+        let mut waits = pod("web").build();
+        waits.condition = Some(condition(false, "new"));
+        shown.seen(&waits, 12);
+        shown.written(&waits.uid, 11, condition(false, "old"));
+        assert!(shown.get(&waits.uid).is_some_and(|pod| pod.says("Unschedulable", "new") && pod.version == 12));
+        shown.written(&waits.uid, 13, condition(false, "newest"));
+        assert!(shown.get(&waits.uid).is_some_and(|pod| pod.says("Unschedulable", "newest") && pod.version == 13));
+    }
+
+    #[test]
+    fn a_condition_that_was_true_begins_anew_when_it_becomes_false() {
+        let of = |condition| Pod { version: 1, condition };
+        assert!(!of(None).is_refused());
+        assert!(!of(Some(condition(true, ""))).is_refused());
+        assert!(of(Some(condition(false, ""))).is_refused());
+        assert!(!of(Some(condition(true, "no"))).says("Unschedulable", "no"));
+    }
+}

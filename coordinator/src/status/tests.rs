@@ -1,0 +1,306 @@
+//! Knows: what the writing of conditions and events may meet at the API server, played by a scripted one. Must not know:
+//! a real API server.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use flotilla_framework::{
+    class::{PodInfo, Scheduled},
+    testing::pod,
+};
+use flotilla_machine::action::Reason;
+use http::{Method, Response};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::lease;
+
+/// What the server was asked: the method, the path, and the body.
+type Asked = (Method, String, Value);
+/// What it says to one request, which is this one of its kind, counted from 0.
+type Say = Arc<dyn Fn(&Asked, usize) -> (u16, Value) + Send + Sync>;
+
+/// An API server that notes what it was asked.
+#[derive(Clone)]
+struct Server {
+    say: Say,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    fn new(say: impl Fn(&Asked, usize) -> (u16, Value) + Send + Sync + 'static) -> Self {
+        Self { say: Arc::new(say), asked: Arc::default() }
+    }
+
+    fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await.expect("a body").to_bytes();
+                let asked = (head.method, head.uri.path().to_owned(), serde_json::from_slice(&body).expect("JSON"));
+                let (code, said) = {
+                    let mut all = server.asked.lock().expect("unpoisoned");
+                    let before = all.iter().filter(|one: &&Asked| (&one.0, &one.1) == (&asked.0, &asked.1)).count();
+                    all.push(asked.clone());
+                    (server.say)(&asked, before)
+                };
+                let body = Body::from(said.to_string().into_bytes());
+                Ok::<_, std::io::Error>(Response::builder().status(code).body(body).expect("a response"))
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// Requests whose path ends so.
+    fn asked(&self, end: &str) -> Vec<Asked> {
+        let asked = self.asked.lock().expect("unpoisoned").clone();
+        asked.into_iter().filter(|(_, path, _)| path.ends_with(end)).collect()
+    }
+
+    /// A reporter of a process that leads.
+    fn reporter(&self) -> Reporter {
+        let valid_until = lease::now() + Duration::from_secs(3_600);
+        let (lead, leading) = watch::channel(Leadership::Leading { epoch: 1, valid_until });
+        tokio::spawn(async move { lead.closed().await });
+        Reporter::new(&self.client(), &self.client(), "host", &leading)
+    }
+}
+
+fn failure(code: u16, message: &str) -> (u16, Value) {
+    (code, json!({ "kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "x" }))
+}
+
+/// A server that takes everything, and gives each object that it patches the version 100 and more.
+fn kind() -> Server {
+    Server::new(|(_, _, body), before| {
+        let mut said = body.clone();
+        said["metadata"]["resourceVersion"] = json!((100 + before).to_string());
+        (200, said)
+    })
+}
+
+fn waiting(name: &str) -> PodInfo {
+    pod(name).build()
+}
+
+fn seen(reporter: &Reporter, pod: &PodInfo, version: &str) {
+    reporter.witness(&Event::PodApplied(Arc::new(pod.clone())), Some(version));
+}
+
+fn report(pod: &PodInfo, message: &str) -> Report {
+    Report {
+        uid: Arc::clone(&pod.uid),
+        namespace: Arc::clone(&pod.class.namespace),
+        name: Arc::clone(&pod.name),
+        scheduler_name: Arc::clone(&pod.scheduler_name),
+        generation: 1,
+        reason: Reason::Unschedulable,
+        message: message.to_owned(),
+        write_condition: true,
+        nomination: Nomination::Keep,
+        write_event: true,
+        attempt: 1,
+    }
+}
+
+fn binding(pod: &PodInfo) -> Binding {
+    Binding {
+        uid: Arc::clone(&pod.uid),
+        namespace: Arc::clone(&pod.class.namespace),
+        name: Arc::clone(&pod.name),
+        node: Arc::from("n1"),
+        scheduler_name: Arc::clone(&pod.scheduler_name),
+        attempt: 1,
+        waited_ms: 0,
+        revision: 1,
+        total: 0,
+        extender: None,
+    }
+}
+
+/// Time passes, so that everything under way comes to its end, tries included.
+async fn later() {
+    tokio::time::sleep(Duration::from_secs(300)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_refused_again_and_again_costs_one_condition_and_two_events_and_a_count() {
+    let server = kind();
+    let reporter = server.reporter();
+    let pod = waiting("web");
+    seen(&reporter, &pod, "7");
+    for _ in 0..5 {
+        reporter.report(report(&pod, "no"));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    let patches = server.asked("/status");
+    assert_eq!(patches.len(), 1, "{patches:?}");
+    let (method, path, body) = &patches[0];
+    assert_eq!((method, &**path), (&Method::PATCH, "/api/v1/namespaces/default/pods/web/status"));
+    assert_eq!(body["metadata"], json!({ "uid": "uid-web", "resourceVersion": "7" }));
+    // As kube-scheduler's: the first of the pod as it was, the second of the pod with its condition, the third counts.
+    let events = server.asked("/events");
+    let versions: Vec<_> = events.iter().map(|(_, _, body)| body["regarding"]["resourceVersion"].clone()).collect();
+    assert_eq!(versions, [json!("7"), json!("100")]);
+    let counts: Vec<_> =
+        server.asked.lock().expect("unpoisoned").iter().map(|asked| asked.2["series"]["count"].clone()).collect();
+    assert_eq!(counts.iter().filter(|count| !count.is_null()).collect::<Vec<_>>(), [&json!(2)]);
+    let (conditions, events) = (reporter.conditions().tally(), reporter.events().tally());
+    assert_eq!((conditions.written, conditions.skipped), (1, 4));
+    assert_eq!((events.written, events.skipped, events.waiting), (3, 2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_written_with_what_client_go_writes() {
+    let server = kind();
+    let reporter = server.reporter();
+    let pod = waiting("web");
+    seen(&reporter, &pod, "7");
+    reporter.report(report(&pod, &"x".repeat(2_000)));
+    let bind = reporter.binding(&binding(&pod));
+    reporter.bound(&binding(&pod), &bind);
+    later().await;
+    let events = server.asked("/events");
+    let texts = |body: &Value| ["type", "reason", "action"].map(|field| body[field].as_str().unwrap_or("").to_owned());
+    assert_eq!(texts(&events[0].2), ["Warning", "FailedScheduling", "Scheduling"]);
+    assert_eq!(texts(&events[1].2), ["Normal", "Scheduled", "Binding"]);
+    assert_eq!(events[0].2["note"], format!("{} ...", "x".repeat(1_020)));
+    assert_eq!(events[1].2["note"], "Successfully assigned default/web to n1");
+    let regarding = json!({
+        "apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "web", "uid": "uid-web",
+        "resourceVersion": "7",
+    });
+    for (_, _, body) in &events {
+        assert_eq!(body["regarding"], regarding);
+        assert_eq!(body["reportingController"], "default-scheduler");
+        assert_eq!(body["reportingInstance"], "default-scheduler-host");
+        assert!(body.get("series").is_none() && body.get("deprecatedCount").is_none(), "{body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_is_never_written_over_a_binding_however_often_it_is_tried() {
+    let server = Server::new(|_, _| failure(409, "the object has been modified"));
+    let reporter = server.reporter();
+    let pod = waiting("web");
+    seen(&reporter, &pod, "7");
+    reporter.report(report(&pod, "no"));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let tried = server.asked("/status").len();
+    assert!(tried > 1, "a conflict is tried again");
+    seen(&reporter, &PodInfo { node_name: Some(Arc::from("n1")), ..pod }, "8");
+    later().await;
+    assert!(server.asked("/status").len() <= tried + 1);
+    assert!(server.asked("/status").iter().all(|asked| asked.2["metadata"]["resourceVersion"] == "7"));
+    assert_eq!((reporter.conditions().tally().skipped, reporter.conditions().tally().waiting), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_met_a_newer_pod_is_written_to_that_one() {
+    let server = Server::new(|(_, _, body), _| match body["metadata"]["resourceVersion"].as_str() {
+        Some("8") => (200, json!({ "metadata": { "resourceVersion": "9" } })),
+        _ => failure(409, "the object has been modified"),
+    });
+    let reporter = server.reporter();
+    let mut pod = waiting("web");
+    seen(&reporter, &pod, "7");
+    reporter.report(Report { write_event: false, ..report(&pod, "no") });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    pod.condition = Some(Scheduled { status: false, reason: "Unschedulable".into(), message: "before".into() });
+    seen(&reporter, &pod, "8");
+    later().await;
+    let last = server.asked("/status").pop().expect("it was tried");
+    assert_eq!(last.2["status"]["conditions"][0]["message"], "no");
+    assert_eq!(last.2["status"]["conditions"][0].get("lastTransitionTime"), None, "it was False before");
+    assert_eq!(reporter.conditions().tally().written, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_to_be_said_of_a_pod_is_not_written_once_it_is_being_bound() {
+    let server = kind();
+    let reporter = server.reporter();
+    let pod = waiting("web");
+    seen(&reporter, &pod, "7");
+    reporter.report(Report { write_event: false, ..report(&pod, "no") });
+    let _bind = reporter.binding(&binding(&pod));
+    later().await;
+    assert_eq!(server.asked("/status").len(), 0);
+    assert_eq!(reporter.conditions().tally().skipped, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_give_way_while_binds_wait_for_their_turn_but_not_for_ever() {
+    let server = kind();
+    let reporter = server.reporter();
+    let pods: Vec<PodInfo> = (0..200).map(|index| waiting(&format!("web-{index}"))).collect();
+    let binds: Vec<BindUnderWay> = pods.iter().map(|pod| reporter.binding(&binding(pod))).collect();
+    let pod = waiting("late");
+    seen(&reporter, &pod, "7");
+    reporter.report(Report { write_event: false, ..report(&pod, "no") });
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!(server.asked("/status").len(), 0, "binds go first");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(server.asked("/status").len(), 1, "but one second is enough");
+    reporter.report(Report { write_event: false, ..report(&pod, "never") });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(binds);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(server.asked("/status").len(), 2, "or that they have ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_tried_again_as_client_go_does_and_given_up_after_twelve_times() {
+    let create = |code: u16, message: &'static str| Server::new(move |_, _| failure(code, message));
+    // What is said, how often it is asked, and what is counted: written, refused, dropped.
+    let table = [
+        (create(503, "not now"), 12, (0, 0, 1)),
+        (create(429, "not so fast"), 12, (0, 0, 1)),
+        (create(422, "what is that"), 1, (0, 1, 0)),
+        (create(404, "no such namespace"), 1, (0, 1, 0)),
+        // The answer to the first try got lost.
+        (create(409, "it is there"), 1, (1, 0, 0)),
+    ];
+    for (server, tries, counted) in table {
+        let reporter = server.reporter();
+        let pod = waiting("web");
+        reporter.report(Report { write_condition: false, ..report(&pod, "no") });
+        later().await;
+        let tally = reporter.events().tally();
+        assert_eq!(server.asked("/events").len(), tries);
+        assert_eq!(((tally.written, tally.refused, tally.dropped), tally.waiting), (counted, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_are_more_than_can_wait_are_dropped_and_counted() {
+    let (follows, leading) = watch::channel(Leadership::UNKNOWN);
+    tokio::spawn(async move { follows.closed().await });
+    let server = kind();
+    let reporter = Reporter::new(&server.client(), &server.client(), "host", &leading);
+    for index in 0..20_000 {
+        reporter.report(Report { write_condition: false, ..report(&waiting(&format!("web-{index}")), "no") });
+    }
+    let tally = reporter.events().tally();
+    assert_eq!((tally.waiting, tally.dropped), (16_384, 20_000 - 16_384));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_pods_that_nobody_takes_cost_one_condition_each_however_often_they_are_tried() {
+    let server = kind();
+    let reporter = server.reporter();
+    let pods: Vec<PodInfo> = (0..1_000).map(|index| waiting(&format!("web-{index}"))).collect();
+    pods.iter().for_each(|pod| seen(&reporter, pod, "7"));
+    for _ in 0..4 {
+        pods.iter().for_each(|pod| reporter.report(report(pod, "0/1 nodes are available: 1 Insufficient cpu.")));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    assert_eq!(reporter.conditions().tally().written, 1_000);
+    // Two events each, and the second becomes a series.
+    assert_eq!((reporter.events().tally().written, reporter.events().tally().dropped), (3_000, 0));
+}

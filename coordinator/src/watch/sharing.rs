@@ -1,0 +1,134 @@
+//! What many objects have in common is kept once: classes of pods, names of nodes, images, labels.
+//!
+//! Knows: which parts of pods and nodes are the same in many of them. Must not know: where they come from or go to.
+//!
+//! Of the pods of one workload only name and UID differ, and fifty images of a node are on its neighbours too. Sharing
+//! them before anything is told also bounds what waits to be told.
+
+use std::{collections::HashSet, hash::Hash, sync::Arc};
+
+use flotilla_framework::{
+    class::{Class, PodInfo},
+    node::NodeInfo,
+};
+use flotilla_machine::event::Event;
+
+/// Values that are kept before the first sweep.
+const FEW: usize = 1_024;
+
+/// What the objects of one watch have in common.
+#[derive(Debug, Default)]
+pub(super) struct Sharing {
+    texts: Pool<str>,
+    classes: Pool<Class>,
+}
+
+impl Sharing {
+    /// Has an object that the machine is to be told of share what it can.
+    pub(super) fn share(&mut self, event: &mut Event) {
+        match event {
+            Event::PodApplied(pod) => Arc::get_mut(pod).into_iter().for_each(|pod| self.pod(pod)),
+            Event::NodeApplied(node) => Arc::get_mut(node).into_iter().for_each(|node| self.node(node)),
+            _ => {}
+        }
+    }
+
+    fn pod(&mut self, pod: &mut PodInfo) {
+        self.classes.share(&mut pod.class);
+        let condition = pod.condition.iter_mut().flat_map(|condition| [&mut condition.reason, &mut condition.message]);
+        let names = pod.extended_resources.iter_mut().chain(&mut pod.gates).chain(&mut pod.node_name);
+        names.chain([&mut pod.scheduler_name]).chain(condition).for_each(|text| self.texts.share(text));
+    }
+
+    fn node(&mut self, node: &mut NodeInfo) {
+        let labels = node.labels.iter_mut().flat_map(|(key, value)| [key, value]);
+        let taints = node.taints.iter_mut().flat_map(|taint| [&mut taint.key, &mut taint.value, &mut taint.effect]);
+        let images = node.images.iter_mut().flat_map(|(names, _)| names);
+        labels.chain(taints).chain(images).for_each(|text| self.texts.share(text));
+    }
+}
+
+/// Values that are each kept once for as long as somebody else has them.
+#[derive(Debug)]
+struct Pool<T: ?Sized> {
+    values: HashSet<Arc<T>>,
+    /// How many there may be before those are looked for that nobody else has any more.
+    bound: usize,
+}
+
+impl<T: ?Sized> Default for Pool<T> {
+    fn default() -> Self {
+        Self { values: HashSet::new(), bound: FEW }
+    }
+}
+
+impl<T: ?Sized + Eq + Hash> Pool<T> {
+    /// Puts the value that is kept in the place of an equal one.
+    fn share(&mut self, value: &mut Arc<T>) {
+        if let Some(kept) = self.values.get(value) {
+            *value = Arc::clone(kept);
+            return;
+        }
+        if self.values.len() >= self.bound {
+            self.values.retain(|value| Arc::strong_count(value) > 1);
+            self.bound = FEW.max(2 * self.values.len());
+        }
+        self.values.insert(Arc::clone(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flotilla_framework::testing::{node, pod};
+
+    use super::*;
+
+    fn shared(sharing: &mut Sharing, pod: PodInfo) -> Arc<PodInfo> {
+        let mut event = Event::PodApplied(Arc::new(pod));
+        sharing.share(&mut event);
+        match event {
+            Event::PodApplied(pod) => pod,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn pods_of_one_class_have_one_class_and_differ_where_they_differed() {
+        let mut sharing = Sharing::default();
+        let of = |name: &str| PodInfo { node_name: Some("n1".into()), ..pod(name).label("app", "web").build() };
+        let (one, other) = (shared(&mut sharing, of("one")), shared(&mut sharing, of("other")));
+        assert_eq!((&*one, &*other), (&of("one"), &of("other")), "sharing changes nothing");
+        assert!(Arc::ptr_eq(&one.class, &other.class));
+        assert!(Arc::ptr_eq(one.node_name.as_ref().expect("a node"), other.node_name.as_ref().expect("a node")));
+        let stranger = shared(&mut sharing, pod("stranger").label("app", "db").build());
+        assert!(!Arc::ptr_eq(&one.class, &stranger.class));
+    }
+
+    #[test]
+    fn nodes_share_labels_and_images() {
+        let mut sharing = Sharing::default();
+        let mut nodes = ["a", "b"].map(|name| {
+            let mut event = Event::NodeApplied(Arc::new(node(name).label("zone", "z").image("web:1", 5).build()));
+            sharing.share(&mut event);
+            event
+        });
+        let [Event::NodeApplied(one), Event::NodeApplied(other)] = &mut nodes else { panic!("two nodes") };
+        let zone = |node: &NodeInfo| node.labels.iter().find(|(key, _)| &**key == "zone").cloned().expect("a zone");
+        assert!(Arc::ptr_eq(&zone(one).0, &zone(other).0) && Arc::ptr_eq(&zone(one).1, &zone(other).1));
+        assert!(Arc::ptr_eq(&one.images[0].0[0], &other.images[0].0[0]));
+    }
+
+    #[test]
+    fn what_nobody_has_any_more_is_not_kept_for_ever() {
+        let mut pool = Pool::<str>::default();
+        let mut kept: Arc<str> = Arc::from("kept");
+        pool.share(&mut kept);
+        for number in 0..10 * FEW {
+            pool.share(&mut Arc::from(number.to_string()));
+        }
+        assert!(pool.values.len() <= FEW, "{}", pool.values.len());
+        let mut again: Arc<str> = Arc::from("kept");
+        pool.share(&mut again);
+        assert!(Arc::ptr_eq(&kept, &again));
+    }
+}

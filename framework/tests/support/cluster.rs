@@ -241,6 +241,7 @@ impl World {
     }
 
     /// The answers of shards: `owners` says for each node which of `shards` holds it.
+    #[allow(dead_code, reason = "not every property draws from these")]
     pub(crate) fn answers(
         &self,
         registry: &'static [&'static dyn Plugin],
@@ -288,6 +289,7 @@ pub(crate) fn pages(prepared: &Prepared, nodes: &Snapshot, limit: usize) -> Vec<
 }
 
 /// One evaluation from scratch.
+#[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn evaluate(prepared: &Prepared, nodes: &Snapshot, k: usize) -> Evaluation {
     let (mut columns, mut scratch) = (Columns::default(), Scratch::default());
     columns.refresh(prepared, nodes, &mut scratch);
@@ -328,6 +330,7 @@ pub(crate) fn best_by_hand(
 }
 
 /// The node and the total of an answer, leaving aside whether the node was judged anew.
+#[allow(dead_code, reason = "not every property draws from these")]
 pub(crate) fn placed(best: Best) -> Result<Option<(NodeId, i64)>, &'static str> {
     match best {
         Best::Node { offer, total, .. } => Ok(Some((offer.node, total))),

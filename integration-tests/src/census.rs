@@ -79,17 +79,17 @@ impl Census {
     }
 }
 
-/// Every pod whose events do not say once, and once only, that it was assigned to the node that it is on.
+/// Every pod whose events do not say, once and only once, that it was assigned to the node that it is on.
 ///
-/// A pod without such an event passes: whoever is killed after a bind takes the event along.
+/// With `some_are_lost` a pod without such an event passes: whoever is killed after a bind takes the event along.
 ///
 /// # Errors
 /// Where the API server does not answer.
-pub async fn misreported(cluster: &ControlPlane) -> anyhow::Result<Vec<String>> {
+pub async fn misreported(cluster: &ControlPlane, some_are_lost: bool) -> anyhow::Result<Vec<String>> {
     let events = events(cluster, "Scheduled").await?;
     let census = Census::take(cluster).await?;
     let mut wrong = Vec::new();
-    for pod in &census.pods {
+    for pod in census.pods.iter().filter(|pod| node_of(pod).is_some()) {
         let (name, uid) = (pod.name_any(), pod.uid());
         let about: Vec<&str> = events
             .iter()
@@ -97,7 +97,8 @@ pub async fn misreported(cluster: &ControlPlane) -> anyhow::Result<Vec<String>> 
             .filter_map(|event| event.note.as_deref())
             .collect();
         let there = format!(" to {}", node_of(pod).unwrap_or("no node"));
-        if about.len() > 1 || about.iter().any(|note| !note.ends_with(&there)) {
+        let missing = about.is_empty() && !some_are_lost;
+        if missing || about.len() > 1 || about.iter().any(|note| !note.ends_with(&there)) {
             wrong.push(format!("{name} is on {:?}, and its events say {about:?}", node_of(pod)));
         }
     }

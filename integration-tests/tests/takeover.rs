@@ -105,6 +105,7 @@ async fn take_over(cluster: &ControlPlane) -> anyhow::Result<Scene<'_>> {
     let before = scene.rolled_out("old").await?;
     assert_eq!(scene.fleet.metric("first", "flotilla_decisions_total").await?, Some(0.0), "kube-scheduler leads");
 
+    scene.all_are_told().await?;
     cluster.processes().stop(Component::Scheduler.name(), PATIENCE).await?;
     scene.change::<Deployment>("old", json!({ "spec": { "replicas": 9 } })).await?;
     let after = scene.rolled_out("old").await?;

@@ -136,11 +136,20 @@ impl Scene<'_> {
         .await
         .with_context(|| self.last_words())?;
         assert_eq!(Census::take(self.cluster).await?.overfull(), Vec::<String>::new());
-        assert_eq!(misreported(self.cluster).await?, Vec::<String>::new());
+        self.all_are_told().await?;
         for metric in ["flotilla_flushed_total", "flotilla_invariant_violations_total"] {
             assert_eq!(self.fleet.metric(self.leader, metric).await?, Some(0.0), "{metric} of {}", self.leader);
         }
         Ok(())
+    }
+
+    /// Waits until the events of every pod with a node say so, once and only once.
+    pub(crate) async fn all_are_told(&self) -> anyhow::Result<()> {
+        wait_until("every pod to be told once where it is", PATIENCE, async || {
+            let wrong = misreported(self.cluster, false).await.map_err(|error| format!("{error:#}"))?;
+            if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong:?}")) }
+        })
+        .await
     }
 
     /// Nobody was refused but those whose names begin so, and none of them again and again.

@@ -96,8 +96,9 @@ mod tests {
 
     #[test]
     fn a_pod_is_shown_until_it_has_a_node_or_is_gone_or_has_ended() {
+        type End<'a> = &'a dyn Fn(&Shown);
         let waits = pod("web").build();
-        let ends: [(&str, &dyn Fn(&Shown)); 3] = [
+        let ends: [(&str, End<'_>); 3] = [
             ("a node", &|shown| shown.seen(&PodInfo { node_name: Some(Arc::from("n")), ..waits.clone() }, 8)),
             ("its end", &|shown| shown.seen(&PodInfo { finished: true, ..waits.clone() }, 8)),
             ("its removal", &|shown| shown.gone(&waits.uid)),

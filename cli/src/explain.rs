@@ -28,6 +28,7 @@ mod crew;
 mod extenders;
 mod live;
 mod missing;
+mod preemption;
 mod selection;
 mod table;
 mod words;
@@ -145,6 +146,7 @@ async fn account(
         let answer = asking.ask(pod, names, texts).await;
         account.extend(answer, profile, &subject, &pages, world);
     }
+    account.preempted = preemption::make(pod, profile, &subject, &account.explanation, world);
     Ok(account)
 }
 

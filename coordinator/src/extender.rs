@@ -7,7 +7,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use flotilla_framework::extender::Extended;
 use flotilla_machine::{
-    action::Extension,
+    action::{Extension, PreemptionProposal},
     event::{Event, ExtensionOutcome},
 };
 use futures::FutureExt as _;
@@ -19,6 +19,7 @@ pub mod caller;
 pub mod course;
 mod nodes;
 mod objects;
+mod preemption;
 mod tls;
 mod wire;
 
@@ -73,6 +74,19 @@ impl Extenders {
             };
             // Nobody is left to hear of it when the machine has stopped, and the process is ending.
             let _ = inner.handle.tell(Event::Extended { request: extension.request, outcome }).await;
+        });
+    }
+
+    /// Asks extenders about the victims of a preemption, which is answered by exactly one [`Event::Proposed`]. Never
+    /// blocks.
+    pub fn extend_preemption(&self, proposal: PreemptionProposal) {
+        let inner = Arc::clone(&self.inner);
+        self.inner.runtime.spawn(async move {
+            let request = proposal.request;
+            let asked = AssertUnwindSafe(preemption::ask(&inner.callers, &inner.client, proposal)).catch_unwind().await;
+            let asked = asked.unwrap_or_else(|_| Err("the task that asked extenders panicked".to_owned()));
+            // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+            let _ = inner.handle.tell(Event::Proposed { request, outcome: asked.map(Box::new) }).await;
         });
     }
 }

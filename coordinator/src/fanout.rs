@@ -165,6 +165,7 @@ impl Fanout {
             | Action::Extend(_)
             | Action::BindVolumes(_)
             | Action::Preempt(_)
+            | Action::ExtendPreemption(_)
             | Action::Report(_)
             | Action::ReportGroup(_)
             | Action::Acknowledged { .. }

@@ -135,6 +135,7 @@ impl Performers {
             Action::Send { .. } | Action::DropWorker { .. } => self.fanout.perform(action),
             Action::Bind(binding) => self.binder.bind(binding),
             Action::Extend(extension) => self.extenders.extend(extension),
+            Action::ExtendPreemption(proposal) => self.extenders.extend_preemption(proposal),
             Action::BindVolumes(binding) => self.volume_binder.bind(binding),
             Action::Preempt(preemption) => self.evictor.preempt(preemption),
             // Only a nomination changes.

@@ -21,8 +21,10 @@ use crate::{
 };
 
 mod subset;
+mod victims;
 
 pub use subset::evaluate;
+pub use victims::{Proposal, Victims};
 
 /// What stands among the plugins of a diagnosis where extenders took nodes away. No plugin has this name, so that any
 /// event wakes the pod: an extender cannot say which would help.
@@ -62,6 +64,12 @@ impl Extender {
     #[must_use]
     pub const fn is_binder(&self) -> bool {
         !self.bind_verb.is_empty()
+    }
+
+    /// Whether it has a say in which pods make room for another one.
+    #[must_use]
+    pub const fn is_preemptor(&self) -> bool {
+        !self.preempt_verb.is_empty()
     }
 
     /// Whether it is asked about a pod: always where it manages no resource, else where a container names one that it

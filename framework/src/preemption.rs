@@ -14,6 +14,7 @@
 mod budget;
 mod candidate;
 mod eligibility;
+mod evaluate;
 mod rehearsal;
 mod shortlist;
 mod standing;
@@ -23,6 +24,7 @@ pub mod words;
 pub use budget::Budget;
 pub use candidate::{Candidate, pick_one, tied};
 pub use eligibility::{NominatedNode, why_ineligible};
+pub use evaluate::{Evaluated, evaluate};
 pub use rehearsal::{Outcome, Rehearsal, dry_run, is_local};
 pub use shortlist::Shortlist;
 pub use standing::Standing;

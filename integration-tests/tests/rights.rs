@@ -13,7 +13,7 @@ use serde_json::{Value, from_value, json};
 
 const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
 
-/// A claim for a volume that is there, and one for a volume that nobody makes.
+/// A claim for a volume that is there, and one for a volume that nobody makes; and a priority.
 const CLAIMS: &str = "\
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -31,6 +31,11 @@ apiVersion: v1
 kind: PersistentVolume
 metadata: {name: disk}
 spec: {storageClassName: local, capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /disk}}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -79,7 +84,7 @@ fn grant(cluster: &ControlPlane) -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Metadata)).await?;
-    cluster.add_nodes([NodeBuilder::new("node")]).await?;
+    cluster.add_nodes([NodeBuilder::new("node").capacity("cpu", "1")]).await?;
     grant(&cluster)?;
 
     let mut fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
@@ -102,6 +107,13 @@ async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -
         node.ok_or_else(|| "it was not".to_owned())
     })
     .await?;
+    cluster.create_pods([pod("low", "flotilla", &[("cpu", "800m")])]).await?;
+    wait_until_running(&cluster, "low", 1).await?;
+    let mut high = pod("high", "flotilla", &[("cpu", "800m")]);
+    high.spec.get_or_insert_default().priority_class_name = Some("high".to_owned());
+    cluster.create_pods([high]).await?;
+    wait_until_running(&cluster, "high", 1).await?;
+    wait_for_event(&cluster, "low", "Preempted").await?;
     wait_until_refused(&cluster, "huge").await?;
     wait_for_event(&cluster, "fits", "Scheduled").await?;
     wait_for_event(&cluster, "huge", "FailedScheduling").await?;

@@ -119,6 +119,22 @@ fn explained(change: impl FnOnce(&mut pb::Explained)) -> String {
 }
 
 #[test]
+fn an_outcome_of_a_trial_that_means_nothing_is_refused() {
+    let rehearsed = |outcome| {
+        let outcomes = vec![pb::TrialOutcome { outcome }];
+        from_worker(pb::from_worker::Reply::Rehearsed(pb::Rehearsed { request: 1, outcomes }))
+    };
+    let victims =
+        |indexes| rehearsed(Some(pb::trial_outcome::Outcome::Victims(pb::TrialVictims { indexes, violations: 0 })));
+    assert_eq!(victims(vec![]), "rehearsed.outcomes[0].victims.indexes: is missing");
+    assert_eq!(victims(vec![1, 1]), "rehearsed.outcomes[0].victims.indexes: is not sorted, each key once");
+    assert_eq!(rehearsed(None), "rehearsed.outcomes[0].outcome: is missing");
+    let miss = |miss| rehearsed(Some(pb::trial_outcome::Outcome::Miss(miss)));
+    assert_eq!(miss(0), "rehearsed.outcomes[0].miss: is missing");
+    assert_eq!(miss(4), "rehearsed.outcomes[0].miss: 4 is not within 1..=3");
+}
+
+#[test]
 fn an_account_that_leads_nowhere_is_refused() {
     let error = explained(|explained| explained.nodes[1].node = 3);
     assert_eq!(error, "explained.nodes: is not sorted, each key once");

@@ -17,6 +17,7 @@ use flotilla_framework::{
     extension::{DefaultSelector, Domain, Facts, Tally},
     labels::{LabelOperator, LabelRequirement, LabelSelector},
     node::{NodeId, NodeInfo},
+    preemption::{Outcome, Trial},
     profile::{
         Args, NodeResourcesFitArgs, Plugins, Profile, ResourceWeight, ScoringStrategy, ScoringStrategyKind, ShapePoint,
         WeightedPlugin,
@@ -167,9 +168,11 @@ fn volume_facts() -> impl Strategy<Value = VolumeFacts> {
     let zone = (text(), vec(text(), 0..3)).prop_map(|(key, values)| ZoneLabel { key, values });
     let uncountable = vec((any::<u64>().prop_map(ClassId), text()), 0..3);
     let lists = (vec(wanted, 0..3), vec(text(), 0..3), uncountable);
-    (or_reason(any::<u32>()), lists, binding, or_reason(vec(zone, 0..3))).prop_map(
-        |(exclusive, (wanted, demanded, uncountable), binding, zones)| VolumeFacts {
+    let exclusive = (or_reason(any::<u32>()), vec(text(), 0..3));
+    (exclusive, lists, binding, or_reason(vec(zone, 0..3))).prop_map(
+        |((exclusive, exclusive_claims), (wanted, demanded, uncountable), binding, zones)| VolumeFacts {
             exclusive,
+            exclusive_claims,
             wanted,
             demanded,
             uncountable,
@@ -390,6 +393,27 @@ fn facts() -> impl Strategy<Value = Facts> {
     )
 }
 
+fn trial() -> impl Strategy<Value = Trial> {
+    let victims = vec((any::<u64>().prop_map(ClassId), any::<bool>()), 0..4);
+    (any::<u32>(), victims, vec(any::<u64>().prop_map(ClassId), 0..3)).prop_map(|(node, victims, beside)| Trial {
+        node: NodeId(node),
+        victims,
+        beside,
+    })
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let codes = vec![Code::Unschedulable, Code::UnschedulableAndUnresolvable, Code::Error];
+    prop_oneof![
+        (btree_map(any::<u32>(), Just(()), 1..5), any::<u32>()).prop_map(|(indexes, violations)| {
+            Outcome::Victims { indexes: indexes.into_keys().collect(), violations }
+        }),
+        (any::<u16>(), select(codes), any::<u64>())
+            .prop_map(|(order, code, detail)| Outcome::Refused(order, Refusal { code, detail })),
+        select(vec![Outcome::NoVictims, Outcome::Needless, Outcome::Stale]),
+    ]
+}
+
 fn command() -> impl Strategy<Value = Command> {
     let evaluate = || (any::<u64>(), any::<u64>(), text(), any::<u64>(), facts(), any::<u32>(), text());
     let explain = (evaluate(), option::of(any::<u32>()));
@@ -414,6 +438,9 @@ fn command() -> impl Strategy<Value = Command> {
             facts,
             k,
             trace,
+        }),
+        (evaluate(), vec(trial(), 0..4)).prop_map(|((request, generation, profile, class, facts, ..), trials)| {
+            Command::DryRun { request, generation, profile, class: ClassId(class), facts, trials: trials.into() }
         }),
         explain.prop_map(|((request, generation, profile, class, facts, limit, trace), after)| Command::Explain {
             request,
@@ -491,6 +518,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         (any::<u64>(), any::<u32>()).prop_map(|(generation, nodes)| Reply::Applied { generation, nodes }),
         (any::<u64>(), evaluation()).prop_map(|(request, evaluation)| Reply::Evaluated { request, evaluation }),
         (any::<u64>(), page()).prop_map(|(request, page)| Reply::Explained { request, page }),
+        (any::<u64>(), vec(outcome(), 0..4)).prop_map(|(request, outcomes)| Reply::Rehearsed { request, outcomes }),
         (any::<u64>(), select(reasons)).prop_map(|(request, why)| Reply::Unable { request, why }),
     ]
 }

@@ -15,6 +15,8 @@ pub(super) enum Kind {
     PriorityClass,
     /// `v1 Namespace`.
     Namespace,
+    /// `policy PodDisruptionBudget`.
+    PodDisruptionBudget,
     /// `v1 Service`.
     Service,
     /// `v1 ReplicationController`.
@@ -32,7 +34,7 @@ pub(super) enum Kind {
 }
 
 /// Kinds of Kubernetes that a simulation has no use for.
-const IGNORED: [&str; 56] = [
+const IGNORED: [&str; 55] = [
     "APIService",
     "Binding",
     "CertificateSigningRequest",
@@ -68,7 +70,6 @@ const IGNORED: [&str; 56] = [
     "NetworkPolicy",
     "NodeMetrics",
     "PodCertificateRequest",
-    "PodDisruptionBudget",
     "PodGroup",
     "PodMetrics",
     "PodTemplate",
@@ -95,7 +96,7 @@ const IGNORED: [&str; 56] = [
 const STORAGE: &str = "storage.k8s.io";
 
 /// The kinds that are read, with their group and the version that is expected of them.
-const READ: [(&str, Kind, &str, &str); 15] = [
+const READ: [(&str, Kind, &str, &str); 16] = [
     ("CSIDriver", Kind::Storage(StorageKind::CsiDriver), STORAGE, "storage.k8s.io/v1"),
     ("CSINode", Kind::Storage(StorageKind::CsiNode), STORAGE, "storage.k8s.io/v1"),
     ("CSIStorageCapacity", Kind::Storage(StorageKind::StorageCapacity), STORAGE, "storage.k8s.io/v1"),
@@ -104,6 +105,7 @@ const READ: [(&str, Kind, &str, &str); 15] = [
     ("PersistentVolume", Kind::Storage(StorageKind::Volume), "", "v1"),
     ("PersistentVolumeClaim", Kind::Storage(StorageKind::Claim), "", "v1"),
     ("Pod", Kind::Pod, "", "v1"),
+    ("PodDisruptionBudget", Kind::PodDisruptionBudget, "policy", "policy/v1"),
     ("PriorityClass", Kind::PriorityClass, "scheduling.k8s.io", "scheduling.k8s.io/v1"),
     ("ReplicaSet", Kind::ReplicaSet, "apps", "apps/v1"),
     ("ReplicationController", Kind::ReplicationController, "", "v1"),
@@ -194,7 +196,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_told_with_what_was_expected() {
         let all = "expected CSIDriver, CSINode, CSIStorageCapacity, Namespace, Node, PersistentVolume, \
-                   PersistentVolumeClaim, Pod, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet, \
+                   PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet, \
                    StorageClass, VolumeAttachment, a List of them, or another kind of Kubernetes";
         let cases = [
             (Some("v1"), "pod", "kind \"pod\" of \"v1\" is not known; did you mean Pod?".to_owned()),

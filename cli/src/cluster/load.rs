@@ -167,6 +167,11 @@ impl<'a> Loader<'a> {
                     self.gatherer.add_priority_class(&class, place, self.problems);
                 }
             }
+            Kind::PodDisruptionBudget => {
+                if let Some(budget) = decode(value, &place, self.problems) {
+                    self.gatherer.add_budget(budget, &place, self.problems);
+                }
+            }
             Kind::Namespace => {
                 if let Some(namespace) = decode(value, &place, self.problems) {
                     self.gatherer.add_namespace(namespace, &place, self.problems);

@@ -13,6 +13,7 @@ use flotilla_framework::{
     ingest,
     labels::LabelSelector,
     node::NodeInfo,
+    preemption::Budget,
     quantity::Quantity,
     volumes::objects::StorageObject,
 };
@@ -20,6 +21,7 @@ use flotilla_machine::event;
 use k8s_openapi::{
     api::{
         core::v1::{self as api, ResourceRequirements},
+        policy::v1::PodDisruptionBudget,
         scheduling::v1::PriorityClass,
     },
     apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::ObjectMeta},
@@ -56,6 +58,8 @@ pub(crate) struct Cluster {
     pub(crate) selectors: Vec<(event::Selecting, LabelSelector)>,
     /// Claims, volumes and what is said about them, in the order of the input.
     pub(crate) storage: Vec<StorageObject>,
+    /// Disruption budgets, by namespace and name.
+    pub(crate) budgets: Vec<Budget>,
     /// The nodes and pods as they are told to others; nothing where nobody has to tell of them.
     pub(crate) texts: Texts,
 }
@@ -64,6 +68,8 @@ pub(crate) struct Cluster {
 struct Draft {
     info: PodInfo,
     priority: Priority,
+    /// It says itself whether it preempts.
+    has_policy: bool,
     place: Place,
 }
 
@@ -82,11 +88,12 @@ pub(crate) struct Gatherer {
     names: HashMap<(&'static str, String), Place>,
     uids: HashMap<String, Place>,
     classes: HashSet<Arc<Class>>,
-    priorities: BTreeMap<String, i32>,
-    default_priority: Option<(i32, Place)>,
+    priorities: BTreeMap<String, (i32, bool)>,
+    default_priority: Option<((i32, bool), Place)>,
     namespaces: BTreeMap<Arc<str>, Labels>,
     selectors: Vec<(event::Selecting, LabelSelector)>,
     storage: Vec<StorageObject>,
+    budgets: Vec<Budget>,
     texts: Option<Texts>,
 }
 
@@ -143,6 +150,7 @@ impl Gatherer {
             (None, Some(class)) => Priority::OfClass(class.to_owned()),
             (None, None) => Priority::Default,
         };
+        let has_policy = spec.preemption_policy.is_some();
         defaults::pod(&mut pod);
         if let Some(first) = self.claim_uid(&pod.metadata, &place) {
             let text = format!(
@@ -155,7 +163,7 @@ impl Gatherer {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
-                self.pods.push(Draft { info, priority, place });
+                self.pods.push(Draft { info, priority, has_policy, place });
             }
             Err(error) => problems.error(place, format!("{title}: {error}")),
         }
@@ -164,7 +172,7 @@ impl Gatherer {
     /// Takes a priority class in.
     pub(super) fn add_priority_class(&mut self, class: &PriorityClass, place: Place, problems: &mut Problems) {
         let Some(name) = self.claim("PriorityClass", &class.metadata, false, &place, problems) else { return };
-        let value = class.value.unwrap_or(0);
+        let value = (class.value.unwrap_or(0), class.preemption_policy.as_deref() == Some("Never"));
         if class.global_default.unwrap_or(false) {
             if let Some((_, first)) = &self.default_priority {
                 let text =
@@ -183,6 +191,16 @@ impl Gatherer {
         defaults::namespace(&mut namespace);
         let labels = ingest::selectors::namespace_labels(namespace.metadata.labels.as_ref());
         self.namespaces.insert(name.into(), labels);
+    }
+
+    /// Takes a disruption budget in.
+    pub(super) fn add_budget(&mut self, mut budget: PodDisruptionBudget, place: &Place, problems: &mut Problems) {
+        let Some(name) = self.claim("PodDisruptionBudget", &budget.metadata, true, place, problems) else { return };
+        defaults::identity(&mut budget.metadata, true);
+        match ingest::budgets::budget(&budget) {
+            Ok(read) => self.budgets.push(read),
+            Err(error) => problems.error(place.clone(), format!("PodDisruptionBudget {name:?}: {error}")),
+        }
     }
 
     /// Takes a service or a controller in.
@@ -211,16 +229,21 @@ impl Gatherer {
     pub(super) fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
         self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
         let known: HashSet<Arc<str>> = self.nodes.iter().map(|node| Arc::clone(&node.name)).collect();
-        let mut priorities: BTreeMap<&str, i32> = BUILT_IN.into_iter().collect();
+        let mut priorities: BTreeMap<&str, (i32, bool)> =
+            BUILT_IN.into_iter().map(|(name, value)| (name, (value, false))).collect();
         priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));
-        let default = self.default_priority.as_ref().map_or(0, |(value, _)| *value);
+        let default = self.default_priority.as_ref().map_or((0, false), |(value, _)| *value);
         let (mut bound, mut pending) = (Vec::new(), Vec::new());
-        for Draft { mut info, priority, place } in self.pods {
+        for Draft { mut info, priority, has_policy, place } in self.pods {
+            let mut prioritise = |(value, never): (i32, bool)| {
+                info.priority = value;
+                info.never_preempts |= never && !has_policy;
+            };
             match priority {
                 Priority::Given => {}
-                Priority::Default => info.priority = default,
+                Priority::Default => prioritise(default),
                 Priority::OfClass(class) => match priorities.get(class.as_str()) {
-                    Some(value) => info.priority = *value,
+                    Some(value) => prioritise(*value),
                     None => {
                         let text = no_such_class(&info, &class, &priorities);
                         problems.error(place.keys(&["spec", "priorityClassName"]), text);
@@ -255,8 +278,11 @@ impl Gatherer {
                 namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
             }
         }
-        let (selectors, texts) = (self.selectors, self.texts.unwrap_or_default());
-        Cluster { nodes: self.nodes, bound, pending, namespaces, selectors, storage: self.storage, texts }
+        let (selectors, texts, mut budgets) = (self.selectors, self.texts.unwrap_or_default(), self.budgets);
+        budgets.sort_unstable_by(|left, right| {
+            left.namespace.cmp(&right.namespace).then_with(|| left.name.cmp(&right.name))
+        });
+        Cluster { nodes: self.nodes, bound, pending, namespaces, selectors, storage: self.storage, budgets, texts }
     }
 
     /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.
@@ -313,7 +339,7 @@ impl Gatherer {
     }
 }
 
-fn no_such_class(info: &PodInfo, class: &str, known: &BTreeMap<&str, i32>) -> String {
+fn no_such_class(info: &PodInfo, class: &str, known: &BTreeMap<&str, (i32, bool)>) -> String {
     let names: Vec<&str> = known.keys().copied().collect();
     format!(
         "pod {:?} has priorityClassName {class:?}, which is not in the input; expected one of {}, or a PriorityClass of \

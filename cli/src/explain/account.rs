@@ -19,7 +19,10 @@ use flotilla_framework::{
     profile::Profile,
 };
 
-use super::world::{Subject, World};
+use super::{
+    preemption::Preempted,
+    world::{Subject, World},
+};
 
 /// The account of one pod.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub(super) struct Account {
     pub(super) missing: Vec<(NodeId, Vec<Shortfall>)>,
     /// What extenders said, where they were asked.
     pub(super) extended: Option<Extended>,
+    /// What preemption would do for it, where no node takes it and its profile has the plugin.
+    pub(super) preempted: Option<Preempted>,
     /// A filter counts over domains, so that another label of a node may change its verdict.
     pub(super) counts_domains: bool,
     /// A filter leaves out nodes whose taints the pod does not tolerate, so that another toleration may change its
@@ -57,6 +62,7 @@ pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile) -> Option<Account
         explanation,
         missing: Vec::new(),
         extended: None,
+        preempted: None,
         counts_domains: false,
         counts_tainted: false,
     })
@@ -100,6 +106,7 @@ pub(super) fn make(
         explanation,
         missing,
         extended: None,
+        preempted: None,
         counts_domains,
         counts_tainted: counts_domains && counts_tainted,
     }

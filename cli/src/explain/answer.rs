@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_framework::{explain::Outcome, node::NodeId, status::Code};
+use flotilla_framework::{explain::Outcome, node::NodeId, preemption, status::Code};
 use serde::Serialize;
 
-use super::{account::Account, world::World};
+use super::{account::Account, preemption::Preempted, world::World};
 
 /// The code of a node of which it cannot be told whether it will do.
 const ERROR: &str = "Error";
@@ -37,6 +37,9 @@ pub(super) struct Answer<'a> {
     best: Vec<&'a str>,
     /// The message of the condition PodScheduled; empty where some node fits.
     message: &'a str,
+    /// What preemption would do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preemption: Option<Preemption<'a>>,
     /// All nodes, sorted by name.
     nodes: Vec<Node<'a>>,
 }
@@ -54,6 +57,53 @@ struct Node<'a> {
     scores: BTreeMap<&'a str, i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Preemption<'a> {
+    /// `Success`, `Unschedulable` or `Error`.
+    code: &'static str,
+    message: &'a str,
+    /// The node that the pod would be nominated to.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    node: &'a str,
+    /// A nomination that the pod has would be taken back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    clears: bool,
+    /// All nodes that kube-scheduler might take, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tied: Vec<&'a str>,
+    /// All nodes on which preemption would help, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    candidates: Vec<Candidate<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate<'a> {
+    node: &'a str,
+    /// `namespace/name`, the most important first.
+    victims: Vec<String>,
+    /// How many of them violate a disruption budget.
+    violations: u32,
+}
+
+impl<'a> Preemption<'a> {
+    fn new(preempted: &'a Preempted, world: &'a World) -> Self {
+        let Preempted { code, message, node, clears, tied, candidates } = preempted;
+        let candidate = |known: &preemption::Candidate| Candidate {
+            node: name(world, known.node),
+            victims: known.victims.iter().map(|pod| world.key(pod)).collect(),
+            violations: known.violations,
+        };
+        let mut candidates: Vec<Candidate<'_>> = candidates.iter().map(candidate).collect();
+        candidates.sort_unstable_by_key(|candidate| candidate.node);
+        let mut tied: Vec<&str> = tied.iter().map(|&id| name(world, id)).collect();
+        tied.sort_unstable();
+        let node = node.map_or("", |id| name(world, id));
+        Self { code, message, node, clears: *clears, tied, candidates }
+    }
 }
 
 impl<'a> Answer<'a> {
@@ -79,6 +129,7 @@ impl<'a> Answer<'a> {
             feasible: explanation.feasible(),
             best,
             message: &explanation.message,
+            preemption: account.preempted.as_ref().map(|preempted| Preemption::new(preempted, world)),
             nodes,
         }
     }

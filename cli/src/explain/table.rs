@@ -45,6 +45,9 @@ pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut d
         writeln!(out, "\n{}", scores(&scored[..shown], account, is_wide).trim_fmt())?;
         more(out, scored.len() - shown, "nodes would do")?;
     }
+    if let Some(preempted) = &account.preempted {
+        writeln!(out, "  {}", printable(&preempted.message))?;
+    }
     let groups = missing::groups(account, world);
     if !groups.is_empty() {
         let shown = if is_wide { groups.len() } else { groups.len().min(MOST_GROUPS) };

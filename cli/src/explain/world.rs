@@ -12,6 +12,7 @@ use flotilla_framework::{
     class::{Class, ClassId, PodInfo},
     extension::Facts,
     node::{NodeId, NodeInfo},
+    preemption::{self, Budget},
     select::Nominations,
     shard::Change,
     snapshot::{Slot, Snapshot},
@@ -27,6 +28,10 @@ pub(super) struct World {
     nodes: Vec<Arc<NodeInfo>>,
     /// For each node how many pods of which class stand on it.
     standing: Vec<Vec<(ClassId, u32)>>,
+    /// For each node the pods on it, as preemption sees them.
+    pods: Vec<Vec<preemption::Standing>>,
+    /// By namespace and name.
+    budgets: Vec<Budget>,
     classes: Vec<Arc<Class>>,
     numbers: HashMap<Arc<Class>, ClassId>,
     /// All classes of the cluster that have affinities, those of pending pods too: the machine knows them as well.
@@ -58,6 +63,8 @@ impl World {
         let mut world = Self {
             nodes: cluster.nodes.iter().map(|node| with_csi(node, &storage)).collect(),
             standing: vec![Vec::new(); cluster.nodes.len()],
+            pods: vec![Vec::new(); cluster.nodes.len()],
+            budgets: cluster.budgets.clone(),
             classes: Vec::new(),
             numbers: HashMap::new(),
             affine: affine(cluster),
@@ -80,6 +87,7 @@ impl World {
             let Some(&place) = pod.node_name.as_deref().and_then(|name| places.get(name)) else { continue };
             world.snapshot.add_pod(id(place), class);
             world.volumes.add(&pod.class);
+            world.pods[place].push(preemption::Standing::of(pod, class));
             match world.standing[place].iter_mut().find(|(known, _)| *known == class) {
                 Some((_, count)) => *count += 1,
                 None => world.standing[place].push((class, 1)),
@@ -155,6 +163,27 @@ impl World {
     /// A node by its number.
     pub(super) fn node(&self, id: NodeId) -> Option<&NodeInfo> {
         self.nodes.get(id.0 as usize).map(|node| &**node)
+    }
+
+    /// The pods on a node, as preemption sees them.
+    pub(super) fn pods(&self, id: NodeId) -> &[preemption::Standing] {
+        self.pods.get(id.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// A class by its number.
+    pub(super) fn class(&self, id: ClassId) -> Option<Arc<Class>> {
+        self.snapshot.class(id).map(Arc::clone)
+    }
+
+    /// All disruption budgets, by namespace and name.
+    pub(super) fn budgets(&self) -> Vec<&Budget> {
+        self.budgets.iter().collect()
+    }
+
+    /// The namespace and name of a pod on a node.
+    pub(super) fn key(&self, pod: &preemption::Standing) -> String {
+        let class = self.snapshot.class(pod.class);
+        format!("{}/{}", class.map_or("", |class| &*class.namespace), pod.name)
     }
 
     /// How many nodes there are.

@@ -139,6 +139,7 @@ fn perform(
         }
         // Without extenders in its configuration the machine asks none, and without the plugin nobody preempts.
         Action::Extend(_)
+        | Action::ExtendPreemption(_)
         | Action::Preempt(_)
         | Action::ReportGroup(_)
         | Action::Acknowledged { .. }

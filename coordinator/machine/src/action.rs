@@ -4,10 +4,10 @@
 //!
 //! Knows: what there is to do. Must not know: how it is done.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
-    extender::Extender,
+    extender::{Extender, Proposal},
     shard::{Generation, RequestId, Revision, ToWorker},
     volumes::objects::ClaimReference,
 };
@@ -36,6 +36,8 @@ pub enum Action {
     Bind(Binding),
     /// Ask extenders about a pod; answered by exactly one [`crate::event::Event::Extended`].
     Extend(Extension),
+    /// Ask extenders about the victims of a preemption; answered by exactly one [`crate::event::Event::Proposed`].
+    ExtendPreemption(PreemptionProposal),
     /// Announce a pod's node, set volumes aside for its claims and tell provisioners the node; answered by exactly one
     /// [`crate::event::Event::VolumesWritten`].
     BindVolumes(VolumeBinding),
@@ -171,6 +173,21 @@ pub struct Preemption {
     pub victims: Vec<Victim>,
     /// Pods that were not bound yet and have given up the node by now: of them there is only the event.
     pub in_memory: Vec<Victim>,
+}
+
+/// A pod, and the nodes where others could make room for it, which extenders are asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreemptionProposal {
+    /// The number that the answer has to name.
+    pub request: RequestId,
+    /// Who preempts.
+    pub preemptor: PodName,
+    /// The nodes with their victims, at least one.
+    pub proposal: Proposal,
+    /// All victims by their UIDs.
+    pub victims: BTreeMap<Arc<str>, PodName>,
+    /// The extenders that have a say in preemption, in the order that they are asked in.
+    pub extenders: Arc<[Arc<Extender>]>,
 }
 
 /// A pod by all its names.

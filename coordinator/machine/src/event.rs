@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::{OwnerKind, PodInfo},
-    extender::{Extended, Extender},
+    extender::{Extended, Extender, Proposal},
     labels::LabelSelector,
     node::NodeInfo,
     pod_group::PodGroup,
@@ -154,6 +154,13 @@ pub enum Event {
         versions: Vec<Arc<str>>,
         /// What kept the next one from being written, in the API server's words.
         failure: Option<String>,
+    },
+    /// The answer to [`crate::action::Action::ExtendPreemption`].
+    Proposed {
+        /// The number of the [`crate::action::PreemptionProposal`].
+        request: RequestId,
+        /// What is left of it, or why there is no preemption.
+        outcome: Result<Box<Proposal>, String>,
     },
     /// The answer to [`crate::action::Action::Preempt`].
     Preempted {

@@ -33,7 +33,7 @@ use crate::{
 
 /// What the shell may take on top of the extenders' own timeouts, to read the pod and the nodes that it tells them of.
 /// An answer that is later than that is lost, and the queue goes on.
-const MARGIN_MS: TimeMs = 30_000;
+pub(crate) const MARGIN_MS: TimeMs = 30_000;
 
 /// Extenders are being asked. There is one of these at most: whoever gets to the head of the queue waits for the answer.
 /// Only answers that are given up as lost leave work under way beside it, and each of those has outlasted its own
@@ -79,7 +79,7 @@ impl Machine {
         self.interested(uid).find(|extender| extender.is_binder()).cloned()
     }
 
-    fn interested(&self, uid: &Uid) -> impl Iterator<Item = &Arc<Extender>> {
+    pub(crate) fn interested(&self, uid: &Uid) -> impl Iterator<Item = &Arc<Extender>> {
         let pod = self.pods.get(uid);
         let extenders = self.configuration.as_ref().map_or(&[][..], |configuration| &*configuration.extenders);
         extenders.iter().filter(move |extender| pod.is_some_and(|pod| extender.is_interested(&pod.info)))

@@ -161,6 +161,7 @@ impl Machine {
             }
             Event::BudgetApplied(budget) => self.budgets.apply(&budget),
             Event::BudgetDeleted { namespace, name } => self.budgets.delete(&namespace, &name),
+            Event::Proposed { request, outcome } => self.proposed(now_ms, request, outcome),
             Event::Preempted { uid, id, failure } => self.preempted(now_ms, &uid, id, failure),
             Event::Tick => {}
         }
@@ -185,9 +186,11 @@ impl Machine {
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
         let trials = self.trials_owed().map(|(asked_ms, _)| asked_ms);
         let deadline = deadlines.chain(owing).chain(trials).min().map(|since| since + configuration.worker_deadline_ms);
+        let proposal = self.proposal_deadline();
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
         let preparation = self.preparations.next_deadline();
-        let next = [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, preparation];
+        let next =
+            [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, proposal, preparation];
         next.into_iter().flatten().min()
     }
 
@@ -274,6 +277,7 @@ impl Machine {
     /// What is due because time has passed.
     fn pass_time(&mut self, now_ms: TimeMs) {
         self.give_up_extension(now_ms);
+        self.give_up_proposal(now_ms);
         for (uid, subject) in self.queue.take_backed_off(now_ms) {
             match self.pods.get(&uid) {
                 Some(pod) => self.queue.activate(&uid, subject, pod.info.priority, now_ms),

@@ -26,6 +26,10 @@ use crate::{
     queue::{Subject, Uid},
 };
 
+/// How many words of ours about one pod the watch may owe us. Each takes a write, and the API server is seldom behind by
+/// two.
+const MAX_UNSAID: usize = 8;
+
 /// A nominated pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Nominated {
@@ -155,18 +159,26 @@ impl Machine {
         if pod.nominated_node() == node.as_ref() && !is_announced {
             return Nomination::Keep;
         }
-        pod.word = Some(node.clone());
+        pod.unsaid.extend(pod.word.replace(node.clone()));
+        let too_many = pod.unsaid.len().saturating_sub(MAX_UNSAID);
+        pod.unsaid.drain(..too_many);
         let before = self.nominate(uid);
         self.end_nomination(now_ms, uid, before);
         node.map_or(Nomination::Clear, Nomination::To)
     }
 
-    /// The watch shows another nomination than before: our own word is done with.
+    /// The watch may show another nomination than before. Our own word is done with when it is shown, or when somebody
+    /// else has spoken since; an older word of ours that is shown only now changes nothing.
     pub(crate) fn hear(&mut self, uid: &Uid, old: Option<&PodInfo>) {
-        if let Some(pod) = self.pods.get_mut(uid)
-            && old.is_some_and(|old| old.nominated_node_name != pod.info.nominated_node_name)
-        {
+        let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.word.is_some()) else { return };
+        let shown = &pod.info.nominated_node_name;
+        if old.is_none_or(|old| old.nominated_node_name == *shown) {
+            return;
+        }
+        let is_old_news = pod.word.as_ref() != Some(shown) && pod.unsaid.contains(shown);
+        if !is_old_news {
             pod.word = None;
+            pod.unsaid.clear();
         }
     }
 

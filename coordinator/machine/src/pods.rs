@@ -37,6 +37,8 @@ pub(crate) struct Pod {
     pub(crate) own_node_refused: Option<Revision>,
     /// What we have said of the node that it is nominated to, until the watch shows a change; `Some(None)`: none.
     pub(crate) word: Option<Option<Arc<str>>>,
+    /// What we had said before that and the watch has not shown; a change to one of these is old news.
+    pub(crate) unsaid: Vec<Option<Arc<str>>>,
     /// Its node was announced in its status.
     pub(crate) announced: bool,
     /// What was last reported of it.
@@ -90,6 +92,7 @@ impl Pod {
             attempt_from: None,
             own_node_refused: None,
             word: None,
+            unsaid: Vec::new(),
             announced: false,
             told: None,
         }

@@ -13,6 +13,7 @@ mod asking;
 mod budgets;
 mod evict;
 mod memory;
+mod proposal;
 mod residents;
 mod round;
 mod under_way;
@@ -81,6 +82,9 @@ impl Machine {
         let subject = (profile, pod.class);
         if !self.profile(profile).is_some_and(default_preemption::is_on) {
             return self.turn_down(now_ms, uid, diagnosis, None);
+        }
+        if self.preemptions.is_under_way(uid) {
+            return self.park(now_ms, uid, told(diagnosis, &words::because(words::RUNNING)), Nomination::Keep);
         }
         if let Some(message) = self.known_hopeless(uid, subject).filter(|_| objected.is_empty()) {
             let diagnosis = told(diagnosis, &message);

@@ -52,18 +52,21 @@ pub enum Verb {
     Prioritize,
     /// To bind a pod.
     Bind,
+    /// Which pods make room.
+    Preempt,
 }
 
 impl Verb {
     /// All of them, by their names in metrics.
-    const ALL: [(Self, &'static str); 3] =
-        [(Self::Filter, "filter"), (Self::Prioritize, "prioritize"), (Self::Bind, "bind")];
+    const ALL: [(Self, &'static str); 4] =
+        [(Self::Filter, "filter"), (Self::Prioritize, "prioritize"), (Self::Bind, "bind"), (Self::Preempt, "preempt")];
 
     fn of(self, extender: &Extender) -> &str {
         match self {
             Self::Filter => &extender.filter_verb,
             Self::Prioritize => &extender.prioritize_verb,
             Self::Bind => &extender.bind_verb,
+            Self::Preempt => &extender.preempt_verb,
         }
     }
 }
@@ -102,8 +105,8 @@ pub struct Callers {
 #[derive(Default)]
 struct Inner {
     known: Mutex<Vec<(Arc<Extender>, Arc<Caller>)>>,
-    calls: [AtomicU64; 3],
-    failures: [AtomicU64; 3],
+    calls: [AtomicU64; 4],
+    failures: [AtomicU64; 4],
     prioritizing: AtomicU64,
 }
 
@@ -152,7 +155,7 @@ impl Callers {
     /// What was called so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let get = |counters: &[AtomicU64; 3]| {
+        let get = |counters: &[AtomicU64; 4]| {
             Verb::ALL.map(|(verb, name)| (name, counters[verb as usize].load(Ordering::Relaxed))).to_vec()
         };
         Tally {

@@ -5,10 +5,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::extender::{FilterAnswer, HostPriority};
+use flotilla_framework::extender::{FilterAnswer, HostPriority, Proposal, Victims};
 use flotilla_machine::action::Binding;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Deserializer, json, value::RawValue};
+use serde_json::{Deserializer, Value, json, value::RawValue};
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -36,6 +36,49 @@ pub(super) fn names_args(pod: &RawValue, names: &[Arc<str>]) -> Result<Vec<u8>, 
 /// `ExtenderArgs` with whole nodes.
 pub(super) fn nodes_args(pod: &RawValue, items: &[Arc<RawValue>]) -> Result<Vec<u8>, String> {
     written(&Args { pod, nodes: Some(NodeList { metadata: BTreeMap::new(), items }), node_names: None })
+}
+
+/// `ExtenderPreemptionArgs` with UIDs.
+pub(super) fn meta_victims_args(pod: &RawValue, proposal: &Proposal) -> Result<Vec<u8>, String> {
+    let meta = |victims: &Victims| {
+        let pods: Vec<_> = victims.pods.iter().map(|uid| json!({ "UID": uid })).collect();
+        json!({ "Pods": pods, "NumPDBViolations": victims.violations })
+    };
+    let nodes: BTreeMap<&Arc<str>, Value> =
+        proposal.nodes.iter().map(|(node, victims)| (node, meta(victims))).collect();
+    written(&json!({ "Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": nodes }))
+}
+
+/// `ExtenderPreemptionArgs` with whole pods, as far as they are known.
+pub(super) fn victims_args(
+    pod: &RawValue,
+    proposal: &Proposal,
+    pods: &BTreeMap<Arc<str>, Arc<RawValue>>,
+) -> Result<Vec<u8>, String> {
+    let whole = |victims: &Victims| {
+        let pods: Vec<&Arc<RawValue>> = victims.pods.iter().filter_map(|uid| pods.get(uid)).collect();
+        json!({ "Pods": pods, "NumPDBViolations": victims.violations })
+    };
+    let nodes: BTreeMap<&Arc<str>, Value> =
+        proposal.nodes.iter().map(|(node, victims)| (node, whole(victims))).collect();
+    written(&json!({ "Pod": pod, "NodeNameToVictims": nodes, "NodeNameToMetaVictims": null }))
+}
+
+/// `ExtenderPreemptionResult`: the UIDs of victims and the number of violations, by node.
+pub(super) fn meta_victims(body: &[u8]) -> Result<BTreeMap<String, (Vec<String>, i64)>, String> {
+    let read = || {
+        let nodes: Option<BTreeMap<String, Box<RawValue>>> =
+            Fields::of(first(body)?.get())?.get("nodenametometavictims")?;
+        let victims = |(node, victims): (String, Box<RawValue>)| {
+            let fields = Fields::of(victims.get())?;
+            let pods: Vec<Box<RawValue>> = fields.get("pods")?.unwrap_or_default();
+            let uid = |pod: Box<RawValue>| Ok::<_, String>(Fields::of(pod.get())?.get("uid")?.unwrap_or_default());
+            let uids = pods.into_iter().map(uid).collect::<Result<Vec<String>, String>>()?;
+            Ok((node, (uids, fields.get("numpdbviolations")?.unwrap_or_default())))
+        };
+        nodes.unwrap_or_default().into_iter().map(victims).collect::<Result<_, String>>()
+    };
+    read().map_err(|reason| unreadable("ExtenderPreemptionResult", reason))
 }
 
 /// `ExtenderBindingArgs`.
@@ -167,6 +210,26 @@ mod tests {
         assert_eq!(priorities(b"null"), Ok(Vec::new()));
         assert_eq!(binding_error(b"{}"), Ok(String::new()));
         assert_eq!(binding_error(br#"{"error":"no"}"#), Ok("no".to_owned()));
+    }
+
+    #[test]
+    fn victims_are_told_by_uid_or_whole_and_read_by_uid() {
+        let pod = raw(&json!({ "spec": {} }));
+        let victims = Victims { pods: vec!["u1".into()], violations: 2 };
+        let proposal = Proposal { nodes: [("a".into(), victims)].into(), ..Proposal::default() };
+        let read = |body: Result<Vec<u8>, String>| serde_json::from_slice::<Value>(&body.expect("JSON")).expect("JSON");
+        let meta = read(meta_victims_args(&pod, &proposal));
+        let expected = json!({ "a": { "Pods": [{ "UID": "u1" }], "NumPDBViolations": 2 } });
+        assert_eq!((&meta["NodeNameToMetaVictims"], &meta["NodeNameToVictims"]), (&expected, &Value::Null));
+        let known: Arc<RawValue> = raw(&json!({ "metadata": { "uid": "u1" } })).into();
+        let whole = read(victims_args(&pod, &proposal, &[("u1".into(), known)].into()));
+        let expected = json!({ "a": { "Pods": [{ "metadata": { "uid": "u1" } }], "NumPDBViolations": 2 } });
+        assert_eq!((&whole["NodeNameToVictims"], &whole["Pod"]), (&expected, &json!({ "spec": {} })));
+        let body = br#"{"nodeNameToMetaVictims":{"a":{"pods":[{"uid":"u1"}],"numPDBViolations":1},"b":{}}}"#;
+        let expected = [("a".to_owned(), (vec!["u1".to_owned()], 1)), ("b".to_owned(), (Vec::new(), 0))];
+        assert_eq!(meta_victims(body), Ok(expected.into()));
+        assert_eq!(meta_victims(b"{}"), Ok(BTreeMap::new()));
+        assert!(meta_victims(b"[]").is_err_and(|error| error.contains("ExtenderPreemptionResult")));
     }
 
     #[test]

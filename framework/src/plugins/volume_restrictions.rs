@@ -40,10 +40,12 @@ impl Plugin for VolumeRestrictions {
     }
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
-        let in_use = preparation.facts.volumes.as_ref().is_some_and(|facts| facts.exclusive != Ok(0));
+        let facts = preparation.facts.volumes.as_ref();
+        let in_use = facts.map_or(Ok(0), |facts| facts.exclusive.as_ref().copied());
         Some(Filter::Node(Box::new(Shared {
             volumes: preparation.class.volumes.clone(),
-            in_use,
+            in_use: in_use.map_or(1, i64::from),
+            claims: facts.map(|facts| facts.exclusive_claims.clone()).unwrap_or_default(),
             is_prepared: preparation.is_pre_filtered,
         })))
     }
@@ -72,7 +74,10 @@ fn names(class: &Class, claim: &str) -> bool {
 
 struct Shared {
     volumes: Option<Arc<PodVolumes>>,
-    in_use: bool,
+    /// How many of the pod's exclusive claims are in use.
+    in_use: i64,
+    /// The names of those claims.
+    claims: Vec<Arc<str>>,
     is_prepared: bool,
 }
 
@@ -86,13 +91,23 @@ impl Shared {
 
 impl NodeFilter for Shared {
     fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        self.filter_shifted(nodes, slot, 0)
+    }
+
+    /// Source: `conflictingPVCRefCountForPod`, which takes a claim of the same name in another namespace for the same.
+    fn counts(&self, class: &Class) -> i64 {
+        let named = class.volumes.iter().flat_map(|volumes| volumes.named_claims());
+        i64::try_from(named.filter(|name| self.claims.contains(name)).count()).unwrap_or(i64::MAX)
+    }
+
+    fn filter_shifted(&self, nodes: &Snapshot, slot: Slot, shift: i64) -> Verdict {
         if self.conflicts(nodes, slot) {
             return Err(Refusal::unschedulable(DISK));
         }
         if !self.is_prepared {
             return Err(Refusal::error(UNPREPARED));
         }
-        if self.in_use { Err(Refusal::unschedulable(CLAIM)) } else { Ok(()) }
+        if self.in_use.saturating_add(shift) > 0 { Err(Refusal::unschedulable(CLAIM)) } else { Ok(()) }
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {

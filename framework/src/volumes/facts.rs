@@ -24,6 +24,8 @@ pub struct VolumeFacts {
     /// VolumeRestrictions: how many of the claims that only one pod may use are in use; the reason why the class is
     /// refused where a claim is not there.
     pub exclusive: Result<u32, Arc<str>>,
+    /// VolumeRestrictions: the names of those claims, in use or not. Preemption counts their users as pods go.
+    pub exclusive_claims: Vec<Arc<str>>,
     /// NodeVolumeLimits: what the class's volumes would attach, in the pod's order, up to the first that ends the attempt.
     pub wanted: Vec<Wanted>,
     /// NodeVolumeLimits: the drivers among those of `wanted` without which a node is no good, sorted.
@@ -168,6 +170,7 @@ impl Default for VolumeFacts {
     fn default() -> Self {
         Self {
             exclusive: Ok(0),
+            exclusive_claims: Vec::new(),
             wanted: Vec::new(),
             demanded: Vec::new(),
             uncountable: Vec::new(),
@@ -196,11 +199,12 @@ impl VolumeFacts {
             Binding::Refuse(why) | Binding::Fail(why) => text(why),
             Binding::Claims(claims) => claims.weight(),
         };
-        2 * NUMBER
+        3 * NUMBER
             + refused(self.exclusive.as_ref().err())
             + refused(self.zones.as_ref().err())
             + wanted.sum::<usize>()
             + texts(&self.demanded)
+            + texts(&self.exclusive_claims)
             + uncountable.sum::<usize>()
             + zones
             + binding

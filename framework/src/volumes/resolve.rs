@@ -38,8 +38,11 @@ impl Storage {
         } else {
             Vec::new()
         };
+        let (exclusive, exclusive_claims) = exclusive(pod, standing)
+            .map_or_else(|reason| (Err(reason), Vec::new()), |(used, claims)| (Ok(used), claims));
         Some(Arc::new(VolumeFacts {
-            exclusive: exclusive(pod, standing),
+            exclusive,
+            exclusive_claims,
             wanted,
             demanded,
             uncountable,
@@ -114,16 +117,16 @@ impl<'a> Pod<'a> {
 }
 
 /// Source: `VolumeRestrictions.readWriteOncePodPVCsForPod` and `calPreFilterState`.
-fn exclusive(pod: Pod<'_>, standing: &Standing) -> Result<u32, Arc<str>> {
-    let mut exclusive: Vec<&str> = Vec::new();
+fn exclusive(pod: Pod<'_>, standing: &Standing) -> Result<(u32, Vec<Arc<str>>), Arc<str>> {
+    let mut exclusive: Vec<Arc<str>> = Vec::new();
     for name in pod.volumes.named_claims() {
         let claim = pod.claim(name).ok_or_else(|| missing_claim(name))?;
-        if claim.access_modes.contains(AccessModes::READ_WRITE_ONCE_POD) && !exclusive.contains(&&**name) {
-            exclusive.push(name);
+        if claim.access_modes.contains(AccessModes::READ_WRITE_ONCE_POD) && !exclusive.contains(name) {
+            exclusive.push(Arc::clone(name));
         }
     }
     let used = exclusive.iter().filter(|name| standing.is_used(&pod.class.namespace, name)).count();
-    Ok(u32::try_from(used).unwrap_or(u32::MAX))
+    Ok((u32::try_from(used).unwrap_or(u32::MAX), exclusive))
 }
 
 /// What a lister says of a claim that is not there.

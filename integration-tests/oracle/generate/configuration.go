@@ -67,6 +67,10 @@ func (w *world) profile(name string) map[string]any {
 			map[string]any{"utilization": 100, "score": pick(w.dice, 0, 10)},
 		}})
 	}
+	if w.has["preemption"] && w.chance(10) {
+		// More candidates than there are nodes, so that all are looked at.
+		argue("DefaultPreemption", map[string]any{"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": w.between(30, 200)})
+	}
 	if len(arguments) > 0 {
 		profile["pluginConfig"] = arguments
 	}
@@ -95,6 +99,9 @@ func (w *world) plugins() map[string]any {
 	if w.chance(10) {
 		plugins["multiPoint"] = map[string]any{"disabled": []any{map[string]any{"name": pick(w.dice, "ImageLocality", "InterPodAffinity", "VolumeBinding", "VolumeRestrictions")}}}
 		plugins = map[string]any{"multiPoint": plugins["multiPoint"]}
+	}
+	if w.has["preemption"] && w.chance(8) {
+		plugins["postFilter"] = map[string]any{"disabled": []any{map[string]any{"name": pick(w.dice, "DefaultPreemption", "*")}}}
 	}
 	return plugins
 }

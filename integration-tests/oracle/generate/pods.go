@@ -23,6 +23,7 @@ func (w *world) addPods() {
 		w.equip(pod)
 		w.live(pod)
 	}
+	w.crowd()
 	for i := range pending {
 		pod := w.newPod(fmt.Sprintf("pod-%d", i))
 		w.equip(pod)
@@ -78,6 +79,9 @@ func (w *world) equip(pod *corev1.Pod) {
 	if w.has["priorities"] {
 		w.prioritise(pod)
 	}
+	if w.has["preemption"] {
+		w.outrank(pod)
+	}
 }
 
 // live says what a kubelet would of a pod on its node.
@@ -94,6 +98,9 @@ func (w *world) live(pod *corev1.Pod) {
 	}
 	if w.has["resources"] && w.chance(25) {
 		w.resize(pod)
+	}
+	if w.has["preemption"] {
+		w.begin(pod)
 	}
 }
 

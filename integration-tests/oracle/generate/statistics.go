@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"flotilla/integration-tests/oracle/decide/cluster"
 	"flotilla/integration-tests/oracle/decide/judge"
@@ -23,14 +24,20 @@ type statistics struct {
 	// scored counts the pods in which a plugin's scores differ between nodes.
 	scored map[string]int
 	tied   int
+	// preemptions counts the pods that fit no node by what DefaultPreemption makes of them, names and numbers apart.
+	preemptions map[string]int
+	candidates  int
 }
 
 func newStatistics() *statistics {
-	return &statistics{verdicts: map[string]int{}, errors: map[string]int{}, scored: map[string]int{}}
+	return &statistics{verdicts: map[string]int{}, errors: map[string]int{}, scored: map[string]int{}, preemptions: map[string]int{}}
 }
 
 // names are what differs between reasons that are the same.
 var names = regexp.MustCompile(`"[^"]*"|\b[a-z-]+/[a-z0-9-]*pod-[a-z0-9-]+`)
+
+// numbers are what differs between messages of preemption.
+var numbers = regexp.MustCompile(`node-\d+|\d+`)
 
 // judge asks about all pending pods of a case, and has the answers confirmed.
 func (s *statistics) judge(made files) error {
@@ -96,6 +103,22 @@ func (s *statistics) count(answer *judge.Answer) {
 	if len(answer.Best) > 1 {
 		s.tied++
 	}
+	if told := answer.Preemption; told != nil {
+		kind, _, _ := strings.Cut(numbers.ReplaceAllString(told.Message, "…"), " are available")
+		s.preemptions[fmt.Sprintf("%s: %s", told.Code, kind)]++
+		if len(told.Tied) > 1 {
+			s.preemptions["several nodes are equally good"]++
+		}
+		for _, candidate := range told.Candidates {
+			s.candidates++
+			if candidate.Violations > 0 {
+				s.preemptions["a candidate with violations"]++
+			}
+			if len(candidate.Victims) > 1 {
+				s.preemptions["a candidate with several victims"]++
+			}
+		}
+	}
 	scores := map[string]map[int64]bool{}
 	for _, node := range answer.Nodes {
 		for _, reason := range node.Reasons {
@@ -126,6 +149,8 @@ func (s *statistics) print(out io.Writer) {
 	printCounts(out, s.errors)
 	fmt.Fprintf(out, "\npods with differing raw scores, by plugin\n")
 	printCounts(out, s.scored)
+	fmt.Fprintf(out, "\npods that fit no node by what preemption makes of them; %d candidates\n", s.candidates)
+	printCounts(out, s.preemptions)
 }
 
 func (s *statistics) share(count int) string {

@@ -50,6 +50,7 @@ func generate(seed int64, asked []string) (*world, error) {
 	w.addNamespaces()
 	w.addNodes()
 	w.addPriorities()
+	w.addPreemption()
 	w.addControllers()
 	w.addStorage()
 	w.addDevices()

@@ -74,7 +74,9 @@ fn compare(expected: &Value, found: &Value, differences: &mut Vec<Difference>) {
     let is_unscored = normal::is_out_of_range(expected);
     let counts = |field: &&str| *field != "nodes" && !(is_unscored && SCORED.contains(field));
     for field in fields(expected, found).into_iter().filter(counts) {
-        note(differences, &pod, "", field, &text(&expected[field]), &text(&found[field]));
+        let found = if field == "preemption" { normal::as_chosen(&expected[field], &found[field]) } else { None }
+            .unwrap_or_else(|| found[field].clone());
+        note(differences, &pod, "", field, &text(&expected[field]), &text(&found));
     }
     let by_name = |answer: &Value| -> BTreeMap<String, Value> {
         let nodes = answer["nodes"].as_array().into_iter().flatten();

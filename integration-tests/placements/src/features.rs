@@ -22,4 +22,5 @@ pub const FEATURES: &[&str] = &[
     "declared",
     "configuration",
     "odd",
+    "preemption",
 ];

@@ -27,7 +27,7 @@ impl Wire for VolumeFacts {
 
     fn encode(&self) -> pb::VolumeFacts {
         use pb::volume_facts::{Binding as Bound, Exclusive};
-        let Self { exclusive, wanted, demanded, uncountable, binding, zones } = self;
+        let Self { exclusive, exclusive_claims, wanted, demanded, uncountable, binding, zones } = self;
         let uncounted =
             |(class, error): &(ClassId, Arc<str>)| pb::UncountableClass { class: class.0, error: owned(error) };
         pb::VolumeFacts {
@@ -46,18 +46,29 @@ impl Wire for VolumeFacts {
             },
             zones: zones.as_deref().map(encode_list).unwrap_or_default(),
             zones_refusal: zones.as_ref().err().map(owned),
+            exclusive_claims: encode_texts(exclusive_claims),
         }
     }
 
     fn decode(message: pb::VolumeFacts) -> Result<Self, DecodeError> {
         use pb::volume_facts::{Binding as Bound, Exclusive};
-        let pb::VolumeFacts { exclusive, wanted, demanded, uncountable, binding, zones, zones_refusal } = message;
+        let pb::VolumeFacts {
+            exclusive,
+            wanted,
+            demanded,
+            uncountable,
+            binding,
+            zones,
+            zones_refusal,
+            exclusive_claims,
+        } = message;
         let uncounted = |pb::UncountableClass { class, error }| (ClassId(class), error.into());
         Ok(Self {
             exclusive: match present("exclusive", exclusive)? {
                 Exclusive::InUse(in_use) => Ok(in_use),
                 Exclusive::ExclusiveRefusal(reason) => Err(reason.into()),
             },
+            exclusive_claims: decode_texts(exclusive_claims),
             wanted: decode_list("wanted", wanted)?,
             demanded: decode_texts(demanded),
             uncountable: uncountable.into_iter().map(uncounted).collect(),

@@ -34,7 +34,7 @@ const fn kind(api_version: &'static str, name: &'static str, plural: &'static st
 }
 
 /// All that may be read; kinds that nothing is read of are not asked for.
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 18] = [
     Kind { is_vital: true, ..kind("v1", "Node", "nodes") },
     Kind { is_vital: true, ..kind("v1", "Pod", "pods") },
     kind("v1", "Namespace", "namespaces"),
@@ -49,6 +49,7 @@ const KINDS: [Kind; 17] = [
     kind("storage.k8s.io/v1", "CSIDriver", "csidrivers"),
     kind("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities"),
     kind("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments"),
+    kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims"),
     kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices"),
     kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),

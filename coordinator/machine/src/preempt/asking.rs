@@ -153,8 +153,10 @@ impl Machine {
 
     /// Goes on with a search whose answers are there.
     pub(crate) fn go_on_preempting(&mut self, now_ms: TimeMs) {
-        let owes = |round: &mut Round| round.asked.as_ref().is_none_or(|asked| asked.owing.is_empty());
-        let Some(mut round) = self.preempting.take_if(owes) else { return };
+        let is_answered = |round: &mut Round| {
+            round.proposed.is_none() && round.asked.as_ref().is_none_or(|asked| asked.owing.is_empty())
+        };
+        let Some(mut round) = self.preempting.take_if(is_answered) else { return };
         if !self.waits_for(&round) {
             self.status.dry_runs_discarded += 1;
             return;
@@ -177,7 +179,7 @@ impl Machine {
     }
 
     /// Whether a search is about a pod that still waits, as it did and under the same configuration.
-    fn waits_for(&mut self, round: &Round) -> bool {
+    pub(super) fn waits_for(&mut self, round: &Round) -> bool {
         let generation = self.configuration.as_ref().map(|configuration| configuration.generation);
         let pod = self.pods.get(&round.uid).filter(|pod| pod.class == round.subject.1);
         let is_queued = pod.is_some_and(|pod| pod.stage == Stage::Queued(round.subject.0));

@@ -110,6 +110,7 @@ impl Machine {
         for uid in said {
             if let Some(pod) = self.pods.get_mut(&uid) {
                 pod.word = None;
+                pod.unsaid.clear();
             }
             let before = self.nominate(&uid);
             self.end_nomination(now_ms, &uid, before);

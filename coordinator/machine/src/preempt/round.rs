@@ -13,7 +13,7 @@ use flotilla_framework::{
     diagnosis::Diagnosis,
     node::NodeId,
     preemption::{Candidate, Layout, Outcome, Rehearsal, Shortlist, Standing, lay_out, pick_one, words},
-    shard::{Generation, Revision},
+    shard::{Generation, RequestId, Revision},
     snapshot::Snapshot,
 };
 
@@ -40,7 +40,7 @@ pub(crate) struct Round {
     /// What is left to try, the next one last.
     pub(super) left: Vec<NodeId>,
     pub(super) shortlist: Shortlist,
-    candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<Candidate>,
     /// Of nodes that are no candidates.
     failures: Vec<(NodeId, Outcome)>,
     /// Workers are being asked.
@@ -49,6 +49,8 @@ pub(crate) struct Round {
     pub(super) is_hearsay: bool,
     /// Workers are not asked any more.
     pub(super) is_local: bool,
+    /// Extenders are being asked: the number of the question, and when the answer counts as lost.
+    pub(super) proposed: Option<(RequestId, TimeMs)>,
 }
 
 impl Machine {
@@ -84,7 +86,9 @@ impl Machine {
             failures: Vec::new(),
             asked: None,
             is_hearsay: false,
-            is_local: false,
+            // Extenders are told of what is known here.
+            is_local: self.interested(uid).any(|extender| extender.is_preemptor()),
+            proposed: None,
         }
     }
 
@@ -98,9 +102,19 @@ impl Machine {
                 return Progress::Waiting;
             }
         }
+        if self.propose(now_ms, &mut round) {
+            self.preempting = Some(round);
+            return Progress::Waiting;
+        }
         let Some(verdict) = self.choose(&mut round) else { return self.rehearse_again(now_ms, round) };
         let Round { uid, subject, diagnosis, revision, .. } = round;
         self.finish(now_ms, &uid, subject, diagnosis, verdict, revision)
+    }
+
+    /// A search that extenders have put an end to.
+    pub(super) fn settle_round(&mut self, now_ms: TimeMs, round: Round, verdict: Verdict) {
+        let Round { uid, subject, diagnosis, revision, .. } = round;
+        self.finish(now_ms, &uid, subject, diagnosis, verdict, revision);
     }
 
     /// A search that began in some state of the cluster has come to its end.

@@ -82,6 +82,11 @@ impl Preemptions {
         std::mem::take(&mut self.by_preemptor).into_keys().collect()
     }
 
+    /// Whether a pod preempts.
+    pub(crate) fn is_under_way(&self, uid: &Uid) -> bool {
+        self.by_preemptor.contains_key(uid)
+    }
+
     /// Whether a pod preempts; its wake-up is kept until it has.
     pub(crate) fn defers(&mut self, uid: &Uid) -> bool {
         let known = self.by_preemptor.get_mut(uid);

@@ -2,18 +2,19 @@
 //!
 //! Each test of something that once went wrong in kube-scheduler or another scheduler says so in its name.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     class::{Class, PodInfo},
+    extender::Extender,
     labels::LabelSelector,
     preemption::{Budget, Outcome},
     shard::{FromWorker, Reply},
     testing::{self, PodBuilder, node, pod},
 };
 use flotilla_machine::{
-    action::Nomination,
-    event::{BindFailure, Event, WorkerId},
+    action::{Nomination, PreemptionProposal},
+    event::{BindFailure, Configuration, Event, WorkerId},
 };
 
 use crate::world::{World, preempting};
@@ -317,6 +318,33 @@ fn nominations_of_lower_priority_on_the_node_are_taken_back_and_their_pods_tried
 }
 
 #[test]
+fn an_older_word_that_the_watch_shows_late_does_not_end_a_newer_nomination() {
+    let mut world = full(2);
+    world.graceful = true;
+    world.pod(asks("high", "1", 10).build());
+    world.settle();
+    // From here on the watch is late: `high` is sent away by `higher`, and preempts on the other node.
+    let shown = world.api["uid-high"].clone();
+    let higher = asks("higher", "1", 20).require(ZONE, "In", &["a"]).build();
+    world.api.insert(Arc::clone(&higher.uid), higher.clone());
+    world.tell(Event::PodApplied(Arc::new(higher)));
+    while world.api["uid-high"].nominated_node_name.as_deref() != Some("b") {
+        world.run_workers();
+        world.advance_lazily(500);
+        assert!(world.now_ms < 60_000, "{:?}", world.whole_message_of("high"));
+    }
+    world.tell(Event::PodApplied(Arc::new(PodInfo { nominated_node_name: None, ..shown })));
+    world.api.remove("uid-mid");
+    world.tell(Event::PodDeleted { uid: "uid-mid".into() });
+    let late = asks("late", "1", 5).build();
+    world.api.insert(Arc::clone(&late.uid), late.clone());
+    world.tell(Event::PodApplied(Arc::new(late)));
+    world.settle();
+    world.advance(20_000);
+    assert_eq!((world.place_of("high"), world.place_of("late")), (Some("b"), None));
+}
+
+#[test]
 fn somebody_else_binds_the_nominated_pod_and_whoever_gave_way_is_woken() {
     let mut world = full(2);
     world.graceful = true;
@@ -478,6 +506,56 @@ fn what_happens_while_workers_are_asked_does_not_leave_the_pod_waiting() {
     world.advance(10_000);
     assert_eq!((world.evicted.len(), world.place_of("high").is_some()), (0, true));
     assert_eq!(world.machine.status().flushed, 0);
+}
+
+/// As [`full`], with an extender that has a say in preemption, and a pod that waits for its word.
+fn proposing() -> (World, PreemptionProposal) {
+    let mut world = full(2);
+    let mut configuration = Configuration::new(2, vec![preempting()]);
+    let extender =
+        Extender { url_prefix: "http://u".to_owned(), preempt_verb: "preempt".to_owned(), ..Extender::default() };
+    configuration.extenders = vec![Arc::new(extender)].into();
+    world.tell(Event::Configured(Arc::new(configuration)));
+    world.pod(asks("high", "1", 10).build());
+    world.settle();
+    let proposal = world.proposals.pop_front().expect("a question");
+    (world, proposal)
+}
+
+#[test]
+fn extenders_have_a_say_in_which_pods_make_room() {
+    let (mut world, question) = proposing();
+    let uids = |node: &str| question.proposal.nodes[node].pods.iter().map(|uid| &**uid).collect::<Vec<_>>();
+    assert_eq!((uids("a"), uids("b")), (vec!["uid-low"], vec!["uid-mid"]));
+    let mut proposal = question.proposal.clone();
+    let left = BTreeMap::from([("b".to_owned(), (vec!["uid-mid".to_owned()], 0))]);
+    proposal.take(&question.extenders[0], Ok(left)).expect("an answer");
+    world.tell(Event::Proposed { request: question.request, outcome: Ok(Box::new(proposal)) });
+    world.settle();
+    assert_eq!(evicted(&world), [("high", "b", vec!["mid"])]);
+}
+
+#[test]
+fn without_a_sound_word_of_extenders_nobody_is_preempted_and_the_queue_goes_on() {
+    let (mut world, question) = proposing();
+    world.tell(Event::Proposed { request: question.request, outcome: Err("broken".to_owned()) });
+    let message = world.whole_message_of("high").expect("a report");
+    assert!(message.ends_with(" preemption: broken"), "{message}");
+
+    let (mut world, question) = proposing();
+    let mut proposal = question.proposal.clone();
+    proposal.take(&question.extenders[0], Ok(BTreeMap::new())).expect("an answer");
+    world.tell(Event::Proposed { request: question.request, outcome: Ok(Box::new(proposal)) });
+    let message = world.whole_message_of("high").expect("a report");
+    assert!(message.ends_with(" preemption: no candidate node for preemption"), "{message}");
+
+    let (mut world, question) = proposing();
+    world.pod(asks("other", "1", 10).on("c").build());
+    world.advance(36_000);
+    assert_eq!(world.machine.status().extensions_lost, 1);
+    let again = world.proposals.pop_front();
+    world.tell(Event::Proposed { request: question.request, outcome: Ok(Box::new(question.proposal.clone())) });
+    assert_eq!((world.machine.status().extensions_discarded, world.evicted.len()), (1, 0), "{again:?}");
 }
 
 #[test]

@@ -16,7 +16,9 @@ use flotilla_framework::{
     volumes::objects::{StorageKey, StorageObject},
 };
 use flotilla_machine::{
-    action::{Action, Binding, Extension, GroupReport, Nomination, Preemption, Report, VolumeBinding},
+    action::{
+        Action, Binding, Extension, GroupReport, Nomination, Preemption, PreemptionProposal, Report, VolumeBinding,
+    },
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
 };
@@ -54,7 +56,9 @@ pub(crate) struct World {
     pub(crate) volume_bindings: VecDeque<VolumeBinding>,
     /// Preemptions that were asked for and have no outcome yet.
     pub(crate) preemptions: VecDeque<Preemption>,
-    /// Whether they are carried out only when that is asked for.
+    /// Preemptions that extenders are to be asked about and were not yet.
+    pub(crate) proposals: VecDeque<PreemptionProposal>,
+    /// Whether preemptions are carried out only when that is asked for.
     pub(crate) evicts_slowly: bool,
     /// Whether a pod that is deleted stays for a while.
     pub(crate) graceful: bool,
@@ -109,6 +113,7 @@ impl World {
             storage_lags: false,
             volume_bindings: VecDeque::new(),
             preemptions: VecDeque::new(),
+            proposals: VecDeque::new(),
             evicts_slowly: false,
             graceful: false,
             evicted: Vec::new(),
@@ -169,6 +174,7 @@ impl World {
                 Action::Bind(binding) => self.binds.push_back(binding),
                 Action::Extend(extension) => self.extensions.push_back(extension),
                 Action::BindVolumes(binding) => self.volume_bindings.push_back(binding),
+                Action::ExtendPreemption(proposal) => self.proposals.push_back(proposal),
                 Action::Preempt(preemption) => self.preemptions.push_back(preemption),
                 Action::Report(report) => {
                     self.write_nomination(&report);

@@ -29,6 +29,8 @@ type Answer struct {
 	Best []string `json:"best"`
 	// Message is what kube-scheduler tells where no node fits: that of a FitError, without what preemption would add.
 	Message string `json:"message"`
+	// Preemption is what DefaultPreemption makes of a pod that fits no node, where the profile has the plugin.
+	Preemption *Preemption `json:"preemption,omitempty"`
 	// Nodes are all nodes, sorted by name.
 	Nodes []Node `json:"nodes"`
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -55,7 +56,7 @@ func (j *Judge) newCycle(pod *corev1.Pod) (*cycle, error) {
 	}, nil
 }
 
-func (c *cycle) run(ctx context.Context) (*Answer, error) {
+func (c *cycle) run(ctx context.Context, cfg *config.KubeSchedulerConfiguration) (*Answer, error) {
 	if c.isGated(ctx) {
 		return c.answer, nil
 	}
@@ -70,6 +71,9 @@ func (c *cycle) run(ctx context.Context) (*Answer, error) {
 	if c.answer.Error == "" && len(feasible) == 0 {
 		failure := &framework.FitError{Pod: c.pod, NumAllNodes: len(c.nodes), Diagnosis: c.diagnosis}
 		c.answer.Message = failure.Error()
+		if err := c.preempt(ctx, cfg); err != nil {
+			return nil, err
+		}
 	}
 	c.answer.Feasible = len(feasible)
 	return c.answer, nil

@@ -26,6 +26,7 @@ type Judge struct {
 	sched    *scheduler.Scheduler
 	snapshot *backendcache.Snapshot
 	logger   klog.Logger
+	cfg      *config.KubeSchedulerConfiguration
 }
 
 // syncLimit is how long the informers may take to read what is in memory already.
@@ -54,7 +55,7 @@ func New(ctx context.Context, given *cluster.Cluster, cfg *config.KubeSchedulerC
 	if err := sync(ctx, factory, sched); err != nil {
 		return nil, err
 	}
-	return &Judge{sched: sched, snapshot: snapshot, logger: klog.FromContext(ctx)}, nil
+	return &Judge{sched: sched, snapshot: snapshot, logger: klog.FromContext(ctx), cfg: cfg}, nil
 }
 
 // Handles tells whether a profile has the name of a scheduler.
@@ -94,5 +95,5 @@ func (j *Judge) Judge(ctx context.Context, pod *corev1.Pod) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cycle.run(ctx)
+	return cycle.run(ctx, j.cfg)
 }

@@ -1,0 +1,114 @@
+//! Extenders that have a say in which pods make room.
+//!
+//! Knows: when they are asked, and when their answer still counts. Must not know: what their words come to (the framework
+//! does), or how they are reached.
+//!
+//! Source: `callExtenders`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use flotilla_framework::{
+    extender::{Extender, Proposal, Victims},
+    preemption::{Candidate, Standing, pick_one, words},
+    shard::RequestId,
+};
+
+use super::{NOW_NS, Round, Verdict};
+use crate::{
+    action::{Action, PreemptionProposal},
+    event::TimeMs,
+    extend::MARGIN_MS,
+    machine::Machine,
+};
+
+impl Machine {
+    /// Has the extenders asked about all candidates. `false`: there is nothing to ask, or nobody.
+    pub(super) fn propose(&mut self, now_ms: TimeMs, round: &mut Round) -> bool {
+        let extenders: Vec<Arc<Extender>> =
+            self.interested(&round.uid).filter(|extender| extender.is_preemptor()).cloned().collect();
+        let Some(preemptor) = self.pods.get(&round.uid).map(crate::pods::Pod::name) else { return false };
+        if extenders.is_empty() || round.candidates.is_empty() {
+            return false;
+        }
+        let (mut nodes, mut residents, mut victims) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for candidate in &round.candidates {
+            let Some(name) = self.cache.name(candidate.node) else { continue };
+            let pods = candidate.victims.iter().map(|pod| Arc::clone(&pod.uid)).collect();
+            nodes.insert(Arc::clone(name), Victims { pods, violations: i64::from(candidate.violations) });
+            let here: BTreeSet<Arc<str>> = self.residents.on(name).cloned().collect();
+            let named = here.iter().filter_map(|uid| Some((Arc::clone(uid), self.pods.get(uid)?.name())));
+            victims.extend(named);
+            residents.insert(Arc::clone(name), here);
+        }
+        self.next_request += 1;
+        let patience = extenders.iter().map(|extender| extender.timeout_ms()).fold(MARGIN_MS, TimeMs::saturating_add);
+        round.proposed = Some((self.next_request, now_ms.saturating_add(patience)));
+        self.actions.push(Action::ExtendPreemption(PreemptionProposal {
+            request: self.next_request,
+            preemptor,
+            proposal: Proposal::new(nodes, residents),
+            victims,
+            extenders: extenders.into(),
+        }));
+        self.status.extensions_asked += 1;
+        true
+    }
+
+    /// The extenders' answer is there.
+    pub(crate) fn proposed(&mut self, now_ms: TimeMs, request: RequestId, outcome: Result<Box<Proposal>, String>) {
+        let is_it = |round: &mut Round| round.proposed.is_some_and(|(known, _)| known == request);
+        let round = self.preempting.take_if(is_it);
+        let Some(round) = round.filter(|round| self.waits_for(round)) else {
+            self.status.extensions_discarded += 1;
+            return;
+        };
+        let verdict = match outcome {
+            Err(reason) => Verdict::Undecided(words::because(&reason)),
+            Ok(proposal) => self.judge_proposal(&round, &proposal),
+        };
+        self.settle_round(now_ms, round, verdict);
+    }
+
+    /// When the answer of extenders counts as lost.
+    pub(crate) fn proposal_deadline(&self) -> Option<TimeMs> {
+        self.preempting.as_ref()?.proposed.map(|(_, until_ms)| until_ms)
+    }
+
+    /// Gives up an answer that is long overdue, so that the queue goes on.
+    pub(crate) fn give_up_proposal(&mut self, now_ms: TimeMs) {
+        let is_late = |round: &mut Round| round.proposed.is_some_and(|(_, until_ms)| until_ms <= now_ms);
+        let Some(round) = self.preempting.take_if(is_late) else { return };
+        self.status.extensions_lost += 1;
+        if self.waits_for(&round) {
+            let verdict = Verdict::Undecided(words::because("the extenders' answer was lost"));
+            self.settle_round(now_ms, round, verdict);
+        }
+    }
+
+    /// The best of what extenders left. A pod that is not less important than the one that preempts is nobody's victim.
+    fn judge_proposal(&self, round: &Round, proposal: &Proposal) -> Verdict {
+        let mut candidates = Vec::new();
+        for (name, victims) in &proposal.nodes {
+            let Some(node) = self.cache.nodes.get(name).map(|node| node.id) else { continue };
+            let standing: BTreeMap<Arc<str>, Standing> =
+                self.standing_on(name).map(|pod| (Arc::clone(&pod.uid), pod)).collect();
+            let mut pods: Vec<Standing> = victims.pods.iter().filter_map(|uid| standing.get(uid).cloned()).collect();
+            if let Some(pod) = pods.iter().find(|pod| pod.priority >= round.priority) {
+                let reason =
+                    format!("an extender claims to preempt pod {} on node {name}, which is as important", pod.name);
+                return Verdict::Undecided(words::because(&reason));
+            }
+            pods.sort_by(|left, right| left.importance(right, NOW_NS));
+            let rank = self.cache.snapshot.slot(node).map_or(0, |slot| self.cache.snapshot.rank(slot));
+            let violations = u32::try_from(victims.violations.max(0)).unwrap_or(u32::MAX);
+            candidates.push(Candidate { node, rank, violations, victims: pods });
+        }
+        match pick_one(&candidates, NOW_NS) {
+            Some(best) => Verdict::Found(candidates.swap_remove(best)),
+            None => Verdict::Undecided(words::because(words::NO_CANDIDATE)),
+        }
+    }
+}

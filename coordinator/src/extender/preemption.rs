@@ -1,0 +1,87 @@
+//! Extenders are asked which pods make room for another one.
+//!
+//! Knows: that they are asked one after the other, each about what the one before left. Must not know: why these pods, or
+//! what becomes of the answer.
+//!
+//! Source: `callExtenders` of upstream's preemption.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::extender::{Extender, Proposal};
+use flotilla_machine::action::{PodName, PreemptionProposal};
+use futures::{StreamExt as _, stream};
+use serde_json::value::RawValue;
+use tracing::info;
+
+use super::{
+    Failure,
+    caller::{Callers, Verb},
+    objects, wire,
+};
+
+/// Victims that are read at once, for extenders that are told whole pods.
+const AT_ONCE: usize = 16;
+
+/// What extenders leave of a proposal.
+///
+/// # Errors
+/// A pod that is gone or cannot be read, or the reason of an extender that cannot be ignored.
+pub(super) async fn ask(
+    callers: &Callers,
+    client: &kube::Client,
+    question: PreemptionProposal,
+) -> Result<Proposal, String> {
+    let PreemptionProposal { preemptor, mut proposal, victims, extenders, .. } = question;
+    let pod = read(client, &preemptor).await?;
+    let mut known = BTreeMap::new();
+    for extender in &*extenders {
+        if proposal.nodes.is_empty() {
+            break;
+        }
+        if !extender.node_cache_capable {
+            read_missing(client, &proposal, &victims, &mut known).await;
+        }
+        let answer = put(callers, extender, &pod, &proposal, &known).await;
+        if let Some(reason) = proposal.take(extender, answer)? {
+            info!(extender = extender.url_prefix, reason, "passing over an extender that failed and can be ignored");
+        }
+    }
+    Ok(proposal)
+}
+
+async fn put(
+    callers: &Callers,
+    extender: &Arc<Extender>,
+    pod: &RawValue,
+    proposal: &Proposal,
+    known: &BTreeMap<Arc<str>, Arc<RawValue>>,
+) -> Result<BTreeMap<String, (Vec<String>, i64)>, String> {
+    let body = if extender.node_cache_capable {
+        wire::meta_victims_args(pod, proposal)?
+    } else {
+        wire::victims_args(pod, proposal, known)?
+    };
+    let answer = callers.call(extender, Verb::Preempt, body).await.map_err(|error| error.to_string())?;
+    wire::meta_victims(&answer)
+}
+
+async fn read(client: &kube::Client, pod: &PodName) -> Result<Arc<RawValue>, String> {
+    objects::pod(client, &pod.namespace, &pod.name, &pod.uid).await.map_err(|failure| match failure {
+        Failure::Gone => format!("pod {}/{} is gone", pod.namespace, pod.name),
+        Failure::Error(reason) => reason,
+    })
+}
+
+/// Reads the victims that are not known yet. One that cannot be read is left out, as if it was gone.
+async fn read_missing(
+    client: &kube::Client,
+    proposal: &Proposal,
+    victims: &BTreeMap<Arc<str>, PodName>,
+    known: &mut BTreeMap<Arc<str>, Arc<RawValue>>,
+) {
+    let wanted = proposal.nodes.values().flat_map(|victims| &victims.pods).filter(|uid| !known.contains_key(*uid));
+    let wanted: Vec<PodName> = wanted.filter_map(|uid| victims.get(uid).cloned()).collect();
+    let reads = stream::iter(wanted).map(async |pod| Some((Arc::clone(&pod.uid), read(client, &pod).await.ok()?)));
+    let found: Vec<_> = reads.buffer_unordered(AT_ONCE).collect().await;
+    known.extend(found.into_iter().flatten());
+}

@@ -1,0 +1,58 @@
+//! All trials of one preemption, where all nodes are known in one place.
+//!
+//! Knows: that trials follow each other until there are enough candidates. Must not know: what is done with them.
+
+use super::{Candidate, Layout, Outcome, Rehearsal, Shortlist};
+use crate::{matches::Matches, node::NodeId, prepared::Prepared, snapshot::Snapshot};
+
+/// What came of the trials.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Evaluated {
+    /// The nodes on which preemption would help; those without violations of budgets first.
+    pub candidates: Vec<Candidate>,
+    /// What came of each trial, in order.
+    pub outcomes: Vec<(NodeId, Outcome)>,
+}
+
+/// Tries the potential nodes in this order until there are enough candidates. `nodes` are all nodes, and `matches` has to
+/// be refreshed.
+///
+/// Source: `DryRunPreemption`.
+pub fn evaluate(
+    prepared: &Prepared,
+    nodes: &mut Snapshot,
+    matches: &Matches,
+    layouts: impl IntoIterator<Item = Layout>,
+    mut shortlist: Shortlist,
+) -> Evaluated {
+    let mut rehearsal = Rehearsal::new(prepared, nodes, matches);
+    let (mut others, mut violating, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
+    for layout in layouts {
+        if shortlist.is_enough() {
+            break;
+        }
+        let node = layout.trial.node;
+        let outcome = rehearsal.dry_run(prepared, nodes, &layout.trial);
+        if let Some(candidate) = layout.candidate(&outcome, nodes)
+            && shortlist.add(candidate.violations)
+        {
+            if candidate.violations == 0 { &mut others } else { &mut violating }.push(candidate);
+        }
+        outcomes.push((node, outcome));
+    }
+    others.append(&mut violating);
+    Evaluated { candidates: others, outcomes }
+}
+
+// === impl Layout ===
+
+impl Layout {
+    /// The candidate that an outcome of the trial makes; `None` where it makes none, or names a pod that is not there.
+    #[must_use]
+    pub fn candidate(&self, outcome: &Outcome, nodes: &Snapshot) -> Option<Candidate> {
+        let Outcome::Victims { indexes, violations } = outcome else { return None };
+        let victims: Option<Vec<_>> = indexes.iter().map(|&index| self.pods.get(index as usize).cloned()).collect();
+        let (node, slot) = (self.trial.node, nodes.slot(self.trial.node)?);
+        Some(Candidate { node, rank: nodes.rank(slot), violations: *violations, victims: victims? })
+    }
+}

@@ -1,0 +1,127 @@
+package main
+
+// This file knows what preemption reads: who is more important, who has a budget, who came first, and who is on its way
+// out already.
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func (w *world) addPreemption() {
+	if !w.has["preemption"] {
+		return
+	}
+	class := func(name string, value int32) *schedulingv1.PriorityClass {
+		return add(w, "scheduling.k8s.io/v1", "PriorityClass", &schedulingv1.PriorityClass{ObjectMeta: named(name), Value: value})
+	}
+	class("urgent", 2000)
+	class("polite", 1500).PreemptionPolicy = pointer(corev1.PreemptNever)
+	class("normal", 10)
+	class("batch", -10)
+	for _, namespace := range w.namespaces {
+		for i := range w.between(0, 3) {
+			w.guard(namespace, fmt.Sprintf("budget-%d", i))
+		}
+	}
+}
+
+// guard makes a budget for some pods, as the disruption controller leaves it.
+func (w *world) guard(namespace, name string) {
+	budget := add(w, "policy/v1", "PodDisruptionBudget", &policyv1.PodDisruptionBudget{ObjectMeta: within(namespace, name)})
+	budget.Spec.MinAvailable = pointer(intstr.FromInt32(1))
+	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(w.dice, "web", "web", "db", "cache")}}
+	switch {
+	case w.chance(25):
+		budget.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+			Key: "tier", Operator: pick(w.dice, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist),
+		}}}
+	case w.chance(8):
+		budget.Spec.Selector = &metav1.LabelSelector{}
+	case w.chance(4):
+		budget.Spec.Selector = nil
+	}
+	budget.Status.DisruptionsAllowed = int32(pick(w.dice, 0, 0, 1, 1, 2))
+	if w.chance(20) {
+		budget.Status.DisruptedPods = map[string]metav1.Time{fmt.Sprintf("full-%d", w.between(0, 9)): longAgo}
+	}
+}
+
+// crowd fills nodes with more pods, so that there is somebody to preempt.
+func (w *world) crowd() {
+	if !w.has["preemption"] || len(w.nodes) == 0 {
+		return
+	}
+	for i := range w.between(2, 4*len(w.nodes)) {
+		pod := w.newPod(fmt.Sprintf("full-%d", i))
+		pod.Spec.NodeName = pick(w.dice, w.nodes...).Name
+		w.equip(pod)
+		w.live(pod)
+	}
+}
+
+// outrank gives a pod its priority: those that wait are mostly more important than those that stand.
+func (w *world) outrank(pod *corev1.Pod) {
+	if pod.Spec.NodeName != "" {
+		w.makeRoom(pod)
+		pod.Spec.PriorityClassName = pick(w.dice, "batch", "batch", "normal", "normal", "normal", "polite", "urgent")
+		return
+	}
+	pod.Spec.PriorityClassName = pick(w.dice, "urgent", "urgent", "urgent", "urgent", "polite", "normal", "batch")
+	if w.chance(5) {
+		pod.Spec.PreemptionPolicy = pointer(corev1.PreemptNever)
+	}
+	if w.chance(40) {
+		main := &pod.Spec.Containers[0]
+		if main.Resources.Limits == nil && pod.Spec.Resources == nil {
+			main.Resources.Requests = corev1.ResourceList{
+				corev1.ResourceCPU:    quantity(pick(w.dice, "1", "2", "3", "4")),
+				corev1.ResourceMemory: quantity(pick(w.dice, "256Mi", "2Gi", "4Gi")),
+			}
+		}
+	}
+	if len(w.nodes) > 0 && w.chance(25) {
+		pod.Status.NominatedNodeName = pick(w.dice, w.nodes...).Name
+	}
+}
+
+// makeRoom takes the host ports from a pod that another one on its node has already: kube-scheduler frees such a port with
+// the first that leaves, on purpose Flotilla does with the last.
+func (w *world) makeRoom(pod *corev1.Pod) {
+	taken := map[int32]bool{}
+	for _, other := range w.pods {
+		if other != pod && other.Spec.NodeName == pod.Spec.NodeName {
+			for _, port := range other.Spec.Containers[0].Ports {
+				taken[port.HostPort] = true
+			}
+		}
+	}
+	for _, port := range pod.Spec.Containers[0].Ports {
+		if taken[port.HostPort] {
+			pod.Spec.HostNetwork, pod.Spec.Containers[0].Ports = false, nil
+			return
+		}
+	}
+}
+
+// begin says when a bound pod started, and why it ends.
+func (w *world) begin(pod *corev1.Pod) {
+	started := metav1.NewTime(longAgo.Add(time.Duration(w.between(0, 5)) * time.Hour))
+	pod.Status.StartTime = &started
+	if w.chance(15) {
+		pod.Status.StartTime = nil
+	}
+	if pod.DeletionTimestamp != nil && w.chance(60) {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type:   corev1.DisruptionTarget,
+			Status: pick(w.dice, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionFalse),
+			Reason: pick(w.dice, corev1.PodReasonPreemptionByScheduler, corev1.PodReasonPreemptionByScheduler, "DeletionByTaintManager"),
+		})
+	}
+}

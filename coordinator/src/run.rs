@@ -30,12 +30,12 @@ use crate::{
     bind::Binder,
     client::{self, Connection},
     discovery::{self, Discovery},
-    driver::{self, Handle, Stopped},
+    driver::{self, Handle, Lap, Moment, Performer, Stopped},
     extender::{Callers, Extenders},
     fanout::{Fanout, Transport},
     lease::{self, Leadership, LeaseError, Signals},
     logging,
-    metrics::Scheduled,
+    metrics::{Known, Scheduled},
     status::Reporter,
     volumes::VolumeBinder,
     watch::Watches,
@@ -128,7 +128,7 @@ struct Performers {
 
 impl Performers {
     /// Performs an action. Called on the machine's thread, so that it must not block.
-    fn perform(&self, action: Action) {
+    fn perform(&self, action: Action, moment: Moment) {
         match action {
             Action::Send { .. } | Action::DropWorker { .. } => self.fanout.perform(action),
             Action::Bind(binding) => self.binder.bind(binding),
@@ -136,7 +136,9 @@ impl Performers {
             Action::BindVolumes(binding) => self.volume_binder.bind(binding),
             Action::Report(report) => {
                 debug!(pod = %format_args!("{}/{}", report.namespace, report.name), reason = report.message, "not placed");
-                self.scheduled.refuse(&report);
+                if let Some(began_ms) = report.began_ms {
+                    self.scheduled.refuse(&report, moment.since(began_ms));
+                }
                 self.reporter.report(report);
             }
             Action::Acknowledged { generation, workers } => {
@@ -148,6 +150,26 @@ impl Performers {
             }
             Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
             Action::Alone(false) => info!("workers are reachable again: evaluating on them"),
+        }
+    }
+}
+
+/// The machine's thread as the performers see it. Nothing is told before they are there, so that no action is lost.
+struct Stage {
+    performers: Arc<OnceLock<Performers>>,
+    known: Known,
+}
+
+impl Performer for Stage {
+    fn perform(&mut self, action: Action, moment: Moment) {
+        if let Some(performers) = self.performers.get() {
+            performers.perform(action, moment);
+        }
+    }
+
+    fn observe(&mut self, lap: &Lap<'_>) {
+        if let Some(performers) = self.performers.get() {
+            performers.scheduled.event(lap, &mut self.known);
         }
     }
 }
@@ -200,9 +222,11 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
         coordinator.begin.cancel();
     }
     let reloads = Arc::<Reloads>::default();
-    let shown = Shown { configz: shown, reloads: Arc::clone(&reloads), identity: identity.into() };
+    let lease = election.as_ref().map(|election| election.name.as_str().into());
+    let (gates, reloads_shown) = (args.gates.clone(), Arc::clone(&reloads));
+    let shown = Shown { configz: shown, reloads: reloads_shown, identity: identity.into(), lease, gates };
     let review = Review { flags: &args.access, connection: &connection };
-    coordinator.serve(&serve, &scheduled, shown, review).await?;
+    coordinator.serve(&serve, scheduled, shown, review).await?;
     if let (Some(path), Some(text)) = (args.config.clone(), text) {
         coordinator.follow(Reloader {
             path,
@@ -246,15 +270,8 @@ impl Coordinator {
         configz: watch::Sender<Value>,
     ) -> Self {
         let performers = Arc::<OnceLock<Performers>>::default();
-        let (handle, _thread) = driver::spawn(Machine::new(0), {
-            let performers = Arc::clone(&performers);
-            // Nothing is told before the performers are there, so that no action is lost.
-            move |action| {
-                if let Some(performers) = performers.get() {
-                    performers.perform(action);
-                }
-            }
-        });
+        let stage = Stage { performers: Arc::clone(&performers), known: Known::default() };
+        let (handle, _thread) = driver::spawn(Machine::new(0), stage);
         let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
         let reporter = Reporter::new(&client, host, &leading);
         let events = reporter.events().clone();

@@ -81,6 +81,8 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
     let phase = status.and_then(|status| status.phase.as_deref());
     let node_name = spec.node_name.as_deref().filter(|name| !name.is_empty());
     let nominated = status.and_then(|status| status.nominated_node_name.as_deref()).filter(|name| !name.is_empty());
+    // Nothing is decided by limits, so that one that makes no sense costs only itself.
+    let limits = requests::limits(pod, spec).map(|limits| resources(&limits)).unwrap_or_default();
     Ok(PodInfo {
         uid: text(pod.metadata.uid.as_deref().ok_or(IngestError::Missing("metadata.uid"))?),
         name: text(pod.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?),
@@ -95,6 +97,7 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
         finished: matches!(phase, Some("Succeeded" | "Failed")),
         generation: pod.metadata.generation.unwrap_or(0),
         condition: status.and_then(scheduled),
+        limits: (limits != Resources::default()).then(|| Box::new(limits)),
     })
 }
 

@@ -51,6 +51,7 @@ pub fn pod(name: &str) -> PodBuilder {
             finished: false,
             generation: 1,
             condition: None,
+            limits: None,
         },
         class,
     }

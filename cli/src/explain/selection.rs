@@ -77,6 +77,7 @@ mod tests {
             finished: false,
             generation: 1,
             condition: None,
+            limits: None,
         })
     }
 

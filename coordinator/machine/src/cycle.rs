@@ -64,6 +64,9 @@ impl Machine {
             self.queue.remove(uid);
             return Progress::Decided;
         };
+        if pod.attempt_from.is_none() {
+            pod.trial.begin(now_ms);
+        }
         let from = *pod.attempt_from.get_or_insert(revision);
         if self.cache.nodes.is_empty() {
             let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
@@ -227,6 +230,7 @@ impl Machine {
             Err(error) => return self.fail(now_ms, uid, error),
         };
         let (revision, extender) = (self.cache.revision(), self.binder_of(uid));
+        self.count_attempt(now_ms, uid, Some(subject));
         self.queue.remove(uid);
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         let charge = Charge { node: Arc::clone(&node), class: subject.1 };
@@ -243,6 +247,10 @@ impl Machine {
             scheduler_name: Arc::clone(&pod.info.scheduler_name),
             attempt: pod.attempts,
             waited_ms: now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms)),
+            began_ms: pod.trial.began_ms.unwrap_or(now_ms),
+            decided_ms: now_ms,
+            prepared_ms: None,
+            flushed: std::mem::take(&mut pod.trial.flushed),
             revision,
             total,
             extender,
@@ -266,7 +274,10 @@ impl Machine {
         let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         pod.attempts += 1;
         pod.attempt_from = None;
+        pod.trial.flushed = false;
         let subject = (profile, pod.class);
+        self.count_attempt(now_ms, uid, Some(subject));
+        let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         if diagnosis.plugins.is_empty() {
             // With no plugin to wait for, only time can help; upstream files this under errors too.
             pod.errors += 1;
@@ -276,6 +287,7 @@ impl Machine {
             pod.errors = 0;
             pod.refusals += 1;
             let parked = Parked { plugins: diagnosis.plugins.into(), since_ms: now_ms };
+            pod.trial.rejected_by = Some(Arc::clone(&parked.plugins));
             self.queue.park(uid, subject, parked);
         }
         self.status.decisions += 1;
@@ -287,6 +299,7 @@ impl Machine {
     /// Something went wrong that says nothing about the nodes.
     pub(crate) fn fail(&mut self, now_ms: TimeMs, uid: &Uid, message: String) -> Progress {
         self.status.decisions += 1;
+        self.count_attempt(now_ms, uid, None);
         self.retry_later(now_ms, uid);
         self.report(uid, Reason::SchedulerError, message, true);
         Progress::Decided
@@ -300,6 +313,7 @@ impl Machine {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.stage = Stage::Queued(profile);
         pod.attempt_from = None;
+        pod.trial.flushed = false;
         pod.errors += 1;
         let subject = (profile, pod.class);
         self.nominate(uid);

@@ -20,6 +20,7 @@ use crate::{
     machine::Machine,
     pods::{Charge, Pod, Stage},
     queue::{ProfileIndex, Uid},
+    tally::Trial,
 };
 
 impl Machine {
@@ -271,6 +272,7 @@ impl Machine {
             clear_nomination,
             write_event: true,
             attempt: pod.attempts,
+            began_ms: pod.trial.began_ms.filter(|_| condition),
         }));
     }
 
@@ -293,6 +295,7 @@ impl Machine {
         self.gated = self.gated + gated(stage) - gated(pod.stage);
         pod.stage = stage;
         pod.attempt_from = None;
+        pod.trial = Trial::NONE;
         self.nominate(uid);
     }
 

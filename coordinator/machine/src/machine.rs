@@ -18,6 +18,7 @@ use crate::{
     cache::Cache,
     event::{Configuration, Event, TimeMs},
     extend::Extending,
+    label,
     nominator::Nominator,
     offers::Dossiers,
     pods::{Pod, Stage},
@@ -25,6 +26,7 @@ use crate::{
     queue::{ProfileIndex, Queue, Uid},
     roster::Roster,
     status::Status,
+    tally::Tally,
 };
 
 /// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
@@ -66,6 +68,7 @@ pub struct Machine {
     pub(crate) nominator: Nominator,
     pub(crate) next_request: RequestId,
     pub(crate) status: Status,
+    pub(crate) tally: Tally,
     pub(crate) actions: Vec<Action>,
     next_flush: TimeMs,
     events: u64,
@@ -104,6 +107,7 @@ impl Machine {
             nominator: Nominator::default(),
             next_request: 0,
             status: Status::default(),
+            tally: Tally::default(),
             actions: Vec::new(),
             next_flush: now_ms + FLUSH_INTERVAL_MS,
             events: 0,
@@ -112,6 +116,31 @@ impl Machine {
 
     /// Takes in what happened at `now_ms` and gives back what is to be done, in order.
     pub fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
+        self.take_in(now_ms, event);
+        self.go_on(now_ms)
+    }
+
+    /// The first half of [`Self::apply`], for those who want to know how long each half takes: what the event changes, and
+    /// whom it wakes. [`Self::go_on`] has to follow. Gives kube-scheduler's label of the event, where it has one.
+    pub fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+        self.tally.begin(now_ms);
+        let label = label::Label::before(self, &event);
+        self.hear(now_ms, event);
+        label.after(self)
+    }
+
+    /// The second half of [`Self::apply`]: decisions, and what is due by time.
+    pub fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
+        self.pass_time(now_ms);
+        self.decide(now_ms);
+        self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
+        self.flush_outboxes();
+        self.events += 1;
+        self.audit_now_and_then();
+        std::mem::take(&mut self.actions)
+    }
+
+    fn hear(&mut self, now_ms: TimeMs, event: Event) {
         match event {
             Event::Configured(configuration) => self.configured(now_ms, configuration),
             Event::Leading { epoch } => self.lead(now_ms, epoch),
@@ -138,13 +167,6 @@ impl Machine {
             }
             Event::Tick => {}
         }
-        self.pass_time(now_ms);
-        self.decide(now_ms);
-        self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
-        self.flush_outboxes();
-        self.events += 1;
-        self.audit_now_and_then();
-        std::mem::take(&mut self.actions)
     }
 
     /// When to apply [`Event::Tick`] if nothing else happens before.
@@ -180,6 +202,7 @@ impl Machine {
             pods_unschedulable: parked,
             pods_gated: self.gated as u64,
             binds_in_flight: self.binding.len() as u64,
+            evaluations_in_flight: self.dossiers.asks_len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
             preparations: self.preparations.len() as u64,
             classes: self.cache.classes.len() as u64,
@@ -200,6 +223,9 @@ impl Machine {
     }
 
     fn configured(&mut self, now_ms: TimeMs, configuration: Arc<Configuration>) {
+        if let Some(old) = &self.configuration {
+            self.tally.reconfigured(self.registry, &old.profiles);
+        }
         let old = self.configuration.replace(Arc::clone(&configuration));
         if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
             self.cache.reseed(configuration.tie_break_seed);
@@ -247,6 +273,9 @@ impl Machine {
             let longest = self.configuration.as_ref().map_or(TimeMs::MAX, |known| known.pod_max_in_unschedulable_ms);
             for uid in self.queue.parked_before(now_ms.saturating_sub(longest)) {
                 self.status.flushed += 1;
+                if let Some(pod) = self.pods.get_mut(&uid) {
+                    pod.trial.flushed = true;
+                }
                 self.wake(now_ms, &uid);
             }
         }

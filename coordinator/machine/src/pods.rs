@@ -9,7 +9,7 @@ use flotilla_framework::{
     shard::Revision,
 };
 
-use crate::{action::Reason, event::TimeMs, queue::ProfileIndex};
+use crate::{action::Reason, event::TimeMs, queue::ProfileIndex, tally::Trial};
 
 /// A pod that the machine knows.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct Pod {
     pub(crate) announced: bool,
     /// What was last reported of it.
     pub(crate) told: Option<(Reason, String)>,
+    /// What metrics tell of its attempts.
+    pub(crate) trial: Trial,
 }
 
 /// A charge for a pod.
@@ -83,6 +85,7 @@ impl Pod {
             own_node_refused: None,
             announced: false,
             told: None,
+            trial: Trial::NONE,
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Status {
     pub pods_gated: u64,
     /// Binds under way.
     pub binds_in_flight: u64,
+    /// Evaluations under way at workers.
+    pub evaluations_in_flight: u64,
     /// Whether extenders are being asked about a pod, which the others wait for.
     pub extensions_in_flight: u64,
     /// Pods whose volumes are being bound, before they are.

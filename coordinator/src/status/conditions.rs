@@ -334,6 +334,7 @@ mod tests {
             clear_nomination: false,
             write_event: true,
             attempt: 1,
+            began_ms: None,
         }
     }
 
@@ -423,6 +424,7 @@ mod tests {
             finished: false,
             generation: 1,
             condition: None,
+            limits: None,
         };
         note(&mut standing, &pod);
         assert!(!standing.contains("u1"), "it has none yet");

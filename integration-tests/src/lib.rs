@@ -7,5 +7,6 @@ pub mod e2e;
 pub mod extender;
 pub mod fleet;
 mod go;
+pub mod metrics;
 pub mod oracle;
 pub mod placements;

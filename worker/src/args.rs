@@ -34,6 +34,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) insecure_worker_transport: bool,
 
+    /// Where to serve /metrics in plaintext to whoever reaches the port; nowhere without it
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) metrics_listen: Option<String>,
+
     /// How much to log: 0 to 3 informs, 4 and 5 debug, 6 and above trace
     #[arg(short, long, value_name = "LEVEL", default_value_t = 2)]
     pub(crate) v: u8,
@@ -100,7 +104,7 @@ mod tests {
         let args = read(&["--insecure-worker-transport"]).expect("arguments");
         let logging_format = LoggingFormat::Text;
         let listen = "0.0.0.0:10270".to_owned();
-        assert_eq!(args, Args { listen, insecure_worker_transport: true, v: 2, logging_format });
+        assert_eq!(args, Args { listen, insecure_worker_transport: true, metrics_listen: None, v: 2, logging_format });
     }
 
     #[test]

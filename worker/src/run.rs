@@ -19,6 +19,7 @@ use tracing_subscriber::{
 
 use crate::{
     args::{Args, LoggingFormat},
+    metrics,
     serve::{ServeOptions, serve},
 };
 
@@ -43,16 +44,21 @@ fn run(args: &Args) -> anyhow::Result<()> {
     start_log(args)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(RUNTIME_THREADS).enable_all().build().context("starting the runtime")?;
-    runtime.block_on(work(&args.listen))
+    runtime.block_on(work(&args.listen, args.metrics_listen.as_deref()))
 }
 
-async fn work(listen: &str) -> anyhow::Result<()> {
+async fn work(listen: &str, metrics_listen: Option<&str>) -> anyhow::Result<()> {
     let shutdown = stop_on_signal()?;
     let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
     let address = listener.local_addr().context("reading the address of the listener")?;
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening, in plaintext");
     let options = ServeOptions::default();
     let counters = options.counters.clone();
+    if let Some(listen) = metrics_listen {
+        let listener =
+            TcpListener::bind(listen).await.with_context(|| format!("listening on {listen} for /metrics"))?;
+        tokio::spawn(metrics::serve(listener, counters.clone(), shutdown.clone()));
+    }
     serve(listener, options, shutdown).await.context("serving")?;
     tracing::info!(counts = ?counters.read(), "stopped");
     Ok(())

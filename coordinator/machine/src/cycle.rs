@@ -230,7 +230,7 @@ impl Machine {
             Err(error) => return self.fail(now_ms, uid, error),
         };
         let (revision, extender) = (self.cache.revision(), self.binder_of(uid));
-        self.count_attempt(now_ms, uid, Some(subject));
+        self.count_attempt(now_ms, uid, Some((subject, true)));
         self.queue.remove(uid);
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         let charge = Charge { node: Arc::clone(&node), class: subject.1 };
@@ -276,7 +276,7 @@ impl Machine {
         pod.attempt_from = None;
         pod.trial.flushed = false;
         let subject = (profile, pod.class);
-        self.count_attempt(now_ms, uid, Some(subject));
+        self.count_attempt(now_ms, uid, Some((subject, false)));
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         if diagnosis.plugins.is_empty() {
             // With no plugin to wait for, only time can help; upstream files this under errors too.

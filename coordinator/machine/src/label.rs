@@ -22,10 +22,14 @@ impl Label {
     /// Of an event that is about to be taken in.
     pub(crate) fn before(machine: &Machine, event: &Event) -> Self {
         match event {
-            Event::PodApplied(pod) if pod.node_name.is_some() => {
-                Self::Pod(machine.pods.len(), ["AssignedPodAdd", "AssignedPodUpdate"])
+            // A pod that gets its node is a new one among those that have.
+            Event::PodApplied(pod) if pod.node_name.is_some() => match machine.pods.get(&pod.uid) {
+                Some(known) if known.info.node_name.is_some() => Self::Is("AssignedPodUpdate"),
+                _ => Self::Is("AssignedPodAdd"),
+            },
+            Event::PodApplied(pod) if machine.profile_index(&pod.scheduler_name).is_some() => {
+                Self::Pod(machine.pods.len(), ["UnscheduledPodAdd", "UnscheduledPodUpdate"])
             }
-            Event::PodApplied(_) => Self::Pod(machine.pods.len(), ["UnscheduledPodAdd", "UnscheduledPodUpdate"]),
             Event::PodDeleted { uid } => match machine.pods.get(uid) {
                 Some(pod) if pod.info.node_name.is_some() => Self::Is("AssignedPodDelete"),
                 Some(_) => Self::Is("UnscheduledPodDelete"),

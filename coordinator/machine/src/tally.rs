@@ -108,13 +108,16 @@ impl Tally {
 }
 
 impl Machine {
-    /// An attempt has ended with a node, a refusal or an error. `subject`: what was judged, if it came to that.
-    pub(crate) fn count_attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Option<Subject>) {
+    /// An attempt has ended with a node, a refusal or an error. `subject`: what was judged, if it came to that, and whether
+    /// a node was found.
+    pub(crate) fn count_attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Option<(Subject, bool)>) {
         let began_ms = self.pods.get(uid).and_then(|pod| pod.trial.began_ms).unwrap_or(now_ms);
         self.tally.decided.push(now_ms.saturating_sub(began_ms));
-        let Some(subject) = subject else { return };
+        let Some((subject, is_placed)) = subject else { return };
         if let Some(dossier) = self.dossiers.get(subject) {
-            *self.tally.attempts.entry((subject.0, dossier.prepared.parts())).or_insert(0) += 1;
+            let parts = dossier.prepared.parts();
+            let parts = if is_placed { parts } else { parts.unscored() };
+            *self.tally.attempts.entry((subject.0, parts)).or_insert(0) += 1;
         }
     }
 

@@ -16,7 +16,8 @@ pub(super) fn upstream(status: &Status, census: &Census) -> Vec<MetricFamily> {
         ("gated", status.pods_gated),
     ];
     let cached = [("nodes", status.nodes), ("pods", census.pods), ("assumed_pods", census.assumed_pods)];
-    let stages = [("bind", status.volume_failures)];
+    // As upstream, which shows a stage from its first error on.
+    let stages: Vec<_> = [("bind", status.volume_failures)].into_iter().filter(|(_, errors)| *errors > 0).collect();
     vec![
         gauges(
             "scheduler_pending_pods",

@@ -51,6 +51,13 @@ impl Parts {
         self.points[point as usize] |= bit.unwrap_or(0);
     }
 
+    /// Without the points that come once a node has been found.
+    #[must_use]
+    pub const fn unscored(self) -> Self {
+        let [pre_filter, filter, ..] = self.points;
+        Self { points: [pre_filter, filter, 0, 0] }
+    }
+
     /// The plugins that have a part at a point, in the registry's order.
     pub fn of(self, registry: &'static [&'static dyn Plugin], point: Point) -> impl Iterator<Item = &'static str> {
         let bits = self.points[point as usize];

@@ -7,6 +7,8 @@
 //!
 //! Knows: the shapes. Must not know: any plugin, shards, or who asks.
 
+mod labels;
+
 use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
@@ -306,6 +308,13 @@ pub enum ClusterEvent<'a> {
     },
     /// A pod that held a node went away.
     PodRemoved(&'a Class),
+    /// The pod itself that was refused is of another class than before.
+    TargetUpdated {
+        /// Before.
+        old: &'a Class,
+        /// After.
+        new: &'a Class,
+    },
     /// A namespace appeared, changed its labels or went away.
     NamespaceChanged(&'a str),
     /// A service or controller of a namespace, and so what default spread constraints count, changed.
@@ -317,6 +326,17 @@ pub enum ClusterEvent<'a> {
         /// After; `None` where it is gone.
         new: Option<&'a StorageObject>,
     },
+}
+
+impl ClusterEvent<'_> {
+    /// kube-scheduler's word for the event, such as `NodeAdd`. Where several things have changed at once, which are several
+    /// events there, the first of them in its order.
+    ///
+    /// Source: `ClusterEvent.Label`, `NodeSchedulingPropertiesChange` and `PodSchedulingPropertiesChange`.
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        labels::of(self)
+    }
 }
 
 /// A plugin: one row of the registry. Every method has the answer of a plugin without that extension point.

@@ -21,6 +21,8 @@ use table::{GATES, GONE};
 const ALL_ALPHA: &str = "AllAlpha";
 /// The gate that stands for every beta gate.
 const ALL_BETA: &str = "AllBeta";
+/// Gates that decide about scheduling and can be moved off their default here too.
+const MOVABLE: [&str; 1] = ["SchedulerPopFromBackoffQ"];
 
 /// How mature a gate's feature is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +135,7 @@ impl FeatureGates {
     ///
     /// Everything that kube-scheduler refuses: another syntax, a gate that does not exist, one that is locked, one that
     /// is on without the gates it needs. Beyond that, every gate that decides about scheduling and is moved off its
-    /// default, because Flotilla follows the defaults.
+    /// default, because Flotilla follows the defaults; `SchedulerPopFromBackoffQ` may be.
     pub fn parse(text: &str) -> Result<Self, GateErrors> {
         match Self::examine(text) {
             (gates, None) => Ok(gates),
@@ -191,9 +193,10 @@ impl FeatureGates {
         })
     }
 
-    /// The gates that decide about scheduling and are not as they are by default.
+    /// The gates that decide about scheduling, are not as they are by default, and cannot be otherwise here.
     fn unimplemented(&self, said: &BTreeMap<String, bool>) -> Vec<GateError> {
-        let moved = |gate: &&Gate| gate.scheduling && self.enabled(gate.name) != gate.default;
+        let is_fixed = |gate: &Gate| gate.scheduling && !MOVABLE.contains(&gate.name);
+        let moved = |gate: &&Gate| is_fixed(gate) && self.enabled(gate.name) != gate.default;
         let (own, through_all): (Vec<&Gate>, Vec<&Gate>) =
             GATES.iter().filter(moved).partition(|gate| said.contains_key(gate.name));
         let state = |on: bool| if on { "on" } else { "off" };

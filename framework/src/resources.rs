@@ -37,6 +37,15 @@ impl Resources {
         resources
     }
 
+    /// Whether there is more of anything here than there.
+    #[must_use]
+    pub fn exceeds(&self, other: &Self) -> bool {
+        self.milli_cpu > other.milli_cpu
+            || self.memory > other.memory
+            || self.ephemeral_storage > other.ephemeral_storage
+            || self.scalars.iter().any(|(name, amount)| *amount > other.get(name))
+    }
+
     /// The amount of a resource by name; 0 where it is absent.
     #[must_use]
     pub fn get(&self, name: &str) -> i64 {

@@ -163,6 +163,7 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         tie_break_seed: settings.tie_break_seed,
         pod_initial_backoff_ms: NO_RETRY_MS,
         pod_max_backoff_ms: NO_RETRY_MS,
+        pops_from_backoff: false,
         pod_max_in_unschedulable_ms: NO_RETRY_MS,
         worker_deadline_ms: WORKER_DEADLINE_MS,
         worker_grace_ms: WORKER_DEADLINE_MS,

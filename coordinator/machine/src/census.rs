@@ -6,9 +6,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::{admission, class::PodInfo};
+use flotilla_framework::class::PodInfo;
 
-use crate::{machine::Machine, pods::Stage, tally::Judged};
+use crate::{machine::Machine, queue::Incoming, tally::Judged};
 
 /// What was counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,12 +17,14 @@ pub struct Census {
     pub pods: u64,
     /// Those of them that the watch does not show there yet.
     pub assumed_pods: u64,
-    /// Pods that could not be placed, by plugin and profile. Several plugins may have refused a pod.
+    /// Pods that could not be placed, by profile and plugin. Several plugins may have refused a pod.
     ///
-    /// Source: `unschedulable_pods`: from the failure of an attempt until the next begins, gated pods included.
-    pub unschedulable: BTreeMap<(&'static str, Arc<str>), u64>,
+    /// Source: `unschedulable_pods`, gated pods included.
+    pub unschedulable: BTreeMap<(Arc<str>, &'static str), u64>,
     /// Attempts since the start, by the plugins that had a part in them.
     pub judged: BTreeMap<Judged, u64>,
+    /// Pods that came into a queue since the start.
+    pub incoming: Incoming,
 }
 
 impl Machine {
@@ -37,26 +39,11 @@ impl Machine {
     pub fn census(&self) -> Census {
         let profiles = self.configuration.as_ref().map(|configuration| &*configuration.profiles).unwrap_or_default();
         let judged = self.tally.judged(self.registry, profiles);
-        let mut census = Census { judged, ..Census::default() };
+        let unschedulable = self.unschedulable_by_plugin();
+        let mut census = Census { judged, unschedulable, incoming: self.queue_incoming().clone(), ..Census::default() };
         for pod in self.pods.values() {
             census.pods += u64::from(pod.charge.is_some());
             census.assumed_pods += u64::from(pod.stage.is_decided());
-            let mut refused = |plugin: &'static str| {
-                *census.unschedulable.entry((plugin, Arc::clone(&pod.info.scheduler_name))).or_insert(0) += 1;
-            };
-            match pod.stage {
-                Stage::Queued(_) => {
-                    pod.trial.rejected_by.iter().flat_map(|plugins| plugins.iter()).for_each(|plugin| refused(plugin));
-                }
-                Stage::Gated(index) => {
-                    let gate =
-                        profiles.get(index).and_then(|profile| admission::gate(self.registry, profile, &pod.info));
-                    if let Some((plugin, _)) = gate {
-                        refused(plugin);
-                    }
-                }
-                _ => {}
-            }
         }
         census
     }

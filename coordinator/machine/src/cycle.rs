@@ -21,7 +21,7 @@ use crate::{
     machine::Machine,
     offers::{Ask, Dossiers},
     pods::{Charge, Stage},
-    queue::{Parked, Subject, Uid},
+    queue::{Plugins, Rejectors, Subject, Uid},
 };
 
 /// How many of the next pods are looked at for classes to ask about ahead of need. One round trip of 200 us then
@@ -41,7 +41,9 @@ pub(crate) enum Progress {
 
 impl Machine {
     /// Decides on pod after pod until one has to wait, or there is none, or too many binds are under way.
-    pub(crate) fn decide(&mut self, now_ms: TimeMs) {
+    ///
+    /// Where activeQ is empty, up to `pops` pods are taken from backoffQ.
+    pub(crate) fn decide(&mut self, now_ms: TimeMs, mut pops: usize) {
         let Some(bound) = self.configuration.as_ref().map(|configuration| configuration.max_binds_in_flight) else {
             return;
         };
@@ -49,8 +51,16 @@ impl Machine {
             return;
         }
         while self.binding.len() < bound && self.extending.is_none() {
-            let Some((uid, subject)) = self.queue.head() else { break };
+            let Some((uid, subject)) = self.queue.head() else {
+                if self.pop_from_backoff(now_ms, &mut pops) {
+                    continue;
+                }
+                break;
+            };
             let uid = Arc::clone(uid);
+            if self.queue.head_woke_with_others() && self.is_kept_out(now_ms, &uid) {
+                continue;
+            }
             if matches!(self.attempt(now_ms, &uid, subject), Progress::Waiting) {
                 break;
             }
@@ -65,7 +75,7 @@ impl Machine {
             return Progress::Decided;
         };
         if pod.attempt_from.is_none() {
-            pod.trial.begin(now_ms);
+            pod.trial.begin(now_ms, self.tally.flushed_ms(subject), pod.first_queued_ms.unwrap_or(now_ms));
         }
         let from = *pod.attempt_from.get_or_insert(revision);
         if self.cache.nodes.is_empty() {
@@ -130,6 +140,14 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// A pod that woke with others was not asked for its gates then.
+    fn is_kept_out(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
+        let Some(Stage::Queued(profile)) = self.pods.get(uid).map(|pod| pod.stage) else { return false };
+        let Some((plugin, _)) = self.gate(profile, uid) else { return false };
+        self.hold_back(now_ms, uid, profile, Some(plugin));
+        true
     }
 
     /// What can be said of the pod whatever the nodes are.
@@ -268,8 +286,21 @@ impl Machine {
         Progress::Decided
     }
 
-    /// No node would take the pod.
+    /// No node would take the pod, nor any other of its class that is not of a higher priority.
     pub(crate) fn refuse(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis) -> Progress {
+        let rejectors = Rejectors { plugins: diagnosis.plugins.as_slice().into(), pending: Plugins::default() };
+        let known = self.pods.get(uid).map(|pod| (pod.stage, pod.class, pod.info.priority));
+        let progress = self.refuse_alone(now_ms, uid, diagnosis);
+        if let Some((Stage::Queued(profile), class, priority)) = known
+            && !rejectors.plugins.is_empty()
+        {
+            self.queue.answer_for_all((profile, class), priority, rejectors, now_ms);
+        }
+        progress
+    }
+
+    /// No node would take the pod, for reasons that need not hold for others of its class.
+    pub(crate) fn refuse_alone(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis) -> Progress {
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         pod.attempts += 1;
@@ -281,14 +312,12 @@ impl Machine {
         if diagnosis.plugins.is_empty() {
             // With no plugin to wait for, only time can help; upstream files this under errors too.
             pod.errors += 1;
-            let until = now_ms + self.pods.get(uid).map_or(0, |pod| self.backoff_ms(pod));
-            self.queue.back_off(uid, subject, until);
+            self.park_with_error(now_ms, uid);
         } else {
             pod.errors = 0;
             pod.refusals += 1;
-            let parked = Parked { plugins: diagnosis.plugins.into(), since_ms: now_ms };
-            pod.trial.rejected_by = Some(Arc::clone(&parked.plugins));
-            self.queue.park(uid, subject, parked);
+            let plugins = diagnosis.plugins.as_slice().into();
+            self.park(now_ms, uid, Rejectors { plugins, pending: Plugins::default() });
         }
         self.status.decisions += 1;
         self.status.unschedulable += 1;
@@ -315,10 +344,8 @@ impl Machine {
         pod.attempt_from = None;
         pod.trial.flushed = false;
         pod.errors += 1;
-        let subject = (profile, pod.class);
         self.nominate(uid);
-        let until = now_ms + self.pods.get(uid).map_or(0, |pod| self.backoff_ms(pod));
-        self.queue.back_off(uid, subject, until);
+        self.park_with_error(now_ms, uid);
     }
 
     /// Has a decided pod bound.

@@ -192,6 +192,9 @@ pub struct Configuration {
     pub pod_initial_backoff_ms: u64,
     /// The longest backoff of a pod.
     pub pod_max_backoff_ms: u64,
+    /// Whether a pod is taken from backoffQ before its time if nothing else is to be tried: the feature gate
+    /// `SchedulerPopFromBackoffQ`.
+    pub pops_from_backoff: bool,
     /// How long a pod may lie among the unschedulable ones before it is tried again without any event.
     pub pod_max_in_unschedulable_ms: u64,
     /// How many binds may be under way at once.
@@ -216,6 +219,7 @@ impl Configuration {
             tie_break_seed: 0,
             pod_initial_backoff_ms: 1_000,
             pod_max_backoff_ms: 10_000,
+            pops_from_backoff: true,
             pod_max_in_unschedulable_ms: 300_000,
             max_binds_in_flight: 1_000,
             worker_deadline_ms: 2_000,

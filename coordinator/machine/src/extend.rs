@@ -16,7 +16,7 @@ use flotilla_framework::{
     evaluation::Offer,
     extender::{self, Extended, Extender},
     select::Book,
-    shard::{Generation, RequestId, Revision},
+    shard::{Generation, RequestId},
 };
 
 use crate::{
@@ -42,8 +42,8 @@ pub(crate) struct Extending {
     uid: Uid,
     class: ClassId,
     generation: Generation,
-    /// The state of the cluster that they are asked in.
-    revision: Revision,
+    /// What had happened when they were asked.
+    happenings: u64,
     /// They are asked about the node alone that the pod is nominated to.
     own: bool,
     /// When the answer counts as lost.
@@ -142,7 +142,7 @@ impl Machine {
             class,
             own,
             generation: configuration.generation,
-            revision: self.cache.revision(),
+            happenings: self.happenings,
             until_ms: now_ms.saturating_add(extender::patience_ms(extenders)).saturating_add(MARGIN_MS),
         });
         self.actions.push(Action::Extend(Extension {
@@ -253,8 +253,8 @@ impl Machine {
         let Some(Dossier { prepared, offers: Some(offers), .. }) = self.dossiers.get_mut(subject) else { return };
         let covered = offers.book.covered() as usize;
         let diagnosis = extended.diagnosis(prepared, offers.book.refused(), covered);
-        self.refuse(now_ms, &extending.uid, diagnosis);
-        if self.cache.revision() != extending.revision {
+        self.refuse_alone(now_ms, &extending.uid, diagnosis);
+        if self.happenings != extending.happenings {
             // Whatever happened while they were asked may help: nobody can say what helps an extender.
             self.wake(now_ms, &extending.uid);
         }

@@ -10,7 +10,6 @@ use flotilla_framework::{
     extension::ClusterEvent,
     labels::LabelSelector,
     node::NodeInfo,
-    plugins,
 };
 
 use crate::{
@@ -19,13 +18,19 @@ use crate::{
     event::{Selecting, TimeMs},
     machine::Machine,
     pods::{Charge, Pod, Stage},
-    queue::{ProfileIndex, Uid},
+    queue::{ProfileIndex, Uid, incoming::UNSCHEDULED_POD_ADD},
     tally::Trial,
+    wake::Strategy,
 };
 
 impl Machine {
     pub(crate) fn pod_applied(&mut self, now_ms: TimeMs, info: &Arc<PodInfo>) {
         let uid = Arc::clone(&info.uid);
+        // Nobody takes a pod off its node but by ending it: whoever says otherwise tells of the past.
+        let is_placed = self.pods.get(&uid).is_some_and(|pod| pod.stage == Stage::Assigned);
+        if is_placed && info.node_name.is_none() && !info.finished {
+            return;
+        }
         let nominated = self.nominator.of(&uid).cloned();
         let class = self.cache.acquire_class(&info.class);
         let (same_class, old) = match self.pods.get_mut(&uid) {
@@ -49,8 +54,10 @@ impl Machine {
             if info.deleting {
                 self.settle(now_ms, &uid, None, Stage::Foreign);
             }
-        } else if old.is_none_or(|old| !same_class || matters(&old, info)) {
+        } else if old.as_ref().is_none_or(|old| matters(old, info)) || !self.queue.contains(&uid) {
             self.admit(now_ms, &uid);
+        } else if let Some(old) = old.filter(|_| !same_class) {
+            self.updated(now_ms, &uid, &old);
         }
         self.nominate(&uid);
         self.end_nomination(now_ms, &uid, nominated);
@@ -114,6 +121,11 @@ impl Machine {
 
     /// Decides where a pod that is not on any node belongs, and puts it there.
     pub(crate) fn admit(&mut self, now_ms: TimeMs, uid: &Uid) {
+        self.admit_by(now_ms, uid, UNSCHEDULED_POD_ADD);
+    }
+
+    /// As [`Self::admit`], because of an event with this label.
+    pub(crate) fn admit_by(&mut self, now_ms: TimeMs, uid: &Uid, label: &'static str) {
         let Some(pod) = self.pods.get(uid) else { return };
         let info = Arc::clone(&pod.info);
         let profile = self.profile_index(&info.scheduler_name);
@@ -127,13 +139,17 @@ impl Machine {
                 self.report(uid, Reason::SchedulerError, message, false);
             }
             self.leave_queue(uid, Stage::Foreign);
-        } else if self.gate(profile, &info).is_some() {
-            self.leave_queue(uid, Stage::Gated(profile));
+        } else if let Some((plugin, _)) = self.gate(profile, uid) {
+            self.stamp(now_ms, uid);
+            self.hold_back(now_ms, uid, profile, Some(plugin));
         } else if let Some(message) = self.unbuilt(profile, &info) {
-            self.leave_queue(uid, Stage::Gated(profile));
+            self.stamp(now_ms, uid);
+            self.hold_back(now_ms, uid, profile, None);
             self.report(uid, Reason::SchedulerError, message, true);
         } else {
-            self.enqueue(now_ms, uid, profile);
+            self.stamp(now_ms, uid);
+            self.set_stage(uid, Stage::Queued(profile));
+            self.requeue(now_ms, uid, Strategy::AfterBackoff, label);
         }
     }
 
@@ -197,54 +213,6 @@ impl Machine {
         }
     }
 
-    /// Wakes the parked pods that an event may help, asking each plugin's queueing hint.
-    pub(crate) fn wake_for(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>) {
-        self.wake_where(now_ms, event, |_| true);
-    }
-
-    /// As [`Self::wake_for`], of the pods for which `may` holds.
-    pub(crate) fn wake_where(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>, may: impl Fn(&Pod) -> bool) {
-        let (cache, registry) = (&self.cache, self.registry);
-        if !self.queue.has_parked() {
-            return;
-        }
-        let Some(configuration) = self.configuration.as_ref() else { return };
-        let worth = |(profile, class): (ProfileIndex, ClassId), plugin: &str| {
-            let (Some(class), Some(profile)) = (cache.classes.get(class), configuration.profiles.get(profile)) else {
-                return true;
-            };
-            plugins::find(registry, plugin).is_none_or(|plugin| plugin.wakes(event, class, &profile.args))
-        };
-        for uid in self.queue.parked_where(worth) {
-            if self.pods.get(&uid).is_some_and(&may) {
-                self.wake(now_ms, &uid);
-            }
-        }
-    }
-
-    /// Lets a pod try again: at once, or when its backoff has ended.
-    pub(crate) fn wake(&mut self, now_ms: TimeMs, uid: &Uid) {
-        let Some(pod) = self.pods.get(uid) else { return };
-        let Stage::Queued(profile) = pod.stage else { return };
-        let (subject, priority) = ((profile, pod.class), pod.info.priority);
-        let parked_until = self.queue.parked_since(uid).map(|since| since + self.backoff_ms(pod));
-        let until = parked_until.or_else(|| self.queue.backing_off_until(uid)).unwrap_or(0);
-        if until <= now_ms {
-            self.queue.activate(uid, subject, priority, now_ms);
-        } else {
-            self.queue.back_off(uid, subject, until);
-        }
-    }
-
-    /// How long a pod has to wait after its last failure: doubling from the first to the longest backoff.
-    pub(crate) fn backoff_ms(&self, pod: &Pod) -> TimeMs {
-        let count = if pod.errors > 0 { pod.errors } else { pod.refusals };
-        let Some(configuration) = self.configuration.as_ref().filter(|_| count > 0) else { return 0 };
-        let doubled =
-            1_u64.checked_shl(count - 1).and_then(|factor| configuration.pod_initial_backoff_ms.checked_mul(factor));
-        doubled.unwrap_or(TimeMs::MAX).min(configuration.pod_max_backoff_ms)
-    }
-
     /// Tells the pod's owner what is the matter, and remembers it so that the condition is written only when it changes.
     pub(crate) fn report(&mut self, uid: &Uid, reason: Reason, message: String, condition: bool) {
         let leading = self.leading.is_some();
@@ -276,12 +244,11 @@ impl Machine {
         }));
     }
 
-    fn enqueue(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex) {
-        self.set_stage(uid, Stage::Queued(profile));
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.first_queued_ms.get_or_insert(now_ms);
+    /// The time at which a pod was first seen is its place in the queue, also if it is kept out of it at first.
+    fn stamp(&mut self, now_ms: TimeMs, uid: &Uid) {
+        if let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.queued.1 == 0) {
+            pod.queued = self.queue.stamp(now_ms);
         }
-        self.wake(now_ms, uid);
     }
 
     pub(crate) fn leave_queue(&mut self, uid: &Uid, stage: Stage) {
@@ -291,17 +258,11 @@ impl Machine {
 
     fn set_stage(&mut self, uid: &Uid, stage: Stage) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        let gated = |stage: Stage| usize::from(matches!(stage, Stage::Gated(_)));
-        self.gated = self.gated + gated(stage) - gated(pod.stage);
+        self.gates.open(uid);
         pod.stage = stage;
         pod.attempt_from = None;
         pod.trial = Trial::NONE;
         self.nominate(uid);
-    }
-
-    /// The word of the first PreEnqueue plugin that keeps a pod out.
-    fn gate(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
-        admission::gate(self.registry, self.profile(profile)?, info).map(|(_, message)| message)
     }
 
     /// What keeps a pod back that needs a plugin which the profile has and which is not built yet.

@@ -18,15 +18,17 @@ use crate::{
     cache::Cache,
     event::{Configuration, Event, TimeMs},
     extend::Extending,
+    gates::Gates,
     label,
     nominator::Nominator,
     offers::Dossiers,
     pods::{Pod, Stage},
     prebind::Preparations,
-    queue::{ProfileIndex, Queue, Uid},
+    queue::{Pace, ProfileIndex, Queue, Uid, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
     tally::Tally,
+    wake::MAX_POPS,
 };
 
 /// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
@@ -54,8 +56,8 @@ pub struct Machine {
     pub(crate) settled: bool,
     pub(crate) synced: bool,
     pub(crate) pods: IndexMap<Uid, Pod>,
-    /// How many pods are in [`Stage::Gated`].
-    pub(crate) gated: usize,
+    /// Pods in [`Stage::Gated`].
+    pub(crate) gates: Gates,
     pub(crate) binding: BTreeSet<Uid>,
     /// Extenders are being asked about a pod.
     pub(crate) extending: Option<Extending>,
@@ -70,6 +72,12 @@ pub struct Machine {
     pub(crate) status: Status,
     pub(crate) tally: Tally,
     pub(crate) actions: Vec<Action>,
+    /// Counts what has happened that may mean something to a pod that was refused.
+    pub(crate) happenings: u64,
+    /// Pods in backoffQ have their turn when a tick comes, for activeQ is empty.
+    pub(crate) idle_until: Option<TimeMs>,
+    /// How many pods may be taken from backoffQ before their time for the event in hand.
+    pops: usize,
     next_flush: TimeMs,
     events: u64,
 }
@@ -96,7 +104,7 @@ impl Machine {
             settled: false,
             synced: false,
             pods: IndexMap::new(),
-            gated: 0,
+            gates: Gates::default(),
             binding: BTreeSet::new(),
             extending: None,
             preparations: Preparations::default(),
@@ -109,6 +117,9 @@ impl Machine {
             status: Status::default(),
             tally: Tally::default(),
             actions: Vec::new(),
+            happenings: 0,
+            idle_until: None,
+            pops: 0,
             next_flush: now_ms + FLUSH_INTERVAL_MS,
             events: 0,
         }
@@ -125,6 +136,7 @@ impl Machine {
     pub fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         self.tally.begin(now_ms);
         let label = label::Label::before(self, &event);
+        self.pops = if matches!(event, Event::Tick) { MAX_POPS } else { 0 };
         self.hear(now_ms, event);
         label.after(self)
     }
@@ -132,7 +144,7 @@ impl Machine {
     /// The second half of [`Self::apply`]: decisions, and what is due by time.
     pub fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
         self.pass_time(now_ms);
-        self.decide(now_ms);
+        self.decide(now_ms, self.pops);
         self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
         self.events += 1;
@@ -169,7 +181,7 @@ impl Machine {
         }
     }
 
-    /// When to apply [`Event::Tick`] if nothing else happens before.
+    /// When to apply [`Event::Tick`] if nothing else happens before; a time that has come already means at once.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<TimeMs> {
         let configuration = self.configuration.as_ref()?;
@@ -181,7 +193,15 @@ impl Machine {
         let deadline = deadlines.chain(owing).min().map(|since| since + configuration.worker_deadline_ms);
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
         let preparation = self.preparations.next_deadline();
-        let next = [self.queue.next_backoff(), Some(self.next_flush), grace, deadline, extension, preparation];
+        let next = [
+            self.queue.next_backoff(),
+            Some(self.next_flush),
+            grace,
+            deadline,
+            extension,
+            preparation,
+            self.idle_until,
+        ];
         next.into_iter().flatten().min()
     }
 
@@ -200,7 +220,7 @@ impl Machine {
             pods_active: active,
             pods_backoff: backoff,
             pods_unschedulable: parked,
-            pods_gated: self.gated as u64,
+            pods_gated: self.gates.len() as u64,
             binds_in_flight: self.binding.len() as u64,
             evaluations_in_flight: self.dossiers.asks_len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
@@ -230,6 +250,11 @@ impl Machine {
         if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
             self.cache.reseed(configuration.tie_break_seed);
         }
+        self.queue.set_pace(Pace {
+            initial_ms: configuration.pod_initial_backoff_ms,
+            max_ms: configuration.pod_max_backoff_ms,
+            pops: configuration.pops_from_backoff,
+        });
         self.dossiers.clear();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
@@ -237,7 +262,7 @@ impl Machine {
         let uids: Vec<Uid> =
             self.pods.iter().filter(|(_, pod)| undecided(pod)).map(|(uid, _)| Arc::clone(uid)).collect();
         for uid in uids {
-            self.admit(now_ms, &uid);
+            self.admit_by(now_ms, &uid, CONFIGURED);
         }
     }
 
@@ -263,21 +288,11 @@ impl Machine {
     /// What is due because time has passed.
     fn pass_time(&mut self, now_ms: TimeMs) {
         self.give_up_extension(now_ms);
-        for (uid, subject) in self.queue.take_backed_off(now_ms) {
-            if let Some(pod) = self.pods.get(&uid) {
-                self.queue.activate(&uid, subject, pod.info.priority, now_ms);
-            }
-        }
+        self.idle_until.take_if(|until| *until <= now_ms);
+        self.queue.bring_back(now_ms);
         if now_ms >= self.next_flush {
             self.next_flush = now_ms + FLUSH_INTERVAL_MS;
-            let longest = self.configuration.as_ref().map_or(TimeMs::MAX, |known| known.pod_max_in_unschedulable_ms);
-            for uid in self.queue.parked_before(now_ms.saturating_sub(longest)) {
-                self.status.flushed += 1;
-                if let Some(pod) = self.pods.get_mut(&uid) {
-                    pod.trial.flushed = true;
-                }
-                self.wake(now_ms, &uid);
-            }
+            self.flush(now_ms);
         }
         self.expire_preparations(now_ms);
         self.enforce_deadlines(now_ms);

@@ -118,7 +118,9 @@ impl Machine {
         if self.nominator.is_empty() && self.pods.get(uid).is_none_or(|pod| pod.info.nominated_node_name.is_none()) {
             return None;
         }
-        self.nominator.set(uid, self.pods.get(uid).and_then(Nominated::of))
+        let before = self.nominator.set(uid, self.pods.get(uid).and_then(Nominated::of));
+        self.queue.set_alone(uid, self.nominator.of(uid).is_some());
+        before
     }
 
     /// What a pod was nominated to has come to an end, if so: the pods wake that gave way to it. Whoever takes the node
@@ -129,7 +131,7 @@ impl Machine {
         let charge = self.pods.get(uid).and_then(|pod| pod.charge.as_ref());
         if !stays && charge.is_none_or(|charge| charge.node != before.node) {
             let event = ClusterEvent::PodRemoved(&before.class.1);
-            self.wake_where(now_ms, event, |pod| pod.info.priority <= before.priority);
+            self.wake_where(now_ms, event, |priority| priority <= before.priority);
         }
     }
 

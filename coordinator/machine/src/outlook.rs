@@ -168,15 +168,15 @@ impl Machine {
             Some(Seat::Active(place)) => {
                 Standing::Active { ahead: self.queue.ahead_of(place), for_ms: now_ms.saturating_sub(place.queued_ms) }
             }
-            Some(Seat::Backoff(until_ms, _)) => Standing::BackingOff { left_ms: until_ms.saturating_sub(now_ms) },
-            Some(Seat::Parked(parked)) => {
+            Some(Seat::Backoff(until_ms)) => Standing::BackingOff { left_ms: until_ms.saturating_sub(now_ms) },
+            Some(Seat::Parked { rejectors, since_ms, looked_at_ms }) => {
                 let longest = self.configuration.as_ref().map_or(0, |known| known.pod_max_in_unschedulable_ms);
-                let rejected_by = parked.plugins.iter();
+                let rejected_by = rejectors.plugins.iter().chain(rejectors.pending.iter());
                 let rejected_by = rejected_by.map(|&plugin| Rejection { plugin, waits_for: wakers::of(plugin) });
                 Standing::Unschedulable {
-                    for_ms: now_ms.saturating_sub(parked.since_ms),
+                    for_ms: now_ms.saturating_sub(since_ms),
                     rejected_by: rejected_by.collect(),
-                    flush_in_ms: parked.since_ms.saturating_add(longest).saturating_sub(now_ms),
+                    flush_in_ms: looked_at_ms.saturating_add(longest).saturating_sub(now_ms),
                 }
             }
             // A queued pod has a seat; an audit says so.

@@ -25,6 +25,9 @@ pub(crate) struct Pod {
     pub(crate) refusals: u32,
     /// How often in a row something went wrong that was no node's word.
     pub(crate) errors: u32,
+    /// When it was first seen or last came back from an attempt, and its number among all that did; 0: not yet. Its place
+    /// in the queue. Source: `QueuedPodInfo.Timestamp`.
+    pub(crate) queued: (TimeMs, u64),
     /// When it entered activeQ for the first time.
     pub(crate) first_queued_ms: Option<TimeMs>,
     /// The state of the cluster when it got to the head of the queue, for the attempt under way.
@@ -80,6 +83,7 @@ impl Pod {
             attempts: 0,
             refusals: 0,
             errors: 0,
+            queued: (0, 0),
             first_queued_ms: None,
             attempt_from: None,
             own_node_refused: None,

@@ -1,18 +1,33 @@
 //! Which pod is next, and which wait for what.
 //!
-//! Knows: activeQ, backoffQ, the pods that no node would take and what they wait for. Must not know: nodes, or how a
-//! decision is made.
+//! A pod has one seat: in activeQ, in backoffQ, or among those that no node would take. The last are kept in groups of
+//! pods that every event means the same to, so that a group wakes as one and is parked again as one: its first pod alone
+//! is tried, and what no node has for it, no node has for the others ([`waking`]).
+//!
+//! Knows: the order of the queues, backoff, and what parked pods wait for. Must not know: nodes, or how a decision is
+//! made. What is seated is told apart by its UID alone, so that one seat may stand for several pods.
+//!
+//! Source: `backend/queue/scheduling_queue.go`.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+mod active;
+mod backoff;
+pub(crate) mod incoming;
+mod parked;
+mod waking;
+
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{class::ClassId, plugins::priority_sort};
-use indexmap::IndexMap;
 
 use crate::event::TimeMs;
+
+use active::Active;
+use backoff::Backoff;
+use parked::{Group, Groups, Key};
+
+pub(crate) use backoff::Pace;
+pub use incoming::Incoming;
+pub(crate) use parked::{GroupId, Plugins, Rejectors};
 
 /// A pod's UID.
 pub(crate) type Uid = Arc<str>;
@@ -23,12 +38,14 @@ pub(crate) type ProfileIndex = usize;
 /// What a decision is made for: all pods of a class under a profile get the same one.
 pub(crate) type Subject = (ProfileIndex, ClassId);
 
-/// A pod's place in the active queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A pod's place among all that wait: by priority, then by when it was queued or last tried.
+///
+/// Source: `PrioritySort.Less` over `QueuedPodInfo.Timestamp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) priority: i32,
     pub(crate) queued_ms: TimeMs,
-    /// Counts pods that were queued; decides between pods of the same millisecond.
+    /// Counts pods that were queued; decides between pods of the same millisecond. No two seats have the same one.
     pub(crate) sequence: u64,
 }
 
@@ -45,211 +62,277 @@ impl PartialOrd for Place {
     }
 }
 
-/// Where a pod waits.
+/// What is to be known of whoever takes a seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seating {
+    pub(crate) subject: Subject,
+    pub(crate) place: Place,
+    /// When its backoff expires, as [`Pace::expiry`] has it; 0: it has none.
+    pub(crate) until_ms: TimeMs,
+}
+
+/// Where a pod waits, for people who ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Seat {
     /// In activeQ.
     Active(Place),
-    /// In backoffQ.
-    Backoff(TimeMs, u64),
+    /// In backoffQ, until this time at the latest.
+    Backoff(TimeMs),
     /// Among those that no node would take.
-    Parked(Parked),
+    Parked {
+        /// Whose word it was.
+        rejectors: Rejectors,
+        since_ms: TimeMs,
+        /// When its group was last tried as a whole, or flushed.
+        looked_at_ms: TimeMs,
+    },
 }
 
-/// The plugins by whose word pods are parked: an event has to mean something to one of them.
-pub(crate) type Plugins = Arc<[&'static str]>;
-
-/// A pod that no node would take.
+/// What stands in a queue: a pod, or the first of a group that is awake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Parked {
-    /// Whose word it was.
-    pub(crate) plugins: Plugins,
-    pub(crate) since_ms: TimeMs,
+enum Ticket {
+    Pod(Uid),
+    Group(GroupId),
 }
 
-/// The queue. A pod sits in at most one place, and [`Queue::seats`] says where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Active,
+    Backoff,
+    Errors,
+    Group(GroupId),
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    seating: Seating,
+    room: Room,
+    /// Who refused it last; `None` for one that was not refused yet, or came back with an error.
+    rejectors: Option<usize>,
+}
+
+/// The queue. A pod sits in at most one place, and its entry says where.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    active: BTreeMap<Place, (Uid, Subject)>,
-    backoff: BTreeMap<(TimeMs, u64), Uid>,
-    parked: IndexMap<Subject, BTreeMap<Plugins, BTreeMap<Uid, TimeMs>>>,
-    flush: BTreeSet<(TimeMs, Uid)>,
-    seats: BTreeMap<Uid, (Seat, Subject)>,
-    waiting: IndexMap<Subject, usize>,
+    entries: BTreeMap<Uid, Entry>,
+    active: Active,
+    backoff: Backoff,
+    groups: Groups,
+    incoming: Incoming,
+    flushed: Vec<Subject>,
     sequence: u64,
 }
 
 // === impl Queue ===
 
 impl Queue {
-    /// Puts a pod in activeQ, from wherever it was. One that is there already keeps its turn.
-    pub(crate) fn activate(&mut self, uid: &Uid, subject: Subject, priority: i32, now_ms: TimeMs) {
-        let turn = match self.seats.get(uid) {
-            Some((Seat::Active(place), _)) => Some((place.queued_ms, place.sequence)),
-            _ => None,
-        };
-        self.remove(uid);
-        self.sequence += 1;
-        let (queued_ms, sequence) = turn.unwrap_or((now_ms, self.sequence));
-        let place = Place { priority, queued_ms, sequence };
-        self.active.insert(place.clone(), (Arc::clone(uid), subject));
-        *self.waiting.entry(subject).or_insert(0) += 1;
-        self.seats.insert(Arc::clone(uid), (Seat::Active(place), subject));
+    /// How long pods back off from now on, and whether an empty activeQ takes from backoffQ.
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        self.backoff.pace = pace;
     }
 
-    /// Puts a pod in backoffQ until a time.
-    pub(crate) fn back_off(&mut self, uid: &Uid, subject: Subject, until_ms: TimeMs) {
-        self.remove(uid);
-        self.sequence += 1;
-        self.backoff.insert((until_ms, self.sequence), Arc::clone(uid));
-        self.seats.insert(Arc::clone(uid), (Seat::Backoff(until_ms, self.sequence), subject));
+    /// How long pods back off.
+    pub(crate) const fn pace(&self) -> Pace {
+        self.backoff.pace
     }
 
-    /// Puts a pod among those that no node would take.
-    pub(crate) fn park(&mut self, uid: &Uid, subject: Subject, parked: Parked) {
-        self.remove(uid);
-        self.flush.insert((parked.since_ms, Arc::clone(uid)));
-        let alike = self.parked.entry(subject).or_default().entry(Arc::clone(&parked.plugins)).or_default();
-        alike.insert(Arc::clone(uid), parked.since_ms);
-        self.seats.insert(Arc::clone(uid), (Seat::Parked(parked), subject));
+    /// The place of whoever is queued now, after all others of this time.
+    pub(crate) fn stamp(&mut self, now_ms: TimeMs) -> (TimeMs, u64) {
+        self.sequence += 1;
+        (now_ms, self.sequence)
+    }
+
+    /// Puts a pod in activeQ, from wherever it was.
+    pub(crate) fn activate(&mut self, uid: &Uid, seating: Seating, label: &'static str) {
+        let rejectors = self.take(uid).and_then(|entry| entry.rejectors);
+        self.incoming.count("active", label, 1);
+        self.seat_active(uid, seating, rejectors);
+    }
+
+    /// Puts a pod in backoffQ that was refused, from wherever it was.
+    pub(crate) fn back_off(&mut self, uid: &Uid, seating: Seating, label: &'static str) {
+        let rejectors = self.take(uid).and_then(|entry| entry.rejectors);
+        self.incoming.count("backoff", label, 1);
+        self.backoff.insert(seating.until_ms, seating.place, Ticket::Pod(Arc::clone(uid)));
+        self.enter(uid, Entry { seating, room: Room::Backoff, rejectors });
+    }
+
+    /// Puts a pod in the queue for pods that came back with an error: time alone has it tried again.
+    pub(crate) fn err(&mut self, uid: &Uid, seating: Seating, now_ms: TimeMs, label: &'static str) {
+        self.take(uid);
+        // Even without any backoff it is not tried twice at the same time, or it would be for ever.
+        let seating = Seating { until_ms: seating.until_ms.max(now_ms), ..seating };
+        self.incoming.count("backoff", label, 1);
+        self.backoff.insert_error(seating.until_ms, seating.place, Arc::clone(uid));
+        self.enter(uid, Entry { seating, room: Room::Errors, rejectors: None });
     }
 
     /// Takes a pod out, wherever it is.
     pub(crate) fn remove(&mut self, uid: &Uid) {
-        let Some((seat, subject)) = self.seats.remove(uid) else { return };
-        match seat {
-            Seat::Active(place) => {
-                self.active.remove(&place);
-                if let Some(waiting) = self.waiting.get_mut(&subject) {
-                    *waiting -= 1;
-                    if *waiting == 0 {
-                        self.waiting.swap_remove(&subject);
-                    }
-                }
+        self.take(uid);
+    }
+
+    /// A pod that waits is of another subject or priority now. It keeps its place and its seat, but for that.
+    pub(crate) fn reseat(&mut self, uid: &Uid, seating: Seating) {
+        let Some(entry) = self.entries.get(uid) else { return };
+        let (room, rejectors) = (entry.room, entry.rejectors);
+        let is_up = matches!(self.seat(uid), Some(Seat::Active(_)));
+        let parked = match room {
+            Room::Group(id) => self.groups.get(id).filter(|group| group.is_parked(entry)).map(|group| group.key),
+            _ => None,
+        };
+        self.take(uid);
+        match (parked, room) {
+            (Some(key), _) => self.seat_parked(uid, seating, key.set, key.alone != 0),
+            (None, Room::Errors) => {
+                self.backoff.insert_error(seating.until_ms, seating.place, Arc::clone(uid));
+                self.enter(uid, Entry { seating, room, rejectors });
             }
-            Seat::Backoff(until_ms, sequence) => {
-                self.backoff.remove(&(until_ms, sequence));
-            }
-            Seat::Parked(parked) => {
-                self.flush.remove(&(parked.since_ms, Arc::clone(uid)));
-                let Some(group) = self.parked.get_mut(&subject) else { return };
-                if let Some(alike) = group.get_mut(&parked.plugins) {
-                    alike.remove(uid);
-                    if alike.is_empty() {
-                        group.remove(&parked.plugins);
-                    }
-                }
-                if group.is_empty() {
-                    self.parked.swap_remove(&subject);
-                }
+            _ if is_up => self.seat_active(uid, seating, rejectors),
+            _ => {
+                self.backoff.insert(seating.until_ms, seating.place, Ticket::Pod(Arc::clone(uid)));
+                self.enter(uid, Entry { seating, room: Room::Backoff, rejectors });
             }
         }
+    }
+
+    fn seat_active(&mut self, uid: &Uid, seating: Seating, rejectors: Option<usize>) {
+        self.active.insert(seating.place, Ticket::Pod(Arc::clone(uid)));
+        self.active.shift(seating.subject, 0, 1);
+        self.enter(uid, Entry { seating, room: Room::Active, rejectors });
+    }
+
+    fn enter(&mut self, uid: &Uid, entry: Entry) {
+        self.groups.refused(entry.seating.subject.0, entry.rejectors, 1);
+        self.entries.insert(Arc::clone(uid), entry);
+    }
+
+    fn take(&mut self, uid: &Uid) -> Option<Entry> {
+        let mut entry = self.entries.remove(uid)?;
+        let Seating { subject, place, until_ms } = entry.seating;
+        match entry.room {
+            Room::Active => {
+                self.active.remove(place);
+                self.active.shift(subject, 1, 0);
+            }
+            Room::Backoff => self.backoff.remove(until_ms, place),
+            Room::Errors => self.backoff.remove_error(until_ms, place),
+            Room::Group(id) => {
+                entry.rejectors = self.groups.get(id).map(|group| group.key.set);
+                self.leave_group(id, &entry);
+            }
+        }
+        self.groups.refused(subject.0, entry.rejectors, -1);
+        Some(entry)
     }
 
     /// The pod that is next.
     pub(crate) fn head(&self) -> Option<(&Uid, Subject)> {
-        self.active.first_key_value().map(|(_, (uid, subject))| (uid, *subject))
+        match self.active.first()? {
+            Ticket::Pod(uid) => Some((uid, self.entries.get(uid)?.seating.subject)),
+            Ticket::Group(id) => {
+                let group = self.groups.get(*id)?;
+                Some((group.woken.ready.first_key_value()?.1, group.key.subject))
+            }
+        }
     }
 
-    /// What the next `count` pods are about, in order, repeats included.
+    /// Whether the pod that is next stands there for its group, and was not looked at by itself since it woke.
+    pub(crate) fn head_woke_with_others(&self) -> bool {
+        matches!(self.active.first(), Some(Ticket::Group(_)))
+    }
+
+    /// What the next `count` are about, in order, repeats included; a group counts once.
     pub(crate) fn upcoming(&self, count: usize) -> impl Iterator<Item = Subject> {
-        self.active.values().take(count).map(|(_, subject)| *subject)
+        self.active.tickets().take(count).filter_map(|(_, ticket)| match ticket {
+            Ticket::Pod(uid) => self.entries.get(uid).map(|entry| entry.seating.subject),
+            Ticket::Group(id) => self.groups.get(*id).map(|group| group.key.subject),
+        })
     }
 
     /// How many pods of a subject are in activeQ.
     pub(crate) fn waiting(&self, subject: Subject) -> usize {
-        self.waiting.get(&subject).copied().unwrap_or(0)
-    }
-
-    /// Takes out the pods whose backoff has ended.
-    pub(crate) fn take_backed_off(&mut self, now_ms: TimeMs) -> Vec<(Uid, Subject)> {
-        let mut done = Vec::new();
-        while let Some((&(until_ms, _), uid)) = self.backoff.first_key_value()
-            && until_ms <= now_ms
-        {
-            let uid = Arc::clone(uid);
-            let Some((_, subject)) = self.seats.get(&uid) else { break };
-            done.push((Arc::clone(&uid), *subject));
-            self.remove(&uid);
-        }
-        done
-    }
-
-    /// The parked pods that lie there since before a time.
-    pub(crate) fn parked_before(&self, before_ms: TimeMs) -> Vec<Uid> {
-        self.flush.iter().take_while(|(since_ms, _)| *since_ms < before_ms).map(|(_, uid)| Arc::clone(uid)).collect()
-    }
-
-    /// The parked pods for which `worth` says that one of their plugins may think again; it is asked once for each
-    /// subject and plugin.
-    pub(crate) fn parked_where(&self, mut worth: impl FnMut(Subject, &'static str) -> bool) -> Vec<Uid> {
-        let mut woken = Vec::new();
-        for (&subject, group) in &self.parked {
-            let mut known: IndexMap<&'static str, bool> = IndexMap::new();
-            for (plugins, alike) in group {
-                let wakes = |&plugin: &&'static str| *known.entry(plugin).or_insert_with(|| worth(subject, plugin));
-                if plugins.iter().any(wakes) {
-                    woken.extend(alike.keys().cloned());
-                }
-            }
-        }
-        woken
-    }
-
-    /// Whether any pod is parked.
-    pub(crate) fn has_parked(&self) -> bool {
-        !self.flush.is_empty()
-    }
-
-    /// Since when a pod is parked.
-    pub(crate) fn parked_since(&self, uid: &Uid) -> Option<TimeMs> {
-        match self.seats.get(uid) {
-            Some((Seat::Parked(parked), _)) => Some(parked.since_ms),
-            _ => None,
-        }
-    }
-
-    /// Until when a pod is backing off.
-    pub(crate) fn backing_off_until(&self, uid: &Uid) -> Option<TimeMs> {
-        match self.seats.get(uid) {
-            Some((Seat::Backoff(until_ms, _), _)) => Some(*until_ms),
-            _ => None,
-        }
-    }
-
-    /// Where a pod waits.
-    pub(crate) fn seat(&self, uid: &Uid) -> Option<&Seat> {
-        self.seats.get(uid).map(|(seat, _)| seat)
-    }
-
-    /// How many pods of activeQ come before a place in it.
-    pub(crate) fn ahead_of(&self, place: &Place) -> usize {
-        self.active.range(..place.clone()).count()
+        self.active.waiting(subject)
     }
 
     /// Whether a pod waits anywhere.
     pub(crate) fn contains(&self, uid: &Uid) -> bool {
-        self.seats.contains_key(uid)
+        self.entries.contains_key(uid)
     }
 
     /// Whether a pod is in activeQ.
     pub(crate) fn is_active(&self, uid: &Uid) -> bool {
-        matches!(self.seats.get(uid), Some((Seat::Active(_), _)))
+        matches!(self.seat(uid), Some(Seat::Active(_)))
+    }
+
+    /// Whether a pod lies among those that no node would take, and if so, by whose word.
+    pub(crate) fn rejectors(&self, uid: &Uid) -> Option<Rejectors> {
+        let Some(Seat::Parked { rejectors, .. }) = self.seat(uid) else { return None };
+        Some(rejectors)
+    }
+
+    /// Where a pod waits.
+    pub(crate) fn seat(&self, uid: &Uid) -> Option<Seat> {
+        let entry = self.entries.get(uid)?;
+        let Seating { place, until_ms, .. } = entry.seating;
+        match entry.room {
+            Room::Active => Some(Seat::Active(place)),
+            Room::Backoff | Room::Errors => Some(Seat::Backoff(Pace::due(until_ms))),
+            Room::Group(id) => {
+                let group = self.groups.get(id)?;
+                if group.is_parked(entry) {
+                    let rejectors = self.groups.set(group.key.set)?.clone();
+                    let looked_at_ms = group.looked_at_ms.max(place.queued_ms);
+                    return Some(Seat::Parked { rejectors, since_ms: place.queued_ms, looked_at_ms });
+                }
+                let is_up = !group.is_held && group.woken.ready.contains_key(&place);
+                let until_ms = until_ms.max(group.held_ms);
+                Some(if is_up { Seat::Active(place) } else { Seat::Backoff(Pace::due(until_ms)) })
+            }
+        }
+    }
+
+    /// How many pods of activeQ come before a place in it; looks through those.
+    pub(crate) fn ahead_of(&self, place: Place) -> usize {
+        let before = self.active.tickets().take_while(|(other, _)| **other < place);
+        let pods = |ticket: &Ticket| match ticket {
+            Ticket::Pod(_) => 1,
+            Ticket::Group(id) => self.groups.get(*id).map_or(0, |group| group.woken.ready.range(..place).count()),
+        };
+        before.map(|(_, ticket)| pods(ticket)).sum()
     }
 
     /// When the next backoff ends.
     pub(crate) fn next_backoff(&self) -> Option<TimeMs> {
-        self.backoff.first_key_value().map(|(&(until_ms, _), _)| until_ms)
+        self.backoff.next().map(Pace::due)
     }
 
     /// How many pods are in activeQ, in backoffQ and parked.
     pub(crate) fn lengths(&self) -> [usize; 3] {
-        [self.active.len(), self.backoff.len(), self.flush.len()]
+        let active = self.active.len();
+        let parked = self.groups.parked_len();
+        [active, self.entries.len().saturating_sub(active + parked), parked]
+    }
+
+    /// What came into which queue, and why.
+    pub(crate) const fn incoming(&self) -> &Incoming {
+        &self.incoming
+    }
+
+    /// How many pods that wait each plugin has refused, under each profile.
+    pub(crate) fn refused_by_plugin(&self) -> BTreeMap<(ProfileIndex, &'static str), usize> {
+        self.groups.refused_by_plugin()
     }
 
     /// How many pods wait anywhere, and how many places they take; different only if an invariant is broken.
     pub(crate) fn recount(&self) -> (usize, usize) {
-        let parked: usize = self.parked.values().flat_map(BTreeMap::values).map(BTreeMap::len).sum();
-        (self.seats.len(), self.active.len() + self.backoff.len() + parked)
+        let is_pod = |ticket: &Ticket| matches!(ticket, Ticket::Pod(_));
+        let active = self.active.tickets().filter(|(_, ticket)| is_pod(ticket)).count();
+        let backoff = self.backoff.tickets().filter(|ticket| is_pod(ticket)).count() + self.backoff.errors_len();
+        let counted: usize = self.groups.iter().map(Group::len).sum();
+        (self.entries.len(), active + backoff + counted)
     }
 }
+
+#[cfg(test)]
+mod tests;

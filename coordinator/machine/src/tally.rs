@@ -20,28 +20,30 @@ use indexmap::IndexMap;
 use crate::{
     event::TimeMs,
     machine::Machine,
-    queue::{Plugins, ProfileIndex, Subject, Uid},
+    queue::{ProfileIndex, Subject, Uid},
 };
+
+/// A pod that was flushed is tried again within its longest backoff, unless there is a queue of an hour.
+const REMEMBERED_MS: TimeMs = 3_600_000;
 
 /// What metrics tell of one pod's attempts.
 #[derive(Debug)]
 pub(crate) struct Trial {
     /// When the attempt under way began, or the last one did.
     pub(crate) began_ms: Option<TimeMs>,
-    /// By whose word the last attempt failed; nobody's while one is under way.
-    pub(crate) rejected_by: Option<Plugins>,
     /// It is tried only because it had waited for too long.
     pub(crate) flushed: bool,
 }
 
 impl Trial {
     /// Not tried yet.
-    pub(crate) const NONE: Self = Self { began_ms: None, rejected_by: None, flushed: false };
+    pub(crate) const NONE: Self = Self { began_ms: None, flushed: false };
 
-    /// The pod has got to the head of the queue.
-    pub(crate) fn begin(&mut self, now_ms: TimeMs) {
+    /// The pod has got to the head of the queue. `flushed_ms`: when pods like it were flushed last; `queued_ms`: when it came
+    /// into the queue.
+    pub(crate) fn begin(&mut self, now_ms: TimeMs, flushed_ms: Option<TimeMs>, queued_ms: TimeMs) {
+        self.flushed = flushed_ms.is_some_and(|flushed| self.began_ms.unwrap_or(queued_ms) < flushed);
         self.began_ms = Some(now_ms);
-        self.rejected_by = None;
     }
 }
 
@@ -54,6 +56,8 @@ pub(crate) struct Tally {
     pub(crate) decided: Vec<TimeMs>,
     /// How long each evaluation that the last event ended was under way, in milliseconds.
     pub(crate) evaluated: Vec<TimeMs>,
+    /// When pods of a subject were last flushed from among those that no node would take, for an hour.
+    flushed: IndexMap<Subject, TimeMs>,
     /// Attempts by the plugins that had a part in them, since the profiles were configured.
     attempts: IndexMap<(ProfileIndex, Parts), u64>,
     /// The same of the profiles before, by plugin, point and profile.
@@ -81,10 +85,22 @@ impl Tally {
         self.evaluated.clear();
     }
 
+    /// Pods of these were flushed.
+    pub(crate) fn flush(&mut self, subjects: Vec<Subject>, now_ms: TimeMs) {
+        self.flushed.retain(|_, flushed_ms| now_ms.saturating_sub(*flushed_ms) < REMEMBERED_MS);
+        self.flushed.extend(subjects.into_iter().map(|subject| (subject, now_ms)));
+    }
+
+    /// When pods of a subject were flushed last.
+    pub(crate) fn flushed_ms(&self, subject: Subject) -> Option<TimeMs> {
+        self.flushed.get(&subject).copied()
+    }
+
     /// The places of profiles mean something else from now on.
     pub(crate) fn reconfigured(&mut self, registry: &'static [&'static dyn Plugin], profiles: &[Profile]) {
         self.earlier = self.judged(registry, profiles);
         self.attempts.clear();
+        self.flushed.clear();
     }
 
     /// Attempts since the start, by the plugins that had a part in them.
@@ -144,5 +160,25 @@ impl Machine {
     #[must_use]
     pub fn evaluated(&self) -> &[TimeMs] {
         &self.tally.evaluated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_a_flushes_doing_if_the_flush_came_after_the_attempt_before() {
+        for (before, queued_ms, flushed_ms, is_flushed) in [
+            (Some(100), 50, Some(400), true),
+            (Some(500), 50, Some(400), false),
+            (None, 50, Some(400), true),
+            (None, 450, Some(400), false),
+            (Some(100), 50, None, false),
+        ] {
+            let mut trial = Trial { began_ms: before, flushed: false };
+            trial.begin(1_000, flushed_ms, queued_ms);
+            assert_eq!(trial.flushed, is_flushed, "{before:?} {queued_ms} {flushed_ms:?}");
+        }
     }
 }

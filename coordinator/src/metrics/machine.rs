@@ -44,6 +44,8 @@ pub(super) fn upstream(status: &Status, census: &Census) -> Vec<MetricFamily> {
             "type",
             &cached,
         ),
+        incoming_pods(census),
+        incoming_entities(census),
         unschedulable(census),
         judged(census),
         counters(
@@ -55,11 +57,27 @@ pub(super) fn upstream(status: &Status, census: &Census) -> Vec<MetricFamily> {
     ]
 }
 
+fn incoming_pods(census: &Census) -> MetricFamily {
+    let help = "[STABLE] Number of pods added to scheduling queues by event and queue type.";
+    let sample = |(queue, event, pods)| count(&[("event", event), ("queue", queue)], float(pods));
+    counter("scheduler_queue_incoming_pods_total", help, census.incoming.iter().map(sample).collect())
+}
+
+fn incoming_entities(census: &Census) -> MetricFamily {
+    let help = "[ALPHA] Number of scheduling entities added to scheduling queues by event, queue type, and entity type. \
+                Entity types are either 'pod' (for individual pods that are not members of any podgroup) or \
+                'podgroup'.";
+    // Upstream leaves out what goes back to the queue that it was in before the attempt: pods that fail again.
+    let moved = census.incoming.iter().filter(|(_, event, _)| *event != "ScheduleAttemptFailure");
+    let sample = |(queue, event, pods)| count(&[("event", event), ("queue", queue), ("type", "pod")], float(pods));
+    counter("scheduler_queue_incoming_entities_total", help, moved.map(sample).collect())
+}
+
 fn unschedulable(census: &Census) -> MetricFamily {
     let help = "[BETA] The number of unschedulable pods broken down by plugin name. A pod will increment the gauge for \
                 all plugins that caused it to not schedule and so this metric have meaning only when broken down by \
                 plugin.";
-    let sample = |((plugin, profile), pods): (&(&'static str, std::sync::Arc<str>), &u64)| {
+    let sample = |((profile, plugin), pods): (&(std::sync::Arc<str>, &'static str), &u64)| {
         level(&[("plugin", plugin), ("profile", profile)], float(*pods))
     };
     gauge("scheduler_unschedulable_pods", help, census.unschedulable.iter().map(sample).collect())

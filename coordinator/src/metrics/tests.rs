@@ -19,7 +19,7 @@ fn lines(text: &str, name: &str) -> Vec<String> {
 #[test]
 fn families_stand_in_order_once_and_only_with_samples() {
     let census = Census {
-        unschedulable: [(("NodeResourcesFit", Arc::from("flotilla")), 3)].into(),
+        unschedulable: [((Arc::from("flotilla"), "NodeResourcesFit"), 3)].into(),
         judged: [(Judged { plugin: "NodePorts", point: "Filter", profile: "flotilla".into() }, 5)].into(),
         ..Census::default()
     };

@@ -113,6 +113,7 @@ pub(super) fn machine(args: &Args, generation: u64, written: &Configuration) -> 
         tie_break_seed: args.tie_break_seed,
         pod_initial_backoff_ms: milliseconds(written.pod_initial_backoff_seconds),
         pod_max_backoff_ms: milliseconds(written.pod_max_backoff_seconds),
+        pops_from_backoff: args.gates.enabled("SchedulerPopFromBackoffQ"),
         pod_max_in_unschedulable_ms: u64::try_from(unschedulable).unwrap_or(u64::MAX),
         ..MachineConfiguration::new(generation, written.profiles.clone())
     }

@@ -38,6 +38,7 @@ impl Plugin for NodeDeclaredFeatures {
         match event {
             ClusterEvent::NodeAdded(_) => true,
             ClusterEvent::NodeUpdated { old, new } => old.declared_features != new.declared_features,
+            ClusterEvent::TargetUpdated { old, new } => old.declared_features != new.declared_features,
             _ => false,
         }
     }

@@ -72,6 +72,7 @@ impl Plugin for NodeResourcesFit {
             }
             ClusterEvent::PodRemoved(_) => true,
             ClusterEvent::PodUpdated { old, new } => old.accounted != new.accounted,
+            ClusterEvent::TargetUpdated { old, new } => old.requests.exceeds(&new.requests),
             _ => false,
         }
     }

@@ -32,6 +32,7 @@ impl Plugin for NodeUnschedulable {
         match event {
             ClusterEvent::NodeAdded(node) => !node.unschedulable,
             ClusterEvent::NodeUpdated { old, new } => old.unschedulable && !new.unschedulable,
+            ClusterEvent::TargetUpdated { old, new } => old.tolerations != new.tolerations && tolerates(new),
             _ => false,
         }
     }

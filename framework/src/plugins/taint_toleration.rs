@@ -52,6 +52,7 @@ impl Plugin for TaintToleration {
             ClusterEvent::NodeUpdated { old, new } => {
                 untolerated(&old.taints, &class.tolerations) && !untolerated(&new.taints, &class.tolerations)
             }
+            ClusterEvent::TargetUpdated { old, new } => old.tolerations != new.tolerations,
             _ => false,
         }
     }

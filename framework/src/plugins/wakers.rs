@@ -4,7 +4,9 @@
 //! happens to it. Must not know: what a hint makes of an event; that is [`Plugin::wakes`](crate::extension::Plugin).
 //!
 //! The lists are kube-scheduler's `EventsToRegister` at the default feature gates, plus the nodes that go and the
-//! namespaces that hints listen to here and not there. A change of the pod itself always has it tried again.
+//! namespaces that hints listen to here and not there.
+
+use crate::extension::ClusterEvent;
 
 const NODE_ADD: &str = "NodeAdd";
 const NODE_DELETE: &str = "NodeDelete";
@@ -24,8 +26,13 @@ const CLASS_ADD: &str = "StorageClassAdd";
 const CLASS_UPDATE: &str = "StorageClassUpdate";
 const CSI_NODE_ADD: &str = "CSINodeAdd";
 const CSI_NODE_UPDATE: &str = "CSINodeUpdate";
+const TARGET_LABEL: &str = "TargetPodUpdatePodLabel";
+const TARGET_SCALE_DOWN: &str = "TargetPodUpdatePodScaleDown";
+const TARGET_TOLERATION: &str = "TargetPodUpdatePodToleration";
+const TARGET_UNGATED: &str = "TargetPodUpdatePodSchedulingGatesEliminated";
+const TARGET_UPDATE: &str = "TargetPodUpdate";
 
-/// Each plugin that can refuse a pod after it was let into the queue.
+/// Each plugin that can refuse a pod or keep it out of the queue.
 const EVENTS: &[(&str, &[&str])] = &[
     (
         "DynamicResources",
@@ -51,20 +58,35 @@ const EVENTS: &[(&str, &[&str])] = &[
             NODE_ADD,
             NODE_DELETE,
             NODE_LABEL,
+            TARGET_LABEL,
             "NamespaceAdd",
             "NamespaceUpdate",
             "NamespaceDelete",
         ],
     ),
     ("NodeAffinity", &[NODE_ADD, NODE_LABEL]),
-    ("NodeDeclaredFeatures", &[NODE_ADD, NODE_FEATURE]),
+    ("NodeDeclaredFeatures", &[NODE_ADD, NODE_FEATURE, TARGET_UPDATE]),
     ("NodeName", &[NODE_ADD]),
     ("NodePorts", &[POD_DELETE, NODE_ADD]),
-    ("NodeResourcesFit", &[POD_DELETE, POD_SCALE_DOWN, NODE_ADD, NODE_ALLOCATABLE]),
-    ("NodeUnschedulable", &[NODE_ADD, NODE_TAINT]),
+    ("NodeResourcesFit", &[POD_DELETE, POD_SCALE_DOWN, NODE_ADD, NODE_ALLOCATABLE, TARGET_SCALE_DOWN]),
+    ("NodeUnschedulable", &[NODE_ADD, NODE_TAINT, TARGET_TOLERATION]),
     ("NodeVolumeLimits", &[CSI_NODE_ADD, CSI_NODE_UPDATE, POD_DELETE, CLAIM_ADD, "VolumeAttachmentDelete"]),
-    ("PodTopologySpread", &[POD_ADD, POD_LABEL, POD_DELETE, NODE_ADD, NODE_DELETE, NODE_LABEL, NODE_TAINT]),
-    ("TaintToleration", &[NODE_ADD, NODE_TAINT]),
+    (
+        "PodTopologySpread",
+        &[
+            POD_ADD,
+            POD_LABEL,
+            POD_DELETE,
+            NODE_ADD,
+            NODE_DELETE,
+            NODE_LABEL,
+            NODE_TAINT,
+            TARGET_LABEL,
+            TARGET_TOLERATION,
+        ],
+    ),
+    ("SchedulingGates", &[TARGET_UNGATED]),
+    ("TaintToleration", &[NODE_ADD, NODE_TAINT, TARGET_TOLERATION]),
     (
         "VolumeBinding",
         &[
@@ -92,6 +114,33 @@ const EVENTS: &[(&str, &[&str])] = &[
 #[must_use]
 pub fn of(plugin: &str) -> &'static [&'static str] {
     EVENTS.iter().find(|(name, _)| *name == plugin).map_or(&[], |(_, events)| events)
+}
+
+/// Whether a plugin listens to events of this kind, so that its hint is worth asking. One that is not known may listen to
+/// anything.
+///
+/// Source: `isEventOfInterest` and `MatchAnyClusterEvent`.
+#[must_use]
+pub fn may_wake(plugin: &str, event: ClusterEvent<'_>) -> bool {
+    let known = of(plugin);
+    let listens = |prefix: &str| known.iter().any(|label| label.starts_with(prefix));
+    known.is_empty()
+        || match event {
+            ClusterEvent::NodeAdded(_) => listens(NODE_ADD),
+            // What a driver says of a node is part of the node here.
+            ClusterEvent::NodeUpdated { .. } => listens("NodeUpdate") || listens("CSINode"),
+            ClusterEvent::NodeRemoved(_) => listens(NODE_DELETE),
+            ClusterEvent::PodAdded(_) => listens(POD_ADD),
+            ClusterEvent::PodUpdated { .. } | ClusterEvent::PodRemoved(_) => {
+                listens("AssignedPodUpdate") || listens(POD_DELETE)
+            }
+            ClusterEvent::TargetUpdated { .. } => listens("TargetPod"),
+            ClusterEvent::NamespaceChanged(_) => listens("Namespace"),
+            ClusterEvent::SelectorChanged(_) => plugin == "PodTopologySpread",
+            ClusterEvent::StorageChanged { .. } => {
+                ["PersistentVolume", "StorageClass", "CSI", "VolumeAttachment"].into_iter().any(listens)
+            }
+        }
 }
 
 #[cfg(test)]

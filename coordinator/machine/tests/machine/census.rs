@@ -11,7 +11,7 @@ use flotilla_machine::{
 use crate::world::World;
 
 fn unschedulable(world: &World) -> Vec<(&'static str, u64)> {
-    world.machine.census().unschedulable.into_iter().map(|((plugin, _), pods)| (plugin, pods)).collect()
+    world.machine.census().unschedulable.into_iter().map(|((_, plugin), pods)| (plugin, pods)).collect()
 }
 
 fn judged(world: &World, plugin: &str, point: &str) -> u64 {
@@ -28,10 +28,8 @@ fn a_pod_counts_for_every_plugin_that_refused_it_until_it_is_tried_again() {
     world.pod(pod("gated").gate("wait").build());
     world.settle();
     assert_eq!(unschedulable(&world), [("NodeResourcesFit", 1), ("SchedulingGates", 1), ("TaintToleration", 1)]);
-    // Enough room, and it is backing off until it is tried: nobody has taken its word back yet.
     world.node(node("large").capacity("cpu", "8").build());
     world.settle();
-    assert_eq!(unschedulable(&world), [("NodeResourcesFit", 1), ("SchedulingGates", 1), ("TaintToleration", 1)]);
     world.now_ms += 60_000;
     world.tell(Event::Tick);
     world.settle();
@@ -134,4 +132,18 @@ fn events_have_kube_schedulers_labels() {
         assert_eq!(world.machine.take_in(0, event), label, "{described}");
         world.machine.go_on(0);
     }
+}
+
+#[test]
+fn a_pod_that_lands_only_because_it_had_waited_for_too_long_says_so() {
+    let mut world = World::new(1);
+    world.node(node("n").build());
+    world.pod(pod("big").request("cpu", "5000").build());
+    world.settle();
+    world.now_ms += 330_001;
+    let flushed = world.machine.apply(world.now_ms, Event::Tick);
+    assert_eq!(flushed.iter().filter(|action| matches!(action, Action::Report(_))).count(), 1, "it was tried");
+    assert_eq!(world.machine.status().flushed, 1);
+    let incoming = world.machine.census().incoming;
+    assert_eq!(incoming.get("unschedulable", "ScheduleAttemptFailure"), 2);
 }

@@ -247,9 +247,7 @@ fn placements_are_the_same_for_any_number_of_workers() {
             };
             builder = if index % 4 == 0 { builder.nominated(&format!("n{}", index * 3 % 45)) } else { builder };
             world.pod(if index % 16 == 8 { builder.gate("wait").build() } else { builder.build() });
-            if index % 10 == 0 {
-                world.settle();
-            }
+            world.settle();
         }
         world.settle();
         world.advance(20_000);

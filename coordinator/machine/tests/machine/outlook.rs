@@ -47,7 +47,7 @@ fn an_unschedulable_pod_knows_who_refused_it_what_they_wait_for_and_when_it_is_t
     let plugins: Vec<_> = rejected_by.iter().map(|rejection| rejection.plugin).collect();
     assert_eq!(plugins, ["NodeResourcesFit", "TaintToleration"]);
     assert!(rejected_by[0].waits_for.contains(&"AssignedPodDelete"));
-    assert_eq!(rejected_by[1].waits_for, ["NodeAdd", "NodeUpdateNodeTaint"]);
+    assert_eq!(rejected_by[1].waits_for, ["NodeAdd", "NodeUpdateNodeTaint", "TargetPodUpdatePodToleration"]);
     let message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).";
     assert_eq!(told.told.map(|(reason, text)| (reason.as_str(), text)), Some(("Unschedulable", message.to_owned())));
     assert_eq!(told.attempts, 1);
@@ -66,7 +66,7 @@ fn a_pod_whose_bind_failed_backs_off_and_knows_for_how_long() {
     world.tell(Event::BindFailed { uid, failure: BindFailure::Error("the API server is away".to_owned()) });
     world.now_ms += 300;
     let told = outlook(&world, "web").expect("known");
-    assert_eq!(told.standing, Standing::BackingOff { left_ms: 700 });
+    assert_eq!(told.standing, Standing::BackingOff { left_ms: 1_700 });
     assert_eq!(told.attempts, 1);
     assert_eq!(told.told.map(|(_, text)| text).as_deref(), Some("the API server is away"));
 }

@@ -138,7 +138,7 @@ fn a_write_that_fails_is_told_in_the_servers_words_and_the_pod_is_tried_again() 
     let report = world.reports.last().expect("it was told");
     assert!(report.clear_nomination && report.write_condition, "its node was announced: {report:?}");
     world.controlled = true;
-    world.advance(1_000);
+    world.advance(2_000);
     assert_eq!(world.place_of("web"), Some("n2"));
 }
 
@@ -160,7 +160,7 @@ fn a_volume_that_changed_since_the_decision_is_not_written_and_the_next_attempt_
     assert!(world.failed("web", &format!("conflict on volume {taken}")));
     world.controlled = true;
     world.store_claim(Claim { uid: "claim-theirs".into(), ..claim("theirs", "local") });
-    world.advance(1_000);
+    world.advance(2_000);
     assert_eq!(world.claim_of(if taken == "disk" { "other" } else { "disk" }), Some("data"));
     assert!(world.place_of("web").is_some());
 }
@@ -177,7 +177,7 @@ fn whoever_waits_too_long_for_the_controller_is_told_so_and_tried_again() {
     assert!(world.failed("web", "binding volumes: context deadline exceeded"), "{:?}", world.message_of("web"));
     // What was written stays written: the next attempt has nothing to write and waits at once.
     let before = world.last_version;
-    world.advance(1_000);
+    world.advance(2_000);
     assert_eq!((world.waits_for_volumes(), world.last_version), (1, before));
     world.run_volume_controller();
     world.settle();
@@ -199,7 +199,7 @@ fn a_provisioner_that_gives_up_has_the_pod_tried_elsewhere() {
     let expected = "binding volumes: selectedNode annotation reset for PVC \"data\"";
     assert!(world.failed("web", expected), "{:?}", world.message_of("web"));
     world.controlled = true;
-    world.advance(1_000);
+    world.advance(2_000);
     assert!(world.place_of("web").is_some_and(|second| second != first), "{:?}", world.bound);
 }
 
@@ -271,7 +271,7 @@ fn a_pod_that_goes_before_anything_is_written_gives_its_volume_to_the_next() {
     let late = world.volume_bindings.pop_front().expect("the writes of the first");
     world.controlled = true;
     world.settle();
-    world.advance(1_000);
+    world.advance(2_000);
     assert_eq!((world.claim_of("disk"), world.place_of("second")), (Some("other"), Some("n2")));
     let (uid, id) = (late.uid, late.id);
     world.tell(Event::VolumesWritten { uid, id, versions: Vec::new(), failure: Some("conflict".to_owned()) });
@@ -290,7 +290,7 @@ fn of_two_pods_that_race_for_one_volume_one_gets_it_and_the_other_waits_for_anot
     assert_eq!((world.place_of("first"), world.place_of("second")), (Some("n2"), None));
     world.store_volume(local_volume("late", "n1"));
     world.settle();
-    world.advance(1_000);
+    world.advance(2_000);
     assert_eq!(world.place_of("second"), Some("n1"), "{:?}", world.message_of("second"));
 }
 
@@ -410,7 +410,7 @@ fn a_pod_holds_its_node_while_its_volumes_are_bound() {
     // Its provisioner gives up; by the time it is tried again the other one is there.
     let refused = Claim { selected_node: None, ..world.claim("data").cloned().expect("it is there") };
     world.store_claim(refused);
-    world.advance(1_000);
+    world.advance(2_000);
     assert_eq!(world.place_of("quick"), Some("n1"), "the room that was given up wakes who waits for it");
 }
 
@@ -425,7 +425,7 @@ fn claims_that_are_bound_at_once_wake_the_pod_when_they_are() {
     world.store_volume(Volume { storage_class: "at-once".into(), ..local_volume("disk", "n1") });
     world.run_volume_controller();
     world.settle();
-    world.advance(1_000);
+    world.advance(2_000);
     assert_eq!(world.place_of("web"), Some("n1"));
 }
 
@@ -444,7 +444,7 @@ fn a_claim_for_one_pod_alone_is_passed_on_when_that_pod_ends() {
     assert!(world.message_of("second").is_some_and(|message| message.contains("ReadWriteOncePod")));
     world.delete_pod("uid-first");
     world.settle();
-    world.advance(1_000);
+    world.advance(2_000);
     assert_eq!(world.place_of("second"), Some("n1"));
 }
 
@@ -458,7 +458,7 @@ fn an_ephemeral_volume_is_waited_for_from_its_claim_on() {
     assert!(world.message_of("web").is_some_and(|message| message.contains(expected)), "{:?}", world.message_of("web"));
     world.store_claim(Claim { owner_pod: Some("uid-web".into()), ..claim("web-scratch", "made") });
     world.settle();
-    world.advance(1_000);
+    world.advance(2_000);
     assert!(world.place_of("web").is_some());
 }
 

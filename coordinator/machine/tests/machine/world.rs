@@ -275,6 +275,10 @@ impl World {
                 busy = true;
             }
             busy |= self.controlled && self.run_volume_controller();
+            if self.machine.next_wakeup().is_some_and(|wakeup| wakeup <= self.now_ms) {
+                busy = true;
+                self.tell(Event::Tick);
+            }
             if !busy {
                 return;
             }
@@ -284,6 +288,7 @@ impl World {
     /// Time passes, with a tick at every wake-up that the machine asked for.
     pub(crate) fn advance(&mut self, ms: u64) {
         let end = self.now_ms + ms;
+        self.settle();
         while let Some(wakeup) = self.machine.next_wakeup().filter(|&wakeup| wakeup <= end) {
             self.now_ms = self.now_ms.max(wakeup);
             self.tell(Event::Tick);

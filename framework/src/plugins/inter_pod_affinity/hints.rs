@@ -4,7 +4,7 @@
 //! of no node for pods that only others refuse, and has no event for namespaces and nodes that go. Here a term that selects
 //! namespaces may mean any, and those events wake too; it costs a try at most. Must not know: the queue.
 //!
-//! Source: `isSchedulableAfterAssignedPodChange` and `isSchedulableAfterNodeChange` in upstream's plugin.go.
+//! Source: `isSchedulableAfterAssignedPodChange`, `isSchedulableAfterTargetPodUpdateLabel` and `isSchedulableAfterNodeChange` in upstream's plugin.go.
 
 use crate::{
     class::{AffinityTerm, Class},
@@ -28,6 +28,7 @@ pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class) -> bool {
         }
         ClusterEvent::NodeUpdated { old, new } => old.labels != new.labels && node_updated(class, old, new),
         ClusterEvent::NodeRemoved(_) => true,
+        ClusterEvent::TargetUpdated { old, new } => old.labels != new.labels,
         ClusterEvent::NamespaceChanged(name) => {
             *name == *class.namespace || near.iter().chain(far).any(selects_namespaces)
         }

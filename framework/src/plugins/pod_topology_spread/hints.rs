@@ -39,6 +39,15 @@ pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool
                 && hard.iter().any(|&constraint| defaulted || flips(constraint));
             relabelled || (old.terminating != new.terminating && (counted(old) || counted(new)))
         }
+        ClusterEvent::TargetUpdated { old, new } => {
+            let tolerates_otherwise = old.tolerations != new.tolerations;
+            let flips =
+                |constraint: &SpreadConstraint| defaulted || matches(constraint, old) != matches(constraint, new);
+            // With `matchLabelKeys` the selectors hang on the pod's own labels.
+            let relabelled = old.labels != new.labels && hard.iter().any(|&constraint| flips(constraint));
+            let honours = hard.iter().any(|constraint| constraint.honors_taints);
+            (tolerates_otherwise && honours) || relabelled || old.spread != new.spread
+        }
         ClusterEvent::NodeAdded(node) | ClusterEvent::NodeRemoved(node) => has_all_keys(node, &hard),
         ClusterEvent::NodeUpdated { old, new } => node_updated(class, &hard, old, new),
         ClusterEvent::SelectorChanged(namespace) => defaulted && !hard.is_empty() && *namespace == *class.namespace,

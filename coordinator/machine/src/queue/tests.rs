@@ -1,0 +1,363 @@
+//! The queue by itself: order, backoff, and groups that wake and are parked as one.
+
+use super::{incoming::*, *};
+use flotilla_framework::class::ClassId;
+
+const FIT: &str = "NodeResourcesFit";
+const TAINT: &str = "TaintToleration";
+
+fn subject(class: u64) -> Subject {
+    (0, ClassId(class))
+}
+
+fn uid(name: &str) -> Uid {
+    name.into()
+}
+
+fn by(plugins: &[&'static str]) -> Rejectors {
+    Rejectors { plugins: plugins.into(), pending: Plugins::default() }
+}
+
+/// A queue and a clock.
+#[derive(Default)]
+struct Room {
+    queue: Queue,
+    now_ms: TimeMs,
+}
+
+impl Room {
+    fn seating(&mut self, class: u64, priority: i32, count: u32) -> Seating {
+        let (queued_ms, sequence) = self.queue.stamp(self.now_ms);
+        let until_ms = self.queue.pace().expiry(queued_ms, count, 1);
+        Seating { subject: subject(class), place: Place { priority, queued_ms, sequence }, until_ms }
+    }
+
+    fn add(&mut self, name: &str, class: u64, priority: i32) {
+        let seating = self.seating(class, priority, 0);
+        self.queue.activate(&uid(name), seating, UNSCHEDULED_POD_ADD);
+    }
+
+    /// No node takes the pod, for the `count`th time.
+    fn park(&mut self, name: &str, class: u64, plugins: &[&'static str], count: u32) {
+        let seating = self.seating(class, 0, count);
+        self.queue.park(&uid(name), seating, by(plugins), false, SCHEDULE_ATTEMPT_FAILURE);
+        self.check();
+    }
+
+    /// An event that means something to a plugin.
+    fn wake(&mut self, plugin: &str) {
+        let groups: Vec<GroupId> = self.queue.listening(plugin).map(|(_, id, _, _)| id).collect();
+        groups.into_iter().for_each(|id| self.queue.wake(id, false, self.now_ms, "NodeAdd"));
+        self.check();
+    }
+
+    fn answer(&mut self, class: u64, priority: i32, plugins: &[&'static str]) {
+        self.queue.answer_for_all(subject(class), priority, by(plugins), self.now_ms);
+        self.check();
+    }
+
+    fn pass(&mut self, ms: TimeMs) {
+        self.now_ms += ms;
+        self.queue.bring_back(self.now_ms);
+        self.check();
+    }
+
+    fn head(&self) -> Option<String> {
+        self.queue.head().map(|(uid, _)| uid.to_string())
+    }
+
+    /// Everything in activeQ, in order.
+    fn drain(&mut self) -> Vec<String> {
+        let mut order = Vec::new();
+        while let Some(name) = self.head() {
+            self.queue.remove(&uid(&name));
+            self.check();
+            order.push(name);
+        }
+        order
+    }
+
+    fn check(&self) {
+        let (entries, seats) = self.queue.recount();
+        assert_eq!(entries, seats);
+        assert_eq!(self.queue.lengths().iter().sum::<usize>(), entries);
+        let refused: usize = self.queue.refused_by_plugin().values().sum();
+        assert!(refused >= self.queue.lengths()[2], "every parked pod counts for a plugin at least");
+    }
+}
+
+#[test]
+fn backoff_ends_with_the_second_that_it_expires_in_and_takes_the_count_of_what_happened_last() {
+    let pace = Pace::default();
+    let expiries: Vec<TimeMs> = (0..=6).map(|count| pace.expiry(300, count, 1)).collect();
+    assert_eq!(expiries, [0, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
+    assert!(pace.is_going_on(1_000, 1_999), "the second of the expiry counts in full");
+    assert!(!pace.is_going_on(1_000, 2_000));
+    assert_eq!(Pace::due(1_000), 2_000);
+    assert_eq!(pace.expiry(0, 200, 1), 10_000, "no shift is too far");
+}
+
+#[test]
+fn a_longest_backoff_of_zero_is_none_at_all_and_many_pods_on_a_seat_may_wait_longer() {
+    assert_eq!(Pace { max_ms: 0, ..Pace::default() }.expiry(5_000, 3, 1), 0);
+    assert_eq!(Pace::default().expiry(0, 9, 4), 20_000, "twice as long for four pods");
+    assert_eq!(Pace::default().expiry(0, 1, 4), 1_000, "and not at first");
+}
+
+#[test]
+fn without_the_gate_backoff_is_exact_and_nobody_is_taken_before_its_time() {
+    let pace = Pace { pops: false, ..Pace::default() };
+    assert_eq!(pace.expiry(300, 1, 1), 1_300);
+    let mut room = Room::default();
+    room.queue.set_pace(pace);
+    room.park("a", 1, &[FIT], 1);
+    room.wake(FIT);
+    assert!(!room.queue.pop_from_backoff());
+    room.pass(2_000);
+    assert_eq!(room.head().as_deref(), Some("a"));
+}
+
+#[test]
+fn whoever_was_tried_keeps_the_time_of_its_attempt_as_its_place() {
+    let mut room = Room::default();
+    room.park("tried", 1, &[FIT], 1);
+    room.pass(5_000);
+    room.add("new", 2, 0);
+    room.pass(5_000);
+    room.wake(FIT);
+    assert_eq!(room.drain(), ["tried", "new"], "by Timestamp, not by when it woke");
+}
+
+#[test]
+fn an_empty_active_queue_takes_who_was_refused_and_never_who_came_back_with_an_error() {
+    let mut room = Room::default();
+    let failed = room.seating(1, 100, 1);
+    room.queue.err(&uid("failed"), failed, 0, SCHEDULE_ATTEMPT_FAILURE);
+    room.park("refused", 2, &[FIT], 4);
+    room.wake(FIT);
+    assert_eq!(room.queue.lengths(), [0, 2, 0]);
+    assert!(room.queue.pop_from_backoff());
+    assert_eq!(room.head().as_deref(), Some("refused"));
+    room.drain();
+    assert!(!room.queue.pop_from_backoff(), "only time brings the other back");
+    room.pass(1_999);
+    assert_eq!(room.head(), None);
+    room.pass(1);
+    assert_eq!(room.head().as_deref(), Some("failed"));
+}
+
+#[test]
+fn pods_whose_backoff_expires_in_one_second_go_by_priority() {
+    let mut room = Room::default();
+    for (name, class, priority) in [("low", 1, 0), ("high", 2, 9)] {
+        let seating = room.seating(class, priority, 1);
+        room.queue.park(&uid(name), seating, by(&[FIT]), false, SCHEDULE_ATTEMPT_FAILURE);
+        room.now_ms += 400;
+    }
+    room.wake(FIT);
+    room.queue.pop_from_backoff();
+    assert_eq!(room.head().as_deref(), Some("high"));
+}
+
+#[test]
+fn an_error_without_any_backoff_is_not_tried_twice_at_one_time() {
+    let mut room = Room::default();
+    room.queue.set_pace(Pace { max_ms: 0, ..Pace::default() });
+    room.now_ms = 4_321;
+    let seating = room.seating(1, 0, 3);
+    room.queue.err(&uid("a"), seating, room.now_ms, SCHEDULE_ATTEMPT_FAILURE);
+    room.pass(0);
+    assert_eq!(room.head(), None);
+    room.pass(1_000);
+    assert_eq!(room.head().as_deref(), Some("a"));
+}
+
+#[test]
+fn a_group_wakes_as_one_and_its_first_pod_is_at_the_head() {
+    let mut room = Room::default();
+    for name in ["a", "b", "c"] {
+        room.park(name, 1, &[FIT], 1);
+        room.now_ms += 1;
+    }
+    room.pass(5_000);
+    room.wake(TAINT);
+    assert_eq!(room.queue.lengths(), [0, 0, 3], "nobody waits for that");
+    room.wake(FIT);
+    assert_eq!(room.queue.lengths(), [3, 0, 0]);
+    assert_eq!(room.queue.waiting(subject(1)), 3);
+    assert!(room.queue.head_woke_with_others());
+    assert_eq!(room.queue.upcoming(10).count(), 1, "they are asked about once");
+    assert_eq!(room.drain(), ["a", "b", "c"]);
+}
+
+#[test]
+fn what_no_node_has_for_one_no_node_has_for_the_others_and_they_are_parked_again_at_once() {
+    let mut room = Room::default();
+    for index in 0..100 {
+        room.park(&format!("p{index:02}"), 1, &[FIT], 1);
+    }
+    room.pass(5_000);
+    room.wake(FIT);
+    room.park("p00", 1, &[TAINT], 2);
+    room.answer(1, 0, &[TAINT]);
+    assert_eq!(room.queue.lengths(), [0, 0, 100]);
+    room.wake(FIT);
+    assert_eq!(room.queue.lengths(), [0, 0, 100], "it is another plugin that they wait for now");
+    room.wake(TAINT);
+    assert_eq!(room.queue.lengths(), [0, 100, 0], "they back off as if each had been tried");
+    room.pass(2_000);
+    assert_eq!(room.head().as_deref(), Some("p01"), "who was tried last is the last to be tried again");
+    assert_eq!(room.queue.refused_by_plugin().get(&(0, TAINT)), Some(&100));
+}
+
+#[test]
+fn pods_of_a_higher_priority_and_pods_that_are_alone_answer_for_themselves() {
+    let mut room = Room::default();
+    for (name, priority, alone) in [("low", 0, false), ("high", 5, false), ("nominated", 0, true)] {
+        let seating = room.seating(1, priority, 1);
+        room.queue.park(&uid(name), seating, by(&[FIT]), alone, SCHEDULE_ATTEMPT_FAILURE);
+    }
+    room.pass(5_000);
+    room.wake(FIT);
+    room.answer(1, 3, &[FIT]);
+    assert_eq!(room.drain(), ["high", "nominated"]);
+}
+
+#[test]
+fn a_pod_that_is_nominated_leaves_its_group_and_comes_back_to_it() {
+    let mut room = Room::default();
+    for name in ["a", "b"] {
+        room.park(name, 1, &[FIT], 1);
+    }
+    room.queue.set_alone(&uid("a"), true);
+    room.pass(5_000);
+    room.wake(FIT);
+    room.answer(1, 0, &[FIT]);
+    assert_eq!(room.head().as_deref(), Some("a"));
+    room.queue.set_alone(&uid("a"), false);
+    assert_eq!(room.head().as_deref(), Some("a"), "it is awake, nominated or not");
+    room.check();
+}
+
+#[test]
+fn pods_parked_while_their_group_is_awake_wait_for_the_next_event() {
+    let mut room = Room::default();
+    room.park("a", 1, &[FIT], 1);
+    room.pass(5_000);
+    room.wake(FIT);
+    room.park("b", 1, &[FIT], 1);
+    assert_eq!(room.queue.lengths(), [1, 0, 1]);
+    room.pass(5_000);
+    room.wake(FIT);
+    assert_eq!(room.queue.lengths(), [2, 0, 0]);
+    assert_eq!(room.drain(), ["a", "b"]);
+}
+
+#[test]
+fn groups_that_meet_lose_nobody_whichever_is_larger() {
+    for (many, few) in [(30, 3), (3, 30)] {
+        let mut room = Room::default();
+        for index in 0..many {
+            room.park(&format!("fit{index}"), 1, &[FIT], 1);
+        }
+        for index in 0..few {
+            room.park(&format!("taint{index}"), 1, &[TAINT], 1);
+        }
+        room.pass(5_000);
+        room.wake(FIT);
+        room.answer(1, 0, &[TAINT]);
+        assert_eq!(room.queue.lengths(), [0, 0, 33]);
+        room.pass(5_000);
+        room.wake(TAINT);
+        assert_eq!(room.queue.lengths(), [33, 0, 0]);
+        assert_eq!(room.drain().len(), 33);
+        assert_eq!(room.queue.refused_by_plugin().len(), 0);
+    }
+}
+
+#[test]
+fn a_plugin_that_waits_by_itself_has_its_pods_tried_without_backoff() {
+    let mut room = Room::default();
+    let seating = room.seating(1, 0, 5);
+    let rejectors = Rejectors { plugins: [FIT].into(), pending: ["DynamicResources"].into() };
+    room.queue.park(&uid("a"), seating, rejectors, false, SCHEDULE_ATTEMPT_FAILURE);
+    let found: Vec<(GroupId, bool)> =
+        room.queue.listening("DynamicResources").map(|(_, id, _, is_pending)| (id, is_pending)).collect();
+    let [(id, true)] = found[..] else { panic!("{found:?}") };
+    assert!(room.queue.listening(FIT).all(|(_, _, _, is_pending)| !is_pending));
+    room.queue.wake(id, true, 0, "NodeAdd");
+    assert_eq!(room.head().as_deref(), Some("a"));
+}
+
+#[test]
+fn the_flush_takes_a_group_that_nobody_has_looked_at_for_too_long() {
+    let mut room = Room::default();
+    room.park("a", 1, &[FIT], 1);
+    room.pass(200_000);
+    assert_eq!(room.queue.flush(300_000, room.now_ms), 0);
+    room.wake(FIT);
+    room.answer(1, 0, &[FIT]);
+    room.pass(200_000);
+    assert_eq!(room.queue.flush(300_000, room.now_ms), 0, "it was looked at since");
+    room.pass(100_001);
+    assert_eq!(room.queue.flush(300_000, room.now_ms), 1);
+    assert_eq!(room.head().as_deref(), Some("a"));
+    assert_eq!(room.queue.incoming().get("active", UNSCHEDULABLE_TIMEOUT), 1);
+}
+
+#[test]
+fn whoever_is_of_another_class_keeps_its_seat() {
+    let mut room = Room::default();
+    room.add("active", 1, 0);
+    room.park("parked", 1, &[FIT], 1);
+    room.park("woken", 2, &[TAINT], 9);
+    room.wake(TAINT);
+    for name in ["active", "parked", "woken"] {
+        let seating = room.queue.entries[&uid(name)].seating;
+        room.queue.reseat(&uid(name), Seating { subject: subject(7), ..seating });
+        room.check();
+    }
+    assert_eq!(room.queue.lengths(), [1, 1, 1]);
+    assert_eq!((room.queue.waiting(subject(1)), room.queue.waiting(subject(7))), (0, 1));
+    assert_eq!(room.queue.listening(FIT).map(|(subject, ..)| subject).collect::<Vec<_>>(), [subject(7)]);
+}
+
+#[test]
+fn every_way_into_a_queue_is_counted_under_its_event() {
+    let mut room = Room::default();
+    room.add("a", 1, 0);
+    room.park("a", 1, &[FIT], 1);
+    room.wake(FIT);
+    room.pass(2_000);
+    let seating = room.seating(1, 0, 1);
+    room.queue.err(&uid("a"), seating, room.now_ms, SCHEDULE_ATTEMPT_FAILURE);
+    room.pass(2_000);
+    let counted: Vec<_> = room.queue.incoming().iter().collect();
+    let expected = [
+        ("active", BACKOFF_COMPLETE, 2),
+        ("active", UNSCHEDULED_POD_ADD, 1),
+        ("backoff", "NodeAdd", 1),
+        ("backoff", SCHEDULE_ATTEMPT_FAILURE, 1),
+        ("unschedulable", SCHEDULE_ATTEMPT_FAILURE, 1),
+    ];
+    assert_eq!(counted, expected);
+}
+
+#[test]
+fn a_queue_that_everybody_has_left_keeps_nothing_of_them() {
+    let mut room = Room::default();
+    for index in 0..50_u64 {
+        room.park(&format!("p{index}"), index % 7, if index % 2 == 0 { &[FIT] } else { &[TAINT] }, 1);
+    }
+    room.pass(3_000);
+    room.wake(FIT);
+    (0..7).for_each(|class| room.answer(class, 0, &[FIT, TAINT]));
+    for index in 0..50 {
+        room.queue.remove(&uid(&format!("p{index}")));
+        room.check();
+    }
+    assert_eq!(room.queue.lengths(), [0, 0, 0]);
+    assert_eq!(room.queue.groups.ids(), []);
+    assert_eq!((room.queue.listeners().len(), room.queue.next_backoff()), (0, None));
+    assert_eq!(room.queue.groups.sets_len(), 3, "the sets of plugins alone are kept, for there are few");
+}

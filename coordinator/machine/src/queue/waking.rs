@@ -1,0 +1,260 @@
+//! How groups of parked pods wake, and how they are parked again.
+//!
+//! A group that wakes stands in activeQ once, at the place of its first pod. That pod is tried. If a node has room for it,
+//! the next one is at the head; if no node has, for any pod of the subject with that priority or a lower one, then the whole
+//! group is parked again ([`Queue::answer_for_all`]) and nobody else in it is tried for nothing.
+//!
+//! For such a pod nothing is told anew, and nothing is counted: it was not tried. Whoever is tried goes behind the others of
+//! its group, so that each has its turn. As each of them would have backed off for the shortest time at least, the group
+//! does, and costs at most one attempt in that time however many events there are, unless activeQ is empty.
+//!
+//! Knows: the two halves of a group, and where it stands. Must not know: what an event means to a plugin.
+//!
+//! Source: `moveEntitiesToActiveOrBackoffQueue` and `flushUnschedulableEntitiesLeftover`, which do it pod by pod.
+
+use std::sync::Arc;
+
+use crate::event::TimeMs;
+
+use super::{
+    Entry, Group, GroupId, Key, Queue, Rejectors, Room, Seating, Subject, Ticket, Uid,
+    incoming::{BACKOFF_COMPLETE, POP_FROM_BACKOFF_Q, UNSCHEDULABLE_TIMEOUT},
+    parked::Half,
+};
+
+impl Queue {
+    /// Puts a pod among those that no node would take. `alone`: what is found out about others does not hold for it.
+    pub(crate) fn park(&mut self, uid: &Uid, seating: Seating, rejectors: Rejectors, alone: bool, label: &'static str) {
+        self.take(uid);
+        self.incoming.count("unschedulable", label, 1);
+        let set = self.groups.number(rejectors);
+        self.seat_parked(uid, seating, set, alone);
+    }
+
+    pub(super) fn seat_parked(&mut self, uid: &Uid, seating: Seating, set: usize, alone: bool) {
+        let Seating { subject, place, until_ms } = seating;
+        let alone = if alone { place.sequence } else { 0 };
+        let id = self.groups.open(Key { subject, priority: place.priority, set, alone });
+        // Whether the backoff is over by now is found out when it matters.
+        self.groups.change_parked(id, |group| group.parked.insert(until_ms, place, Arc::clone(uid), until_ms != 0));
+        self.enter(uid, Entry { seating, room: Room::Group(id), rejectors: Some(set) });
+    }
+
+    /// From now on what is found out about others does not hold for a parked pod, or does again.
+    pub(crate) fn set_alone(&mut self, uid: &Uid, alone: bool) {
+        let Some(entry) = self.entries.get(uid) else { return };
+        let (seating, Room::Group(id)) = (entry.seating, entry.room) else { return };
+        let Some(group) = self.groups.get(id).filter(|group| (group.key.alone != 0) != alone) else { return };
+        let (set, is_parked) = (group.key.set, group.is_parked(entry));
+        if is_parked {
+            self.take(uid);
+            self.seat_parked(uid, seating, set, alone);
+        } else {
+            self.reseat(uid, seating);
+        }
+    }
+
+    /// Whether any pod is parked.
+    pub(crate) fn has_parked(&self) -> bool {
+        self.groups.parked_len() > 0
+    }
+
+    /// The names of all plugins that some parked pod waits for.
+    pub(crate) fn listeners(&self) -> Vec<&'static str> {
+        self.groups.listeners().collect()
+    }
+
+    /// The groups whose parked pods wait for a plugin, with their priority and whether it is the plugin that waits by
+    /// itself; those of a subject together.
+    pub(crate) fn listening(&self, plugin: &str) -> impl Iterator<Item = (Subject, GroupId, i32, bool)> {
+        self.groups.listening(plugin).filter_map(move |(subject, id)| {
+            let key = self.groups.get(id)?.key;
+            let is_pending = self.groups.set(key.set)?.pending.contains(&plugin);
+            Some((subject, id, key.priority, is_pending))
+        })
+    }
+
+    /// Wakes the parked pods of a group: to be tried when their backoff is over, or at once.
+    pub(crate) fn wake(&mut self, id: GroupId, immediately: bool, now_ms: TimeMs, label: &'static str) {
+        let pace = self.backoff.pace;
+        let moved = self.groups.change_parked(id, |group| {
+            if immediately {
+                group.parked.ripen_all();
+                group.held_ms = 0;
+            } else {
+                group.parked.ripen(pace, now_ms);
+            }
+            let is_held = pace.is_going_on(group.held_ms, now_ms);
+            let moved = std::mem::take(&mut group.parked);
+            let (pods, ready) = (moved.len(), if is_held { 0 } else { moved.ready.len() });
+            group.woken.absorb(moved);
+            (ready, pods - ready)
+        });
+        let Some((active, backoff)) = moved else { return };
+        self.incoming.count("active", label, active);
+        self.incoming.count("backoff", label, backoff);
+        self.stand(id, now_ms);
+    }
+
+    /// No node takes any pod of a subject with this priority or a lower one, and these plugins are why: the groups that
+    /// are awake are parked again. The exceptions are pods that are alone.
+    pub(crate) fn answer_for_all(&mut self, subject: Subject, priority: i32, rejectors: Rejectors, now_ms: TimeMs) {
+        let set = self.groups.number(rejectors);
+        let held_ms = self.backoff.pace.expiry(now_ms, 1, 1);
+        for id in self.groups.alike(subject, priority) {
+            let Some(group) = self.groups.get_mut(id).filter(|group| !group.woken.is_empty()) else { continue };
+            let (key, woken) = (group.key, std::mem::take(&mut group.woken));
+            self.stand(id, now_ms);
+            let id = self.meet(id, key, set, woken);
+            self.groups.change_parked(id, |group| (group.held_ms, group.looked_at_ms) = (held_ms, now_ms));
+        }
+    }
+
+    /// Parks the woken half of a group where another set of plugins is waited for; gives the group that it is in then.
+    /// Of two groups that meet, the pods of the smaller one move: each pod does so as often as its company doubles.
+    fn meet(&mut self, id: GroupId, old: Key, set: usize, mut woken: Half) -> GroupId {
+        let new = Key { set, ..old };
+        let other = self.groups.find(new).filter(|_| new != old);
+        let others = other.and_then(|id| self.groups.get(id)).map_or(0, Group::len);
+        let is_left = self.groups.get(id).is_some_and(|group| group.parked.is_empty());
+        if new != old && !(is_left && woken.len() >= others) {
+            let target = self.groups.open(new);
+            self.take_in(target, woken.uids(), old, set);
+            self.groups.change_parked(target, |group| group.parked.absorb(woken));
+            self.groups.close(id);
+            return target;
+        }
+        if let Some(other) = other {
+            let moved = self.groups.change_parked(other, |group| {
+                let mut all = std::mem::take(&mut group.parked);
+                all.absorb(std::mem::take(&mut group.woken));
+                all
+            });
+            self.restand(other);
+            self.groups.close(other);
+            let moved = moved.unwrap_or_default();
+            self.take_in(id, moved.uids(), new, old.set);
+            woken.absorb(moved);
+        }
+        self.groups.change_parked(id, |group| group.parked.absorb(woken));
+        if new != old {
+            self.groups.rename(id, set);
+        }
+        id
+    }
+
+    /// Pods come from a group with a key into another one, and count under its set of plugins.
+    fn take_in<'a>(&mut self, id: GroupId, uids: impl Iterator<Item = &'a Uid>, from: Key, set: usize) {
+        let mut pods = 0;
+        for uid in uids {
+            pods += 1;
+            if let Some(entry) = self.entries.get_mut(uid) {
+                entry.room = Room::Group(id);
+            }
+        }
+        self.groups.refused(from.subject.0, Some(from.set), -pods);
+        self.groups.refused(from.subject.0, Some(set), pods);
+    }
+
+    /// The pods of a group that lie there for longer than this and that nobody has looked at since wake whatever happens.
+    /// Gives how many.
+    pub(crate) fn flush(&mut self, longest_ms: TimeMs, now_ms: TimeMs) -> usize {
+        let mut flushed = 0;
+        for id in self.groups.ids() {
+            let pace = self.backoff.pace;
+            self.groups.change_parked(id, |group| group.parked.ripen(pace, now_ms));
+            let Some(group) = self.groups.get_mut(id) else { continue };
+            let since_ms = group.parked.oldest_ms().map(|oldest| oldest.max(group.looked_at_ms));
+            if since_ms.is_some_and(|since| now_ms.saturating_sub(since) > longest_ms) {
+                group.looked_at_ms = now_ms;
+                flushed += group.parked.len();
+                self.flushed.push(group.key.subject);
+                self.wake(id, false, now_ms, UNSCHEDULABLE_TIMEOUT);
+            }
+        }
+        flushed
+    }
+
+    /// Whose pods were flushed since this was asked last.
+    pub(crate) fn take_flushed(&mut self) -> Vec<Subject> {
+        std::mem::take(&mut self.flushed)
+    }
+
+    /// Brings back the pods whose backoff has ended.
+    pub(crate) fn bring_back(&mut self, now_ms: TimeMs) {
+        while let Some(ticket) = self.backoff.due(now_ms) {
+            match ticket {
+                Ticket::Pod(uid) => {
+                    let Some(seating) = self.entries.get(&uid).map(|entry| entry.seating) else { return };
+                    self.activate(&uid, seating, BACKOFF_COMPLETE);
+                }
+                Ticket::Group(id) => {
+                    let before = self.groups.get(id).map_or(0, |group| group.counted);
+                    self.stand(id, now_ms);
+                    let after = self.groups.get(id).map_or(0, |group| group.counted);
+                    self.incoming.count("active", BACKOFF_COMPLETE, after.saturating_sub(before));
+                }
+            }
+        }
+    }
+
+    /// Whether there is a pod in backoffQ that may be taken before its time.
+    pub(crate) fn can_pop_from_backoff(&self) -> bool {
+        self.backoff.pace.pops && self.backoff.first().is_some()
+    }
+
+    /// Takes the first pod of backoffQ into activeQ before its time. Whether there was one, and that is configured.
+    ///
+    /// Source: `unlockedPop`.
+    pub(crate) fn pop_from_backoff(&mut self) -> bool {
+        let first = self.backoff.first().filter(|_| self.backoff.pace.pops).cloned();
+        let uid = match first {
+            Some(Ticket::Pod(uid)) => Some(uid),
+            Some(Ticket::Group(id)) => self.groups.get(id).and_then(Group::first_backing_pod).cloned(),
+            None => None,
+        };
+        let Some((uid, seating)) = uid.and_then(|uid| Some((uid.clone(), self.entries.get(&uid)?.seating))) else {
+            return false;
+        };
+        self.activate(&uid, seating, POP_FROM_BACKOFF_Q);
+        true
+    }
+
+    /// A pod has left its group.
+    pub(super) fn leave_group(&mut self, id: GroupId, entry: &Entry) {
+        self.groups.remove(id, entry);
+        self.restand(id);
+        self.groups.close(id);
+    }
+
+    /// Lets a group stand where its woken pods belong by now.
+    fn stand(&mut self, id: GroupId, now_ms: TimeMs) {
+        let pace = self.backoff.pace;
+        if let Some(group) = self.groups.get_mut(id) {
+            group.woken.ripen(pace, now_ms);
+            group.is_held = pace.is_going_on(group.held_ms, now_ms);
+        }
+        self.restand(id);
+    }
+
+    /// As [`Self::stand`], while no time has passed.
+    fn restand(&mut self, id: GroupId) {
+        let Some(group) = self.groups.get_mut(id) else { return };
+        let active = if group.is_held { None } else { group.woken.ready.first_key_value().map(|(place, _)| *place) };
+        let backoff = group.first_backing();
+        let counted = if group.is_held { 0 } else { group.woken.ready.len() };
+        let subject = group.key.subject;
+        let was_active = std::mem::replace(&mut group.active, active);
+        let was_backing = std::mem::replace(&mut group.backoff, backoff);
+        let was_counted = std::mem::replace(&mut group.counted, counted);
+        self.active.shift(subject, was_counted, counted);
+        if was_active != active {
+            was_active.into_iter().for_each(|place| self.active.remove(place));
+            active.into_iter().for_each(|place| self.active.insert(place, Ticket::Group(id)));
+        }
+        if was_backing != backoff {
+            was_backing.into_iter().for_each(|(until_ms, place)| self.backoff.remove(until_ms, place));
+            backoff.into_iter().for_each(|(until_ms, place)| self.backoff.insert(until_ms, place, Ticket::Group(id)));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! kube-scheduler's words for events, as its metrics have them.
+//!
+//! Knows: what has changed of a node or a pod. Must not know: who waits for it.
+
+use crate::{
+    class::Class,
+    node::NodeInfo,
+    volumes::objects::{StorageKind, StorageObject},
+};
+
+use super::ClusterEvent;
+
+pub(super) fn of(event: &ClusterEvent<'_>) -> &'static str {
+    match event {
+        ClusterEvent::NodeAdded(_) => "NodeAdd",
+        ClusterEvent::NodeUpdated { old, new } => node(old, new),
+        ClusterEvent::NodeRemoved(_) => "NodeDelete",
+        ClusterEvent::PodAdded(_) => "AssignedPodAdd",
+        ClusterEvent::PodUpdated { old, new } => assigned(old, new),
+        ClusterEvent::PodRemoved(_) => "AssignedPodDelete",
+        ClusterEvent::TargetUpdated { old, new } => target(old, new),
+        ClusterEvent::NamespaceChanged(_) => "NamespaceUpdate",
+        ClusterEvent::SelectorChanged(_) => "SelectorUpdate",
+        ClusterEvent::StorageChanged { old, new } => storage(*old, *new),
+    }
+}
+
+fn node(old: &NodeInfo, new: &NodeInfo) -> &'static str {
+    if old.unschedulable != new.unschedulable {
+        "NodeUpdateNodeTaint"
+    } else if old.allocatable != new.allocatable {
+        "NodeUpdateNodeAllocatable"
+    } else if old.labels != new.labels {
+        "NodeUpdateNodeLabel"
+    } else if old.taints != new.taints {
+        "NodeUpdateNodeTaint"
+    } else if old.declared_features != new.declared_features {
+        "NodeUpdateNodeDeclaredFeature"
+    } else if old.csi != new.csi {
+        "storage.k8s.io/CSINodeUpdate"
+    } else {
+        "NodeUpdate"
+    }
+}
+
+fn assigned(old: &Class, new: &Class) -> &'static str {
+    if old.labels != new.labels {
+        "AssignedPodUpdatePodLabel"
+    } else if old.accounted.exceeds(&new.accounted) {
+        "AssignedPodUpdatePodScaleDown"
+    } else if old.accounted != new.accounted {
+        "AssignedPodUpdatePodScaleUp"
+    } else if old.tolerations != new.tolerations {
+        "AssignedPodUpdatePodToleration"
+    } else {
+        "AssignedPodUpdate"
+    }
+}
+
+fn target(old: &Class, new: &Class) -> &'static str {
+    if old.labels != new.labels {
+        "TargetPodUpdatePodLabel"
+    } else if old.requests.exceeds(&new.requests) {
+        "TargetPodUpdatePodScaleDown"
+    } else if old.requests != new.requests {
+        "TargetPodUpdatePodScaleUp"
+    } else if old.tolerations != new.tolerations {
+        "TargetPodUpdatePodToleration"
+    } else {
+        "TargetPodUpdate"
+    }
+}
+
+fn storage(old: Option<&StorageObject>, new: Option<&StorageObject>) -> &'static str {
+    let Some(kind) = new.or(old).map(|object| object.key().kind) else { return "Wildcard" };
+    let [add, update, delete] = match kind {
+        StorageKind::Claim => {
+            ["PersistentVolumeClaimAdd", "PersistentVolumeClaimUpdate", "PersistentVolumeClaimDelete"]
+        }
+        StorageKind::Volume => ["PersistentVolumeAdd", "PersistentVolumeUpdate", "PersistentVolumeDelete"],
+        StorageKind::StorageClass => {
+            ["storage.k8s.io/StorageClassAdd", "storage.k8s.io/StorageClassUpdate", "storage.k8s.io/StorageClassDelete"]
+        }
+        StorageKind::CsiDriver => {
+            ["storage.k8s.io/CSIDriverAdd", "storage.k8s.io/CSIDriverUpdate", "storage.k8s.io/CSIDriverDelete"]
+        }
+        StorageKind::StorageCapacity => [
+            "storage.k8s.io/CSIStorageCapacityAdd",
+            "storage.k8s.io/CSIStorageCapacityUpdate",
+            "storage.k8s.io/CSIStorageCapacityDelete",
+        ],
+        StorageKind::CsiNode => {
+            ["storage.k8s.io/CSINodeAdd", "storage.k8s.io/CSINodeUpdate", "storage.k8s.io/CSINodeDelete"]
+        }
+        StorageKind::VolumeAttachment => [
+            "storage.k8s.io/VolumeAttachmentAdd",
+            "storage.k8s.io/VolumeAttachmentUpdate",
+            "storage.k8s.io/VolumeAttachmentDelete",
+        ],
+    };
+    match (old, new) {
+        (None, _) => add,
+        (_, None) => delete,
+        _ => update,
+    }
+}

@@ -17,6 +17,8 @@ use prometheus::{
 
 use crate::driver::Lap;
 
+mod names;
+
 /// What happened to pods, as it is observed one by one. Cheap to clone.
 ///
 /// Profiles, results and labels of events are few, so that the families are bounded.
@@ -45,6 +47,9 @@ pub struct Scheduled {
 #[derive(Debug, Default)]
 pub struct Known(BTreeMap<&'static str, Histogram>);
 
+/// A name and its help text.
+type Name = (&'static str, &'static str);
+
 /// What the same buckets are said with. The arguments are all constants of this file.
 struct Making(Registry);
 
@@ -55,25 +60,25 @@ impl Making {
         collector
     }
 
-    fn counter(&self, name: &str, help: &str) -> IntCounter {
+    fn counter(&self, (name, help): Name) -> IntCounter {
         self.register(IntCounter::new(name, help))
     }
 
-    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    fn counters(&self, (name, help): Name, labels: &[&str]) -> IntCounterVec {
         self.register(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
-    fn histogram(&self, name: &str, help: &str, buckets: (f64, f64, usize)) -> Histogram {
-        self.register(Histogram::with_opts(options(name, help, buckets)))
+    fn histogram(&self, (name, help): Name, buckets: (f64, f64, usize)) -> Histogram {
+        self.register(Histogram::with_opts(options((name, help), buckets)))
     }
 
-    fn histograms(&self, name: &str, help: &str, buckets: (f64, f64, usize), labels: &[&str]) -> HistogramVec {
-        self.register(HistogramVec::new(options(name, help, buckets), labels))
+    fn histograms(&self, (name, help): Name, buckets: (f64, f64, usize), labels: &[&str]) -> HistogramVec {
+        self.register(HistogramVec::new(options((name, help), buckets), labels))
     }
 }
 
 /// `buckets`: the first bound, the factor to the next, and how many.
-fn options(name: &str, help: &str, (first, factor, count): (f64, f64, usize)) -> HistogramOpts {
+fn options((name, help): Name, (first, factor, count): (f64, f64, usize)) -> HistogramOpts {
     let bounds = exponential_buckets(first, factor, count).expect("the buckets of this file grow");
     HistogramOpts::new(name, help).buckets(bounds)
 }
@@ -87,95 +92,30 @@ impl Default for Scheduled {
         let registry = Registry::new();
         let make = Making(registry.clone());
         Self {
-            attempts: make.counters(
-                "scheduler_schedule_attempts_total",
-                "[STABLE] Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be \
-                 scheduled, while 'error' means an internal scheduler problem.",
-                &["result", "profile"],
-            ),
-            attempt_duration: make.histograms(
-                "scheduler_scheduling_attempt_duration_seconds",
-                "[STABLE] Scheduling attempt latency in seconds (scheduling algorithm + binding)",
-                ATTEMPT,
-                &["result", "profile"],
-            ),
-            algorithm_duration: make.histogram(
-                "scheduler_scheduling_algorithm_duration_seconds",
-                "[BETA] Scheduling algorithm latency in seconds",
-                ATTEMPT,
-            ),
-            event_duration: make.histograms(
-                "scheduler_event_handling_duration_seconds",
-                "[ALPHA] Event handling latency in seconds.",
-                POINT,
-                &["event"],
-            ),
-            pod_attempts: make.histogram(
-                "scheduler_pod_scheduling_attempts",
-                "[STABLE] Number of attempts to successfully schedule a pod.",
-                (1.0, 2.0, 5),
-            ),
-            sli: make.histograms(
-                "scheduler_pod_scheduling_sli_duration_seconds",
-                "[BETA] E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and \
-                 might involve multiple scheduling attempts.",
-                (0.01, 2.0, 20),
-                &["attempts"],
-            ),
-            after_flush: make.counter(
-                "scheduler_pod_scheduled_after_flush_total",
-                "[ALPHA] Number of pods that were successfully scheduled after being flushed from \
-                 unschedulableEntities due to timeout. This metric helps detect potential queueing hint \
-                 misconfigurations or event handling issues.",
-            ),
+            attempts: make.counters(names::SCHEDULE_ATTEMPTS_TOTAL, &["result", "profile"]),
+            attempt_duration: make.histograms(names::SCHEDULING_ATTEMPT_DURATION, ATTEMPT, &["result", "profile"]),
+            algorithm_duration: make.histogram(names::SCHEDULING_ALGORITHM_DURATION, ATTEMPT),
+            event_duration: make.histograms(names::EVENT_HANDLING_DURATION, POINT, &["event"]),
+            pod_attempts: make.histogram(names::POD_SCHEDULING_ATTEMPTS, (1.0, 2.0, 5)),
+            sli: make.histograms(names::POD_SCHEDULING_SLI_DURATION, (0.01, 2.0, 20), &["attempts"]),
+            after_flush: make.counter(names::POD_SCHEDULED_AFTER_FLUSH_TOTAL),
             points: make.histograms(
-                "scheduler_framework_extension_point_duration_seconds",
-                "[STABLE] Latency for running all plugins of a specific extension point.",
+                names::FRAMEWORK_EXTENSION_POINT_DURATION,
                 POINT,
                 &["extension_point", "status", "profile"],
             ),
             plugins: make.histograms(
-                "scheduler_plugin_execution_duration_seconds",
-                "[BETA] Duration for running a plugin at a specific extension point.",
+                names::PLUGIN_EXECUTION_DURATION,
                 PLUGIN,
                 &["plugin", "extension_point", "status"],
             ),
-            permit: make.histograms(
-                "scheduler_permit_wait_duration_seconds",
-                "[BETA] Duration of waiting on permit.",
-                ATTEMPT,
-                &["result"],
-            ),
-            preemption_attempts: make.counter(
-                "scheduler_preemption_attempts_total",
-                "[STABLE] Total preemption attempts in the cluster till now",
-            ),
-            preemption_victims: make.histogram(
-                "scheduler_preemption_victims",
-                "[STABLE] Number of selected preemption victims for preemption initiated by a single pod",
-                (1.0, 2.0, 7),
-            ),
-            preemption_runs: make.counters(
-                "scheduler_preemption_goroutines_execution_total",
-                "[ALPHA] Number of preemption goroutines executed.",
-                &["result"],
-            ),
-            preemption_duration: make.histograms(
-                "scheduler_preemption_goroutines_duration_seconds",
-                "[ALPHA] (Deprecated since 1.37.0) Duration in seconds for running goroutines for the preemption.",
-                (0.01, 2.0, 20),
-                &["result"],
-            ),
-            bind: make.histogram(
-                "flotilla_bind_duration_seconds",
-                "From the decision to bind a pod until the API server has answered, the wait for a turn included",
-                (0.001, 2.0, 14),
-            ),
-            evaluations: make.histogram(
-                "flotilla_evaluation_duration_seconds",
-                "From asking the workers about a class until the last of them has answered, to the millisecond",
-                (0.001, 2.0, 14),
-            ),
+            permit: make.histograms(names::PERMIT_WAIT_DURATION, ATTEMPT, &["result"]),
+            preemption_attempts: make.counter(names::PREEMPTION_ATTEMPTS_TOTAL),
+            preemption_victims: make.histogram(names::PREEMPTION_VICTIMS, (1.0, 2.0, 7)),
+            preemption_runs: make.counters(names::PREEMPTION_GOROUTINES_EXECUTION_TOTAL, &["result"]),
+            preemption_duration: make.histograms(names::PREEMPTION_GOROUTINES_DURATION, (0.01, 2.0, 20), &["result"]),
+            bind: make.histogram(names::FLOTILLA_BIND_DURATION, (0.001, 2.0, 14)),
+            evaluations: make.histogram(names::FLOTILLA_EVALUATION_DURATION, (0.001, 2.0, 14)),
             registry,
         }
     }

@@ -6,7 +6,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::class::ClassId;
 
-use crate::{machine::Machine, nominator::Nominated, pods::Stage};
+use crate::{
+    machine::Machine,
+    nominator::Nominated,
+    pods::{Pod, Stage},
+    queue::Uid,
+};
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +45,7 @@ impl Machine {
     /// Checks every invariant on the whole state; linear in pods and nodes.
     #[must_use]
     pub fn audit(&self) -> Vec<Violation> {
-        let mut violations = Vec::new();
+        let mut violations = self.audit_gates();
         let mut broken = |invariant, place: String| violations.push(Violation { invariant, place });
         let (seats, places) = self.queue.recount();
         if seats != places {
@@ -105,5 +110,18 @@ impl Machine {
             broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
         }
         violations
+    }
+
+    /// Whoever is kept out of the queue is known to be.
+    fn audit_gates(&self) -> Vec<Violation> {
+        let is_gated = |(_, pod): &(&Uid, &Pod)| matches!(pod.stage, Stage::Gated(_));
+        let gated = self.pods.iter().filter(is_gated);
+        let lost = gated.clone().filter(|(uid, _)| self.gates.of(uid).is_none());
+        let mut places: Vec<String> =
+            lost.map(|(_, pod)| format!("pod {} is gated by nobody", pod.info.key())).collect();
+        if self.gates.len() != gated.count() {
+            places.push(format!("{} pods are kept out of the queue that are not gated", self.gates.len()));
+        }
+        places.into_iter().map(|place| Violation { invariant: Invariant::OnePlacePerPod, place }).collect()
     }
 }

@@ -61,9 +61,11 @@ impl Machine {
             if self.queue.head_woke_with_others() && self.is_kept_out(now_ms, &uid) {
                 continue;
             }
+            let refused = self.status.unschedulable;
             if matches!(self.attempt(now_ms, &uid, subject), Progress::Waiting) {
                 break;
             }
+            pops = if self.status.unschedulable > refused { 0 } else { pops };
         }
         self.look_ahead(now_ms);
     }

@@ -70,8 +70,9 @@ impl Gates {
         self.by_plugin.iter().map(|(plugin, pods)| (*plugin, pods))
     }
 
-    /// Those that were not asked about for longer than this.
+    /// Those whose plugin was not asked about for longer than this.
     pub(crate) fn asked_before(&self, before_ms: TimeMs) -> Vec<Uid> {
-        self.pods.iter().filter(|(_, gate)| gate.asked_ms < before_ms).map(|(uid, _)| Arc::clone(uid)).collect()
+        let is_due = |gate: &Gate| gate.plugin.is_some() && gate.asked_ms < before_ms;
+        self.pods.iter().filter(|(_, gate)| is_due(gate)).map(|(uid, _)| Arc::clone(uid)).collect()
     }
 }

@@ -54,10 +54,12 @@ impl Machine {
             if info.deleting {
                 self.settle(now_ms, &uid, None, Stage::Foreign);
             }
-        } else if old.as_ref().is_none_or(|old| matters(old, info)) || !self.queue.contains(&uid) {
+        } else if let Some(old) = old.filter(|old| !matters(old, info)) {
+            if !same_class {
+                self.updated(now_ms, &uid, &old);
+            }
+        } else {
             self.admit(now_ms, &uid);
-        } else if let Some(old) = old.filter(|_| !same_class) {
-            self.updated(now_ms, &uid, &old);
         }
         self.nominate(&uid);
         self.end_nomination(now_ms, &uid, nominated);

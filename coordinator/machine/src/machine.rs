@@ -28,7 +28,6 @@ use crate::{
     roster::Roster,
     status::Status,
     tally::Tally,
-    wake::MAX_POPS,
 };
 
 /// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
@@ -79,7 +78,9 @@ pub struct Machine {
     /// How many pods may be taken from backoffQ before their time for the event in hand.
     pops: usize,
     next_flush: TimeMs,
-    events: u64,
+    pub(crate) events: u64,
+    /// How many events there had been at the last tick.
+    pub(crate) ticked: u64,
 }
 
 // === impl Machine ===
@@ -122,6 +123,7 @@ impl Machine {
             pops: 0,
             next_flush: now_ms + FLUSH_INTERVAL_MS,
             events: 0,
+            ticked: 0,
         }
     }
 
@@ -136,7 +138,7 @@ impl Machine {
     pub fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         self.tally.begin(now_ms);
         let label = label::Label::before(self, &event);
-        self.pops = if matches!(event, Event::Tick) { MAX_POPS } else { 0 };
+        self.pops = self.pops_for(&event);
         self.hear(now_ms, event);
         label.after(self)
     }

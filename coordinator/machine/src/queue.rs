@@ -69,6 +69,8 @@ pub(crate) struct Seating {
     pub(crate) place: Place,
     /// When its backoff expires, as [`Pace::expiry`] has it; 0: it has none.
     pub(crate) until_ms: TimeMs,
+    /// How often no node would take it.
+    pub(crate) refusals: u32,
 }
 
 /// Where a pod waits, for people who ask.
@@ -209,7 +211,7 @@ impl Queue {
 
     fn take(&mut self, uid: &Uid) -> Option<Entry> {
         let mut entry = self.entries.remove(uid)?;
-        let Seating { subject, place, until_ms } = entry.seating;
+        let Seating { subject, place, until_ms, .. } = entry.seating;
         match entry.room {
             Room::Active => {
                 self.active.remove(place);

@@ -29,7 +29,7 @@ use flotilla_framework::{
 };
 
 use crate::{
-    event::TimeMs,
+    event::{Event, TimeMs},
     machine::Machine,
     pods::{Pod, Stage},
     queue::{
@@ -40,9 +40,13 @@ use crate::{
 
 /// How many pods are taken from backoffQ before their time at once: a look at each takes some 20 us, and 1 ms where the
 /// coordinator evaluates 5,000 nodes by itself, so that what has happened meanwhile waits for 8 ms at most. That is done
-/// when a tick comes, which is when the shell has no more to tell or has told 256 events: under load it costs next to
-/// nothing, and whoever is idle is ticked at once.
-pub(crate) const MAX_POPS: usize = 8;
+/// when a tick comes, which is when the shell has no more to tell or has told a batch of events, and it ends with the
+/// first pod that no node takes. Whoever is idle is ticked at once.
+const MAX_POPS: usize = 8;
+
+/// After so many events without a tick, half a batch of the shell's, the machine is not idle: nobody is taken from backoffQ
+/// before its time.
+const BUSY_EVENTS: u64 = 128;
 
 /// When a pod is tried again that is worth it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,7 +192,8 @@ impl Machine {
         let Stage::Queued(profile) = pod.stage else { return None };
         let (queued_ms, sequence) = pod.queued;
         let place = Place { priority: pod.info.priority, queued_ms, sequence };
-        Some(Seating { subject: (profile, pod.class), place, until_ms: self.backoff_expiry(pod) })
+        let (subject, until_ms) = ((profile, pod.class), self.backoff_expiry(pod));
+        Some(Seating { subject, place, until_ms, refusals: pod.refusals })
     }
 
     /// When a pod's backoff expires; 0: it has none.
@@ -215,11 +220,14 @@ impl Machine {
         }
     }
 
-    /// A pod that waits is of another class than before.
+    /// A pod that has no node is of another class than before.
     ///
     /// Source: `PriorityQueue.Update`: one that is parked is tried again only if what has changed means something to the
     /// plugins that refused it.
     pub(crate) fn updated(&mut self, now_ms: TimeMs, uid: &Uid, old: &PodInfo) {
+        if !self.queue.contains(uid) {
+            return self.admit(now_ms, uid);
+        }
         let Some(pod) = self.pods.get_mut(uid) else { return };
         // Whatever is under way for it is about another class.
         pod.attempt_from = None;
@@ -230,9 +238,9 @@ impl Machine {
         let Some(rejectors) = rejectors else { return };
         let event = ClusterEvent::TargetUpdated { old: &old.class, new: &new.class };
         let is_worth = |plugin: &&'static str| self.hint(plugin, event, seating.subject);
-        if rejectors.pending.iter().any(|plugin| is_worth(plugin)) {
+        if rejectors.pending.iter().any(&is_worth) {
             self.requeue(now_ms, uid, Strategy::Immediately, event.label());
-        } else if rejectors.plugins.iter().any(|plugin| is_worth(plugin)) {
+        } else if rejectors.plugins.iter().any(is_worth) {
             self.requeue(now_ms, uid, Strategy::AfterBackoff, event.label());
         }
     }
@@ -264,6 +272,15 @@ impl Machine {
         if let Some(pod) = self.pods.get(uid) {
             self.gates.close(uid, plugin, (profile, pod.class), now_ms);
         }
+    }
+
+    /// How many pods may be taken from backoffQ for an event.
+    pub(crate) const fn pops_for(&mut self, event: &Event) -> usize {
+        if !matches!(event, Event::Tick) {
+            return 0;
+        }
+        let is_busy = self.events - std::mem::replace(&mut self.ticked, self.events) > BUSY_EVENTS;
+        if is_busy { 0 } else { MAX_POPS }
     }
 
     /// Takes a pod from backoffQ, for activeQ is empty: at a tick, which is asked for if this is none.

@@ -65,6 +65,8 @@ pub(super) struct Group {
     pub(super) key: Key,
     pub(super) parked: Half,
     pub(super) woken: Half,
+    /// How often no node would take any of them at least, the times counted that another one was tried for it.
+    pub(super) tries: u32,
     /// Nobody in it is tried before, as if each had been tried when the group was.
     pub(super) held_ms: TimeMs,
     /// Whether that time was still to come when it was last looked at.
@@ -173,6 +175,7 @@ impl Group {
             key,
             parked: Half::default(),
             woken: Half::default(),
+            tries: 0,
             held_ms: 0,
             is_held: false,
             looked_at_ms: 0,

@@ -29,7 +29,7 @@ impl Room {
     fn seating(&mut self, class: u64, priority: i32, count: u32) -> Seating {
         let (queued_ms, sequence) = self.queue.stamp(self.now_ms);
         let until_ms = self.queue.pace().expiry(queued_ms, count, 1);
-        Seating { subject: subject(class), place: Place { priority, queued_ms, sequence }, until_ms }
+        Seating { subject: subject(class), place: Place { priority, queued_ms, sequence }, until_ms, refusals: count }
     }
 
     fn add(&mut self, name: &str, class: u64, priority: i32) {
@@ -205,9 +205,29 @@ fn what_no_node_has_for_one_no_node_has_for_the_others_and_they_are_parked_again
     assert_eq!(room.queue.lengths(), [0, 0, 100], "it is another plugin that they wait for now");
     room.wake(TAINT);
     assert_eq!(room.queue.lengths(), [0, 100, 0], "they back off as if each had been tried");
-    room.pass(2_000);
+    room.pass(3_000);
     assert_eq!(room.head().as_deref(), Some("p01"), "who was tried last is the last to be tried again");
     assert_eq!(room.queue.refused_by_plugin().get(&(0, TAINT)), Some(&100));
+}
+
+#[test]
+fn a_group_that_is_tried_in_vain_backs_off_like_a_pod_and_a_new_pod_in_it_begins_anew() {
+    let mut room = Room::default();
+    for name in ["a", "b"] {
+        room.park(name, 1, &[FIT], 1);
+    }
+    let mut waits = Vec::new();
+    for round in 0..6 {
+        room.now_ms = (room.now_ms / 100_000 + 1) * 100_000;
+        if round == 5 {
+            room.park("new", 1, &[FIT], 1);
+        }
+        room.wake(FIT);
+        room.answer(1, 0, &[FIT]);
+        room.wake(FIT);
+        waits.push(room.queue.next_backoff().map_or(0, |due| due - room.now_ms));
+    }
+    assert_eq!(waits, [3_000, 5_000, 9_000, 11_000, 11_000, 3_000]);
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! group is parked again ([`Queue::answer_for_all`]) and nobody else in it is tried for nothing.
 //!
 //! For such a pod nothing is told anew, and nothing is counted: it was not tried. Whoever is tried goes behind the others of
-//! its group, so that each has its turn. As each of them would have backed off for the shortest time at least, the group
-//! does, and costs at most one attempt in that time however many events there are, unless activeQ is empty.
+//! its group, so that each has its turn. The group backs off as each of them would have done at least, had it been tried
+//! itself as often as another one was tried for it: it costs no more attempts than a single pod, however many it is of.
 //!
 //! Knows: the two halves of a group, and where it stands. Must not know: what an event means to a plugin.
 //!
@@ -32,11 +32,14 @@ impl Queue {
     }
 
     pub(super) fn seat_parked(&mut self, uid: &Uid, seating: Seating, set: usize, alone: bool) {
-        let Seating { subject, place, until_ms } = seating;
+        let Seating { subject, place, until_ms, refusals } = seating;
         let alone = if alone { place.sequence } else { 0 };
         let id = self.groups.open(Key { subject, priority: place.priority, set, alone });
         // Whether the backoff is over by now is found out when it matters.
-        self.groups.change_parked(id, |group| group.parked.insert(until_ms, place, Arc::clone(uid), until_ms != 0));
+        self.groups.change_parked(id, |group| {
+            group.tries = if refusals <= 1 || group.len() == 0 { refusals } else { group.tries };
+            group.parked.insert(until_ms, place, Arc::clone(uid), until_ms != 0);
+        });
         self.enter(uid, Entry { seating, room: Room::Group(id), rejectors: Some(set) });
     }
 
@@ -100,13 +103,19 @@ impl Queue {
     /// are awake are parked again. The exceptions are pods that are alone.
     pub(crate) fn answer_for_all(&mut self, subject: Subject, priority: i32, rejectors: Rejectors, now_ms: TimeMs) {
         let set = self.groups.number(rejectors);
-        let held_ms = self.backoff.pace.expiry(now_ms, 1, 1);
+        let pace = self.backoff.pace;
         for id in self.groups.alike(subject, priority) {
             let Some(group) = self.groups.get_mut(id).filter(|group| !group.woken.is_empty()) else { continue };
-            let (key, woken) = (group.key, std::mem::take(&mut group.woken));
+            let (key, tries, woken) = (group.key, group.tries, std::mem::take(&mut group.woken));
             self.stand(id, now_ms);
+            let others = self.groups.find(Key { set, ..key }).filter(|other| *other != id);
+            let others = others.and_then(|other| self.groups.get(other)).map(|group| group.tries);
+            let tries = others.map_or(tries + 1, |others| others.min(tries + 1));
             let id = self.meet(id, key, set, woken);
-            self.groups.change_parked(id, |group| (group.held_ms, group.looked_at_ms) = (held_ms, now_ms));
+            if let Some(group) = self.groups.get_mut(id) {
+                group.tries = tries;
+                (group.held_ms, group.looked_at_ms) = (pace.expiry(now_ms, tries, 1), now_ms);
+            }
         }
     }
 

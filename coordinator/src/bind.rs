@@ -186,7 +186,8 @@ impl Inner {
             Ok(()) => {
                 let Binding { namespace, name, node, attempt, waited_ms, total, .. } = &binding;
                 debug!(pod = %format_args!("{namespace}/{name}"), %node, attempt, waited_ms, total, "Successfully assigned");
-                self.scheduled.observe(&binding, begun.elapsed());
+                let attempt_ms = self.handle.now_ms().saturating_sub(binding.began_ms);
+                self.scheduled.observe(&binding, begun.elapsed(), Duration::from_millis(attempt_ms));
                 self.reporter.bound(&binding, &under_way);
                 (Event::Bound { uid }, &self.counters.bound)
             }
@@ -202,6 +203,7 @@ impl Inner {
                     }
                 };
                 debug!(%pod, %node, ?failure, "not bound");
+                self.scheduled.not_bound(&binding, begun.elapsed());
                 (Event::BindFailed { uid, failure }, counter)
             }
         };

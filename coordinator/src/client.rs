@@ -10,9 +10,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::header::{HeaderValue, USER_AGENT};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -20,8 +23,10 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::time::Instant;
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, Service, ServiceBuilder};
 use tracing::{info, warn};
+
+use crate::metrics::rest;
 
 /// For the TCP connection; the TLS handshake may take as long again.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -166,11 +171,14 @@ fn stack(config: &kube::Config, pace: Option<Arc<Pace>>) -> anyhow::Result<kube:
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
+        .layer(tower::layer::layer_fn(Counting))
         .service_fn(move |request: http::Request<Body>| {
             let (http, pace) = (http.clone(), pace.clone());
             async move {
                 if let Some(pace) = pace {
-                    tokio::time::sleep_until(pace.reserve(Instant::now())).await;
+                    // The request itself cannot be lent out while something is awaited: its body is no Sync.
+                    let (method, host) = (request.method().clone(), host(&request).to_owned());
+                    pace.wait(&method, &host).await;
                 }
                 match tokio::time::timeout(HEAD_TIMEOUT, http.request(request)).await {
                     Ok(answer) => answer.map_err(BoxError::from),
@@ -194,6 +202,41 @@ fn tcp() -> HttpConnector {
     tcp
 }
 
+/// Counts and times requests, from where they leave until the head of their answer is there.
+#[derive(Clone)]
+struct Counting<S>(S);
+
+impl<S, A> Service<http::Request<Body>> for Counting<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<A>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let (begun, method, host) = (Instant::now(), request.method().clone(), host(&request).to_owned());
+        let answered = self.0.call(request);
+        async move {
+            let answer = answered.await;
+            let code = answer.as_ref().ok().map(http::Response::status);
+            rest::answered(&method, &host, code, begun.elapsed());
+            answer
+        }
+        .boxed()
+    }
+}
+
+/// The host and port that a request goes to, as client-go labels it.
+fn host(request: &http::Request<Body>) -> &str {
+    request.uri().authority().map_or("", |authority| authority.as_str())
+}
+
 /// The token bucket of client-go's `flowcontrol`, as one moment: when the bucket will be full again.
 struct Pace {
     interval: Duration,
@@ -214,6 +257,13 @@ impl Pace {
         let burst = burst.filter(|burst| *burst > 0).map_or_else(|| f64::from(qps).max(1.0), f64::from);
         let burst = interval.mul_f64((burst - 1.0).min(1e6));
         Some(Self { interval, burst, full_at: Mutex::new(None) })
+    }
+
+    /// Returns when a request may go out.
+    async fn wait(&self, method: &http::Method, host: &str) {
+        let ready = Instant::now();
+        tokio::time::sleep_until(self.reserve(ready)).await;
+        rest::waited(method, host, ready.elapsed());
     }
 
     /// When a request that is ready at `now` may go out.

@@ -18,8 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use flotilla_framework::class::PodInfo;
 use flotilla_machine::{
     action::Action,
+    census::Census,
     event::{Event, TimeMs},
     machine::Machine,
     outlook::{Outlook, PodName},
@@ -60,10 +62,11 @@ pub struct Handle {
     thread: Thread,
 }
 
-/// Which pod somebody asks about, and where the answer goes.
-struct Question {
-    pod: PodName,
-    answer: oneshot::Sender<Option<Outlook>>,
+/// What somebody asks, and where the answer goes.
+enum Question {
+    Outlook(PodName, oneshot::Sender<Option<Outlook>>),
+    Census(oneshot::Sender<Census>),
+    Pods(oneshot::Sender<Vec<Arc<PodInfo>>>),
 }
 
 /// What both sides of a [`Handle`] see.
@@ -79,7 +82,11 @@ struct Shared {
 
 impl Shared {
     fn now_ms(&self) -> TimeMs {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(TimeMs::MAX)
+        self.at_ms(Instant::now())
+    }
+
+    fn at_ms(&self, at: Instant) -> TimeMs {
+        u64::try_from((at - self.started).as_millis()).unwrap_or(TimeMs::MAX)
     }
 }
 
@@ -129,7 +136,27 @@ impl Handle {
     /// [`Stopped`]: nobody knows any more.
     pub async fn outlook(&self, pod: PodName) -> Result<Option<Outlook>, Stopped> {
         let (answer, told) = oneshot::channel();
-        self.questions.send(Question { pod, answer }).await.map_err(|_| Stopped)?;
+        self.questions.send(Question::Outlook(pod, answer)).await.map_err(|_| Stopped)?;
+        told.await.map_err(|_| Stopped)
+    }
+
+    /// What there is to count, after all events before. Waits as [`outlook`](Self::outlook) does.
+    ///
+    /// # Errors
+    /// [`Stopped`]: nobody knows any more.
+    pub async fn census(&self) -> Result<Census, Stopped> {
+        let (answer, told) = oneshot::channel();
+        self.questions.send(Question::Census(answer)).await.map_err(|_| Stopped)?;
+        told.await.map_err(|_| Stopped)
+    }
+
+    /// Every pod as the watch shows it, after all events before. Waits as [`outlook`](Self::outlook) does.
+    ///
+    /// # Errors
+    /// [`Stopped`]: nobody knows any more.
+    pub async fn pods(&self) -> Result<Vec<Arc<PodInfo>>, Stopped> {
+        let (answer, told) = oneshot::channel();
+        self.questions.send(Question::Pods(answer)).await.map_err(|_| Stopped)?;
         told.await.map_err(|_| Stopped)
     }
 
@@ -186,29 +213,92 @@ impl Handle {
     }
 }
 
-/// Starts the thread that owns `machine`. `perform` is handed every action in order, on that thread, and must not
+/// Whoever performs the machine's actions, on its thread, so that nothing here may block.
+pub trait Performer: Send + 'static {
+    /// Performs an action.
+    fn perform(&mut self, action: Action, moment: Moment);
+
+    /// Is told how long an event took, before its actions.
+    fn observe(&mut self, _lap: &Lap<'_>) {}
+}
+
+impl<F: FnMut(Action) + Send + 'static> Performer for F {
+    fn perform(&mut self, action: Action, _: Moment) {
+        self(action);
+    }
+}
+
+/// When an action was decided on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The time of its event, as the machine was told it.
+    pub now_ms: TimeMs,
+    /// How long one decision of that event took, on average.
+    pub took: Duration,
+}
+
+impl Moment {
+    /// How long ago it was that the machine was told `began_ms`, one decision included.
+    #[must_use]
+    pub fn since(&self, began_ms: TimeMs) -> Duration {
+        Duration::from_millis(self.now_ms.saturating_sub(began_ms)) + self.took
+    }
+}
+
+/// What one event took.
+///
+/// The clock is read here and nowhere in the machine, which may decide on many pods for one event: each is given its
+/// share, and the time that it had been at the head of the queue before.
+#[derive(Debug, Clone, Copy)]
+pub struct Lap<'a> {
+    /// kube-scheduler's label of the event, where it has one.
+    pub label: Option<&'static str>,
+    /// For taking the event in, without decisions.
+    pub taking_in: Duration,
+    /// For one decision, on average.
+    pub deciding: Duration,
+    /// For each pod that was decided, how long it had been at the head of the queue before this event, in milliseconds.
+    pub decided: &'a [TimeMs],
+    /// For each evaluation that ended, how long it was under way, in milliseconds.
+    pub evaluated: &'a [TimeMs],
+}
+
+/// Starts the thread that owns `machine`. `performer` is handed every action in order, on that thread, and must not
 /// block; it is dropped with the thread.
 ///
 /// The thread ends after [`Handle::stop`], when the last [`Handle`] is gone, or by a panic in the machine or in
-/// `perform`, which the join handle then yields; in each case every [`Handle`] reports [`Stopped`].
+/// `performer`, which the join handle then yields; in each case every [`Handle`] reports [`Stopped`].
 ///
 /// # Panics
 /// When the operating system has no thread to give.
-pub fn spawn(machine: Machine, perform: impl FnMut(Action) + Send + 'static) -> (Handle, JoinHandle<()>) {
-    spawn_course(machine, perform)
+pub fn spawn(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle<()>) {
+    spawn_course(machine, performer)
 }
 
 /// What the thread needs of the machine.
 trait Course: Send + 'static {
-    fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action>;
+    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str>;
+    fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action>;
+    /// How long what the last event decided, and what evaluations it ended, were waited for.
+    fn waited(&self) -> [&[TimeMs]; 2];
     fn next_wakeup(&self) -> Option<TimeMs>;
     fn status(&self) -> Status;
     fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook>;
+    fn census(&self) -> Census;
+    fn pods(&self) -> Vec<Arc<PodInfo>>;
 }
 
 impl Course for Machine {
-    fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
-        Self::apply(self, now_ms, event)
+    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+        Self::take_in(self, now_ms, event)
+    }
+
+    fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
+        Self::go_on(self, now_ms)
+    }
+
+    fn waited(&self) -> [&[TimeMs]; 2] {
+        [self.decided(), self.evaluated()]
     }
 
     fn next_wakeup(&self) -> Option<TimeMs> {
@@ -222,9 +312,17 @@ impl Course for Machine {
     fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook> {
         Self::outlook(self, now_ms, pod)
     }
+
+    fn census(&self) -> Census {
+        Self::census(self)
+    }
+
+    fn pods(&self) -> Vec<Arc<PodInfo>> {
+        self.pod_infos()
+    }
 }
 
-fn spawn_course(course: impl Course, perform: impl FnMut(Action) + Send + 'static) -> (Handle, JoinHandle<()>) {
+fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, JoinHandle<()>) {
     let (events, inbox) = mpsc::channel(EVENTS);
     let (questions, asked) = mpsc::channel(QUESTIONS);
     let (publish, status) = watch::channel(course.status());
@@ -237,7 +335,7 @@ fn spawn_course(course: impl Course, perform: impl FnMut(Action) + Send + 'stati
         held_back: AtomicU64::new(0),
     });
     let ending = Ending(Arc::clone(&shared));
-    let owner = Owner { course, perform, inbox, asked, publish, published: shared.started, stale: false, ending };
+    let owner = Owner { course, performer, inbox, asked, publish, published: shared.started, stale: false, ending };
     let thread = std::thread::Builder::new().name("machine".to_owned());
     let joined = thread.spawn(move || owner.run()).expect("the operating system has a thread to give");
     let handle = Handle { events, questions, status, shared, thread: joined.thread().clone() };
@@ -248,7 +346,7 @@ fn spawn_course(course: impl Course, perform: impl FnMut(Action) + Send + 'stati
 /// that whoever knows can tell it nothing more.
 struct Owner<C, P> {
     course: C,
-    perform: P,
+    performer: P,
     inbox: mpsc::Receiver<Event>,
     asked: mpsc::Receiver<Question>,
     publish: watch::Sender<Status>,
@@ -268,7 +366,7 @@ impl Drop for Ending {
     }
 }
 
-impl<C: Course, P: FnMut(Action)> Owner<C, P> {
+impl<C: Course, P: Performer> Owner<C, P> {
     fn run(mut self) {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
@@ -295,9 +393,19 @@ impl<C: Course, P: FnMut(Action)> Owner<C, P> {
 
     /// Answers one question. `false`: there is none, and the thread is woken by the next.
     fn answer(&mut self, context: &mut Context<'_>) -> bool {
-        let Poll::Ready(Some(Question { pod, answer })) = self.asked.poll_recv(context) else { return false };
+        let Poll::Ready(Some(question)) = self.asked.poll_recv(context) else { return false };
         // Whoever asked may have gone.
-        let _ = answer.send(self.course.outlook(self.shared().now_ms(), &pod));
+        match question {
+            Question::Outlook(pod, answer) => {
+                let _ = answer.send(self.course.outlook(self.shared().now_ms(), &pod));
+            }
+            Question::Census(answer) => {
+                let _ = answer.send(self.course.census());
+            }
+            Question::Pods(answer) => {
+                let _ = answer.send(self.course.pods());
+            }
+        }
         true
     }
 
@@ -306,9 +414,19 @@ impl<C: Course, P: FnMut(Action)> Owner<C, P> {
     }
 
     fn apply(&mut self, event: Event) {
-        let now_ms = self.shared().now_ms();
+        let begun = Instant::now();
+        let now_ms = self.shared().at_ms(begun);
         self.shared().busy_since.store(now_ms + 1, Ordering::Relaxed);
-        self.course.apply(now_ms, event).into_iter().for_each(&mut self.perform);
+        let label = self.course.take_in(now_ms, event);
+        let taken_in = Instant::now();
+        let actions = self.course.go_on(now_ms);
+        let [decided, evaluated] = self.course.waited();
+        let count = u32::try_from(decided.len()).unwrap_or(u32::MAX);
+        let took = if count == 0 { Duration::ZERO } else { taken_in.elapsed() / count };
+        let lap = Lap { label, taking_in: taken_in - begun, deciding: took, decided, evaluated };
+        self.performer.observe(&lap);
+        let moment = Moment { now_ms, took };
+        actions.into_iter().for_each(|action| self.performer.perform(action, moment));
         self.shared().applied.fetch_add(1, Ordering::Relaxed);
         self.stale = true;
     }

@@ -15,7 +15,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use flotilla_machine::{
@@ -41,6 +41,7 @@ use crate::{
     driver::Handle,
     lease::{self, Leadership},
     logging,
+    metrics::Scheduled,
     status::Events,
 };
 
@@ -64,6 +65,7 @@ struct Inner {
     client: kube::Client,
     handle: Handle,
     events: Events,
+    scheduled: Scheduled,
     leading: watch::Receiver<Leadership>,
     runtime: tokio::runtime::Handle,
     at_once: Semaphore,
@@ -99,11 +101,18 @@ impl Evictor {
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn new(client: kube::Client, handle: Handle, events: Events, leading: watch::Receiver<Leadership>) -> Self {
+    pub fn new(
+        client: kube::Client,
+        handle: Handle,
+        events: Events,
+        scheduled: Scheduled,
+        leading: watch::Receiver<Leadership>,
+    ) -> Self {
         let inner = Inner {
             client,
             handle,
             events,
+            scheduled,
             leading,
             runtime: tokio::runtime::Handle::current(),
             at_once: Semaphore::new(AT_ONCE),
@@ -137,9 +146,12 @@ impl Evictor {
 
 impl Inner {
     async fn carry_out(&self, preemption: Preemption) {
+        let begun = Instant::now();
         let evicted = AssertUnwindSafe(self.evict_all(&preemption)).catch_unwind().await;
         let outcome = evicted.unwrap_or_else(|_| Err("the task that deleted the victims panicked".to_owned()));
-        let Preemption { id, preemptor, node, victims, .. } = preemption;
+        let Preemption { id, preemptor, node, victims, in_memory, .. } = preemption;
+        let victims_len = u32::try_from(victims.len() + in_memory.len()).unwrap_or(u32::MAX);
+        self.scheduled.preempted(victims_len, outcome.is_ok(), begun.elapsed());
         let pod = format!("{}/{}", preemptor.namespace, preemptor.name);
         match &outcome {
             Ok(()) => debug!(pod, %node, victims = victims.len(), "the victims are deleted"),

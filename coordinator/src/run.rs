@@ -32,12 +32,12 @@ use crate::{
     certificates::Issuer,
     client::{self, Connection},
     discovery::{self, Discovery},
-    driver::{self, Handle, Stopped},
+    driver::{self, Handle, Lap, Moment, Performer, Stopped},
     extender::{Callers, Extenders},
     fanout::{Fanout, Transport},
     lease::{self, Leadership, LeaseError, Signals},
     logging,
-    metrics::Scheduled,
+    metrics::{Known, Scheduled},
     preempt::Evictor,
     status::Reporter,
     volumes::VolumeBinder,
@@ -133,7 +133,7 @@ struct Performers {
 
 impl Performers {
     /// Performs an action. Called on the machine's thread, so that it must not block.
-    fn perform(&self, action: Action) {
+    fn perform(&self, action: Action, moment: Moment) {
         match action {
             Action::Send { .. } | Action::DropWorker { .. } => self.fanout.perform(action),
             Action::Bind(binding) => self.binder.bind(binding),
@@ -145,7 +145,9 @@ impl Performers {
             Action::Report(report) if !report.write_event => self.reporter.report(report),
             Action::Report(report) => {
                 debug!(pod = %format_args!("{}/{}", report.namespace, report.name), reason = report.message, "not placed");
-                self.scheduled.refuse(&report);
+                if let Some(began_ms) = report.began_ms {
+                    self.scheduled.refuse(&report, moment.since(began_ms));
+                }
                 self.reporter.report(report);
             }
             Action::ReportGroup(report) => {
@@ -161,6 +163,26 @@ impl Performers {
             }
             Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
             Action::Alone(false) => info!("workers are reachable again: evaluating on them"),
+        }
+    }
+}
+
+/// The machine's thread as the performers see it. Nothing is told before they are there, so that no action is lost.
+struct Stage {
+    performers: Arc<OnceLock<Performers>>,
+    known: Known,
+}
+
+impl Performer for Stage {
+    fn perform(&mut self, action: Action, moment: Moment) {
+        if let Some(performers) = self.performers.get() {
+            performers.perform(action, moment);
+        }
+    }
+
+    fn observe(&mut self, lap: &Lap<'_>) {
+        if let Some(performers) = self.performers.get() {
+            performers.scheduled.event(lap, &mut self.known);
         }
     }
 }
@@ -224,9 +246,11 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
         coordinator.begin.cancel();
     }
     let reloads = Arc::<Reloads>::default();
-    let shown = Shown { configz: shown, reloads: Arc::clone(&reloads), identity: identity.into() };
+    let lease = election.as_ref().map(|election| election.name.as_str().into());
+    let (gates, reloads_shown) = (args.gates.clone(), Arc::clone(&reloads));
+    let shown = Shown { configz: shown, reloads: reloads_shown, identity: identity.into(), lease, gates };
     let review = Review { flags: &args.access, connection: &connection };
-    coordinator.serve(&serve, &scheduled, shown, review).await?;
+    coordinator.serve(&serve, scheduled, shown, review).await?;
     if let (Some(path), Some(text)) = (args.config.clone(), text) {
         coordinator.follow(Reloader {
             path,
@@ -274,15 +298,8 @@ impl Coordinator {
         stop: CancellationToken,
     ) -> Self {
         let performers = Arc::<OnceLock<Performers>>::default();
-        let (handle, _thread) = driver::spawn(Machine::new(0), {
-            let performers = Arc::clone(&performers);
-            // Nothing is told before the performers are there, so that no action is lost.
-            move |action| {
-                if let Some(performers) = performers.get() {
-                    performers.perform(action);
-                }
-            }
-        });
+        let stage = Stage { performers: Arc::clone(&performers), known: Known::default() };
+        let (handle, _thread) = driver::spawn(Machine::new(0), stage);
         let begin = CancellationToken::new();
         let reporter = Reporter::new(&client, events, host, &leading);
         let callers = Callers::default();
@@ -291,7 +308,7 @@ impl Coordinator {
         let extenders = Extenders::new(client.clone(), handle.clone(), callers.clone());
         let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let events = reporter.events().clone();
-        let evictor = Evictor::new(client.clone(), handle.clone(), events, leading.clone());
+        let evictor = Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
         let fanout = Fanout::new(handle.clone(), transport);
         // Set once, here.
         let _ = performers.set(Performers {

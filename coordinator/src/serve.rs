@@ -29,7 +29,7 @@ mod tls;
 
 use guard::Peer;
 pub use guard::{Guard, TOKEN_AUDIENCE, TOKEN_HEADER};
-pub use pages::{Check, Endpoints, Probe};
+pub use pages::{Check, Endpoints, Page, Probe};
 
 /// Connections at once. Three probes of the kubelet, two Prometheus replicas, a person or two: ten are plenty. What is
 /// bounded is a stranger: an answer is held until the client took it, and the longest, the metrics, is a few thousand

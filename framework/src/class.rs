@@ -302,6 +302,9 @@ pub struct PodInfo {
     pub scheduling_group: Option<Arc<str>>,
     /// What its `PodScheduled` condition says now.
     pub condition: Option<Scheduled>,
+    /// The limits of its containers, summed up as its requests are, for metrics; `None` where it has none. 8 B a pod, and
+    /// some 64 B more for one with limits.
+    pub limits: Option<Box<Resources>>,
 }
 
 /// The `PodScheduled` condition of a pod.

@@ -83,6 +83,8 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
     let phase = status.and_then(|status| status.phase.as_deref());
     let node_name = spec.node_name.as_deref().filter(|name| !name.is_empty());
     let nominated = status.and_then(|status| status.nominated_node_name.as_deref()).filter(|name| !name.is_empty());
+    // Nothing is decided by limits, so that one that makes no sense costs only itself.
+    let limits = requests::limits(pod, spec).map(|limits| resources(&limits)).unwrap_or_default();
     Ok(PodInfo {
         uid: text(pod.metadata.uid.as_deref().ok_or(IngestError::Missing("metadata.uid"))?),
         name: text(pod.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?),
@@ -101,6 +103,7 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
         generation: pod.metadata.generation.unwrap_or(0),
         scheduling_group: spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref()).map(text),
         condition: status.and_then(scheduled),
+        limits: (limits != Resources::default()).then(|| Box::new(limits)),
     })
 }
 

@@ -3,6 +3,7 @@
 //! Knows: how the extension points of a profile follow each other for one pod. Must not know: which nodes are asked,
 //! or where.
 
+pub mod parts;
 mod preparing;
 
 use smallvec::SmallVec;
@@ -45,6 +46,7 @@ pub struct Prepared {
     locals: Vec<Symbol>,
     /// How many plugins are domain-level.
     domain_plugins: usize,
+    parts: parts::Parts,
 }
 
 /// A term of a domain-level plugin, with its place among all of them.
@@ -179,6 +181,7 @@ impl Prepared {
             terms: Vec::new(),
             locals: Vec::new(),
             domain_plugins: 0,
+            parts: parts::Parts::default(),
         };
         let skipped = prepared.run_pre_filters(registry, profile, &mut preparation);
         if prepared.refusal.is_none() && prepared.error.is_none() {
@@ -192,6 +195,12 @@ impl Prepared {
     #[must_use]
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
+    }
+
+    /// The plugins that have a part in judging the class.
+    #[must_use]
+    pub const fn parts(&self) -> parts::Parts {
+        self.parts
     }
 
     /// The plugin whose PreFilter could not judge the class.

@@ -56,6 +56,7 @@ pub fn pod(name: &str) -> PodBuilder {
             generation: 1,
             scheduling_group: None,
             condition: None,
+            limits: None,
         },
         class,
     }

@@ -9,5 +9,6 @@ pub mod e2e;
 pub mod extender;
 pub mod fleet;
 mod go;
+pub mod metrics;
 pub mod oracle;
 pub mod placements;

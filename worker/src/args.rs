@@ -38,6 +38,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "worker_tls_dir")]
     pub(crate) insecure_worker_transport: bool,
 
+    /// Where to serve /metrics in plaintext to whoever reaches the port; nowhere without it
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) metrics_listen: Option<String>,
+
     /// How much to log: 0 to 3 informs, 4 and 5 debug, 6 and above trace
     #[arg(short, long, value_name = "LEVEL", default_value_t = 2)]
     pub(crate) v: u8,
@@ -103,7 +107,11 @@ mod tests {
         let args = read(&[]).expect("arguments");
         let logging_format = LoggingFormat::Text;
         let (listen, worker_tls_dir) = ("0.0.0.0:10270".to_owned(), "/etc/flotilla/worker-tls".into());
-        assert_eq!(args, Args { listen, worker_tls_dir, insecure_worker_transport: false, v: 2, logging_format });
+        let (insecure_worker_transport, metrics_listen) = (false, None);
+        assert_eq!(
+            args,
+            Args { listen, worker_tls_dir, insecure_worker_transport, metrics_listen, v: 2, logging_format }
+        );
     }
 
     #[test]

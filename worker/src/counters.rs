@@ -1,21 +1,32 @@
 //! What happened in a worker, counted.
 //!
-//! Knows: the names of what is counted. Must not know: who reads it, or in which format.
+//! Knows: what is counted, and under which names. Must not know: who reads it, or over which transport.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus::{
+    Histogram, HistogramOpts, IntCounter, IntGauge, Registry, core::Collector, exponential_buckets,
+    process_collector::ProcessCollector,
+};
 
 /// Counts since the start of a worker; shared by all its streams.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counters {
+    registry: Registry,
     pub(crate) attached: Counter,
     pub(crate) refused: Counter,
     pub(crate) unreadable: Counter,
     pub(crate) panicked: Counter,
     pub(crate) words: Counter,
     pub(crate) words_waited: Counter,
+    pub(crate) word_bytes: Counter,
     pub(crate) answers: Counter,
     pub(crate) answers_waited: Counter,
     pub(crate) answers_too_large: Counter,
+    pub(crate) answer_bytes: Counter,
+    nodes: IntGauge,
+    revision: IntGauge,
+    evaluations: Histogram,
 }
 
 /// What [`Counters`] held at one moment.
@@ -41,6 +52,66 @@ pub struct Counts {
     pub answers_too_large: u64,
 }
 
+/// Makes and registers. The names are all constants of this file.
+struct Making(Registry);
+
+impl Making {
+    fn register<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
+        let collector = made.expect("the names and buckets of this file are valid");
+        self.0.register(Box::new(collector.clone())).expect("each name is registered once");
+        collector
+    }
+
+    fn counter(&self, name: &str, help: &str) -> Counter {
+        Counter(self.register(IntCounter::new(name, help)))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.register(IntGauge::new(name, help))
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let registry = Registry::new();
+        // Where there is no /proc there is nothing to tell.
+        let _ = registry.register(Box::new(ProcessCollector::for_self()));
+        let make = Making(registry.clone());
+        let buckets = exponential_buckets(0.000_05, 2.0, 16);
+        let evaluation = HistogramOpts::new(
+            "flotilla_worker_evaluation_duration_seconds",
+            "Evaluations of a class over the nodes held here",
+        );
+        Self {
+            attached: make.counter("flotilla_worker_streams_attached_total", "Streams whose leader was obeyed"),
+            refused: make.counter(
+                "flotilla_worker_streams_refused_total",
+                "Streams too many, or of an older leader, that were refused",
+            ),
+            unreadable: make.counter("flotilla_worker_messages_unreadable_total", "Messages that could not be read"),
+            panicked: make.counter("flotilla_worker_panics_total", "Evaluations that panicked"),
+            words: make.counter("flotilla_worker_messages_received_total", "Messages taken in"),
+            words_waited: make
+                .counter("flotilla_worker_messages_waited_total", "Messages that found their channel full and waited"),
+            word_bytes: make
+                .counter("flotilla_worker_received_bytes_total", "Bytes of messages taken in, without framing"),
+            answers: make.counter("flotilla_worker_answers_total", "Messages given out"),
+            answers_waited: make
+                .counter("flotilla_worker_answers_waited_total", "Answers that found their channel full and waited"),
+            answers_too_large: make.counter(
+                "flotilla_worker_answers_too_large_total",
+                "Answers that would not have fitted into a message",
+            ),
+            answer_bytes: make
+                .counter("flotilla_worker_sent_bytes_total", "Bytes of messages given out, without framing"),
+            nodes: make.gauge("flotilla_worker_nodes", "Nodes held for the leader that was heard last"),
+            revision: make.gauge("flotilla_worker_revision", "The state of the cluster that its last word spoke of"),
+            evaluations: make.register(buckets.and_then(|buckets| Histogram::with_opts(evaluation.buckets(buckets)))),
+            registry,
+        }
+    }
+}
+
 impl Counters {
     /// The counts as of now.
     #[must_use]
@@ -57,18 +128,38 @@ impl Counters {
             answers_too_large: self.answers_too_large.get(),
         }
     }
+
+    /// A word was obeyed: so many nodes are held now, at this revision.
+    pub(crate) fn stands(&self, nodes: usize, revision: u64) {
+        self.nodes.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        self.revision.set(i64::try_from(revision).unwrap_or(i64::MAX));
+    }
+
+    /// A class was evaluated.
+    pub(crate) fn evaluated(&self, took: Duration) {
+        self.evaluations.observe(took.as_secs_f64());
+    }
+
+    /// All that was counted, with what the kernel says of the process.
+    pub(crate) const fn registry(&self) -> &Registry {
+        &self.registry
+    }
 }
 
 /// One count. Nothing is decided by it, so no order among counts is promised.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+#[derive(Debug)]
+pub(crate) struct Counter(IntCounter);
 
 impl Counter {
     pub(crate) fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.inc();
+    }
+
+    pub(crate) fn add_many(&self, count: usize) {
+        self.0.inc_by(count as u64);
     }
 
     fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.get()
     }
 }

@@ -11,13 +11,15 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread,
+    time::Instant,
 };
 
 use flotilla_framework::{
     replica::Replica,
-    shard::{FromWorker, Reply, ToWorker, Unable},
+    shard::{Command, FromWorker, Reply, ToWorker, Unable},
 };
 use flotilla_proto::{Wire as _, bounds, pb};
+use prost::Message as _;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tonic::Status;
 
@@ -81,11 +83,19 @@ fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) 
 }
 
 fn obey(replica: &mut Replica, word: pb::ToWorker, counters: &Counters) -> Result<Option<pb::FromWorker>, Status> {
+    counters.word_bytes.add_many(word.encoded_len());
     let word = ToWorker::decode(word).map_err(|error| {
         counters.unreadable.add();
         Status::invalid_argument(error.to_string())
     })?;
-    Ok(replica.apply(word).map(|answer| encode(answer, counters)))
+    let (revision, is_evaluation) = (word.revision, matches!(word.command, Command::Evaluate { .. }));
+    let begun = Instant::now();
+    let answer = replica.apply(word);
+    if is_evaluation {
+        counters.evaluated(begun.elapsed());
+    }
+    counters.stands(replica.node_count(), revision);
+    Ok(answer.map(|answer| encode(answer, counters)))
 }
 
 fn encode(answer: FromWorker, counters: &Counters) -> pb::FromWorker {
@@ -114,6 +124,7 @@ impl Output {
     /// Waits for room. A receiver that is gone is noticed before the next word.
     fn send(&self, answer: Answer) {
         self.counters.answers.add();
+        self.counters.answer_bytes.add_many(answer.as_ref().map_or(0, pb::FromWorker::encoded_len));
         if let Err(TrySendError::Full(answer)) = self.answers.try_send(answer) {
             self.counters.answers_waited.add();
             let _ = self.answers.blocking_send(answer);

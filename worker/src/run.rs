@@ -20,6 +20,7 @@ use tracing_subscriber::{
 
 use crate::{
     args::{Args, LoggingFormat},
+    metrics,
     serve::{ServeOptions, serve},
 };
 
@@ -64,6 +65,11 @@ async fn work(args: &Args) -> anyhow::Result<()> {
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening, {how}");
     let options = ServeOptions::new(transport.clone());
     let counters = options.counters.clone();
+    if let Some(listen) = &args.metrics_listen {
+        let listener =
+            TcpListener::bind(listen).await.with_context(|| format!("listening on {listen} for /metrics"))?;
+        tokio::spawn(metrics::serve(listener, counters.clone(), shutdown.clone()));
+    }
     serve(listener, options, shutdown).await.context("serving")?;
     tracing::info!(counts = ?counters.read(), "stopped");
     if let Transport::Mutual(mutual) = transport {

@@ -81,6 +81,7 @@ mod tests {
             generation: 1,
             scheduling_group: None,
             condition: None,
+            limits: None,
         })
     }
 

@@ -12,7 +12,7 @@ use flotilla_framework::{
     volumes::objects::ClaimReference,
 };
 
-use crate::event::{PreemptionId, PreparationId, WorkerId};
+use crate::event::{PreemptionId, PreparationId, TimeMs, WorkerId};
 
 /// Something is to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +76,14 @@ pub struct Binding {
     pub attempt: u32,
     /// The time from entering the queue for the first time until now.
     pub waited_ms: u64,
+    /// When the attempt began: the pod got to the head of the queue.
+    pub began_ms: TimeMs,
+    /// When the node was chosen.
+    pub decided_ms: TimeMs,
+    /// How long its volumes took to be bound since, where that was waited for.
+    pub prepared_ms: Option<u64>,
+    /// It was tried only because it had waited for too long among the unschedulable.
+    pub flushed: bool,
     /// The state of the cluster that the decision was made on.
     pub revision: Revision,
     /// The weighted score of the node; 0 where the pod takes the node that it is nominated to, which is not scored.
@@ -236,6 +244,8 @@ pub struct Report {
     pub write_event: bool,
     /// How often the pod was tried, this time included.
     pub attempt: u32,
+    /// When the attempt that failed began; `None` where it is no attempt that this is about.
+    pub began_ms: Option<TimeMs>,
 }
 
 /// What has others preempted.

@@ -83,9 +83,11 @@ impl Machine {
             Reply::Hello { .. } | Reply::Explained { .. } => {}
             Reply::Applied { generation, .. } => self.acknowledged(worker, generation),
             Reply::Evaluated { request, evaluation } => {
+                let asked_ms = self.asked_ms(request);
                 if let Err((covered, nodes)) = self.dossiers.answer(worker, request, evaluation) {
                     self.drop_worker(worker, format!("it judged {covered} nodes where it holds {nodes}"));
                 }
+                self.count_evaluation(request, asked_ms);
             }
             Reply::Rehearsed { request, outcomes } => self.rehearsed(worker, request, outcomes),
             Reply::Unable { request, why: Unable::TooManyStrata } => self.dossiers.give_up_strata(request),

@@ -87,6 +87,9 @@ impl Machine {
             self.queue.remove(uid);
             return Progress::Decided;
         };
+        if pod.attempt_from.is_none() {
+            pod.trial.begin(now_ms, self.tally.flushed_ms(subject), pod.first_queued_ms.unwrap_or(now_ms));
+        }
         let from = *pod.attempt_from.get_or_insert(revision);
         if self.cache.nodes.is_empty() {
             let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
@@ -280,6 +283,7 @@ impl Machine {
     pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, placement: Placement) {
         let Placement { charge, plan, total, repaired, revision } = placement;
         let extender = self.binder_of(uid);
+        self.count_attempt(now_ms, uid, Some((subject, true)));
         self.queue.remove(uid);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let node = Arc::clone(&charge.node);
@@ -297,6 +301,10 @@ impl Machine {
             scheduler_name: Arc::clone(&pod.info.scheduler_name),
             attempt: pod.attempts,
             waited_ms: now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms)),
+            began_ms: pod.trial.began_ms.unwrap_or(now_ms),
+            decided_ms: now_ms,
+            prepared_ms: None,
+            flushed: std::mem::take(&mut pod.trial.flushed),
             revision,
             total,
             extender,
@@ -342,9 +350,13 @@ impl Machine {
         nomination: Nomination,
     ) -> Progress {
         let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
-        let Stage::Queued(_) = pod.stage else { return Progress::Decided };
+        let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         pod.attempts += 1;
         pod.attempt_from = None;
+        pod.trial.flushed = false;
+        let subject = (profile, pod.class);
+        self.count_attempt(now_ms, uid, Some((subject, false)));
+        let Some(pod) = self.pods.get_mut(uid) else { return Progress::Decided };
         if diagnosis.plugins.is_empty() {
             // With no plugin to wait for, only time can help; upstream files this under errors too.
             pod.errors += 1;
@@ -367,6 +379,7 @@ impl Machine {
             return trial.fail(message);
         }
         self.status.decisions += 1;
+        self.count_attempt(now_ms, uid, None);
         self.retry_later(now_ms, uid);
         self.report_failure(now_ms, uid, message);
         Progress::Decided
@@ -383,6 +396,7 @@ impl Machine {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.stage = Stage::Queued(profile);
         pod.attempt_from = None;
+        pod.trial.flushed = false;
         pod.errors += 1;
         self.nominate(uid);
         self.park_with_error(now_ms, uid);

@@ -19,6 +19,7 @@ use crate::{
     machine::Machine,
     pods::{Charge, Pod, Stage},
     queue::{ProfileIndex, Uid, incoming::UNSCHEDULED_POD_ADD},
+    tally::Trial,
     wake::Strategy,
 };
 
@@ -268,6 +269,7 @@ impl Machine {
             nomination,
             write_event: true,
             attempt: pod.attempts,
+            began_ms: pod.trial.began_ms.filter(|_| condition),
         }));
     }
 
@@ -289,6 +291,7 @@ impl Machine {
         self.gates.open(uid);
         pod.stage = stage;
         pod.attempt_from = None;
+        pod.trial = Trial::NONE;
         self.nominate(uid);
     }
 

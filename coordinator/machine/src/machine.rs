@@ -20,6 +20,7 @@ use crate::{
     extend::Extending,
     gates::Gates,
     groups::{Groups, Trial},
+    label,
     nominator::Nominator,
     offers::Dossiers,
     pods::{Pod, Stage},
@@ -28,6 +29,7 @@ use crate::{
     queue::{Pace, ProfileIndex, Queue, Uid, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
+    tally::Tally,
 };
 
 /// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
@@ -81,11 +83,14 @@ pub struct Machine {
     pub(crate) budgets: Budgets,
     pub(crate) next_request: RequestId,
     pub(crate) status: Status,
+    pub(crate) tally: Tally,
     pub(crate) actions: Vec<Action>,
     /// Counts what has happened that may mean something to a pod that was refused.
     pub(crate) happenings: u64,
     /// Pods in backoffQ have their turn when a tick comes, for activeQ is empty.
     pub(crate) idle_until: Option<TimeMs>,
+    /// How many pods may be taken from backoffQ before their time for the event in hand.
+    pops: usize,
     next_flush: TimeMs,
     pub(crate) events: u64,
     /// How many events there had been at the last tick.
@@ -132,9 +137,11 @@ impl Machine {
             budgets: Budgets::default(),
             next_request: 0,
             status: Status::default(),
+            tally: Tally::default(),
             actions: Vec::new(),
             happenings: 0,
             idle_until: None,
+            pops: 0,
             next_flush: now_ms + FLUSH_INTERVAL_MS,
             events: 0,
             ticked: 0,
@@ -143,7 +150,33 @@ impl Machine {
 
     /// Takes in what happened at `now_ms` and gives back what is to be done, in order.
     pub fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
-        let pops = self.pops_for(&event);
+        self.take_in(now_ms, event);
+        self.go_on(now_ms)
+    }
+
+    /// The first half of [`Self::apply`], for those who want to know how long each half takes: what the event changes, and
+    /// whom it wakes. [`Self::go_on`] has to follow. Gives kube-scheduler's label of the event, where it has one.
+    pub fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+        self.tally.begin(now_ms);
+        let label = label::Label::before(self, &event);
+        self.pops = self.pops_for(&event);
+        self.dispatch(now_ms, event);
+        label.after(self)
+    }
+
+    /// The second half of [`Self::apply`]: decisions, and what is due by time.
+    pub fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
+        self.pass_time(now_ms);
+        self.review_groups(now_ms);
+        self.decide(now_ms, self.pops);
+        self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
+        self.flush_outboxes();
+        self.events += 1;
+        self.audit_now_and_then();
+        std::mem::take(&mut self.actions)
+    }
+
+    fn dispatch(&mut self, now_ms: TimeMs, event: Event) {
         match event {
             Event::Configured(configuration) => self.configured(now_ms, configuration),
             Event::Leading { epoch } => self.lead(now_ms, epoch),
@@ -176,14 +209,6 @@ impl Machine {
             Event::Preempted { uid, id, failure } => self.preempted(now_ms, &uid, id, failure),
             Event::Tick => {}
         }
-        self.pass_time(now_ms);
-        self.review_groups(now_ms);
-        self.decide(now_ms, pops);
-        self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
-        self.flush_outboxes();
-        self.events += 1;
-        self.audit_now_and_then();
-        std::mem::take(&mut self.actions)
     }
 
     /// When to apply [`Event::Tick`] if nothing else happens before; a time that has come already means at once.
@@ -230,6 +255,7 @@ impl Machine {
             pods_unschedulable: parked,
             pods_gated: self.gates.len() as u64,
             binds_in_flight: self.binding.len() as u64,
+            evaluations_in_flight: self.dossiers.asks_len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
             preparations: self.preparations.len() as u64,
             pod_groups: self.groups.objects() as u64,
@@ -254,6 +280,9 @@ impl Machine {
     }
 
     fn configured(&mut self, now_ms: TimeMs, configuration: Arc<Configuration>) {
+        if let Some(old) = &self.configuration {
+            self.tally.reconfigured(self.registry, &old.profiles);
+        }
         let old = self.configuration.replace(Arc::clone(&configuration));
         if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
             self.cache.reseed(configuration.tie_break_seed);

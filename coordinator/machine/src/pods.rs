@@ -13,6 +13,7 @@ use crate::{
     action::{PodName, Reason},
     event::TimeMs,
     queue::ProfileIndex,
+    tally::Trial,
 };
 
 /// A pod that the machine knows.
@@ -46,6 +47,8 @@ pub(crate) struct Pod {
     pub(crate) announced: bool,
     /// What was last reported of it.
     pub(crate) told: Option<(Reason, String)>,
+    /// What metrics tell of its attempts.
+    pub(crate) trial: Trial,
 }
 
 /// A charge for a pod.
@@ -99,6 +102,7 @@ impl Pod {
             unsaid: Vec::new(),
             announced: false,
             told: None,
+            trial: Trial::NONE,
         }
     }
 

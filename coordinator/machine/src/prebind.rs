@@ -298,6 +298,7 @@ impl Machine {
                 let Stage::Preparing(profile) = pod.stage else { return };
                 pod.stage = Stage::Assumed(profile);
                 binding.waited_ms = now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms));
+                binding.prepared_ms = Some(now_ms.saturating_sub(binding.decided_ms));
                 self.bind(binding);
             }
             Err(error) => self.abandon(now_ms, uid, &error),

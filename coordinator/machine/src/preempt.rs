@@ -83,6 +83,7 @@ impl Machine {
         if !self.profile(profile).is_some_and(default_preemption::is_on) {
             return self.turn_down(now_ms, uid, diagnosis, None);
         }
+        self.status.preemption_attempts += 1;
         if self.preemptions.is_under_way(uid) {
             return self.set_aside(now_ms, uid, told(diagnosis, &words::because(words::RUNNING)), Nomination::Keep);
         }

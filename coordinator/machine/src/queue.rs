@@ -121,6 +121,7 @@ pub(crate) struct Queue {
     backoff: Backoff,
     groups: Groups,
     incoming: Incoming,
+    flushed: Vec<Subject>,
     sequence: u64,
 }
 

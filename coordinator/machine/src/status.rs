@@ -31,6 +31,8 @@ pub struct Status {
     pub pods_gated: u64,
     /// Binds under way.
     pub binds_in_flight: u64,
+    /// Evaluations under way at workers.
+    pub evaluations_in_flight: u64,
     /// Whether extenders are being asked about a pod, which the others wait for.
     pub extensions_in_flight: u64,
     /// Pods whose volumes are being bound, before they are.
@@ -79,6 +81,8 @@ pub struct Status {
     pub preemptions_in_flight: u64,
     /// Pods that are being deleted for them.
     pub victims_in_flight: u64,
+    /// Counter: pods that no node would take and that room was looked for; upstream's `preemption_attempts_total`.
+    pub preemption_attempts: u64,
     /// Counter: pods that others made room for.
     pub preemptions: u64,
     /// Counter: pods that made room.

@@ -256,6 +256,7 @@ impl Machine {
     pub(crate) fn flush(&mut self, now_ms: TimeMs) {
         let longest_ms = self.configuration.as_ref().map_or(TimeMs::MAX, |known| known.pod_max_in_unschedulable_ms);
         self.status.flushed += self.queue.flush(longest_ms, now_ms) as u64;
+        self.tally.flush(self.queue.take_flushed(), now_ms);
         for uid in self.gates.asked_before(now_ms.saturating_sub(longest_ms)) {
             self.admit_by(now_ms, &uid, UNSCHEDULABLE_TIMEOUT);
         }

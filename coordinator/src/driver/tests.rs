@@ -16,20 +16,21 @@ struct Puppet {
     status: Status,
     wakeups: Vec<TimeMs>,
     log: Log,
+    actions: Vec<Action>,
 }
 
 impl Puppet {
     fn new(wakeups: Vec<TimeMs>) -> (Self, Log) {
         let log = Log::default();
-        (Self { status: Status::default(), wakeups, log: Arc::clone(&log) }, log)
+        (Self { status: Status::default(), wakeups, log: Arc::clone(&log), actions: Vec::new() }, log)
     }
 }
 
 impl Course for Puppet {
-    fn apply(&mut self, now_ms: TimeMs, event: Event) -> Vec<Action> {
+    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         self.log.lock().expect("unpoisoned").push((now_ms, event.clone()));
         self.status.decisions += 1;
-        match event {
+        self.actions = match event {
             Event::Following => panic!("as asked"),
             Event::Tick => {
                 self.wakeups.pop();
@@ -40,7 +41,16 @@ impl Course for Puppet {
                 vec![action("first"), action("second")]
             }
             _ => Vec::new(),
-        }
+        };
+        None
+    }
+
+    fn go_on(&mut self, _: TimeMs) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    fn waited(&self) -> [&[TimeMs]; 2] {
+        [&[], &[]]
     }
 
     fn next_wakeup(&self) -> Option<TimeMs> {
@@ -62,16 +72,32 @@ impl Course for Puppet {
             told: None,
         })
     }
+
+    fn census(&self) -> Census {
+        Census::default()
+    }
+
+    fn pods(&self) -> Vec<Arc<PodInfo>> {
+        Vec::new()
+    }
 }
 
 /// A machine that only listens, for tests of those who tell it.
 struct Listener(mpsc::UnboundedSender<Event>);
 
 impl Course for Listener {
-    fn apply(&mut self, _: TimeMs, event: Event) -> Vec<Action> {
+    fn take_in(&mut self, _: TimeMs, event: Event) -> Option<&'static str> {
         // The test may be over.
         let _ = self.0.send(event);
+        None
+    }
+
+    fn go_on(&mut self, _: TimeMs) -> Vec<Action> {
         Vec::new()
+    }
+
+    fn waited(&self) -> [&[TimeMs]; 2] {
+        [&[], &[]]
     }
 
     fn next_wakeup(&self) -> Option<TimeMs> {
@@ -84,6 +110,14 @@ impl Course for Listener {
 
     fn outlook(&self, _: TimeMs, _: &PodName) -> Option<Outlook> {
         None
+    }
+
+    fn census(&self) -> Census {
+        Census::default()
+    }
+
+    fn pods(&self) -> Vec<Arc<PodInfo>> {
+        Vec::new()
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use flotilla_framework::features::FeatureGates;
 use serde_json::Value;
 use tokio::sync::watch;
 use tracing::warn;
@@ -26,6 +27,10 @@ pub(super) struct Shown {
     pub(super) reloads: Arc<Reloads>,
     /// The process, as it stands for election.
     pub(super) identity: Arc<str>,
+    /// The Lease that it stands for.
+    pub(super) lease: Option<Arc<str>>,
+    /// Its feature gates.
+    pub(super) gates: FeatureGates,
 }
 
 /// How to find out who may read the endpoints.
@@ -78,7 +83,7 @@ impl Coordinator {
     pub(super) async fn serve(
         &self,
         config: &ServeConfig,
-        scheduled: &Scheduled,
+        scheduled: Scheduled,
         shown: Shown,
         review: Review<'_>,
     ) -> anyhow::Result<()> {
@@ -98,6 +103,7 @@ impl Coordinator {
             (!shutdown.is_cancelled()).then_some(()).ok_or_else(|| "the process is ending".to_owned())
         });
         let sources = metrics::Sources {
+            scheduled,
             handle: self.handle.clone(),
             fanout: self.fanout.clone(),
             binder: self.binder.clone(),
@@ -107,13 +113,17 @@ impl Coordinator {
             reporter: self.reporter.clone(),
             watches: self.watches.clone(),
             reloads: shown.reloads,
+            leading: self.leading.clone(),
+            lease: shown.lease,
+            gates: shown.gates,
         };
         let explain = Explain { handle: self.handle.clone(), leading: self.leading.clone(), identity: shown.identity };
         let endpoints = Endpoints {
             healthz: vec![election.clone(), machine.clone()],
             livez: vec![machine],
             readyz: vec![election, synced, shutdown],
-            metrics: Arc::new(metrics::registry(scheduled, sources)),
+            metrics: sources.metrics(),
+            resources: sources.resources(),
             configz: shown.configz,
             explain,
             guard,

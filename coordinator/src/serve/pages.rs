@@ -10,7 +10,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderName, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
-use prometheus_client::registry::Registry;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::debug;
@@ -19,13 +19,16 @@ use super::explain::{self, Explain};
 use super::guard::{self, Guard};
 
 pub(super) const TEXT: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
-const OPEN_METRICS: (HeaderName, &str) =
-    (header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+/// As kube-scheduler sends it, which writes no other format unless asked to.
+const METRICS: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
 /// As the API server sends with each of these, and with its errors.
 pub(super) const NOSNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 
 /// Tells whether something works: `Err` says why not. Must not block. Who asks for that check alone is told the reason.
 pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// Writes a page anew for whoever asks; `Err` says why it cannot be written.
+pub type Page = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// One line of a health endpoint.
 #[derive(Clone)]
@@ -51,8 +54,10 @@ pub struct Endpoints {
     pub livez: Vec<Check>,
     /// Checks of `/readyz`. kube-scheduler: `leaderElection`, `shutdown`, `sched-handler-sync`.
     pub readyz: Vec<Check>,
-    /// Served at `/metrics` as OpenMetrics text.
-    pub metrics: Arc<Registry>,
+    /// Served at `/metrics`, in Prometheus' text format.
+    pub metrics: Page,
+    /// Served at `/metrics/resources`, likewise.
+    pub resources: Page,
     /// The configuration in force, served at `/configz` as `{"componentconfig": ...}`.
     pub configz: watch::Receiver<Value>,
     /// What tells where a pod stands.
@@ -69,10 +74,11 @@ struct Health {
 
 /// The routes for `endpoints`.
 pub(super) fn router(endpoints: Endpoints) -> Router {
-    let Endpoints { healthz, livez, readyz, metrics, configz, explain, guard } = endpoints;
-    let mut paths = vec!["/configz".to_owned(), "/metrics".to_owned(), explain::ROUTE.to_owned()];
+    let Endpoints { healthz, livez, readyz, metrics, resources, configz, explain, guard } = endpoints;
+    let mut paths = ["/configz", "/metrics", "/metrics/resources", explain::ROUTE].map(str::to_owned).to_vec();
     let mut router = Router::new()
         .route("/metrics", get(serve_metrics).with_state(metrics))
+        .route("/metrics/resources", get(serve_metrics).with_state(resources))
         .route("/configz", get(serve_configz).with_state(configz))
         .route(explain::ROUTE, get(explain::serve).with_state((explain, guard.clone())));
     for (endpoint, checks) in [("healthz", healthz), ("livez", livez), ("readyz", readyz)] {
@@ -149,10 +155,9 @@ async fn serve_check(State(health): State<Arc<Health>>, Path(name): Path<String>
     }
 }
 
-async fn serve_metrics(State(registry): State<Arc<Registry>>) -> Response {
-    let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &registry) {
-        Ok(()) => ([OPEN_METRICS, NOSNIFF], text).into_response(),
+async fn serve_metrics(State(page): State<Page>) -> Response {
+    match page().await {
+        Ok(text) => ([METRICS, NOSNIFF], text).into_response(),
         Err(error) => {
             let body = format!("cannot write the metrics: {error}\n");
             (StatusCode::INTERNAL_SERVER_ERROR, [TEXT, NOSNIFF], body).into_response()

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flotilla_machine::machine::Machine;
 use http_body_util::{BodyExt as _, Empty};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::registry::Registry;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
@@ -58,16 +56,14 @@ async fn start_guarded(config: &ServeConfig, guard: Guard, authority: Option<Str
         true => Ok(()),
         false => Err("handlers are not fully synchronized".to_owned()),
     });
-    let pods = Counter::<u64>::default();
-    pods.inc_by(7);
-    let mut registry = Registry::default();
-    registry.register("pods_bound", "Pods bound", pods);
+    let page = |text: &'static str| -> Page { Arc::new(move || Box::pin(std::future::ready(Ok(text.to_owned())))) };
     let (configz, receiver) = watch::channel(json!({"parallelism": 16}));
     let endpoints = Endpoints {
         healthz: vec![election.clone()],
         livez: vec![],
         readyz: vec![election, sync],
-        metrics: Arc::new(registry),
+        metrics: page("pods_bound_total 7\n"),
+        resources: page("kube_pod_resource_limit 1\n"),
         configz: receiver,
         explain: explain(),
         guard,
@@ -161,8 +157,9 @@ async fn metrics_and_the_configuration_in_force_are_served() {
     let server = start(&config()).await;
     let (status, head, body) = server.get("/metrics").await;
     assert_eq!(status, 200);
-    assert!(head.contains("application/openmetrics-text"));
-    assert!(body.contains("pods_bound_total 7\n") && body.ends_with("# EOF\n"), "{body}");
+    assert!(head.contains("text/plain; version=0.0.4"));
+    assert_eq!(body, "pods_bound_total 7\n");
+    assert_eq!(server.get("/metrics/resources").await.2, "kube_pod_resource_limit 1\n");
 
     assert_eq!(server.get("/configz").await.2, r#"{"componentconfig":{"parallelism":16}}"#);
     server.configz.send_replace(json!({"parallelism": 8}));
@@ -178,7 +175,7 @@ async fn an_unknown_path_lists_what_there_is() {
         body,
         "404: /debug/pprof is not served here. These are:\n/configz\n\
          /explain/v1/namespaces/{namespace}/pods/{name}\n/healthz\n/healthz/leaderElection\n/livez\n\
-         /livez/ping\n/metrics\n/readyz\n/readyz/leaderElection\n/readyz/sched-handler-sync\n"
+         /livez/ping\n/metrics\n/metrics/resources\n/readyz\n/readyz/leaderElection\n/readyz/sched-handler-sync\n"
     );
     let (status, _, body) = server.get("/readyz/etcd").await;
     assert_eq!(status, 404);
@@ -276,8 +273,10 @@ async fn a_taken_port_is_told_with_the_flags_to_change() {
     let server = start(&config()).await;
     let (_, configz) = watch::channel(Value::Null);
     let (explain, guard, authority) = (explain(), Guard::Open, watch::channel(None).1);
-    let metrics = Arc::default();
-    let endpoints = Endpoints { healthz: vec![], livez: vec![], readyz: vec![], metrics, configz, explain, guard };
+    let metrics: Page = Arc::new(|| Box::pin(std::future::ready(Ok(String::new()))));
+    let resources = Arc::clone(&metrics);
+    let endpoints =
+        Endpoints { healthz: vec![], livez: vec![], readyz: vec![], metrics, resources, configz, explain, guard };
     let error = Server::bind(server.address, &config(), authority, endpoints).await.err().expect("taken").to_string();
     assert!(error.starts_with(&format!("cannot listen on {}: ", server.address)), "{error}");
     assert!(error.contains("--secure-port"));

@@ -440,6 +440,7 @@ mod tests {
             nomination: Nomination::Keep,
             write_event: true,
             attempt: 1,
+            began_ms: None,
         }
     }
 

@@ -106,6 +106,7 @@ fn report(pod: &PodInfo, message: &str) -> Report {
         nomination: Nomination::Keep,
         write_event: true,
         attempt: 1,
+        began_ms: None,
     }
 }
 
@@ -118,6 +119,10 @@ fn binding(pod: &PodInfo) -> Binding {
         scheduler_name: Arc::clone(&pod.scheduler_name),
         attempt: 1,
         waited_ms: 0,
+        began_ms: 0,
+        decided_ms: 0,
+        prepared_ms: None,
+        flushed: false,
         revision: 1,
         total: 0,
         extender: None,

@@ -46,6 +46,25 @@ pub fn total(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Resul
     Ok(sum)
 }
 
+/// The sum of a pod's limits, by its spec alone. Overhead is added to what is limited at all.
+///
+/// Source: component-helpers' `PodLimits`, as the resource metrics call it.
+///
+/// # Errors
+/// The first amount that does not parse or is negative.
+pub fn limits(pod: &api::Pod, spec: &api::PodSpec) -> Result<Amounts, IngestError> {
+    let mut sum = aggregate(pod, spec, Reading::default(), Stage::Limits)?;
+    let wanted = spec.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+    let effective = quantities(wanted, "spec.resources.limits")?;
+    sum.extend(effective.into_iter().filter(|(name, _)| is_pod_level(name)));
+    for (name, overhead) in quantities(spec.overhead.as_ref(), "spec.overhead")? {
+        if let Some(limit) = sum.get_mut(&name).filter(|limit| **limit != Quantity::default()) {
+            *limit = limit.plus(overhead);
+        }
+    }
+    Ok(sum)
+}
+
 /// Whether the pod has pod-level requests of a kind that counts. Limits alone change nothing here.
 ///
 /// Source: component-helpers `IsPodLevelRequestsSet`.
@@ -104,6 +123,8 @@ enum Stage {
     Spec,
     Allocated,
     Actuated,
+    /// The spec's word about its limit.
+    Limits,
 }
 
 fn aggregate(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>, stage: Stage) -> Result<Amounts, IngestError> {
@@ -138,8 +159,13 @@ fn one(
     reading: Reading<'_>,
     stage: Stage,
 ) -> Result<Amounts, IngestError> {
-    let wanted = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    let list = if stage == Stage::Spec { wanted } else { told(pod, container, wanted, stage) };
+    let resources = container.resources.as_ref();
+    let wanted = resources.and_then(|resources| resources.requests.as_ref());
+    let list = match stage {
+        Stage::Spec => wanted,
+        Stage::Limits => resources.and_then(|resources| resources.limits.as_ref()),
+        Stage::Allocated | Stage::Actuated => told(pod, container, wanted, stage),
+    };
     let mut amounts = quantities(list, path)?;
     for (name, quantity) in reading.non_missing {
         amounts.entry((*name).to_owned()).or_insert(*quantity);

@@ -2,6 +2,7 @@
 //!
 //! Knows: in which order plugins are asked, and what each answer means for the others. Must not know: nodes.
 
+use super::parts::Point;
 use super::{ClassRefusal, NormalizedScore, PlacedTerm, Prepared, PreparedFilter, Restriction, Scorer, ScorerPlace};
 use crate::{
     extension::{Domains, Filter, Plugin, PreFilter, PreScore, Preparation, Score},
@@ -19,7 +20,11 @@ impl Prepared {
     ) -> Vec<&'static str> {
         let mut skipped = Vec::new();
         for plugin in profile.plugins.pre_filter.iter().filter_map(|name| plugins::find(registry, name)) {
-            match plugin.pre_filter(preparation) {
+            let answer = plugin.pre_filter(preparation);
+            if answer != PreFilter::Skip {
+                self.parts.add(registry, Point::PreFilter, plugin.name());
+            }
+            match answer {
                 PreFilter::Continue => {}
                 PreFilter::Skip => skipped.push(plugin.name()),
                 PreFilter::Only(mut names) => {
@@ -77,6 +82,7 @@ impl Prepared {
                 continue;
             };
             preparation.is_pre_filtered = profile.plugins.pre_filter.contains(name);
+            self.parts.add(registry, Point::Filter, name);
             let Some(filter) = plugin.filter(preparation) else { continue };
             let first_term = self.terms.len();
             if let Filter::Domain(domain) = &filter {
@@ -99,7 +105,11 @@ impl Prepared {
             preparation.is_pre_filtered = profile.plugins.pre_filter.contains(&weighted.name);
             preparation.is_filtered = profile.plugins.filter.contains(&weighted.name);
             if profile.plugins.pre_score.contains(&weighted.name) {
-                match plugin.pre_score(preparation) {
+                let answer = plugin.pre_score(preparation);
+                if answer != PreScore::Skip {
+                    self.parts.add(registry, Point::PreScore, plugin.name());
+                }
+                match answer {
                     PreScore::Continue => {}
                     PreScore::Skip => continue,
                     PreScore::Fail(error) => {
@@ -113,6 +123,7 @@ impl Prepared {
                 failed.get_or_insert(text);
                 continue;
             }
+            self.parts.add(registry, Point::Score, plugin.name());
             let weight = weighted.weight;
             match (plugin.score(preparation), plugin.normalize()) {
                 (None, _) => {}

@@ -165,18 +165,19 @@ impl Machine {
     }
 
     fn refuse_member(&mut self, uid: &Uid, message: String, nomination: Nomination) {
-        self.count_attempt(uid);
+        self.count_member(uid);
         self.status.unschedulable += 1;
         self.report_with(uid, Reason::Unschedulable, message, true, nomination);
     }
 
     fn fail_member(&mut self, now_ms: TimeMs, uid: &Uid, error: String) {
-        self.count_attempt(uid);
+        self.count_member(uid);
         self.report_failure(now_ms, uid, error);
     }
 
-    fn count_attempt(&mut self, uid: &Uid) {
+    fn count_member(&mut self, uid: &Uid) {
         self.status.decisions += 1;
+        self.count_attempt(self.tally.now_ms, uid, None);
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.attempts += 1;
             pod.attempt_from = None;

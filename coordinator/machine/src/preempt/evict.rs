@@ -133,6 +133,7 @@ impl Machine {
             nomination,
             write_event: false,
             attempt: pod.attempts,
+            began_ms: None,
         }));
     }
 }

@@ -177,10 +177,16 @@ impl Queue {
             if since_ms.is_some_and(|since| now_ms.saturating_sub(since) > longest_ms) {
                 group.looked_at_ms = now_ms;
                 flushed += group.parked.len();
+                self.flushed.push(group.key.subject);
                 self.wake(id, false, now_ms, UNSCHEDULABLE_TIMEOUT);
             }
         }
         flushed
+    }
+
+    /// Whose pods were flushed since this was asked last.
+    pub(crate) fn take_flushed(&mut self) -> Vec<Subject> {
+        std::mem::take(&mut self.flushed)
     }
 
     /// Brings back the pods whose backoff has ended.

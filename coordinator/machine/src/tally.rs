@@ -1,0 +1,184 @@
+//! What metrics tell of attempts and events beyond plain numbers: how long pods were at the head of the queue, which
+//! plugins judged them, what the last event was.
+//!
+//! Knows: what is counted, and by which labels of kube-scheduler's. Must not know: any exporter, or any clock but the
+//! time of events.
+//!
+//! Nothing here is looked at by a decision. A decision costs one entry in a list that keeps its room and one count under
+//! a key of numbers; names are put to them when somebody asks.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{
+    extension::Plugin,
+    prepared::parts::{Parts, Point},
+    profile::Profile,
+    shard::RequestId,
+};
+use indexmap::IndexMap;
+
+use crate::{
+    event::TimeMs,
+    machine::Machine,
+    queue::{ProfileIndex, Subject, Uid},
+};
+
+/// A pod that was flushed is tried again within its longest backoff, unless there is a queue of an hour.
+const REMEMBERED_MS: TimeMs = 3_600_000;
+
+/// What metrics tell of one pod's attempts.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    /// When the attempt under way began, or the last one did.
+    pub(crate) began_ms: Option<TimeMs>,
+    /// It is tried only because it had waited for too long.
+    pub(crate) flushed: bool,
+}
+
+impl Trial {
+    /// Not tried yet.
+    pub(crate) const NONE: Self = Self { began_ms: None, flushed: false };
+
+    /// The pod has got to the head of the queue. `flushed_ms`: when pods like it were flushed last; `queued_ms`: when it came
+    /// into the queue.
+    pub(crate) fn begin(&mut self, now_ms: TimeMs, flushed_ms: Option<TimeMs>, queued_ms: TimeMs) {
+        self.flushed = flushed_ms.is_some_and(|flushed| self.began_ms.unwrap_or(queued_ms) < flushed);
+        self.began_ms = Some(now_ms);
+    }
+}
+
+/// Counts by labels.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// The time of the last event.
+    pub(crate) now_ms: TimeMs,
+    /// How long each pod that the last event decided had been at the head of the queue, in milliseconds.
+    pub(crate) decided: Vec<TimeMs>,
+    /// How long each evaluation that the last event ended was under way, in milliseconds.
+    pub(crate) evaluated: Vec<TimeMs>,
+    /// When pods of a subject were last flushed from among those that no node would take, for an hour.
+    flushed: IndexMap<Subject, TimeMs>,
+    /// Attempts by the plugins that had a part in them, since the profiles were configured.
+    attempts: IndexMap<(ProfileIndex, Parts), u64>,
+    /// The same of the profiles before, by plugin, point and profile.
+    earlier: BTreeMap<Judged, u64>,
+}
+
+/// A plugin that judged pods.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Judged {
+    /// The plugin.
+    pub plugin: &'static str,
+    /// The extension point, as kube-scheduler's label has it.
+    pub point: &'static str,
+    /// The profile.
+    pub profile: Arc<str>,
+}
+
+// === impl Tally ===
+
+impl Tally {
+    /// Another event begins.
+    pub(crate) fn begin(&mut self, now_ms: TimeMs) {
+        self.now_ms = now_ms;
+        self.decided.clear();
+        self.evaluated.clear();
+    }
+
+    /// Pods of these were flushed.
+    pub(crate) fn flush(&mut self, subjects: Vec<Subject>, now_ms: TimeMs) {
+        self.flushed.retain(|_, flushed_ms| now_ms.saturating_sub(*flushed_ms) < REMEMBERED_MS);
+        self.flushed.extend(subjects.into_iter().map(|subject| (subject, now_ms)));
+    }
+
+    /// When pods of a subject were flushed last.
+    pub(crate) fn flushed_ms(&self, subject: Subject) -> Option<TimeMs> {
+        self.flushed.get(&subject).copied()
+    }
+
+    /// The places of profiles mean something else from now on.
+    pub(crate) fn reconfigured(&mut self, registry: &'static [&'static dyn Plugin], profiles: &[Profile]) {
+        self.earlier = self.judged(registry, profiles);
+        self.attempts.clear();
+        self.flushed.clear();
+    }
+
+    /// Attempts since the start, by the plugins that had a part in them.
+    pub(crate) fn judged(
+        &self,
+        registry: &'static [&'static dyn Plugin],
+        profiles: &[Profile],
+    ) -> BTreeMap<Judged, u64> {
+        let mut judged = self.earlier.clone();
+        for (&(index, parts), &count) in &self.attempts {
+            let Some(profile) = profiles.get(index).map(|profile| &profile.scheduler_name) else { continue };
+            for point in Point::ALL {
+                for plugin in parts.of(registry, point) {
+                    let key = Judged { plugin, point: point.name(), profile: Arc::clone(profile) };
+                    *judged.entry(key).or_insert(0) += count;
+                }
+            }
+        }
+        judged
+    }
+}
+
+impl Machine {
+    /// An attempt has ended with a node, a refusal or an error. `subject`: what was judged, if it came to that, and whether
+    /// a node was found.
+    pub(crate) fn count_attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Option<(Subject, bool)>) {
+        let began_ms = self.pods.get(uid).and_then(|pod| pod.trial.began_ms).unwrap_or(now_ms);
+        self.tally.decided.push(now_ms.saturating_sub(began_ms));
+        let Some((subject, is_placed)) = subject else { return };
+        if let Some(dossier) = self.dossiers.get(subject) {
+            let parts = dossier.prepared.parts();
+            let parts = if is_placed { parts } else { parts.unscored() };
+            *self.tally.attempts.entry((subject.0, parts)).or_insert(0) += 1;
+        }
+    }
+
+    /// When an evaluation was asked for that is under way.
+    pub(crate) fn asked_ms(&self, request: RequestId) -> Option<TimeMs> {
+        let subject = self.dossiers.subject_of(request)?;
+        self.dossiers.get(subject)?.ask.as_ref().map(|ask| ask.asked_ms)
+    }
+
+    /// An answer was taken in. It was the last one if nobody waits for the evaluation any more.
+    pub(crate) fn count_evaluation(&mut self, request: RequestId, asked_ms: Option<TimeMs>) {
+        if let Some(asked_ms) = asked_ms.filter(|_| self.dossiers.subject_of(request).is_none()) {
+            self.tally.evaluated.push(self.tally.now_ms.saturating_sub(asked_ms));
+        }
+    }
+
+    /// How long each pod that the last event decided had been at the head of the queue before it, in milliseconds.
+    #[must_use]
+    pub fn decided(&self) -> &[TimeMs] {
+        &self.tally.decided
+    }
+
+    /// How long each evaluation whose last answer the last event was had been under way, in milliseconds.
+    #[must_use]
+    pub fn evaluated(&self) -> &[TimeMs] {
+        &self.tally.evaluated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_a_flushes_doing_if_the_flush_came_after_the_attempt_before() {
+        for (before, queued_ms, flushed_ms, is_flushed) in [
+            (Some(100), 50, Some(400), true),
+            (Some(500), 50, Some(400), false),
+            (None, 50, Some(400), true),
+            (None, 450, Some(400), false),
+            (Some(100), 50, None, false),
+        ] {
+            let mut trial = Trial { began_ms: before, flushed: false };
+            trial.begin(1_000, flushed_ms, queued_ms);
+            assert_eq!(trial.flushed, is_flushed, "{before:?} {queued_ms} {flushed_ms:?}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! kube-scheduler's metrics that are observed one by one, as things happen.
+//!
+//! Knows: their names, help texts, labels and buckets, and which of our moments each stands for. Must not know: what leads
+//! to such a moment.
+//!
+//! Source: `pkg/scheduler/metrics/metrics.go` and `pkg/scheduler/framework/plugins/volumebinding/metrics`. The help texts begin
+//! with the stability that upstream declares, as component-base writes it. Families with labels have no sample before
+//! something was observed, and are not shown, as upstream's are not.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use flotilla_machine::action::{Binding, Reason, Report};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, core::Collector,
+    exponential_buckets,
+};
+
+use crate::driver::Lap;
+
+mod names;
+
+/// What happened to pods, as it is observed one by one. Cheap to clone.
+///
+/// Profiles, results and labels of events are few, so that the families are bounded.
+#[derive(Debug, Clone)]
+pub struct Scheduled {
+    registry: Registry,
+    attempts: IntCounterVec,
+    attempt_duration: HistogramVec,
+    algorithm_duration: Histogram,
+    event_duration: HistogramVec,
+    pod_attempts: Histogram,
+    sli: HistogramVec,
+    after_flush: IntCounter,
+    points: HistogramVec,
+    plugins: HistogramVec,
+    permit: HistogramVec,
+    preemption_victims: Histogram,
+    preemption_runs: IntCounterVec,
+    preemption_duration: HistogramVec,
+    bind: Histogram,
+    evaluations: Histogram,
+}
+
+/// The event histograms that the machine's thread has used, so that it looks none up by its label.
+#[derive(Debug, Default)]
+pub struct Known(BTreeMap<&'static str, Histogram>);
+
+/// A name and its help text.
+type Name = (&'static str, &'static str);
+
+/// What the same buckets are said with. The arguments are all constants of this file.
+struct Making(Registry);
+
+impl Making {
+    fn register<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
+        let collector = made.expect("the names and buckets of this file are valid");
+        self.0.register(Box::new(collector.clone())).expect("each name is registered once");
+        collector
+    }
+
+    fn counter(&self, (name, help): Name) -> IntCounter {
+        self.register(IntCounter::new(name, help))
+    }
+
+    fn counters(&self, (name, help): Name, labels: &[&str]) -> IntCounterVec {
+        self.register(IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    fn histogram(&self, (name, help): Name, buckets: (f64, f64, usize)) -> Histogram {
+        self.register(Histogram::with_opts(options((name, help), buckets)))
+    }
+
+    fn histograms(&self, (name, help): Name, buckets: (f64, f64, usize), labels: &[&str]) -> HistogramVec {
+        self.register(HistogramVec::new(options((name, help), buckets), labels))
+    }
+}
+
+/// `buckets`: the first bound, the factor to the next, and how many.
+fn options((name, help): Name, (first, factor, count): (f64, f64, usize)) -> HistogramOpts {
+    let bounds = exponential_buckets(first, factor, count).expect("the buckets of this file grow");
+    HistogramOpts::new(name, help).buckets(bounds)
+}
+
+const ATTEMPT: (f64, f64, usize) = (0.001, 2.0, 15);
+const POINT: (f64, f64, usize) = (0.0001, 2.0, 12);
+const PLUGIN: (f64, f64, usize) = (0.000_01, 1.5, 20);
+
+impl Default for Scheduled {
+    fn default() -> Self {
+        let registry = Registry::new();
+        let make = Making(registry.clone());
+        Self {
+            attempts: make.counters(names::SCHEDULE_ATTEMPTS_TOTAL, &["result", "profile"]),
+            attempt_duration: make.histograms(names::SCHEDULING_ATTEMPT_DURATION, ATTEMPT, &["result", "profile"]),
+            algorithm_duration: make.histogram(names::SCHEDULING_ALGORITHM_DURATION, ATTEMPT),
+            event_duration: make.histograms(names::EVENT_HANDLING_DURATION, POINT, &["event"]),
+            pod_attempts: make.histogram(names::POD_SCHEDULING_ATTEMPTS, (1.0, 2.0, 5)),
+            sli: make.histograms(names::POD_SCHEDULING_SLI_DURATION, (0.01, 2.0, 20), &["attempts"]),
+            after_flush: make.counter(names::POD_SCHEDULED_AFTER_FLUSH_TOTAL),
+            points: make.histograms(
+                names::FRAMEWORK_EXTENSION_POINT_DURATION,
+                POINT,
+                &["extension_point", "status", "profile"],
+            ),
+            plugins: make.histograms(
+                names::PLUGIN_EXECUTION_DURATION,
+                PLUGIN,
+                &["plugin", "extension_point", "status"],
+            ),
+            permit: make.histograms(names::PERMIT_WAIT_DURATION, ATTEMPT, &["result"]),
+            preemption_victims: make.histogram(names::PREEMPTION_VICTIMS, (1.0, 2.0, 7)),
+            preemption_runs: make.counters(names::PREEMPTION_GOROUTINES_EXECUTION_TOTAL, &["result"]),
+            preemption_duration: make.histograms(names::PREEMPTION_GOROUTINES_DURATION, (0.01, 2.0, 20), &["result"]),
+            bind: make.histogram(names::FLOTILLA_BIND_DURATION, (0.001, 2.0, 14)),
+            evaluations: make.histogram(names::FLOTILLA_EVALUATION_DURATION, (0.001, 2.0, 14)),
+            registry,
+        }
+    }
+}
+
+impl Scheduled {
+    /// What has been observed so far.
+    pub(super) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// A pod is bound. `bind_took`: from the wish to bind it to the answer; `attempt_took`: all of the attempt.
+    pub fn observe(&self, binding: &Binding, bind_took: Duration, attempt_took: Duration) {
+        let profile = &*binding.scheduler_name;
+        self.attempt("scheduled", profile, attempt_took);
+        self.pod_attempts.observe(f64::from(binding.attempt));
+        self.bind.observe(bind_took.as_secs_f64());
+        self.point("Bind", "Success", profile, bind_took);
+        if binding.extender.is_none() {
+            self.plugins.with_label_values(&["DefaultBinder", "Bind", "Success"]).observe(bind_took.as_secs_f64());
+        }
+        if let Some(prepared_ms) = binding.prepared_ms {
+            let prepared = Duration::from_millis(prepared_ms);
+            self.point("PreBind", "Success", profile, prepared);
+            self.plugins.with_label_values(&["VolumeBinding", "PreBind", "Success"]).observe(prepared.as_secs_f64());
+        }
+        if binding.flushed {
+            self.after_flush.inc();
+        }
+        let whole = Duration::from_millis(binding.waited_ms) + bind_took;
+        // kube-scheduler's label: what was tried more often than is worth a series of its own is `15+`.
+        let attempts = if binding.attempt >= 15 { "15+" } else { &binding.attempt.to_string() };
+        self.sli.with_label_values(&[attempts]).observe(whole.as_secs_f64());
+    }
+
+    /// A pod could not be bound, after so long.
+    pub fn not_bound(&self, binding: &Binding, bind_took: Duration) {
+        self.point("Bind", "Error", &binding.scheduler_name, bind_took);
+    }
+
+    /// A pod was tried and not placed, after an attempt that took so long.
+    pub fn refuse(&self, report: &Report, attempt_took: Duration) {
+        let result = match report.reason {
+            Reason::Unschedulable => "unschedulable",
+            Reason::SchedulerError => "error",
+        };
+        self.attempt(result, &report.scheduler_name, attempt_took);
+    }
+
+    /// An event was taken in, and pods were decided on after it. Called on the machine's thread for every event.
+    pub fn event(&self, lap: &Lap<'_>, known: &mut Known) {
+        if let Some(label) = lap.label {
+            let histogram = known.0.entry(label).or_insert_with(|| self.event_duration.with_label_values(&[label]));
+            histogram.observe(lap.taking_in.as_secs_f64());
+        }
+        for &waited_ms in lap.decided {
+            self.algorithm_duration.observe((Duration::from_millis(waited_ms) + lap.deciding).as_secs_f64());
+        }
+        for &waited_ms in lap.evaluated {
+            self.evaluations.observe(Duration::from_millis(waited_ms).as_secs_f64());
+        }
+    }
+
+    /// A pod waited on Permit; `result` is the name of the code that the wait ended with, such as `Success`.
+    pub fn waited_on_permit(&self, result: &str, took: Duration) {
+        self.permit.with_label_values(&[result]).observe(took.as_secs_f64());
+    }
+
+    /// One preemption was carried out, or could not be: so many pods were made to go, and that took so long.
+    pub fn preempted(&self, victims: u32, succeeded: bool, took: Duration) {
+        let result = if succeeded { "success" } else { "error" };
+        self.preemption_victims.observe(f64::from(victims));
+        self.preemption_runs.with_label_values(&[result]).inc();
+        self.preemption_duration.with_label_values(&[result]).observe(took.as_secs_f64());
+    }
+
+    fn attempt(&self, result: &str, profile: &str, took: Duration) {
+        self.attempts.with_label_values(&[result, profile]).inc();
+        self.attempt_duration.with_label_values(&[result, profile]).observe(took.as_secs_f64());
+    }
+
+    fn point(&self, point: &str, status: &str, profile: &str, took: Duration) {
+        self.points.with_label_values(&[point, status, profile]).observe(took.as_secs_f64());
+    }
+}

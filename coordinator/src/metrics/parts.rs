@@ -1,0 +1,152 @@
+//! What the parts of the shell count: streams, binds, writes, watches.
+//!
+//! Knows: names, help texts and where each number comes from. Must not know: what moves a number.
+
+use prometheus::proto::MetricFamily;
+
+use super::{
+    Sources,
+    family::{count, counter, counters, float, gauges, level},
+};
+use crate::{lease::Leadership, watch};
+
+/// All of them.
+pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
+    let mut page = election(sources);
+    page.extend(machine_thread(sources));
+    page.extend(workers(sources));
+    page.extend(binds(sources));
+    page.extend(extenders(sources));
+    page.extend(super::preemption::families(&sources.handle.status(), &sources.evictor));
+    page.extend(super::transport::families(&sources.fanout));
+    page.extend(writes(sources));
+    page.extend(reloads(sources));
+    page.extend(watches(sources));
+    page
+}
+
+fn single(name: &str, help: &str, value: u64) -> MetricFamily {
+    counter(name, help, vec![count(&[], float(value))])
+}
+
+fn gauge(name: &str, help: &str, value: u64) -> MetricFamily {
+    super::family::gauge(name, help, vec![level(&[], float(value))])
+}
+
+/// Source: component-base `metrics/prometheus/clientgo/leaderelection`.
+fn election(sources: &Sources) -> Vec<MetricFamily> {
+    let Some(lease) = &sources.lease else { return Vec::new() };
+    let leads = matches!(*sources.leading.borrow(), Leadership::Leading { .. });
+    let help = "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 \
+                indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.";
+    vec![gauges("leader_election_master_status", help, "name", &[(lease, u64::from(leads))])]
+}
+
+fn machine_thread(sources: &Sources) -> [MetricFamily; 3] {
+    let handle = &sources.handle;
+    [
+        single("flotilla_events_total", "Events that the machine was told", handle.applied()),
+        single("flotilla_events_held_back_total", "Events that found no room in the channel", handle.held_back()),
+        gauge("flotilla_events_waiting", "Events that wait for the machine", handle.waiting() as u64),
+    ]
+}
+
+fn workers(sources: &Sources) -> [MetricFamily; 4] {
+    let traffic = sources.fanout.traffic();
+    let messages = [("sent", traffic.messages_sent), ("received", traffic.messages_received)];
+    let bytes = [("sent", traffic.bytes_sent), ("received", traffic.bytes_received)];
+    let streams = [
+        ("attached", traffic.attached),
+        ("failed", traffic.attach_failures),
+        ("lost", traffic.lost),
+        ("overflowed", traffic.overflows),
+        ("nonsense", traffic.undecodable),
+    ];
+    let bytes_help = "Their bytes, without framing";
+    [
+        counters("flotilla_worker_messages_total", "Messages to and from workers", "direction", &messages),
+        counters("flotilla_worker_message_bytes_total", bytes_help, "direction", &bytes),
+        counters("flotilla_worker_streams_total", "What became of streams to workers", "event", &streams),
+        single(
+            "flotilla_worker_words_dropped_total",
+            "Words for streams that had ended already",
+            traffic.words_dropped,
+        ),
+    ]
+}
+
+fn binds(sources: &Sources) -> [MetricFamily; 5] {
+    let (tally, volumes) = (sources.binder.tally(), sources.volume_binder.tally());
+    let outcomes =
+        [("bound", tally.bound), ("gone", tally.gone), ("elsewhere", tally.elsewhere), ("error", tally.errors)];
+    let written = [("written", volumes.written), ("failed", volumes.failed)];
+    let help = "Volumes and claims written for pods by what became of it";
+    [
+        counters("flotilla_binds_total", "Binds by what became of them", "outcome", &outcomes),
+        single("flotilla_bindings_sent_total", "Bindings sent to the API server", tally.sent),
+        single("flotilla_bindings_unsent_total", "Binds not sent because the lead was lost", tally.unsent),
+        single("flotilla_bindings_looked_up_total", "Binds whose outcome had to be looked up", tally.looked_up),
+        counters("flotilla_volume_writes_total", help, "outcome", &written),
+    ]
+}
+
+/// kube-scheduler's goroutines are tasks of the async runtime here, and evaluations of workers.
+fn extenders(sources: &Sources) -> [MetricFamily; 3] {
+    let tally = sources.callers.tally();
+    let running = [
+        ("Filter", sources.handle.status().evaluations_in_flight),
+        ("binding", sources.binder.tally().in_flight + sources.volume_binder.tally().in_flight),
+        ("prioritizing_extender", tally.prioritizing),
+    ];
+    let help = "[BETA] Number of running goroutines split by the work they do such as binding.";
+    let failed = "Those of them that failed";
+    [
+        gauges("scheduler_goroutines", help, "operation", &running),
+        counters("flotilla_extender_calls_total", "Calls to extenders that have ended", "verb", &tally.calls),
+        counters("flotilla_extender_call_failures_total", failed, "verb", &tally.failures),
+    ]
+}
+
+fn writes(sources: &Sources) -> [MetricFamily; 4] {
+    let reporter = &sources.reporter;
+    let (events, conditions) = (reporter.events().tally(), reporter.conditions().tally());
+    let groups = reporter.groups().tally();
+    let waiting = [("event", events.waiting), ("condition", conditions.waiting), ("pod_group", groups.waiting)];
+    let [events, conditions, groups] = [
+        ("flotilla_event_writes_total", "Events by what became of them", events),
+        ("flotilla_condition_writes_total", "PodScheduled conditions by what became of them", conditions),
+        ("flotilla_pod_group_condition_writes_total", "Conditions of pod groups by what became of them", groups),
+    ]
+    .map(|(name, help, tally)| {
+        let (skipped, dropped) = (("skipped", tally.skipped), ("dropped", tally.dropped));
+        let outcomes = [("written", tally.written), ("refused", tally.refused), skipped, dropped];
+        counters(name, help, "outcome", &outcomes)
+    });
+    let help = "Events and conditions that wait to be written";
+    [events, conditions, groups, gauges("flotilla_writes_waiting", help, "kind", &waiting)]
+}
+
+fn reloads(sources: &Sources) -> [MetricFamily; 2] {
+    let reloads = &sources.reloads;
+    let help = "Changes of the configuration file by what became of them";
+    let refused = "0 while the configuration file holds what was refused, so that an older one is in force";
+    [
+        counters("flotilla_configuration_reloads_total", help, "outcome", &reloads.outcomes()),
+        gauge("flotilla_configuration_last_reload_successful", refused, u64::from(reloads.successful())),
+    ]
+}
+
+fn watches(sources: &Sources) -> [MetricFamily; 6] {
+    let of = |number: fn(&watch::Tally) -> u64| -> Vec<(&str, u64)> {
+        sources.watches.tallies().map(|(resource, tally)| (resource, number(&tally))).collect()
+    };
+    let counted = |name: &str, help: &str, number| counters(name, help, "resource", &of(number));
+    [
+        gauges("flotilla_watched_objects", "Objects that the watch knows", "resource", &of(|tally| tally.objects)),
+        counted("flotilla_lists_total", "Lists that came to their end", |tally| tally.lists),
+        counted("flotilla_watches_total", "Watches that were opened", |tally| tally.watches),
+        counted("flotilla_watch_failures_total", "Lists and watches that failed", |tally| tally.failures),
+        counted("flotilla_unusable_objects_total", "Objects that made no sense", |tally| tally.unusable),
+        counted("flotilla_stale_watch_events_total", "Lists and changes older than what was told", |tally| tally.stale),
+    ]
+}

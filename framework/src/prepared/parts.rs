@@ -1,0 +1,71 @@
+//! Which plugins have a part in judging a class, for those who count.
+//!
+//! Knows: the registry's order. Must not know: how often a class is judged, or who counts.
+
+use crate::extension::Plugin;
+
+/// One bit for each plugin at its place in the registry, for each of the points that upstream counts.
+///
+/// Source: `plugin_evaluation_total`, which leaves out what a PreFilter or PreScore skips.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Parts {
+    points: [u64; 4],
+}
+
+/// A point at which plugins are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Point {
+    /// Once for each class.
+    PreFilter,
+    /// Node by node.
+    Filter,
+    /// Once for each class.
+    PreScore,
+    /// Node by node.
+    Score,
+}
+
+impl Point {
+    /// All of them, in the order they are run in.
+    pub const ALL: [Self; 4] = [Self::PreFilter, Self::Filter, Self::PreScore, Self::Score];
+
+    /// The value of the label `extension_point`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PreFilter => "PreFilter",
+            Self::Filter => "Filter",
+            Self::PreScore => "PreScore",
+            Self::Score => "Score",
+        }
+    }
+}
+
+// === impl Parts ===
+
+impl Parts {
+    /// A plugin has a part. One beyond the sixty-fourth of a registry is not counted; there are some twenty.
+    pub(super) fn add(&mut self, registry: &'static [&'static dyn Plugin], point: Point, plugin: &str) {
+        let place = registry.iter().position(|known| known.name() == plugin);
+        let bit = place.and_then(|place| 1_u64.checked_shl(u32::try_from(place).ok()?));
+        self.points[point as usize] |= bit.unwrap_or(0);
+    }
+
+    /// Without the points that come once a node has been found.
+    #[must_use]
+    pub const fn unscored(self) -> Self {
+        let [pre_filter, filter, ..] = self.points;
+        Self { points: [pre_filter, filter, 0, 0] }
+    }
+
+    /// The plugins that have a part at a point, in the registry's order.
+    pub fn of(self, registry: &'static [&'static dyn Plugin], point: Point) -> impl Iterator<Item = &'static str> {
+        let bits = self.points[point as usize];
+        registry
+            .iter()
+            .take(64)
+            .enumerate()
+            .filter(move |(place, _)| bits & (1 << place) != 0)
+            .map(|(_, plugin)| plugin.name())
+    }
+}

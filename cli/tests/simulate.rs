@@ -70,7 +70,7 @@ const BAD: &[(&str, &str, &str)] = &[
         "an unknown kind",
         "apiVersion: v1\nkind: Pot\n---\napiVersion: v1\nkind: pod\n",
         "in.yaml:2:7: kind \"Pot\" of \"v1\" is not known; expected CSIDriver, CSINode, CSIStorageCapacity, \
-         Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PriorityClass, ReplicaSet, \
+         Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass, ReplicaSet, \
          ReplicationController, Service, StatefulSet, StorageClass, VolumeAttachment, a List of them, or another kind of \
          Kubernetes\n\
          in.yaml:5:7: kind \"pod\" of \"v1\" is not known; did you mean Pod?\n",

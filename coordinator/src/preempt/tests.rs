@@ -75,7 +75,7 @@ async fn answer(server: &Server, lead: Leadership, preemption: Preemption) -> (O
     let (handle, mut told) = listener();
     let (_lead, leading) = watch::channel(lead);
     let events = Events::new(server.client(), "host", watch::channel(Leadership::UNKNOWN).1);
-    let evictor = Evictor::new(server.client(), handle, events, crate::metrics::Scheduled::default(), leading);
+    let evictor = Evictor::new(server.client(), handle, events, Scheduled::default(), leading);
     evictor.preempt(preemption);
     let event = told.recv().await.expect("an answer");
     let Event::Preempted { uid, id, failure } = event else { panic!("{event:?}") };

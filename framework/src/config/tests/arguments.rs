@@ -38,14 +38,12 @@ profiles:
             ("4:3: profiles[0].schedulerName: found nothing; expected a name for the profile", ""),
             (
                 "6:43: profiles[0].plugins.podGroupPostFilter.enabled[0].name: plugin \"DynamicResources\" is not \
-                 implemented in this version of Flotilla; expected no plugin at podGroupPostFilter: Flotilla has none \
-                 that runs there",
+                 implemented in this version of Flotilla; expected DefaultPreemption",
                 "remove this entry: the default set already lists the plugin",
             ),
             (
                 "10:43: profiles[1].plugins.podGroupPostFilter.enabled[0].name: plugin \"DynamicResources\" is not \
-                 implemented in this version of Flotilla; expected no plugin at podGroupPostFilter: Flotilla has none \
-                 that runs there",
+                 implemented in this version of Flotilla; expected DefaultPreemption",
                 "remove this entry: the default set already lists the plugin",
             ),
             (

@@ -108,6 +108,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "failover",
             "--test",
+            "metrics",
+            "--test",
             "neighbours",
             "--test",
             "oracle",

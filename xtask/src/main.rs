@@ -112,6 +112,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "gangs",
             "--test",
+            "metrics",
+            "--test",
             "neighbours",
             "--test",
             "oracle",

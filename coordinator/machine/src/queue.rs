@@ -18,6 +18,7 @@ mod waking;
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{class::ClassId, plugins::priority_sort};
+use indexmap::IndexMap;
 
 use crate::event::TimeMs;
 
@@ -116,7 +117,7 @@ struct Entry {
 /// The queue. A pod sits in at most one place, and its entry says where.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    entries: BTreeMap<Uid, Entry>,
+    entries: IndexMap<Uid, Entry>,
     active: Active,
     backoff: Backoff,
     groups: Groups,
@@ -210,7 +211,7 @@ impl Queue {
     }
 
     fn take(&mut self, uid: &Uid) -> Option<Entry> {
-        let mut entry = self.entries.remove(uid)?;
+        let mut entry = self.entries.swap_remove(uid)?;
         let Seating { subject, place, until_ms, .. } = entry.seating;
         match entry.room {
             Room::Active => {

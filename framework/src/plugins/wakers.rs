@@ -167,6 +167,7 @@ mod tests {
             (POD_DELETE, ClusterEvent::PodRemoved(&wants)),
         ];
         let wakes = events.into_iter().filter(|(_, event)| plugin.wakes(*event, &wants, &profile.args));
+        let wakes = wakes.inspect(|(label, event)| assert!(may_wake(plugin.name(), *event), "{label}"));
         wakes.map(|(label, _)| label).collect()
     }
 
@@ -181,6 +182,41 @@ mod tests {
                 assert!(is_listed || is_twofold, "{} is woken by {label}", plugin.name());
             }
         }
+    }
+
+    #[test]
+    fn what_changes_of_the_pod_itself_means_something_to_those_who_read_it() {
+        let profile = testing::profile();
+        let old = || pod("web").request("cpu", "2");
+        let updates = [
+            (old().label("a", "b"), "TargetPodUpdatePodLabel", vec!["InterPodAffinity"]),
+            (pod("web").request("cpu", "1"), "TargetPodUpdatePodScaleDown", vec!["NodeResourcesFit"]),
+            (pod("web").request("cpu", "3"), "TargetPodUpdatePodScaleUp", vec![]),
+            (old().tolerate("gpu", "Exists", "", ""), "TargetPodUpdatePodToleration", vec!["TaintToleration"]),
+            (
+                old().tolerate("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule"),
+                "TargetPodUpdatePodToleration",
+                vec!["NodeUnschedulable", "TaintToleration"],
+            ),
+        ];
+        let old = old().build().class;
+        for (new, label, expected) in updates {
+            let new = new.build().class;
+            let event = ClusterEvent::TargetUpdated { old: &old, new: &new };
+            let woken = REGISTRY.iter().filter(|plugin| plugin.wakes(event, &new, &profile.args));
+            let woken: Vec<&str> = woken.map(|plugin| plugin.name()).collect();
+            assert_eq!((event.label(), &woken), (label, &expected));
+            assert!(woken.iter().all(|name| of(name).contains(&label) && may_wake(name, event)));
+        }
+    }
+
+    #[test]
+    fn kinds_of_events_that_a_plugin_does_not_listen_to_are_not_worth_asking_about() {
+        let wants = pod("wants").build().class;
+        assert!(!may_wake("NodeResourcesFit", ClusterEvent::PodAdded(&wants)));
+        assert!(may_wake("NodeResourcesFit", ClusterEvent::PodRemoved(&wants)));
+        assert!(!may_wake("SchedulingGates", ClusterEvent::PodRemoved(&wants)));
+        assert!(may_wake("Unheard", ClusterEvent::PodAdded(&wants)), "nobody knows what it waits for");
     }
 
     #[test]

@@ -174,7 +174,7 @@ fn unreadable(what: &str, reason: String) -> String {
 mod tests {
     use super::*;
 
-    fn raw(value: &serde_json::Value) -> Box<RawValue> {
+    fn raw(value: &Value) -> Box<RawValue> {
         serde_json::value::to_raw_value(value).expect("JSON")
     }
 

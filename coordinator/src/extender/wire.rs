@@ -216,7 +216,7 @@ mod tests {
     fn victims_are_told_by_uid_or_whole_and_read_by_uid() {
         let pod = raw(&json!({ "spec": {} }));
         let victims = Victims { pods: vec!["u1".into()], violations: 2 };
-        let proposal = Proposal { nodes: [("a".into(), victims)].into(), ..Proposal::default() };
+        let proposal = Proposal::new([("a".into(), victims)].into(), BTreeMap::new());
         let read = |body: Result<Vec<u8>, String>| serde_json::from_slice::<Value>(&body.expect("JSON")).expect("JSON");
         let meta = read(meta_victims_args(&pod, &proposal));
         let expected = json!({ "a": { "Pods": [{ "UID": "u1" }], "NumPDBViolations": 2 } });

@@ -147,6 +147,8 @@ async fn a_pod_whose_policy_is_never_waits_and_so_does_one_that_nobody_can_help(
                     victims found for incoming pod.";
     assert_eq!(message, expected);
     assert!(disruption(&api(&cluster).get("mid").await?).is_none());
+    // Whoever of the two has backed off for longer would be the first.
+    api(&cluster).delete("low", &DeleteParams::default().grace_period(0)).await?;
     api(&cluster).delete("mid", &DeleteParams::default().grace_period(0)).await?;
     wait_until_running(&cluster, "polite", 1).await?;
     Ok(())

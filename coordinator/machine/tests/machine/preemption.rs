@@ -554,7 +554,7 @@ fn without_a_sound_word_of_extenders_nobody_is_preempted_and_the_queue_goes_on()
     world.advance(36_000);
     assert_eq!(world.machine.status().extensions_lost, 1);
     let again = world.proposals.pop_front();
-    world.tell(Event::Proposed { request: question.request, outcome: Ok(Box::new(question.proposal.clone())) });
+    world.tell(Event::Proposed { request: question.request, outcome: Ok(Box::new(question.proposal)) });
     assert_eq!((world.machine.status().extensions_discarded, world.evicted.len()), (1, 0), "{again:?}");
 }
 

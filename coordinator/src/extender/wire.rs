@@ -174,7 +174,7 @@ fn unreadable(what: &str, reason: String) -> String {
 mod tests {
     use super::*;
 
-    fn raw(value: &serde_json::Value) -> Box<RawValue> {
+    fn raw(value: &Value) -> Box<RawValue> {
         serde_json::value::to_raw_value(value).expect("JSON")
     }
 
@@ -216,7 +216,8 @@ mod tests {
     fn victims_are_told_by_uid_or_whole_and_read_by_uid() {
         let pod = raw(&json!({ "spec": {} }));
         let victims = Victims { pods: vec!["u1".into()], violations: 2 };
-        let proposal = Proposal { nodes: [("a".into(), victims)].into(), ..Proposal::default() };
+        let mut proposal = Proposal::default();
+        proposal.nodes = [("a".into(), victims)].into();
         let read = |body: Result<Vec<u8>, String>| serde_json::from_slice::<Value>(&body.expect("JSON")).expect("JSON");
         let meta = read(meta_victims_args(&pod, &proposal));
         let expected = json!({ "a": { "Pods": [{ "UID": "u1" }], "NumPDBViolations": 2 } });

@@ -9,15 +9,16 @@ use crate::{
     declared::DeclaredFeatures,
     labels::{LabelRequirement, LabelSelector},
     node::NodeInfo,
-    pod_group::PodGroup,
-    profile::{Plugins, Profile, WeightedPlugin},
     quantity::Quantity,
     resources::Resources,
     volumes::mounts::{Mount, Owner, PodVolumes},
 };
 
 pub mod checks;
+mod stock;
 pub mod storage;
+
+pub use stock::{pod_group, profile};
 
 /// A pod being built.
 #[derive(Debug, Clone)]
@@ -464,73 +465,5 @@ impl NodeBuilder {
     #[must_use]
     pub fn build(self) -> NodeInfo {
         self.0
-    }
-}
-
-/// A pod group in namespace `default` that needs so many pods, or is basic.
-#[must_use]
-pub fn pod_group(name: &str, min_count: Option<u32>) -> PodGroup {
-    PodGroup {
-        namespace: "default".into(),
-        name: name.into(),
-        uid: format!("uid-{name}").into(),
-        generation: 1,
-        min_count,
-        priority: 0,
-        disrupted_whole: false,
-        condition: None,
-    }
-}
-
-/// The profile `default-scheduler` with every plugin that is built, in the stock order and weights.
-#[must_use]
-pub fn profile() -> Profile {
-    let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    let filters = [
-        "NodeName",
-        "NodeUnschedulable",
-        "TaintToleration",
-        "NodeAffinity",
-        "NodePorts",
-        "NodeResourcesFit",
-        "VolumeRestrictions",
-        "NodeVolumeLimits",
-        "VolumeBinding",
-        "VolumeZone",
-        "PodTopologySpread",
-        "InterPodAffinity",
-    ];
-    let scores = [
-        ("TaintToleration", 3),
-        ("NodeAffinity", 2),
-        ("NodeResourcesFit", 1),
-        ("VolumeBinding", 1),
-        ("PodTopologySpread", 2),
-        ("InterPodAffinity", 2),
-        ("NodeResourcesBalancedAllocation", 1),
-        ("ImageLocality", 1),
-    ];
-    Profile {
-        scheduler_name: "default-scheduler".into(),
-        percentage_of_nodes_to_score: None,
-        plugins: Plugins {
-            pre_enqueue: names(&["SchedulingGates"]),
-            queue_sort: names(&["PrioritySort"]),
-            pre_filter: names(&filters),
-            filter: names(&filters),
-            pre_score: names(&[
-                "TaintToleration",
-                "NodeAffinity",
-                "NodeResourcesFit",
-                "VolumeBinding",
-                "PodTopologySpread",
-                "InterPodAffinity",
-                "NodeResourcesBalancedAllocation",
-            ]),
-            score: scores.map(|(name, weight)| WeightedPlugin { name: name.to_owned(), weight }).to_vec(),
-            bind: names(&["DefaultBinder"]),
-            ..Plugins::default()
-        },
-        args: crate::profile::Args::default(),
     }
 }

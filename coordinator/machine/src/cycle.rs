@@ -28,10 +28,10 @@ use crate::{
 
 /// How many of the next pods are looked at for classes to ask about ahead of need. One round trip of 200 us then
 /// serves up to 64 pods that are all different: 300,000 a second, more than the decisions themselves.
-const LOOK_AHEAD: usize = 64;
+pub(crate) const LOOK_AHEAD: usize = 64;
 
 /// The most offers asked for of each stratum and shard; a shard that has fewer nodes sends them all.
-const MAX_K: usize = 8_192;
+pub(crate) const MAX_K: usize = 8_192;
 
 /// What came of trying to decide on the head of the queue.
 pub(crate) enum Progress {
@@ -479,30 +479,6 @@ impl Machine {
         }
     }
 
-    /// Whether what is needed to decide on so many pods of a subject is on its way. It is asked for if it `may` be; what
-    /// cannot be asked for is evaluated here when it is needed.
-    pub(crate) fn waits_for_offers_of(&mut self, now_ms: TimeMs, subject: Subject, pods: u32, may: bool) -> bool {
-        let is_asked = |machine: &Self, subject| machine.dossiers.get(subject).is_some_and(|known| known.ask.is_some());
-        if is_asked(self, subject) {
-            return true;
-        }
-        if let Some(head) = self.head_of(subject) {
-            if may && !self.dossiers.has_shelf(head) {
-                self.ask_whole(now_ms, head);
-            }
-            return is_asked(self, head);
-        }
-        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
-        let is_decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
-        if is_decided || dossier.repair(&self.cache) || !may || !dossier.can_be_asked() {
-            return false;
-        }
-        let others = LOOK_AHEAD + self.nominator.nodes_len();
-        let k = (pods as usize + others).min(MAX_K);
-        self.ask_for(now_ms, subject, u32::try_from(k).unwrap_or(u32::MAX), false);
-        is_asked(self, subject)
-    }
-
     /// Asks every worker about a subject, unless that is under way or they are not ready to be asked.
     fn ask(&mut self, now_ms: TimeMs, subject: Subject) {
         let k = self.offers_wanted(subject);
@@ -514,7 +490,7 @@ impl Machine {
         self.ask_for(now_ms, head, u32::MAX, true);
     }
 
-    fn ask_for(&mut self, now_ms: TimeMs, subject: Subject, k: u32, whole: bool) {
+    pub(crate) fn ask_for(&mut self, now_ms: TimeMs, subject: Subject, k: u32, whole: bool) {
         let Some(configuration) = self.configuration.clone().filter(|_| self.can_ask()) else { return };
         let Some(profile) = configuration.profiles.get(subject.0) else { return };
         let Some(dossier) = self.dossiers.get_mut(subject).filter(|dossier| dossier.ask.is_none()) else { return };

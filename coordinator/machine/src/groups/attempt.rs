@@ -21,7 +21,7 @@ use flotilla_framework::{
 };
 
 use crate::{
-    cycle::Progress,
+    cycle::{LOOK_AHEAD, MAX_K, Progress},
     event::TimeMs,
     groups::{GroupKey, room::Seeker},
     machine::Machine,
@@ -206,6 +206,30 @@ impl Machine {
             waits |= self.open(subject) && self.waits_for_offers_of(now_ms, subject, pods, is_new);
         }
         waits
+    }
+
+    /// Whether what is needed to decide on so many pods of a subject is on its way. It is asked for if it `may` be; what
+    /// cannot be asked for is evaluated here when it is needed.
+    fn waits_for_offers_of(&mut self, now_ms: TimeMs, subject: Subject, pods: u32, may: bool) -> bool {
+        let is_asked = |machine: &Self, subject| machine.dossiers.get(subject).is_some_and(|known| known.ask.is_some());
+        if is_asked(self, subject) {
+            return true;
+        }
+        if let Some(head) = self.head_of(subject) {
+            if may && !self.dossiers.has_shelf(head) {
+                self.ask_whole(now_ms, head);
+            }
+            return is_asked(self, head);
+        }
+        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
+        let is_decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
+        if is_decided || dossier.repair(&self.cache) || !may || !dossier.can_be_asked() {
+            return false;
+        }
+        let others = LOOK_AHEAD + self.nominator.nodes_len();
+        let k = (pods as usize + others).min(MAX_K);
+        self.ask_for(now_ms, subject, u32::try_from(k).unwrap_or(u32::MAX), false);
+        is_asked(self, subject)
     }
 
     /// Tries the members one after the other, until it is clear that there is no place for enough of them.

@@ -3,7 +3,7 @@
 //! Knows: when there is enough to decide on, when to ask, and what a decision does. Must not know: how offers are
 //! merged or kept exact ([`crate::offers`] and the framework do).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use flotilla_framework::{
     diagnosis::{self, Diagnosis, NO_NODES},
@@ -12,7 +12,7 @@ use flotilla_framework::{
     node::NodeId,
     prepared::NodeResult,
     select::Best,
-    shard::Command,
+    shard::Revision,
 };
 
 use crate::{
@@ -21,17 +21,9 @@ use crate::{
     extend::Step,
     groups::Placement,
     machine::Machine,
-    offers::{Ask, Dossiers},
     pods::{Charge, Stage},
     queue::{Plugins, Rejectors, Subject, Uid},
 };
-
-/// How many of the next pods are looked at for classes to ask about ahead of need. One round trip of 200 us then
-/// serves up to 64 pods that are all different: 300,000 a second, more than the decisions themselves.
-pub(crate) const LOOK_AHEAD: usize = 64;
-
-/// The most offers asked for of each stratum and shard; a shard that has fewer nodes sends them all.
-pub(crate) const MAX_K: usize = 8_192;
 
 /// What came of trying to decide on the head of the queue.
 pub(crate) enum Progress {
@@ -82,15 +74,10 @@ impl Machine {
     }
 
     pub(crate) fn attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Progress {
-        let revision = self.cache.revision();
-        let Some(pod) = self.pods.get_mut(uid) else {
+        let Some(from) = self.begin(now_ms, uid, subject) else {
             self.queue.remove(uid);
             return Progress::Decided;
         };
-        if pod.attempt_from.is_none() {
-            pod.trial.begin(now_ms, self.tally.flushed_ms(subject), pod.first_queued_ms.unwrap_or(now_ms));
-        }
-        let from = *pod.attempt_from.get_or_insert(revision);
         if self.cache.nodes.is_empty() {
             let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
             return self.turn_down(now_ms, uid, diagnosis, None);
@@ -156,6 +143,16 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// The state of the cluster that the pod's attempt has to know of: that in which it got to the head of the queue.
+    fn begin(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Option<Revision> {
+        let revision = self.cache.revision();
+        let pod = self.pods.get_mut(uid)?;
+        if pod.attempt_from.is_none() {
+            pod.trial.begin(now_ms, self.tally.flushed_ms(subject), pod.first_queued_ms.unwrap_or(now_ms));
+        }
+        Some(*pod.attempt_from.get_or_insert(revision))
     }
 
     /// A pod that woke with others was not asked for its gates then.
@@ -441,90 +438,5 @@ impl Machine {
                 self.wake_for(now_ms, ClusterEvent::PodRemoved(&class));
             }
         }
-    }
-
-    /// Asks about the classes of the next pods before they are at the head of the queue.
-    fn look_ahead(&mut self, now_ms: TimeMs) {
-        if !self.can_ask() || self.dossiers.asks_len() >= LOOK_AHEAD {
-            return;
-        }
-        // So few are compared with each other in less time than they are looked up.
-        let mut subjects: Vec<Subject> = Vec::new();
-        for subject in self.queue.upcoming(LOOK_AHEAD) {
-            if !subjects.contains(&subject) {
-                subjects.push(subject);
-            }
-        }
-        let mut wide = Dossiers::wide_bound(self.cache.nodes.len());
-        for subject in subjects {
-            if wide == 0 || self.dossiers.asks_len() >= LOOK_AHEAD {
-                break;
-            }
-            if let Some(is_wide) = self.dossiers.keep_covered(subject) {
-                wide -= usize::from(is_wide);
-                continue;
-            }
-            if !self.open(subject) {
-                continue;
-            }
-            if self.look_ahead_shared(now_ms, subject) {
-                continue;
-            }
-            let Some(dossier) = self.dossiers.get_mut(subject) else { continue };
-            let decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
-            wide -= usize::from(dossier.prepared.is_wide());
-            if !decided && dossier.can_be_asked() {
-                self.ask(now_ms, subject);
-            }
-        }
-    }
-
-    /// Asks every worker about a subject, unless that is under way or they are not ready to be asked.
-    fn ask(&mut self, now_ms: TimeMs, subject: Subject) {
-        let k = self.offers_wanted(subject);
-        self.ask_for(now_ms, subject, k, false);
-    }
-
-    /// Asks every worker for all nodes that suit the head of a family.
-    pub(crate) fn ask_whole(&mut self, now_ms: TimeMs, head: Subject) {
-        self.ask_for(now_ms, head, u32::MAX, true);
-    }
-
-    pub(crate) fn ask_for(&mut self, now_ms: TimeMs, subject: Subject, k: u32, whole: bool) {
-        let Some(configuration) = self.configuration.clone().filter(|_| self.can_ask()) else { return };
-        let Some(profile) = configuration.profiles.get(subject.0) else { return };
-        let Some(dossier) = self.dossiers.get_mut(subject).filter(|dossier| dossier.ask.is_none()) else { return };
-        let k = if dossier.wants_all { u32::MAX } else { k };
-        let facts = dossier.facts.clone();
-        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
-        self.next_request += 1;
-        let request = self.next_request;
-        let owing: BTreeMap<_, _> = self.roster.workers.iter().map(|(&id, worker)| (id, worker.nodes)).collect();
-        for &worker in owing.keys() {
-            self.tell_class(worker, subject.1);
-            self.flush_outbox(worker);
-            let command = Command::Evaluate {
-                request,
-                generation: configuration.generation,
-                profile: Arc::clone(&profile.scheduler_name),
-                class: subject.1,
-                facts: facts.clone(),
-                k,
-                trace: Arc::default(),
-            };
-            self.command(worker, command);
-        }
-        self.status.evaluations_asked += 1;
-        let (revision, answers) = (self.cache.revision(), Vec::new());
-        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers, whole });
-    }
-
-    /// Enough offers for all waiting pods of the subject, and for those that others take from under it meanwhile.
-    fn offers_wanted(&self, subject: Subject) -> u32 {
-        let own = self.queue.waiting(subject);
-        let [active, ..] = self.queue.lengths();
-        let others = if own > 8 { active - own.min(active) } else { LOOK_AHEAD };
-        // Nodes that are kept free for nominated pods may be passed over.
-        u32::try_from((own + others + LOOK_AHEAD + self.nominator.nodes_len()).min(MAX_K)).unwrap_or(u32::MAX)
     }
 }

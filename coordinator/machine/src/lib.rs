@@ -7,6 +7,7 @@
 //! API verbs, protobuf, wall clocks, or whether a node suits a pod (that is `flotilla_framework`).
 
 pub mod action;
+mod asking;
 pub mod audit;
 mod cache;
 pub mod census;

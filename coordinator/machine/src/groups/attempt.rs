@@ -21,7 +21,8 @@ use flotilla_framework::{
 };
 
 use crate::{
-    cycle::{LOOK_AHEAD, MAX_K, Progress},
+    asking::{LOOK_AHEAD, MAX_K},
+    cycle::Progress,
     event::TimeMs,
     groups::{GroupKey, room::Seeker},
     machine::Machine,

@@ -1,0 +1,108 @@
+//! What workers are asked, about which classes, and when.
+//!
+//! Knows: how far to look ahead, and how many offers are wanted. Must not know: what becomes of the answers.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::shard::Command;
+
+use crate::{
+    event::TimeMs,
+    machine::Machine,
+    offers::{Ask, Dossiers},
+    queue::Subject,
+};
+
+/// How many of the next pods are looked at for classes to ask about ahead of need. One round trip of 200 us then
+/// serves up to 64 pods that are all different: 300,000 a second, more than the decisions themselves.
+pub(crate) const LOOK_AHEAD: usize = 64;
+
+/// The most offers asked for of each stratum and shard; a shard that has fewer nodes sends them all.
+pub(crate) const MAX_K: usize = 8_192;
+
+impl Machine {
+    /// Asks about the classes of the next pods before they are at the head of the queue.
+    pub(crate) fn look_ahead(&mut self, now_ms: TimeMs) {
+        if !self.can_ask() || self.dossiers.asks_len() >= LOOK_AHEAD {
+            return;
+        }
+        // So few are compared with each other in less time than they are looked up.
+        let mut subjects: Vec<Subject> = Vec::new();
+        for subject in self.queue.upcoming(LOOK_AHEAD) {
+            if !subjects.contains(&subject) {
+                subjects.push(subject);
+            }
+        }
+        let mut wide = Dossiers::wide_bound(self.cache.nodes.len());
+        for subject in subjects {
+            if wide == 0 || self.dossiers.asks_len() >= LOOK_AHEAD {
+                break;
+            }
+            if let Some(is_wide) = self.dossiers.keep_covered(subject) {
+                wide -= usize::from(is_wide);
+                continue;
+            }
+            if !self.open(subject) {
+                continue;
+            }
+            if self.look_ahead_shared(now_ms, subject) {
+                continue;
+            }
+            let Some(dossier) = self.dossiers.get_mut(subject) else { continue };
+            let decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
+            wide -= usize::from(dossier.prepared.is_wide());
+            if !decided && dossier.can_be_asked() {
+                self.ask(now_ms, subject);
+            }
+        }
+    }
+
+    /// Asks every worker about a subject, unless that is under way or they are not ready to be asked.
+    pub(crate) fn ask(&mut self, now_ms: TimeMs, subject: Subject) {
+        let k = self.offers_wanted(subject);
+        self.ask_for(now_ms, subject, k, false);
+    }
+
+    /// Asks every worker for all nodes that suit the head of a family.
+    pub(crate) fn ask_whole(&mut self, now_ms: TimeMs, head: Subject) {
+        self.ask_for(now_ms, head, u32::MAX, true);
+    }
+
+    pub(crate) fn ask_for(&mut self, now_ms: TimeMs, subject: Subject, k: u32, whole: bool) {
+        let Some(configuration) = self.configuration.clone().filter(|_| self.can_ask()) else { return };
+        let Some(profile) = configuration.profiles.get(subject.0) else { return };
+        let Some(dossier) = self.dossiers.get_mut(subject).filter(|dossier| dossier.ask.is_none()) else { return };
+        let k = if dossier.wants_all { u32::MAX } else { k };
+        let facts = dossier.facts.clone();
+        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
+        self.next_request += 1;
+        let request = self.next_request;
+        let owing: BTreeMap<_, _> = self.roster.workers.iter().map(|(&id, worker)| (id, worker.nodes)).collect();
+        for &worker in owing.keys() {
+            self.tell_class(worker, subject.1);
+            self.flush_outbox(worker);
+            let command = Command::Evaluate {
+                request,
+                generation: configuration.generation,
+                profile: Arc::clone(&profile.scheduler_name),
+                class: subject.1,
+                facts: facts.clone(),
+                k,
+                trace: Arc::default(),
+            };
+            self.command(worker, command);
+        }
+        self.status.evaluations_asked += 1;
+        let (revision, answers) = (self.cache.revision(), Vec::new());
+        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers, whole });
+    }
+
+    /// Enough offers for all waiting pods of the subject, and for those that others take from under it meanwhile.
+    fn offers_wanted(&self, subject: Subject) -> u32 {
+        let own = self.queue.waiting(subject);
+        let [active, ..] = self.queue.lengths();
+        let others = if own > 8 { active - own.min(active) } else { LOOK_AHEAD };
+        // Nodes that are kept free for nominated pods may be passed over.
+        u32::try_from((own + others + LOOK_AHEAD + self.nominator.nodes_len()).min(MAX_K)).unwrap_or(u32::MAX)
+    }
+}

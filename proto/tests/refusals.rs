@@ -131,7 +131,7 @@ fn an_outcome_of_a_trial_that_means_nothing_is_refused() {
     assert_eq!(rehearsed(None), "rehearsed.outcomes[0].outcome: is missing");
     let miss = |miss| rehearsed(Some(pb::trial_outcome::Outcome::Miss(miss)));
     assert_eq!(miss(0), "rehearsed.outcomes[0].miss: is missing");
-    assert_eq!(miss(4), "rehearsed.outcomes[0].miss: 4 is not within 1..=3");
+    assert_eq!(miss(4), "rehearsed.outcomes[0].miss: 4 is not within 0..=3");
 }
 
 #[test]

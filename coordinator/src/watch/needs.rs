@@ -20,6 +20,7 @@ const READERS: &[(&str, &[&str])] = &[
     ("replicationcontrollers", &[SPREAD]),
     ("replicasets", &[SPREAD]),
     ("statefulsets", &[SPREAD]),
+    ("poddisruptionbudgets", &["DefaultPreemption"]),
     ("persistentvolumeclaims", &[LIMITS, BINDING, RESTRICTIONS, ZONE]),
     ("persistentvolumes", &[LIMITS, BINDING, ZONE]),
     ("storageclasses", &[LIMITS, BINDING, ZONE]),
@@ -63,9 +64,16 @@ fn has(profile: &Profile, plugin: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use flotilla_framework::testing::profile;
+    use flotilla_framework::testing;
 
     use super::*;
+
+    /// The stock profile, which preempts.
+    fn profile() -> Profile {
+        let mut profile = testing::profile();
+        profile.plugins.post_filter = vec!["DefaultPreemption".to_owned()];
+        profile
+    }
 
     /// The stock profile without these plugins.
     fn without(names: &[&str]) -> Profile {
@@ -99,7 +107,8 @@ mod tests {
     fn a_kind_is_watched_as_long_as_one_plugin_of_one_profile_reads_it() {
         let storage = [LIMITS, BINDING, RESTRICTIONS, ZONE];
         let bare = without(&storage);
-        let left = ["namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets"];
+        let left =
+            ["namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets", "poddisruptionbudgets"];
         assert_eq!(needed(std::slice::from_ref(&bare)), left);
         assert_eq!(needed(&[bare, profile()]).len(), READERS.len());
         let with_restrictions = without(&[LIMITS, BINDING, ZONE]);

@@ -30,6 +30,7 @@ mod object;
 mod sharing;
 mod source;
 mod storage;
+mod trouble;
 
 use kinds::{
     AllThat, Budgets, Namespaces, Nodes, PodGroups, Pods, ReplicaSet, ReplicationController, Service, StatefulSet,

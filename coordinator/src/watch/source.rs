@@ -31,10 +31,10 @@ use super::{
     known::{Gone, Known},
     object::{Anything, HasMetadata, Line, Metadata, Page},
     sharing::Sharing,
+    trouble::{FIRST_BACKOFF, LAST_BACKOFF, Trouble},
 };
 use crate::{
     driver::{Handle, Stopped},
-    logging,
     status::{Regarding, Reporter},
 };
 
@@ -51,11 +51,6 @@ const HURRIED_WATCH_S: u32 = 3;
 const MARGIN: Duration = Duration::from_secs(5);
 /// A line of a watch. etcd takes objects up to 1.5 MiB, which JSON may double; more is no line.
 const LINE_BYTES: usize = 8 << 20;
-/// Between attempts: doubles from the first to the last. An API server that answers with refusals is left alone for
-/// longer than one that does not answer: that one is to be found again soon after it is back.
-const FIRST_BACKOFF: Duration = Duration::from_millis(200);
-const LAST_BACKOFF: Duration = Duration::from_secs(15);
-const LAST_BACKOFF_ABSENT: Duration = Duration::from_secs(2);
 /// How often a list that is older than what was seen is asked for anew before it is believed. An API server that lags
 /// behind has caught up within these two minutes; one whose etcd was restored from a backup never will.
 const SET_BACK: u32 = 10;
@@ -142,60 +137,6 @@ impl Shared {
     /// Whether something newer than this version has been told.
     fn is_past(&self, version: Option<&str>) -> bool {
         version.and_then(|version| version.parse().ok()).is_some_and(|version: u64| version < *self.reached.borrow())
-    }
-}
-
-/// Why a list or watch came to an end before its time.
-#[derive(Debug, thiserror::Error)]
-enum Trouble {
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-    #[error("{0}")]
-    Expired(String),
-    #[error("{0}; grant list and watch on it to the user or service account of this process, as deploy/rbac.yaml does")]
-    Forbidden(String),
-    #[error("{0}")]
-    Unserved(String),
-    #[error("{0}")]
-    Api(Box<kube::core::Status>),
-    #[error("{0}")]
-    Absent(String),
-    #[error("the API server ended the watch: {0}")]
-    Refused(Box<kube::core::Status>),
-    #[error("the connection broke: {0}")]
-    Broken(#[from] std::io::Error),
-    #[error("the API server lists what was there at version {0}, which is older than what it told before")]
-    Past(String),
-    #[error("no answer within {0:?}")]
-    Late(Duration),
-    #[error("what the API server sent makes no sense: {0}")]
-    Nonsense(String),
-}
-
-impl Trouble {
-    fn last_backoff(&self) -> Duration {
-        match self {
-            Self::Absent(_) | Self::Broken(_) | Self::Late(_) => LAST_BACKOFF_ABSENT,
-            _ => LAST_BACKOFF,
-        }
-    }
-}
-
-impl From<kube::Error> for Trouble {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) if status.code == 410 => Self::Expired(status.message),
-            kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message),
-            kube::Error::Api(status) if status.code == 404 => Self::Unserved(status.message),
-            kube::Error::Api(status) => Self::Api(status),
-            error => Self::Absent(logging::chain(&error)),
-        }
-    }
-}
-
-impl From<kube::core::request::Error> for Trouble {
-    fn from(error: kube::core::request::Error) -> Self {
-        Self::Nonsense(error.to_string())
     }
 }
 

@@ -19,10 +19,8 @@ use serde_json::{Value, json};
 const SCHEDULER: &str = "default-scheduler";
 const HOST: &str = "kubernetes.io/hostname";
 
-/// One profile without preemption, which adds words of its own.
 fn configuration() -> Value {
-    let plugins = json!({ "postFilter": { "disabled": [{ "name": "*" }] } });
-    json!({ "profiles": [{ "schedulerName": SCHEDULER, "plugins": plugins }] })
+    json!({ "profiles": [{ "schedulerName": SCHEDULER }] })
 }
 
 /// What is told and paid for.

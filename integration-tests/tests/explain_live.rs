@@ -51,7 +51,9 @@ fn json(fleet: &Fleet<'_>, cluster: &ControlPlane, coordinator: &str, pod: &str)
 async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_decides() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default()).await?;
     cluster.add_nodes([NodeBuilder::new("small"), NodeBuilder::new("tainted").taint("gpu", "", "NoSchedule")]).await?;
-    let mut fleet = Fleet::new(&cluster);
+    // Whoever is idle would take a pod that backs off at once.
+    let gates = "--feature-gates=SchedulerPopFromBackoffQ=false".to_owned();
+    let mut fleet = Fleet::new(&cluster).with_args([gates]);
     fleet.reserve("worker-0")?;
     fleet.start_worker("worker-0")?;
     let backoff = "podInitialBackoffSeconds: 600\npodMaxBackoffSeconds: 600\n";
@@ -86,10 +88,15 @@ async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_deci
     let message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).";
     let huge = json(&fleet, &cluster, "coordinator", "huge")?;
     let queue = &huge["queue"];
-    assert_eq!((&huge["message"], &queue["lastMessage"]), (&message.into(), &message.into()), "{huge}");
+    let with_preemption =
+        format!("{message} preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
+    assert_eq!((&huge["message"], &queue["lastMessage"]), (&message.into(), &with_preemption.into()), "{huge}");
     assert_eq!((&queue["state"], &queue["attempts"]), (&"Unschedulable".into(), &1.into()), "{queue}");
     assert_eq!(queue["rejectedBy"][0]["plugin"], "NodeResourcesFit");
-    assert_eq!(queue["rejectedBy"][1]["waitsFor"], serde_json::json!(["NodeAdd", "NodeUpdateNodeTaint"]));
+    assert_eq!(
+        queue["rejectedBy"][1]["waitsFor"],
+        serde_json::json!(["NodeAdd", "NodeUpdateNodeTaint", "TargetPodUpdatePodToleration"])
+    );
     let decides = &queue["coordinator"];
     assert_eq!(
         (&decides["leading"], &decides["workersReady"], &decides["nodes"]),

@@ -164,11 +164,7 @@ async fn play() -> anyhow::Result<Played> {
 async fn start(played: &Played) -> anyhow::Result<ControlPlane> {
     let configuration = json!({
         "extenders": played.configured,
-        "profiles": [{
-            "schedulerName": "default-scheduler",
-            // What it has to say in messages is not ours to say yet.
-            "plugins": { "postFilter": { "disabled": [{ "name": "DefaultPreemption" }] } },
-        }],
+        "profiles": [{ "schedulerName": "default-scheduler" }],
     });
     let options = Options { kube_scheduler: Some(configuration), ..Options::default() };
     let cluster = ControlPlane::start(options).await?;

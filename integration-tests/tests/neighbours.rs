@@ -18,11 +18,9 @@ const HOST: &str = "kubernetes.io/hostname";
 /// The scheduler of pods that name none.
 const THEIRS: &str = "default-scheduler";
 
-/// A cluster with this many equal nodes in each of three zones, and kube-scheduler without what is not built here yet:
-/// preemption adds its own half to each message.
+/// A cluster with this many equal nodes in each of three zones, and kube-scheduler.
 async fn cluster(nodes_in_zone: usize) -> anyhow::Result<ControlPlane> {
-    let plugins = json!({ "postFilter": { "disabled": [{ "name": "*" }] } });
-    let theirs = json!({ "profiles": [{ "schedulerName": THEIRS, "plugins": plugins }] });
+    let theirs = json!({ "profiles": [{ "schedulerName": THEIRS }] });
     let cluster = ControlPlane::start(Options { kube_scheduler: Some(theirs), ..Options::default() }).await?;
     let nodes = (0..nodes_in_zone).flat_map(|index| ["a", "b", "c"].map(|zone| (zone, index)));
     cluster.add_nodes(nodes.map(|(zone, index)| NodeBuilder::new(format!("{zone}{index}")).label(ZONE, zone))).await?;
@@ -52,7 +50,8 @@ fn selecting(app: &str) -> Value {
     json!({ "matchLabels": { "app": app } })
 }
 
-/// Creates the same pod for both schedulers, as `name` and `name-theirs`: both refuse it, with this message.
+/// Creates the same pod for both schedulers, as `name` and `name-theirs`: both refuse it, with the same message, which begins
+/// so; what preemption has to say comes after it.
 async fn both_refuse(
     cluster: &ControlPlane,
     name: &str,
@@ -61,9 +60,9 @@ async fn both_refuse(
 ) -> anyhow::Result<()> {
     let theirs = format!("{name}-theirs");
     cluster.create_pods([pod(name, "flotilla")?, pod(&theirs, THEIRS)?]).await?;
-    let expected = ("Unschedulable".to_owned(), message.to_owned());
-    assert_eq!(wait_until_refused(cluster, &theirs).await?, expected, "kube-scheduler");
-    assert_eq!(wait_until_refused(cluster, name).await?, expected);
+    let (reason, theirs) = wait_until_refused(cluster, &theirs).await?;
+    assert!(reason == "Unschedulable" && theirs.starts_with(&format!("{message} preemption: ")), "{reason}: {theirs}");
+    assert_eq!(wait_until_refused(cluster, name).await?, (reason, theirs));
     Ok(())
 }
 

@@ -111,12 +111,15 @@ async fn whoever_cannot_land_is_told_why_and_lands_once_that_is_gone() -> anyhow
     let _fleet = Fleet::start(&cluster, "flotilla", 2).await?;
     cluster.create_pods(held_back()).await?;
     let taint = "1 node(s) had untolerated taint(s)";
+    let hopeless = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
     let expected = [
         (
             "elsewhere",
-            format!("0/3 nodes are available: {taint}, 2 node(s) didn't match Pod's node affinity/selector."),
+            format!(
+                "0/3 nodes are available: {taint}, 2 node(s) didn't match Pod's node affinity/selector. {hopeless}"
+            ),
         ),
-        ("huge", format!("0/3 nodes are available: {taint}, 2 Insufficient cpu.")),
+        ("huge", format!("0/3 nodes are available: {taint}, 2 Insufficient cpu. {hopeless}")),
     ];
     for (name, message) in expected {
         assert_eq!(wait_until_refused(&cluster, name).await?, ("Unschedulable".to_owned(), message.clone()), "{name}");
@@ -160,7 +163,8 @@ async fn host_ports_and_taints_keep_pods_apart() -> anyhow::Result<()> {
     assert_eq!(
         message,
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't have free ports for the \
-         requested pod ports."
+         requested pod ports. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption \
+         victims found for incoming pod."
     );
     let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
     let freed = api.get("port-0").await?;
@@ -186,7 +190,9 @@ async fn two_profiles_with_different_plugins_judge_differently_in_the_workers() 
     cluster.create_pods([pod("refused", "strict", &[]), pod("placed", "lenient", &[])]).await?;
     wait_until_running(&cluster, "placed", 1).await?;
     let (_, message) = wait_until_refused(&cluster, "refused").await?;
-    assert_eq!(message, "0/1 nodes are available: 1 node(s) had untolerated taint(s).");
+    let expected = "0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: 1 \
+                    Preemption is not helpful for scheduling.";
+    assert_eq!(message, expected);
     let count = async |name: &str| fleet.metric("coordinator", name).await;
     assert_eq!(count("flotilla_evaluations_local_total").await?, Some(0.0));
     assert!(count("flotilla_evaluations_asked_total").await? >= Some(2.0));

@@ -99,7 +99,7 @@ impl PodGroup {
     /// # Errors
     /// The first difference, in upstream's words.
     pub fn validate<'a>(&self, pods: impl IntoIterator<Item = &'a PodInfo>) -> Result<(), String> {
-        let mut scheduler_name = None;
+        let (mut scheduler_name, mut never_preempts) = (None, None);
         for pod in pods {
             let first: &str = scheduler_name.get_or_insert(&pod.scheduler_name);
             if *pod.scheduler_name != *first {
@@ -113,6 +113,15 @@ impl PodGroup {
                     "all pods in a single pod group should have the same priority as the pod group's priority, got {} \
                      and {}",
                     pod.priority, self.priority
+                ));
+            }
+            let first = *never_preempts.get_or_insert(pod.never_preempts);
+            if pod.never_preempts != first {
+                let policy = |never: bool| if never { "Never" } else { "PreemptLowerPriority" };
+                return Err(format!(
+                    "all pods in a single pod group should have the same preemption policy, got {} and {}",
+                    policy(pod.never_preempts),
+                    policy(first)
                 ));
             }
         }
@@ -176,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_one_group_have_one_scheduler_and_the_priority_of_the_group() {
+    fn pods_of_one_group_have_one_scheduler_one_preemption_policy_and_the_priority_of_the_group() {
         let group = PodGroup { priority: 5, ..pod_group("g", None) };
         let alike = [pod("a").priority(5).build(), pod("b").priority(5).build()];
         assert_eq!(group.validate(&alike), Ok(()));
@@ -189,6 +198,11 @@ mod tests {
         assert_eq!(
             group.validate(&[pod("a").build()]).unwrap_err(),
             "all pods in a single pod group should have the same priority as the pod group's priority, got 0 and 5"
+        );
+        let some = [pod("a").priority(5).build(), pod("b").priority(5).never_preempts().build()];
+        assert_eq!(
+            group.validate(&some).unwrap_err(),
+            "all pods in a single pod group should have the same preemption policy, got Never and PreemptLowerPriority"
         );
     }
 

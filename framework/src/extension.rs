@@ -7,7 +7,7 @@
 //!
 //! Knows: the shapes. Must not know: any plugin, shards, or who asks.
 
-mod labels;
+pub mod labels;
 
 use std::sync::Arc;
 

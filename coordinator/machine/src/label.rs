@@ -5,7 +5,7 @@
 //! Whether an object is new is told by whether there are more of its kind after the event, which costs no look-up. Of an
 //! update of a node or a pod kube-scheduler's label says what changed; here it says only that something did.
 
-use flotilla_framework::volumes::objects::StorageKind;
+use flotilla_framework::extension::labels;
 
 use crate::{event::Event, machine::Machine};
 
@@ -40,9 +40,9 @@ impl Label {
             Event::StorageApplied(object) => {
                 let key = object.key();
                 let is_new = machine.cache.storage.objects().get(&key).is_none();
-                Self::Is(storage(key.kind)[usize::from(!is_new)])
+                Self::Is(labels::of_storage(key.kind)[usize::from(!is_new)])
             }
-            Event::StorageDeleted(key) => Self::Is(storage(key.kind)[2]),
+            Event::StorageDeleted(key) => Self::Is(labels::of_storage(key.kind)[2]),
             _ => Self::None,
         }
     }
@@ -55,34 +55,5 @@ impl Label {
             Self::Pod(before, [added, updated]) => Some(if machine.pods.len() > before { added } else { updated }),
             Self::Node(before) => Some(if machine.cache.nodes.len() > before { "NodeAdd" } else { "NodeUpdate" }),
         }
-    }
-}
-
-/// Added, updated, deleted.
-const fn storage(kind: StorageKind) -> [&'static str; 3] {
-    match kind {
-        StorageKind::Claim => {
-            ["PersistentVolumeClaimAdd", "PersistentVolumeClaimUpdate", "PersistentVolumeClaimDelete"]
-        }
-        StorageKind::Volume => ["PersistentVolumeAdd", "PersistentVolumeUpdate", "PersistentVolumeDelete"],
-        StorageKind::StorageClass => {
-            ["storage.k8s.io/StorageClassAdd", "storage.k8s.io/StorageClassUpdate", "storage.k8s.io/StorageClassDelete"]
-        }
-        StorageKind::CsiDriver => {
-            ["storage.k8s.io/CSIDriverAdd", "storage.k8s.io/CSIDriverUpdate", "storage.k8s.io/CSIDriverDelete"]
-        }
-        StorageKind::StorageCapacity => [
-            "storage.k8s.io/CSIStorageCapacityAdd",
-            "storage.k8s.io/CSIStorageCapacityUpdate",
-            "storage.k8s.io/CSIStorageCapacityDelete",
-        ],
-        StorageKind::CsiNode => {
-            ["storage.k8s.io/CSINodeAdd", "storage.k8s.io/CSINodeUpdate", "storage.k8s.io/CSINodeDelete"]
-        }
-        StorageKind::VolumeAttachment => [
-            "storage.k8s.io/VolumeAttachmentAdd",
-            "storage.k8s.io/VolumeAttachmentUpdate",
-            "storage.k8s.io/VolumeAttachmentDelete",
-        ],
     }
 }

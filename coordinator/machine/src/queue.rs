@@ -200,7 +200,7 @@ impl Queue {
     }
 
     fn seat_active(&mut self, uid: &Uid, seating: Seating, rejectors: Option<usize>) {
-        self.active.insert(seating.place, Ticket::Pod(Arc::clone(uid)));
+        self.active.insert(seating.place, Ticket::Pod(Arc::clone(uid)), seating.subject);
         self.active.shift(seating.subject, 0, 1);
         self.enter(uid, Entry { seating, room: Room::Active, rejectors });
     }
@@ -231,26 +231,22 @@ impl Queue {
 
     /// The pod that is next.
     pub(crate) fn head(&self) -> Option<(&Uid, Subject)> {
-        match self.active.first()? {
-            Ticket::Pod(uid) => Some((uid, self.entries.get(uid)?.seating.subject)),
-            Ticket::Group(id) => {
-                let group = self.groups.get(*id)?;
-                Some((group.woken.ready.first_key_value()?.1, group.key.subject))
-            }
-        }
+        let (ticket, subject) = self.active.first()?;
+        let uid = match ticket {
+            Ticket::Pod(uid) => uid,
+            Ticket::Group(id) => self.groups.get(*id)?.woken.ready.first_key_value()?.1,
+        };
+        Some((uid, subject))
     }
 
     /// Whether the pod that is next stands there for its group, and was not looked at by itself since it woke.
     pub(crate) fn head_woke_with_others(&self) -> bool {
-        matches!(self.active.first(), Some(Ticket::Group(_)))
+        matches!(self.active.first(), Some((Ticket::Group(_), _)))
     }
 
     /// What the next `count` are about, in order, repeats included; a group counts once.
     pub(crate) fn upcoming(&self, count: usize) -> impl Iterator<Item = Subject> {
-        self.active.tickets().take(count).filter_map(|(_, ticket)| match ticket {
-            Ticket::Pod(uid) => self.entries.get(uid).map(|entry| entry.seating.subject),
-            Ticket::Group(id) => self.groups.get(*id).map(|group| group.key.subject),
-        })
+        self.active.subjects().take(count)
     }
 
     /// How many pods of a subject are in activeQ.

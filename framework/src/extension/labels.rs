@@ -73,7 +73,18 @@ fn target(old: &Class, new: &Class) -> &'static str {
 
 fn storage(old: Option<&StorageObject>, new: Option<&StorageObject>) -> &'static str {
     let Some(kind) = new.or(old).map(|object| object.key().kind) else { return "Wildcard" };
-    let [add, update, delete] = match kind {
+    let [add, update, delete] = of_storage(kind);
+    match (old, new) {
+        (None, _) => add,
+        (_, None) => delete,
+        _ => update,
+    }
+}
+
+/// The words for an object of storage that is new, has changed, or is gone.
+#[must_use]
+pub const fn of_storage(kind: StorageKind) -> [&'static str; 3] {
+    match kind {
         StorageKind::Claim => {
             ["PersistentVolumeClaimAdd", "PersistentVolumeClaimUpdate", "PersistentVolumeClaimDelete"]
         }
@@ -97,10 +108,5 @@ fn storage(old: Option<&StorageObject>, new: Option<&StorageObject>) -> &'static
             "storage.k8s.io/VolumeAttachmentUpdate",
             "storage.k8s.io/VolumeAttachmentDelete",
         ],
-    };
-    match (old, new) {
-        (None, _) => add,
-        (_, None) => delete,
-        _ => update,
     }
 }

@@ -13,26 +13,32 @@ use super::{Place, Subject, Ticket};
 
 #[derive(Debug, Default)]
 pub(super) struct Active {
-    tickets: BTreeMap<Place, Ticket>,
+    /// With each ticket what it is about: the next ones are looked at after every event.
+    tickets: BTreeMap<Place, (Ticket, Subject)>,
     waiting: IndexMap<Subject, usize>,
     pods: usize,
 }
 
 impl Active {
-    pub(super) fn insert(&mut self, place: Place, ticket: Ticket) {
-        self.tickets.insert(place, ticket);
+    pub(super) fn insert(&mut self, place: Place, ticket: Ticket, subject: Subject) {
+        self.tickets.insert(place, (ticket, subject));
     }
 
     pub(super) fn remove(&mut self, place: Place) {
         self.tickets.remove(&place);
     }
 
-    pub(super) fn first(&self) -> Option<&Ticket> {
-        self.tickets.first_key_value().map(|(_, ticket)| ticket)
+    pub(super) fn first(&self) -> Option<(&Ticket, Subject)> {
+        self.tickets.first_key_value().map(|(_, (ticket, subject))| (ticket, *subject))
     }
 
     pub(super) fn tickets(&self) -> impl Iterator<Item = (&Place, &Ticket)> {
-        self.tickets.iter()
+        self.tickets.iter().map(|(place, (ticket, _))| (place, ticket))
+    }
+
+    /// What the tickets are about, in order.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = Subject> {
+        self.tickets.values().map(|(_, subject)| *subject)
     }
 
     /// So many pods of a subject were in activeQ, and so many are.

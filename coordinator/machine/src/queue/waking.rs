@@ -259,7 +259,7 @@ impl Queue {
         self.active.shift(subject, was_counted, counted);
         if was_active != active {
             was_active.into_iter().for_each(|place| self.active.remove(place));
-            active.into_iter().for_each(|place| self.active.insert(place, Ticket::Group(id)));
+            active.into_iter().for_each(|place| self.active.insert(place, Ticket::Group(id), subject));
         }
         if was_backing != backoff {
             was_backing.into_iter().for_each(|(until_ms, place)| self.backoff.remove(until_ms, place));

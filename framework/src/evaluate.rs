@@ -3,12 +3,12 @@
 //! Knows: how columns are kept up to date and how an answer is cut from them. Must not know: other shards, or what is
 //! made of the answer.
 
-use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use crate::{
     evaluation::{Evaluation, MAX_OFFERS, Offer, Refused, Stratum, TooManyStrata},
     extension::{Filter, Score, Tally},
+    map::Map,
     matches::Matches,
     node::NodeId,
     prepared::{Order, Prepared, RESTRICTION, domain},
@@ -50,8 +50,8 @@ pub struct Columns {
     verdicts: Vec<u32>,
     strata: Vec<u32>,
     bases: Vec<i64>,
-    stratum_keys: IndexMap<StratumKey, ()>,
-    refusal_keys: IndexMap<RefusalKey, ()>,
+    stratum_keys: Map<StratumKey, ()>,
+    refusal_keys: Map<RefusalKey, ()>,
     matches: Matches,
 }
 
@@ -115,23 +115,23 @@ impl Columns {
     /// Leaves the feasible ones in `todo`.
     fn filter(&mut self, prepared: &Prepared, nodes: &Snapshot, todo: &mut Vec<Slot>) {
         let Self { verdicts, refusal_keys, .. } = self;
-        let mut last: Option<(RefusalKey, u32)> = None;
+        // Nodes in a row are mostly refused alike. Of those whose domain matters nothing is remembered.
+        let mut last: Option<(Order, Refusal, u32)> = None;
         let mut refuse = |slot: Slot, order: Order, refusal: Refusal| {
+            if let Some((last_order, last_refusal, number)) = last
+                && (last_order, last_refusal) == (order, refusal)
+            {
+                verdicts[slot as usize] = number;
+                return;
+            }
             // Which domain a refused node is in matters only if a domain-level filter would have refused it first.
-            let keys = if prepared.is_judged_before(order) { prepared.keys() } else { &[] };
+            let by_domain = prepared.is_judged_before(order);
+            let keys = if by_domain { prepared.keys() } else { &[] };
             let domains = keys.iter().map(|&key| nodes.label(key, slot)).collect();
-            let key = RefusalKey { order, refusal, domains };
-            let number = match &last {
-                Some((known, number)) if *known == key => *number,
-                _ => {
-                    let known = refusal_keys.get_index_of(&key);
-                    let index = known.unwrap_or_else(|| refusal_keys.insert_full(key.clone(), ()).0);
-                    let number = FIRST_REFUSAL.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
-                    last = Some((key, number));
-                    number
-                }
-            };
+            let index = refusal_keys.insert_full(RefusalKey { order, refusal, domains }, ()).0;
+            let number = FIRST_REFUSAL.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
             verdicts[slot as usize] = number;
+            last = (!by_domain).then_some((order, refusal, number));
         };
         if prepared.is_restricted() {
             todo.retain(|&slot| {
@@ -328,8 +328,11 @@ impl Columns {
 pub fn tallies(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Vec<Tally> {
     let plugins: SmallVec<[_; 4]> = prepared.domain_plugins().collect();
     let terms = prepared.terms();
+    if terms.is_empty() {
+        return vec![Tally::default(); plugins.len()];
+    }
     let columns: SmallVec<[_; 8]> = terms.iter().map(|term| nodes.label_column(term.spec.key)).collect();
-    let mut counts: Vec<IndexMap<Symbol, i64>> = vec![IndexMap::new(); terms.len()];
+    let mut counts: Vec<Map<Symbol, i64>> = vec![Map::default(); terms.len()];
     let mut sums = vec![0_i64; terms.len() + prepared.locals().len()];
     let knows_empty = terms.iter().any(|term| term.spec.knows_empty);
     for slot in nodes.live() {

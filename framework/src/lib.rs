@@ -19,6 +19,7 @@ pub mod features;
 pub mod ingest;
 pub mod interest;
 pub mod labels;
+pub mod map;
 pub mod matches;
 pub mod node;
 pub mod plugins;
@@ -35,7 +36,7 @@ pub mod shard;
 pub mod snapshot;
 pub mod status;
 pub mod symbols;
-pub mod trace;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod trace;
 pub mod volumes;

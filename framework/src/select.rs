@@ -9,11 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use indexmap::IndexMap;
-
 use crate::{
     evaluation::{Evaluation, Offer, Refused},
     extension::Tally,
+    map::Map,
     node::NodeId,
     prepared::{Feasible, NodeResult, Order, Prepared},
     snapshot::{Slot, Snapshot},
@@ -89,7 +88,7 @@ impl Book {
     #[must_use]
     pub fn new(prepared: &Prepared, evaluations: Vec<Evaluation>) -> Self {
         let covered = evaluations.iter().fold(0_u32, |sum, evaluation| sum.saturating_add(evaluation.covered));
-        let mut refused: IndexMap<(Order, Refusal), u32> = IndexMap::new();
+        let mut refused: Map<(Order, Refusal), u32> = Map::default();
         let mut refuse = |refusal: (Order, Refusal), nodes: u32| {
             let count = refused.entry(refusal).or_default();
             *count = count.saturating_add(nodes);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexSet;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     domains::MAX_NUMBERED,
     interest::Interest,
     labels::Labels,
+    map::Map,
     node::{NodeId, NodeInfo},
     symbols::{Symbol, Symbols},
     volumes::node::{Attachment, NodeCsi},
@@ -43,7 +44,7 @@ pub struct Snapshot {
     pub accounts: Accounts,
     seed: u64,
     stamp: Stamp,
-    slots: IndexMap<NodeId, Slot>,
+    slots: Map<NodeId, Slot>,
     free: Vec<Slot>,
     ids: Vec<Option<NodeId>>,
     changed: Vec<Stamp>,
@@ -53,14 +54,14 @@ pub struct Snapshot {
     declared_features: Vec<DeclaredFeatures>,
     taint_sets: IndexSet<Vec<Taint>>,
     taints: Vec<u32>,
-    labels: IndexMap<Symbol, Vec<Symbol>>,
+    labels: Map<Symbol, Vec<Symbol>>,
     /// The values that each label ever had, up to one more than are counted.
-    label_values: IndexMap<Symbol, Vec<Symbol>>,
+    label_values: Map<Symbol, Vec<Symbol>>,
     images: Vec<Box<[Symbol]>>,
     ports: Vec<Vec<HostPort>>,
     tenants: Vec<Tenants>,
     csi: Vec<Option<Arc<NodeCsi>>>,
-    attachments: IndexMap<ClassId, Arc<[Attachment]>>,
+    attachments: Map<ClassId, Arc<[Attachment]>>,
     classes: Roll,
 }
 
@@ -326,6 +327,12 @@ impl Snapshot {
     #[must_use]
     pub fn declared_features(&self, slot: Slot) -> DeclaredFeatures {
         self.declared_features[slot as usize]
+    }
+
+    /// How many sets of taints there are or were.
+    #[must_use]
+    pub fn taint_sets(&self) -> usize {
+        self.taint_sets.len()
     }
 
     /// The number of the node's set of taints; nodes with equal taints share it.

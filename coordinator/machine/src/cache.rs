@@ -10,12 +10,12 @@ use std::{collections::VecDeque, sync::Arc};
 use flotilla_framework::{
     class::{Class, ClassId},
     extension::Facts,
+    map::Map,
     node::{NodeId, NodeInfo},
     shard::{Change, Revision},
     snapshot::Snapshot,
     volumes::node::Attachment,
 };
-use indexmap::IndexMap;
 
 use crate::{classes::Classes, directory::Directory, event::WorkerId, images::Images, storage::Shelf};
 
@@ -32,18 +32,18 @@ pub(crate) struct Node {
 }
 
 /// How many pods of each class are charged to a node.
-pub(crate) type Residents = IndexMap<ClassId, u32>;
+pub(crate) type Residents = Map<ClassId, u32>;
 
 /// The cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    pub(crate) nodes: IndexMap<Arc<str>, Node>,
+    pub(crate) nodes: Map<Arc<str>, Node>,
     pub(crate) snapshot: Snapshot,
     pub(crate) classes: Classes,
     pub(crate) directory: Directory,
     pub(crate) storage: Shelf,
-    residents: IndexMap<Arc<str>, Residents>,
-    names: IndexMap<NodeId, Arc<str>>,
+    residents: Map<Arc<str>, Residents>,
+    names: Map<NodeId, Arc<str>>,
     images: Images,
     log: VecDeque<Happening>,
     revision: Revision,

@@ -2,10 +2,11 @@
 //!
 //! Knows: that equal classes are one. Must not know: what is in a class.
 
+use flotilla_framework::map::{Map, Set};
 use std::sync::Arc;
 
 use flotilla_framework::class::{Class, ClassId};
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 
 /// How many classes that nobody needs are kept for the next pod of their kind: a Job's pods come and go, and their
 /// offers are worth keeping. At some 2 KB each they cost 2 MB.
@@ -15,8 +16,8 @@ const MAX_IDLE: usize = 1_024;
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     ids: IndexMap<Arc<Class>, ClassId>,
-    known: IndexMap<ClassId, (Arc<Class>, u32)>,
-    idle: IndexSet<ClassId>,
+    known: Map<ClassId, (Arc<Class>, u32)>,
+    idle: Set<ClassId>,
     /// Counts those that came and have affinities of their own: they matter to where others go.
     affine_version: u64,
     next: u64,

@@ -7,11 +7,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
     extension::Plugin,
+    map::Map,
     plugins::REGISTRY,
     profile::Profile,
     shard::{Epoch, RequestId},
 };
-use indexmap::IndexMap;
 
 use crate::{
     action::Action,
@@ -56,7 +56,7 @@ pub struct Machine {
     /// Whether the shell was told that all workers have acknowledged.
     pub(crate) settled: bool,
     pub(crate) synced: bool,
-    pub(crate) pods: IndexMap<Uid, Pod>,
+    pub(crate) pods: Map<Uid, Pod>,
     /// Pods in [`Stage::Gated`].
     pub(crate) gates: Gates,
     pub(crate) binding: BTreeSet<Uid>,
@@ -118,7 +118,7 @@ impl Machine {
             alone: false,
             settled: false,
             synced: false,
-            pods: IndexMap::new(),
+            pods: Map::default(),
             gates: Gates::default(),
             binding: BTreeSet::new(),
             extending: None,

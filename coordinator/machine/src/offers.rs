@@ -9,13 +9,13 @@ use flotilla_framework::{
     evaluate::{Columns, Scratch, tallies},
     evaluation::Evaluation,
     extension::{Facts, Plugin},
+    map::Map,
     matches::Matches,
     prepared::Prepared,
     profile::Profile,
     select::Book,
     shard::{RequestId, Revision},
 };
-use indexmap::IndexMap;
 
 use crate::{
     cache::{Cache, Happening, What},
@@ -31,6 +31,10 @@ const MAX_SUBJECTS: usize = 1_024;
 /// How many nodes the books of all classes that count over domains may hold: such a class knows each of its nodes. At
 /// some 120 bytes each they take 126 MB; at 5,000 nodes 209 such classes keep their offers, at 100,000 nodes 10.
 pub(crate) const MAX_ROWS: usize = 1 << 20;
+
+/// How many verdicts on nodes are kept of the subjects that were evaluated here. At 16 bytes each they take 64 MiB: 838
+/// subjects at 5,000 nodes, 41 at 100,000.
+const MAX_POSITIONS: usize = 4 << 20;
 
 /// An evaluation under way.
 #[derive(Debug)]
@@ -84,11 +88,11 @@ pub(crate) struct Dossier {
 /// All dossiers.
 #[derive(Debug, Default)]
 pub(crate) struct Dossiers {
-    pub(crate) known: IndexMap<Subject, Dossier>,
+    pub(crate) known: Map<Subject, Dossier>,
     pub(crate) shelves: Shelves,
     /// Heads of families that one dossier less needs.
     released: Vec<ClassId>,
-    requests: IndexMap<RequestId, Subject>,
+    requests: Map<RequestId, Subject>,
     scratch: Scratch,
     clock: u64,
 }
@@ -310,10 +314,27 @@ impl Dossiers {
     /// What all nodes together say of a subject.
     pub(crate) fn evaluation_here(&mut self, subject: Subject, cache: &Cache) -> Option<Evaluation> {
         let dossier = self.known.get_mut(&subject)?;
+        let is_new = dossier.columns.is_none();
         let columns = dossier.columns.get_or_insert_default();
         columns.refresh(&dossier.prepared, &cache.snapshot, &mut self.scratch);
         let everything = cache.snapshot.node_count().max(1);
-        Some(columns.answer_all(&dossier.prepared, &cache.snapshot, everything, &mut self.scratch))
+        let evaluation = columns.answer_all(&dossier.prepared, &cache.snapshot, everything, &mut self.scratch);
+        if is_new {
+            self.make_room_for_columns(subject, cache.snapshot.capacity());
+        }
+        Some(evaluation)
+    }
+
+    /// Forgets what was found out here of the nodes for subjects that were longest not asked for; that of one subject
+    /// always has room.
+    fn make_room_for_columns(&mut self, newest: Subject, positions: usize) {
+        let kept = self.known.values().filter(|dossier| dossier.columns.is_some()).count();
+        for _ in (MAX_POSITIONS / positions.max(1)).max(1)..kept {
+            let others =
+                self.known.iter_mut().filter(|(subject, dossier)| **subject != newest && dossier.columns.is_some());
+            let Some((_, oldest)) = others.min_by_key(|(_, dossier)| dossier.used) else { break };
+            oldest.columns = None;
+        }
     }
 
     /// Gives up the offers of the subjects that were longest not asked for, until what is left has room; those of one
@@ -321,6 +342,9 @@ impl Dossiers {
     pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
         let rows =
             |dossier: &Dossier| dossier.kinship.rows() + dossier.offers.as_ref().map_or(0, |offers| offers.book.rows());
+        if self.known.get(&newest).is_none_or(|dossier| rows(dossier) == 0) {
+            return;
+        }
         let mut total: usize = self.known.values().map(rows).sum();
         while total > MAX_ROWS {
             let others = self.known.iter_mut().filter(|(subject, dossier)| **subject != newest && rows(dossier) > 0);

@@ -17,8 +17,7 @@ mod waking;
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::{class::ClassId, plugins::priority_sort};
-use indexmap::IndexMap;
+use flotilla_framework::{class::ClassId, map::Map, plugins::priority_sort};
 
 use crate::event::TimeMs;
 
@@ -117,7 +116,7 @@ struct Entry {
 /// The queue. A pod sits in at most one place, and its entry says where.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    entries: IndexMap<Uid, Entry>,
+    entries: Map<Uid, Entry>,
     active: Active,
     backoff: Backoff,
     groups: Groups,

@@ -5,8 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::{class::ClassId, shard::Change};
-use indexmap::IndexSet;
+use flotilla_framework::{class::ClassId, map::Set, shard::Change};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::event::{TimeMs, WorkerId};
@@ -22,7 +21,7 @@ pub(crate) struct Worker {
     /// How many nodes it holds.
     pub(crate) nodes: u32,
     /// The classes it has been told.
-    pub(crate) classes: IndexSet<ClassId>,
+    pub(crate) classes: Set<ClassId>,
     /// What it has not been told yet.
     pub(crate) outbox: Vec<Change>,
 }
@@ -39,7 +38,7 @@ impl Roster {
     /// Adds a worker that holds nothing yet and owes an acknowledgement.
     pub(crate) fn join(&mut self, id: WorkerId, name: Arc<str>, now_ms: TimeMs) {
         let hash = xxh3_64(name.as_bytes());
-        let (classes, outbox) = (IndexSet::new(), Vec::new());
+        let (classes, outbox) = (Set::default(), Vec::new());
         self.workers.insert(id, Worker { name, hash, owes_since: Some(now_ms), nodes: 0, classes, outbox });
     }
 

@@ -6,12 +6,12 @@
 use flotilla_framework::{
     class::ClassId,
     evaluation::{Evaluation, Offer},
+    map::Map,
     matches::Matches,
     prepared::{Feasible, Prepared},
     select::{Best, Ground, Move, Overlay, Shelf},
     shard::Revision,
 };
-use indexmap::IndexMap;
 
 use crate::{
     cache::{Cache, Happening, What},
@@ -35,7 +35,7 @@ struct Stand {
 /// All shelves: of which head, and by what nodes are told apart.
 #[derive(Debug, Default)]
 pub(crate) struct Shelves {
-    stands: IndexMap<(Subject, Ground), Stand>,
+    stands: Map<(Subject, Ground), Stand>,
     clock: u64,
 }
 

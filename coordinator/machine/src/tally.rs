@@ -11,6 +11,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     extension::Plugin,
+    map::Map,
     prepared::parts::{Parts, Point},
     profile::Profile,
     shard::RequestId,
@@ -57,7 +58,7 @@ pub(crate) struct Tally {
     /// How long each evaluation that the last event ended was under way, in milliseconds.
     pub(crate) evaluated: Vec<TimeMs>,
     /// When pods of a subject were last flushed from among those that no node would take, for an hour.
-    flushed: IndexMap<Subject, TimeMs>,
+    flushed: Map<Subject, TimeMs>,
     /// Attempts by the plugins that had a part in them, since the profiles were configured.
     attempts: IndexMap<(ProfileIndex, Parts), u64>,
     /// The same of the profiles before, by plugin, point and profile.

@@ -6,7 +6,6 @@
 //!
 //! Knows: which nodes are special to a class. Must not know: when the shelf is brought up to date.
 
-use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use super::{
@@ -18,6 +17,7 @@ use crate::{
     domains::Tables,
     evaluation::Offer,
     extension::{Domains, Score},
+    map::Map,
     matches::Matches,
     node::NodeId,
     prepared::{Feasible, Order, Prepared},
@@ -37,7 +37,7 @@ pub struct Overlay {
     /// The group of each stratum of the shelf, and how many of the stratum's nodes are special.
     strata: Vec<(usize, usize)>,
     /// The special nodes, and which stratum of the shelf each is in.
-    special: IndexMap<NodeId, Option<usize>>,
+    special: Map<NodeId, Option<usize>>,
     /// Special nodes of which something has changed.
     stale: Vec<NodeId>,
     /// How many special nodes were passed over so far.
@@ -54,7 +54,7 @@ impl Overlay {
     #[must_use]
     pub fn new(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, shelf: &Shelf) -> Self {
         let wide = Wide::with_tables(Tables::uncounted(prepared, &shelf.ground().by_count()));
-        let mut overlay = Self { wide, strata: Vec::new(), special: IndexMap::new(), stale: Vec::new(), passes: 0 };
+        let mut overlay = Self { wide, strata: Vec::new(), special: Map::default(), stale: Vec::new(), passes: 0 };
         overlay.learn_empty_domains(prepared, nodes);
         for (class, amounts) in matches.all() {
             for (slot, pods) in nodes.homes(class) {

@@ -10,13 +10,13 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
-use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use super::{Best, better};
 use crate::{
     evaluation::{Offer, Stratum},
     extension::Extremes,
+    map::Map,
     node::NodeId,
     prepared::{Feasible, Prepared},
 };
@@ -54,7 +54,7 @@ struct Repaired {
 /// The offers.
 #[derive(Debug, Default)]
 pub(super) struct Plain {
-    keys: IndexMap<Raws, usize>,
+    keys: Map<Raws, usize>,
     strata: Vec<Strata>,
     touched: BTreeMap<NodeId, u32>,
     version: u32,

@@ -16,6 +16,7 @@ use crate::{
     domains,
     evaluation::Evaluation,
     extension::Domain,
+    map::Map,
     node::NodeId,
     prepared::{Feasible, NodeResult, Prepared, domain},
     snapshot::{Slot, Snapshot},
@@ -58,8 +59,8 @@ struct Row {
 #[derive(Debug)]
 pub struct Shelf {
     ground: Ground,
-    rows: IndexMap<NodeId, Row>,
-    keys: IndexMap<Key, usize>,
+    rows: Map<NodeId, Row>,
+    keys: Map<Key, usize>,
     strata: Vec<Stratum>,
     /// For each label that only has to be there: the nodes of each of its values, feasible or not.
     residents: Vec<(Symbol, IndexMap<Symbol, Vec<NodeId>>)>,
@@ -174,7 +175,7 @@ impl Shelf {
             (key, residents)
         });
         let residents = residents.collect();
-        Self { ground, rows: IndexMap::new(), keys: IndexMap::new(), strata: Vec::new(), residents }
+        Self { ground, rows: Map::default(), keys: Map::default(), strata: Vec::new(), residents }
     }
 
     /// Takes over what a node looks like now. A node that is new, gone or has other labels makes the shelf worthless.

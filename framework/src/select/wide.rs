@@ -9,7 +9,6 @@
 
 use std::{cmp::Reverse, collections::BTreeSet, ops::Range, sync::Arc};
 
-use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use super::{Best, account::Normalized, better};
@@ -19,6 +18,7 @@ use crate::{
     evaluation::{Evaluation, Offer, Stratum},
     explain::lack::Shortfall,
     extension::{Domain, Extremes, Filter, Score, Tally},
+    map::Map,
     node::NodeId,
     prepared::{Feasible, NormalizedScore, Order, Prepared, PreparedFilter},
     snapshot::{Slot, Snapshot},
@@ -82,13 +82,13 @@ struct Row {
 #[derive(Debug)]
 pub(super) struct Wide {
     tables: Tables,
-    rows: IndexMap<NodeId, Row>,
-    keys: IndexMap<Key, usize>,
+    rows: Map<NodeId, Row>,
+    keys: Map<Key, usize>,
     groups: Vec<Group>,
     /// Groups without nodes, to be used again.
     free: Vec<usize>,
     /// The nodes of each domain that is told apart by its counts.
-    residents: IndexMap<DomainId, Vec<NodeId>>,
+    residents: Map<DomainId, Vec<NodeId>>,
 }
 
 // === impl Wide ===
@@ -108,11 +108,11 @@ impl Wide {
     pub(super) fn with_tables(tables: Tables) -> Self {
         Self {
             tables,
-            rows: IndexMap::new(),
-            keys: IndexMap::new(),
+            rows: Map::default(),
+            keys: Map::default(),
             groups: Vec::new(),
             free: Vec::new(),
-            residents: IndexMap::new(),
+            residents: Map::default(),
         }
     }
 

@@ -11,13 +11,14 @@ use crate::{
     class::{Class, ClassId},
     interest::{Interest, LabelPair, Pivot, pivot},
     labels::Labels,
+    map::Map,
     snapshot::{Slot, Stamp},
 };
 
 /// All classes of one snapshot.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Roll {
-    known: IndexMap<ClassId, Entry>,
+    known: Map<ClassId, Entry>,
     stamp: Stamp,
     /// In the order in which they came; entries of forgotten classes are cleared away once they are most of it.
     arrivals: Vec<(Stamp, ClassId)>,

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     class::{Class, ClassId},
+    map::Map,
     preemption::Budget,
 };
-use indexmap::IndexMap;
 
 /// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
@@ -18,7 +18,7 @@ type Key = (Arc<str>, Arc<str>);
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     known: BTreeMap<Key, Budget>,
-    covering: IndexMap<ClassId, Vec<Key>>,
+    covering: Map<ClassId, Vec<Key>>,
 }
 
 // === impl Budgets ===

@@ -4,8 +4,7 @@
 //!
 //! Knows: until when such a verdict holds. Must not know: how it was come by.
 
-use flotilla_framework::shard::Revision;
-use indexmap::IndexMap;
+use flotilla_framework::{map::Map, shard::Revision};
 
 use crate::queue::Subject;
 
@@ -27,7 +26,7 @@ pub(crate) struct AsOf {
 /// The verdicts.
 #[derive(Debug, Default)]
 pub(crate) struct Hopeless {
-    known: IndexMap<(Subject, i32), (AsOf, String)>,
+    known: Map<(Subject, i32), (AsOf, String)>,
 }
 
 // === impl Hopeless ===

@@ -2,9 +2,8 @@
 //!
 //! Knows: where each charge of a pod is. Must not know: what the pods are, or who may preempt them.
 
+use flotilla_framework::map::Map;
 use std::{collections::BTreeMap, sync::Arc};
-
-use indexmap::IndexMap;
 
 use crate::{pods::Charge, queue::Uid};
 
@@ -12,7 +11,7 @@ use crate::{pods::Charge, queue::Uid};
 #[derive(Debug, Default)]
 pub(crate) struct Residents {
     /// Those of lower priority first.
-    nodes: IndexMap<Arc<str>, Vec<(i32, Uid)>>,
+    nodes: Map<Arc<str>, Vec<(i32, Uid)>>,
     /// How many of each priority.
     priorities: BTreeMap<i32, usize>,
 }

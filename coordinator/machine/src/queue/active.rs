@@ -5,9 +5,8 @@
 //! Source: `backend/queue/active_queue.go`. What upstream calls in flight is the head here: it stays where it is until it
 //! is decided.
 
+use flotilla_framework::map::Map;
 use std::collections::BTreeMap;
-
-use indexmap::IndexMap;
 
 use super::{Place, Subject, Ticket};
 
@@ -15,7 +14,7 @@ use super::{Place, Subject, Ticket};
 pub(super) struct Active {
     /// With each ticket what it is about: the next ones are looked at after every event.
     tickets: BTreeMap<Place, (Ticket, Subject)>,
-    waiting: IndexMap<Subject, usize>,
+    waiting: Map<Subject, usize>,
     pods: usize,
 }
 

@@ -11,12 +11,13 @@
 //!
 //! Knows: who lies where. Must not know: when a group wakes, or why.
 
+use flotilla_framework::map::Map;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexSet;
 
 use crate::event::TimeMs;
 
@@ -92,7 +93,7 @@ pub(super) struct Groups {
     /// profile, some dozens.
     sets: IndexSet<Rejectors>,
     /// How many pods that wait were last refused by each set.
-    refused: IndexMap<(ProfileIndex, usize), usize>,
+    refused: Map<(ProfileIndex, usize), usize>,
     parked: usize,
     last: u64,
 }

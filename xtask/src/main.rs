@@ -118,6 +118,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "gangs",
             "--test",
+            "manifests",
+            "--test",
             "metrics",
             "--test",
             "neighbours",

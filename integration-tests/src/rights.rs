@@ -96,7 +96,10 @@ fn deed(entry: &Value) -> Option<Right> {
     let about = &entry["objectRef"];
     let text = |field: &str| about[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let resource = text("resource")?;
-    let resource = text("subresource").map_or(resource.clone(), |part| format!("{resource}/{part}"));
+    let resource = match text("subresource") {
+        Some(part) => format!("{resource}/{part}"),
+        None => resource,
+    };
     let (namespace, name) = (text("namespace"), text("name"));
     let verb = entry["verb"].as_str()?.to_owned();
     Some(Right { verb, group: text("apiGroup").unwrap_or_default(), resource, namespace, name })

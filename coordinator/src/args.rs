@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, ValueEnum};
 use flotilla_framework::{config::ElectionFlags, features::FeatureGates};
+use flotilla_telemetry::TracingArgs;
 
 mod access;
 mod deprecated;
@@ -154,6 +155,10 @@ pub struct Args {
     /// Breaks ties between equally good nodes: the same seed chooses the same nodes. All replicas must have the same
     #[arg(long, value_name = "NUMBER", default_value_t = 0, help_heading = SCHEDULING)]
     pub tie_break_seed: u64,
+
+    /// Where spans go.
+    #[command(flatten)]
+    pub tracing: TracingArgs,
 
     /// How much is logged, as in Kubernetes: 0 what matters, 2 what changes, 4 why, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0, help_heading = LOGGING)]

@@ -22,6 +22,18 @@ pub struct Context {
     pub span: u64,
 }
 
+/// The annotation of a pod that names the trace of whoever made it, as a `traceparent`.
+pub const ANNOTATION: &str = "traceparent";
+
+/// The span of whoever made a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parent {
+    /// Its place.
+    pub context: Context,
+    /// Whether its trace is recorded.
+    pub is_recorded: bool,
+}
+
 /// How many of all attempts are recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sampling {

@@ -4,8 +4,13 @@
 //! opened and closed: whoever did a piece of work hands over the finished span, with a name that [`flotilla_framework::trace`]
 //! gives it, so that nothing is kept for work that is not recorded.
 
+mod clock;
+mod export;
+mod ledger;
 mod options;
 mod spans;
 
+pub use export::StartError;
+pub use ledger::Counts;
 pub use options::TracingArgs;
-pub use spans::{Kind, Span, Spans, StartError, Value};
+pub use spans::{Kind, Span, Spans, Value};

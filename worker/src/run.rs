@@ -5,6 +5,7 @@
 use std::{ffi::OsString, process::ExitCode};
 
 use anyhow::Context as _;
+use flotilla_telemetry::Spans;
 use flotilla_transport::{Folder, Mutual, Role, Transport};
 use tokio::{
     net::TcpListener,
@@ -63,14 +64,18 @@ async fn work(args: &Args) -> anyhow::Result<()> {
     let address = listener.local_addr().context("reading the address of the listener")?;
     let how = if args.insecure_worker_transport { "in plaintext" } else { "with TLS, for coordinators" };
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening, {how}");
-    let options = ServeOptions::new(transport.clone());
+    let spans = Spans::start(&args.tracing, "flotilla-worker", &address.to_string())?;
+    let options = ServeOptions { spans: spans.clone(), ..ServeOptions::new(transport.clone()) };
     let counters = options.counters.clone();
     if let Some(listen) = &args.metrics_listen {
         let listener =
             TcpListener::bind(listen).await.with_context(|| format!("listening on {listen} for /metrics"))?;
         tokio::spawn(metrics::serve(listener, counters.clone(), shutdown.clone()));
     }
-    serve(listener, options, shutdown).await.context("serving")?;
+    let served = serve(listener, options, shutdown).await.context("serving");
+    // The last spans have their time, however it ended.
+    tokio::task::spawn_blocking(move || spans.flush()).await.context("sending the last spans")?;
+    served?;
     tracing::info!(counts = ?counters.read(), "stopped");
     if let Transport::Mutual(mutual) = transport {
         let (failed, waited) = (mutual.failures.counts(), mutual.handshakes_waited());

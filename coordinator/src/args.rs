@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser, ValueEnum};
+use clap::{CommandFactory as _, Parser};
 use flotilla_framework::{config::ElectionFlags, features::FeatureGates};
-use flotilla_telemetry::TracingArgs;
+use flotilla_telemetry::{TracingArgs, log::LoggingFormat};
 
 mod access;
 mod deprecated;
@@ -227,15 +227,6 @@ impl LeaderElectionFlags {
     }
 }
 
-/// How a line of the log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LoggingFormat {
-    /// For people.
-    Text,
-    /// For machines: one JSON object per line.
-    Json,
-}
-
 impl Args {
     /// The command line `line`, whose first word is the program.
     ///
@@ -255,16 +246,6 @@ impl Args {
             return Err(Self::command().error(ErrorKind::UnknownArgument, message));
         }
         Ok(args)
-    }
-
-    /// The level of the log that [`verbosity`](Self::verbosity) asks for, by the conventions of klog: up to 3 is for
-    /// operators, 4 and 5 for those who look for a cause.
-    pub fn log_level(&self) -> tracing::Level {
-        match self.verbosity {
-            0..=3 => tracing::Level::INFO,
-            4..=5 => tracing::Level::DEBUG,
-            _ => tracing::Level::TRACE,
-        }
     }
 }
 

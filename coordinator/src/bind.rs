@@ -34,7 +34,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
-use tracing::{debug, info, warn};
+use tracing::{debug, field::display, info, warn};
 
 use crate::{
     attempts::Recorder,
@@ -187,12 +187,13 @@ impl Inner {
                 self.look_up(&binding, answer).await
             }
         };
+        let trace_id = binding.trace.map(|attempt| display(attempt.context.trace_id()));
         self.recorder.bound(&binding, begun, outcome.as_ref().map(|()| ()));
         let uid = Arc::clone(&binding.uid);
         let (event, counter) = match outcome {
             Ok(()) => {
                 let Binding { namespace, name, node, attempt, waited_ms, total, .. } = &binding;
-                debug!(pod = %format_args!("{namespace}/{name}"), %node, attempt, waited_ms, total, "Successfully assigned");
+                debug!(pod = %format_args!("{namespace}/{name}"), %node, attempt, waited_ms, total, trace_id, "Successfully assigned");
                 let attempt_ms = self.handle.now_ms().saturating_sub(binding.began_ms);
                 self.scheduled.observe(&binding, begun.elapsed(), Duration::from_millis(attempt_ms));
                 self.reporter.bound(&binding, &under_way);
@@ -205,11 +206,11 @@ impl Inner {
                     BindFailure::Gone => &self.counters.gone,
                     BindFailure::Elsewhere => &self.counters.elsewhere,
                     BindFailure::Error(reason) => {
-                        warn!(%pod, %node, reason, "cannot bind");
+                        warn!(%pod, %node, reason, trace_id, "cannot bind");
                         &self.counters.errors
                     }
                 };
-                debug!(%pod, %node, ?failure, "not bound");
+                debug!(%pod, %node, ?failure, trace_id, "not bound");
                 self.scheduled.not_bound(&binding, begun.elapsed());
                 (Event::BindFailed { uid, failure }, counter)
             }

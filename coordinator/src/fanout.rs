@@ -214,6 +214,12 @@ impl Fanout {
         lock(&self.inner.streams).values().filter_map(|outgoing| outgoing.not_after_s).min()
     }
 
+    /// What became of the spans of this process; `None` where they go nowhere.
+    #[must_use]
+    pub fn spans(&self) -> Option<flotilla_telemetry::Counts> {
+        self.inner.spans.counts()
+    }
+
     /// What has gone over the connections so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {

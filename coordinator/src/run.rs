@@ -8,7 +8,6 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
-    path::Path,
     process::ExitCode,
     sync::{Arc, OnceLock},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -17,11 +16,11 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use flotilla_framework::{profile::Profile, trace::Sampling};
 use flotilla_machine::{action::Action, event::Event, machine::Machine};
-use flotilla_telemetry::Spans;
+use flotilla_telemetry::{Spans, log};
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, field::display, info, warn};
 
 use crate::{
     args::Args,
@@ -34,7 +33,6 @@ use crate::{
     extender::{Callers, Extenders},
     fanout::{Fanout, Transport},
     lease::{self, Leadership, LeaseError, Signals},
-    logging,
     metrics::{Known, Scheduled},
     preempt::Evictor,
     status::Reporter,
@@ -86,9 +84,9 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     if let Some(path) = &args.write_config_to {
-        return written(settings.write_to(path), path);
+        return settings::written(settings.write_to(path), path);
     }
-    let ran = logging::install(args.log_level(), args.logging_format).context("cannot log").and_then(|()| {
+    let ran = log::install(log::level(args.verbosity), args.logging_format).context("cannot log").and_then(|()| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.context("cannot start the async runtime")?;
         let ran = runtime.block_on(run(args, settings, &identity));
@@ -100,20 +98,6 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error!(error = format!("{error:#}"), "ending");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// How `--write-config-to` ends.
-fn written(outcome: anyhow::Result<()>, path: &Path) -> ExitCode {
-    match outcome {
-        Ok(()) => {
-            eprintln!("flotilla-coordinator: wrote the configuration to {}", path.display());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("flotilla-coordinator: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -145,7 +129,9 @@ impl Performers {
             // Only a nomination changes.
             Action::Report(report) if !report.write_event => self.reporter.report(report),
             Action::Report(report) => {
-                debug!(pod = %format_args!("{}/{}", report.namespace, report.name), reason = report.message, "not placed");
+                let trace_id = report.trace.map(|context| display(context.trace_id()));
+                let pod = format_args!("{}/{}", report.namespace, report.name);
+                debug!(%pod, reason = report.message, trace_id, "not placed");
                 if let Some(began_ms) = report.began_ms {
                     self.scheduled.refuse(&report, moment.since(began_ms));
                 }

@@ -4,8 +4,8 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Parser, ValueEnum};
-use flotilla_telemetry::TracingArgs;
+use clap::Parser;
+use flotilla_telemetry::{TracingArgs, log::LoggingFormat};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,15 +54,6 @@ pub(crate) struct Args {
     /// How to write the log, which goes to standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text)]
     pub(crate) logging_format: LoggingFormat,
-}
-
-/// How a line of the log is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LoggingFormat {
-    /// For people.
-    Text,
-    /// For machines: one JSON object a line.
-    Json,
 }
 
 /// The command line of `flotilla-worker`, for its manual page.

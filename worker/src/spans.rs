@@ -1,6 +1,6 @@
 //! The worker's own span of an evaluation that somebody traces.
 //!
-//! Knows: what is worth telling of an evaluation. Must not know: how one is made, or where spans go.
+//! Knows: what is worth telling of an evaluation, and how spans are counted. Must not know: how one is made, or where spans go.
 
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use flotilla_framework::{
     trace::Context,
 };
 use flotilla_telemetry::{Kind, Span, Spans, Value};
+use prometheus::{IntCounter, core::Collector as _, proto::MetricFamily};
 
 /// An evaluation that is traced, as it begins.
 #[derive(Debug)]
@@ -46,6 +47,7 @@ impl Begun {
             Some(Reply::Unable { why, .. }) => Some(format!("{why:?}")),
             _ => Some("there is no answer".to_owned()),
         };
+        tracing::debug!(trace_id = %self.asker.trace_id(), error, "evaluated");
         spans.hand_over(Span {
             context: self.asker.child("worker", 0),
             parent: Some(self.asker.span),
@@ -58,6 +60,20 @@ impl Begun {
             error,
         });
     }
+}
+
+/// What became of spans, for `/metrics`.
+pub(crate) fn families(spans: &Spans) -> Vec<MetricFamily> {
+    let Some(counts) = spans.counts() else { return Vec::new() };
+    let of = |name: &str, help: &str, count: u64| {
+        let counter = IntCounter::new(name, help).ok()?;
+        counter.inc_by(count);
+        Some(counter.collect())
+    };
+    let sent = of("flotilla_worker_spans_sent_total", "Spans that a collector took", counts.sent);
+    let help = "Spans that were lost on the way to a collector";
+    let dropped = of("flotilla_worker_spans_dropped_total", help, counts.dropped);
+    [sent, dropped].into_iter().flatten().flatten().collect()
 }
 
 fn told(evaluation: &Evaluation) -> [(&'static str, Value); 3] {

@@ -182,6 +182,18 @@ impl Extended {
         Self { nodes, asked, ..Self::default() }
     }
 
+    /// Whether these are the nodes that extenders were asked about.
+    #[must_use]
+    pub fn is_about(&self, nodes: &[Arc<str>]) -> bool {
+        self.asked.len() == nodes.len() && nodes.iter().all(|node| self.asked.contains(node))
+    }
+
+    /// How many nodes extenders were asked about.
+    #[must_use]
+    pub fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
     /// Takes an extender's answer to a call to filter, or why there is none. `Ok(Some(reason))`: the extender is passed
     /// over.
     ///

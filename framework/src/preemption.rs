@@ -8,8 +8,9 @@
 //!
 //! Knows: the order of those steps. Must not know: how victims are evicted, who waits for that, or extenders.
 //!
-//! Source: `pkg/scheduler/framework/preemption` and `pkg/scheduler/framework/plugins/defaultpreemption`, pod by pod:
-//! without the feature gate GenericWorkload.
+//! Where pod groups count, pods of a group that is disrupted as a whole are one victim, wherever they are: [`lay_out_units`].
+//!
+//! Source: `pkg/scheduler/framework/preemption` and `pkg/scheduler/framework/plugins/defaultpreemption`.
 
 mod budget;
 mod candidate;
@@ -28,7 +29,7 @@ pub use evaluate::{Evaluated, evaluate};
 pub use rehearsal::{Outcome, Rehearsal, dry_run, is_local};
 pub use shortlist::Shortlist;
 pub use standing::Standing;
-pub use trial::{Layout, Trial, lay_out};
+pub use trial::{Layout, Trial, Unit, Whole, lay_out, lay_out_units};
 
 #[cfg(test)]
 mod tests;

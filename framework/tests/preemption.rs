@@ -80,20 +80,36 @@ fn both(
 type Found = Result<(Vec<u32>, u32), (Code, Vec<String>)>;
 
 fn by_hand(world: &World, prepared: &Prepared, nodes: &Snapshot, trial: &Trial) -> Found {
-    let Trial { node, victims, beside } = trial;
+    let Trial { node, victims, units, beside } = trial;
+    let wide;
+    let units = match units.is_empty() {
+        true => {
+            wide = vec![1; victims.len()];
+            &wide
+        }
+        false => units,
+    };
     let mut nodes = nodes.clone();
     victims.iter().for_each(|(class, _)| assert!(nodes.remove_pod(*node, *class)));
     if let Some(refusal) = both(world, prepared, &nodes, *node, beside) {
         return Err(refusal);
     }
     let (mut gone, mut violations) = (Vec::new(), 0);
-    let turn = |wanted: bool| (0_u32..).zip(victims).filter(move |(_, (_, violates))| *violates == wanted);
-    for (index, (class, violates)) in turn(true).chain(turn(false)) {
-        nodes.add_pod(*node, *class);
+    let mut parties: Vec<Vec<(u32, ClassId, bool)>> = Vec::new();
+    let mut left = (0_u32..).zip(victims).map(|(index, (class, violates))| (index, *class, *violates));
+    for &length in units {
+        parties.push(left.by_ref().take(length as usize).collect());
+    }
+    let violates = |party: &Vec<(u32, ClassId, bool)>| party.iter().any(|(_, _, violates)| *violates);
+    let turn = |wanted: bool| parties.iter().filter(move |party| violates(party) == wanted);
+    for party in turn(true).chain(turn(false)) {
+        party.iter().for_each(|(_, class, _)| assert!(nodes.add_pod(*node, *class)));
         if both(world, prepared, &nodes, *node, beside).is_some() {
-            nodes.remove_pod(*node, *class);
-            gone.push(index);
-            violations += u32::from(*violates);
+            for (index, class, violates) in party {
+                nodes.remove_pod(*node, *class);
+                gone.push(*index);
+                violations += u32::from(*violates);
+            }
         }
     }
     gone.sort_unstable();
@@ -124,6 +140,7 @@ fn trial(world: &World, place: usize, marks: &[(u16, bool)], beside: &[u64]) -> 
     Trial {
         node: NodeId(u32::try_from(place).expect("a small cluster")),
         victims: victims.into_iter().map(|(_, class, violates)| (class, violates)).collect(),
+        units: Vec::new(),
         beside: beside.iter().map(|class| ClassId(class % known)).collect(),
     }
 }
@@ -171,6 +188,23 @@ proptest! {
         beside in vec(0..4_u64, 0..3),
     ) {
         check(&world, &trial(&world, place, &marks, &beside))?;
+    }
+
+    #[test]
+    fn pods_that_go_together_are_all_victims_or_none_of_them(
+        world in any_world(8),
+        place in 0..8_usize,
+        marks in vec((any::<u16>(), any::<bool>()), 4),
+        cuts in vec(any::<bool>(), 4),
+    ) {
+        let mut trial = trial(&world, place, &marks, &[]);
+        for (index, _) in trial.victims.iter().enumerate() {
+            match trial.units.last_mut().filter(|_| index > 0 && !cuts[index % cuts.len()]) {
+                Some(unit) => *unit += 1,
+                None => trial.units.push(1),
+            }
+        }
+        check(&world, &trial)?;
     }
 
     #[test]

@@ -2,25 +2,39 @@
 //!
 //! Knows: the API's pod groups and their condition. Must not know: how a group is decided on.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use flotilla_control_plane::{Component, ControlPlane, NodeBuilder, Options, pod, wait_until};
-use flotilla_integration_tests::fleet::{
-    Fleet, PATIENCE, node_of, pods, profile, wait_until_refused, wait_until_running,
+use flotilla_integration_tests::{
+    extender::{Extender, Say},
+    fleet::{Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running},
 };
+use futures::FutureExt as _;
 use k8s_openapi::api::{
     core::v1::{Pod, PodSchedulingGroup},
-    scheduling::v1beta1::PodGroup,
+    scheduling::{v1::PriorityClass, v1beta1::PodGroup},
 };
 use kube::{
     Api, ResourceExt as _,
-    api::{Patch, PatchParams, PostParams},
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
-use serde_json::{from_value, json};
+use serde_json::{Value, from_value, json};
 
 const GATE: &str = "--feature-gates=GenericWorkload=true";
 
 /// A cluster that serves pod groups, with nodes of 8 CPUs.
 async fn cluster(nodes: usize) -> anyhow::Result<ControlPlane> {
-    let mut options = Options::default();
+    cluster_with(Options::default(), nodes).await
+}
+
+/// The same with kube-scheduler, which is `default-scheduler`.
+async fn cluster_of_both(configuration: Value) -> anyhow::Result<ControlPlane> {
+    let mut options = Options { kube_scheduler: Some(configuration), ..Options::default() };
+    options.extra_args.insert(Component::Scheduler, vec![GATE.to_owned()]);
+    cluster_with(options, 0).await
+}
+
+async fn cluster_with(mut options: Options, nodes: usize) -> anyhow::Result<ControlPlane> {
     let serves = vec![GATE.to_owned(), "--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned()];
     options.extra_args.insert(Component::ApiServer, serves);
     let cluster = ControlPlane::start(options).await?;
@@ -29,12 +43,16 @@ async fn cluster(nodes: usize) -> anyhow::Result<ControlPlane> {
 }
 
 async fn group(cluster: &ControlPlane, name: &str, min_count: i32) -> anyhow::Result<()> {
-    let group = json!({
-        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": { "name": name },
-        "spec": { "schedulingPolicy": { "gang": { "minCount": min_count } } },
-    });
+    let spec = json!({ "schedulingPolicy": { "gang": { "minCount": min_count } } });
+    create_group(cluster, name, spec).await
+}
+
+async fn create_group(cluster: &ControlPlane, name: &str, spec: Value) -> anyhow::Result<()> {
+    let kind = json!({ "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "spec": spec });
+    let group =
+        PodGroup { metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }, ..from_value(kind)? };
     let api: Api<PodGroup> = Api::namespaced(cluster.client(), "default");
-    api.create(&PostParams::default(), &from_value(group)?).await?;
+    api.create(&PostParams::default(), &group).await?;
     Ok(())
 }
 
@@ -150,5 +168,156 @@ async fn where_the_api_server_has_no_groups_all_other_pods_land() -> anyhow::Res
     assert!(failures.is_some_and(|line| !line.ends_with(" 0")), "{failures:?}");
     let log = cluster.processes().log_tail("coordinator", 200);
     assert!(log.contains("--runtime-config=scheduling.k8s.io/v1beta1=true"), "{log}");
+    Ok(())
+}
+
+/// The cluster of one scheduler and one case: a group on two nodes, beside a pod without one on the first of them.
+async fn fill(cluster: &ControlPlane, prefix: &str, disruption: Value) -> anyhow::Result<()> {
+    let nodes = [format!("{prefix}-0"), format!("{prefix}-1")];
+    cluster.add_nodes(nodes.iter().map(|name| NodeBuilder::new(name).capacity("cpu", "8"))).await?;
+    let group = format!("{prefix}-group");
+    let spec = json!({ "schedulingPolicy": { "basic": {} }, "disruptionMode": disruption });
+    create_group(cluster, &group, spec).await?;
+    let on = |mut pod: Pod, node: &str| {
+        pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+        pod
+    };
+    // It is there first, so that it would be the last to go if groups did not count for more.
+    create(cluster, on(pod(&format!("{prefix}-single"), "nobody", &[("cpu", "4")]), &nodes[0])).await?;
+    wait_until_running(cluster, &format!("{prefix}-single"), 1).await?;
+    for (index, node) in nodes.iter().enumerate() {
+        create(cluster, on(member(&format!("{prefix}-member-{index}"), &group, "4"), node)).await?;
+    }
+    wait_until_running(cluster, prefix, 3).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_takes_groups_away_as_kube_scheduler_does_whole_or_one_by_one() -> anyhow::Result<()> {
+    let cluster = cluster_of_both(json!({ "profiles": [{ "schedulerName": "default-scheduler" }] })).await?;
+    let class = json!({ "metadata": { "name": "high" }, "value": 100 });
+    Api::<PriorityClass>::all(cluster.client()).create(&PostParams::default(), &from_value(class)?).await?;
+    let fleet = Fleet::new(&cluster).with_args([GATE.to_owned()]).up("flotilla", 2).await?;
+    let (all, single) = (json!({ "all": {} }), json!({ "single": {} }));
+    let cases = [
+        ("spared", all.clone(), "4", ["member-0", "member-1"].as_slice()),
+        ("whole", all, "8", &[]),
+        ("parts", single, "8", &["member-1"]),
+    ];
+    let schedulers = [("ours", "flotilla"), ("theirs", "default-scheduler")];
+    for (case, disruption, ..) in &cases {
+        for (whose, _) in schedulers {
+            let prefix = format!("{case}-{whose}");
+            fill(&cluster, &prefix, disruption.clone()).await?;
+        }
+    }
+    for (case, _, cpus, _) in &cases {
+        for (whose, scheduler) in schedulers {
+            let prefix = format!("{case}-{whose}");
+            let mut high = pod(&format!("{prefix}-high"), scheduler, &[("cpu", cpus)]);
+            let spec = high.spec.get_or_insert_default();
+            spec.priority_class_name = Some("high".to_owned());
+            spec.node_selector = Some(BTreeMap::from([("kubernetes.io/hostname".to_owned(), format!("{prefix}-0"))]));
+            create(&cluster, high).await?;
+        }
+    }
+    for (case, _, _, left) in cases {
+        let mut told = Vec::new();
+        for (whose, _) in schedulers {
+            let prefix = format!("{case}-{whose}-");
+            let high = format!("{prefix}high");
+            wait_until_running(&cluster, &high, 1).await?;
+            let names: Vec<String> = pods(&cluster).await?.iter().map(|pod| pod.name_any()).collect();
+            let names: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(&prefix)).collect();
+            let expected: Vec<&str> = ["high"].into_iter().chain(left.iter().copied()).collect();
+            assert_eq!(names, expected, "{prefix}");
+            let note = wait_for_event(&cluster, &high, "FailedScheduling").await?;
+            told.push(note.replace(&prefix, ""));
+        }
+        assert_eq!(told[0], told[1], "{case}");
+        assert!(told[0].contains("preemption: found a potential placement for pod on node 0, preempting "), "{told:?}");
+    }
+    assert_eq!(fleet.metric("coordinator", "flotilla_invariant_violations_total").await?, Some(0.0));
+    Ok(())
+}
+
+/// Leaves the last of the nodes by name; none to pods whose names say so.
+fn choosy() -> Say {
+    Arc::new(|_, question: Value| {
+        let names = question["NodeNames"].as_array().cloned().unwrap_or_default();
+        let mut names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+        names.sort_unstable();
+        let is_refused = question["Pod"]["metadata"]["name"].as_str().is_some_and(|name| name.contains("refused"));
+        let left = if is_refused { None } else { names.pop() };
+        let failed: BTreeMap<&str, &str> = names.iter().map(|name| (*name, "not the last one")).collect();
+        let answer = json!({ "NodeNames": left.into_iter().collect::<Vec<_>>(), "FailedNodes": failed });
+        async move { answer }.boxed()
+    })
+}
+
+/// The nodes that an extender was asked about first for a pod, without the scheduler's own prefix.
+fn first_asked(extender: &Extender, pod: &str, prefix: &str) -> Vec<String> {
+    let calls = extender.calls_about("filter", pod);
+    let names = calls.first().and_then(|call| call.question["NodeNames"].as_array().cloned()).unwrap_or_default();
+    let mut names: Vec<String> = names.iter().filter_map(Value::as_str).map(|name| name.replace(prefix, "")).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn extenders_are_asked_about_the_pods_of_a_gang_as_kube_scheduler_asks_them() -> anyhow::Result<()> {
+    let extender = Extender::start(choosy()).await?;
+    let url = format!("http://{}", extender.address());
+    let extenders = json!([{ "urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": true }]);
+    let theirs = json!({ "profiles": [{ "schedulerName": "default-scheduler" }], "extenders": extenders });
+    let cluster = cluster_of_both(theirs).await?;
+    let mut fleet = Fleet::new(&cluster).with_args([GATE.to_owned()]);
+    fleet.reserve("worker")?;
+    fleet.start_worker("worker")?;
+    let config = fleet.config(&format!("{}extenders: {extenders}\n", profile("flotilla")))?;
+    fleet.start_coordinator("coordinator", Some(&config))?;
+    fleet.wait_for_workers("coordinator", 1).await?;
+    let schedulers = [("ours-", "flotilla"), ("theirs-", "default-scheduler")];
+    for (prefix, scheduler) in schedulers {
+        let node = |index| NodeBuilder::new(format!("{prefix}{index}")).capacity("cpu", "8").label("whose", scheduler);
+        cluster.add_nodes((0..3).map(node)).await?;
+    }
+    for (prefix, scheduler) in schedulers {
+        for gang in ["placed", "refused"] {
+            group(&cluster, &format!("{prefix}{gang}"), 3).await?;
+            for index in 0..3 {
+                let mut pod = member(&format!("{prefix}{gang}-{index}"), &format!("{prefix}{gang}"), "3");
+                let spec = pod.spec.get_or_insert_default();
+                spec.scheduler_name = Some(scheduler.to_owned());
+                spec.node_selector = Some(BTreeMap::from([("whose".to_owned(), scheduler.to_owned())]));
+                create(&cluster, pod).await?;
+            }
+            // One after the other, so that each finds the same.
+            match gang {
+                "placed" => _ = wait_until_running(&cluster, &format!("{prefix}{gang}"), 3).await?,
+                _ => _ = wait_until_refused(&cluster, &format!("{prefix}{gang}-2")).await?,
+            }
+        }
+    }
+    let mut told = Vec::new();
+    for (prefix, _) in schedulers {
+        let nodes: Vec<String> = wait_until_running(&cluster, &format!("{prefix}placed"), 3)
+            .await?
+            .iter()
+            .filter_map(|pod| Some(node_of(pod)?.replace(prefix, "")))
+            .collect();
+        let pods = ["placed-0", "placed-1", "placed-2", "refused-0"];
+        let asked = pods.map(|pod| first_asked(&extender, &format!("{prefix}{pod}"), prefix));
+        let refusals = [
+            wait_until_refused(&cluster, &format!("{prefix}refused-0")).await?,
+            wait_until_refused(&cluster, &format!("{prefix}refused-2")).await?,
+            condition(&cluster, &format!("{prefix}refused"), "False").await?,
+        ];
+        told.push((nodes, asked, refusals));
+    }
+    assert_eq!(told[0], told[1]);
+    assert_eq!(told[0].0, ["2", "2", "1"], "each beside those before it");
+    assert_eq!(told[0].1[2], ["0", "1"], "the last node is full by then");
+    assert_eq!(fleet.metric("coordinator", "flotilla_invariant_violations_total").await?, Some(0.0));
     Ok(())
 }

@@ -394,11 +394,12 @@ fn facts() -> impl Strategy<Value = Facts> {
 }
 
 fn trial() -> impl Strategy<Value = Trial> {
-    let victims = vec((any::<u64>().prop_map(ClassId), any::<bool>()), 0..4);
-    (any::<u32>(), victims, vec(any::<u64>().prop_map(ClassId), 0..3)).prop_map(|(node, victims, beside)| Trial {
-        node: NodeId(node),
-        victims,
-        beside,
+    let unit = vec((any::<u64>().prop_map(ClassId), any::<bool>()), 1..3);
+    let beside = vec(any::<u64>().prop_map(ClassId), 0..3);
+    (any::<u32>(), vec(unit, 0..4), any::<bool>(), beside).prop_map(|(node, victims, is_alone, beside)| {
+        let units: Vec<u32> = victims.iter().map(|unit| unit.len().try_into().expect("a small unit")).collect();
+        let units = if is_alone { Vec::new() } else { units };
+        Trial { node: NodeId(node), victims: victims.concat(), units, beside }
     })
 }
 

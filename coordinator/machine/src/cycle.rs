@@ -137,6 +137,7 @@ impl Machine {
                 Best::Node { .. } if !extenders.is_empty() => match self.extend(now_ms, uid, subject, &extenders) {
                     Step::Asked => return Progress::Waiting,
                     Step::Again => {}
+                    Step::Told(word) => return self.go_by(now_ms, uid, subject, word),
                 },
                 Best::Node { offer, total, repaired } => {
                     if let Some(progress) = self.take(now_ms, uid, subject, offer, total, repaired) {

@@ -25,6 +25,7 @@ use crate::{
     action::{Action, Extension},
     cycle::Progress,
     event::{ExtensionOutcome, TimeMs},
+    groups::{GroupKey, Word},
     machine::Machine,
     offers::Dossier,
     pods::Stage,
@@ -48,6 +49,8 @@ pub(crate) struct Extending {
     happenings: u64,
     /// They are asked about the node alone that the pod is nominated to.
     own: bool,
+    /// The group that is tried, and whether room is being looked for it.
+    group: Option<(GroupKey, bool)>,
     /// When the answer counts as lost.
     pub(crate) until_ms: TimeMs,
 }
@@ -58,13 +61,16 @@ pub(crate) enum Step {
     Asked,
     /// The workers have to be asked for all nodes first, or the pod looked at anew.
     Again,
+    /// They have answered already: a member of a group that is tried.
+    Told(Word),
 }
 
 /// What extenders are asked about.
-struct Question {
-    nodes: Vec<Arc<str>>,
-    may_score: bool,
-    own: bool,
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) nodes: Vec<Arc<str>>,
+    pub(crate) may_score: bool,
+    pub(crate) own: bool,
 }
 
 impl Machine {
@@ -104,7 +110,25 @@ impl Machine {
         let names = feasible.iter().filter_map(|(offer, _)| self.cache.name(offer.node));
         let mut nodes: Vec<Arc<str>> = names.map(Arc::clone).collect();
         nodes.sort_unstable();
-        self.send(now_ms, uid, extenders, Question { nodes, may_score, own: false })
+        self.put(now_ms, uid, subject, extenders, Question { nodes, may_score, own: false })
+    }
+
+    /// Asks, or keeps the question for the end of the trial that is going on.
+    fn put(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        subject: Subject,
+        extenders: &[Arc<Extender>],
+        question: Question,
+    ) -> Step {
+        match self.word_about(uid, subject.1, &question) {
+            Some(word) => Step::Told(word),
+            None => match &mut self.trial {
+                Some(trial) => trial.ask(question),
+                None => self.send(now_ms, uid, extenders, question, None),
+            },
+        }
     }
 
     /// The node that the pod itself is nominated to comes before all others, and is taken without a score. Extenders are
@@ -127,13 +151,24 @@ impl Machine {
             return None;
         }
         let nodes = vec![Arc::clone(self.cache.name(node)?)];
-        match self.send(now_ms, uid, extenders, Question { nodes, may_score: false, own: true }) {
+        match self.put(now_ms, uid, subject, extenders, Question { nodes, may_score: false, own: true }) {
             Step::Asked => Some(Progress::Waiting),
-            Step::Again => None,
+            Step::Told(Word::Said(extended)) if !extended.nodes.is_empty() => {
+                self.take_extended(now_ms, uid, subject, &extended)
+            }
+            Step::Told(_) | Step::Again => None,
         }
     }
 
-    fn send(&mut self, now_ms: TimeMs, uid: &Uid, extenders: &[Arc<Extender>], question: Question) -> Step {
+    /// Has extenders asked. `group`: the one whose attempt goes on with the answer.
+    pub(crate) fn send(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        extenders: &[Arc<Extender>],
+        question: Question,
+        group: Option<(GroupKey, bool)>,
+    ) -> Step {
         let Question { nodes, may_score, own } = question;
         let (Some(pod), Some(configuration)) = (self.pods.get(uid), &self.configuration) else { return Step::Again };
         let class = pod.class;
@@ -143,6 +178,7 @@ impl Machine {
             uid: Arc::clone(uid),
             class,
             own,
+            group,
             generation: configuration.generation,
             happenings: self.happenings,
             until_ms: now_ms.saturating_add(extender::patience_ms(extenders)).saturating_add(MARGIN_MS),
@@ -162,7 +198,10 @@ impl Machine {
 
     /// The answer is there.
     pub(crate) fn extended(&mut self, now_ms: TimeMs, request: RequestId, outcome: ExtensionOutcome) {
-        let Some(extending) = self.extending.take_if(|extending| extending.request == request) else { return };
+        let Some(mut extending) = self.extending.take_if(|extending| extending.request == request) else { return };
+        if let Some((key, for_room)) = extending.group.take() {
+            return self.hear_of_member(&extending.asked(), &key, for_room, Word::of(outcome));
+        }
         let Some(subject) = self.asked_for(&extending) else {
             self.status.extensions_discarded += 1;
             return;
@@ -190,8 +229,12 @@ impl Machine {
 
     /// Gives up an answer that is long overdue, so that the queue goes on.
     pub(crate) fn give_up_extension(&mut self, now_ms: TimeMs) {
-        let Some(extending) = self.extending.take_if(|extending| extending.until_ms <= now_ms) else { return };
+        let Some(mut extending) = self.extending.take_if(|extending| extending.until_ms <= now_ms) else { return };
         self.status.extensions_lost += 1;
+        if let Some((key, for_room)) = extending.group.take() {
+            let lost = Word::Failed("the extenders' answer was lost".to_owned());
+            return self.hear_of_member(&extending.asked(), &key, for_room, lost);
+        }
         if self.asked_for(&extending).is_some() {
             self.fail(now_ms, &extending.uid, "the extenders' answer was lost".to_owned());
         }
@@ -209,23 +252,42 @@ impl Machine {
     fn conclude(&mut self, now_ms: TimeMs, extending: &Extending, subject: Subject, extended: &Extended) {
         let is_open = self.open(subject);
         let dossier = self.dossiers.get_mut(subject).filter(|_| is_open);
-        let Some(Dossier { prepared, matches, .. }) = dossier else { return };
+        let Some(Dossier { prepared, .. }) = dossier else { return };
         if prepared.error().is_some() || prepared.refusal().is_some() {
             // The cluster has changed, and plugins alone decide on the pod now.
             self.status.extensions_discarded += 1;
             return;
         }
         if extended.nodes.is_empty() {
-            self.refuse_extended(now_ms, extending, subject, extended);
+            self.refuse_extended(now_ms, &extending.uid, subject, extended);
+            if self.happenings != extending.happenings {
+                // Whatever happened while they were asked may help: nobody can say what helps an extender.
+                self.wake(now_ms, &extending.uid);
+            }
             return;
         }
+        if self.take_extended(now_ms, &extending.uid, subject, extended).is_none() {
+            // None of them will do any more: the pod is at the head of the queue still, and is tried anew.
+            self.status.extensions_discarded += 1;
+        }
+    }
+
+    /// Takes the best of the nodes that extenders left. `None`: none of them will do any more.
+    pub(crate) fn take_extended(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        subject: Subject,
+        extended: &Extended,
+    ) -> Option<Progress> {
+        let Dossier { prepared, matches, .. } = self.dossiers.get_mut(subject)?;
         matches.refresh(prepared, &self.cache.snapshot);
         let nodes = extended.nodes.iter().filter_map(|name| Some(self.cache.nodes.get(name)?.id));
         let nodes: Vec<_> = nodes.collect();
         let evaluation = extender::evaluate(prepared, &self.cache.snapshot, matches, &nodes);
         let mut book = Book::new(prepared, vec![evaluation]);
-        if let Some(pod) = self.pods.get(&extending.uid).filter(|_| !self.nominator.is_empty()) {
-            let nominations = self.nominator.concerning(&extending.uid, pod.info.priority, &self.cache);
+        if let Some(pod) = self.pods.get(uid).filter(|_| !self.nominator.is_empty()) {
+            let nominations = self.nominator.concerning(uid, pod.info.priority, &self.cache);
             book.lay_over(prepared, &mut self.cache.snapshot, matches, &nominations);
         }
         let feasible = book.feasible(prepared).unwrap_or_default();
@@ -233,36 +295,51 @@ impl Machine {
             && let Some(error) = prepared.score_error()
         {
             let error = error.to_owned();
-            self.fail(now_ms, &extending.uid, error);
-            return;
+            return Some(self.fail(now_ms, uid, error));
         }
         let total = |(offer, total): (Offer, i64)| {
             let name = self.cache.name(offer.node).map_or("", |name| name);
             (total.wrapping_add(extended.bonus(name)), offer)
         };
-        match feasible.into_iter().map(total).max_by(|left, right| worse(*left, *right)) {
-            Some((total, offer)) => {
-                self.assume(now_ms, &extending.uid, subject, offer, total, false);
-            }
-            // None of them will do any more: the pod is at the head of the queue still, and is tried anew.
-            None => self.status.extensions_discarded += 1,
-        }
+        let (total, offer) = feasible.into_iter().map(total).max_by(|left, right| worse(*left, *right))?;
+        Some(self.assume(now_ms, uid, subject, offer, total, false))
     }
 
     /// Extenders left no node. What plugins refused is counted anew, so that the counts are of one state.
-    fn refuse_extended(&mut self, now_ms: TimeMs, extending: &Extending, subject: Subject, extended: &Extended) {
+    pub(crate) fn refuse_extended(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        subject: Subject,
+        extended: &Extended,
+    ) -> Progress {
         self.dossiers.evaluate_here(subject, &self.cache);
-        let Some(Dossier { prepared, offers: Some(offers), .. }) = self.dossiers.get_mut(subject) else { return };
+        let Some(Dossier { prepared, offers: Some(offers), .. }) = self.dossiers.get_mut(subject) else {
+            return Progress::Waiting;
+        };
         let covered = offers.book.covered() as usize;
         let diagnosis = extended.diagnosis(prepared, offers.book.refused(), covered);
         let curable = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
         let curable: Vec<NodeId> = curable.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
-        self.refuse_beside(now_ms, &extending.uid, diagnosis, &curable);
-        if self.happenings != extending.happenings {
-            // Whatever happened while they were asked may help: nobody can say what helps an extender.
-            self.wake(now_ms, &extending.uid);
-        }
+        self.refuse_beside(now_ms, uid, diagnosis, &curable)
     }
+}
+
+// === impl Extending ===
+
+impl Extending {
+    /// About whom extenders are asked, and how.
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked { uid: &self.uid, class: self.class, own: self.own, generation: self.generation }
+    }
+}
+
+/// About whom extenders were asked, and how.
+pub(crate) struct Asked<'a> {
+    pub(crate) uid: &'a Uid,
+    pub(crate) class: ClassId,
+    pub(crate) own: bool,
+    pub(crate) generation: Generation,
 }
 
 /// The order of nodes by total, then by rank, as in [`flotilla_framework::select`]; the greatest is the best.

@@ -11,10 +11,12 @@
 //! `backend/cache/podgroupstate.go`.
 
 mod attempt;
+mod heard;
 mod outcome;
 mod room;
 
 pub(crate) use attempt::{Placement, Trial};
+pub(crate) use heard::Word;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,6 +28,8 @@ use flotilla_framework::{
     pod_group::{self, PodGroup},
     shard::Revision,
 };
+
+use heard::Heard;
 
 use crate::{
     action::Reason,
@@ -76,6 +80,8 @@ struct Group {
     attempt_from: Option<Revision>,
     /// What was asked for in that attempt.
     asked: BTreeSet<Subject>,
+    /// What extenders said in that attempt.
+    heard: Heard,
     /// The condition that was last reported: its status, reason and message, and the generation that it is about.
     told: Option<(bool, &'static str, String, i64)>,
 }
@@ -95,6 +101,7 @@ impl Group {
             queued: None,
             attempt_from: None,
             asked: BTreeSet::new(),
+            heard: Heard::default(),
             told: None,
         }
     }
@@ -107,6 +114,7 @@ impl Group {
     fn forget_attempt(&mut self) {
         self.attempt_from = None;
         self.asked.clear();
+        self.heard.clear();
     }
 }
 
@@ -116,6 +124,21 @@ impl Groups {
     /// How many objects there are.
     pub(crate) fn objects(&self) -> usize {
         self.known.values().filter(|group| group.object.is_some()).count()
+    }
+
+    /// Whether there are any, or pods that name one.
+    pub(crate) fn any(&self) -> bool {
+        !self.known.is_empty()
+    }
+
+    /// Whether any has a lower priority than this.
+    pub(crate) fn any_below(&self, priority: i32) -> bool {
+        self.known.values().filter_map(|group| group.object.as_ref()).any(|object| object.priority < priority)
+    }
+
+    /// All pods that name a group, wherever they are, but for those that have ended.
+    pub(crate) fn members(&self, key: &GroupKey) -> impl Iterator<Item = &Uid> {
+        self.known.get(key).into_iter().flat_map(|group| &group.members)
     }
 
     /// How many members wait, in groups that have a turn and in those that have none yet.
@@ -182,6 +205,8 @@ impl Machine {
         }
         group.object = Some(Arc::clone(object));
         self.groups.changed.insert(key);
+        // By it its pods are preempted.
+        self.forget_hopeless();
     }
 
     pub(crate) fn pod_group_deleted(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
@@ -190,6 +215,7 @@ impl Machine {
         (group.object, group.told) = (None, None);
         group.forget_attempt();
         self.groups.changed.insert(key);
+        self.forget_hopeless();
     }
 
     /// Takes note of a pod that is there: of which group it is a member, and was.

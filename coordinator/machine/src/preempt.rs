@@ -17,6 +17,7 @@ mod proposal;
 mod residents;
 mod round;
 mod under_way;
+mod units;
 
 use std::sync::Arc;
 
@@ -138,6 +139,7 @@ impl Machine {
         }
         if objected.is_empty()
             && !self.residents.any_at_all_below(priority)
+            && !self.groups.any_below(priority)
             && let Some(message) = self.nobody_is_below(subject)
         {
             return Err((diagnosis, Verdict::Hopeless(message)));
@@ -145,7 +147,7 @@ impl Machine {
         let own = pod.nominated_node().and_then(|node| Some((self.cache.nodes.get(node)?.id, Arc::clone(node))));
         let (potential, code) = self.potential_nodes(uid, subject, own.as_ref().map(|(id, _)| *id), objected);
         if let Some((_, name)) = &own {
-            let pods: Vec<Standing> = self.standing_on(name).collect();
+            let pods: Vec<Standing> = self.ranked_on(name).collect();
             if let Some(reason) = why_ineligible(&info, Some(NominatedNode { code, pods: &pods })) {
                 return Err((diagnosis, Verdict::Undecided(words::because(reason))));
             }
@@ -225,6 +227,14 @@ impl Machine {
         })
     }
 
+    /// The same, each with the priority that it is preempted by.
+    fn ranked_on(&self, node: &str) -> impl Iterator<Item = Standing> {
+        self.standing_on(node).map(|standing| {
+            let priority = self.pods.get(&standing.uid).map_or(standing.priority, |pod| self.rank_of(pod));
+            Standing { priority, ..standing }
+        })
+    }
+
     fn as_of(&self, subject: Subject) -> Option<AsOf> {
         let class = self.cache.classes.get(subject.1).filter(|class| class.volumes.is_none())?;
         let facts = self.cache.facts_version(class);
@@ -236,6 +246,11 @@ impl Machine {
         let pod = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && !pod.info.never_preempts)?;
         let known = self.hopeless.message(subject, pod.info.priority, self.as_of(subject)?);
         known.map(str::to_owned)
+    }
+
+    /// What is known of who can make room does not hold any more.
+    pub(crate) fn forget_hopeless(&mut self) {
+        self.hopeless.clear();
     }
 
     fn remember_hopeless(&mut self, uid: &Uid, subject: Subject, message: &str) {

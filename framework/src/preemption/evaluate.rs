@@ -32,7 +32,7 @@ pub fn evaluate(
             break;
         }
         let node = layout.trial.node;
-        let outcome = rehearsal.dry_run(prepared, nodes, &layout.trial);
+        let outcome = rehearsal.dry_run_whole(prepared, nodes, &layout);
         if let Some(candidate) = layout.candidate(&outcome, nodes)
             && shortlist.add(candidate.violations)
         {
@@ -47,12 +47,30 @@ pub fn evaluate(
 // === impl Layout ===
 
 impl Layout {
-    /// The candidate that an outcome of the trial makes; `None` where it makes none, or names a pod that is not there.
+    /// The candidate that an outcome of the trial makes; `None` where it makes none, or names pods that are not there or
+    /// a part of a unit.
     #[must_use]
     pub fn candidate(&self, outcome: &Outcome, nodes: &Snapshot) -> Option<Candidate> {
         let Outcome::Victims { indexes, violations } = outcome else { return None };
-        let victims: Option<Vec<_>> = indexes.iter().map(|&index| self.pods.get(index as usize).cloned()).collect();
         let (node, slot) = (self.trial.node, nodes.slot(self.trial.node)?);
-        Some(Candidate { node, rank: nodes.rank(slot), violations: *violations, victims: victims? })
+        let of = |victims, violations| Candidate { node, rank: nodes.rank(slot), violations, victims };
+        if self.wholes.is_empty() {
+            let victims: Option<Vec<_>> = indexes.iter().map(|&index| self.pods.get(index as usize).cloned()).collect();
+            return Some(of(victims?, *violations));
+        }
+        let (mut left, mut victims, mut violations) = (indexes.as_slice(), Vec::new(), 0_u32);
+        for (span, whole) in self.trial.spans().into_iter().zip(&self.wholes) {
+            if left.first().is_none_or(|&first| first as usize != span.start) {
+                continue;
+            }
+            let (these, others) = left.split_at_checked(span.len())?;
+            if !these.iter().map(|&index| index as usize).eq(span.clone()) {
+                return None;
+            }
+            left = others;
+            victims.extend(self.pods.get(span)?.iter().chain(whole.elsewhere.iter().map(|(_, pod)| pod)).cloned());
+            violations = violations.saturating_add(whole.violations);
+        }
+        left.is_empty().then(|| of(victims, violations))
     }
 }

@@ -6,11 +6,11 @@
 //! Source: `SelectVictimsOnNode` of upstream's defaultpreemption, `RunFilterPluginsWithNominatedPods`, and the
 //! PreFilterExtensions of plugins that count over the cluster.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use smallvec::SmallVec;
 
-use super::Trial;
+use super::{Layout, Trial, Whole};
 use crate::{
     class::{Class, ClassId},
     domains::{Sums, Tables},
@@ -125,32 +125,46 @@ impl Rehearsal {
 
     /// One trial. The snapshot is as it was afterwards, its stamps too.
     pub fn dry_run(&mut self, prepared: &Prepared, nodes: &mut Snapshot, trial: &Trial) -> Outcome {
+        self.try_out(prepared, nodes, trial, &[])
+    }
+
+    /// One trial, with what goes on other nodes along with its victims. Those nodes are as they were throughout: of their
+    /// pods only what filters count over the whole cluster is taken away. Where [`is_local`] says that no filter counts,
+    /// it is as [`Self::dry_run`].
+    pub fn dry_run_whole(&mut self, prepared: &Prepared, nodes: &mut Snapshot, layout: &Layout) -> Outcome {
+        self.try_out(prepared, nodes, &layout.trial, &layout.wholes)
+    }
+
+    fn try_out(&mut self, prepared: &Prepared, nodes: &mut Snapshot, trial: &Trial, wholes: &[Whole]) -> Outcome {
         let Some(slot) = nodes.slot(trial.node) else { return Outcome::Stale };
         if trial.victims.is_empty() {
             return Outcome::NoVictims;
         }
         let pods: Option<Vec<Pod>> =
             trial.victims.iter().map(|&(id, _)| Some((id, Arc::clone(nodes.class(id)?)))).collect();
-        let Some(pods) = pods else { return Outcome::Stale };
+        let Some(pods) = pods.filter(|_| trial.is_sound()) else { return Outcome::Stale };
+        let parties = parties(trial, wholes, nodes);
         let beside = known(nodes, &trial.beside);
         let stamps = nodes.stamps(slot);
         let place = (trial.node, slot);
         let gone: Vec<bool> = pods.iter().map(|pod| self.remove(prepared, nodes, place, pod)).collect();
+        parties.iter().for_each(|party| self.shift_elsewhere(prepared, nodes, party, -1));
         let mut outcome = Outcome::Stale;
-        let mut spared = vec![false; pods.len()];
+        let mut spared = vec![false; parties.len()];
         if gone.iter().all(|&gone| gone) {
             outcome = match self.both_passes(prepared, nodes, place, &beside) {
                 Some((order, refusal)) => Outcome::Refused(order, refusal),
                 None => {
-                    self.reprieve(prepared, nodes, place, trial, (&pods, &beside), &mut spared);
-                    victims(trial, &spared)
+                    self.reprieve(prepared, nodes, place, &parties, (&pods, &beside), &mut spared);
+                    victims(trial, &parties, &spared)
                 }
             };
         }
-        for ((pod, gone), spared) in pods.iter().zip(gone).zip(spared) {
-            if gone && !spared {
-                self.add(prepared, nodes, place, pod);
+        for (party, _) in parties.iter().zip(spared).filter(|(_, spared)| !spared) {
+            for at in party.span.clone().filter(|&at| gone[at]) {
+                self.add(prepared, nodes, place, &pods[at]);
             }
+            self.shift_elsewhere(prepared, nodes, party, 1);
         }
         nodes.restore_stamps(slot, stamps);
         outcome
@@ -163,22 +177,30 @@ impl Rehearsal {
         prepared: &Prepared,
         nodes: &mut Snapshot,
         place: (NodeId, Slot),
-        trial: &Trial,
+        parties: &[Party],
         (pods, beside): (&[Pod], &[Pod]),
         spared: &mut [bool],
     ) {
         for violating in [true, false] {
-            let turn = trial.victims.iter().zip(pods).zip(&mut *spared);
-            for (((_, violates), pod), spared) in turn.filter(|(((_, violates), _), _)| *violates == violating) {
-                debug_assert_eq!(*violates, violating);
-                self.add(prepared, nodes, place, pod);
+            let turn = parties.iter().zip(&mut *spared).filter(|(party, _)| party.violates == violating);
+            for (party, spared) in turn {
+                let pods = &pods[party.span.clone()];
+                pods.iter().for_each(|pod| self.add(prepared, nodes, place, pod));
+                self.shift_elsewhere(prepared, nodes, party, 1);
                 if self.both_passes(prepared, nodes, place, beside).is_none() {
                     *spared = true;
                 } else {
-                    self.remove(prepared, nodes, place, pod);
+                    for pod in pods {
+                        self.remove(prepared, nodes, place, pod);
+                    }
+                    self.shift_elsewhere(prepared, nodes, party, -1);
                 }
             }
         }
+    }
+
+    fn shift_elsewhere(&mut self, prepared: &Prepared, nodes: &Snapshot, party: &Party, pods: i64) {
+        party.elsewhere.iter().for_each(|(slot, class)| self.shift(prepared, nodes, *slot, class, pods));
     }
 
     /// The first filter that refuses a node, with these pods on it or without them.
@@ -263,10 +285,34 @@ fn known(nodes: &Snapshot, classes: &[ClassId]) -> Vec<Pod> {
     classes.iter().filter_map(|&id| Some((id, Arc::clone(nodes.class(id)?)))).collect()
 }
 
-fn victims(trial: &Trial, spared: &[bool]) -> Outcome {
-    let victims = (0_u32..).zip(&trial.victims).zip(spared).filter(|(_, spared)| !**spared);
+/// Victims that go together.
+struct Party {
+    /// Their places in the trial.
+    span: Range<usize>,
+    violates: bool,
+    /// What goes with them on other nodes that are known.
+    elsewhere: Vec<(Slot, Arc<Class>)>,
+}
+
+fn parties(trial: &Trial, wholes: &[Whole], nodes: &Snapshot) -> Vec<Party> {
+    let known = |(node, class): (NodeId, ClassId)| Some((nodes.slot(node)?, Arc::clone(nodes.class(class)?)));
+    let mut wholes = wholes.iter();
+    let party = |span: Range<usize>| {
+        let elsewhere = wholes.next().into_iter().flat_map(|whole| &whole.elsewhere);
+        Party {
+            violates: trial.victims[span.clone()].iter().any(|(_, violates)| *violates),
+            elsewhere: elsewhere.filter_map(|(node, pod)| known((*node, pod.class))).collect(),
+            span,
+        }
+    };
+    trial.spans().into_iter().map(party).collect()
+}
+
+fn victims(trial: &Trial, parties: &[Party], spared: &[bool]) -> Outcome {
+    let going = parties.iter().zip(spared).filter(|(_, spared)| !**spared);
+    let places = going.flat_map(|(party, _)| party.span.clone());
     let (indexes, violating): (Vec<u32>, Vec<bool>) =
-        victims.map(|((index, (_, violates)), _)| (index, *violates)).unzip();
+        places.map(|at| (u32::try_from(at).unwrap_or(u32::MAX), trial.victims[at].1)).unzip();
     if indexes.is_empty() {
         return Outcome::Needless;
     }

@@ -230,7 +230,7 @@ fn crowded(cpu: &str, pods: usize) -> (Snapshot, Prepared, Matches) {
 
 fn trial(victims: &[bool], beside: usize) -> Trial {
     let victims = victims.iter().map(|&violates| (ClassId(0), violates)).collect();
-    Trial { node: NodeId(0), victims, beside: vec![ClassId(0); beside] }
+    Trial { node: NodeId(0), victims, units: Vec::new(), beside: vec![ClassId(0); beside] }
 }
 
 #[test]
@@ -298,6 +298,7 @@ fn trials_end_when_there_are_enough_candidates_and_those_without_violations_come
     let layout = |violates: &[bool]| Layout {
         trial: trial(violates, 0),
         pods: vec![standing("a", 0, 1, None), standing("b", 0, 1, None)],
+        wholes: Vec::new(),
     };
     let layouts = [layout(&[true, true]), layout(&[false, false]), layout(&[false, false])];
     let args = DefaultPreemptionArgs { min_candidate_nodes_percentage: 0, min_candidate_nodes_absolute: 2 };
@@ -308,4 +309,134 @@ fn trials_end_when_there_are_enough_candidates_and_those_without_violations_come
         .map(|candidate| (candidate.violations, candidate.victims.iter().map(|pod| &*pod.name).collect()))
         .collect();
     assert_eq!((told, outcomes.len()), (vec![(0, vec!["b"]), (1, vec!["b"])], 2));
+}
+
+fn unit(priority: i32, is_of_group: bool, pods: Vec<Standing>, elsewhere: Vec<Standing>) -> Unit {
+    Unit { priority, is_of_group, pods, elsewhere: elsewhere.into_iter().map(|pod| (NodeId(1), pod)).collect() }
+}
+
+/// The layout as text: units in order, each with its pods here, `+` and those elsewhere, and `!` for each violation.
+fn laid_units(units: Vec<Unit>, budgets: &[Budget]) -> String {
+    let class = Arc::new(pod("p").label("app", "web").into_class());
+    let budgets: Vec<&Budget> = budgets.iter().collect();
+    let known = |id: ClassId| (id.0 == 0).then(|| Arc::clone(&class));
+    let layout = lay_out_units(NodeId(0), units, Vec::new(), 6, NOW_NS, &budgets, known);
+    assert!(layout.trial.is_sound());
+    let told = |(span, whole): (std::ops::Range<usize>, &Whole)| {
+        let violates = &layout.trial.victims[span.clone()];
+        assert!(violates.iter().all(|(_, violates)| *violates == (whole.violations > 0)));
+        let names = |pods: Vec<&Standing>| pods.iter().map(|pod| pod.name.to_string()).collect::<Vec<_>>().join("");
+        let here = names(layout.pods[span].iter().collect());
+        let elsewhere = names(whole.elsewhere.iter().map(|(_, pod)| pod).collect());
+        let plus = if elsewhere.is_empty() { "" } else { "+" };
+        format!("{here}{plus}{elsewhere}{}", "!".repeat(whole.violations as usize))
+    };
+    layout.trial.spans().into_iter().zip(&layout.wholes).map(told).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn units_come_by_priority_then_groups_first_then_the_larger_then_the_older() {
+    let at = |name: &str, started| standing(name, 0, 1, started);
+    let single = |priority, name| unit(priority, false, vec![at(name, None)], vec![]);
+    let table = [
+        ("only lower priorities", vec![single(5, "a"), single(6, "b")], "a"),
+        ("the unit's priority counts, not its pods'", vec![unit(7, true, vec![at("a", None)], vec![])], ""),
+        ("a higher priority first", vec![single(1, "a"), single(2, "b")], "b a"),
+        ("a group before a pod", vec![single(1, "a"), unit(1, true, vec![at("b", None)], vec![])], "b a"),
+        (
+            "a larger one before a smaller one, wherever its pods are",
+            vec![
+                unit(1, true, vec![at("a", Some(1))], vec![]),
+                unit(1, true, vec![at("b", None)], vec![at("c", None), at("d", None)]),
+            ],
+            "b+cd a",
+        ),
+        (
+            "then whose first pod started first",
+            vec![
+                unit(1, true, vec![at("a", Some(5)), at("b", Some(9))], vec![]),
+                unit(1, true, vec![at("c", Some(7))], vec![at("d", Some(2))]),
+            ],
+            "c+d ab",
+        ),
+        (
+            "none with a pod of a class that nobody knows",
+            vec![unit(1, true, vec![at("a", None)], vec![standing("b", 7, 1, None)])],
+            "",
+        ),
+    ];
+    for (case, units, expected) in table {
+        assert_eq!(laid_units(units, &[]), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_unit_violates_a_budget_as_often_as_its_pods_do_wherever_they_are() {
+    let at = |name: &str| standing(name, 0, 1, None);
+    let units = || vec![unit(2, true, vec![at("a")], vec![at("b"), at("c")]), unit(1, true, vec![at("d")], vec![])];
+    for (allowed, expected) in [(4, "a+bc d"), (3, "a+bc d!"), (2, "a+bc! d!"), (1, "a+bc!! d!"), (0, "a+bc!!! d!")] {
+        assert_eq!(laid_units(units(), &[budget("default", "x", allowed, &[])]), expected, "{allowed}");
+    }
+}
+
+/// A unit of two pods of a small class on node 0 and `elsewhere` on node 1, and one pod by itself.
+fn layout_of_two(elsewhere: Vec<Standing>) -> Layout {
+    let at = |name: &str| standing(name, 0, 1, None);
+    let units = vec![unit(2, true, vec![at("a"), at("b")], elsewhere), unit(1, false, vec![at("c")], vec![])];
+    let class = Arc::new(pod("p").label("app", "web").into_class());
+    let zero = budget("default", "x", 0, &[]);
+    lay_out_units(NodeId(0), units, Vec::new(), 6, NOW_NS, &[&zero], |_| Some(Arc::clone(&class)))
+}
+
+#[test]
+fn a_candidate_is_made_of_whole_units() {
+    let (nodes, _, _) = crowded("1", 1);
+    let layout = layout_of_two(vec![standing("far", 0, 1, None)]);
+    let table: [(&[u32], Option<(&str, u32)>); 6] = [
+        (&[0, 1], Some(("a b far", 3))),
+        (&[2], Some(("c", 1))),
+        (&[0, 1, 2], Some(("a b far c", 4))),
+        (&[0], None),
+        (&[1, 2], None),
+        (&[0, 1, 3], None),
+    ];
+    for (indexes, expected) in table {
+        let outcome = Outcome::Victims { indexes: indexes.to_vec(), violations: 0 };
+        let told = |candidate: Candidate| {
+            let names: Vec<&str> = candidate.victims.iter().map(|pod| &*pod.name).collect();
+            (names.join(" "), candidate.violations)
+        };
+        let expected = expected.map(|(names, violations)| (names.to_owned(), violations));
+        assert_eq!(layout.candidate(&outcome, &nodes).map(told), expected, "{indexes:?}");
+    }
+}
+
+#[test]
+fn what_goes_elsewhere_along_with_a_victim_is_not_counted_there_any_more() {
+    // Web pods keep level over zones. On a there are two, on b there is one, and the one on each side belong together.
+    let mut nodes = Snapshot::new(0);
+    for (id, zone) in [(0, "a"), (1, "b")] {
+        nodes.upsert_node(NodeId(id), &node(zone).label("zone", zone).capacity("cpu", "2").build());
+    }
+    nodes.register_class(ClassId(0), Arc::new(pod("p").label("app", "web").request("cpu", "1").into_class()));
+    for id in [0, 0, 1] {
+        assert!(nodes.add_pod(NodeId(id), ClassId(0)));
+    }
+    let wishes = pod("p").label("app", "web").request("cpu", "1").spread(1, "zone", ("app", "web")).into_class();
+    let prepared = Prepared::new(REGISTRY, &profile(), &wishes, &Facts::default(), &mut nodes);
+    let mut matches = Matches::default();
+    matches.refresh(&prepared, &nodes);
+    let layout = |elsewhere| {
+        let units = vec![unit(1, true, vec![standing("a", 0, 1, None)], elsewhere)];
+        let class = Arc::clone(nodes.class(ClassId(0)).expect("it is registered"));
+        lay_out_units(NodeId(0), units, Vec::new(), 6, NOW_NS, &[], |_| Some(Arc::clone(&class)))
+    };
+    let (alone, together) = (layout(vec![]), layout(vec![standing("b", 0, 1, None)]));
+    let mut rehearsal = Rehearsal::new(&prepared, &nodes, &matches);
+    for _ in 0..2 {
+        let outcome = rehearsal.dry_run_whole(&prepared, &mut nodes, &alone);
+        assert_eq!(outcome, Outcome::Victims { indexes: vec![0], violations: 0 }, "one on each side is left");
+        let outcome = rehearsal.dry_run_whole(&prepared, &mut nodes, &together);
+        assert!(matches!(outcome, Outcome::Refused(..)), "none on the other side: {outcome:?}");
+    }
 }

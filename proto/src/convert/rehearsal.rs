@@ -21,7 +21,8 @@ use crate::pb;
 pub(super) fn encode_trials(trials: &[Trial]) -> Vec<pb::Trial> {
     let encode = |trial: &Trial| {
         let (victims, violating) = trial.victims.iter().map(|(class, violates)| (class.0, *violates)).unzip();
-        pb::Trial { node: trial.node.0, victims, violating, beside: trial.beside.iter().map(|class| class.0).collect() }
+        let beside = trial.beside.iter().map(|class| class.0).collect();
+        pb::Trial { node: trial.node.0, victims, violating, units: trial.units.clone(), beside }
     };
     trials.iter().map(encode).collect()
 }
@@ -31,12 +32,16 @@ pub(super) fn decode_trials(trials: Vec<pb::Trial>) -> Result<Vec<Trial>, Decode
     at_most("trials", trials.len(), MAX_TRIALS)?;
     let pods = trials.iter().map(|trial| trial.victims.len().saturating_add(trial.beside.len()));
     at_most("trials.victims", pods.fold(0, usize::saturating_add), MAX_TRIAL_PODS)?;
-    each("trials", trials, |pb::Trial { node, victims, violating, beside }| {
+    each("trials", trials, |pb::Trial { node, victims, violating, units, beside }| {
         if victims.len() != violating.len() {
             return Err(DecodeError::new("violating", Problem::Missing));
         }
         let victims = victims.into_iter().map(ClassId).zip(violating).collect();
-        Ok(Trial { node: NodeId(node), victims, beside: beside.into_iter().map(ClassId).collect() })
+        let trial = Trial { node: NodeId(node), victims, units, beside: beside.into_iter().map(ClassId).collect() };
+        if !trial.is_sound() {
+            return Err(DecodeError::new("units", Problem::Missing));
+        }
+        Ok(trial)
     })
 }
 

@@ -24,7 +24,8 @@ use crate::{
     asking::{LOOK_AHEAD, MAX_K},
     cycle::Progress,
     event::TimeMs,
-    groups::{GroupKey, room::Seeker},
+    extend::{Question, Step},
+    groups::{GroupKey, heard::Asks, room::Seeker},
     machine::Machine,
     nominator::Nominated,
     offers::Dossiers,
@@ -39,6 +40,10 @@ const MAX_CLASSES: usize = 64;
 /// The attempt under way. It lives within one event.
 #[derive(Debug, Default)]
 pub(crate) struct Trial {
+    /// The group, and whether room is being looked for it.
+    pub(super) group: Option<(GroupKey, bool)>,
+    /// What extenders have to be asked about the member in hand.
+    question: Option<Question>,
     /// What came of the member in hand.
     verdict: Option<Verdict>,
     /// The members that have a place, in order.
@@ -124,6 +129,7 @@ impl Machine {
         };
         let from = self.begin_attempt(&key);
         let (scheduled, _) = self.groups.known.get(&key).map_or((0, 0), |group| self.counts(group));
+        let seeker = Seeker { object: &object, profile, members: &members, scheduled, from };
         let is_hopeless = self.feasibility(&object, profile, scheduled, members.len());
         let tried = match is_hopeless {
             Feasibility::Never(reason) => {
@@ -139,11 +145,17 @@ impl Machine {
                 if self.waits_for_offers(now_ms, &key, &members) {
                     return Progress::Waiting;
                 }
-                self.try_members(now_ms, &object, profile, members.clone(), scheduled, from)
+                match self.try_members(now_ms, &seeker, false) {
+                    Ok(tried) => tried,
+                    Err(asks) => return self.ask_for_group(now_ms, &key, false, asks),
+                }
             }
         };
-        let seeker = Seeker { object: &object, profile, members: &members, scheduled, from };
         let room = matches!(tried.outcome, Outcome::Rejected(_)).then(|| self.make_room(now_ms, &seeker));
+        let room = match room.transpose() {
+            Ok(room) => room,
+            Err(asks) => return self.ask_for_group(now_ms, &key, true, asks),
+        };
         self.conclude_group(now_ms, &key, &object, tried, room);
         Progress::Decided
     }
@@ -170,17 +182,7 @@ impl Machine {
         let standing = self.groups.known.get(key).into_iter().flat_map(|group| &group.members);
         let standing = standing.filter_map(|uid| self.pods.get(uid)).filter(|pod| pod.charge.is_some());
         let waiting = members.iter().filter_map(|uid| self.pods.get(uid));
-        object.validate(waiting.chain(standing).map(|pod| &*pod.info))?;
-        match members.iter().find(|uid| !self.extenders_of(uid).is_empty()) {
-            None => Ok(()),
-            Some(uid) => Err(format!(
-                "an HTTP extender is interested in pod {} of pod group {}, and extenders are not asked about pods of \
-                 groups in this version of Flotilla; take what it manages out of the pod, or leave the group to another \
-                 scheduler",
-                self.pods.get(uid).map(|pod| pod.info.key()).unwrap_or_default(),
-                object.key()
-            )),
-        }
+        object.validate(waiting.chain(standing).map(|pod| &*pod.info))
     }
 
     /// Asks for what the members' classes need. `true`: some of it is not there yet. Each class is asked for once in an
@@ -233,23 +235,25 @@ impl Machine {
         is_asked(self, subject)
     }
 
-    /// Tries the members one after the other, until it is clear that there is no place for enough of them.
-    pub(super) fn try_members(
-        &mut self,
-        now_ms: TimeMs,
-        object: &PodGroup,
-        profile: ProfileIndex,
-        members: Vec<Uid>,
-        mut scheduled: usize,
-        from: Revision,
-    ) -> Tried {
-        self.trial = Some(Trial::default());
-        let mut left = members.into_iter();
+    /// Tries the members one after the other, until it is clear that there is no place for enough of them. `for_room`:
+    /// others are taken away meanwhile.
+    ///
+    /// # Errors
+    /// Extenders have to be asked before that can be told.
+    pub(super) fn try_members(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
+        let Seeker { object, profile, members, mut scheduled, from } = *seeker;
+        let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
+        self.trial = Some(Trial { group: Some((key, for_room)), ..Trial::default() });
+        let mut left = members.iter().cloned();
         let mut verdicts = Vec::new();
-        let mut outcome = Outcome::Met;
+        let (mut outcome, mut asks) = (Outcome::Met, None);
         while let Some(uid) = left.next() {
             let verdict = self.try_member(now_ms, &uid, from);
             scheduled += usize::from(matches!(verdict, Verdict::Placed));
+            if let Some(question) = self.trial.as_mut().and_then(|trial| trial.question.take()) {
+                asks = Some(Asks { uid, question });
+                break;
+            }
             let failure = match &verdict {
                 Verdict::Failed(error) => Some(error.clone()),
                 Verdict::Placed | Verdict::Refused(_) => None,
@@ -266,10 +270,13 @@ impl Machine {
         }
         let mut placed = self.trial.take().map(|trial| trial.placed).unwrap_or_default();
         placed.iter_mut().rev().for_each(|placed| self.revert(placed));
+        if let Some(asks) = asks {
+            return Err(asks);
+        }
         if matches!(outcome, Outcome::Met) && placed.is_empty() {
             outcome = Outcome::Rejected(flotilla_framework::pod_group::UNSCHEDULABLE.to_owned());
         }
-        Tried { outcome, verdicts, untried: left.collect(), placed }
+        Ok(Tried { outcome, verdicts, untried: left.collect(), placed })
     }
 
     fn try_member(&mut self, now_ms: TimeMs, uid: &Uid, from: Revision) -> Verdict {
@@ -285,7 +292,7 @@ impl Machine {
         let verdict = self.trial.as_mut().and_then(|trial| trial.verdict.take());
         match (progress, verdict) {
             (Progress::Decided, Some(verdict)) => verdict,
-            // Nothing is asked in a trial, so that nothing can be waited for.
+            // Nobody else is asked in a trial, so that nothing else can be waited for.
             _ => Verdict::Failed("no decision could be made on the pod at once".to_owned()),
         }
     }
@@ -329,6 +336,12 @@ impl Machine {
 // === impl Trial ===
 
 impl Trial {
+    /// Extenders have to be asked about the member in hand.
+    pub(crate) fn ask(&mut self, question: Question) -> Step {
+        self.question = Some(question);
+        Step::Asked
+    }
+
     /// No node would take the member in hand.
     pub(crate) fn refuse(&mut self, diagnosis: Diagnosis) -> Progress {
         self.verdict = Some(Verdict::Refused(diagnosis));

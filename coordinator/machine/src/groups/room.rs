@@ -26,7 +26,10 @@ use flotilla_framework::{
     shard::Revision,
 };
 
-use super::attempt::{Outcome, Placed};
+use super::{
+    attempt::{Outcome, Placed, Tried},
+    heard::Asks,
+};
 use crate::{
     action::{Action, PodName, Preemption, PreemptorKind, Victim},
     event::TimeMs,
@@ -82,18 +85,22 @@ enum Found {
 }
 
 impl Machine {
-    pub(super) fn make_room(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Room {
+    /// Looks for room, and has made whatever is found.
+    ///
+    /// # Errors
+    /// Extenders have to be asked before that can be told.
+    pub(super) fn make_room(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Result<Room, Asks> {
         let plugins = self.profile(seeker.profile).map(|profile| profile.plugins.pod_group_post_filter.clone());
         let has = |name: &str| plugins.iter().flatten().any(|known| known == name);
         let claims = has("DynamicResources").then_some(NO_CLAIMS);
         if !has(default_preemption::NAME) {
-            return Room::None(claims.unwrap_or_default().to_owned());
+            return Ok(Room::None(claims.unwrap_or_default().to_owned()));
         }
         let refused = |reason: &str| {
             let reason = format!("{PREFIX}{reason}");
             Room::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", "))
         };
-        match self.search(now_ms, seeker) {
+        Ok(match self.search(now_ms, seeker)? {
             Found::Nobody => Room::None(format!("{PREFIX}No preemption victims found for incoming preemptor")),
             Found::Refused(reason) => refused(&reason),
             Found::Failed(error) => {
@@ -109,9 +116,9 @@ impl Machine {
                 let under_way = self.preemptions.victims();
                 if under_way > 0 && under_way + victims.len() > MAX_VICTIMS {
                     self.status.preemptions_postponed += 1;
-                    return refused(&format!(
+                    return Ok(refused(&format!(
                         "{under_way} pods are being preempted already; tried again when they are gone"
-                    ));
+                    )));
                 }
                 let placed = placed.into_iter();
                 let nominations = placed.map(|placed| (placed.uid, Some(placed.placement.charge.node))).collect();
@@ -119,13 +126,13 @@ impl Machine {
                 self.evict_for_group(now_ms, seeker, &victims);
                 Room::Coming(format!("{PREFIX}found a placement for podgroup, preempting {count} victims"), nominations)
             }
-        }
+        })
     }
 
-    fn search(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Found {
+    fn search(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Result<Found, Asks> {
         let pods = || seeker.members.iter().filter_map(|uid| self.pods.get(uid));
         if pods().any(|pod| pod.info.never_preempts) {
-            return Found::Refused(words::NEVER.to_owned());
+            return Ok(Found::Refused(words::NEVER.to_owned()));
         }
         let nodes: BTreeSet<&Arc<str>> = pods().filter_map(Pod::nominated_node).collect();
         let priority = seeker.object.priority;
@@ -133,43 +140,40 @@ impl Machine {
             standing.is_preempted && self.pods.get(&standing.uid).is_some_and(|pod| self.rank_of(pod) < priority)
         };
         if nodes.into_iter().any(|node| self.standing_on(node).any(|standing| is_going(&standing))) {
-            return Found::Ongoing;
+            return Ok(Found::Ongoing);
         }
         let units = self.units_below(priority);
         if units.is_empty() {
-            return Found::Nobody;
+            return Ok(Found::Nobody);
         }
         for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
             self.discharge_quietly(charge);
         }
-        let Seeker { object, profile, members, scheduled, from } = *seeker;
-        let tried = self.try_members(now_ms, object, profile, members.to_vec(), scheduled, from);
-        match tried.outcome {
-            Outcome::Met => match self.reprieve(units, &tried.placed) {
-                Ok(victims) => Found::Victims(victims, tried.placed),
+        let tried = self.try_members(now_ms, seeker, true);
+        if let Ok(Tried { outcome: Outcome::Met, placed, .. }) = tried {
+            return Ok(match self.reprieve(units, &placed) {
+                Ok(victims) => Found::Victims(victims, placed),
                 Err(reason) => Found::Refused(reason),
-            },
-            outcome => {
-                for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
-                    self.charge_quietly(charge);
-                }
-                match outcome {
-                    Outcome::Rejected(reason) => Found::Refused(reason),
-                    Outcome::Failed(error) => Found::Failed(error),
-                    Outcome::Met => Found::Nobody,
-                }
-            }
+            });
         }
+        for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
+            self.charge_quietly(charge);
+        }
+        Ok(match tried?.outcome {
+            Outcome::Rejected(reason) => Found::Refused(reason),
+            Outcome::Failed(error) => Found::Failed(error),
+            Outcome::Met => Found::Nobody,
+        })
     }
 
     /// The priority that a pod is preempted by: that of its group, if it has one.
     ///
     /// Source: `GetPodPriority`.
-    fn rank_of(&self, pod: &Pod) -> i32 {
+    pub(crate) fn rank_of(&self, pod: &Pod) -> i32 {
         self.object_of(pod).map_or(pod.info.priority, |object| object.priority)
     }
 
-    fn object_of(&self, pod: &Pod) -> Option<&PodGroup> {
+    pub(crate) fn object_of(&self, pod: &Pod) -> Option<&PodGroup> {
         self.groups.known.get(&self.group_of(&pod.info)?)?.object.as_deref()
     }
 

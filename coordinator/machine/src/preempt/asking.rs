@@ -112,11 +112,12 @@ impl Machine {
             return;
         };
         let Some(places) = asked.owing.remove(&worker) else { return };
+        let nodes = &self.cache.snapshot;
         let sound = |(place, outcome): (&usize, &Outcome)| match outcome {
-            Outcome::Victims { indexes, .. } => {
-                let pods =
-                    asked.nodes.get(*place).and_then(|(_, layout)| layout.as_ref()).map(|layout| layout.pods.len());
-                indexes.last().is_some_and(|last| pods.is_some_and(|pods| (*last as usize) < pods))
+            Outcome::Victims { .. } => {
+                let asked =
+                    asked.nodes.get(*place).and_then(|(node, layout)| Some((nodes.slot(*node), layout.as_ref()?)));
+                asked.is_some_and(|(slot, layout)| slot.is_none() || layout.candidate(outcome, nodes).is_some())
             }
             Outcome::Refused(..) | Outcome::NoVictims | Outcome::Needless | Outcome::Stale => true,
         };
@@ -169,7 +170,7 @@ impl Machine {
                 match layout {
                     Some(layout) => {
                         let outcome = outcomes.remove(&place).unwrap_or(Outcome::Stale);
-                        round.take(layout, outcome, &self.cache.snapshot);
+                        round.take(&layout, outcome, &self.cache.snapshot);
                     }
                     None => round.skip(node),
                 }

@@ -41,6 +41,8 @@ impl Machine {
             let here: BTreeSet<Arc<str>> = self.residents.on(name).cloned().collect();
             let named = here.iter().filter_map(|uid| Some((Arc::clone(uid), self.pods.get(uid)?.name())));
             victims.extend(named);
+            let elsewhere = candidate.victims.iter().filter_map(|pod| self.pods.get(&pod.uid));
+            victims.extend(elsewhere.map(|pod| (Arc::clone(&pod.info.uid), pod.name())));
             residents.insert(Arc::clone(name), here);
         }
         self.next_request += 1;
@@ -96,7 +98,8 @@ impl Machine {
             let standing: BTreeMap<Arc<str>, Standing> =
                 self.standing_on(name).map(|pod| (Arc::clone(&pod.uid), pod)).collect();
             let mut pods: Vec<Standing> = victims.pods.iter().filter_map(|uid| standing.get(uid).cloned()).collect();
-            if let Some(pod) = pods.iter().find(|pod| pod.priority >= round.priority) {
+            let rank = |pod: &Standing| self.pods.get(&pod.uid).map_or(pod.priority, |pod| self.rank_of(pod));
+            if let Some(pod) = pods.iter().find(|pod| rank(pod) >= round.priority) {
                 let reason =
                     format!("an extender claims to preempt pod {} on node {name}, which is as important", pod.name);
                 return Verdict::Undecided(words::because(&reason));

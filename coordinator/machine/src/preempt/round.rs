@@ -159,14 +159,17 @@ impl Machine {
                 continue;
             };
             let Some(dossier) = self.dossiers.get(round.subject) else { return };
-            let outcome = rehearsal.dry_run(&dossier.prepared, &mut self.cache.snapshot, &layout.trial);
-            round.take(layout, outcome, &self.cache.snapshot);
+            let outcome = rehearsal.dry_run_whole(&dossier.prepared, &mut self.cache.snapshot, &layout);
+            round.take(&layout, outcome, &self.cache.snapshot);
         }
     }
 
     /// What is to be tried on a node; `None` where no pod may go.
     pub(super) fn layout(&mut self, node: NodeId, beside: &[ClassId], priority: i32) -> Option<Layout> {
         let name = self.cache.name(node)?;
+        if self.groups.any() {
+            return self.layout_of_units(node, &Arc::clone(name), beside, priority);
+        }
         if !self.residents.any_below(name, priority) {
             return None;
         }
@@ -223,13 +226,8 @@ impl Machine {
         let dossier = self.dossiers.get_mut(round.subject)?;
         dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
         let mut rehearsal = Rehearsal::new(&dossier.prepared, &self.cache.snapshot, &dossier.matches);
-        let outcome = rehearsal.dry_run(&dossier.prepared, &mut self.cache.snapshot, &layout.trial);
-        match outcome {
-            Outcome::Victims { indexes, violations } => {
-                Some(candidate(layout, &indexes, violations, &self.cache.snapshot))
-            }
-            Outcome::Refused(..) | Outcome::NoVictims | Outcome::Needless | Outcome::Stale => None,
-        }
+        let outcome = rehearsal.dry_run_whole(&dossier.prepared, &mut self.cache.snapshot, &layout);
+        layout.candidate(&outcome, &self.cache.snapshot)
     }
 }
 
@@ -237,14 +235,11 @@ impl Machine {
 
 impl Round {
     /// Takes what came of trying a node.
-    pub(super) fn take(&mut self, layout: Layout, outcome: Outcome, nodes: &Snapshot) {
-        match outcome {
-            Outcome::Victims { indexes, violations } => {
-                if self.shortlist.add(violations) {
-                    self.candidates.push(candidate(layout, &indexes, violations, nodes));
-                }
-            }
-            other => self.failures.push((layout.trial.node, other)),
+    pub(super) fn take(&mut self, layout: &Layout, outcome: Outcome, nodes: &Snapshot) {
+        match layout.candidate(&outcome, nodes) {
+            Some(candidate) if self.shortlist.add(candidate.violations) => self.candidates.push(candidate),
+            Some(_) => {}
+            None => self.failures.push((layout.trial.node, outcome)),
         }
     }
 
@@ -252,12 +247,4 @@ impl Round {
     pub(super) fn skip(&mut self, node: NodeId) {
         self.failures.push((node, Outcome::NoVictims));
     }
-}
-
-fn candidate(layout: Layout, indexes: &[u32], violations: u32, nodes: &Snapshot) -> Candidate {
-    let Layout { trial, pods } = layout;
-    let numbered = (0_u32..).zip(pods);
-    let victims = numbered.filter(|(index, _)| indexes.binary_search(index).is_ok()).map(|(_, pod)| pod).collect();
-    let rank = nodes.slot(trial.node).map_or(0, |slot| nodes.rank(slot));
-    Candidate { node: trial.node, rank, violations, victims }
 }

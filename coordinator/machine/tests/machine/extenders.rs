@@ -14,7 +14,7 @@ use flotilla_machine::{
 
 use crate::world::World;
 
-fn extender() -> Extender {
+pub(crate) fn extender() -> Extender {
     Extender {
         url_prefix: "http://u".to_owned(),
         filter_verb: "filter".to_owned(),
@@ -44,7 +44,7 @@ fn world(extenders: Vec<Extender>, nodes: &[(&str, &str)]) -> World {
 
 /// What the extenders that are to be asked say, if each filter leaves `left` and objects to the rest, and each score is
 /// as in `scores`.
-fn answer(extension: &Extension, left: &[&str], scores: &[(&str, i64)]) -> ExtensionOutcome {
+pub(crate) fn answer(extension: &Extension, left: &[&str], scores: &[(&str, i64)]) -> ExtensionOutcome {
     let mut extended = Extended::new(extension.nodes.clone());
     for extender in &*extension.extenders {
         let is_left = |name: &&Arc<str>| left.contains(&&***name);

@@ -480,6 +480,82 @@ fn pods_of_a_group_that_is_disrupted_as_a_whole_go_together() {
     }
 }
 
+/// The groups `v` and `w` with pods of 2 CPUs: `v` on `n0` and `n1`, `w` on `n0` and `n2`, which are full with it.
+fn grouped(workers: usize, whole: bool, priorities: [i32; 2]) -> World {
+    let mut world = world(workers, 3);
+    world.advance(2_000);
+    for (name, priority) in ["v", "w"].into_iter().zip(priorities) {
+        let object_of = PodGroup { disrupted_whole: whole, priority, ..pod_group(name, None) };
+        object(&mut world, object_of);
+    }
+    for (name, group, node) in [("v0", "v", "n0"), ("v1", "v", "n1"), ("w0", "w", "n0"), ("w2", "w", "n2")] {
+        world.pod(pod(name).request("cpu", "2").request("memory", "1Mi").group(group).on(node).build());
+    }
+    for node in ["n1", "n2"] {
+        world.pod(low(&format!("full-{node}"), "2", node).priority(100).build());
+    }
+    world
+}
+
+#[test]
+fn a_pod_takes_a_group_that_is_disrupted_as_a_whole_with_all_its_pods_or_spares_it() {
+    for workers in [0, 1, 3] {
+        for (case, whole, priorities, cpus, priority, expected) in [
+            ("one by one", false, [0, 1], "2", 10, vec!["v0"]),
+            ("as a whole", true, [0, 1], "2", 10, vec!["v0", "v1"]),
+            ("both", true, [0, 1], "4", 10, vec!["w0", "w2", "v0", "v1"]),
+            ("the other one is less important", true, [1, 0], "2", 10, vec!["w0", "w2"]),
+            ("by the priority of the group, not of its pods", true, [20, 5], "2", 10, vec!["w0", "w2"]),
+            ("nobody is less important", true, [20, 20], "2", 10, vec![]),
+            ("the group's priority may be less than its pods'", true, [-5, 20], "2", 0, vec!["v0", "v1"]),
+        ] {
+            let mut world = grouped(workers, whole, priorities);
+            // Only there can room be made.
+            let high = pod("high").request("cpu", cpus).request("memory", "1Mi").priority(priority);
+            world.pod(high.node_selector("kubernetes.io/hostname", "n0").build());
+            world.run_workers();
+            world.run_workers();
+            assert_eq!(victims(&world), expected, "{case}, {workers} workers");
+            world.settle();
+            world.advance(11_000);
+            assert_eq!(world.place_of("high").is_some(), !expected.is_empty(), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_pod_without_a_group_goes_before_one_with_a_group_of_the_same_priority() {
+    let mut world = world(1, 1);
+    object(&mut world, pod_group("v", None));
+    world.pod(pod("grouped").request("cpu", "2").request("memory", "1Mi").group("v").started(9).on("n0").build());
+    world.pod(low("single", "2", "n0").started(1).build());
+    world.pod(pod("high").request("cpu", "2").request("memory", "1Mi").priority(10).build());
+    world.settle();
+    let (_, _, gone) = world.evicted.first().expect("a victim");
+    assert_eq!(gone, &["single"], "though it started before");
+}
+
+#[test]
+fn a_pod_that_nobody_could_help_is_told_anew_when_a_group_becomes_less_important() {
+    let mut world = grouped(1, true, [20, 20]);
+    let high = pod("high").request("cpu", "2").request("memory", "1Mi").priority(10);
+    world.pod(high.node_selector("kubernetes.io/hostname", "n0").build());
+    world.settle();
+    assert!(world.evicted.is_empty());
+    object(&mut world, PodGroup { disrupted_whole: true, priority: 5, ..pod_group("v", None) });
+    world.pod(
+        pod("next")
+            .request("cpu", "2")
+            .request("memory", "1Mi")
+            .priority(10)
+            .node_selector("kubernetes.io/hostname", "n0")
+            .build(),
+    );
+    world.settle();
+    let gone: Vec<&String> = world.evicted.iter().flat_map(|(_, _, victims)| victims).collect();
+    assert_eq!(gone, ["v0", "v1"]);
+}
+
 #[test]
 fn a_gang_that_may_not_preempt_and_one_whose_victims_are_going_wait() {
     let mut world = world(1, 1);

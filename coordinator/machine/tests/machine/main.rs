@@ -4,6 +4,7 @@ mod census;
 mod course;
 mod crew;
 mod extenders;
+mod group_extenders;
 mod group_simulation;
 mod groups;
 mod history;

@@ -349,7 +349,9 @@ impl World {
     fn evict(&mut self, uid: &Arc<str>, preemptor: &Arc<str>) {
         let Some(victim) = self.api.get(uid) else { return };
         if let Some(preemptor) = self.api.get(preemptor) {
-            assert!(victim.priority < preemptor.priority, "{} preempts {}", preemptor.name, victim.name);
+            // A pod of a group is as important as the group.
+            let is_less = victim.priority < preemptor.priority || victim.scheduling_group.is_some();
+            assert!(is_less, "{} preempts {}", preemptor.name, victim.name);
             assert!(!preemptor.never_preempts, "{} never preempts", preemptor.name);
         }
         if self.graceful && victim.node_name.is_some() {

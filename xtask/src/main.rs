@@ -132,6 +132,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "schedule",
             "--test",
+            "status",
+            "--test",
             "takeover",
             "--test",
             "tidy",

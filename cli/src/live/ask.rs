@@ -1,4 +1,4 @@
-//! The running coordinator, asked where a pod stands and what it is configured with.
+//! The running coordinator, asked where a pod stands, what it is configured with, and how it is.
 //!
 //! Knows: how to find the one that decides, and as whom to ask it. Must not know: what the answer means.
 //!
@@ -9,47 +9,95 @@ use anyhow::{Context as _, anyhow};
 use flotilla_coordinator::serve::{
     TOKEN_AUDIENCE, TOKEN_HEADER,
     explain::{self, Explained},
+    status::{self, CoordinatorStatus},
 };
+use jiff::Timestamp;
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     coordination::v1::Lease,
     core::v1::ServiceAccount,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, Client, api::PostParams};
+use serde::Serialize;
 use serde_json::Value;
 
-use super::{args::LiveArgs, connection::Connection};
+use super::{args::ReachArgs, connection::Connection};
 
 /// How long the token is good for; the least that an API server gives.
 const TOKEN_S: i64 = 600;
 
 /// A coordinator that can be asked.
-pub(super) struct Coordinator {
+pub(crate) struct Coordinator {
     client: Client,
     /// What comes before a path.
     prefix: String,
     token: Option<String>,
     /// For messages.
-    name: String,
+    pub(crate) name: String,
 }
 
-/// Finds the coordinator that decides.
+/// What the Lease says of who decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Holder {
+    /// Its identity.
+    pub(crate) identity: String,
+    /// Since when it has led, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<String>,
+    /// How long ago it last said that it does, by the clock here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) renewed_ms_ago: Option<i64>,
+    /// For how long that counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lease_ms: Option<i64>,
+    /// How often the Lease has changed hands.
+    pub(crate) transitions: i32,
+}
+
+impl Holder {
+    /// Whether its lead has run out without anybody taking it.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.renewed_ms_ago.zip(self.lease_ms).is_some_and(|(ago, lease)| ago > lease)
+    }
+}
+
+/// Who holds the Lease.
+///
+/// # Errors
+/// Nobody does, or nobody knows, with the next step.
+pub(crate) async fn holder(connection: &Connection, args: &ReachArgs) -> anyhow::Result<Holder> {
+    let (namespace, name) = &args.lease;
+    let lease = Api::<Lease>::namespaced(connection.client.clone(), namespace).get_opt(name).await;
+    let lease = lease.map_err(|error| refused(error, &format!("get lease {namespace}/{name}")))?;
+    let lease = lease.with_context(|| format!("there is no Lease {namespace}/{name}; name it with --lease"))?;
+    let spec = lease.spec.unwrap_or_default();
+    let identity = spec.holder_identity.filter(|holder| !holder.is_empty());
+    let identity = identity.with_context(|| format!("nobody holds the Lease {namespace}/{name}, so nobody decides"))?;
+    let ago = |time: &MicroTime| Timestamp::now().as_millisecond() - time.0.as_millisecond();
+    Ok(Holder {
+        identity,
+        since: spec.acquire_time.map(|time| time.0.to_string()),
+        renewed_ms_ago: spec.renew_time.as_ref().map(ago),
+        lease_ms: spec.lease_duration_seconds.map(|seconds| i64::from(seconds) * 1_000),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+    })
+}
+
+/// Finds the coordinator that decides, or the one at `url`.
 ///
 /// # Errors
 /// Why it cannot be asked, with the next step.
-pub(super) async fn find(connection: &Connection, args: &LiveArgs) -> anyhow::Result<Coordinator> {
-    if let Some(url) = &args.coordinator {
+pub(crate) async fn find(connection: &Connection, args: &ReachArgs, url: Option<&str>) -> anyhow::Result<Coordinator> {
+    if let Some(url) = url {
         let client = connection.directly(url, args).await?;
-        return Ok(Coordinator { client, prefix: String::new(), token: None, name: url.clone() });
+        return Ok(Coordinator { client, prefix: String::new(), token: None, name: url.to_owned() });
     }
     let client = connection.client.clone();
     let (namespace, name) = &args.lease;
-    let lease = Api::<Lease>::namespaced(client.clone(), namespace).get_opt(name).await;
-    let lease = lease.map_err(|error| refused(error, &format!("get lease {namespace}/{name}")))?;
-    let lease = lease.with_context(|| format!("there is no Lease {namespace}/{name}; name it with --lease"))?;
-    let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
-    let holder = holder.with_context(|| format!("nobody holds the Lease {namespace}/{name}, so nobody decides"))?;
-    let pod = pod_of(&holder);
+    let holder = holder(connection, args).await?;
+    let pod = pod_of(&holder.identity);
     let token = token(&client, &args.service_account).await?;
     let prefix = proxy(&args.coordinator_namespace, pod, args.coordinator_port);
     let name = format!("pod {}/{pod}, which holds the Lease {namespace}/{name}", args.coordinator_namespace);
@@ -58,13 +106,19 @@ pub(super) async fn find(connection: &Connection, args: &LiveArgs) -> anyhow::Re
 
 impl Coordinator {
     /// Where a pod stands.
-    pub(super) async fn explain(&self, namespace: &str, name: &str) -> anyhow::Result<Explained> {
+    pub(crate) async fn explain(&self, namespace: &str, name: &str) -> anyhow::Result<Explained> {
         let text = self.get(&explain::path(namespace, name)).await?;
         serde_json::from_str(&text).with_context(|| format!("the answer of {} makes no sense", self.name))
     }
 
+    /// How it is.
+    pub(crate) async fn status(&self) -> anyhow::Result<CoordinatorStatus> {
+        let text = self.get(status::ROUTE).await?;
+        serde_json::from_str(&text).with_context(|| format!("the answer of {} makes no sense", self.name))
+    }
+
     /// The configuration in force, as a file would have it.
-    pub(super) async fn configuration(&self) -> anyhow::Result<String> {
+    pub(crate) async fn configuration(&self) -> anyhow::Result<String> {
         let text = self.get("/configz").await?;
         let mut page: Value = serde_json::from_str(&text).with_context(|| format!("/configz of {}", self.name))?;
         let mut configuration = page["componentconfig"].take();

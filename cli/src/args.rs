@@ -11,6 +11,8 @@ use crate::{
     config::ConfigArgs,
     explain::ExplainArgs,
     man::ManArgs,
+    status::StatusArgs,
+    top::TopArgs,
     up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs},
 };
 
@@ -83,6 +85,15 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Tell for each pending pod what every node and every plugin makes of it
     Explain(Box<ExplainArgs>),
+
+    /// Tell who leads, how the workers are, and what waits; what is wrong first
+    ///
+    /// The coordinator that holds the Lease is asked through the API server, or those at --coordinator directly.
+    Status(Box<StatusArgs>),
+
+    /// The same, live: workers, queues, decisions per second
+    Top(Box<TopArgs>),
+
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
     /// Print a script that completes commands and flags in a shell

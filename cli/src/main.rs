@@ -9,10 +9,13 @@ mod completion;
 mod config;
 mod explain;
 mod input;
+mod live;
 mod man;
 mod output;
 mod progress;
 mod simulate;
+mod status;
+mod top;
 mod up;
 mod workers;
 
@@ -25,6 +28,8 @@ fn main() -> ExitCode {
     match args::Args::parse().command {
         Command::Simulate(args) => simulate::command(&args),
         Command::Explain(args) => explain::command(&args),
+        Command::Status(args) => status::command(&args),
+        Command::Top(args) => top::command(&args),
         Command::Up(args) => up::up(&args),
         Command::Down => up::down(),
         Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),

@@ -25,6 +25,7 @@ use flotilla_machine::{
     event::{Event, TimeMs},
     machine::Machine,
     outlook::{Outlook, PodName},
+    overview::Overview,
     status::Status,
 };
 use tokio::sync::{mpsc, oneshot, watch};
@@ -65,6 +66,7 @@ pub struct Handle {
 /// What somebody asks, and where the answer goes.
 enum Question {
     Outlook(PodName, oneshot::Sender<Option<Outlook>>),
+    Overview(oneshot::Sender<Overview>),
     Census(oneshot::Sender<Census>),
     Pods(oneshot::Sender<Vec<Arc<PodInfo>>>),
 }
@@ -137,6 +139,16 @@ impl Handle {
     pub async fn outlook(&self, pod: PodName) -> Result<Option<Outlook>, Stopped> {
         let (answer, told) = oneshot::channel();
         self.questions.send(Question::Outlook(pod, answer)).await.map_err(|_| Stopped)?;
+        told.await.map_err(|_| Stopped)
+    }
+
+    /// The machine at one glance, after all events before. Waits as [`outlook`](Self::outlook) does.
+    ///
+    /// # Errors
+    /// [`Stopped`]: nobody knows any more.
+    pub async fn overview(&self) -> Result<Overview, Stopped> {
+        let (answer, told) = oneshot::channel();
+        self.questions.send(Question::Overview(answer)).await.map_err(|_| Stopped)?;
         told.await.map_err(|_| Stopped)
     }
 
@@ -292,6 +304,7 @@ trait Course: Send + 'static {
     fn next_wakeup(&self) -> Option<TimeMs>;
     fn status(&self) -> Status;
     fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook>;
+    fn overview(&self, now_ms: TimeMs) -> Overview;
     fn census(&self) -> Census;
     fn pods(&self) -> Vec<Arc<PodInfo>>;
 }
@@ -319,6 +332,10 @@ impl Course for Machine {
 
     fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook> {
         Self::outlook(self, now_ms, pod)
+    }
+
+    fn overview(&self, now_ms: TimeMs) -> Overview {
+        Self::overview(self, now_ms)
     }
 
     fn census(&self) -> Census {
@@ -406,6 +423,9 @@ impl<C: Course, P: Performer> Owner<C, P> {
         match question {
             Question::Outlook(pod, answer) => {
                 let _ = answer.send(self.course.outlook(self.shared().now_ms(), &pod));
+            }
+            Question::Overview(answer) => {
+                let _ = answer.send(self.course.overview(self.shared().now_ms()));
             }
             Question::Census(answer) => {
                 let _ = answer.send(self.course.census());

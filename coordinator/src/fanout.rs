@@ -24,9 +24,11 @@ use tracing::warn;
 use crate::driver;
 
 pub use flotilla_transport::Transport;
+pub use roll::{Rolled, Stream};
 
 mod asked;
 mod connect;
+mod roll;
 mod stream;
 mod wire;
 
@@ -53,6 +55,8 @@ struct Inner {
     addresses: Mutex<BTreeMap<Arc<str>, watch::Sender<bool>>>,
     /// Each stream that has said hello.
     streams: Mutex<HashMap<WorkerId, Outgoing>>,
+    /// Why an address has no stream.
+    troubles: Mutex<BTreeMap<Arc<str>, String>>,
     counters: Counters,
 }
 
@@ -60,6 +64,9 @@ struct Inner {
 struct Outgoing {
     address: Arc<str>,
     words: mpsc::Sender<ToWorker>,
+    trips: Arc<roll::Trips>,
+    /// The worker's version.
+    version: Arc<str>,
     close: CancellationToken,
     /// Until when the worker's certificate is valid, seconds since 1970; `None` where it has none to show.
     not_after_s: Option<i64>,
@@ -128,6 +135,7 @@ impl Fanout {
             next_worker: AtomicU64::new(1),
             addresses: Mutex::default(),
             streams: Mutex::default(),
+            troubles: Mutex::default(),
             counters: Counters::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -188,6 +196,7 @@ impl Fanout {
     fn send(&self, worker: WorkerId, word: ToWorker) {
         let mut streams = lock(&self.inner.streams);
         let Some(outgoing) = streams.get(&worker) else { return self.inner.counters.words_dropped.add(1) };
+        outgoing.trips.asked(&word.command);
         match outgoing.words.try_send(word) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Closed(_)) => self.inner.counters.words_dropped.add(1),
@@ -246,6 +255,7 @@ impl Inner {
         let forgotten = !*wanted.borrow();
         if forgotten {
             addresses.remove(address);
+            lock(&self.troubles).remove(address);
         }
         forgotten
     }

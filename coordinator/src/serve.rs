@@ -25,6 +25,7 @@ use crate::access::User;
 pub mod explain;
 mod guard;
 mod pages;
+pub mod status;
 mod tls;
 
 use guard::Peer;

@@ -138,6 +138,26 @@ pub fn bindings(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize
     Ok(taken)
 }
 
+/// The pods of which a condition `PodScheduled` was ever written that is `False`. The audit log has to have the requests.
+///
+/// # Errors
+/// Where the audit log cannot be read.
+pub fn said_unscheduled(cluster: &ControlPlane) -> anyhow::Result<BTreeSet<String>> {
+    let says_so = |condition: &Value| condition["type"] == "PodScheduled" && condition["status"] == "False";
+    let mut pods = BTreeSet::new();
+    for entry in audited(cluster)? {
+        let about = &entry["objectRef"];
+        let conditions = entry["requestObject"]["status"]["conditions"].as_array();
+        if about["resource"] == "pods"
+            && about["subresource"] == "status"
+            && conditions.into_iter().flatten().any(says_so)
+        {
+            pods.insert(about["name"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    Ok(pods)
+}
+
 /// What the API server has forbidden a user, one line for each request. The audit log has to be on.
 ///
 /// # Errors

@@ -201,6 +201,15 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
+    /// Where a worker is, or will be.
+    ///
+    /// # Errors
+    /// Where it has no port.
+    pub fn worker_address(&self, name: &str) -> anyhow::Result<String> {
+        let port = self.ports.get(name).with_context(|| format!("{name} has no port; reserve one"))?;
+        Ok(format!("127.0.0.1:{port}"))
+    }
+
     /// Starts a worker at the port that it was given.
     ///
     /// # Errors

@@ -140,6 +140,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "schedule",
             "--test",
+            "status",
+            "--test",
             "takeover",
             "--test",
             "tidy",

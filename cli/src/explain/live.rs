@@ -22,20 +22,15 @@ use super::{
 };
 use crate::{
     cluster::{self, Cluster, Gatherer, Texts},
+    live::{self, Connection, Coordinator},
     output::{Failure, printable, tell},
 };
 
 mod args;
-mod ask;
-mod connection;
-mod lease;
 mod list;
 mod words;
 
 pub(crate) use args::LiveArgs;
-
-use ask::Coordinator;
-use connection::Connection;
 
 /// What there is to know of the pod before any node is asked.
 struct Subject {
@@ -83,11 +78,11 @@ pub(super) fn explain(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let name = args::pod_name(&args.target).map_err(|error| Failure::input(vec![error]))?;
-    let connection = runtime.block_on(Connection::open(&args.live)).map_err(Failure::run)?;
+    let connection = runtime.block_on(Connection::open(&args.live.reach.server)).map_err(Failure::run)?;
     let namespace = args.live.namespace.clone().unwrap_or_else(|| connection.namespace.clone());
     let pod = list::pod(&connection.client, &namespace, name, &connection.place);
     let pod = runtime.block_on(pod).map_err(Failure::run)?;
-    let coordinator = runtime.block_on(ask::find(&connection, &args.live));
+    let coordinator = runtime.block_on(live::find(&connection, &args.live.reach, args.live.coordinator.as_deref()));
     let coordinator = coordinator.map_err(|error| unknown_queue(&error)).ok();
     let queue = coordinator.as_ref().and_then(|coordinator| {
         let told = runtime.block_on(coordinator.explain(&namespace, name));

@@ -76,6 +76,10 @@ Why a pod is pending, and where it stands in the queue:
 
   {program} explain pod NAME --coordinator {coordinator} --coordinator-ca {authority}
 
+Is it well? (top instead of status shows it live)
+
+  {program} status --coordinator {coordinator} --coordinator-ca {authority}
+
 The coordinator's metrics and its configuration:
 
   alias ask='curl --cacert {authority} --cert {certificate} --key {key}'
@@ -159,6 +163,7 @@ mod tests {
             "with 2 workers, schedules pods whose schedulerName is flotilla.\n",
             "  export KUBECONFIG='/tmp/my cluster/kubeconfig'\n  export PATH=/tmp/flotilla-x/bin:\"$PATH\"\n",
             "explain pod NAME --coordinator https://127.0.0.1:10000 --coordinator-ca /tmp/flotilla-x/pki/ca.crt\n",
+            "release/flotilla status --coordinator https://127.0.0.1:10000 --coordinator-ca /tmp/flotilla-x/pki/ca.crt\n",
             "--cert /tmp/flotilla-x/pki/a.crt --key /tmp/flotilla-x/pki/a.key",
             "End it with `target/release/flotilla down`. All",
         ] {

@@ -75,19 +75,22 @@ impl Machine {
     }
 
     pub(crate) fn heard(&mut self, worker: WorkerId, word: FromWorker) {
-        if !self.roster.workers.contains_key(&worker) || Some(word.epoch) != self.leading {
+        if Some(word.epoch) != self.leading {
             return;
         }
+        let Some(known) = self.roster.workers.get_mut(&worker) else { return };
+        known.said = word.revision;
         match word.reply {
             // Nobody here asks for accounts.
             Reply::Hello { .. } | Reply::Explained { .. } => {}
             Reply::Applied { generation, .. } => self.acknowledged(worker, generation),
             Reply::Evaluated { request, evaluation } => {
-                let asked_ms = self.asked_ms(request);
+                let (asked_ms, subject) = (self.asked_ms(request), self.dossiers.subject_of(request));
                 if let Err((covered, nodes)) = self.dossiers.answer(worker, request, evaluation) {
                     self.drop_worker(worker, format!("it judged {covered} nodes where it holds {nodes}"));
                 }
                 self.count_evaluation(request, asked_ms);
+                self.remember_evaluation(worker, request, subject.zip(asked_ms));
             }
             Reply::Rehearsed { request, outcomes } => self.rehearsed(worker, request, outcomes),
             Reply::Unable { request, why: Unable::TooManyStrata } => self.dossiers.give_up_strata(request),
@@ -227,7 +230,11 @@ impl Machine {
     /// Says something to a worker right away.
     pub(crate) fn command(&mut self, worker: WorkerId, command: Command) {
         let Some(epoch) = self.leading else { return };
-        let word = ToWorker { epoch, revision: self.cache.revision(), command };
+        let revision = self.cache.revision();
+        if let Some(known) = self.roster.workers.get_mut(&worker) {
+            known.told = revision;
+        }
+        let word = ToWorker { epoch, revision, command };
         self.actions.push(Action::Send { worker, word });
     }
 
@@ -235,6 +242,7 @@ impl Machine {
         let current = self.configuration.as_ref().map_or(0, |configuration| configuration.generation);
         let Some(known) = self.roster.workers.get_mut(&worker).filter(|_| generation == current) else { return };
         known.owes_since = None;
+        known.generation = generation;
         if self.roster.is_settled() && !self.settled {
             self.settled = true;
             let workers = self.roster.workers.len();

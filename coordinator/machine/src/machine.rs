@@ -180,6 +180,7 @@ impl Machine {
         self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
         self.tell_evaluations();
+        self.tally.recent.count(now_ms, self.status.decisions);
         self.events += 1;
         self.audit_now_and_then();
         std::mem::take(&mut self.actions)

@@ -11,6 +11,7 @@
 
 mod active;
 mod backoff;
+mod crowd;
 pub(crate) mod incoming;
 mod parked;
 mod waking;

@@ -5,7 +5,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::{class::ClassId, map::Set, shard::Change};
+use flotilla_framework::{
+    class::ClassId,
+    map::Set,
+    shard::{Change, Generation, Revision},
+};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::event::{TimeMs, WorkerId};
@@ -18,6 +22,11 @@ pub(crate) struct Worker {
     hash: u64,
     /// Since when it owes the acknowledgement of a configuration and its shard.
     pub(crate) owes_since: Option<TimeMs>,
+    /// The configuration that it acknowledged last; 0: none.
+    pub(crate) generation: Generation,
+    /// The state of the cluster that it was told last, and the one that its last word was of.
+    pub(crate) told: Revision,
+    pub(crate) said: Revision,
     /// How many nodes it holds.
     pub(crate) nodes: u32,
     /// The classes it has been told.
@@ -39,7 +48,9 @@ impl Roster {
     pub(crate) fn join(&mut self, id: WorkerId, name: Arc<str>, now_ms: TimeMs) {
         let hash = xxh3_64(name.as_bytes());
         let (classes, outbox) = (Set::default(), Vec::new());
-        self.workers.insert(id, Worker { name, hash, owes_since: Some(now_ms), nodes: 0, classes, outbox });
+        let worker =
+            Worker { name, hash, owes_since: Some(now_ms), generation: 0, told: 0, said: 0, nodes: 0, classes, outbox };
+        self.workers.insert(id, worker);
     }
 
     /// Whose a node is among the workers that there are.

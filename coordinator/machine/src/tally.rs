@@ -22,6 +22,7 @@ use crate::{
     event::TimeMs,
     machine::Machine,
     queue::{ProfileIndex, Subject, Uid},
+    recent::Recent,
 };
 
 /// A pod that was flushed is tried again within its longest backoff, unless there is a queue of an hour.
@@ -53,6 +54,8 @@ impl Trial {
 pub(crate) struct Tally {
     /// The time of the last event.
     pub(crate) now_ms: TimeMs,
+    /// What went on lately.
+    pub(crate) recent: Recent,
     /// How long each pod that the last event decided had been at the head of the queue, in milliseconds.
     pub(crate) decided: Vec<TimeMs>,
     /// How long each evaluation that the last event ended was under way, in milliseconds.

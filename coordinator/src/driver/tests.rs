@@ -73,6 +73,10 @@ impl Course for Puppet {
         })
     }
 
+    fn overview(&self, _: TimeMs) -> Overview {
+        Overview::default()
+    }
+
     fn census(&self) -> Census {
         Census::default()
     }
@@ -110,6 +114,10 @@ impl Course for Listener {
 
     fn outlook(&self, _: TimeMs, _: &PodName) -> Option<Outlook> {
         None
+    }
+
+    fn overview(&self, _: TimeMs) -> Overview {
+        Overview::default()
     }
 
     fn census(&self) -> Census {

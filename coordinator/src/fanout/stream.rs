@@ -25,7 +25,9 @@ use super::{
     Count as _, Inner, Outgoing, WORDS,
     asked::Asked,
     connect::{Connected, connect},
-    lock, wire,
+    lock,
+    roll::Trips,
+    wire,
 };
 use crate::driver::Stopped;
 
@@ -81,6 +83,7 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
             Ok(attached) => {
                 complained.clear();
                 let end = attached.live(&inner, &mut wanted).await;
+                lock(&inner.troubles).insert(Arc::clone(&address), format!("the last stream has ended: {end}"));
                 // A worker that breaks off as soon as it is attached costs a snapshot each time.
                 if begun.elapsed() > LAST_BACKOFF {
                     backoff = FIRST_BACKOFF;
@@ -95,6 +98,7 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
                 } else if !matches!(end, End::Unwanted) {
                     warn!(worker = %address, reason, "no stream to the worker; trying again until it is not wanted any more");
                 }
+                lock(&inner.troubles).insert(Arc::clone(&address), reason.clone());
                 complained = reason;
                 end
             }
@@ -124,6 +128,9 @@ struct Attached {
     incoming: tonic::Streaming<pb::FromWorker>,
     hello: FromWorker,
     asked: Arc<Asked>,
+    /// The worker's version.
+    version: Arc<str>,
+    trips: Arc<Trips>,
     /// Who the worker is, as its certificate says.
     peer: Option<Peer>,
     /// Dropping the last clone of a channel does not end the streams on it, but it is what the stream is on.
@@ -168,7 +175,9 @@ async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> 
     let (incoming, hello) = tokio::time::timeout(HELLO_TIMEOUT, greeting).await.unwrap_or(Err(End::Silent))?;
     let Reply::Hello { version, .. } = &hello.reply else { return Err(End::NoHello) };
     info!(worker = %address, %version, "attached to a worker");
-    Ok(Attached { address: Arc::clone(address), words, incoming, hello, asked, peer, _channel: channel })
+    let (version, trips) = (Arc::clone(version), Arc::default());
+    let address = Arc::clone(address);
+    Ok(Attached { address, words, incoming, hello, asked, version, trips, peer, _channel: channel })
 }
 
 /// Returns when the connection to `peer` is to be made anew; never, if it has shown no certificate.
@@ -187,6 +196,8 @@ impl Attached {
         let outgoing = Outgoing {
             address: Arc::clone(&self.address),
             words: self.words.clone(),
+            trips: Arc::clone(&self.trips),
+            version: Arc::clone(&self.version),
             close: close.clone(),
             not_after_s: self.peer.as_ref().map(|peer| peer.validity().not_after_s),
         };
@@ -230,6 +241,7 @@ impl Attached {
                 };
                 let word = wire::decode(message, inner)?;
                 self.asked.answered(&word);
+                self.trips.answered(&word.reply);
                 inner.handle.tell(Event::FromWorker { worker, word }).await?;
             }
         }

@@ -16,7 +16,7 @@ use crate::{
     client::{self, Connection},
     lease,
     metrics::{self, Scheduled},
-    serve::{Check, Endpoints, Guard, ServeConfig, Server, explain::Explain},
+    serve::{Check, Endpoints, Guard, ServeConfig, Server, explain::Explain, status::StatusSource},
 };
 
 /// What the endpoints show beside the parts of the process.
@@ -117,6 +117,13 @@ impl Coordinator {
             lease: shown.lease,
             gates: shown.gates,
         };
+        let status = StatusSource {
+            handle: self.handle.clone(),
+            fanout: self.fanout.clone(),
+            watches: Some(self.watches.clone()),
+            leading: self.leading.clone(),
+            identity: Arc::clone(&shown.identity),
+        };
         let explain = Explain { handle: self.handle.clone(), leading: self.leading.clone(), identity: shown.identity };
         let endpoints = Endpoints {
             healthz: vec![election.clone(), machine.clone()],
@@ -126,6 +133,7 @@ impl Coordinator {
             resources: sources.resources(),
             configz: shown.configz,
             explain,
+            status,
             guard,
         };
         let (told, known) = watch::channel(None);

@@ -17,6 +17,7 @@ use tracing::debug;
 
 use super::explain::{self, Explain};
 use super::guard::{self, Guard};
+use super::status::{self, StatusSource};
 
 pub(super) const TEXT: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
 /// As kube-scheduler sends it, which writes no other format unless asked to.
@@ -62,6 +63,8 @@ pub struct Endpoints {
     pub configz: watch::Receiver<Value>,
     /// What tells where a pod stands.
     pub explain: Explain,
+    /// What tells of the coordinator as a whole, at `/status`.
+    pub status: StatusSource,
     /// Who may read which of these.
     pub guard: Guard,
 }
@@ -74,12 +77,14 @@ struct Health {
 
 /// The routes for `endpoints`.
 pub(super) fn router(endpoints: Endpoints) -> Router {
-    let Endpoints { healthz, livez, readyz, metrics, resources, configz, explain, guard } = endpoints;
-    let mut paths = ["/configz", "/metrics", "/metrics/resources", explain::ROUTE].map(str::to_owned).to_vec();
+    let Endpoints { healthz, livez, readyz, metrics, resources, configz, explain, status, guard } = endpoints;
+    let mut paths =
+        ["/configz", "/metrics", "/metrics/resources", explain::ROUTE, status::ROUTE].map(str::to_owned).to_vec();
     let mut router = Router::new()
         .route("/metrics", get(serve_metrics).with_state(metrics))
         .route("/metrics/resources", get(serve_metrics).with_state(resources))
         .route("/configz", get(serve_configz).with_state(configz))
+        .route(status::ROUTE, get(status::serve).with_state(status))
         .route(explain::ROUTE, get(explain::serve).with_state((explain, guard.clone())));
     for (endpoint, checks) in [("healthz", healthz), ("livez", livez), ("readyz", readyz)] {
         // As upstream: an endpoint without checks still says that the process answers.

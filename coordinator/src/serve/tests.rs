@@ -13,7 +13,9 @@ use tokio::sync::watch;
 use tokio_rustls::client::TlsStream;
 
 use super::explain::Explain;
+use super::status::StatusSource;
 use super::*;
+use crate::fanout::{Fanout, Transport};
 use crate::lease::Leadership;
 
 mod guarded;
@@ -44,6 +46,13 @@ fn explain() -> Explain {
     Explain { handle, leading, identity: "this_2".into() }
 }
 
+/// The same, with no worker and nothing watched.
+fn status(explain: &Explain) -> StatusSource {
+    let Explain { handle, leading, identity } = explain.clone();
+    let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
+    StatusSource { handle, fanout, watches: None, leading, identity }
+}
+
 async fn start(config: &ServeConfig) -> Running {
     start_guarded(config, Guard::Open, None).await
 }
@@ -58,6 +67,7 @@ async fn start_guarded(config: &ServeConfig, guard: Guard, authority: Option<Str
     });
     let page = |text: &'static str| -> Page { Arc::new(move || Box::pin(std::future::ready(Ok(text.to_owned())))) };
     let (configz, receiver) = watch::channel(json!({"parallelism": 16}));
+    let explain = explain();
     let endpoints = Endpoints {
         healthz: vec![election.clone()],
         livez: vec![],
@@ -65,7 +75,8 @@ async fn start_guarded(config: &ServeConfig, guard: Guard, authority: Option<Str
         metrics: page("pods_bound_total 7\n"),
         resources: page("kube_pod_resource_limit 1\n"),
         configz: receiver,
-        explain: explain(),
+        status: status(&explain),
+        explain,
         guard,
     };
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

@@ -2,75 +2,32 @@
 //!
 //! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
-use std::path::PathBuf;
+use clap::Arg;
+
+use crate::live::ReachArgs;
 
 /// Where a live cluster and its coordinator are.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Live cluster")]
+#[command(next_help_heading = "Live cluster", mut_args(of_live_clusters_only))]
 pub(crate) struct LiveArgs {
     /// The namespace of the pod; without it, that of the context
     #[arg(short, long, value_name = "NAMESPACE", requires = "target")]
     pub(super) namespace: Option<String>,
-
-    /// The kubeconfig; without it, those of $KUBECONFIG, ~/.kube/config, or the service account of this pod
-    #[arg(long, value_name = "FILE", requires = "target")]
-    pub(super) kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig; without it, the current one
-    #[arg(long, value_name = "NAME", requires = "target")]
-    pub(super) context: Option<String>,
-
-    /// The cluster of the kubeconfig; without it, that of the context
-    #[arg(long, value_name = "NAME", requires = "target")]
-    pub(super) cluster: Option<String>,
-
-    /// The user of the kubeconfig; without it, that of the context
-    #[arg(long, value_name = "NAME", requires = "target")]
-    pub(super) user: Option<String>,
 
     /// The URL of the coordinator, which is then asked directly with the credentials of the kubeconfig; without it, the
     /// pod that holds the Lease is asked through the API server
     #[arg(long, value_name = "URL", requires = "target")]
     pub(super) coordinator: Option<String>,
 
-    /// The authority, in PEM, that signed the certificate of --coordinator; without it, that of the API server
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "coordinator",
-        conflicts_with = "coordinator_insecure_skip_tls_verify"
-    )]
-    pub(super) coordinator_ca: Option<PathBuf>,
-
-    /// Send the credentials to --coordinator without knowing who is there
-    #[arg(long, requires = "coordinator")]
-    pub(super) coordinator_insecure_skip_tls_verify: bool,
-
-    /// The Lease whose holder decides; without it, the first that somebody holds of flotilla/flotilla,
-    /// kube-system/flotilla and kube-system/kube-scheduler
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_pair)]
-    pub(super) lease: Option<(String, String)>,
-
-    /// The namespace that the coordinators run in
-    #[arg(long, value_name = "NAMESPACE", default_value = "flotilla")]
-    pub(super) coordinator_namespace: String,
-
-    /// The --secure-port of the coordinators
-    #[arg(long, value_name = "PORT", default_value_t = 10259, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) coordinator_port: u16,
-
-    /// The service account that the coordinator is asked as, with a token that is good for nothing else
-    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "flotilla/flotilla-reader", value_parser = parse_pair)]
-    pub(super) service_account: (String, String),
+    /// Where they are.
+    #[command(flatten)]
+    pub(super) reach: ReachArgs,
 }
 
-fn parse_pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok((namespace.to_owned(), name.to_owned()))
-        }
-        _ => Err("write NAMESPACE/NAME".to_owned()),
-    }
+/// Files have no API server.
+fn of_live_clusters_only(argument: Arg) -> Arg {
+    let is_theirs = argument.get_help_heading() == Some("Live cluster");
+    if is_theirs { argument.requires("target") } else { argument }
 }
 
 /// The name of the pod that the words after `explain` mean.
@@ -126,14 +83,6 @@ mod tests {
         for (words, expected) in cases {
             let error = named(words).expect_err("no pod");
             assert!(error.contains(expected), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_pair_has_two_halves() {
-        assert_eq!(parse_pair("a/b"), Ok(("a".to_owned(), "b".to_owned())));
-        for text in ["a", "a/", "/b", "a/b/c"] {
-            assert_eq!(parse_pair(text), Err("write NAMESPACE/NAME".to_owned()), "{text}");
         }
     }
 }

@@ -11,6 +11,7 @@ mod history;
 mod neighbours;
 mod nominations;
 mod outlook;
+mod overview;
 mod preemption;
 mod queues;
 mod simulation;

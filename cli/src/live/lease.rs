@@ -19,7 +19,7 @@ pub(super) struct Held {
     /// `NAMESPACE/NAME`.
     pub(super) lease: String,
     /// All that it says.
-    spec: LeaseSpec,
+    pub(super) spec: LeaseSpec,
 }
 
 impl Held {

@@ -1,4 +1,4 @@
-//! The running coordinator, asked where a pod stands and what it is configured with.
+//! The running coordinator, asked where a pod stands, what it is configured with, and how it is.
 //!
 //! Knows: how to find the one that decides, and as whom to ask it. Must not know: what the answer means.
 //!
@@ -9,37 +9,84 @@ use anyhow::{Context as _, anyhow};
 use flotilla_coordinator::serve::{
     TOKEN_AUDIENCE, TOKEN_HEADER,
     explain::{self, Explained},
+    status::{self, CoordinatorStatus},
 };
+use jiff::Timestamp;
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, Client, api::PostParams};
+use serde::Serialize;
 use serde_json::Value;
 
-use super::{args::LiveArgs, connection::Connection, lease};
+use super::{args::ReachArgs, connection::Connection, lease};
 
 /// How long the token is good for; the least that an API server gives.
 const TOKEN_S: i64 = 600;
 
 /// A coordinator that can be asked.
-pub(super) struct Coordinator {
+pub(crate) struct Coordinator {
     client: Client,
     /// What comes before a path.
     prefix: String,
     token: Option<String>,
     /// For messages.
-    name: String,
+    pub(crate) name: String,
 }
 
-/// Finds the coordinator that decides.
+/// What the Lease says of who decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Holder {
+    /// Its identity.
+    pub(crate) identity: String,
+    /// Since when it has led, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<String>,
+    /// How long ago it last said that it does, by the clock here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) renewed_ms_ago: Option<i64>,
+    /// For how long that counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lease_ms: Option<i64>,
+    /// How often the Lease has changed hands.
+    pub(crate) transitions: i32,
+}
+
+impl Holder {
+    /// Whether its lead has run out without anybody taking it.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.renewed_ms_ago.zip(self.lease_ms).is_some_and(|(ago, lease)| ago > lease)
+    }
+}
+
+/// Who holds the Lease.
+///
+/// # Errors
+/// Nobody does, or nobody knows, with the next step.
+pub(crate) async fn holder(connection: &Connection, args: &ReachArgs) -> anyhow::Result<Holder> {
+    let held = lease::held(&connection.client, args.lease.as_ref()).await?;
+    let (identity, spec) = (held.holder().to_owned(), held.spec);
+    let ago = |time: &MicroTime| Timestamp::now().as_millisecond() - time.0.as_millisecond();
+    Ok(Holder {
+        identity,
+        since: spec.acquire_time.map(|time| time.0.to_string()),
+        renewed_ms_ago: spec.renew_time.as_ref().map(ago),
+        lease_ms: spec.lease_duration_seconds.map(|seconds| i64::from(seconds) * 1_000),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+    })
+}
+
+/// Finds the coordinator that decides, or the one at `url`.
 ///
 /// # Errors
 /// Why it cannot be asked, with the next step.
-pub(super) async fn find(connection: &Connection, args: &LiveArgs) -> anyhow::Result<Coordinator> {
-    if let Some(url) = &args.coordinator {
+pub(crate) async fn find(connection: &Connection, args: &ReachArgs, url: Option<&str>) -> anyhow::Result<Coordinator> {
+    if let Some(url) = url {
         let client = connection.directly(url, args).await?;
-        return Ok(Coordinator { client, prefix: String::new(), token: None, name: url.clone() });
+        return Ok(Coordinator { client, prefix: String::new(), token: None, name: url.to_owned() });
     }
     let client = connection.client.clone();
     let held = lease::held(&client, args.lease.as_ref()).await?;
@@ -52,13 +99,19 @@ pub(super) async fn find(connection: &Connection, args: &LiveArgs) -> anyhow::Re
 
 impl Coordinator {
     /// Where a pod stands.
-    pub(super) async fn explain(&self, namespace: &str, name: &str) -> anyhow::Result<Explained> {
+    pub(crate) async fn explain(&self, namespace: &str, name: &str) -> anyhow::Result<Explained> {
         let text = self.get(&explain::path(namespace, name)).await?;
         serde_json::from_str(&text).with_context(|| format!("the answer of {} makes no sense", self.name))
     }
 
+    /// How it is.
+    pub(crate) async fn status(&self) -> anyhow::Result<CoordinatorStatus> {
+        let text = self.get(status::ROUTE).await?;
+        serde_json::from_str(&text).with_context(|| format!("the answer of {} makes no sense", self.name))
+    }
+
     /// The configuration in force, as a file would have it.
-    pub(super) async fn configuration(&self) -> anyhow::Result<String> {
+    pub(crate) async fn configuration(&self) -> anyhow::Result<String> {
         let text = self.get("/configz").await?;
         let mut page: Value = serde_json::from_str(&text).with_context(|| format!("/configz of {}", self.name))?;
         let mut configuration = page["componentconfig"].take();

@@ -10,7 +10,7 @@ use kube::{
     config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext},
 };
 
-use super::args::LiveArgs;
+use super::args::{ClusterArgs, ReachArgs};
 
 /// What the kubelet gives to every pod that is to speak with the API server.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -20,26 +20,26 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The way there.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     kubeconfig: Kubeconfig,
     options: KubeConfigOptions,
     /// Speaks with the API server.
-    pub(super) client: Client,
+    pub(crate) client: Client,
     /// The namespace of the context.
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
     /// The context and the server, for messages.
-    pub(super) place: String,
+    pub(crate) place: String,
 }
 
 impl Connection {
     /// Reads the kubeconfig that the flags name. Nothing is sent.
-    pub(super) async fn open(args: &LiveArgs) -> anyhow::Result<Self> {
+    pub(crate) async fn open(args: &ClusterArgs) -> anyhow::Result<Self> {
         let kubeconfig = match &args.kubeconfig {
             Some(path) => Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read the kubeconfig {}; check --kubeconfig", path.display()))?,
             None => found()?,
         };
-        let LiveArgs { context, cluster, user, .. } = args;
+        let ClusterArgs { context, cluster, user, .. } = args;
         let options = KubeConfigOptions { context: context.clone(), cluster: cluster.clone(), user: user.clone() };
         let context = args.context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
         let config = config(&kubeconfig, &options).await?;
@@ -50,7 +50,7 @@ impl Connection {
     }
 
     /// Speaks with `--coordinator`, as whom the kubeconfig says.
-    pub(super) async fn directly(&self, url: &str, args: &LiveArgs) -> anyhow::Result<Client> {
+    pub(super) async fn directly(&self, url: &str, args: &ReachArgs) -> anyhow::Result<Client> {
         let mut kubeconfig = self.kubeconfig.clone();
         for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
             cluster.server = Some(url.to_owned());

@@ -1,0 +1,187 @@
+//! What went on lately: how fast pods are decided on, and which evaluations took longest.
+//!
+//! Knows: how much of the past is kept. Must not know: who asks, or any clock but the time of events.
+//!
+//! Both are bounded, and an event costs a comparison or two.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use flotilla_framework::{class::ClassId, shard::RequestId};
+
+use crate::{
+    event::{TimeMs, WorkerId},
+    machine::Machine,
+    queue::Subject,
+};
+
+/// Over how many whole seconds decisions are counted.
+const SECONDS: u64 = 10;
+/// How many slow evaluations are remembered, and for how long, in milliseconds.
+const SLOW: usize = 8;
+const REMEMBERED_MS: TimeMs = 300_000;
+
+/// An evaluation that took long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowEvaluation {
+    /// When it ended, on the clock of the events.
+    pub at_ms: TimeMs,
+    /// From the question to the last answer, in milliseconds.
+    pub took_ms: TimeMs,
+    /// The namespace of the class.
+    pub namespace: Arc<str>,
+    /// The first pod of the class, or of its family, in activeQ then; none where nobody of it was among the next ones.
+    pub pod: Option<Arc<str>>,
+    /// Its profile.
+    pub scheduler_name: Arc<str>,
+    /// The class.
+    pub class: ClassId,
+    /// The worker that answered last.
+    pub last_worker: Arc<str>,
+}
+
+/// What is remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    /// How many decisions were made in each of the last seconds that had any.
+    seconds: VecDeque<(u64, u64)>,
+    counted: u64,
+    slow: Vec<SlowEvaluation>,
+}
+
+// === impl Recent ===
+
+impl Recent {
+    /// So many decisions have been made since the start.
+    pub(crate) fn count(&mut self, now_ms: TimeMs, decisions: u64) {
+        let more = decisions.saturating_sub(self.counted);
+        if more == 0 {
+            return;
+        }
+        self.counted = decisions;
+        let second = now_ms / 1_000;
+        match self.seconds.back_mut() {
+            Some((last, count)) if *last == second => *count += more,
+            _ => self.seconds.push_back((second, more)),
+        }
+        while self.seconds.front().is_some_and(|(first, _)| first + SECONDS < second) {
+            self.seconds.pop_front();
+        }
+    }
+
+    /// Decisions per second over the last ten whole seconds.
+    pub(crate) fn per_second(&self, now_ms: TimeMs) -> f64 {
+        let now = now_ms / 1_000;
+        let counts = |second: u64| second < now && second + SECONDS >= now;
+        let decisions: u64 = self.seconds.iter().filter(|(second, _)| counts(*second)).map(|(_, count)| count).sum();
+        decisions as f64 / now.clamp(1, SECONDS) as f64
+    }
+
+    /// Whether an evaluation is worth remembering.
+    fn is_slow(&self, now_ms: TimeMs, took_ms: TimeMs) -> bool {
+        let slower = self.slow.iter().filter(|slow| slow.is_fresh(now_ms) && slow.took_ms >= took_ms).count();
+        took_ms > 0 && slower < SLOW
+    }
+
+    fn remember(&mut self, now_ms: TimeMs, evaluation: SlowEvaluation) {
+        self.slow.retain(|slow| slow.is_fresh(now_ms));
+        self.slow.push(evaluation);
+        self.slow.sort_by_key(|slow| std::cmp::Reverse(slow.took_ms));
+        self.slow.truncate(SLOW);
+    }
+
+    /// The slowest evaluations of the last five minutes, slowest first; those under a millisecond are not kept.
+    pub(crate) fn slowest(&self, now_ms: TimeMs) -> Vec<SlowEvaluation> {
+        self.slow.iter().filter(|slow| slow.is_fresh(now_ms)).cloned().collect()
+    }
+}
+
+impl SlowEvaluation {
+    fn is_fresh(&self, now_ms: TimeMs) -> bool {
+        now_ms.saturating_sub(self.at_ms) < REMEMBERED_MS
+    }
+}
+
+impl Machine {
+    /// A worker has answered. `asked`: what had been asked, and when. It was the last answer if nobody waits any more.
+    pub(crate) fn remember_evaluation(
+        &mut self,
+        worker: WorkerId,
+        request: RequestId,
+        asked: Option<(Subject, TimeMs)>,
+    ) {
+        let now_ms = self.tally.now_ms;
+        let Some((subject, asked_ms)) = asked.filter(|_| self.dossiers.subject_of(request).is_none()) else { return };
+        let took_ms = now_ms.saturating_sub(asked_ms);
+        if !self.tally.recent.is_slow(now_ms, took_ms) {
+            return;
+        }
+        // What is asked for a family is asked as its head, which no pod may be of.
+        let head = |about: Subject| self.dossiers.get(about).and_then(|dossier| dossier.kinship.head());
+        let is_meant = |about: Subject| about == subject || (about.0 == subject.0 && head(about) == Some(subject.1));
+        let pod = self.queue.next_of(is_meant).and_then(|uid| self.pods.get(uid));
+        let class = self.cache.classes.get(subject.1);
+        let known = self.roster.workers.get(&worker).map(|worker| Arc::clone(&worker.name));
+        let evaluation = SlowEvaluation {
+            at_ms: now_ms,
+            took_ms,
+            namespace: class.map(|class| Arc::clone(&class.namespace)).unwrap_or_default(),
+            pod: pod.map(|pod| Arc::clone(&pod.info.name)),
+            scheduler_name: self
+                .profile(subject.0)
+                .map(|profile| Arc::clone(&profile.scheduler_name))
+                .unwrap_or_default(),
+            class: subject.1,
+            last_worker: known.unwrap_or_default(),
+        };
+        self.tally.recent.remember(now_ms, evaluation);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_per_second_are_those_of_the_last_ten_whole_seconds() {
+        let mut recent = Recent::default();
+        for (now_ms, decisions) in [(500, 10), (900, 30), (1_100, 50), (20_300, 150), (20_900, 250), (21_000, 270)] {
+            recent.count(now_ms, decisions);
+        }
+        for (now_ms, expected) in
+            [(20_950, 0.0), (21_200, 20.0), (22_000, 22.0), (30_900, 22.0), (31_100, 2.0), (40_000, 0.0)]
+        {
+            assert!((recent.per_second(now_ms) - expected).abs() < 1e-9, "{now_ms}: {}", recent.per_second(now_ms));
+        }
+    }
+
+    #[test]
+    fn a_process_that_has_just_begun_counts_over_the_seconds_that_it_had() {
+        let mut recent = Recent::default();
+        recent.count(100, 10);
+        recent.count(1_100, 30);
+        assert!((recent.per_second(2_000) - 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn only_the_slowest_evaluations_are_kept_and_only_for_five_minutes() {
+        let mut recent = Recent::default();
+        let evaluation = |at_ms, took_ms| SlowEvaluation {
+            at_ms,
+            took_ms,
+            namespace: "default".into(),
+            pod: None,
+            scheduler_name: "flotilla".into(),
+            class: ClassId(1),
+            last_worker: "a".into(),
+        };
+        for took_ms in 1..=20 {
+            assert!(recent.is_slow(1_000, took_ms));
+            recent.remember(1_000, evaluation(1_000, took_ms));
+        }
+        let took: Vec<_> = recent.slowest(2_000).iter().map(|slow| slow.took_ms).collect();
+        assert_eq!(took, [20, 19, 18, 17, 16, 15, 14, 13]);
+        assert!(!recent.is_slow(2_000, 13) && recent.is_slow(2_000, 14) && !recent.is_slow(500_000, 0));
+        assert_eq!(recent.slowest(400_000), []);
+        assert!(recent.is_slow(400_000, 1));
+    }
+}

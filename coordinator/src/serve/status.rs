@@ -1,0 +1,402 @@
+//! `/status`: the coordinator, its workers and its queues at one glance.
+//!
+//! Knows: the fields of the answer, where each comes from, and how long the answer may get. Must not know: who may ask, or
+//! how it is worded for people.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use flotilla_machine::{event::WorkerId, overview::Overview, overview::WorkerView};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::pages::{NOSNIFF, TEXT};
+use crate::{
+    driver::Handle,
+    fanout::{Fanout, Rolled},
+    lease::{self, Leadership},
+    watch::Watches,
+};
+
+/// The path.
+pub const ROUTE: &str = "/status";
+
+/// How many workers an answer tells of. At some 300 bytes each it has 80 KB at most; more are only counted.
+const WORKERS: usize = 256;
+
+/// Where the answers come from.
+#[derive(Clone)]
+pub struct StatusSource {
+    /// The machine.
+    pub handle: Handle,
+    /// The streams to the workers.
+    pub fanout: Fanout,
+    /// The watches; none where nothing is watched.
+    pub watches: Option<Watches>,
+    /// Whether this process leads, or who does.
+    pub leading: watch::Receiver<Leadership>,
+    /// This process, as it stands for election.
+    pub identity: Arc<str>,
+}
+
+/// The answer. All times are in milliseconds, and up to now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CoordinatorStatus {
+    /// The coordinator's version.
+    pub version: String,
+    /// As it stands for election.
+    pub identity: String,
+    /// Whether it leads. One that does not knows the cluster and has no workers.
+    pub leading: bool,
+    /// Who leads; absent where that is not known, or nobody does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    /// For how long it has led.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leading_for_ms: Option<u64>,
+    /// The epoch of the lead; 0 for one that does not.
+    pub epoch: u64,
+    /// Since it was started.
+    pub uptime_ms: u64,
+    /// Whether it has seen the whole cluster.
+    pub synced: bool,
+    /// What it has not seen all of yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlisted: Vec<String>,
+    /// How many nodes it knows.
+    pub nodes: u64,
+    /// Counts changes of the cluster.
+    pub revision: u64,
+    /// The configuration in force.
+    pub configuration: ConfigurationStatus,
+    /// The workers that are wanted, by address.
+    pub workers: Vec<WorkerStatus>,
+    /// How many more there are than are told of.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_workers: usize,
+    /// How many pods are where.
+    pub queue: QueueStatus,
+    /// The classes with the most pods that wait, most first; eight at most.
+    pub classes: Vec<ClassStatus>,
+    /// How many pods were decided on.
+    pub decisions: DecisionStatus,
+    /// The slowest evaluations of the last five minutes, slowest first; eight at most.
+    pub slowest_evaluations: Vec<EvaluationStatus>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// The configuration in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigurationStatus {
+    /// Counts the configurations that this process has worked by.
+    pub generation: u64,
+    /// How many workers have acknowledged it.
+    pub acknowledged_by: u64,
+    /// The `schedulerName` of each profile.
+    pub profiles: Vec<String>,
+}
+
+/// A worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerStatus {
+    /// Its address.
+    pub name: String,
+    /// Whether it is asked: it is connected, and has acknowledged configuration and shard.
+    pub ready: bool,
+    /// Why it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// How many nodes are in its shard.
+    pub nodes: u32,
+    /// The configuration that it acknowledged last; 0: none.
+    pub generation: u64,
+    /// How many evaluations and dry runs it owes.
+    pub in_flight: usize,
+    /// How long the oldest of what it owes has been under way, the acknowledgement of a configuration included.
+    pub oldest_ms: u64,
+    /// While it owes something, how many changes of the cluster it has been told since the state of its last word.
+    pub revisions_behind: u64,
+    /// How long half of its last 256 answers took at most, in microseconds, the wire included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trip_p50_us: Option<u64>,
+    /// The same of 99 in 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trip_p99_us: Option<u64>,
+    /// When its certificate ends, in RFC 3339; absent in plaintext.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate_not_after: Option<String>,
+}
+
+/// How many pods are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueStatus {
+    /// In activeQ.
+    pub active: u64,
+    /// In backoffQ.
+    pub backing_off: u64,
+    /// Where no node would take them.
+    pub unschedulable: u64,
+    /// Kept out of the queue.
+    pub gated: u64,
+    /// Their volumes are being bound.
+    pub preparing: u64,
+    /// On their way to a node.
+    pub binding: u64,
+}
+
+/// Pods that wait and are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClassStatus {
+    /// Their namespace.
+    pub namespace: String,
+    /// One of them.
+    pub pod: String,
+    /// Their profile.
+    pub scheduler_name: String,
+    /// In activeQ.
+    pub active: usize,
+    /// In backoffQ.
+    pub backing_off: usize,
+    /// Where no node would take them.
+    pub unschedulable: usize,
+    /// Kept out of the queue.
+    pub gated: usize,
+}
+
+/// How many pods were decided on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionStatus {
+    /// Since the start, whatever the outcome.
+    pub total: u64,
+    /// Those that got a node.
+    pub placed: u64,
+    /// Those that no node would take.
+    pub unschedulable: u64,
+    /// A second, over the last ten.
+    pub per_second: f64,
+    /// A second, since the start.
+    pub per_second_since_start: f64,
+    /// Binds that failed since the start.
+    pub bind_failures: u64,
+}
+
+/// An evaluation that took long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvaluationStatus {
+    /// The namespace of the class.
+    pub namespace: String,
+    /// The first pod of the class that waited; absent where none was next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// The class, as the logs have it.
+    pub class: u64,
+    /// The profile.
+    pub scheduler_name: String,
+    /// From the question to the last answer.
+    pub took_ms: u64,
+    /// How long ago it ended.
+    pub ago_ms: u64,
+    /// The worker that answered last.
+    pub last_worker: String,
+}
+
+/// Answers.
+pub(super) async fn serve(State(source): State<StatusSource>) -> Response {
+    match source.handle.overview().await {
+        Ok(overview) => {
+            let answer = source.answer(&overview);
+            ([NOSNIFF, (header::CACHE_CONTROL, "no-store")], Json(answer)).into_response()
+        }
+        Err(stopped) => (StatusCode::SERVICE_UNAVAILABLE, [TEXT, NOSNIFF], format!("503: {stopped}\n")).into_response(),
+    }
+}
+
+impl StatusSource {
+    fn answer(&self, overview: &Overview) -> CoordinatorStatus {
+        let leading = self.leading.borrow().clone();
+        let leads = leading.epoch_at(lease::now()).is_some();
+        let leader = match leading {
+            Leadership::Following { holder } => holder,
+            Leadership::Leading { .. } => leads.then(|| self.identity.to_string()),
+        };
+        let unlisted = self.watches.as_ref().map(Watches::unlisted).unwrap_or_default();
+        let status = &overview.status;
+        let mut workers = workers(self.fanout.roll(), &overview.workers, status.generation);
+        let more_workers = workers.len().saturating_sub(WORKERS);
+        workers.truncate(WORKERS);
+        CoordinatorStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            identity: self.identity.to_string(),
+            leading: leads,
+            leader,
+            leading_for_ms: overview.leading_for_ms,
+            epoch: status.epoch,
+            uptime_ms: overview.uptime_ms,
+            synced: status.synced != 0,
+            unlisted: unlisted.into_iter().map(str::to_owned).collect(),
+            nodes: status.nodes,
+            revision: status.revision,
+            configuration: ConfigurationStatus {
+                generation: status.generation,
+                acknowledged_by: status.workers_ready,
+                profiles: overview.profiles.iter().map(ToString::to_string).collect(),
+            },
+            workers,
+            more_workers,
+            queue: queue(overview),
+            classes: classes(overview),
+            decisions: decisions(overview),
+            slowest_evaluations: slowest(overview),
+        }
+    }
+}
+
+/// What the streams and the machine say of each worker.
+fn workers(roll: Vec<Rolled>, views: &[WorkerView], generation: u64) -> Vec<WorkerStatus> {
+    let views: BTreeMap<WorkerId, &WorkerView> = views.iter().map(|view| (view.worker, view)).collect();
+    let status = |rolled: Rolled| {
+        let Rolled { address, stream, trouble } = rolled;
+        let view = stream.as_ref().and_then(|stream| views.get(&stream.worker));
+        let why = match (&stream, view) {
+            (None, _) => {
+                Some(trouble.map_or_else(|| "not connected yet".to_owned(), |why| format!("not connected: {why}")))
+            }
+            (Some(_), None) => Some("connected, and about to be given its shard".to_owned()),
+            (Some(_), Some(view)) => view.owes_ms.map(|owes_ms| {
+                format!("has not acknowledged configuration {generation} and its shard for {owes_ms} ms")
+            }),
+        };
+        let trips = stream.as_ref().and_then(|stream| stream.round_trip_us);
+        let ends = stream.as_ref().and_then(|stream| stream.not_after_s);
+        WorkerStatus {
+            name: address.to_string(),
+            ready: why.is_none(),
+            why,
+            version: stream.map(|stream| stream.version.to_string()),
+            nodes: view.map_or(0, |view| view.nodes),
+            generation: view.map_or(0, |view| view.generation),
+            in_flight: view.map_or(0, |view| view.in_flight),
+            oldest_ms: view.map_or(0, |view| view.oldest_ms.max(view.owes_ms.unwrap_or(0))),
+            revisions_behind: view.map_or(0, |view| view.behind),
+            round_trip_p50_us: trips.map(|[half, _]| half),
+            round_trip_p99_us: trips.map(|[_, nearly_all]| nearly_all),
+            certificate_not_after: ends.and_then(|end| Timestamp::from_second(end).ok()).map(|end| end.to_string()),
+        }
+    };
+    roll.into_iter().map(status).collect()
+}
+
+fn queue(overview: &Overview) -> QueueStatus {
+    let status = &overview.status;
+    QueueStatus {
+        active: status.pods_active,
+        backing_off: status.pods_backoff,
+        unschedulable: status.pods_unschedulable,
+        gated: status.pods_gated,
+        preparing: status.preparations,
+        binding: status.binds_in_flight,
+    }
+}
+
+fn classes(overview: &Overview) -> Vec<ClassStatus> {
+    let class = |class: &flotilla_machine::overview::ClassView| ClassStatus {
+        namespace: class.namespace.to_string(),
+        pod: class.pod.to_string(),
+        scheduler_name: class.scheduler_name.to_string(),
+        active: class.active,
+        backing_off: class.backing_off,
+        unschedulable: class.unschedulable,
+        gated: class.gated,
+    };
+    overview.classes.iter().map(class).collect()
+}
+
+fn decisions(overview: &Overview) -> DecisionStatus {
+    let status = &overview.status;
+    let seconds = (overview.uptime_ms as f64 / 1_000.0).max(1.0);
+    DecisionStatus {
+        total: status.decisions,
+        placed: status.placed,
+        unschedulable: status.unschedulable,
+        per_second: overview.decisions_per_second,
+        per_second_since_start: status.decisions as f64 / seconds,
+        bind_failures: status.bind_failures,
+    }
+}
+
+fn slowest(overview: &Overview) -> Vec<EvaluationStatus> {
+    let evaluation = |slow: &flotilla_machine::recent::SlowEvaluation| EvaluationStatus {
+        namespace: slow.namespace.to_string(),
+        pod: slow.pod.as_deref().map(str::to_owned),
+        class: slow.class.0,
+        scheduler_name: slow.scheduler_name.to_string(),
+        took_ms: slow.took_ms,
+        ago_ms: overview.uptime_ms.saturating_sub(slow.at_ms),
+        last_worker: slow.last_worker.to_string(),
+    };
+    overview.slowest.iter().map(evaluation).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fanout::Stream;
+
+    fn view(worker: u64, owes_ms: Option<u64>) -> WorkerView {
+        WorkerView {
+            worker: WorkerId(worker),
+            name: "a".into(),
+            nodes: 5,
+            generation: 2,
+            owes_ms,
+            in_flight: 1,
+            oldest_ms: 3,
+            behind: 4,
+        }
+    }
+
+    #[test]
+    fn a_worker_is_ready_or_says_why_it_is_not() {
+        let stream = |worker| Stream {
+            worker: WorkerId(worker),
+            version: "1".into(),
+            not_after_s: Some(0),
+            round_trip_us: Some([200, 900]),
+        };
+        let rolled = |stream: Option<Stream>, trouble: Option<&str>| Rolled {
+            address: "a:1".into(),
+            stream,
+            trouble: trouble.map(str::to_owned),
+        };
+        let views = [view(1, None), view(2, Some(700))];
+        for (rolled, expected) in [
+            (rolled(Some(stream(1)), Some("before")), None),
+            (rolled(Some(stream(2)), None), Some("has not acknowledged configuration 3 and its shard for 700 ms")),
+            (rolled(Some(stream(9)), None), Some("connected, and about to be given its shard")),
+            (rolled(None, None), Some("not connected yet")),
+            (rolled(None, Some("refused")), Some("not connected: refused")),
+        ] {
+            let told = workers(vec![rolled], &views, 3);
+            assert_eq!((told[0].why.as_deref(), told[0].ready), (expected, expected.is_none()));
+        }
+        let told = workers(vec![rolled(Some(stream(2)), None)], &views, 3);
+        assert_eq!((told[0].oldest_ms, told[0].round_trip_p99_us), (700, Some(900)));
+        assert_eq!(told[0].certificate_not_after.as_deref(), Some("1970-01-01T00:00:00Z"));
+    }
+}

@@ -11,6 +11,7 @@ use crate::{
     config::ConfigArgs,
     explain::ExplainArgs,
     man::ManArgs,
+    trace::TraceArgs,
     up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs},
 };
 
@@ -83,6 +84,8 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Tell for each pending pod what every node and every plugin makes of it
     Explain(Box<ExplainArgs>),
+    /// Show the trace of an attempt to place a pod
+    Trace(Box<TraceArgs>),
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
     /// Print a script that completes commands and flags in a shell

@@ -13,6 +13,7 @@ mod man;
 mod output;
 mod progress;
 mod simulate;
+mod trace;
 mod up;
 mod workers;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     match args::Args::parse().command {
         Command::Simulate(args) => simulate::command(&args),
         Command::Explain(args) => explain::command(&args),
+        Command::Trace(args) => trace::command(&args),
         Command::Up(args) => up::up(&args),
         Command::Down => up::down(),
         Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),

@@ -28,13 +28,13 @@ use crate::{
 mod args;
 mod ask;
 mod connection;
-mod list;
+pub(crate) mod list;
 mod words;
 
 pub(crate) use args::LiveArgs;
 
 use ask::Coordinator;
-use connection::Connection;
+pub(crate) use connection::Connection;
 
 /// What there is to know of the pod before any node is asked.
 struct Subject {

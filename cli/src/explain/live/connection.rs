@@ -20,28 +20,36 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The way there.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     kubeconfig: Kubeconfig,
     options: KubeConfigOptions,
     /// Speaks with the API server.
-    pub(super) client: Client,
+    pub(crate) client: Client,
     /// The namespace of the context.
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
     /// The context and the server, for messages.
-    pub(super) place: String,
+    pub(crate) place: String,
 }
 
 impl Connection {
     /// Reads the kubeconfig that the flags name. Nothing is sent.
     pub(super) async fn open(args: &LiveArgs) -> anyhow::Result<Self> {
-        let kubeconfig = match &args.kubeconfig {
+        let LiveArgs { context, cluster, user, .. } = args;
+        let options = KubeConfigOptions { context: context.clone(), cluster: cluster.clone(), user: user.clone() };
+        Self::open_with(args.kubeconfig.as_deref(), options).await
+    }
+
+    /// Reads a kubeconfig, or the one that there is. Nothing is sent.
+    ///
+    /// # Errors
+    /// Where there is none, or it does not say how to connect; with the next step.
+    pub(crate) async fn open_with(kubeconfig: Option<&Path>, options: KubeConfigOptions) -> anyhow::Result<Self> {
+        let kubeconfig = match kubeconfig {
             Some(path) => Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read the kubeconfig {}; check --kubeconfig", path.display()))?,
             None => found()?,
         };
-        let LiveArgs { context, cluster, user, .. } = args;
-        let options = KubeConfigOptions { context: context.clone(), cluster: cluster.clone(), user: user.clone() };
-        let context = args.context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
+        let context = options.context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
         let config = config(&kubeconfig, &options).await?;
         let place = format!("context {context:?}, {}", config.cluster_url);
         let namespace = config.default_namespace.clone();

@@ -112,6 +112,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "gangs",
             "--test",
+            "jaeger",
+            "--test",
             "metrics",
             "--test",
             "neighbours",

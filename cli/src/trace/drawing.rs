@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    text::count,
+    text::{count, cut},
     waterfall::{Row, Waterfall},
     words::{duration, moment},
 };
@@ -22,7 +22,7 @@ const CHARACTER: f64 = 7.3;
 /// For each span that another is inside of.
 const INDENT: f64 = 16.0;
 const NARROWEST_NAMES: f64 = 120.0;
-const WIDEST_NAMES: f64 = 400.0;
+const WIDEST_NAMES: f64 = 320.0;
 /// What stands behind the last bar: how long it took.
 const BEHIND: f64 = 70.0;
 const BAR: f64 = 12.0;
@@ -182,7 +182,7 @@ fn span(svg: &mut String, layout: &Layout, trace: &Waterfall, row: &Row, number:
     }
     tree(svg, row, top, middle);
     let indent = MARGIN + INDENT * row.depth as f64;
-    let name = cut(&row.name, (layout.bars - 12.0 - indent) / CHARACTER);
+    let name = fitted(&row.name, (layout.bars - 12.0 - indent) / CHARACTER);
     put(svg, format_args!("<text x=\"{indent:.1}\" y=\"{base:.1}\">{}</text>", escaped(&name)));
     let (from, until) = (layout.at(row.start_us), layout.at(row.start_us.saturating_add(row.takes_us)));
     let length = (until - from).max(SHORTEST_BAR);
@@ -205,13 +205,13 @@ fn span(svg: &mut String, layout: &Layout, trace: &Waterfall, row: &Row, number:
     let (right, left) = (WIDTH - MARGIN - (from + length), from - layout.bars);
     let room = |room: f64| (room - 6.0) / CHARACTER;
     if width_of(&words) <= room(right) || right >= left {
-        let words = cut(&words, room(right));
+        let words = fitted(&words, room(right));
         put(
             svg,
             format_args!("<text{class} x=\"{:.1}\" y=\"{base:.1}\">{}</text>", from + length + 6.0, escaped(&words)),
         );
     } else {
-        let words = cut(&words, room(left));
+        let words = fitted(&words, room(left));
         put(
             svg,
             format_args!(
@@ -266,13 +266,9 @@ fn width_of(text: &str) -> f64 {
     text.chars().count() as f64
 }
 
-/// A text of at most so many characters.
-fn cut(text: &str, most: f64) -> String {
-    let most = most.max(1.0) as usize;
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most - 1).chain(['\u{2026}']).collect()
+/// A text that fits where so many characters do.
+fn fitted(text: &str, characters: f64) -> String {
+    cut(text, characters.max(1.0) as usize)
 }
 
 /// A text as XML has it.
@@ -313,7 +309,7 @@ mod tests {
     fn what_a_name_holds_stays_text() {
         assert_eq!(escaped("<a href=\"x\">&\u{1b}\u{ffff}"), "&lt;a href=&quot;x&quot;&gt;&amp;\u{fffd}\u{fffd}");
         assert_eq!(
-            (cut("abcd", 3.9), cut("abc", 3.0), cut("abc", -1.0)),
+            (fitted("abcd", 3.9), fitted("abc", 3.0), fitted("abc", -1.0)),
             ("ab\u{2026}".into(), "abc".into(), "\u{2026}".into())
         );
     }

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 
 use anyhow::{Context as _, anyhow};
-use flotilla_framework::trace::Context;
+use flotilla_framework::trace::{ANNOTATION, Context, Parent};
 use k8s_openapi::api::core::v1::Pod;
 use kube::config::KubeConfigOptions;
 use serde_json::Value;
@@ -16,8 +16,6 @@ use crate::{
     output::{Failure, tell},
 };
 
-/// The annotation in which whoever made a pod names their trace.
-const TRACEPARENT: &str = "traceparent";
 /// Attempts that are asked for at once: their names make a URL of 3 KiB, where 8 are taken by every server.
 const ASKED_AT_ONCE: u32 = 64;
 /// How many attempts in a row may be missing. Of a pod that fails for long only some may be recorded.
@@ -38,8 +36,8 @@ struct Subject {
     /// For messages.
     name: String,
     uid: String,
-    /// The trace of whoever made it, and whether that is recorded.
-    parent: Option<(Context, bool)>,
+    /// The span of whoever made it.
+    parent: Option<Parent>,
 }
 
 /// Finds the trace that is asked for.
@@ -120,7 +118,7 @@ impl Subject {
 
     fn of_pod(pod: &Pod) -> anyhow::Result<Self> {
         let metadata = &pod.metadata;
-        let annotation = metadata.annotations.as_ref().and_then(|annotations| annotations.get(TRACEPARENT));
+        let annotation = metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
         Ok(Self {
             name: format!(
                 "pod {}/{}",
@@ -129,13 +127,16 @@ impl Subject {
             ),
             uid: metadata.uid.clone().context("the API server gave a pod without a UID")?,
             // What is no context is passed over, as the coordinator does.
-            parent: annotation.and_then(|text| Context::parse(text).ok()),
+            parent: annotation.and_then(|text| {
+                let (context, is_recorded) = Context::parse(text.trim()).ok()?;
+                Some(Parent { context, is_recorded })
+            }),
         })
     }
 
     fn attempt(&self, attempt: u32) -> Context {
         match self.parent {
-            Some((parent, _)) => Context::of_attempt_within(parent, &self.uid, attempt),
+            Some(Parent { context, .. }) => Context::of_attempt_within(context, &self.uid, attempt),
             None => Context::of_attempt(&self.uid, attempt),
         }
     }
@@ -155,11 +156,11 @@ async fn whole(jaeger: &Jaeger, id: u128) -> anyhow::Result<Found> {
 
 async fn of_pod(jaeger: &Jaeger, pod: &Subject, attempt: Option<u32>) -> anyhow::Result<Found> {
     match (pod.parent, attempt) {
-        (Some((_, false)), _) => Err(anyhow!(
-            "the annotation {TRACEPARENT} of {} says that its trace is not recorded, so nothing was sent",
+        (Some(Parent { is_recorded: false, .. }), _) => Err(anyhow!(
+            "the annotation {ANNOTATION} of {} says that its trace is not recorded, so nothing was sent",
             pod.name
         )),
-        (Some((parent, true)), None) => whole(jaeger, parent.trace).await,
+        (Some(Parent { context, .. }), None) => whole(jaeger, context.trace).await,
         (_, Some(attempt)) => {
             let context = pod.attempt(attempt);
             let mut found = jaeger.traces(&[context.trace]).await?;

@@ -25,6 +25,8 @@ pub(super) struct Look {
 const BAR: usize = 40;
 const SHORTEST_BAR: usize = 10;
 const LONGEST_BAR: usize = 120;
+/// Longer names are cut, unless all is shown: those of requests have whole paths in them.
+const LONGEST_NAME: usize = 36;
 /// What the two columns of times take, with what is between the columns.
 const TIMES: usize = 22;
 /// As SVG has them in other shades: cyan, yellow, green, magenta, blue, red.
@@ -32,7 +34,8 @@ const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 
 /// Prints a trace.
 pub(super) fn print(trace: &Waterfall, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    let (process_width, span_width) = trace.widths();
+    let longest = if look.is_wide { usize::MAX } else { LONGEST_NAME };
+    let (process_width, span_width) = trace.widths(longest);
     let (process_width, span_width) = (process_width.max("PROCESS".len()), span_width.max("SPAN".len()));
     let taken = process_width + span_width + TIMES + 4;
     let bar =
@@ -40,7 +43,7 @@ pub(super) fn print(trace: &Waterfall, look: Look, out: &mut dyn Write) -> io::R
     heading(trace, out)?;
     writeln!(out, "{:span_width$}  {:process_width$}  {:>8}  {:>8}", "SPAN", "PROCESS", "START", "TAKES")?;
     for row in &trace.rows {
-        let span = format!("{}{}", row.branch, printable(&row.name));
+        let span = format!("{}{}", row.branch, printable(&cut(&row.name, longest)));
         let process = printable(&trace.processes[row.process].name);
         let (start, takes) = (duration(row.start_us), duration(row.takes_us));
         let (before, length) = place(row, trace.takes_us, bar);
@@ -96,6 +99,14 @@ fn colour(look: Look, process: usize) -> (String, &'static str) {
     } else {
         (String::new(), "")
     }
+}
+
+/// A text of at most so many characters.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['\u{2026}']).collect()
 }
 
 /// So many of them, in words.

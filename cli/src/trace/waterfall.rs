@@ -173,10 +173,11 @@ impl Waterfall {
         Ok(Self { id, from_us, takes_us: until_us - from_us, processes: named(&order, &processes), rows })
     }
 
-    /// The longest name of a process, and the longest of a span with its lines, in characters.
-    pub(super) fn widths(&self) -> (usize, usize) {
+    /// The longest name of a process, and the longest of a span with its lines, in characters. Names of spans that are longer
+    /// than `longest` count as that.
+    pub(super) fn widths(&self, longest: usize) -> (usize, usize) {
         let process = self.processes.iter().map(|process| process.name.chars().count()).max();
-        let span = self.rows.iter().map(|row| row.branch.chars().count() + row.name.chars().count()).max();
+        let span = self.rows.iter().map(|row| row.branch.chars().count() + row.name.chars().count().min(longest)).max();
         (process.unwrap_or_default(), span.unwrap_or_default())
     }
 }

@@ -71,7 +71,9 @@ impl Jaeger {
         progress: &dyn Progress,
     ) -> anyhow::Result<()> {
         let program = build(cache_dir, progress).await?;
-        processes.spawn(JAEGER_NAME, self.command(&program)?)?;
+        let mut command = self.command(&program)?;
+        command.current_dir(processes.logs());
+        processes.spawn(JAEGER_NAME, command)?;
         let ended =
             wait_until("jaeger to be ready", START_TIMEOUT, async || match processes.exit_status(JAEGER_NAME) {
                 Ok(None) => self.get("api/services").await.map(|_| None).map_err(|error| format!("{error:#}")),

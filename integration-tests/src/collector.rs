@@ -68,13 +68,13 @@ impl Collector {
         Self::serve("http://127.0.0.1", Server::builder()).await
     }
 
-    /// One that shows a certificate for `localhost`.
+    /// One that shows a certificate for 127.0.0.1.
     ///
     /// # Errors
     /// Where no port is free, or the certificate is none.
     pub async fn start_with_tls(certificate: &str, key: &str) -> anyhow::Result<Self> {
         let tls = ServerTlsConfig::new().identity(Identity::from_pem(certificate, key));
-        Self::serve("https://localhost", Server::builder().tls_config(tls)?).await
+        Self::serve("https://127.0.0.1", Server::builder().tls_config(tls)?).await
     }
 
     async fn serve(host: &str, mut server: Server) -> anyhow::Result<Self> {

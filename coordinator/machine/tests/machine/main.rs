@@ -14,6 +14,7 @@ mod preemption;
 mod queues;
 mod simulation;
 mod storage;
+mod traces;
 mod verdicts;
 mod volume_simulation;
 mod volumes;

@@ -13,6 +13,7 @@ use flotilla_framework::{
     replica::Replica,
     shard::{FromWorker, ToWorker},
     testing,
+    trace::Sampling,
     volumes::objects::{StorageKey, StorageObject},
 };
 use flotilla_machine::{
@@ -113,8 +114,12 @@ impl World {
 
     /// Configured, but neither synced nor leading.
     pub(crate) fn dormant(profiles: Vec<Profile>) -> Self {
+        Self::dormant_with(Machine::new(0), profiles)
+    }
+
+    fn dormant_with(machine: Machine, profiles: Vec<Profile>) -> Self {
         let mut world = Self {
-            machine: Machine::new(0),
+            machine,
             now_ms: 0,
             workers: BTreeMap::new(),
             api: BTreeMap::new(),
@@ -144,6 +149,18 @@ impl World {
             next_worker: 0,
         };
         world.tell(Event::Configured(Arc::new(Configuration::new(1, profiles))));
+        world
+    }
+
+    /// With a profile and this many workers, tracing so many attempts.
+    pub(crate) fn with_tracing(workers: usize, profile: Profile, sampling: Sampling) -> Self {
+        let mut world = Self::dormant_with(Machine::new(0).traced_by(sampling), vec![profile]);
+        world.tell(Event::Synced);
+        world.tell(Event::Leading { epoch: 1 });
+        for index in 0..workers {
+            world.join(&format!("worker-{index}"));
+        }
+        world.settle();
         world
     }
 

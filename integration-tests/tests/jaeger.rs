@@ -8,10 +8,13 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use flotilla_control_plane::{ControlPlane, Jaeger, Lines, NodeBuilder, Options, pod, wait_until};
-use flotilla_integration_tests::fleet::{Fleet, PATIENCE, binary, wait_until_running};
-use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
-use serde_json::Value;
+use flotilla_integration_tests::fleet::{Fleet, PATIENCE, binary, wait_until_refused, wait_until_running};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
 
 /// Jaeger counts in whole microseconds, and rounds each beginning and each duration by itself.
 const ROUNDING_US: u64 = 1;
@@ -101,6 +104,11 @@ impl Trace {
 
 fn text(value: &Value) -> anyhow::Result<String> {
     Ok(value.as_str().with_context(|| format!("{value} is no text"))?.to_owned())
+}
+
+/// Asks for a trace by its name; the answer has none where there is none.
+fn named(trace: &str) -> String {
+    format!("api/traces?traceID={trace}")
 }
 
 /// What Jaeger answers to a question for traces.
@@ -214,7 +222,7 @@ fn assert_attributes(trace: &Trace, pod: &Pod, running: &[Pod]) {
 /// `flotilla trace` shows it to people, as lines and as a picture.
 fn shown(cluster: &ControlPlane, jaeger: &Jaeger, pod: &Pod) -> anyhow::Result<()> {
     let name = format!("pod/{}", pod.name_any());
-    let lines = flotilla_trace(cluster, jaeger, &[&name, "--attempt=1"])?;
+    let lines = flotilla_trace(cluster, jaeger, &[&name, "--attempt=1", "-owide"])?;
     for expected in ["schedule pod", "evaluate shard", "flotilla-worker 127.0.0.1:", API_SERVER, BINDING] {
         assert!(lines.contains(expected), "{expected}\n{lines}");
     }
@@ -226,6 +234,36 @@ fn shown(cluster: &ControlPlane, jaeger: &Jaeger, pod: &Pod) -> anyhow::Result<(
         panic!("there is no such attempt")
     };
     assert!(error.to_string().contains(&format!("Jaeger at {} has no trace of attempt 7", jaeger.url())), "{error}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_attempt_is_a_trace_and_the_last_one_is_shown_unless_another_is_asked_for() -> anyhow::Result<()> {
+    let (cluster, jaeger) = start().await?;
+    let _fleet = traced(&cluster, &jaeger).await?;
+    let mut late = pod("late", "flotilla", &[]);
+    late.spec.get_or_insert_default().node_selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
+    let late = cluster.create_pods([late]).await?.remove(0);
+    wait_until_refused(&cluster, "late").await?;
+    let nodes: Api<Node> = Api::all(cluster.client());
+    let label = Patch::Merge(json!({ "metadata": { "labels": { "disk": "ssd" } } }));
+    nodes.patch("node-3", &PatchParams::default(), &label).await?;
+    wait_until_running(&cluster, "late", 1).await?;
+    wait_until("both traces", PATIENCE, async || {
+        let found = of_pod(&jaeger, &late).await.map_err(|error| format!("{error:#}"))?;
+        if found.len() == 2 { Ok(()) } else { Err(format!("{found:#?}")) }
+    })
+    .await?;
+    let last: Value = serde_json::from_str(&flotilla_trace(&cluster, &jaeger, &["pod/late", "-ojson"])?)?;
+    let last = Trace::read(&last["data"][0])?;
+    let root = last.one("schedule pod");
+    assert_eq!(root.attributes.get("flotilla.attempt"), Some(&Value::from(2)), "{root:#?}");
+    assert_eq!(root.attributes.get("k8s.node.name"), Some(&Value::from("node-3")), "{root:#?}");
+    let first = flotilla_trace(&cluster, &jaeger, &["pod/late", "--attempt=1"])?;
+    assert!(
+        first.contains("! 0/6 nodes are available: 6 node(s) didn't match Pod's node affinity/selector."),
+        "{first}"
+    );
     Ok(())
 }
 
@@ -251,7 +289,7 @@ async fn a_pod_that_names_a_trace_is_part_of_it_and_of_none_where_that_is_not_re
     whole(&jaeger, &last).await?;
 
     let joined = wait_until("the trace of whoever made the pod", PATIENCE, async || {
-        let found = traces(&jaeger, &format!("api/traces/{RECORDED}")).await.map_err(|error| format!("{error:#}"))?;
+        let found = traces(&jaeger, &named(RECORDED)).await.map_err(|error| format!("{error:#}"))?;
         found
             .into_iter()
             .find(|trace| trace.named("schedule pod").len() == 1)
@@ -266,14 +304,13 @@ async fn a_pod_that_names_a_trace_is_part_of_it_and_of_none_where_that_is_not_re
 
     // Spans go in the order in which they are made, and those of the last pod have come.
     assert_eq!(of_pod(&jaeger, &unrecorded).await?, []);
-    let Err(error) = traces(&jaeger, &format!("api/traces/{UNRECORDED}")).await else { panic!("it was sent") };
-    assert!(format!("{error:#}").contains("trace not found"), "{error:#}");
+    assert_eq!(traces(&jaeger, &named(UNRECORDED)).await?, []);
     let Err(error) = flotilla_trace(&cluster, &jaeger, &["pod/unrecorded"]) else { panic!("it was shown") };
     assert!(error.to_string().contains("says that its trace is not recorded"), "{error}");
     Ok(())
 }
 
-/// The code of the answer to a list of nodes that is part of a trace.
+/// Asks for the nodes, as a part of a trace.
 async fn ask_within(cluster: &ControlPlane, trace: &str, flags: &str) -> anyhow::Result<()> {
     let request = http::Request::get("/api/v1/nodes").header("traceparent", format!("00-{trace}-{PARENT}-{flags}"));
     cluster.client().request_text(request.body(Vec::new())?).await?;
@@ -285,13 +322,13 @@ async fn the_api_server_tells_of_requests_within_recorded_traces_and_of_no_other
     let (cluster, jaeger) = start().await?;
     ask_within(&cluster, UNRECORDED, "00").await?;
     ask_within(&cluster, RECORDED, "01").await?;
-    let trace = wait_until("the span of the API server", PATIENCE, async || {
-        traces(&jaeger, &format!("api/traces/{RECORDED}")).await.map_err(|error| format!("{error:#}"))
+    let served = wait_until("the span of the API server", PATIENCE, async || {
+        let found = traces(&jaeger, &named(RECORDED)).await.map_err(|error| format!("{error:#}"))?;
+        let mut spans = found.iter().flat_map(|trace| &trace.spans);
+        spans.find(|span| span.parent.as_deref() == Some(PARENT)).cloned().ok_or_else(|| format!("{found:#?}"))
     })
     .await?;
-    let served = trace.iter().flat_map(|trace| &trace.spans).find(|span| span.parent.as_deref() == Some(PARENT));
-    let served = served.with_context(|| format!("none of the spans is part of the request: {trace:#?}"))?;
     assert_eq!((&*served.service, &*served.name), (API_SERVER, "GET /api/v1/nodes"));
-    assert!(traces(&jaeger, &format!("api/traces/{UNRECORDED}")).await.is_err());
+    assert_eq!(traces(&jaeger, &named(UNRECORDED)).await?, []);
     Ok(())
 }

@@ -10,13 +10,15 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use kube::{Client, Config};
+use kube::{Client, Config, client::Body};
 use serde::Deserialize;
 use serde_json::Value;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For the silence on a connection: somebody is waiting.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Of an answer that makes no sense.
+const MOST_WORDS: usize = 300;
 /// Traces are kept for weeks at the most, and Jaeger looks back for two days where nothing is said. In microseconds.
 const LOOK_BACK_US: i64 = 90 * 24 * 3600 * 1_000_000;
 
@@ -53,9 +55,15 @@ impl Jaeger {
         let start = (jiff::Timestamp::now().as_microsecond() - LOOK_BACK_US).max(0);
         let wanted: String = ids.iter().map(|id| format!("&traceID={id:032x}")).collect();
         let path = format!("/api/traces?start={start}{wanted}");
-        let request = http::Request::get(&path).body(Vec::new()).context("this makes no request")?;
-        let text = self.client.request_text(request).await.map_err(|error| self.refused(error))?;
-        let answer: Answer = serde_json::from_str(&text).map_err(|error| self.strange(&error.into()))?;
+        let request = http::Request::get(&path).body(Body::empty()).context("this makes no request")?;
+        let answer = self.client.send(request).await.map_err(|error| self.silent(error))?;
+        let status = answer.status();
+        let body = answer.into_body().collect_bytes().await.map_err(|error| self.silent(error))?;
+        if !status.is_success() {
+            let words: String = String::from_utf8_lossy(&body).chars().take(MOST_WORDS).collect();
+            return Err(self.strange(&anyhow!("HTTP {status}: {}", words.trim())));
+        }
+        let answer: Answer = serde_json::from_slice(&body).map_err(|error| self.strange(&error.into()))?;
         let known = |trace: Value| {
             let id = trace.get("traceID").and_then(Value::as_str).and_then(|id| u128::from_str_radix(id, 16).ok());
             id.map(|id| (id, trace))
@@ -68,16 +76,11 @@ impl Jaeger {
         &self.url
     }
 
-    fn refused(&self, error: kube::Error) -> anyhow::Error {
-        match error {
-            kube::Error::Api(status) => {
-                self.strange(&anyhow!("HTTP {}: {}", status.code, status.message.trim()))
-            }
-            error => anyhow!(error).context(format!(
-                "Jaeger does not answer at {}; is it up? --jaeger names the URL of its pages, port 16686 unless it was changed",
-                self.url
-            )),
-        }
+    fn silent(&self, error: kube::Error) -> anyhow::Error {
+        anyhow!(error).context(format!(
+            "Jaeger does not answer at {}; is it up? --jaeger names the URL of its pages, port 16686 unless it was changed",
+            self.url
+        ))
     }
 
     fn strange(&self, error: &anyhow::Error) -> anyhow::Error {

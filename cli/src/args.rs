@@ -13,6 +13,7 @@ use crate::{
     man::ManArgs,
     status::StatusArgs,
     top::TopArgs,
+    trace::TraceArgs,
     up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs},
 };
 
@@ -94,6 +95,8 @@ pub(crate) enum Command {
     /// The same, live: workers, queues, decisions per second
     Top(Box<TopArgs>),
 
+    /// Show the trace of an attempt to place a pod
+    Trace(Box<TraceArgs>),
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
     /// Print a script that completes commands and flags in a shell

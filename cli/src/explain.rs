@@ -26,7 +26,7 @@ mod args;
 mod cases;
 mod crew;
 mod extenders;
-mod live;
+pub(crate) mod live;
 mod missing;
 mod preemption;
 mod selection;

@@ -7,6 +7,6 @@ mod ask;
 mod connection;
 mod lease;
 
-pub(crate) use args::ReachArgs;
+pub(crate) use args::{ClusterArgs, ReachArgs};
 pub(crate) use ask::{Coordinator, Holder, find, holder};
 pub(crate) use connection::Connection;

@@ -16,6 +16,7 @@ mod progress;
 mod simulate;
 mod status;
 mod top;
+mod trace;
 mod up;
 mod workers;
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::command(&args),
         Command::Status(args) => status::command(&args),
         Command::Top(args) => top::command(&args),
+        Command::Trace(args) => trace::command(&args),
         Command::Up(args) => up::up(&args),
         Command::Down => up::down(),
         Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),

@@ -194,6 +194,29 @@ fn a_cluster_in_the_foreground_is_taken_down_from_another_terminal() -> anyhow::
     assert_nothing_is_left(&person, &folder(&printed)?)
 }
 
+#[tokio::test]
+async fn with_jaeger_the_trace_of_a_pod_is_shown_by_what_is_printed() -> anyhow::Result<()> {
+    let person = Person::new()?;
+    let (child, printed) = person.up(&["--nodes=2", "--tracing"])?;
+    let folder = folder(&printed)?;
+    let hello =
+        "kubectl run hello --image=registry.k8s.io/pause:3.10 --overrides='{\"spec\":{\"schedulerName\":\"flotilla\"}}'
+        kubectl wait --for=condition=PodScheduled pod/hello --timeout=60s";
+    paste(&printed, hello)?;
+    let program = binary("flotilla")?.display().to_string();
+    let trace = lines(&printed, &[&format!("{program} trace ")]).replace("NAME", "hello");
+    let parts = ["schedule pod", "evaluate shard", "bind request", "apiserver"];
+    wait_until("the trace", PATIENCE, async || {
+        let told = paste(&printed, &trace).map_err(|error| format!("{error:#}"))?;
+        if parts.iter().all(|part| told.contains(part)) { Ok(()) } else { Err(told) }
+    })
+    .await?;
+    signal("INT", child.id())?;
+    let (code, words) = end(child)?;
+    assert_eq!(code, Some(0), "{words}");
+    assert_nothing_is_left(&person, &folder)
+}
+
 #[test]
 fn when_a_part_ends_by_itself_it_is_named_and_the_rest_is_taken_down() -> anyhow::Result<()> {
     let person = Person::new()?;

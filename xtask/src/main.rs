@@ -118,6 +118,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "gangs",
             "--test",
+            "jaeger",
+            "--test",
             "manifests",
             "--test",
             "metrics",

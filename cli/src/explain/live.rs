@@ -27,7 +27,7 @@ use crate::{
 };
 
 mod args;
-mod list;
+pub(crate) mod list;
 mod words;
 
 pub(crate) use args::LiveArgs;

@@ -22,6 +22,10 @@ Examples:
   # In place of kube-scheduler: pods need no schedulerName
   flotilla up --scheduler-name default-scheduler
 
+  # With Jaeger, which is sent a trace of each attempt to place a pod
+  flotilla up --tracing
+  flotilla trace pod/NAME
+
   # With your own KubeSchedulerConfiguration
   flotilla up --config scheduler.yaml
 
@@ -29,6 +33,7 @@ What it takes:
   Go 1.26 or later on the PATH, and its module proxy, for the first run only. That one builds etcd,
   kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and kwok, which takes some ten
   minutes on two cores. They are kept in the cache folder; later runs are up within seconds.
+  --tracing builds Jaeger too, in some five minutes.
   No C compiler is needed, no container runtime, and no rights of an administrator.
 
 What it is:
@@ -82,6 +87,10 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "DIR", env = "FLOTILLA_CACHE_DIR", hide_env = true)]
     pub(crate) cache_dir: Option<PathBuf>,
 
+    /// Start Jaeger too, and have the coordinator, the workers and the API server send it their spans
+    #[arg(long)]
+    pub(crate) tracing: bool,
+
     /// Return once the cluster is up, and leave it running in the background
     #[arg(short, long)]
     pub(crate) detach: bool,
@@ -100,6 +109,7 @@ impl UpArgs {
             Some(config) => words.push(with_path("--config=", config)),
             None => words.push(format!("--scheduler-name={}", self.scheduler_name).into()),
         }
+        words.extend(self.tracing.then(|| "--tracing".into()));
         words.extend(self.cache_dir.as_deref().map(|folder| with_path("--cache-dir=", folder)));
         words
     }
@@ -142,7 +152,7 @@ mod tests {
     fn the_process_in_the_background_does_what_the_one_in_front_was_asked_for() {
         for words in [
             &["--detach"][..],
-            &["--detach", "--nodes=3", "--workers=1", "--scheduler-name=-odd", "--cache-dir=/a b"],
+            &["--detach", "--nodes=3", "--workers=1", "--tracing", "--scheduler-name=-odd", "--cache-dir=/a b"],
             &["--detach", "--config=-x.yaml"],
         ] {
             let asked = up(words);

@@ -13,7 +13,9 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, Progress, free_port, wait_until};
+use flotilla_control_plane::{
+    ControlPlane, JAEGER_NAME, Jaeger, NodeBuilder, Options, Progress, free_port, wait_until,
+};
 use flotilla_transport::{AUTHORITY_LIFE_S, Authority, Role, now_s};
 use tokio::net::TcpStream;
 
@@ -43,6 +45,8 @@ pub(super) struct Cluster {
     control_plane: ControlPlane,
     workers: Vec<String>,
     running: Running,
+    /// The flag that sends spans to Jaeger, where it runs.
+    tracing: Option<String>,
 }
 
 impl Cluster {
@@ -51,8 +55,21 @@ impl Cluster {
     /// # Errors
     /// What went wrong, with the last words of whoever went wrong.
     pub(super) async fn start(plan: &Plan, progress: Arc<dyn Progress>, teller: &dyn Teller) -> anyhow::Result<Self> {
-        let options = Options { cache_dir: plan.cache_dir.clone(), progress, ..Options::default() };
+        let jaeger = if plan.tracing { Some(Jaeger::reserve()?) } else { None };
+        let tracing = jaeger.map(|jaeger| jaeger.otlp_address());
+        let options = Options {
+            cache_dir: plan.cache_dir.clone(),
+            progress: Arc::clone(&progress),
+            tracing,
+            ..Options::default()
+        };
         let control_plane = ControlPlane::start(options).await?;
+        if let Some(jaeger) = jaeger {
+            let began = Instant::now();
+            teller.tell(Note::began(JAEGER_NAME));
+            jaeger.start(control_plane.processes(), &plan.cache_dir, &*progress).await?;
+            teller.tell(Note::done(JAEGER_NAME, began.elapsed()));
+        }
         let began = Instant::now();
         let nodes = format!("{} node{}", plan.nodes, plural(plan.nodes));
         teller.tell(Note::began(&nodes));
@@ -60,9 +77,10 @@ impl Cluster {
         teller.tell(Note::done(nodes, began.elapsed()));
 
         let port = free_port()?;
-        let running = running(plan, &control_plane, &format!("https://127.0.0.1:{port}"))?;
+        let running = running(plan, &control_plane, &format!("https://127.0.0.1:{port}"), jaeger)?;
         issue_certificates(control_plane.folder())?;
-        let mut cluster = Self { control_plane, workers: Vec::new(), running };
+        let tracing = jaeger.map(|jaeger| format!("--tracing-endpoint={}", jaeger.otlp_endpoint()));
+        let mut cluster = Self { control_plane, workers: Vec::new(), running, tracing };
         let addresses = cluster.start_workers(plan, teller).await?;
         cluster.start_coordinator(plan, port, &addresses, teller).await?;
         Ok(cluster)
@@ -91,7 +109,9 @@ impl Cluster {
     pub(super) async fn stop(&self, teller: &dyn Teller) -> anyhow::Result<()> {
         let components = self.control_plane.components().iter().rev().map(|component| component.name());
         let ours = std::iter::once(COORDINATOR).chain(self.workers.iter().map(String::as_str));
-        for name in ours.chain(components) {
+        // Last of all, so that it is there for the last spans of the others.
+        let jaeger = self.tracing.iter().map(|_| JAEGER_NAME);
+        for name in ours.chain(components).chain(jaeger) {
             teller.tell(Note::began(format!("ending {name}")));
             if !self.control_plane.processes().stop(name, STOP_PATIENCE).await? {
                 teller.tell(Note::Line { what: format!("{name} did not end within {STOP_PATIENCE:?} and was killed") });
@@ -109,7 +129,7 @@ impl Cluster {
         for index in 0..plan.workers {
             let (name, address) = (format!("worker-{index}"), format!("127.0.0.1:{}", free_port()?));
             let mut command = self.program("worker")?;
-            command.args(["--worker-tls-dir", &certificates(Role::Worker), "--listen", &address]);
+            command.args(["--worker-tls-dir", &certificates(Role::Worker), "--listen", &address]).args(&self.tracing);
             self.control_plane.processes().spawn(&name, command)?;
             self.workers.push(name);
             addresses.push(address);
@@ -141,7 +161,7 @@ impl Cluster {
         command.arg("--tls-cert-file").arg(certificate).arg("--tls-private-key-file").arg(key);
         command.args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
         command.args(["--worker-tls-dir", &certificates(Role::Coordinator)]);
-        command.arg(format!("--workers={}", workers.join(",")));
+        command.arg(format!("--workers={}", workers.join(","))).args(&self.tracing);
         self.control_plane.processes().spawn(COORDINATOR, command)?;
         self.wait_for(COORDINATOR, async || {
             let metrics = self.control_plane.get_from(&self.running.coordinator, "metrics").await;
@@ -195,7 +215,12 @@ impl Cluster {
 }
 
 /// What is to be known of the cluster, after the files that it names have been written.
-fn running(plan: &Plan, control_plane: &ControlPlane, coordinator: &str) -> anyhow::Result<Running> {
+fn running(
+    plan: &Plan,
+    control_plane: &ControlPlane,
+    coordinator: &str,
+    jaeger: Option<Jaeger>,
+) -> anyhow::Result<Running> {
     let folder = control_plane.folder();
     let kubeconfig = folder.join("kubeconfig");
     fs::copy(control_plane.kubeconfig(), &kubeconfig).context("cannot copy the kubeconfig")?;
@@ -215,6 +240,7 @@ fn running(plan: &Plan, control_plane: &ControlPlane, coordinator: &str) -> anyh
         coordinator: coordinator.to_owned(),
         authority: control_plane.authority_certificate(),
         administrator: control_plane.administrator_certificate(),
+        jaeger: jaeger.map(|jaeger| jaeger.url()),
         logs: control_plane.processes().logs().to_owned(),
     })
 }

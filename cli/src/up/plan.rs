@@ -20,6 +20,8 @@ pub(super) struct Plan {
     pub(super) scheduler_names: Vec<String>,
     /// The KubeSchedulerConfiguration.
     pub(super) config: Config,
+    /// Whether Jaeger is sent spans.
+    pub(super) tracing: bool,
     /// Where the built programs are kept.
     pub(super) cache_dir: PathBuf,
 }
@@ -56,7 +58,8 @@ impl Plan {
         };
         let found = config::load(&text, &name, &FeatureGates::default()).map_err(|errors| errors.to_string())?;
         let scheduler_names = found.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();
-        let plan = Self { nodes: args.nodes, workers: args.workers, scheduler_names, config, cache_dir };
+        let UpArgs { nodes, workers, tracing, .. } = *args;
+        let plan = Self { nodes, workers, scheduler_names, config, tracing, cache_dir };
         Ok((plan, found.warnings))
     }
 }
@@ -81,6 +84,7 @@ mod tests {
             scheduler_name: "flotilla".into(),
             config: None,
             cache_dir: Some("cache".into()),
+            tracing: false,
             detach: false,
             supervisor: false,
         }

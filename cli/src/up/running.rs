@@ -33,6 +33,9 @@ pub(super) struct Running {
     pub(super) authority: PathBuf,
     /// The certificate of an administrator, and its key.
     pub(super) administrator: (PathBuf, PathBuf),
+    /// The URL of Jaeger, where it runs.
+    #[serde(default)]
+    pub(super) jaeger: Option<String>,
     /// The folder of all logs.
     pub(super) logs: PathBuf,
 }
@@ -41,7 +44,8 @@ impl Running {
     /// The lines that make a shell use the cluster.
     pub(super) fn exports(&self) -> String {
         let (kubeconfig, folder) = (quoted(&self.kubeconfig), quoted(&self.kubectl_folder));
-        format!("  export KUBECONFIG={kubeconfig}\n  export PATH={folder}:\"$PATH\"\n")
+        let jaeger = self.jaeger.as_ref().map(|url| format!("  export FLOTILLA_JAEGER={url}\n")).unwrap_or_default();
+        format!("  export KUBECONFIG={kubeconfig}\n  export PATH={folder}:\"$PATH\"\n{jaeger}")
     }
 
     /// What is printed when the cluster is up. `program` is how this program was called; `detached` whether it runs on
@@ -60,6 +64,12 @@ impl Running {
             format!("Ctrl-C, or `{program} down` in another terminal")
         };
         let exports = self.exports();
+        let tracing = match &self.jaeger {
+            Some(url) => format!(
+                "What an attempt to place a pod took, and where; Jaeger's API is at {url}:\n\n  {program} trace pod/NAME\n\n"
+            ),
+            None => String::new(),
+        };
         format!(
             "\
 The cluster is up: Kubernetes {kubernetes} with {nodes} node{node_s}.
@@ -80,7 +90,7 @@ Is it well? (top instead of status shows it live)
 
   {program} status --coordinator {coordinator} --coordinator-ca {authority}
 
-The coordinator's metrics and its configuration:
+{tracing}The coordinator's metrics and its configuration:
 
   alias ask='curl --cacert {authority} --cert {certificate} --key {key}'
   ask {coordinator}/metrics
@@ -151,6 +161,7 @@ mod tests {
             coordinator: "https://127.0.0.1:10000".into(),
             authority: "/tmp/flotilla-x/pki/ca.crt".into(),
             administrator: ("/tmp/flotilla-x/pki/a.crt".into(), "/tmp/flotilla-x/pki/a.key".into()),
+            jaeger: None,
             logs: "/tmp/flotilla-x/logs".into(),
         }
     }
@@ -172,6 +183,19 @@ mod tests {
         let text = running(&["a", DEFAULT_SCHEDULER]).summary("flotilla", false);
         assert!(text.contains("schedulerName is a, default-scheduler, or that name none.\n"), "{text}");
         assert!(text.contains("End it with Ctrl-C, or `flotilla down` in another terminal."), "{text}");
+    }
+
+    #[test]
+    fn the_summary_says_how_to_see_a_trace_where_there_is_jaeger() {
+        let without = running(&["flotilla"]);
+        assert!(!without.summary("flotilla", true).contains("trace"));
+        let with = Running { jaeger: Some("http://127.0.0.1:1234".into()), ..without };
+        let text = with.summary("flotilla", true);
+        for expected in
+            ["  export FLOTILLA_JAEGER=http://127.0.0.1:1234\n", "  flotilla trace pod/NAME\n\nThe coordinator's"]
+        {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use anyhow::Context;
 use tokio::time::sleep;
 
 use super::go::Go;
-use super::module;
+use super::module::{CONTROL_PLANE, linker_flags};
 use super::progress::{Progress, Step};
 use super::reaper::Reaper;
 
@@ -127,9 +127,9 @@ impl Binaries {
 /// # Errors
 /// Where Go is missing or too old, where the modules cannot be downloaded, and where a build fails; with what to do.
 pub async fn build(cache_dir: &Path, progress: &dyn Progress) -> anyhow::Result<Binaries> {
-    let version = module::kubernetes_version()?;
-    let flags = module::linker_flags(&version)?;
-    let folder = cache_dir.join("control-plane").join(module::key(&version, &flags));
+    let version = CONTROL_PLANE.version_of("k8s.io/kubernetes")?;
+    let flags = linker_flags(&version)?;
+    let folder = cache_dir.join("control-plane").join(CONTROL_PLANE.key(&version, &flags));
     let binaries = Binaries { folder, version };
     if binaries.complete() {
         return Ok(binaries);
@@ -145,11 +145,11 @@ pub async fn build(cache_dir: &Path, progress: &dyn Progress) -> anyhow::Result<
 
 async fn make(binaries: &Binaries, flags: &str, progress: &dyn Progress) -> anyhow::Result<()> {
     let source = binaries.folder.join("module");
-    module::write(&source)?;
+    CONTROL_PLANE.write(&source)?;
     // Dropped after the compilers that write there.
     let temporary = Temporary::create(binaries.temporary())?;
     let reaper = Reaper::start()?;
-    let wanted = module::go_version()?;
+    let wanted = CONTROL_PLANE.go_version()?;
     let go = Go { module: &source, temporary: &temporary.0, reaper: &reaper, wanted: &wanted };
     go.check().await?;
     let missing = binaries.missing();
@@ -186,10 +186,10 @@ async fn copy_kwok_stages(go: &Go<'_>, temporary: &Path, binaries: &Binaries) ->
 }
 
 /// A folder that goes with the build, also where the build is given up; one that was left by a killed build goes first.
-struct Temporary(PathBuf);
+pub(super) struct Temporary(pub(super) PathBuf);
 
 impl Temporary {
-    fn create(path: PathBuf) -> anyhow::Result<Self> {
+    pub(super) fn create(path: PathBuf) -> anyhow::Result<Self> {
         _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
@@ -204,7 +204,7 @@ impl Drop for Temporary {
 }
 
 /// Takes the lock that makes processes build once. The operating system lets go of it if we die.
-async fn lock(path: &Path, progress: &dyn Progress) -> anyhow::Result<File> {
+pub(super) async fn lock(path: &Path, progress: &dyn Progress) -> anyhow::Result<File> {
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     let mut told = false;
     loop {

@@ -178,6 +178,10 @@ impl Layout {
             arguments.push(format!("--audit-policy-file={}", policy.display()));
             arguments.push(format!("--audit-log-path={}", self.audit_log().display()));
         }
+        if let Some(endpoint) = &self.options.tracing {
+            let config = self.write("tracing.json", &tracing_configuration(endpoint))?;
+            arguments.push(format!("--tracing-config-file={}", config.display()));
+        }
         Ok(arguments)
     }
 
@@ -281,5 +285,14 @@ fn audit_policy(level: AuditLevel) -> Value {
         // One line for each request, written when it has been answered. A watch has one when it begins, and one when it ends.
         "omitStages": ["RequestReceived"],
         "rules": [{ "level": level.name() }],
+    })
+}
+
+/// Without a rate of its own the API server records what whoever asks records, and nothing else.
+fn tracing_configuration(endpoint: &str) -> Value {
+    json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "TracingConfiguration",
+        "endpoint": endpoint,
     })
 }

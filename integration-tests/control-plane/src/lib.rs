@@ -12,6 +12,7 @@ mod components;
 mod create;
 mod credentials;
 mod go;
+mod jaeger;
 mod module;
 mod nodes;
 mod pods;
@@ -40,6 +41,7 @@ use tempfile::TempDir;
 
 pub use binaries::{Binaries, build};
 pub use components::Component;
+pub use jaeger::{JAEGER_NAME, Jaeger};
 pub use module::go_version;
 pub use nodes::NodeBuilder;
 pub use pods::pod;
@@ -69,6 +71,9 @@ pub struct Options {
     pub kube_scheduler: Option<Value>,
     /// How much the API server writes to its audit log, if anything.
     pub audit: Option<AuditLevel>,
+    /// The OTLP gRPC endpoint, as `host:port`, that the API server sends spans to: those of requests that are part of a trace
+    /// that is recorded. An administrator's requests continue their trace, those of others are linked to it.
+    pub tracing: Option<String>,
     /// More flags by component, such as `--feature-gates=...` or `--runtime-config=...`.
     pub extra_args: BTreeMap<Component, Vec<String>>,
     /// Below which folder the programs are kept once they are built, in one named `control-plane`. The default is the
@@ -85,6 +90,7 @@ impl Default for Options {
             kwok: true,
             kube_scheduler: None,
             audit: None,
+            tracing: None,
             extra_args: BTreeMap::new(),
             cache_dir: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
             progress: Arc::new(Lines),
@@ -104,6 +110,13 @@ impl Options {
     #[must_use]
     pub fn with_audit(mut self, level: AuditLevel) -> Self {
         self.audit = Some(level);
+        self
+    }
+
+    /// Lets the API server send spans.
+    #[must_use]
+    pub fn with_tracing(mut self, address: impl Into<String>) -> Self {
+        self.tracing = Some(address.into());
         self
     }
 

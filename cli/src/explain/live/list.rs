@@ -114,7 +114,7 @@ fn invalid(error: request::Error) -> kube::Error {
 ///
 /// # Errors
 /// That it is not there, may not be read, or that nobody answers; with the next step.
-pub(super) async fn pod(client: &Client, namespace: &str, name: &str, place: &str) -> anyhow::Result<Pod> {
+pub(crate) async fn pod(client: &Client, namespace: &str, name: &str, place: &str) -> anyhow::Result<Pod> {
     let found = Api::<Pod>::namespaced(client.clone(), namespace).get_opt(name).await;
     let found = found.map_err(|error| explained(error, &format!("get pod \"{namespace}/{name}\""), place))?;
     found.with_context(|| {

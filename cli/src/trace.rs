@@ -1,0 +1,71 @@
+//! `flotilla trace`: what became of an attempt to place a pod, from the queue through the workers to the bind.
+//!
+//! Knows: the order of finding, reading and printing. Must not know: how any of them is done.
+
+use std::{
+    fs,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+mod args;
+mod drawing;
+mod find;
+mod jaeger;
+mod text;
+mod waterfall;
+mod words;
+
+pub(crate) use args::TraceArgs;
+
+use args::Format;
+use waterfall::Waterfall;
+
+use crate::output::{Failure, end, has_colours, print};
+
+/// A trace as Jaeger tells it, and which part of it was asked for.
+struct Found {
+    /// `{"traceID": ..., "spans": [...], "processes": {...}}`.
+    trace: Value,
+    /// Only this span and what is part of it, where not all was asked for.
+    within: Option<u64>,
+}
+
+/// Runs `flotilla trace`.
+pub(crate) fn command(args: &TraceArgs) -> ExitCode {
+    end(run(args).map(|()| ExitCode::SUCCESS))
+}
+
+fn run(args: &TraceArgs) -> Result<(), Failure> {
+    let found = find::find(args)?;
+    let waterfall = Waterfall::new(&found.trace, found.within).map_err(|error| match &args.file {
+        Some(file) => Failure::input(vec![format!("flotilla: {}: {error:#}", file.display())]),
+        None => Failure::run(error),
+    })?;
+    if let Some(path) = &args.svg {
+        let picture = drawing::draw(&waterfall);
+        let written = fs::write(path, picture)
+            .with_context(|| format!("cannot write --svg {}; choose another place", path.display()));
+        return written.map_err(Failure::run);
+    }
+    print(|out| match args.output {
+        Format::Json => json(&found.trace, out),
+        Format::Table | Format::Wide => {
+            let look = text::Look {
+                is_wide: args.output == Format::Wide,
+                has_colours: has_colours(&io::stdout()),
+                columns: comfy_table::Table::new().width(),
+            };
+            text::print(&waterfall, look, out)
+        }
+    })
+}
+
+/// As Jaeger's API gives it, so that `-f` reads it back.
+fn json(trace: &Value, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &serde_json::json!({ "data": [trace] }))?;
+    writeln!(out)
+}

@@ -1,0 +1,141 @@
+//! The command line of `flotilla trace`.
+//!
+//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, ValueEnum};
+
+use crate::live::ClusterArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  # What the last attempt to place a pod took, and where; the coordinator was started with --tracing-endpoint
+  flotilla trace pod/hello -n shop --jaeger http://jaeger:16686
+
+  # Its first attempt, with all attributes
+  flotilla trace pod/hello -n shop --attempt 1 -o wide
+
+  # Of a pod that is gone, by its UID; any trace, by its ID
+  flotilla trace --uid 3f9c1c56-7a52-4a0e-9d5a-0c7a7d5d8a11
+  flotilla trace 4bf92f3577b34da6a3ce929d0e0e4736
+
+  # A picture, and a file to look at it later
+  flotilla trace pod/hello --svg hello.svg
+  flotilla trace pod/hello -o json > hello.json
+  flotilla trace -f hello.json
+
+The answer:
+  One line for each span, below the span that it is part of. START is counted from the beginning of the trace. A
+  process is a service, with its instance where several of one service took part.
+
+Environment:
+  FLOTILLA_JAEGER  the URL of Jaeger, as --jaeger
+
+Exit codes:
+  0  the trace was shown
+  1  there is no such trace, or somebody does not answer
+  2  the flags or the file make no sense";
+
+/// The flags of `flotilla trace`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    group = ArgGroup::new("what").args(["target", "uid", "file"]).required(true),
+    long_about = "Show the trace of an attempt to place a pod\n\nThe trace is named by the pod's UID and the number of the \
+                  attempt, so it is asked for by name. Where the pod's annotation traceparent names a trace, the attempts \
+                  are part of that one. Jaeger is asked over its HTTP API; of the cluster only the pod is read."
+)]
+pub(crate) struct TraceArgs {
+    /// The pod of a live cluster, as pod NAME or pod/NAME; or the ID of any trace, or a traceparent
+    #[arg(value_name = "pod NAME|TRACE", num_args = 1..=2)]
+    pub(super) target: Vec<String>,
+
+    /// The UID of a pod; no cluster is asked
+    #[arg(long, value_name = "UID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(super) uid: Option<String>,
+
+    /// A file with what Jaeger's API gives for a trace, - for the standard input; nobody is asked
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
+
+    /// Which attempt to place the pod, from 1; without it, the last one that is recorded
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "file")]
+    pub(super) attempt: Option<u32>,
+
+    /// The URL of Jaeger: the one that its pages are at
+    #[arg(long, value_name = "URL", env = "FLOTILLA_JAEGER", hide_env = true, default_value = "http://127.0.0.1:16686", value_parser = parse_url)]
+    pub(super) jaeger: String,
+
+    /// How to print the trace
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table, conflicts_with = "svg")]
+    pub(super) output: Format,
+
+    /// Write a picture of the trace to this file, and print nothing
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+
+    /// The namespace of the pod; without it, that of the context
+    #[arg(short, long, value_name = "NAMESPACE", help_heading = "Live cluster")]
+    pub(super) namespace: Option<String>,
+
+    /// The cluster.
+    #[command(flatten)]
+    pub(super) server: ClusterArgs,
+}
+
+/// How the trace is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Table,
+    /// For people, with all attributes
+    Wide,
+    /// As Jaeger's API gives it
+    Json,
+}
+
+fn parse_url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match rest {
+        Some(rest) if !rest.is_empty() => Ok(text.trim_end_matches('/').to_owned()),
+        _ => Err("write http://HOST:PORT, or https:// with TLS; Jaeger's pages are on port 16686".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::args::{Args, Command};
+
+    fn refused(words: &[&str]) -> Option<String> {
+        match Args::try_parse_from(["flotilla", "trace"].iter().chain(words)) {
+            Ok(Args { command: Command::Trace(_) }) => None,
+            Ok(args) => panic!("{:?}", args.command),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn one_thing_is_asked_for() {
+        for words in [&["pod/a"][..], &["pod", "a"], &["--uid=u", "--attempt=2"], &["-f", "x"], &["pod/a", "--svg=x"]] {
+            assert_eq!(refused(words), None, "{words:?}");
+        }
+        for words in [
+            &[][..],
+            &["pod/a", "--uid=u"],
+            &["-f=x", "--attempt=1"],
+            &["pod/a", "--attempt=0"],
+            &["pod/a", "-ojson", "--svg=x"],
+        ] {
+            assert!(refused(words).is_some(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_with_what_to_write() {
+        let error = refused(&["pod/a", "--jaeger=jaeger:16686"]).unwrap_or_default();
+        assert!(error.contains("write http://HOST:PORT"), "{error}");
+    }
+}

@@ -1,0 +1,147 @@
+//! Jaeger, which takes spans and shows them: built from its Go module, once, and started beside a control plane.
+//!
+//! Knows: its flags, and where it is asked. Must not know: whose spans it is sent.
+//!
+//! It is Jaeger's all-in-one program with its spans in memory. A Go module carries no pictures, so what it shows at its
+//! root is a placeholder; its API, with all that it knows, is whole.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use kube::{Client, Config};
+
+use super::binaries::{Temporary, lock};
+use super::go::Go;
+use super::module::JAEGER;
+use super::{ProcessGroup, Progress, START_TIMEOUT, Step, TAIL_LINES, free_port, get, reaper::Reaper, wait_until};
+
+/// The name of its process and of its log.
+pub const JAEGER_NAME: &str = "jaeger";
+const PACKAGE: &str = "github.com/jaegertracing/jaeger/cmd/all-in-one";
+const LINKER_FLAGS: &str = "-s -w";
+/// On two cores, when the modules are there.
+const FIRST_BUILD: Duration = Duration::from_secs(240);
+/// More than any test sends, and nothing against the memory of a machine.
+const MOST_TRACES: u32 = 20_000;
+
+/// A Jaeger, by its addresses: they are known before it runs, so that others can be told of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Jaeger {
+    otlp_port: u16,
+    query_port: u16,
+}
+
+impl Jaeger {
+    /// Gives it its addresses. Nothing is started.
+    ///
+    /// # Errors
+    /// Where no port is free.
+    pub fn reserve() -> anyhow::Result<Self> {
+        Ok(Self { otlp_port: free_port()?, query_port: free_port()? })
+    }
+
+    /// Where it takes spans, by OTLP over gRPC, as `host:port`.
+    pub fn otlp_address(&self) -> String {
+        format!("127.0.0.1:{}", self.otlp_port)
+    }
+
+    /// The URL of the same.
+    pub fn otlp_endpoint(&self) -> String {
+        format!("http://{}", self.otlp_address())
+    }
+
+    /// The URL at which it is asked, such as `/api/traces/ID`.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.query_port)
+    }
+
+    /// Builds it if it is missing below `cache_dir`, starts it in a group, and waits until it answers.
+    ///
+    /// # Errors
+    /// Where it cannot be built or does not get ready; with its last words.
+    pub async fn start(
+        &self,
+        processes: &ProcessGroup,
+        cache_dir: &Path,
+        progress: &dyn Progress,
+    ) -> anyhow::Result<()> {
+        let program = build(cache_dir, progress).await?;
+        let mut command = self.command(&program)?;
+        command.current_dir(processes.logs());
+        processes.spawn(JAEGER_NAME, command)?;
+        let ended =
+            wait_until("jaeger to be ready", START_TIMEOUT, async || match processes.exit_status(JAEGER_NAME) {
+                Ok(None) => self.get("api/services").await.map(|_| None).map_err(|error| format!("{error:#}")),
+                Ok(Some(status)) => Ok(Some(status)),
+                Err(error) => Err(format!("{error:#}")),
+            });
+        let tail = || processes.log_tail(JAEGER_NAME, TAIL_LINES);
+        match ended.await.with_context(tail)? {
+            None => Ok(()),
+            Some(status) => bail!("jaeger ended with {status} instead of becoming ready\n{}", tail()),
+        }
+    }
+
+    /// What its API answers to a GET of `path`, such as `api/services`.
+    ///
+    /// # Errors
+    /// Where it does not answer with success.
+    pub async fn get(&self, path: &str) -> anyhow::Result<String> {
+        let mut config = Config::new(self.url().parse().context("the URL of Jaeger")?);
+        // No proxy can reach our loopback.
+        config.proxy_url = None;
+        get(&Client::try_from(config)?, path).await
+    }
+
+    fn command(&self, program: &Path) -> anyhow::Result<Command> {
+        let mut command = Command::new(program);
+        command.env_clear().env("SPAN_STORAGE_TYPE", "memory");
+        command.arg(format!("--memory.max-traces={MOST_TRACES}"));
+        command.arg(format!("--collector.otlp.grpc.host-port={}", self.otlp_address()));
+        command.arg(format!("--query.http-server.host-port=127.0.0.1:{}", self.query_port));
+        // Nobody asks for these; without an address each of them would listen on all of the machine's.
+        for server in
+            ["collector.otlp.http", "collector.grpc-server", "collector.http-server", "query.grpc-server", "admin.http"]
+        {
+            command.arg(format!("--{server}.host-port=127.0.0.1:{}", free_port()?));
+        }
+        Ok(command)
+    }
+}
+
+/// The path of the program, which is built first where it is missing.
+async fn build(cache_dir: &Path, progress: &dyn Progress) -> anyhow::Result<PathBuf> {
+    let version = JAEGER.version_of("github.com/jaegertracing/jaeger")?;
+    let folder = cache_dir.join("control-plane").join(format!("jaeger-{}", JAEGER.key(&version, LINKER_FLAGS)));
+    let program = folder.join(JAEGER_NAME);
+    if program.is_file() {
+        return Ok(program);
+    }
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}; is the cache folder writable?", folder.display()))?;
+    let _lock = lock(&folder.join("build.lock"), progress).await?;
+    if program.is_file() {
+        return Ok(program);
+    }
+    let source = folder.join("module");
+    JAEGER.write(&source)?;
+    let temporary = Temporary::create(folder.join("building"))?;
+    let reaper = Reaper::start()?;
+    let wanted = JAEGER.go_version()?;
+    let go = Go { module: &source, temporary: &temporary.0, reaper: &reaper, wanted: &wanted };
+    go.check().await?;
+    progress.tell(Step::Building { program: JAEGER_NAME, index: 1, count: 1, first_build: FIRST_BUILD });
+    let began = Instant::now();
+    // Written aside and renamed, so that an interrupted build never leaves something that looks finished.
+    let partial = temporary.0.join(JAEGER_NAME);
+    let downloading = |module: &str| progress.tell(Step::Downloading { module });
+    go.build(PACKAGE, LINKER_FLAGS, &partial, downloading).await.context("cannot build Jaeger")?;
+    fs::rename(&partial, &program).context("cannot move the built Jaeger into place")?;
+    progress.tell(Step::Built { program: JAEGER_NAME, took: began.elapsed() });
+    Ok(program)
+}

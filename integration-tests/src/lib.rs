@@ -5,6 +5,8 @@
 
 pub mod census;
 pub mod certificates;
+pub mod crds;
+pub mod deployed;
 pub mod e2e;
 pub mod extender;
 pub mod fleet;
@@ -12,3 +14,4 @@ mod go;
 pub mod metrics;
 pub mod oracle;
 pub mod placements;
+pub mod rights;

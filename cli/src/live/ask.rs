@@ -11,18 +11,14 @@ use flotilla_coordinator::serve::{
     explain::{self, Explained},
     status::{self, CoordinatorStatus},
 };
-use jiff::Timestamp;
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
-    coordination::v1::Lease,
     core::v1::ServiceAccount,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{Api, Client, api::PostParams};
-use serde::Serialize;
 use serde_json::Value;
 
-use super::{args::ReachArgs, connection::Connection};
+use super::{args::ReachArgs, connection::Connection, lease};
 
 /// How long the token is good for; the least that an API server gives.
 const TOKEN_S: i64 = 600;
@@ -37,54 +33,6 @@ pub(crate) struct Coordinator {
     pub(crate) name: String,
 }
 
-/// What the Lease says of who decides.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Holder {
-    /// Its identity.
-    pub(crate) identity: String,
-    /// Since when it has led, in RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) since: Option<String>,
-    /// How long ago it last said that it does, by the clock here.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) renewed_ms_ago: Option<i64>,
-    /// For how long that counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) lease_ms: Option<i64>,
-    /// How often the Lease has changed hands.
-    pub(crate) transitions: i32,
-}
-
-impl Holder {
-    /// Whether its lead has run out without anybody taking it.
-    pub(crate) fn is_expired(&self) -> bool {
-        self.renewed_ms_ago.zip(self.lease_ms).is_some_and(|(ago, lease)| ago > lease)
-    }
-}
-
-/// Who holds the Lease.
-///
-/// # Errors
-/// Nobody does, or nobody knows, with the next step.
-pub(crate) async fn holder(connection: &Connection, args: &ReachArgs) -> anyhow::Result<Holder> {
-    let (namespace, name) = &args.lease;
-    let lease = Api::<Lease>::namespaced(connection.client.clone(), namespace).get_opt(name).await;
-    let lease = lease.map_err(|error| refused(error, &format!("get lease {namespace}/{name}")))?;
-    let lease = lease.with_context(|| format!("there is no Lease {namespace}/{name}; name it with --lease"))?;
-    let spec = lease.spec.unwrap_or_default();
-    let identity = spec.holder_identity.filter(|holder| !holder.is_empty());
-    let identity = identity.with_context(|| format!("nobody holds the Lease {namespace}/{name}, so nobody decides"))?;
-    let ago = |time: &MicroTime| Timestamp::now().as_millisecond() - time.0.as_millisecond();
-    Ok(Holder {
-        identity,
-        since: spec.acquire_time.map(|time| time.0.to_string()),
-        renewed_ms_ago: spec.renew_time.as_ref().map(ago),
-        lease_ms: spec.lease_duration_seconds.map(|seconds| i64::from(seconds) * 1_000),
-        transitions: spec.lease_transitions.unwrap_or_default(),
-    })
-}
-
 /// Finds the coordinator that decides, or the one at `url`.
 ///
 /// # Errors
@@ -95,12 +43,11 @@ pub(crate) async fn find(connection: &Connection, args: &ReachArgs, url: Option<
         return Ok(Coordinator { client, prefix: String::new(), token: None, name: url.to_owned() });
     }
     let client = connection.client.clone();
-    let (namespace, name) = &args.lease;
-    let holder = holder(connection, args).await?;
-    let pod = pod_of(&holder.identity);
+    let held = lease::held(&client, args.lease.as_ref()).await?;
+    let pod = pod_of(held.holder());
     let token = token(&client, &args.service_account).await?;
     let prefix = proxy(&args.coordinator_namespace, pod, args.coordinator_port);
-    let name = format!("pod {}/{pod}, which holds the Lease {namespace}/{name}", args.coordinator_namespace);
+    let name = format!("pod {}/{pod}, which holds the Lease {}", args.coordinator_namespace, held.lease);
     Ok(Coordinator { client, prefix, token: Some(token), name })
 }
 
@@ -162,7 +109,7 @@ async fn token(client: &Client, (namespace, name): &(String, String)) -> anyhow:
     made.status.and_then(|status| status.token).context("the API server made no token")
 }
 
-fn refused(error: kube::Error, what: &str) -> anyhow::Error {
+pub(super) fn refused(error: kube::Error, what: &str) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow!("cannot {what}: {}", status.message.trim()),
         error => anyhow!(error).context(format!("cannot {what}")),

@@ -11,6 +11,7 @@ use crate::{
     config::ConfigArgs,
     explain::ExplainArgs,
     man::ManArgs,
+    preflight::PreflightArgs,
     status::StatusArgs,
     top::TopArgs,
     up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs},
@@ -93,6 +94,12 @@ pub(crate) enum Command {
 
     /// The same, live: workers, queues, decisions per second
     Top(Box<TopArgs>),
+
+    /// Check a cluster before Flotilla is rolled out to it
+    ///
+    /// A line for each check: whether the API server, its resources, the coordinators' rights, Leases, namespace, certificates
+    /// and workers are as they have to be, and what to do where they are not. Nothing is changed.
+    Preflight(Box<PreflightArgs>),
 
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),

@@ -8,7 +8,7 @@ mod connection;
 mod holder;
 mod lease;
 
-pub(crate) use args::ReachArgs;
+pub(crate) use args::{ClusterArgs, ReachArgs, parse_pair};
 pub(crate) use ask::{Coordinator, find};
 pub(crate) use connection::Connection;
 pub(crate) use holder::{Holder, holder};

@@ -130,6 +130,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "preemption",
             "--test",
+            "preflight",
+            "--test",
             "reload",
             "--test",
             "restarts",

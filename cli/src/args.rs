@@ -11,6 +11,7 @@ use crate::{
     config::ConfigArgs,
     explain::ExplainArgs,
     man::ManArgs,
+    preflight::PreflightArgs,
     status::StatusArgs,
     top::TopArgs,
     trace::TraceArgs,
@@ -97,6 +98,12 @@ pub(crate) enum Command {
 
     /// Show the trace of an attempt to place a pod
     Trace(Box<TraceArgs>),
+    /// Check a cluster before Flotilla is rolled out to it
+    ///
+    /// A line for each check: whether the API server, its resources, the coordinators' rights, Leases, namespace, certificates
+    /// and workers are as they have to be, and what to do where they are not. Nothing is changed.
+    Preflight(Box<PreflightArgs>),
+
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
     /// Print a script that completes commands and flags in a shell

@@ -5,8 +5,10 @@
 mod args;
 mod ask;
 mod connection;
+mod holder;
 mod lease;
 
-pub(crate) use args::{ClusterArgs, ReachArgs};
-pub(crate) use ask::{Coordinator, Holder, find, holder};
+pub(crate) use args::{ClusterArgs, ReachArgs, parse_pair};
+pub(crate) use ask::{Coordinator, find};
 pub(crate) use connection::Connection;
+pub(crate) use holder::{Holder, holder};

@@ -12,6 +12,7 @@ mod input;
 mod live;
 mod man;
 mod output;
+mod preflight;
 mod progress;
 mod simulate;
 mod status;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::command(&args),
         Command::Top(args) => top::command(&args),
         Command::Trace(args) => trace::command(&args),
+        Command::Preflight(args) => preflight::command(&args),
         Command::Up(args) => up::up(&args),
         Command::Down => up::down(),
         Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),

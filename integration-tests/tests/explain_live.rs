@@ -184,7 +184,7 @@ async fn a_coordinator_tells_only_those_whom_the_api_server_lets() -> anyhow::Re
     };
     let bearer = |token: &str| vec![("authorization", format!("Bearer {token}"))];
 
-    for path in ["/metrics", "/configz", path] {
+    for path in ["/metrics", "/configz", "/status", path] {
         let (code, body) = fleet.get_with("coordinator", path, &[]).await?;
         assert_eq!((code, body.contains("Authorization: Bearer")), (401, true), "{path}: {body}");
         let (code, _) = fleet.get_with("coordinator", path, &bearer("made-up")).await?;
@@ -213,7 +213,9 @@ async fn a_coordinator_tells_only_those_whom_the_api_server_lets() -> anyhow::Re
     let reader = own(token("flotilla-reader", &["--audience=flotilla-coordinator"])?);
     let (code, body) = fleet.get_with("coordinator", path, &reader).await?;
     assert_eq!((code, body.contains("\"state\":\"Bound\",\"node\":\"node\"")), (200, true), "{body}");
-    assert_eq!(fleet.get_with("coordinator", "/configz", &reader).await?.0, 200);
+    for path in ["/configz", "/status"] {
+        assert_eq!(fleet.get_with("coordinator", path, &reader).await?.0, 200, "{path}");
+    }
     assert_eq!(fleet.get_with("coordinator", "/metrics", &reader).await?.0, 403);
     let powerful = own(token("flotilla-reader", &[])?);
     assert_eq!(fleet.get_with("coordinator", path, &powerful).await?.0, 401, "it is for the API server");

@@ -159,7 +159,8 @@ async fn workers_that_come_and_go_under_a_stream_of_pods_cost_no_pod_its_bind_an
     let mut present = vec!["worker-0".to_owned()];
     let mut layouts = BTreeSet::new();
     for (step, wanted) in STEPS.into_iter().enumerate() {
-        let creating = cluster.create_pods(load(&format!("wave-{step}"), WAVE));
+        let wave = format!("wave-{step}");
+        let creating = cluster.create_pods(load(&wave, WAVE));
         let scaling = scale(&cluster, &fleet, &mut present, wanted);
         let (created, scaled) = tokio::join!(creating, scaling);
         created?;

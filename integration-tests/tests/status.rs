@@ -49,7 +49,7 @@ async fn the_leader_tells_of_its_workers_its_queues_and_what_is_wrong_and_a_foll
     let nobody = status(&cluster, &[], &[])?;
     assert_eq!(nobody.status.code(), Some(1));
     assert!(
-        text(&nobody).contains("nobody is known to lead: there is no Lease kube-system/flotilla"),
+        text(&nobody).contains("nobody is known to lead: there is no Lease flotilla/flotilla, "),
         "{}",
         text(&nobody)
     );

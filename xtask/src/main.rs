@@ -132,6 +132,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "preemption",
             "--test",
+            "preflight",
+            "--test",
             "reload",
             "--test",
             "restarts",

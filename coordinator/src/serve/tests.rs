@@ -186,11 +186,22 @@ async fn an_unknown_path_lists_what_there_is() {
         body,
         "404: /debug/pprof is not served here. These are:\n/configz\n\
          /explain/v1/namespaces/{namespace}/pods/{name}\n/healthz\n/healthz/leaderElection\n/livez\n\
-         /livez/ping\n/metrics\n/metrics/resources\n/readyz\n/readyz/leaderElection\n/readyz/sched-handler-sync\n"
+         /livez/ping\n/metrics\n/metrics/resources\n/readyz\n/readyz/leaderElection\n/readyz/sched-handler-sync\n\
+         /status\n"
     );
     let (status, _, body) = server.get("/readyz/etcd").await;
     assert_eq!(status, 404);
     assert!(body.contains("sched-handler-sync"));
+}
+
+#[tokio::test]
+async fn a_follower_tells_how_it_is_and_who_leads() {
+    let server = start(&config()).await;
+    let (code, _, body) = server.get("/status").await;
+    assert_eq!(code, 200, "{body}");
+    let told: status::CoordinatorStatus = serde_json::from_str(&body).expect("an answer");
+    assert_eq!((told.leading, told.leader.as_deref(), told.identity.as_str()), (false, Some("other_1"), "this_2"));
+    assert!(!told.synced && told.workers.is_empty() && told.leading_for_ms.is_none(), "{body}");
 }
 
 #[tokio::test]

@@ -1,0 +1,100 @@
+//! Who else schedules: the Lease that Flotilla stands for, and kube-scheduler's.
+//!
+//! Knows: what it means that somebody holds a Lease. Must not know: who may hold it.
+
+use flotilla_framework::config::Configuration;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
+
+use super::check::Check;
+use crate::status::span;
+
+/// kube-scheduler's, unless it is configured otherwise, and the profile that it has then.
+const THEIRS: (&str, &str) = ("kube-system", "kube-scheduler");
+const THEIR_PROFILE: &str = "default-scheduler";
+
+/// Who holds a Lease, and how long ago it said so; `None`: nobody, or its time is up.
+async fn holder(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<(String, u64)>> {
+    let lease = Api::<Lease>::namespaced(client.clone(), namespace).get_opt(name).await?;
+    Ok(lease.and_then(|lease| held(lease, Timestamp::now())))
+}
+
+fn held(lease: Lease, now: Timestamp) -> Option<(String, u64)> {
+    let spec = lease.spec?;
+    let holder = spec.holder_identity.filter(|holder| !holder.is_empty())?;
+    let ago_ms = now.as_millisecond() - spec.renew_time?.0.as_millisecond();
+    let is_over = ago_ms > i64::from(spec.lease_duration_seconds.unwrap_or(15)) * 1_000;
+    (!is_over).then(|| (holder, u64::try_from(ago_ms).unwrap_or(0)))
+}
+
+/// The Lease that the coordinators stand for.
+pub(super) async fn own(client: &Client, (namespace, name): &(String, String)) -> Check {
+    const NAME: &str = "Lease";
+    match holder(client, namespace, name).await {
+        Ok(None) => Check::passed(NAME, format!("nobody holds {namespace}/{name}")),
+        Ok(Some((holder, ago_ms))) => {
+            let ago = span(ago_ms);
+            let what = format!(
+                "{holder} holds {namespace}/{name}, and said so {ago} ago: coordinators stand by until it ends"
+            );
+            Check::passed(NAME, what)
+        }
+        Err(error) => Check::unanswered(NAME, &error),
+    }
+}
+
+/// Whether another scheduler serves the same pods.
+pub(super) async fn same_name(
+    client: &Client,
+    lease: &(String, String),
+    configuration: Option<&Configuration>,
+) -> Check {
+    const NAME: &str = "other schedulers";
+    let Some(configuration) = configuration else {
+        return Check::unknown(NAME, "without --config nobody knows which schedulerName is served");
+    };
+    let serves_theirs = configuration.profiles.iter().any(|profile| &*profile.scheduler_name == THEIR_PROFILE);
+    if !serves_theirs {
+        return Check::passed(NAME, format!("pods of {THEIR_PROFILE} are left to kube-scheduler"));
+    }
+    if (lease.0.as_str(), lease.1.as_str()) == THEIRS {
+        return Check::passed(NAME, "kube-scheduler and Flotilla stand for the same Lease, so that one of them leads");
+    }
+    let (namespace, name) = THEIRS;
+    match holder(client, namespace, name).await {
+        Ok(None) => Check::passed(NAME, format!("nobody holds {namespace}/{name}, so no kube-scheduler is at work")),
+        Ok(Some((holder, _))) => {
+            let what = format!(
+                "{holder} holds {namespace}/{name} and schedules pods of {THEIR_PROFILE}, which a profile here serves too"
+            );
+            let next = "leaderElection: {resourceNamespace: kube-system, resourceName: kube-scheduler} in the configuration \
+                        lets only one of the two lead; or give the profile another schedulerName";
+            Check::failed(NAME, what).next(next)
+        }
+        Err(error) => Check::unanswered(NAME, &error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_lease_is_held_until_its_time_is_up() {
+        let lease = |holder: &str| -> Lease {
+            let spec = json!({
+                "holderIdentity": holder, "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15,
+            });
+            serde_json::from_value(json!({ "spec": spec })).expect("a Lease")
+        };
+        let at = |time: &str| -> Timestamp { time.parse().expect("a time") };
+        let soon = at("2026-01-01T00:00:10Z");
+        assert_eq!(held(lease("a"), soon), Some(("a".to_owned(), 10_000)));
+        assert_eq!(held(lease("a"), at("2026-01-01T00:00:16Z")), None);
+        assert_eq!(held(lease(""), soon), None);
+        assert_eq!(held(Lease::default(), soon), None);
+    }
+}

@@ -12,6 +12,8 @@ mod input;
 mod man;
 mod output;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod simulate;
 mod up;
 mod workers;

@@ -60,8 +60,7 @@ fn default_and_help(arg: &Arg) -> (String, String) {
 
 fn row(arg: &Arg) -> String {
     let (default, mut help) = default_and_help(arg);
-    let values: Vec<String> =
-        arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
+    let values: Vec<String> = arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
     if arg.get_action().takes_values() && !values.is_empty() {
         write!(help, ". One of {}", values.join(", ")).expect("a String takes all");
     }

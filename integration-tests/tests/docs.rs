@@ -125,7 +125,10 @@ fn every_message_of_the_document_of_troubles_is_one_that_a_program_prints() {
 /// What stands in quotes behind `before` in a file of sources, with the rest of its line.
 fn quoted_behind<'a>(source: &'a str, before: &str) -> Vec<(&'a str, &'a str)> {
     let parts = source.split(before).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
-    parts.filter_map(|rest| rest.split_once('"')).map(|(name, rest)| (name, rest.split(')').next().unwrap_or(rest))).collect()
+    parts
+        .filter_map(|rest| rest.split_once('"'))
+        .map(|(name, rest)| (name, rest.split(')').next().unwrap_or(rest)))
+        .collect()
 }
 
 #[test]

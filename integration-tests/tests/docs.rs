@@ -163,12 +163,39 @@ fn prose(text: &str) -> String {
     text.split("```").step_by(2).collect()
 }
 
+/// The documents for users.
+fn documents() -> Vec<PathBuf> {
+    let folders = ["docs", "deploy"].map(|folder| files(&root().join(folder), "md"));
+    folders.concat().into_iter().chain([root().join("README.md")]).collect()
+}
+
+#[test]
+fn every_path_of_this_repository_that_a_document_names_is_there() {
+    let rooms = [
+        "deploy/",
+        "docs/",
+        "examples/",
+        "framework/",
+        "proto/",
+        "coordinator/",
+        "worker/",
+        "cli/",
+        "integration-tests/",
+    ];
+    for document in documents() {
+        let text = read(&document);
+        let names = code(&text).flat_map(str::split_whitespace).chain(text.split_whitespace());
+        let names = names.filter(|name| rooms.iter().any(|room| name.starts_with(room)));
+        for name in names.filter(|name| !name.contains(['*', '<', '{', '`', '(', ')', '[', '"'])) {
+            let path = root().join(name.trim_end_matches(['.', ',', ';', ':', '/']));
+            assert!(path.exists(), "{} names {name}, which is not there", document.display());
+        }
+    }
+}
+
 #[test]
 fn every_link_of_a_document_leads_somewhere() {
-    let mut documents = files(&root().join("docs"), "md");
-    documents.extend(files(&root().join("deploy"), "md"));
-    documents.push(root().join("README.md"));
-    for document in documents {
+    for document in documents() {
         let text = prose(&read(&document));
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for link in links.filter(|link| !link.contains("://")) {

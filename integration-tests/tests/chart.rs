@@ -3,9 +3,16 @@
 
 use std::{collections::BTreeSet, fs, process::Command};
 
-use anyhow::ensure;
-use flotilla_control_plane::{ControlPlane, Lines, Options, build};
-use flotilla_integration_tests::helm::{chart, helm, objects, render, repository};
+use anyhow::{Context as _, ensure};
+use flotilla_control_plane::{AuditLevel, ControlPlane, Lines, NodeBuilder, Options, build, pod, wait_until};
+use flotilla_integration_tests::{
+    census::forbidden,
+    certificates::{WORKER_SECRET, mount_secret, wait_for_secret},
+    deployed::{COORDINATOR as SERVICE_ACCOUNT, kubectl},
+    fleet::{Fleet, PATIENCE, Transport, wait_for_event, wait_until_running},
+    helm::{chart, helm, objects, render, repository},
+};
+use flotilla_transport::Role;
 use serde_json::{Value, json};
 
 /// Labels that only helm sets.
@@ -383,5 +390,59 @@ async fn the_api_server_takes_what_the_chart_renders_without_a_warning() -> anyh
         let said = kubectl(&["apply", "--dry-run=server", "--validate=strict", "-f", &file])?;
         assert!(!said.contains("Warning"), "{values}: {said}");
     }
+    Ok(())
+}
+
+/// Runs helm against the cluster, for the release `flotilla`.
+fn release(cluster: &ControlPlane, arguments: &[&str]) -> anyhow::Result<()> {
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let more = ["--namespace", "flotilla", "--kubeconfig", &kubeconfig];
+    let output = helm(&[arguments, &more].concat())?;
+    ensure!(output.status.success(), "helm {arguments:?}: {}", lossy(&output.stderr));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_has_the_rights_that_a_coordinator_needs_is_upgraded_while_it_runs_and_leaves_nothing()
+-> anyhow::Result<()> {
+    let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Metadata)).await?;
+    cluster.add_nodes([NodeBuilder::new("node")]).await?;
+    let chart = chart().display().to_string();
+    release(&cluster, &["install", "flotilla", &chart, "--create-namespace"])?;
+    let of_release = ["get", "configmap", "flotilla", "-n", "flotilla", "-o", "jsonpath={.data.config\\.yaml}"];
+
+    // The coordinator of the release, as a process beside the cluster: with its rights and its configuration.
+    let fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(SERVICE_ACCOUNT, None)?);
+    let mut fleet = fleet.over(Transport::OwnAuthority).with_args(["--worker-namespace=flotilla".to_owned()]);
+    fleet.reserve("worker-0")?;
+    fleet.start_worker("worker-0")?;
+    let config = fleet.config(&kubectl(&cluster, &of_release)?)?;
+    fleet.start_coordinator("coordinator", Some(&config))?;
+    let secret = wait_for_secret(&cluster, "flotilla", WORKER_SECRET, |_| true).await?;
+    mount_secret(&secret, &fleet.certificates(Role::Worker))?;
+    fleet.wait_for_workers("coordinator", 1).await?;
+    cluster.create_pods([pod("web", "flotilla", &[])]).await?;
+    wait_until_running(&cluster, "web", 1).await?;
+    wait_for_event(&cluster, "web", "Scheduled").await?;
+
+    release(&cluster, &["upgrade", "flotilla", &chart, "--set", "plugins.disabled={ImageLocality}"])?;
+    fs::write(&config, kubectl(&cluster, &of_release)?)?;
+    wait_until("the upgraded configuration to be in force", PATIENCE, async || {
+        match fleet.metric("coordinator", "flotilla_configuration_generation").await {
+            Ok(Some(2.0)) => Ok(()),
+            other => Err(format!("the generation is {other:?}")),
+        }
+    })
+    .await?;
+    assert_eq!(forbidden(&cluster, SERVICE_ACCOUNT)?, Vec::<String>::new());
+
+    let kinds = "deployments,services,configmaps,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,\
+                 networkpolicies,poddisruptionbudgets,secrets";
+    let selector = "app.kubernetes.io/instance=flotilla";
+    let of_release = || kubectl(&cluster, &["get", kinds, "-A", "-l", selector, "-o", "name"]).context("cannot list");
+    assert!(of_release()?.lines().count() > 20, "the selector finds what is there");
+    cluster.processes().signal("coordinator", "TERM")?;
+    release(&cluster, &["uninstall", "flotilla", "--wait"])?;
+    assert_eq!(of_release()?, "", "these are left");
     Ok(())
 }

@@ -328,6 +328,27 @@ fn every_value_does_what_it_says() -> anyhow::Result<()> {
 }
 
 #[test]
+fn every_flag_that_the_chart_gives_is_one_of_the_program() -> anyhow::Result<()> {
+    let reference = fs::read_to_string(repository().join("docs/reference.md"))?;
+    let of = |program: &str| {
+        let rest = reference.split(&format!("\n## {program}\n")).nth(1).context("no such part in docs/reference.md")?;
+        anyhow::Ok(rest.split("\n## ").next().unwrap_or_default().to_owned())
+    };
+    let rendered = essences(&render("flotilla", "fullnameOverride: own\nmonitoring: {enabled: true}")?);
+    for role in ["coordinator", "worker"] {
+        let (program, deployment) = (format!("flotilla-{role}"), format!("Deployment flotilla/own-{role}"));
+        let flags = of(&program)?;
+        let found = rendered.iter().find(|(name, _)| *name == deployment).context("no Deployment")?;
+        let args = &found.1["spec"]["template"]["spec"]["containers"][0]["args"];
+        for arg in args.as_array().context("no arguments")?.iter().filter_map(Value::as_str) {
+            let flag = arg.split('=').next().unwrap_or(arg);
+            assert!(flags.contains(&format!("`{flag}")), "{program} has no {flag}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn the_readme_of_the_chart_has_every_value() -> anyhow::Result<()> {
     let text = fs::read_to_string(chart().join("README.md"))?;
     let missing: Vec<String> =

@@ -149,7 +149,7 @@ pub fn forbidden(cluster: &ControlPlane, user: &str) -> anyhow::Result<Vec<Strin
 }
 
 /// The lines of the audit log; an API server that was killed has not ended its last one.
-fn audited(cluster: &ControlPlane) -> anyhow::Result<Vec<Value>> {
+pub(crate) fn audited(cluster: &ControlPlane) -> anyhow::Result<Vec<Value>> {
     let path = cluster.audit_log();
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())

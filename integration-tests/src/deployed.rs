@@ -2,10 +2,11 @@
 //!
 //! Knows: where the manifests are, and kubectl. Must not know: what is in them.
 
-use std::{path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::{Context as _, ensure};
 use flotilla_control_plane::ControlPlane;
+use serde_json::json;
 
 /// Who a coordinator is, to the API server, where `deploy/` runs it.
 pub const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
@@ -29,6 +30,26 @@ pub fn kubectl(cluster: &ControlPlane, arguments: &[&str]) -> anyhow::Result<Str
     let output = command.output().context("kubectl cannot be started")?;
     ensure!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// Writes a kubeconfig with a token of a service account of the namespace `flotilla`, as the kubelet would mount one for its
+/// pod, and with that namespace.
+///
+/// # Errors
+/// Where the API server makes no token, or the file cannot be written.
+pub fn kubeconfig_of(cluster: &ControlPlane, account: &str) -> anyhow::Result<PathBuf> {
+    let token = kubectl(cluster, &["create", "token", "--namespace=flotilla", account])?;
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": account,
+        "contexts": [{ "name": account, "context": { "cluster": "it", "user": account, "namespace": "flotilla" } }],
+        "users": [{ "name": account, "user": { "token": token } }],
+        "clusters": [{ "name": "it", "cluster": {
+            "server": cluster.url(), "certificate-authority": cluster.authority_certificate(),
+        } }],
+    });
+    let path = cluster.folder().join(format!("{account}.kubeconfig"));
+    fs::write(&path, config.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
 }
 
 /// Applies the namespace and the rights of `deploy/base`.

@@ -5,6 +5,7 @@
 
 pub mod census;
 pub mod certificates;
+pub mod crds;
 pub mod deployed;
 pub mod e2e;
 pub mod extender;
@@ -14,3 +15,4 @@ pub mod helm;
 pub mod metrics;
 pub mod oracle;
 pub mod placements;
+pub mod rights;

@@ -135,7 +135,8 @@ async fn what_cannot_be_read_is_named_and_a_coordinator_that_cannot_be_asked_is_
     assert_eq!(told.len(), 2, "{complaints}");
     assert_eq!(
         told[0],
-        "the state of the queue is not known: there is no Lease kube-system/flotilla; name it with --lease"
+        "the state of the queue is not known: there is no Lease flotilla/flotilla, there is no Lease kube-system/flotilla, \
+         there is no Lease kube-system/kube-scheduler; name the one in use with --lease"
     );
     assert!(told[1].starts_with("judged by kube-scheduler's default configuration; --config names another"));
 
@@ -157,6 +158,7 @@ async fn what_cannot_be_read_is_named_and_a_coordinator_that_cannot_be_asked_is_
     let (code, out, complaints) = run(admin, &["pod", "huge"])?;
     assert_eq!(code, Some(0), "{complaints}");
     assert!(complaints.contains("pod flotilla/") && complaints.contains("not found"), "{complaints}");
+    assert!(complaints.contains("which holds the Lease kube-system/flotilla"), "{complaints}");
     assert!(out.starts_with("default/huge: fits none of 1 node"), "{out}");
     drop(fleet);
     Ok(())

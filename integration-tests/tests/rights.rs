@@ -1,24 +1,31 @@
-//! The rights that `deploy/base/rbac.yaml` gives are all that a coordinator needs.
+//! The rights that `deploy/base/rbac.yaml` gives are all that a coordinator needs, and it needs each of them.
 
 use std::fs;
 
-use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
+use anyhow::Context as _;
+use flotilla_control_plane::{AuditLevel, Component, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::{
-    census::forbidden,
-    certificates::{WORKER_SECRET, mount_secret, wait_for_secret},
-    deployed::{COORDINATOR, LEASE, grant, kubectl},
+    census::{forbidden, refusals},
+    certificates::{AUTHORITY_SECRET, WORKER_SECRET, mount_secret, wait_for_secret},
+    deployed::{self, COORDINATOR, LEASE, grant, kubeconfig_of, kubectl},
+    extender::Extender,
     fleet::{Fleet, PATIENCE, Transport, profile, wait_for_event, wait_until_refused, wait_until_running},
+    rights::{done, given, unused},
 };
-use flotilla_transport::Role;
+use flotilla_transport::{AUTHORITY_LIFE_S, Authority, Role, now_s};
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use kube::{
     Api, ResourceExt as _,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{from_value, json};
 
-/// A claim for a volume that is there, and one for a volume that nobody makes; and a priority.
-const CLAIMS: &str = "\
+/// What the API server and the coordinators are told about pod groups, so that the rights to them are needed.
+const GATE: &str = "--feature-gates=GenericWorkload=true";
+
+/// A claim for a volume that is there, and one for a volume that nobody makes; a priority, and a group of two.
+const OBJECTS: &str = "\
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: {name: local}
@@ -50,6 +57,21 @@ apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: made}
 spec: {storageClassName: made, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: gang}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+";
+
+/// An extender that has nothing against any node, asked about pods that want a licence.
+const EXTENDER: &str = "\
+extenders:
+- urlPrefix: URL
+  filterVerb: filter
+  nodeCacheCapable: true
+  managedResources:
+  - {name: example.com/licence, ignoredByScheduler: true}
 ";
 
 /// A pod that uses a claim.
@@ -60,35 +82,81 @@ fn user(name: &str, claim: &str) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -> anyhow::Result<()> {
-    let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Metadata)).await?;
-    cluster.add_nodes([NodeBuilder::new("node").capacity("cpu", "1")]).await?;
-    grant(&cluster)?;
+/// A pod of the group.
+fn member(name: &str) -> anyhow::Result<Pod> {
+    let mut pod = pod(name, "flotilla", &[("cpu", "50m")]);
+    pod.spec.get_or_insert_default().scheduling_group = Some(from_value(json!({ "podGroupName": "gang" }))?);
+    Ok(pod)
+}
 
-    let fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
-    let mut fleet =
-        fleet.over(Transport::OwnAuthority).with_args([LEASE.to_owned(), "--worker-namespace=flotilla".to_owned()]);
+/// A pod that an extender has a say in.
+fn licensed(name: &str) -> anyhow::Result<Pod> {
+    let mut pod = pod(name, "flotilla", &[]);
+    let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut()).context("a container")?;
+    container.resources = Some(from_value(json!({ "limits": { "example.com/licence": "1" } }))?);
+    Ok(pod)
+}
+
+/// With `deploy/` applied as its users apply it. Nobody runs the pods in it: the processes of the test stand in for them.
+async fn deployment() -> anyhow::Result<ControlPlane> {
+    let mut options = Options::default().with_audit(AuditLevel::Metadata);
+    let serves = vec![GATE.to_owned(), "--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned()];
+    options.extra_args.insert(Component::ApiServer, serves);
+    let cluster = ControlPlane::start(options).await?;
+    cluster.add_nodes([NodeBuilder::new("node").capacity("cpu", "1")]).await?;
+    kubectl(&cluster, &["apply", "-k", &deployed::path("overlays/second-scheduler").display().to_string()])?;
+    let file = cluster.folder().join("objects.yaml");
+    fs::write(&file, OBJECTS)?;
+    kubectl(&cluster, &["apply", "-f", &file.display().to_string()])?;
+    Ok(cluster)
+}
+
+/// An authority that has two thirds of its life behind it, as a coordinator leaves it there: another is to follow it.
+async fn leave_an_old_authority(cluster: &ControlPlane) -> anyhow::Result<()> {
+    let old = Authority::make(now_s() - AUTHORITY_LIFE_S * 3 / 4)?;
+    let secret = json!({
+        "metadata": { "name": AUTHORITY_SECRET, "labels": { "app.kubernetes.io/managed-by": "flotilla-coordinator" } },
+        "stringData": { "tls.crt": old.certificate(), "tls.key": old.key(), "ca.crt": old.certificate() },
+    });
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), "flotilla");
+    secrets.create(&PostParams::default(), &from_value(secret)?).await?;
+    Ok(())
+}
+
+/// A coordinator as the service account, with a real token of it, and a standby, which is to find its workers behind the
+/// Service. The worker gets its certificate from the Secret that the first one writes.
+async fn start<'a>(cluster: &'a ControlPlane, extender: &Extender) -> anyhow::Result<(Fleet<'a>, Fleet<'a>)> {
+    let fleet = || -> anyhow::Result<Fleet<'a>> {
+        let as_account = Fleet::new(cluster).speaking_as(kubeconfig_of(cluster, "flotilla-coordinator")?);
+        Ok(as_account.over(Transport::OwnAuthority).with_args([GATE.to_owned()]))
+    };
+    let (mut fleet, mut standby) = (fleet()?, fleet()?);
     fleet.reserve("worker-0")?;
     fleet.start_worker("worker-0")?;
-    let config = fleet.config(&profile("flotilla"))?;
+    let extenders = EXTENDER.replace("URL", &format!("http://{}", extender.address()));
+    let config = fleet.config(&(fs::read_to_string(deployed::path("base/config.yaml"))? + &extenders))?;
     fleet.start_coordinator("coordinator", Some(&config))?;
-    let secret = wait_for_secret(&cluster, "flotilla", WORKER_SECRET, |_| true).await?;
+    let secret = wait_for_secret(cluster, "flotilla", WORKER_SECRET, |_| true).await?;
     mount_secret(&secret, &fleet.certificates(Role::Worker))?;
     fleet.wait_for_workers("coordinator", 1).await?;
-    // Once more, over what it has written: an update.
+    standby.start_coordinator("standby", Some(&config))?;
+    Ok((fleet, standby))
+}
+
+/// A Secret that is not as it was written is written once more.
+async fn mend_a_secret(cluster: &ControlPlane) -> anyhow::Result<()> {
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), "flotilla");
     let spoilt = json!({ "stringData": { "ca.crt": "none" } });
     secrets.patch(WORKER_SECRET, &PatchParams::default(), &Patch::Merge(spoilt)).await?;
     let mended = |secret: &Secret| secret.data.as_ref().is_some_and(|data| data["ca.crt"].0.starts_with(b"-----BEGIN"));
-    wait_for_secret(&cluster, "flotilla", WORKER_SECRET, mended).await?;
-    cluster.create_pods([pod("fits", "flotilla", &[]), pod("huge", "flotilla", &[("cpu", "100")])]).await?;
-    wait_until_running(&cluster, "fits", 1).await?;
-    let file = cluster.folder().join("claims.yaml");
-    fs::write(&file, CLAIMS)?;
-    kubectl(&cluster, &["apply", "-f", &file.display().to_string()])?;
+    wait_for_secret(cluster, "flotilla", WORKER_SECRET, mended).await?;
+    Ok(())
+}
+
+/// Pods with volumes that are there and that are to be made.
+async fn place_with_volumes(cluster: &ControlPlane) -> anyhow::Result<()> {
     cluster.create_pods([user("with-disk", "disk")?, user("waits", "made")?]).await?;
-    wait_until_running(&cluster, "with-disk", 1).await?;
+    wait_until_running(cluster, "with-disk", 1).await?;
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "default");
     wait_until("the provisioner to be told a node", PATIENCE, async || {
         let claim = claims.get("made").await.map_err(|error| error.to_string())?;
@@ -96,22 +164,142 @@ async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -
         node.ok_or_else(|| "it was not".to_owned())
     })
     .await?;
+    Ok(())
+}
+
+/// A pod that is more important than the one in its place.
+async fn preempt(cluster: &ControlPlane) -> anyhow::Result<()> {
     cluster.create_pods([pod("low", "flotilla", &[("cpu", "800m")])]).await?;
-    wait_until_running(&cluster, "low", 1).await?;
+    wait_until_running(cluster, "low", 1).await?;
     let mut high = pod("high", "flotilla", &[("cpu", "800m")]);
     high.spec.get_or_insert_default().priority_class_name = Some("high".to_owned());
     cluster.create_pods([high]).await?;
-    wait_until_running(&cluster, "high", 1).await?;
-    wait_for_event(&cluster, "low", "Preempted").await?;
-    wait_until_refused(&cluster, "huge").await?;
-    wait_for_event(&cluster, "fits", "Scheduled").await?;
-    wait_for_event(&cluster, "huge", "FailedScheduling").await?;
-    cluster.processes().signal("coordinator", "TERM")?;
-    wait_until("the coordinator to end", PATIENCE, async || {
-        cluster.processes().exit_status("coordinator").ok().flatten().ok_or_else(|| "it still runs".to_owned())
+    wait_until_running(cluster, "high", 1).await?;
+    wait_for_event(cluster, "low", "Preempted").await?;
+    Ok(())
+}
+
+/// Two pods that are placed together, and their group that is told so.
+async fn place_a_group(cluster: &ControlPlane) -> anyhow::Result<()> {
+    cluster.create_pods([member("member-0")?, member("member-1")?]).await?;
+    wait_until_running(cluster, "member-", 2).await?;
+    wait_until("the group to be told", PATIENCE, async || {
+        let told = ["get", "podgroup", "gang", "--output=jsonpath={.status.conditions[*].status}"];
+        let status = kubectl(cluster, &told).map_err(|error| format!("{error:#}"))?;
+        if status == "True" { Ok(()) } else { Err(status) }
+    })
+    .await
+}
+
+/// A pod that fits nowhere, and a node that is large enough for it but not for everybody: it is judged again. When that node
+/// comes a second time the words are the same, and when it comes a third time so is the pod, whose condition has them by then: as
+/// client-go, the coordinator counts that as the same event and makes none anew.
+async fn refuse_again_and_again(cluster: &ControlPlane) -> anyhow::Result<()> {
+    cluster.create_pods([pod("huge", "flotilla", &[("cpu", "100")])]).await?;
+    wait_until_refused(cluster, "huge").await?;
+    wait_for_event(cluster, "huge", "FailedScheduling").await?;
+    for so_often in [2, 3, 4] {
+        cluster.add_nodes([NodeBuilder::new("large").capacity("cpu", "200").taint("gpu", "", "NoSchedule")]).await?;
+        wait_until("the refusals to be counted", PATIENCE, async || {
+            let times = refusals(cluster).await.map_err(|error| format!("{error:#}"))?;
+            if times.get("huge") >= Some(&so_often) { Ok(()) } else { Err(format!("{times:?}")) }
+        })
+        .await?;
+        kubectl(cluster, &["delete", "node", "large"])?;
+    }
+    Ok(())
+}
+
+/// Ends a coordinator as a kubelet does.
+async fn end(cluster: &ControlPlane, coordinator: &str) -> anyhow::Result<()> {
+    cluster.processes().signal(coordinator, "TERM")?;
+    wait_until(&format!("{coordinator} to end"), PATIENCE, async || {
+        cluster.processes().exit_status(coordinator).ok().flatten().ok_or_else(|| "it still runs".to_owned())
     })
     .await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_that_does_all_its_work_is_refused_nothing_and_has_no_right_that_it_does_not_need()
+-> anyhow::Result<()> {
+    let cluster = deployment().await?;
+    let yes = |_, question: serde_json::Value| async move { json!({ "NodeNames": question["NodeNames"] }) }.boxed();
+    let extender = Extender::start(std::sync::Arc::new(yes)).await?;
+    leave_an_old_authority(&cluster).await?;
+    let (fleet, standby) = start(&cluster, &extender).await?;
+    mend_a_secret(&cluster).await?;
+    cluster.create_pods([pod("fits", "flotilla", &[]), licensed("licensed")?]).await?;
+    wait_until_running(&cluster, "fits", 1).await?;
+    wait_for_event(&cluster, "fits", "Scheduled").await?;
+    wait_until_running(&cluster, "licensed", 1).await?;
+    place_with_volumes(&cluster).await?;
+    preempt(&cluster).await?;
+    refuse_again_and_again(&cluster).await?;
+    place_a_group(&cluster).await?;
+    let reader = kubectl(&cluster, &["create", "token", "--namespace=flotilla", "flotilla-reader"])?;
+    let reader = [("authorization", format!("Bearer {reader}"))];
+    assert_eq!(fleet.get_with("coordinator", "/configz", &reader).await?.0, 200);
+
+    end(&cluster, "coordinator").await?;
+    wait_until("the standby to lead and to look for workers", PATIENCE, async || {
+        let leads = standby.metric("standby", "flotilla_leading").await.map_err(|error| format!("{error:#}"))?;
+        let log = cluster.log("standby").map_err(|error| format!("{error:#}"))?;
+        let looks = log.contains("looking for workers behind a Service");
+        if leads == Some(1.0) && looks { Ok(()) } else { Err(format!("{leads:?}, {looks}")) }
+    })
+    .await?;
+    let rights = given(&deployed::path("base/rbac.yaml"), "flotilla-coordinator")?;
+    wait_until("every right to be used", PATIENCE, async || {
+        let done = done(&cluster, COORDINATOR).map_err(|error| format!("{error:#}"))?;
+        let unused = unused(&rights, &done);
+        if unused.is_empty() { Ok(()) } else { Err(format!("nobody needs: {unused:#?}")) }
+    })
+    .await?;
+    // The roles that are bound and not made here: who reads the endpoints, and which authority signs certificates.
+    let done: Vec<String> = done(&cluster, COORDINATOR)?.iter().map(ToString::to_string).collect();
+    for deed in [
+        "create tokenreviews.authentication.k8s.io */*",
+        "create subjectaccessreviews.authorization.k8s.io */*",
+        "get configmaps. kube-system/extension-apiserver-authentication",
+    ] {
+        assert!(done.iter().any(|done| done == deed), "nobody needs: {deed}\n{done:#?}");
+    }
+    end(&cluster, "standby").await?;
     assert_eq!(forbidden(&cluster, COORDINATOR)?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_kube_schedulers_place_a_coordinator_leads_by_its_lease_and_is_refused_nothing() -> anyhow::Result<()> {
+    for overlay in ["default-scheduler", "static-pod"] {
+        let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Metadata)).await?;
+        cluster.add_nodes([NodeBuilder::new("node")]).await?;
+        kubectl(&cluster, &["apply", "-k", &deployed::path(&format!("overlays/{overlay}")).display().to_string()])?;
+        let (user, kubeconfig) = match overlay {
+            // Whose kubeconfig the nodes of the control plane have.
+            "static-pod" => ("system:kube-scheduler", cluster.kubeconfig_for("system:kube-scheduler", None)?),
+            _ => (COORDINATOR, kubeconfig_of(&cluster, "flotilla-coordinator")?),
+        };
+        let fleet = Fleet::new(&cluster).speaking_as(kubeconfig).over(Transport::OwnAuthority);
+        let mut fleet = fleet.with_args(["--worker-namespace=flotilla".to_owned()]);
+        fleet.reserve("worker-0")?;
+        fleet.start_worker("worker-0")?;
+        let config = fs::read_to_string(deployed::path(&format!("overlays/{overlay}/config.yaml")))?;
+        let config = fleet.config(&config)?;
+        fleet.start_coordinator("coordinator", Some(&config))?;
+        let secret = wait_for_secret(&cluster, "flotilla", WORKER_SECRET, |_| true).await?;
+        mount_secret(&secret, &fleet.certificates(Role::Worker))?;
+        fleet.wait_for_workers("coordinator", 1).await?;
+        cluster.create_pods([pod("fits", "default-scheduler", &[])]).await?;
+        wait_until_running(&cluster, "fits", 1).await?;
+        wait_for_event(&cluster, "fits", "Scheduled").await?;
+        let holder =
+            ["get", "lease", "kube-scheduler", "--namespace=kube-system", "--output=jsonpath={.spec.holderIdentity}"];
+        assert_ne!(kubectl(&cluster, &holder)?, "", "{overlay}: nobody holds kube-scheduler's Lease");
+        end(&cluster, "coordinator").await?;
+        assert_eq!(forbidden(&cluster, user)?, Vec::<String>::new(), "{overlay}");
+    }
     Ok(())
 }
 
@@ -139,8 +327,8 @@ async fn without_the_right_to_services_no_pod_is_judged_until_it_is_granted() ->
     cluster.add_nodes([NodeBuilder::new("node")]).await?;
     grant(&cluster)?;
     let older = r#"[
-        {"op": "test", "path": "/rules/1/resources/1", "value": "services"},
-        {"op": "remove", "path": "/rules/1/resources/1"}
+        {"op": "test", "path": "/rules/2/resources/1", "value": "services"},
+        {"op": "remove", "path": "/rules/2/resources/1"}
     ]"#;
     kubectl(&cluster, &["patch", "clusterrole", "flotilla-coordinator", "--type=json", "--patch", older])?;
     let mut fleet =

@@ -122,6 +122,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "gangs",
             "--test",
+            "manifests",
+            "--test",
             "metrics",
             "--test",
             "neighbours",

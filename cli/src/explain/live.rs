@@ -28,6 +28,7 @@ use crate::{
 mod args;
 mod ask;
 mod connection;
+mod lease;
 mod list;
 mod words;
 

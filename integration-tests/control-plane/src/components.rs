@@ -278,8 +278,8 @@ fn audit_policy(level: AuditLevel) -> Value {
     json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
-        // One line for each request, written when it has been answered.
-        "omitStages": ["RequestReceived", "ResponseStarted"],
+        // One line for each request, written when it has been answered. A watch has one when it begins, and one when it ends.
+        "omitStages": ["RequestReceived"],
         "rules": [{ "level": level.name() }],
     })
 }

@@ -46,9 +46,10 @@ pub(crate) struct LiveArgs {
     #[arg(long, requires = "coordinator")]
     pub(super) coordinator_insecure_skip_tls_verify: bool,
 
-    /// The Lease whose holder decides
-    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "kube-system/flotilla", value_parser = parse_pair)]
-    pub(super) lease: (String, String),
+    /// The Lease whose holder decides; without it, the first that somebody holds of flotilla/flotilla,
+    /// kube-system/flotilla and kube-system/kube-scheduler
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_pair)]
+    pub(super) lease: Option<(String, String)>,
 
     /// The namespace that the coordinators run in
     #[arg(long, value_name = "NAMESPACE", default_value = "flotilla")]

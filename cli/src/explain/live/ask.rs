@@ -12,13 +12,12 @@ use flotilla_coordinator::serve::{
 };
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
-    coordination::v1::Lease,
     core::v1::ServiceAccount,
 };
 use kube::{Api, Client, api::PostParams};
 use serde_json::Value;
 
-use super::{args::LiveArgs, connection::Connection};
+use super::{args::LiveArgs, connection::Connection, lease};
 
 /// How long the token is good for; the least that an API server gives.
 const TOKEN_S: i64 = 600;
@@ -43,16 +42,11 @@ pub(super) async fn find(connection: &Connection, args: &LiveArgs) -> anyhow::Re
         return Ok(Coordinator { client, prefix: String::new(), token: None, name: url.clone() });
     }
     let client = connection.client.clone();
-    let (namespace, name) = &args.lease;
-    let lease = Api::<Lease>::namespaced(client.clone(), namespace).get_opt(name).await;
-    let lease = lease.map_err(|error| refused(error, &format!("get lease {namespace}/{name}")))?;
-    let lease = lease.with_context(|| format!("there is no Lease {namespace}/{name}; name it with --lease"))?;
-    let holder = lease.spec.and_then(|spec| spec.holder_identity).filter(|holder| !holder.is_empty());
-    let holder = holder.with_context(|| format!("nobody holds the Lease {namespace}/{name}, so nobody decides"))?;
-    let pod = pod_of(&holder);
+    let held = lease::held(&client, args.lease.as_ref()).await?;
+    let pod = pod_of(held.holder());
     let token = token(&client, &args.service_account).await?;
     let prefix = proxy(&args.coordinator_namespace, pod, args.coordinator_port);
-    let name = format!("pod {}/{pod}, which holds the Lease {namespace}/{name}", args.coordinator_namespace);
+    let name = format!("pod {}/{pod}, which holds the Lease {}", args.coordinator_namespace, held.lease);
     Ok(Coordinator { client, prefix, token: Some(token), name })
 }
 
@@ -108,7 +102,7 @@ async fn token(client: &Client, (namespace, name): &(String, String)) -> anyhow:
     made.status.and_then(|status| status.token).context("the API server made no token")
 }
 
-fn refused(error: kube::Error, what: &str) -> anyhow::Error {
+pub(super) fn refused(error: kube::Error, what: &str) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow!("cannot {what}: {}", status.message.trim()),
         error => anyhow!(error).context(format!("cannot {what}")),

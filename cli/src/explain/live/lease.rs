@@ -1,0 +1,129 @@
+//! Which Lease says who decides.
+//!
+//! Knows: where a coordinator's Lease is in each way to run one. Must not know: what its holder is asked.
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::{Api, Client};
+
+use super::ask::refused;
+
+/// Where to look unless it was said: as `deploy/` has it, as a coordinator without a configuration has it, and as one has it
+/// that takes turns with kube-scheduler.
+pub(super) const LEASES: [(&str, &str); 3] =
+    [("flotilla", "flotilla"), ("kube-system", "flotilla"), ("kube-system", "kube-scheduler")];
+
+/// What a Lease says that somebody holds.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// `NAMESPACE/NAME`.
+    pub(super) lease: String,
+    /// All that it says.
+    spec: LeaseSpec,
+}
+
+impl Held {
+    /// The identity of who holds it; never empty.
+    pub(super) fn holder(&self) -> &str {
+        self.spec.holder_identity.as_deref().unwrap_or_default()
+    }
+}
+
+/// The Lease at `given`, or else the first of [`LEASES`] that somebody holds: who moves a coordinator from one to the other
+/// leaves the old one behind, given back.
+///
+/// # Errors
+/// Where nobody holds any, or the API server cannot be asked; with what was found at each, and the next step.
+pub(super) async fn held(client: &Client, given: Option<&(String, String)>) -> anyhow::Result<Held> {
+    let named = given.map(|(namespace, name)| vec![(namespace.as_str(), name.as_str())]);
+    let mut found = Vec::new();
+    for (namespace, name) in named.unwrap_or_else(|| LEASES.to_vec()) {
+        let lease = format!("{namespace}/{name}");
+        match Api::<Lease>::namespaced(client.clone(), namespace).get_opt(name).await {
+            Ok(Some(object)) => {
+                let held = Held { lease, spec: object.spec.unwrap_or_default() };
+                if !held.holder().is_empty() {
+                    return Ok(held);
+                }
+                found.push(format!("nobody holds the Lease {}", held.lease));
+            }
+            Ok(None) => found.push(format!("there is no Lease {lease}")),
+            // Whoever may read one of them need not be let to read the others.
+            Err(error @ kube::Error::Api(_)) => {
+                found.push(format!("{:#}", refused(error, &format!("get lease {lease}"))));
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot get lease {lease}")),
+        }
+    }
+    let next = if given.is_some() { "so nobody decides there" } else { "name the one in use with --lease" };
+    bail!("{}; {next}", found.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An API server that has these Leases, each with its namespace, its name and its holder, and refuses those that
+    /// `forbidden` holds.
+    fn api_server(leases: &'static [(&'static str, &'static str, &'static str)]) -> Client {
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            let path = request.uri().path().to_owned();
+            let lease = leases.iter().find(|(namespace, name, _)| {
+                path == format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
+            });
+            let (code, body): (u16, Value) = match lease {
+                Some((_, _, "forbidden")) => (403, status(403, "Forbidden", "leases is forbidden")),
+                Some((_, name, holder)) => {
+                    (200, json!({ "metadata": { "name": name }, "spec": { "holderIdentity": holder } }))
+                }
+                None => (404, status(404, "NotFound", "not found")),
+            };
+            let response = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            Ok::<_, std::convert::Infallible>(response.expect("a response"))
+        });
+        Client::new(service, "default")
+    }
+
+    fn status(code: u16, reason: &str, message: &str) -> Value {
+        json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message })
+    }
+
+    async fn holder(leases: &'static [(&'static str, &'static str, &'static str)], given: Option<&str>) -> String {
+        let given = given.and_then(|lease| lease.split_once('/')).map(|(a, b)| (a.to_owned(), b.to_owned()));
+        match held(&api_server(leases), given.as_ref()).await {
+            Ok(held) => format!("{} holds {}", held.holder(), held.lease),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_lease_that_somebody_holds_says_who_decides() {
+        let all =
+            &[("flotilla", "flotilla", "a"), ("kube-system", "flotilla", "b"), ("kube-system", "kube-scheduler", "c")];
+        assert_eq!(holder(all, None).await, "a holds flotilla/flotilla");
+        let given_back = &[("flotilla", "flotilla", ""), ("kube-system", "flotilla", "b")];
+        assert_eq!(holder(given_back, None).await, "b holds kube-system/flotilla");
+        let in_its_place = &[("flotilla", "flotilla", "forbidden"), ("kube-system", "kube-scheduler", "c")];
+        assert_eq!(holder(in_its_place, None).await, "c holds kube-system/kube-scheduler");
+        assert_eq!(holder(all, Some("kube-system/flotilla")).await, "b holds kube-system/flotilla");
+    }
+
+    #[tokio::test]
+    async fn where_nobody_decides_each_lease_that_was_looked_at_is_told() {
+        let none = &[("flotilla", "flotilla", ""), ("kube-system", "kube-scheduler", "forbidden")];
+        assert_eq!(
+            holder(none, None).await,
+            "nobody holds the Lease flotilla/flotilla, there is no Lease kube-system/flotilla, cannot get lease \
+             kube-system/kube-scheduler: leases is forbidden; name the one in use with --lease"
+        );
+        assert_eq!(
+            holder(none, Some("flotilla/flotilla")).await,
+            "nobody holds the Lease flotilla/flotilla; so nobody decides there"
+        );
+        assert_eq!(holder(none, Some("a/b")).await, "there is no Lease a/b; so nobody decides there");
+    }
+}

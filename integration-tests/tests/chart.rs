@@ -8,6 +8,7 @@ use flotilla_control_plane::{AuditLevel, ControlPlane, Lines, NodeBuilder, Optio
 use flotilla_integration_tests::{
     census::forbidden,
     certificates::{WORKER_SECRET, mount_secret, wait_for_secret},
+    crds,
     deployed::{COORDINATOR as SERVICE_ACCOUNT, kubectl},
     fleet::{Fleet, PATIENCE, Transport, wait_for_event, wait_until_running},
     helm::{chart, helm, objects, render, repository},
@@ -396,8 +397,13 @@ async fn the_api_server_takes_what_the_chart_renders_without_a_warning() -> anyh
     kubectl(&["create", "namespace", "flotilla"])?;
     // What the strictest pods may do is all that ours ask for, or there are warnings.
     kubectl(&["label", "namespace", "flotilla", "pod-security.kubernetes.io/warn=restricted"])?;
+    for file in crds::prometheus_operator(&["podmonitors", "prometheusrules", "servicemonitors"])? {
+        kubectl(&["apply", "--server-side", "-f", &file.display().to_string()])?;
+    }
+    kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all"])?;
     let cases = [
         "",
+        "monitoring: {enabled: true, labels: {release: prometheus}}\nfullnameOverride: own",
         "defaultScheduler: {enabled: true}",
         "hpa: {enabled: true}",
         "byNamespace: {enabled: true}",

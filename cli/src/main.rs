@@ -14,6 +14,8 @@ mod man;
 mod output;
 mod preflight;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod simulate;
 mod status;
 mod top;

@@ -49,12 +49,22 @@ Examples:
 
 /// What kube-scheduler takes and this program does not, with what to do instead.
 const FOREIGN: &[(&str, &str)] = &[
+    ("--allow-metric-labels", "no label has values without end; remove it"),
+    ("--allow-metric-labels-manifest", "no label has values without end; remove it"),
     ("--authentication-tolerate-lookup-failure", "a failed look-up is logged and never ends the process; remove it"),
     ("--cert-dir", "name the files with --tls-cert-file and --tls-private-key-file"),
+    ("--disable-http2-serving", "clients choose between HTTP/2 and HTTP/1.1; remove it"),
     ("--disabled-metrics", "all metrics are stable or flotilla's own; remove it"),
     ("--emulated-version", "it is kube-scheduler 1.37's behaviour and no other; remove it"),
+    ("--http2-max-streams-per-connection", "the bound is fixed; remove it"),
     ("--log-flush-frequency", "the log is written at once; remove it"),
+    ("--log-json-info-buffer-size", "the log is written at once; remove it"),
+    ("--log-json-split-stream", "the log goes to standard error; remove it"),
+    ("--log-text-info-buffer-size", "the log is written at once; remove it"),
+    ("--log-text-split-stream", "the log goes to standard error; remove it"),
     ("--min-compatibility-version", "it is kube-scheduler 1.37's behaviour and no other; remove it"),
+    ("--permit-address-sharing", "no process shares the address; give each its own --bind-address"),
+    ("--permit-port-sharing", "no process shares the port; give each its own --secure-port"),
     ("--requestheader-allowed-names", "no proxy speaks for others here; remove it"),
     ("--requestheader-client-ca-file", "no proxy speaks for others here; remove it"),
     ("--requestheader-extra-headers-prefix", "no proxy speaks for others here; remove it"),
@@ -63,7 +73,9 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--requestheader-username-headers", "no proxy speaks for others here; remove it"),
     ("--show-hidden-metrics-for-version", "no metric is hidden; remove it"),
     ("--tls-cipher-suites", "the suites are those of TLS 1.3 and the strong ones of TLS 1.2; remove it"),
+    ("--tls-curve-preferences", "the key exchanges are the strong ones that both sides know; remove it"),
     ("--tls-min-version", "it is TLS 1.2; remove it"),
+    ("--tls-sni-cert-key", "there is one certificate; name it with --tls-cert-file and --tls-private-key-file"),
     ("--vmodule", "-v is for the whole process; RUST_LOG picks modules"),
 ];
 

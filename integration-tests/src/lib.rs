@@ -12,6 +12,7 @@ pub mod e2e;
 pub mod extender;
 pub mod fleet;
 mod go;
+pub mod helm;
 pub mod metrics;
 pub mod oracle;
 pub mod placements;

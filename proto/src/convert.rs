@@ -75,6 +75,12 @@ pub enum Problem {
     /// It does not parse.
     #[error("{0}")]
     Malformed(String),
+    /// It is the version of a protocol that is not spoken here.
+    #[error(
+        "is version {0} of the protocol, and here it is version {PROTOCOL_VERSION}; run coordinator and workers of one \
+         release"
+    )]
+    Protocol(u32),
 }
 
 // === impl DecodeError ===
@@ -302,9 +308,7 @@ impl Wire for Reply {
         match message {
             Message::Hello(pb::Hello { version, nonce, protocol }) => {
                 if protocol != PROTOCOL_VERSION {
-                    let (value, only) = (protocol.into(), PROTOCOL_VERSION.into());
-                    let problem = Problem::OutOfRange { value, min: only, max: only };
-                    return Err(DecodeError::new("hello.protocol", problem));
+                    return Err(DecodeError::new("hello.protocol", Problem::Protocol(protocol)));
                 }
                 Ok(Self::Hello { version: version.into(), nonce })
             }

@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::driver::tests::listener;
 
+mod skew;
+
 /// A worker of this process, and what stops it.
 async fn worker() -> (String, CancellationToken) {
     worker_over(Transport::InsecurePlaintext).await

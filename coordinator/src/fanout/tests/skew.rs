@@ -1,0 +1,55 @@
+//! A worker of another release, which speaks another version of the protocol.
+//!
+//! Knows: what such a worker says first. Must not know: what else it would say.
+
+use flotilla_proto::{
+    PROTOCOL_VERSION,
+    pb::{
+        self,
+        worker_server::{Worker, WorkerServer},
+    },
+};
+use tokio_stream::{Stream, wrappers::TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::*;
+
+/// Says hello in this version of the protocol, and nothing else.
+struct Release(u32);
+
+#[tonic::async_trait]
+impl Worker for Release {
+    type AttachStream = std::pin::Pin<Box<dyn Stream<Item = Result<pb::FromWorker, Status>> + Send>>;
+
+    async fn attach(&self, _: Request<Streaming<pb::ToWorker>>) -> Result<Response<Self::AttachStream>, Status> {
+        let hello = pb::Hello { version: "9.9.9".to_owned(), nonce: 1, protocol: self.0 };
+        let reply = Some(pb::from_worker::Reply::Hello(hello));
+        let hello = pb::FromWorker { epoch: 0, revision: 0, reply };
+        let words = futures::stream::once(async { Ok(hello) });
+        Ok(Response::new(Box::pin(futures::StreamExt::chain(words, futures::stream::pending()))))
+    }
+}
+
+async fn of_release(protocol: u32) -> String {
+    let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = socket.local_addr().expect("bound").to_string();
+    let server = tonic::transport::Server::builder().add_service(WorkerServer::new(Release(protocol)));
+    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(socket)));
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_of_another_protocol_is_left_alone_and_tried_again() {
+    let (handle, mut heard) = listener();
+    let fanout = Fanout::new(handle, Transport::InsecurePlaintext);
+    fanout.connect(&of_release(PROTOCOL_VERSION + 1).await);
+    while fanout.traffic().undecodable < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fanout.traffic().attached, 0);
+    assert!(heard.try_recv().is_err(), "the machine is told nothing of it");
+
+    // One of the same protocol joins, whatever its release.
+    fanout.connect(&of_release(PROTOCOL_VERSION).await);
+    joined(&mut heard).await;
+}

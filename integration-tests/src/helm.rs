@@ -1,0 +1,115 @@
+//! Helm, built from its Go module, and the chart in `deploy/helm/flotilla` as it renders.
+//!
+//! Knows: how helm is built and called. Must not know: what the chart should say.
+
+use std::{
+    env, fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::{self, Command, Output},
+};
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::go;
+
+const PACKAGE: &str = "helm.sh/helm/v4/cmd/helm";
+const GO_MOD: &str = include_str!("../helm/go.mod");
+const GO_SUM: &str = include_str!("../helm/go.sum");
+
+/// The chart.
+#[must_use]
+pub fn chart() -> PathBuf {
+    repository().join("deploy/helm/flotilla")
+}
+
+/// The top of the checkout.
+#[must_use]
+pub fn repository() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// The program helm, which is built first where it is missing: some minutes the first time. It is kept beside the programs of
+/// the control plane, one for each set of versions.
+///
+/// # Errors
+/// Where Go is missing or too old, and where the build fails; its messages are above the error.
+pub fn build() -> anyhow::Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    [GO_MOD, GO_SUM].hash(&mut hasher);
+    let folder = repository().join("target/control-plane");
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}; is the target folder writable?", folder.display()))?;
+    let program = folder.join(format!("helm-{:016x}", hasher.finish()));
+    if program.is_file() {
+        return Ok(program);
+    }
+    // To the standard error itself: what `eprintln!` prints is captured by the test harness.
+    _ = writeln!(io::stderr(), "chart: building {PACKAGE}; the first build takes some minutes");
+    // Written aside and renamed, so that an interrupted build leaves nothing that looks finished.
+    let partial = folder.join(format!("helm-building-{}", process::id()));
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("helm");
+    // The flags of the control plane: what Go compiled for one is there for the other.
+    let status = Command::new("go")
+        .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"])
+        .arg(&partial)
+        .arg(PACKAGE)
+        .current_dir(&module)
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
+        .env_remove("GOFLAGS")
+        .status()
+        .map_err(|error| go::explain(error, "integration-tests/helm/go.mod"))?;
+    ensure!(status.success(), "`go build {PACKAGE}` in {} failed; its messages are above", module.display());
+    fs::rename(&partial, &program).with_context(|| format!("cannot write {}", program.display()))?;
+    Ok(program)
+}
+
+/// Runs helm with some arguments, in an environment of its own: a KUBECONFIG or a plugin of whoever runs this has no say.
+///
+/// # Errors
+/// Where it cannot be built or started.
+pub fn helm(arguments: &[&str]) -> anyhow::Result<Output> {
+    let home = tempfile::tempdir().context("cannot create a temporary folder; is TMPDIR writable?")?;
+    let program = build()?;
+    let mut command = Command::new(&program);
+    command.env_clear().env("HOME", home.path()).env("PATH", env::var_os("PATH").unwrap_or_default());
+    command.args(arguments).output().with_context(|| format!("cannot run {}", program.display()))
+}
+
+/// What the chart renders with these values, YAML, for a release `name` in the namespace `flotilla`.
+///
+/// # Errors
+/// What helm says where it refuses the values.
+pub fn render(name: &str, values: &str) -> anyhow::Result<String> {
+    let folder = tempfile::tempdir().context("cannot create a temporary folder; is TMPDIR writable?")?;
+    let file = folder.path().join("values.yaml");
+    fs::write(&file, values)?;
+    let (chart, file) = (chart().display().to_string(), file.display().to_string());
+    let output = helm(&["template", name, &chart, "--namespace", "flotilla", "--values", &file])?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).context("helm wrote something that is not UTF-8")
+}
+
+/// The objects of some YAML, by kind, namespace and name.
+///
+/// # Errors
+/// Where it is not YAML.
+pub fn objects(yaml: &str) -> anyhow::Result<Vec<(String, Value)>> {
+    let mut objects = Vec::new();
+    for document in serde_yaml::Deserializer::from_str(yaml) {
+        let object = Value::deserialize(document).context("this is not YAML")?;
+        if object.is_null() {
+            continue;
+        }
+        let word = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = format!("{} {}/{}", word("/kind"), word("/metadata/namespace"), word("/metadata/name"));
+        objects.push((name, object));
+    }
+    objects.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(objects)
+}

@@ -1,0 +1,246 @@
+//! What the documents say that can be held against the sources: metrics, messages, links.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use flotilla_control_plane::{Lines, build};
+use flotilla_integration_tests::fleet::binary;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All files of a folder and its folders with this extension.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths = entries.map(|entry| entry.expect("an entry of a folder that could be opened").path());
+    let mut found = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|is| is == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What stands in code marks.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// The names of metrics that a file of sources registers, without those of its tests.
+fn registered(source: &str) -> BTreeSet<String> {
+    const STARTS: [&str; 6] =
+        ["scheduler_", "flotilla_", "rest_client_", "leader_election_", "kubernetes_", "kube_pod_"];
+    let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let is_name = |word: &str| {
+        STARTS.iter().any(|start| word.starts_with(start))
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    source.split('"').skip(1).step_by(2).filter(|word| is_name(word)).map(str::to_owned).collect()
+}
+
+/// Whether a name of the document, in which one `*` may stand for anything, means this metric.
+fn means(written: &str, name: &str) -> bool {
+    let written = written.split('{').next().unwrap_or(written);
+    let is = |name: &str| match written.split_once('*') {
+        Some((start, end)) => !start.is_empty() && name.starts_with(start) && name.ends_with(end),
+        None => written == name,
+    };
+    is(name) || name.strip_prefix("scheduler_").is_some_and(is)
+}
+
+#[test]
+fn every_metric_is_in_the_document_of_metrics_and_the_document_names_no_other() {
+    let mut names = BTreeSet::new();
+    let folder = root().join("coordinator/src/metrics");
+    let sources = files(&folder, "rs").into_iter().filter(|path| !path.ends_with("tests.rs"));
+    for path in sources.chain([root().join("worker/src/counters.rs")]) {
+        names.extend(registered(&read(&path)));
+    }
+    assert!(names.len() > 80, "only {} metrics were found; do their names stand elsewhere now?", names.len());
+    let text = read(&root().join("docs/metrics.md"));
+    let (before, rest) = text.split_once("\nLeft out,").expect("the part about what is left out");
+    let after = &rest[rest.find("\n## ").expect("a next part")..];
+    let written: Vec<&str> = code(before).chain(code(after)).collect();
+    let missing: Vec<&String> = names.iter().filter(|name| !written.iter().any(|word| means(word, name))).collect();
+    assert!(missing.is_empty(), "docs/metrics.md does not tell of {missing:#?}");
+    let own = written.iter().filter(|word| word.starts_with("flotilla_") && !word.ends_with("_*"));
+    let stale: Vec<&&str> = own.filter(|word| !names.iter().any(|name| means(word, name))).collect();
+    assert!(stale.is_empty(), "docs/metrics.md tells of metrics that nobody registers: {stale:#?}");
+}
+
+/// What a program prints with one argument, on both streams.
+fn printed(program: &Path, argument: &str) -> anyhow::Result<String> {
+    let output = Command::new(program).arg(argument).output()?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+#[tokio::test]
+async fn every_flag_of_kube_scheduler_is_in_the_reference_or_refused_with_what_to_do() -> anyhow::Result<()> {
+    let kube_scheduler = build(&root().join("target"), &Lines).await?.kube_scheduler();
+    let help = printed(&kube_scheduler, "--help")?;
+    let flags = help.lines().filter_map(|line| {
+        let flag = line.trim_start().split("--").nth(1).filter(|_| line.trim_start().starts_with('-'))?;
+        Some(format!("--{}", flag.split([' ', '[', '=']).next().unwrap_or(flag)))
+    });
+    let flags: BTreeSet<String> = flags.filter(|flag| flag != "--help" && flag != "--version").collect();
+    assert!(flags.len() > 40, "the flags were not found: {flags:?}");
+    let reference = read(&root().join("docs/reference.md"));
+    for flag in
+        flags.iter().filter(|flag| !["=", "[", "`"].iter().any(|end| reference.contains(&format!("`{flag}{end}"))))
+    {
+        let said = printed(&binary("flotilla-coordinator")?, &format!("{flag}=1"))?;
+        assert!(
+            said.contains(&format!("flotilla-coordinator has no {flag}, unlike kube-scheduler: ")),
+            "{flag}: {said}"
+        );
+    }
+    Ok(())
+}
+
+/// The sources of the programs, with strings that go on in the next line joined.
+fn sources() -> String {
+    let rooms = ["coordinator/src", "coordinator/machine/src", "worker/src", "transport/src", "framework/src"];
+    let more = ["cli/src", "proto/src"];
+    let paths = rooms.iter().chain(&more).flat_map(|room| files(&root().join(room), "rs"));
+    let mut joined = String::new();
+    for text in paths.map(|path| read(&path)) {
+        let mut parts = text.split("\\\n");
+        joined.push_str(parts.next().unwrap_or_default());
+        parts.for_each(|part| joined.push_str(part.trim_start()));
+    }
+    joined.replace("\\\"", "\"")
+}
+
+/// The first cells of all tables whose first heading is this.
+fn first_cells<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
+    let mut cells = Vec::new();
+    let mut is_inside = false;
+    for line in text.lines() {
+        let Some(row) = line.strip_prefix("| ") else {
+            is_inside = is_inside && line.starts_with('|');
+            continue;
+        };
+        let cell = row.split(" | ").next().unwrap_or_default().trim();
+        match is_inside {
+            true => cells.push(cell),
+            false => is_inside = cell == heading,
+        }
+    }
+    cells
+}
+
+#[test]
+fn every_message_of_the_document_of_troubles_is_one_that_a_program_prints() {
+    let sources = sources();
+    let text = read(&root().join("docs/troubleshooting.md"));
+    let cells = first_cells(&text, "message");
+    assert!(cells.len() > 20, "the tables of messages were not found: {cells:?}");
+    for message in cells.iter().flat_map(|cell| code(cell)) {
+        for part in message.split("...").map(str::trim).filter(|part| !part.is_empty()) {
+            assert!(sources.contains(part), "no program prints {part:?}, of the message {message:?}");
+        }
+    }
+}
+
+/// What stands in quotes behind `before` in a file of sources, with the rest of its line.
+fn quoted_behind<'a>(source: &'a str, before: &str) -> Vec<(&'a str, &'a str)> {
+    let parts = source.split(before).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
+    parts
+        .filter_map(|rest| rest.split_once('"'))
+        .map(|(name, rest)| (name, rest.split(')').next().unwrap_or(rest)))
+        .collect()
+}
+
+#[test]
+fn the_document_of_compatibility_has_every_plugin_and_every_gate_of_scheduling() {
+    let text = read(&root().join("docs/compatibility.md"));
+    let catalogue = read(&root().join("framework/src/config/catalogue.rs"));
+    let mut plugins = quoted_behind(&catalogue, " stock(");
+    plugins.extend(quoted_behind(&catalogue, " gated("));
+    assert!(plugins.len() > 20, "the plugins were not found: {plugins:?}");
+    let rows = first_cells(&text, "plugin");
+    let missing: Vec<_> = plugins.iter().filter(|(name, _)| !rows.contains(name)).collect();
+    assert!(missing.is_empty(), "docs/compatibility.md has no row for {missing:?}");
+
+    let table = read(&root().join("framework/src/features/table.rs"));
+    let gates = quoted_behind(&table, " gate(");
+    let gates: Vec<_> = gates.into_iter().filter(|(_, rest)| rest.contains("SCHEDULING")).collect();
+    assert!(gates.len() > 30, "the gates were not found: {gates:?}");
+    let rows: BTreeSet<&str> = first_cells(&text, "gate").iter().flat_map(|cell| cell.split(", ")).collect();
+    let missing: Vec<_> = gates.iter().filter(|(name, _)| !rows.contains(name)).collect();
+    assert!(missing.is_empty(), "docs/compatibility.md does not say what may be done with {missing:?}");
+}
+
+/// The anchor that a heading has on a rendered page.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// A document without its blocks of code.
+fn prose(text: &str) -> String {
+    text.split("```").step_by(2).collect()
+}
+
+/// The documents for users.
+fn documents() -> Vec<PathBuf> {
+    let folders = ["docs", "deploy"].map(|folder| files(&root().join(folder), "md"));
+    folders.concat().into_iter().chain([root().join("README.md")]).collect()
+}
+
+#[test]
+fn every_path_of_this_repository_that_a_document_names_is_there() {
+    let rooms = [
+        "deploy/",
+        "docs/",
+        "examples/",
+        "framework/",
+        "proto/",
+        "coordinator/",
+        "worker/",
+        "cli/",
+        "integration-tests/",
+    ];
+    for document in documents() {
+        let text = read(&document);
+        let names = code(&text).flat_map(str::split_whitespace).chain(text.split_whitespace());
+        let names = names.filter(|name| rooms.iter().any(|room| name.starts_with(room)));
+        for name in names.filter(|name| !name.contains(['*', '<', '{', '`', '(', ')', '[', '"'])) {
+            let path = root().join(name.trim_end_matches(['.', ',', ';', ':', '/']));
+            assert!(path.exists(), "{} names {name}, which is not there", document.display());
+        }
+    }
+}
+
+#[test]
+fn every_link_of_a_document_leads_somewhere() {
+    for document in documents() {
+        let text = prose(&read(&document));
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://")) {
+            let (file, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { document.clone() } else { document.with_file_name("").join(file) };
+            assert!(target.exists(), "{} links to {link}, which is not there", document.display());
+            if !fragment.is_empty() {
+                let target = prose(&read(&target));
+                let mut headings = target.lines().filter(|line| line.starts_with('#'));
+                let is_there = headings.any(|line| anchor(line.trim_start_matches('#')) == fragment);
+                assert!(is_there, "{} links to {link}, which has no such heading", document.display());
+            }
+        }
+    }
+}

@@ -61,6 +61,12 @@ enum Task {
         #[arg(long)]
         record: bool,
     },
+    /// The container image as an OCI archive, without any daemon; what follows `--` is for it, such as --help.
+    Image {
+        /// What the builder of the image is told.
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
     /// The criterion benchmarks, and the named workloads of `flotilla simulate`.
     Bench,
 }
@@ -174,6 +180,8 @@ const E2E: &[&str] = &[
     "--nocapture",
 ];
 
+const IMAGE: &[&str] = &["cargo", "run", "--quiet", "--package", "flotilla-image", "--"];
+
 const EXAMPLE: &[Step] = &[(
     "the example of the README",
     &["cargo", "run", "--quiet", "--release", "--bin", "flotilla", "--", "simulate", "-f", "examples/shop"],
@@ -200,6 +208,10 @@ fn run(task: Task) -> Result<()> {
     let is_checking = matches!(task, Task::Check | Task::Test);
     let steps: Vec<Step> = match task {
         Task::Differential { seed, count, features } => return differential(seed, count, features),
+        Task::Image { arguments } => {
+            let command: Vec<&str> = IMAGE.iter().copied().chain(arguments.iter().map(String::as_str)).collect();
+            return step("image", &command);
+        }
         Task::E2e { focus, scheduler, gates, record } => return e2e(focus, scheduler, gates, record),
         Task::Check => CHECK.to_vec(),
         Task::Unit => UNIT.to_vec(),

@@ -1,0 +1,126 @@
+//! The OCI archive: a tar of the OCI image layout.
+//!
+//! Knows: the layout, manifests and digests. Must not know: what is in a layer.
+
+use std::{collections::HashMap, fs, fs::File, path::Path};
+
+use anyhow::{Context as _, Result};
+use oci_spec::image::{
+    Arch, ConfigBuilder, Descriptor, ImageConfigurationBuilder, ImageIndexBuilder, ImageManifestBuilder, MediaType,
+    OciLayoutBuilder, Os, PlatformBuilder, RootFsBuilder, Sha256Digest,
+};
+use sha2::{Digest as _, Sha256};
+use tar::{Builder, Header};
+
+use crate::{
+    layer::{Layer, USER},
+    program::Architecture,
+};
+
+/// By which containerd and podman know what to call an image that they import.
+const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
+
+const LABELS: [(&str, &str); 4] = [
+    ("org.opencontainers.image.title", "flotilla"),
+    ("org.opencontainers.image.description", "A Kubernetes scheduler in two parts: coordinator and workers"),
+    ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
+    ("org.opencontainers.image.version", env!("CARGO_PKG_VERSION")),
+];
+
+/// Files of a layout, as they are written.
+struct Layout<W: std::io::Write>(Builder<W>);
+
+/// Writes an archive that holds an image for each architecture under one name.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub(crate) fn write(output: &Path, name: &str, images: &[(Architecture, Layer)]) -> Result<()> {
+    if let Some(folder) = output.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut layout = Layout(Builder::new(File::create(output)?));
+    let layout_file = OciLayoutBuilder::default().image_layout_version("1.0.0").build()?;
+    layout.file("oci-layout", &serde_json::to_vec(&layout_file)?)?;
+    let mut manifests = Vec::new();
+    for (architecture, layer) in images {
+        manifests.push(layout.image(*architecture, layer)?);
+    }
+    // One image is named itself; of several an index is, from which each machine picks its own.
+    let mut top = match <[Descriptor; 1]>::try_from(manifests) {
+        Ok([only]) => only,
+        Err(several) => {
+            let index = ImageIndexBuilder::default().schema_version(2_u32).manifests(several).build()?;
+            layout.blob(MediaType::ImageIndex, &serde_json::to_vec(&index)?)?
+        }
+    };
+    top.set_annotations(Some(NAMES.iter().map(|&key| (key.to_owned(), name.to_owned())).collect()));
+    let index = ImageIndexBuilder::default()
+        .schema_version(2_u32)
+        .media_type(MediaType::ImageIndex)
+        .manifests(vec![top])
+        .build()?;
+    layout.file("index.json", &serde_json::to_vec(&index)?)?;
+    layout.0.into_inner()?.sync_all()?;
+    Ok(())
+}
+
+// === impl Layout ===
+
+impl<W: std::io::Write> Layout<W> {
+    fn image(&mut self, architecture: Architecture, layer: &Layer) -> Result<Descriptor> {
+        let arch = match architecture {
+            Architecture::Amd64 => Arch::Amd64,
+            Architecture::Arm64 => Arch::ARM64,
+        };
+        let labels: HashMap<String, String> =
+            LABELS.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let config = ConfigBuilder::default()
+            .user(format!("{USER}:{USER}"))
+            .working_dir("/".to_owned())
+            .entrypoint(vec!["/flotilla".to_owned()])
+            .env(vec!["PATH=/".to_owned()])
+            .labels(labels)
+            .build()?;
+        let files = RootFsBuilder::default()
+            .typ("layers".to_owned())
+            .diff_ids(vec![format!("sha256:{}", digest(&layer.tar))])
+            .build()?;
+        let configuration = ImageConfigurationBuilder::default()
+            .architecture(arch.clone())
+            .os(Os::Linux)
+            .config(config)
+            .rootfs(files)
+            .history(vec![])
+            .build()?;
+        let configuration = self.blob(MediaType::ImageConfig, &serde_json::to_vec(&configuration)?)?;
+        let layer = self.blob(MediaType::ImageLayerGzip, &layer.gzip)?;
+        let manifest = ImageManifestBuilder::default()
+            .schema_version(2_u32)
+            .media_type(MediaType::ImageManifest)
+            .config(configuration)
+            .layers(vec![layer])
+            .build()?;
+        let mut manifest = self.blob(MediaType::ImageManifest, &serde_json::to_vec(&manifest)?)?;
+        manifest.set_platform(Some(PlatformBuilder::default().architecture(arch).os(Os::Linux).build()?));
+        Ok(manifest)
+    }
+
+    fn blob(&mut self, media_type: MediaType, bytes: &[u8]) -> Result<Descriptor> {
+        let digest = digest(bytes);
+        self.file(&format!("blobs/sha256/{digest}"), bytes)?;
+        let digest: Sha256Digest = digest.parse().context("a digest of our own")?;
+        Ok(Descriptor::new(media_type, bytes.len() as u64, digest))
+    }
+
+    fn file(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut header = Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        Ok(self.0.append_data(&mut header, name, bytes)?)
+    }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,119 @@
+//! The one layer of the image. The same programs give the same bytes: no time, no user of the machine is in it.
+//!
+//! Knows: what lies where in the image, and whose it is. Must not know: what an image is beyond its files.
+
+use std::{io::Write as _, path::Path};
+
+use anyhow::Result;
+use flate2::{Compression, write::GzEncoder};
+use tar::{Archive, Builder, EntryType, Header};
+
+use crate::program::Program;
+
+/// Who the programs run as; the manifests name the same number.
+pub(crate) const USER: u32 = 65_532;
+
+/// The names of that user, for programs that look themselves up.
+const USERS: &str = "root:x:0:0:root:/:/sbin/nologin\nflotilla:x:65532:65532:flotilla:/:/sbin/nologin\n";
+
+/// A layer.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    /// As it is unpacked.
+    pub(crate) tar: Vec<u8>,
+    /// As it is stored.
+    pub(crate) gzip: Vec<u8>,
+}
+
+impl Layer {
+    /// Lays the files out in a folder, as whoever runs this.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub(crate) fn unpack(&self, folder: &Path) -> Result<()> {
+        Ok(Archive::new(&*self.tar).unpack(folder)?)
+    }
+}
+
+/// Lays out the programs and their bill of materials.
+///
+/// # Errors
+/// None that memory does not make.
+pub(crate) fn of(programs: &[Program], materials: &[u8]) -> Result<Layer> {
+    let mut builder = Builder::new(Vec::new());
+    folder(&mut builder, "etc/", 0o755)?;
+    file(&mut builder, "etc/passwd", USERS.as_bytes(), 0o644)?;
+    folder(&mut builder, "tmp/", 0o1777)?;
+    for program in programs {
+        file(&mut builder, program.name, &program.bytes, 0o755)?;
+    }
+    file(&mut builder, "sbom.cdx.json", materials, 0o644)?;
+    let tar = builder.into_inner()?;
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&tar)?;
+    Ok(Layer { gzip: encoder.finish()?, tar })
+}
+
+fn folder(builder: &mut Builder<Vec<u8>>, name: &str, mode: u32) -> Result<()> {
+    let mut header = header(0, mode);
+    header.set_entry_type(EntryType::Directory);
+    Ok(builder.append_data(&mut header, name, &[][..])?)
+}
+
+fn file(builder: &mut Builder<Vec<u8>>, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
+    Ok(builder.append_data(&mut header(bytes.len() as u64, mode), name, bytes)?)
+}
+
+/// Root's, of the beginning of time.
+fn header(size: u64, mode: u32) -> Header {
+    let mut header = Header::new_ustar();
+    header.set_size(size);
+    header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+    use flate2::read::GzDecoder;
+
+    fn layer() -> Layer {
+        of(&[Program { name: "flotilla", bytes: b"program".to_vec() }], b"{}").unwrap()
+    }
+
+    #[test]
+    fn the_same_programs_make_the_same_layer() {
+        assert_eq!(layer().gzip, layer().gzip);
+    }
+
+    #[test]
+    fn a_layer_holds_each_file_once_as_roots_and_programs_can_be_run_by_everybody() {
+        let gzip = layer().gzip;
+        let mut archive = Archive::new(GzDecoder::new(&*gzip));
+        let found: Vec<(String, u32, u64)> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let header = entry.header();
+                (entry.path().unwrap().display().to_string(), header.mode().unwrap(), header.uid().unwrap())
+            })
+            .collect();
+        let wanted =
+            [("etc/", 0o755), ("etc/passwd", 0o644), ("tmp/", 0o1777), ("flotilla", 0o755), ("sbom.cdx.json", 0o644)];
+        assert_eq!(found, wanted.map(|(name, mode)| (name.to_owned(), mode, 0)));
+    }
+
+    #[test]
+    fn what_is_stored_unpacks_to_what_is_counted() {
+        let layer = layer();
+        let mut tar = Vec::new();
+        GzDecoder::new(&*layer.gzip).read_to_end(&mut tar).unwrap();
+        assert_eq!(tar, layer.tar);
+    }
+}

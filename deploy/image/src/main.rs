@@ -1,0 +1,66 @@
+//! Builds the container image of Flotilla and writes it as an OCI archive; no daemon takes part.
+//!
+//! Knows: the steps, and what a person may choose. Must not know: how an archive is laid out, or what a bill of materials
+//! looks like.
+
+mod archive;
+mod layer;
+mod materials;
+mod program;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+
+use crate::program::Architecture;
+
+/// Builds the image and writes it as an OCI archive, which podman, skopeo, ctr and kind read.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask image")]
+struct Args {
+    /// For which machines: amd64, arm64, or both by a comma
+    #[arg(long, value_name = "ARCH", value_delimiter = ',', default_value = host())]
+    arch: Vec<Architecture>,
+    /// The name that the image has in a runtime
+    #[arg(long, value_name = "NAME:TAG", default_value = concat!("ghcr.io/flotilla-scheduler/flotilla:", env!("CARGO_PKG_VERSION")))]
+    name: String,
+    /// Where to write it
+    #[arg(long, short, value_name = "FILE", default_value = "target/image/flotilla.tar")]
+    output: PathBuf,
+    /// Also lay the files of the image out in this folder, for builders that want them so
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+const fn host() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("image: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let mut images = Vec::new();
+    for &architecture in &args.arch {
+        eprintln!("image: building for {}", architecture.name());
+        let programs = program::build(architecture)?;
+        let materials = materials::of(architecture)?;
+        let layer = layer::of(&programs, &materials)?;
+        if let Some(folder) = &args.folder {
+            layer.unpack(folder).with_context(|| format!("laying out {}", folder.display()))?;
+        }
+        images.push((architecture, layer));
+    }
+    archive::write(&args.output, &args.name, &images).with_context(|| format!("writing {}", args.output.display()))?;
+    let bytes = args.output.metadata().map_or(0, |file| file.len());
+    eprintln!("image: {} is {}, {} MiB", args.name, args.output.display(), bytes >> 20);
+    Ok(())
+}

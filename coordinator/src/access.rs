@@ -216,7 +216,7 @@ where
     let reason = match tokio::time::timeout(REVIEW_TIMEOUT, api.create(&params, review)).await {
         Ok(Ok(answer)) => return Ok(answer),
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-            format!("{}; bind the ClusterRole system:auth-delegator, as deploy/rbac.yaml does", status.message)
+            format!("{}; bind the ClusterRole system:auth-delegator, as deploy/base/rbac.yaml does", status.message)
         }
         Ok(Err(error)) => logging::chain(&error),
         Err(_) => format!("no answer within {REVIEW_TIMEOUT:?}"),

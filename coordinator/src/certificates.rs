@@ -74,7 +74,7 @@ enum Failure {
 fn hint(error: &kube::Error) -> &'static str {
     match error {
         kube::Error::Api(status) if status.code == 403 => {
-            "; grant create on secrets and get and update on this one, as deploy/rbac.yaml does, name files with \
+            "; grant create on secrets and get and update on this one, as deploy/base/rbac.yaml does, name files with \
              --worker-tls-dir, or pass --insecure-worker-transport"
         }
         _ => "",

@@ -5,6 +5,7 @@
 
 pub mod census;
 pub mod certificates;
+pub mod deployed;
 pub mod e2e;
 pub mod extender;
 pub mod fleet;

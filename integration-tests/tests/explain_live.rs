@@ -7,24 +7,12 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
-use flotilla_integration_tests::fleet::{Fleet, PATIENCE, binary, profile, wait_until_refused, wait_until_running};
+use flotilla_integration_tests::{
+    deployed::{COORDINATOR, LEASE, grant, kubectl},
+    fleet::{Fleet, PATIENCE, binary, profile, wait_until_refused, wait_until_running},
+};
 use k8s_openapi::api::core::v1::PodSchedulingGate;
 use serde_json::Value;
-
-const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
-
-/// Runs `kubectl` as an administrator.
-fn kubectl(cluster: &ControlPlane, arguments: &[&str]) -> anyhow::Result<String> {
-    let output =
-        Command::new(cluster.kubectl()).args(arguments).arg("--kubeconfig").arg(cluster.kubeconfig()).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-}
-
-fn grant(cluster: &ControlPlane) -> anyhow::Result<()> {
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
-    kubectl(cluster, &["apply", "-f", &rules.display().to_string()]).map(drop)
-}
 
 fn flotilla(kubeconfig: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
     let mut command = Command::new(binary("flotilla")?);
@@ -179,7 +167,8 @@ async fn a_coordinator_tells_only_those_whom_the_api_server_lets() -> anyhow::Re
     let cluster = ControlPlane::start(Options::default()).await?;
     cluster.add_nodes([NodeBuilder::new("node")]).await?;
     grant(&cluster)?;
-    let mut fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
+    let mut fleet =
+        Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?).with_args([LEASE.to_owned()]);
     fleet.reserve("worker-0")?;
     fleet.start_worker("worker-0")?;
     let config = fleet.config(&profile("flotilla"))?;

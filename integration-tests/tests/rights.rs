@@ -1,12 +1,12 @@
-//! The rights that `deploy/rbac.yaml` gives are all that a coordinator needs.
+//! The rights that `deploy/base/rbac.yaml` gives are all that a coordinator needs.
 
-use std::{fs, path::Path, process::Command};
+use std::fs;
 
-use anyhow::ensure;
 use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::{
     census::forbidden,
     certificates::{WORKER_SECRET, mount_secret, wait_for_secret},
+    deployed::{COORDINATOR, LEASE, grant, kubectl},
     fleet::{Fleet, PATIENCE, Transport, profile, wait_for_event, wait_until_refused, wait_until_running},
 };
 use flotilla_transport::Role;
@@ -16,8 +16,6 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::{from_value, json};
-
-const COORDINATOR: &str = "system:serviceaccount:flotilla:flotilla-coordinator";
 
 /// A claim for a volume that is there, and one for a volume that nobody makes; and a priority.
 const CLAIMS: &str = "\
@@ -62,19 +60,6 @@ fn user(name: &str, claim: &str) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-/// Runs `kubectl` as an administrator.
-fn kubectl(cluster: &ControlPlane, arguments: &[&str]) -> anyhow::Result<()> {
-    let output =
-        Command::new(cluster.kubectl()).args(arguments).arg("--kubeconfig").arg(cluster.kubeconfig()).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
-}
-
-fn grant(cluster: &ControlPlane) -> anyhow::Result<()> {
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
-    kubectl(cluster, &["apply", "-f", &rules.display().to_string()])
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Metadata)).await?;
@@ -82,7 +67,8 @@ async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -
     grant(&cluster)?;
 
     let fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
-    let mut fleet = fleet.over(Transport::OwnAuthority).with_args(["--worker-namespace=flotilla".to_owned()]);
+    let mut fleet =
+        fleet.over(Transport::OwnAuthority).with_args([LEASE.to_owned(), "--worker-namespace=flotilla".to_owned()]);
     fleet.reserve("worker-0")?;
     fleet.start_worker("worker-0")?;
     let config = fleet.config(&profile("flotilla"))?;
@@ -132,7 +118,8 @@ async fn a_coordinator_with_no_other_rights_leads_places_refuses_and_reports() -
 #[tokio::test(flavor = "multi_thread")]
 async fn without_those_rights_the_coordinator_says_which_it_lacks() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options { kwok: false, ..Options::default() }).await?;
-    let mut fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
+    let mut fleet =
+        Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?).with_args([LEASE.to_owned()]);
     fleet.reserve("worker-0")?;
     fleet.start_coordinator("coordinator", None)?;
     wait_until("the log to name the missing right", PATIENCE, async || {
@@ -156,7 +143,8 @@ async fn without_the_right_to_services_no_pod_is_judged_until_it_is_granted() ->
         {"op": "remove", "path": "/rules/1/resources/1"}
     ]"#;
     kubectl(&cluster, &["patch", "clusterrole", "flotilla-coordinator", "--type=json", "--patch", older])?;
-    let mut fleet = Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?);
+    let mut fleet =
+        Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?).with_args([LEASE.to_owned()]);
     fleet.reserve("worker-0")?;
     fleet.start_worker("worker-0")?;
     let config = fleet.config(&profile("flotilla"))?;
@@ -164,7 +152,7 @@ async fn without_the_right_to_services_no_pod_is_judged_until_it_is_granted() ->
     fleet.start_coordinator("coordinator", Some(&config))?;
     wait_until("the log to name the missing right", PATIENCE, async || {
         let log = cluster.log("coordinator").map_err(|error| format!("{error:#}"))?;
-        let told = log.contains("services is forbidden") && log.contains("as deploy/rbac.yaml does");
+        let told = log.contains("services is forbidden") && log.contains("as deploy/base/rbac.yaml does");
         if told && log.contains("what=\"statefulsets\"") { Ok(()) } else { Err(log) }
     })
     .await?;

@@ -76,7 +76,7 @@ impl Authority {
                 let found = found.with_context(|| format!("no answer within {TIMEOUT:?}"))?.with_context(|| {
                     format!(
                         "cannot read ConfigMap {NAMESPACE}/{NAME}; bind the Role \
-                         extension-apiserver-authentication-reader, as deploy/rbac.yaml does, name the authority with \
+                         extension-apiserver-authentication-reader, as deploy/base/rbac.yaml does, name the authority with \
                          --client-ca-file, or pass --authentication-skip-lookup"
                     )
                 })?;

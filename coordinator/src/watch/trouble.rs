@@ -19,7 +19,9 @@ pub(super) enum Trouble {
     Stopped(#[from] Stopped),
     #[error("{0}")]
     Expired(String),
-    #[error("{0}; grant list and watch on it to the user or service account of this process, as deploy/rbac.yaml does")]
+    #[error(
+        "{0}; grant list and watch on it to the user or service account of this process, as deploy/base/rbac.yaml does"
+    )]
     Forbidden(String),
     #[error("{0}")]
     Unserved(String),

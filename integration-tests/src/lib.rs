@@ -11,5 +11,6 @@ pub mod extender;
 pub mod fleet;
 mod go;
 pub mod metrics;
+pub mod node;
 pub mod oracle;
 pub mod placements;

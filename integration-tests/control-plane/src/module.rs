@@ -28,7 +28,10 @@ pub(super) fn write(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// The version of Kubernetes, such as `v1.37.1`.
-pub(super) fn kubernetes_version() -> anyhow::Result<String> {
+///
+/// # Errors
+/// Where `go.mod` does not say.
+pub fn kubernetes_version() -> anyhow::Result<String> {
     let required = second_word_after("k8s.io/kubernetes");
     required.context("go.mod of the control plane requires no k8s.io/kubernetes; add it back with `go get -tool`")
 }
@@ -49,7 +52,10 @@ pub(super) fn key(version: &str, flags: &str) -> String {
 }
 
 /// The flags that make the programs call themselves by their release; without them they claim to be v0.0.0-master.
-pub(super) fn linker_flags(version: &str) -> anyhow::Result<String> {
+///
+/// # Errors
+/// Where `version` is none.
+pub fn linker_flags(version: &str) -> anyhow::Result<String> {
     let mut numbers = version.trim_start_matches('v').split('.');
     let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
         bail!("go.mod of the control plane requires k8s.io/kubernetes {version}, which is not a version like v1.37.1");

@@ -8,8 +8,8 @@ use clap::{Parser, ValueEnum};
 
 const EXAMPLES: &str = "\
 Examples:
-  # In a cluster, with the Secret flotilla-worker-tls mounted at /etc/flotilla/worker-tls
-  flotilla-worker
+  # In a cluster, with the Secret flotilla-worker-tls mounted at /etc/flotilla/worker-tls and a port for the kubelet's probes
+  flotilla-worker --health-listen 0.0.0.0:10271
 
   # Two on one machine, for a coordinator with --workers 127.0.0.1:10271,127.0.0.1:10272
   flotilla-worker --worker-tls-dir worker-tls --listen 127.0.0.1:10271 &
@@ -37,6 +37,11 @@ pub(crate) struct Args {
     /// Speak plaintext: accept that whoever reaches the port is obeyed and that nothing on the wire is encrypted
     #[arg(long, conflicts_with = "worker_tls_dir")]
     pub(crate) insecure_worker_transport: bool,
+
+    /// Where to serve /livez, /readyz and /healthz in plaintext to whoever reaches the port, as a kubelet does; nowhere
+    /// without it. They tell nothing but whether the worker is well
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) health_listen: Option<String>,
 
     /// Where to serve /metrics in plaintext to whoever reaches the port; nowhere without it
     #[arg(long, value_name = "HOST:PORT")]
@@ -107,10 +112,18 @@ mod tests {
         let args = read(&[]).expect("arguments");
         let logging_format = LoggingFormat::Text;
         let (listen, worker_tls_dir) = ("0.0.0.0:10270".to_owned(), "/etc/flotilla/worker-tls".into());
-        let (insecure_worker_transport, metrics_listen) = (false, None);
+        let (insecure_worker_transport, health_listen, metrics_listen, v) = (false, None, None, 2);
         assert_eq!(
             args,
-            Args { listen, worker_tls_dir, insecure_worker_transport, metrics_listen, v: 2, logging_format }
+            Args {
+                listen,
+                worker_tls_dir,
+                insecure_worker_transport,
+                health_listen,
+                metrics_listen,
+                v,
+                logging_format
+            }
         );
     }
 

@@ -14,6 +14,7 @@
 mod args;
 mod counters;
 mod cpu;
+mod health;
 mod metrics;
 mod run;
 mod seat;

@@ -2,7 +2,7 @@
 //!
 //! Knows: the process it runs in. Must not know: what the server does.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
 use flotilla_transport::{Folder, Mutual, Role, Transport};
@@ -20,6 +20,7 @@ use tracing_subscriber::{
 
 use crate::{
     args::{Args, LoggingFormat},
+    health::{self, Health},
     metrics,
     serve::{ServeOptions, serve},
 };
@@ -52,6 +53,7 @@ async fn work(args: &Args) -> anyhow::Result<()> {
     let shutdown = stop_on_signal()?;
     let listen = &args.listen;
     let transport = transport(args);
+    let health = start_health(args, &transport, &shutdown).await?;
     // Whoever sees the port open can be served.
     if let Transport::Mutual(mutual) = &transport {
         let ready = shutdown.run_until_cancelled(mutual.credentials.ready()).await;
@@ -70,6 +72,7 @@ async fn work(args: &Args) -> anyhow::Result<()> {
             TcpListener::bind(listen).await.with_context(|| format!("listening on {listen} for /metrics"))?;
         tokio::spawn(metrics::serve(listener, counters.clone(), shutdown.clone()));
     }
+    health.listens();
     serve(listener, options, shutdown).await.context("serving")?;
     tracing::info!(counts = ?counters.read(), "stopped");
     if let Transport::Mutual(mutual) = transport {
@@ -77,6 +80,21 @@ async fn work(args: &Args) -> anyhow::Result<()> {
         tracing::info!(?failed, waited, "handshakes");
     }
     Ok(())
+}
+
+/// Serves health where that was asked for, and before anything is waited for.
+async fn start_health(args: &Args, transport: &Transport, stop: &CancellationToken) -> anyhow::Result<Arc<Health>> {
+    let credentials = match transport {
+        Transport::Mutual(mutual) => Some(mutual.credentials.clone()),
+        Transport::InsecurePlaintext => None,
+    };
+    let health = Arc::new(Health::new(credentials, stop.clone()));
+    if let Some(listen) = &args.health_listen {
+        let listener = TcpListener::bind(listen).await;
+        let listener = listener.with_context(|| format!("listening on {listen} for /livez and /readyz"))?;
+        tokio::spawn(health::serve(listener, Arc::clone(&health)));
+    }
+    Ok(health)
 }
 
 /// How words travel. The certificate follows its files from now on.

@@ -97,8 +97,7 @@ impl Spans {
             .with_endpoint(endpoint)
             .build()
             .map_err(|source| StartError { endpoint: endpoint.clone(), source })?;
-        let batches =
-            BatchConfigBuilder::default().with_max_queue_size(QUEUE).with_max_export_batch_size(BATCH).build();
+        let batches = BatchConfigBuilder::default().with_max_queue_size(QUEUE).with_max_export_batch_size(BATCH).build();
         let mut processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
         // OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME go before what is said here.
         let named = std::env::var_os("OTEL_SERVICE_NAME").is_some();
@@ -106,10 +105,8 @@ impl Spans {
         if !named {
             resource = resource.with_service_name(service);
         }
-        let attributes = [
-            KeyValue::new("service.instance.id", instance.to_owned()),
-            KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-        ];
+        let attributes =
+            [KeyValue::new("service.instance.id", instance.to_owned()), KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))];
         processor.set_resource(&resource.with_attributes(attributes).build());
         let scope = InstrumentationScope::builder("flotilla").with_version(env!("CARGO_PKG_VERSION")).build();
         tracing::info!(endpoint, ratio = args.tracing_sampling_ratio, "tracing");

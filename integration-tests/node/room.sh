@@ -39,7 +39,11 @@ for tree in $trees; do
       cat "$tree/$file" >"$tree/$cgroup/$file"
     fi
   done
-  mount --bind "$tree/$cgroup" "$tree"
+  # In place of the tree, not over it: runc goes by the first mount that it finds.
+  mkdir -p /run/tree
+  mount --bind "$tree/$cgroup" /run/tree
+  umount "$tree"
+  mount --move /run/tree "$tree"
 done
 
 ip link set lo up

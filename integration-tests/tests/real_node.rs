@@ -109,7 +109,11 @@ async fn the_other_leads_when_the_leaders_pod_is_deleted(
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "runs in a room, which the test above it makes"]
 async fn in_a_room() -> anyhow::Result<()> {
-    let options = Options::default().with_kube_scheduler().with_arg(Component::ApiServer, "--authorization-mode=Node");
+    let options = Options::default()
+        .with_kube_scheduler()
+        .with_arg(Component::ApiServer, "--authorization-mode=Node")
+        // Nobody resolves the names of nodes.
+        .with_arg(Component::ApiServer, "--kubelet-preferred-address-types=InternalIP");
     let cluster = ControlPlane::start(options).await?;
     cluster.add_nodes((0..SIMULATED).map(|index| NodeBuilder::new(format!("simulated-{index}")))).await?;
     let node = Node::start(&cluster).await?;

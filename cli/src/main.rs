@@ -27,6 +27,10 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     use args::Command;
     match args::Args::parse().command {

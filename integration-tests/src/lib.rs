@@ -14,6 +14,7 @@ pub mod fleet;
 mod go;
 pub mod helm;
 pub mod metrics;
+pub mod node;
 pub mod oracle;
 pub mod placements;
 pub mod rights;

@@ -23,7 +23,8 @@ struct Args {
 enum Task {
     /// Formatting, lints, and the proof that the pure crates build for wasm32; no test is run.
     Check,
-    /// Everything: the checks, all tests, the example of the README, and the tests against a real control plane.
+    /// Everything: the checks, all tests, the example of the README, and the tests against a real control plane and
+    /// on a real node.
     Test,
     /// The tests that need neither Go nor a control plane.
     Unit,
@@ -61,6 +62,9 @@ enum Task {
         #[arg(long)]
         record: bool,
     },
+    /// Flotilla's image and manifests on a real node: kubelet and containerd, in namespaces of their own. Needs Go, root and
+    /// runc, and says so where they are missing.
+    RealNode,
     /// The container image as an OCI archive, without any daemon; what follows `--` is for it, such as --help.
     Image {
         /// What the builder of the image is told.
@@ -194,6 +198,9 @@ const E2E: &[&str] = &[
 
 const IMAGE: &[&str] = &["cargo", "run", "--quiet", "--package", "flotilla-image", "--"];
 
+const REAL_NODE: &[Step] =
+    &[("real node", &["cargo", "test", "--workspace", "--test", "real_node", "--", "--test-threads=1"])];
+
 const EXAMPLE: &[Step] = &[(
     "the example of the README",
     &["cargo", "run", "--quiet", "--release", "--bin", "flotilla", "--", "simulate", "-f", "examples/shop"],
@@ -228,7 +235,8 @@ fn run(task: Task) -> Result<()> {
         Task::Check => CHECK.to_vec(),
         Task::Unit => UNIT.to_vec(),
         Task::Integration => INTEGRATION.to_vec(),
-        Task::Test => [CHECK, UNIT, INTEGRATION, EXAMPLE].concat(),
+        Task::RealNode => REAL_NODE.to_vec(),
+        Task::Test => [CHECK, UNIT, INTEGRATION, EXAMPLE, REAL_NODE].concat(),
         Task::Bench => BENCH.to_vec(),
     };
     if is_checking {

@@ -20,12 +20,26 @@ use crate::{
 /// By which containerd and podman know what to call an image that they import.
 const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
 
-const LABELS: [(&str, &str); 4] = [
+/// What labels say of Flotilla.
+pub(crate) const LABELS: &[(&str, &str)] = &[
     ("org.opencontainers.image.title", "flotilla"),
     ("org.opencontainers.image.description", "A Kubernetes scheduler in two parts: coordinator and workers"),
     ("org.opencontainers.image.licenses", env!("CARGO_PKG_LICENSE")),
     ("org.opencontainers.image.version", env!("CARGO_PKG_VERSION")),
 ];
+
+/// An image for one kind of machine.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// The kind of machine.
+    pub(crate) architecture: Architecture,
+    /// All its files.
+    pub(crate) layer: Layer,
+    /// The path of the program that runs where nobody names another.
+    pub(crate) entrypoint: String,
+    /// What it says of itself, by keys of the OCI.
+    pub(crate) labels: &'static [(&'static str, &'static str)],
+}
 
 /// Files of a layout, as they are written.
 struct Layout<W: std::io::Write>(Builder<W>);
@@ -34,7 +48,7 @@ struct Layout<W: std::io::Write>(Builder<W>);
 ///
 /// # Errors
 /// Where the file cannot be written.
-pub(crate) fn write(output: &Path, name: &str, images: &[(Architecture, Layer)]) -> Result<()> {
+pub(crate) fn write(output: &Path, name: &str, images: &[Image]) -> Result<()> {
     if let Some(folder) = output.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -42,8 +56,8 @@ pub(crate) fn write(output: &Path, name: &str, images: &[(Architecture, Layer)])
     let layout_file = OciLayoutBuilder::default().image_layout_version("1.0.0").build()?;
     layout.file("oci-layout", &serde_json::to_vec(&layout_file)?)?;
     let mut manifests = Vec::new();
-    for (architecture, layer) in images {
-        manifests.push(layout.image(*architecture, layer)?);
+    for image in images {
+        manifests.push(layout.image(image)?);
     }
     // One image is named itself; of several an index is, from which each machine picks its own.
     let mut top = match <[Descriptor; 1]>::try_from(manifests) {
@@ -67,23 +81,23 @@ pub(crate) fn write(output: &Path, name: &str, images: &[(Architecture, Layer)])
 // === impl Layout ===
 
 impl<W: std::io::Write> Layout<W> {
-    fn image(&mut self, architecture: Architecture, layer: &Layer) -> Result<Descriptor> {
-        let arch = match architecture {
+    fn image(&mut self, image: &Image) -> Result<Descriptor> {
+        let arch = match image.architecture {
             Architecture::Amd64 => Arch::Amd64,
             Architecture::Arm64 => Arch::ARM64,
         };
         let labels: HashMap<String, String> =
-            LABELS.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+            image.labels.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         let config = ConfigBuilder::default()
             .user(format!("{USER}:{USER}"))
             .working_dir("/".to_owned())
-            .entrypoint(vec!["/flotilla".to_owned()])
+            .entrypoint(vec![image.entrypoint.clone()])
             .env(vec!["PATH=/".to_owned()])
             .labels(labels)
             .build()?;
         let files = RootFsBuilder::default()
             .typ("layers".to_owned())
-            .diff_ids(vec![format!("sha256:{}", digest(&layer.tar))])
+            .diff_ids(vec![format!("sha256:{}", digest(&image.layer.tar))])
             .build()?;
         let configuration = ImageConfigurationBuilder::default()
             .architecture(arch.clone())
@@ -93,7 +107,7 @@ impl<W: std::io::Write> Layout<W> {
             .history(vec![])
             .build()?;
         let configuration = self.blob(MediaType::ImageConfig, &serde_json::to_vec(&configuration)?)?;
-        let layer = self.blob(MediaType::ImageLayerGzip, &layer.gzip)?;
+        let layer = self.blob(MediaType::ImageLayerGzip, &image.layer.gzip)?;
         let manifest = ImageManifestBuilder::default()
             .schema_version(2_u32)
             .media_type(MediaType::ImageManifest)

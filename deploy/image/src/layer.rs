@@ -35,19 +35,21 @@ impl Layer {
     }
 }
 
-/// Lays out the programs and their bill of materials.
+/// Lays out the programs and, where there is one, their bill of materials.
 ///
 /// # Errors
 /// None that memory does not make.
-pub(crate) fn of(programs: &[Program], materials: &[u8]) -> Result<Layer> {
+pub(crate) fn of(programs: &[Program], materials: Option<&[u8]>) -> Result<Layer> {
     let mut builder = Builder::new(Vec::new());
     folder(&mut builder, "etc/", 0o755)?;
     file(&mut builder, "etc/passwd", USERS.as_bytes(), 0o644)?;
     folder(&mut builder, "tmp/", 0o1777)?;
     for program in programs {
-        file(&mut builder, program.name, &program.bytes, 0o755)?;
+        file(&mut builder, &program.name, &program.bytes, 0o755)?;
     }
-    file(&mut builder, "sbom.cdx.json", materials, 0o644)?;
+    if let Some(materials) = materials {
+        file(&mut builder, "sbom.cdx.json", materials, 0o644)?;
+    }
     let tar = builder.into_inner()?;
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(&tar)?;
@@ -83,7 +85,7 @@ mod tests {
     use flate2::read::GzDecoder;
 
     fn layer() -> Layer {
-        of(&[Program { name: "flotilla", bytes: b"program".to_vec() }], b"{}").unwrap()
+        of(&[Program { name: "flotilla".to_owned(), bytes: b"program".to_vec() }], Some(b"{}")).unwrap()
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::{Context as _, Result};
 use clap::Parser;
 
-use crate::program::Architecture;
+use crate::{archive::Image, program::Architecture};
 
 /// Builds the image and writes it as an OCI archive, which podman, skopeo, ctr and kind read.
 #[derive(Debug, Parser)]
@@ -28,6 +28,13 @@ struct Args {
     /// Where to write it
     #[arg(long, short, value_name = "FILE", default_value = "target/image/flotilla.tar")]
     output: PathBuf,
+    /// The profile of cargo that the programs are built with; dev is sooner there, and slow
+    #[arg(long, value_name = "PROFILE", default_value = "release")]
+    profile: String,
+    /// Makes an image of this one program instead of Flotilla's. It must be linked statically; a node that reaches no
+    /// registry gets its pause image so
+    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
+    only: Option<PathBuf>,
     /// Also lay the files of the image out in this folder, for builders that want them so
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
@@ -50,17 +57,28 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let mut images = Vec::new();
     for &architecture in &args.arch {
-        eprintln!("image: building for {}", architecture.name());
-        let programs = program::build(architecture)?;
-        let materials = materials::of(architecture)?;
-        let layer = layer::of(&programs, &materials)?;
+        let image = image(args, architecture)?;
         if let Some(folder) = &args.folder {
-            layer.unpack(folder).with_context(|| format!("laying out {}", folder.display()))?;
+            image.layer.unpack(folder).with_context(|| format!("laying out {}", folder.display()))?;
         }
-        images.push((architecture, layer));
+        images.push(image);
     }
     archive::write(&args.output, &args.name, &images).with_context(|| format!("writing {}", args.output.display()))?;
     let bytes = args.output.metadata().map_or(0, |file| file.len());
     eprintln!("image: {} is {}, {} MiB", args.name, args.output.display(), bytes >> 20);
     Ok(())
+}
+
+/// The image for one kind of machine.
+fn image(args: &Args, architecture: Architecture) -> Result<Image> {
+    if let Some(file) = &args.only {
+        let program = program::read(file)?;
+        let entrypoint = format!("/{}", program.name);
+        return Ok(Image { architecture, layer: layer::of(&[program], None)?, entrypoint, labels: &[] });
+    }
+    eprintln!("image: building for {}", architecture.name());
+    let programs = program::build(architecture, &args.profile)?;
+    let materials = materials::of(architecture)?;
+    let layer = layer::of(&programs, Some(&materials))?;
+    Ok(Image { architecture, layer, entrypoint: "/flotilla".to_owned(), labels: archive::LABELS })
 }

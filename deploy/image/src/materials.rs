@@ -17,7 +17,7 @@ use cyclonedx_bom::{
 use crate::program::{Architecture, root};
 
 /// The crates whose programs are in the image.
-const ROOTS: [&str; 3] = ["flotilla-cli", "flotilla-coordinator", "flotilla-worker"];
+const ROOTS: [&str; 3] = ["flotilla", "flotilla-coordinator", "flotilla-worker"];
 
 /// All crates that these programs are made of, in CycloneDX 1.5 as JSON, in the order of their names.
 ///
@@ -82,7 +82,7 @@ mod tests {
             .iter()
             .map(|component| component["name"].as_str().unwrap())
             .collect();
-        for wanted in ["flotilla-coordinator", "flotilla-worker", "kube", "tonic", "ring"] {
+        for wanted in ["flotilla-coordinator", "flotilla-worker", "kube", "tonic", "ring", "mimalloc"] {
             assert!(names.contains(&wanted), "{wanted} is missing");
         }
         assert!(!names.contains(&"proptest"));

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 
 /// What the image holds.
 const PROGRAMS: [(&str, &str); 3] = [
-    ("flotilla-cli", "flotilla"),
+    ("flotilla", "flotilla"),
     ("flotilla-coordinator", "flotilla-coordinator"),
     ("flotilla-worker", "flotilla-worker"),
 ];
@@ -41,20 +41,36 @@ impl Architecture {
         }
     }
 
-    /// The C compilers that would do, the first that is there is taken: ring is partly C.
-    const fn compilers(self) -> &'static [&'static str] {
+    /// The C compilers that would do, the first that is there is taken: ring and mimalloc are partly C.
+    fn compilers(self) -> Vec<&'static str> {
+        let mut names = match self {
+            Self::Amd64 => vec!["x86_64-linux-musl-gcc", "musl-gcc"],
+            Self::Arm64 => vec!["aarch64-linux-musl-gcc", "aarch64-linux-gnu-gcc"],
+        };
+        if cfg!(target_os = "linux") && env::consts::ARCH == self.machine() {
+            names.push("cc");
+        }
+        names
+    }
+
+    /// What the standard library calls it.
+    const fn machine(self) -> &'static str {
         match self {
-            Self::Amd64 => &["x86_64-linux-musl-gcc", "musl-gcc"],
-            Self::Arm64 => &["aarch64-linux-musl-gcc", "aarch64-linux-gnu-gcc"],
+            Self::Amd64 => "x86_64",
+            Self::Arm64 => "aarch64",
         }
     }
 }
+
+/// What keeps the headers of another C library from naming functions that musl has not: checked variants of the usual
+/// ones, and those of C23.
+const C_FLAGS: &str = "-U_FORTIFY_SOURCE -std=gnu11";
 
 /// A program of the image.
 #[derive(Debug)]
 pub(crate) struct Program {
     /// Its name; it lies at the top of the image.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// The executable.
     pub(crate) bytes: Vec<u8>,
 }
@@ -63,23 +79,29 @@ pub(crate) struct Program {
 ///
 /// # Errors
 /// Where a compiler is missing, or fails.
-pub(crate) fn build(architecture: Architecture) -> Result<Vec<Program>> {
+pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<Vec<Program>> {
     let target = architecture.target();
-    let compiler = architecture.compilers().iter().find(|name| is_there(name)).with_context(|| {
+    let compilers = architecture.compilers();
+    let compiler = compilers.iter().find(|name| is_there(name)).with_context(|| {
         format!(
-            "no C compiler for {target}: none of {} is on the PATH (Debian and Ubuntu: apt install musl-tools for amd64, \
+            "no C compiler for {target}: none of {} is on the PATH (Debian and Ubuntu: apt install gcc, or \
              gcc-aarch64-linux-gnu for arm64)",
-            architecture.compilers().join(", ")
+            compilers.join(", ")
         )
     })?;
     let variable = target.replace('-', "_");
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--target", target, "--bins"]);
+    cargo.args(["build", "--profile", profile, "--target", target, "--bins"]);
+    // Names of functions stay, for backtraces; what a debugger wants would be most of the image.
+    for setting in ["debug=false", "strip=\"debuginfo\""] {
+        cargo.args(["--config", &format!("profile.{profile}.{setting}")]);
+    }
     for (package, _) in PROGRAMS {
         cargo.args(["--package", package]);
     }
     let status = cargo
         .env(format!("CC_{variable}"), compiler)
+        .env(format!("CFLAGS_{variable}"), C_FLAGS)
         // rust-lld is part of the toolchain; with it, building for another machine needs no other linker.
         .env(format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase()), "rust-lld")
         .current_dir(root())
@@ -88,13 +110,19 @@ pub(crate) fn build(architecture: Architecture) -> Result<Vec<Program>> {
     if !status.success() {
         bail!("building for {target} failed ({status}); `rustup target add {target}` installs its standard library");
     }
-    PROGRAMS.iter().map(|(_, name)| read(&root().join("target").join(target).join("release"), name)).collect()
+    // The folder of the profile `dev` is the only one that is not called as its profile.
+    let folder = root().join("target").join(target).join(if profile == "dev" { "debug" } else { profile });
+    PROGRAMS.iter().map(|(_, name)| read(&folder.join(name))).collect()
 }
 
-fn read(folder: &Path, name: &'static str) -> Result<Program> {
-    let file = folder.join(name);
-    let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
-    Ok(Program { name, bytes })
+/// A program that is built already. It lies in the image under the name of its file.
+///
+/// # Errors
+/// Where it cannot be read.
+pub(crate) fn read(file: &Path) -> Result<Program> {
+    let name = file.file_name().with_context(|| format!("{} is no file", file.display()))?;
+    let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    Ok(Program { name: name.to_string_lossy().into_owned(), bytes })
 }
 
 fn is_there(program: &str) -> bool {

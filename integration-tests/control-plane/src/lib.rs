@@ -42,7 +42,7 @@ use tempfile::TempDir;
 pub use binaries::{Binaries, build};
 pub use components::Component;
 pub use jaeger::{JAEGER_NAME, Jaeger};
-pub use module::go_version;
+pub use module::{go_version, kubernetes_version, linker_flags};
 pub use nodes::NodeBuilder;
 pub use pods::pod;
 pub use ports::free_port;

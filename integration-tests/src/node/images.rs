@@ -1,0 +1,82 @@
+//! The images that the node's containers run: Flotilla's own, and one that waits.
+//!
+//! Knows: how they are built. Must not know: how a runtime takes them.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, ensure};
+
+/// Flotilla's image, as the manifests of the test name it.
+pub const FLOTILLA_IMAGE: &str = "flotilla.test/flotilla:test";
+
+/// The image of every pod's sandbox, and of containers that have nothing to do.
+pub const PAUSE_IMAGE: &str = "flotilla.test/pause:test";
+
+/// The archives of both.
+#[derive(Debug)]
+pub(super) struct Images {
+    pub(super) flotilla: PathBuf,
+    pub(super) pause: PathBuf,
+}
+
+/// Where archives and programs are kept: `target/real-node` of this checkout.
+pub(super) fn folder() -> anyhow::Result<PathBuf> {
+    let folder = repository()?.join("target/real-node");
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}; is the target folder writable?", folder.display()))?;
+    Ok(folder)
+}
+
+/// Builds both images. Flotilla's programs are built with the profile of cargo that `FLOTILLA_IMAGE_PROFILE` names, else
+/// with `dev`, which is sooner there.
+///
+/// # Errors
+/// Where a build fails; its messages are above the error.
+pub(super) fn build() -> anyhow::Result<Images> {
+    let folder = folder()?;
+    let profile = env::var("FLOTILLA_IMAGE_PROFILE").unwrap_or_else(|_| "dev".to_owned());
+    let flotilla = folder.join("flotilla.tar");
+    archive(&["--name", FLOTILLA_IMAGE, "--profile", &profile], &flotilla)?;
+    let program = folder.join("pause");
+    compile_pause(&program)?;
+    let pause = folder.join("pause.tar");
+    archive(&["--name", PAUSE_IMAGE, "--only", &program.to_string_lossy()], &pause)?;
+    Ok(Images { flotilla, pause })
+}
+
+fn archive(arguments: &[&str], output: &Path) -> anyhow::Result<()> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["run", "--quiet", "--package", "flotilla-image", "--"])
+        .args(arguments)
+        .arg("--output")
+        .arg(output)
+        .current_dir(repository()?)
+        .status()
+        .context("cargo cannot be started")?;
+    ensure!(status.success(), "the image {} was not built; the messages are above", output.display());
+    Ok(())
+}
+
+/// By rustc alone: with cargo, all that the tests need would be compiled for musl too.
+fn compile_pause(to: &Path) -> anyhow::Result<()> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/pause.rs");
+    let target = format!("--target={}-unknown-linux-musl", env::consts::ARCH);
+    let status = Command::new("rustc")
+        .args(["--edition=2024", "-Cstrip=symbols", "-Clinker=rust-lld", &target, "-o"])
+        .arg(to)
+        .arg(source)
+        .current_dir(repository()?)
+        .status()
+        .context("rustc cannot be started")?;
+    ensure!(status.success(), "rustc failed; its messages are above");
+    Ok(())
+}
+
+fn repository() -> anyhow::Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("this crate is a folder of the repository")
+}

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Parser, ValueEnum};
+use clap::{CommandFactory as _, Parser};
 use flotilla_framework::{config::ElectionFlags, features::FeatureGates};
+use flotilla_telemetry::{TracingArgs, log::LoggingFormat};
 
 mod access;
 mod deprecated;
@@ -155,6 +156,10 @@ pub struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = 0, help_heading = SCHEDULING)]
     pub tie_break_seed: u64,
 
+    /// Where spans go.
+    #[command(flatten)]
+    pub tracing: TracingArgs,
+
     /// How much is logged, as in Kubernetes: 0 what matters, 2 what changes, 4 why, 6 and more everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0, help_heading = LOGGING)]
     pub verbosity: u8,
@@ -222,15 +227,6 @@ impl LeaderElectionFlags {
     }
 }
 
-/// How a line of the log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LoggingFormat {
-    /// For people.
-    Text,
-    /// For machines: one JSON object per line.
-    Json,
-}
-
 impl Args {
     /// The command line `line`, whose first word is the program.
     ///
@@ -250,16 +246,6 @@ impl Args {
             return Err(Self::command().error(ErrorKind::UnknownArgument, message));
         }
         Ok(args)
-    }
-
-    /// The level of the log that [`verbosity`](Self::verbosity) asks for, by the conventions of klog: up to 3 is for
-    /// operators, 4 and 5 for those who look for a cause.
-    pub fn log_level(&self) -> tracing::Level {
-        match self.verbosity {
-            0..=3 => tracing::Level::INFO,
-            4..=5 => tracing::Level::DEBUG,
-            _ => tracing::Level::TRACE,
-        }
     }
 }
 

@@ -19,8 +19,10 @@ use std::{
 use flotilla_machine::{
     action::Binding,
     event::{BindFailure, Event},
+    trace::Part,
 };
 use futures::FutureExt as _;
+use http::{HeaderName, HeaderValue};
 use kube::{
     api::PostParams,
     core::{Request, params::GetParams},
@@ -32,9 +34,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
-use tracing::{debug, info, warn};
+use tracing::{debug, field::display, info, warn};
 
 use crate::{
+    attempts::Recorder,
     driver::Handle,
     extender::Callers,
     lease::{self, Leadership},
@@ -72,6 +75,7 @@ struct Inner {
     runtime: tokio::runtime::Handle,
     at_once: Semaphore,
     callers: Callers,
+    recorder: Recorder,
     tasks: TaskTracker,
     counters: Counters,
 }
@@ -110,7 +114,7 @@ pub struct Tally {
 
 impl Binder {
     /// A binder that tells `handle` what became of each bind. It sends nothing when `leading` does not say that this
-    /// process leads. Extenders that bind are called by `callers`.
+    /// process leads. Extenders that bind are called by `callers`; `recorder` hears of binds that are traced.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -122,6 +126,7 @@ impl Binder {
         scheduled: Scheduled,
         leading: watch::Receiver<Leadership>,
         callers: Callers,
+        recorder: Recorder,
     ) -> Self {
         let inner = Inner {
             client,
@@ -132,6 +137,7 @@ impl Binder {
             runtime: tokio::runtime::Handle::current(),
             at_once: Semaphore::new(AT_ONCE),
             callers,
+            recorder,
             tasks: TaskTracker::new(),
             counters: Counters::default(),
         };
@@ -181,11 +187,13 @@ impl Inner {
                 self.look_up(&binding, answer).await
             }
         };
+        let trace_id = binding.trace.map(|attempt| display(attempt.context.trace_id()));
+        self.recorder.bound(&binding, begun, outcome.as_ref().map(|()| ()));
         let uid = Arc::clone(&binding.uid);
         let (event, counter) = match outcome {
             Ok(()) => {
                 let Binding { namespace, name, node, attempt, waited_ms, total, .. } = &binding;
-                debug!(pod = %format_args!("{namespace}/{name}"), %node, attempt, waited_ms, total, "Successfully assigned");
+                debug!(pod = %format_args!("{namespace}/{name}"), %node, attempt, waited_ms, total, trace_id, "Successfully assigned");
                 let attempt_ms = self.handle.now_ms().saturating_sub(binding.began_ms);
                 self.scheduled.observe(&binding, begun.elapsed(), Duration::from_millis(attempt_ms));
                 self.reporter.bound(&binding, &under_way);
@@ -198,11 +206,11 @@ impl Inner {
                     BindFailure::Gone => &self.counters.gone,
                     BindFailure::Elsewhere => &self.counters.elsewhere,
                     BindFailure::Error(reason) => {
-                        warn!(%pod, %node, reason, "cannot bind");
+                        warn!(%pod, %node, reason, trace_id, "cannot bind");
                         &self.counters.errors
                     }
                 };
-                debug!(%pod, %node, ?failure, "not bound");
+                debug!(%pod, %node, ?failure, trace_id, "not bound");
                 self.scheduled.not_bound(&binding, begun.elapsed());
                 (Event::BindFailed { uid, failure }, counter)
             }
@@ -235,12 +243,17 @@ impl Inner {
         };
         let limit = lead.min(LONGEST);
         self.counters.sent.fetch_add(1, Ordering::Relaxed);
-        match timeout(limit, self.client.request_text(request)).await {
+        let begun = Instant::now();
+        let answer = match timeout(limit, self.client.request_text(request)).await {
             Ok(Ok(_)) => Answer::Known(Ok(())),
             Ok(Err(kube::Error::Api(status))) => Answer::of_status(status.code, status.message),
             Ok(Err(error)) => Answer::Unknown(logging::chain(&error)),
             Err(_) => Answer::Unknown(format!("the API server did not answer the binding within {limit:?}")),
+        };
+        if binding.trace.is_some() {
+            self.recorder.requested(binding, begun, answer.trouble());
         }
+        answer
     }
 
     fn not_sent(&self) -> Answer {
@@ -323,9 +336,15 @@ fn request(binding: &Binding) -> Result<http::Request<Vec<u8>>, String> {
         "metadata": { "namespace": binding.namespace, "name": binding.name, "uid": binding.uid },
         "target": { "kind": "Node", "name": binding.node },
     });
-    Request::new(format!("/api/v1/namespaces/{}/pods", binding.namespace))
+    let mut request = Request::new(format!("/api/v1/namespaces/{}/pods", binding.namespace))
         .create_subresource("binding", &binding.name, &PostParams::default(), body.to_string().into_bytes())
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())?;
+    if let Some(attempt) = binding.trace {
+        let context = attempt.part(Part::Bind).to_string();
+        let value = HeaderValue::try_from(context).map_err(|error| error.to_string())?;
+        request.headers_mut().insert(HeaderName::from_static("traceparent"), value);
+    }
+    Ok(request)
 }
 
 /// What the answer to a binding says.
@@ -351,6 +370,15 @@ impl Answer {
             409 => Self::Refused(message),
             500.. => Self::Unknown(message),
             _ => Self::Known(Err(BindFailure::Error(message))),
+        }
+    }
+
+    /// What is wrong, where something is.
+    fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Known(Ok(())) => None,
+            Self::Known(Err(failure)) => Some(format!("{failure:?}")),
+            Self::Refused(reason) | Self::Unknown(reason) => Some(reason.clone()),
         }
     }
 

@@ -177,6 +177,12 @@ impl Handle {
         self.shared.now_ms()
     }
 
+    /// When the machine was started, by the clock of [`now_ms`](Self::now_ms).
+    #[must_use]
+    pub fn started(&self) -> Instant {
+        self.shared.started
+    }
+
     /// Whether the machine gets on: an error means that it has stopped, or has been
     /// at one event for longer than `limit`.
     ///
@@ -235,6 +241,8 @@ pub struct Moment {
     pub now_ms: TimeMs,
     /// How long one decision of that event took, on average.
     pub took: Duration,
+    /// When its event had been taken in, and decisions began.
+    pub taken_in: Instant,
 }
 
 impl Moment {
@@ -425,7 +433,7 @@ impl<C: Course, P: Performer> Owner<C, P> {
         let took = if count == 0 { Duration::ZERO } else { taken_in.elapsed() / count };
         let lap = Lap { label, taking_in: taken_in - begun, deciding: took, decided, evaluated };
         self.performer.observe(&lap);
-        let moment = Moment { now_ms, took };
+        let moment = Moment { now_ms, took, taken_in };
         actions.into_iter().for_each(|action| self.performer.perform(action, moment));
         self.shared().applied.fetch_add(1, Ordering::Relaxed);
         self.stale = true;

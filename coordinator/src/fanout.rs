@@ -16,6 +16,7 @@ use std::{
 
 use flotilla_framework::shard::ToWorker;
 use flotilla_machine::{action::Action, event::WorkerId};
+use flotilla_telemetry::Spans;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -24,6 +25,7 @@ use crate::driver;
 
 pub use flotilla_transport::Transport;
 
+mod asked;
 mod connect;
 mod stream;
 mod wire;
@@ -45,6 +47,7 @@ struct Inner {
     handle: driver::Handle,
     runtime: tokio::runtime::Handle,
     transport: Transport,
+    spans: Spans,
     next_worker: AtomicU64,
     /// Each address that has a task, and whether it is still wanted.
     addresses: Mutex<BTreeMap<Arc<str>, watch::Sender<bool>>>,
@@ -108,10 +111,20 @@ impl Fanout {
     /// Outside of a tokio runtime: that is where the connections live.
     #[must_use]
     pub fn new(handle: driver::Handle, transport: Transport) -> Self {
+        Self::tracing(handle, transport, Spans::default())
+    }
+
+    /// As [`Self::new`], with spans of what workers are asked that is traced.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn tracing(handle: driver::Handle, transport: Transport, spans: Spans) -> Self {
         let inner = Inner {
             handle,
             runtime: tokio::runtime::Handle::current(),
             transport,
+            spans,
             next_worker: AtomicU64::new(1),
             addresses: Mutex::default(),
             streams: Mutex::default(),
@@ -167,7 +180,8 @@ impl Fanout {
             | Action::Report(_)
             | Action::ReportGroup(_)
             | Action::Acknowledged { .. }
-            | Action::Alone(_) => {}
+            | Action::Alone(_)
+            | Action::Trace(_) => {}
         }
     }
 
@@ -198,6 +212,12 @@ impl Fanout {
     #[must_use]
     pub fn workers_not_after_s(&self) -> Option<i64> {
         lock(&self.inner.streams).values().filter_map(|outgoing| outgoing.not_after_s).min()
+    }
+
+    /// What became of the spans of this process; `None` where they go nowhere.
+    #[must_use]
+    pub fn spans(&self) -> Option<flotilla_telemetry::Counts> {
+        self.inner.spans.counts()
     }
 
     /// What has gone over the connections so far.

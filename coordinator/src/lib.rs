@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod args;
+pub mod attempts;
 pub mod bind;
 pub mod certificates;
 pub mod client;

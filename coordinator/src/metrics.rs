@@ -27,6 +27,7 @@ mod preemption;
 mod process;
 mod resources;
 pub(crate) mod rest;
+mod spans;
 #[cfg(test)]
 mod tests;
 mod transport;

@@ -8,26 +8,23 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
-    path::Path,
     process::ExitCode,
     sync::{Arc, OnceLock},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, anyhow};
-use flotilla_framework::profile::Profile;
+use flotilla_framework::{profile::Profile, trace::Sampling};
 use flotilla_machine::{action::Action, event::Event, machine::Machine};
+use flotilla_telemetry::{Spans, log};
 use serde_json::{Value, json};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
-    task::JoinHandle,
-};
+use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, field::display, info, warn};
 
 use crate::{
     args::Args,
+    attempts::Recorder,
     bind::Binder,
     certificates::Issuer,
     client::{self, Connection},
@@ -36,7 +33,6 @@ use crate::{
     extender::{Callers, Extenders},
     fanout::{Fanout, Transport},
     lease::{self, Leadership, LeaseError, Signals},
-    logging,
     metrics::{Known, Scheduled},
     preempt::Evictor,
     status::Reporter,
@@ -48,12 +44,14 @@ mod configuration;
 mod endpoints;
 mod reload;
 mod settings;
+mod signals;
 mod transport;
 
 use endpoints::{Review, Shown};
 use reload::Reloader;
 pub use reload::Reloads;
 use settings::{FIRST_GENERATION, Settings};
+use signals::Terminations;
 
 /// How long after its end a lead may look as if it went on before the process counts as ill. As kube-scheduler.
 const WATCHDOG_TOLERANCE: Duration = Duration::from_secs(20);
@@ -86,9 +84,9 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     if let Some(path) = &args.write_config_to {
-        return written(settings.write_to(path), path);
+        return settings::written(settings.write_to(path), path);
     }
-    let ran = logging::install(args.log_level(), args.logging_format).context("cannot log").and_then(|()| {
+    let ran = log::install(log::level(args.verbosity), args.logging_format).context("cannot log").and_then(|()| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.context("cannot start the async runtime")?;
         let ran = runtime.block_on(run(args, settings, &identity));
@@ -105,20 +103,6 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// How `--write-config-to` ends.
-fn written(outcome: anyhow::Result<()>, path: &Path) -> ExitCode {
-    match outcome {
-        Ok(()) => {
-            eprintln!("flotilla-coordinator: wrote the configuration to {}", path.display());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("flotilla-coordinator: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
 /// What the machine's actions are performed by.
 struct Performers {
     fanout: Fanout,
@@ -128,6 +112,7 @@ struct Performers {
     evictor: Evictor,
     reporter: Reporter,
     scheduled: Scheduled,
+    recorder: Recorder,
     configz: watch::Sender<Value>,
 }
 
@@ -144,7 +129,9 @@ impl Performers {
             // Only a nomination changes.
             Action::Report(report) if !report.write_event => self.reporter.report(report),
             Action::Report(report) => {
-                debug!(pod = %format_args!("{}/{}", report.namespace, report.name), reason = report.message, "not placed");
+                let trace_id = report.trace.map(|context| display(context.trace_id()));
+                let pod = format_args!("{}/{}", report.namespace, report.name);
+                debug!(%pod, reason = report.message, trace_id, "not placed");
                 if let Some(began_ms) = report.began_ms {
                     self.scheduled.refuse(&report, moment.since(began_ms));
                 }
@@ -162,6 +149,7 @@ impl Performers {
                 });
             }
             Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
+            Action::Trace(trace) => self.recorder.record(*trace, moment),
             Action::Alone(false) => info!("workers are reachable again: evaluating on them"),
         }
     }
@@ -233,7 +221,9 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let delayed = election.is_some() && configuration.delay_cache_until_active;
     let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
     let with_groups = machine.generic_workload;
-    let (counted, shown_to) = (scheduled.clone(), configz.clone());
+    let spans = Spans::start(&args.tracing, "flotilla-coordinator", identity)?;
+    let tracing = (spans.clone(), args.tracing.sampling());
+    let (counted, shown_to) = ((scheduled.clone(), tracing), configz.clone());
     let stop = CancellationToken::new();
     let (transport, issuer) = transport::transport(&args, &client, &stop);
     let workers = (discovery, transport, issuer);
@@ -271,7 +261,10 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
         Some(election) => coordinator.stand(election, &connection, lead).await?,
         None => coordinator.lead_alone(lead),
     };
-    coordinator.until_the_end(election, signals).await
+    let ended = coordinator.until_the_end(election, signals).await;
+    // The last spans have their time, however it ended.
+    tokio::task::spawn_blocking(move || spans.flush()).await?;
+    ended
 }
 
 fn discovery_of(args: &Args, client: &kube::Client) -> Discovery {
@@ -293,23 +286,34 @@ impl Coordinator {
         (host, leading): (&str, watch::Receiver<Leadership>),
         (discovery, transport, issuer): (Discovery, Transport, Option<Issuer>),
         (profiles, with_groups): (&[Profile], bool),
-        scheduled: Scheduled,
+        (scheduled, tracing): (Scheduled, (Spans, Option<Sampling>)),
         configz: watch::Sender<Value>,
         stop: CancellationToken,
     ) -> Self {
         let performers = Arc::<OnceLock<Performers>>::default();
         let stage = Stage { performers: Arc::clone(&performers), known: Known::default() };
-        let (handle, _thread) = driver::spawn(Machine::new(0), stage);
+        let (spans, sampling) = tracing;
+        let machine = sampling.into_iter().fold(Machine::new(0), Machine::traced_by);
+        let (handle, _thread) = driver::spawn(machine, stage);
+        let recorder = Recorder::new(spans.clone(), handle.started());
         let begin = CancellationToken::new();
         let reporter = Reporter::new(&client, events, host, &leading);
         let callers = Callers::default();
         let (scored, led) = (scheduled.clone(), leading.clone());
-        let binder = Binder::new(client.clone(), handle.clone(), reporter.clone(), scored, led, callers.clone());
+        let binder = Binder::new(
+            client.clone(),
+            handle.clone(),
+            reporter.clone(),
+            scored,
+            led,
+            callers.clone(),
+            recorder.clone(),
+        );
         let extenders = Extenders::new(client.clone(), handle.clone(), callers.clone());
         let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let events = reporter.events().clone();
         let evictor = Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
-        let fanout = Fanout::new(handle.clone(), transport);
+        let fanout = Fanout::tracing(handle.clone(), transport, spans);
         // Set once, here.
         let _ = performers.set(Performers {
             fanout: fanout.clone(),
@@ -319,6 +323,7 @@ impl Coordinator {
             evictor: evictor.clone(),
             reporter: reporter.clone(),
             scheduled,
+            recorder,
             configz,
         });
         let (told, teller) = (handle.clone(), reporter.clone());
@@ -476,25 +481,6 @@ fn end_of(ended: Result<Result<(), LeaseError>, tokio::task::JoinError>) -> anyh
         Err(error) => {
             error!(%error, "the election has ended by itself, so that nobody knows whether this process leads");
             std::process::exit(1);
-        }
-    }
-}
-
-/// The signals that end the process.
-struct Terminations {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Terminations {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
         }
     }
 }

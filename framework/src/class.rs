@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::{declared::DeclaredFeatures, labels::LabelSelector, resources::Resources, volumes::mounts::PodVolumes};
+use crate::{
+    declared::DeclaredFeatures, labels::LabelSelector, resources::Resources, trace::Parent, volumes::mounts::PodVolumes,
+};
 
 /// The number that the owner of the cluster state gave to a [`Class`]; never used twice within one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -305,6 +307,8 @@ pub struct PodInfo {
     /// The limits of its containers, summed up as its requests are, for metrics; `None` where it has none. 8 B a pod, and
     /// some 64 B more for one with limits.
     pub limits: Option<Box<Resources>>,
+    /// The annotation `traceparent`: the trace of whoever made the pod. 8 B a pod, and 48 B more for one that has it.
+    pub trace_parent: Option<Box<Parent>>,
 }
 
 /// The `PodScheduled` condition of a pod.

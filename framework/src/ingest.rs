@@ -16,6 +16,7 @@ use crate::{
     node::NodeInfo,
     quantity::{Quantity, QuantityError},
     resources::Resources,
+    trace::{self, Context, Parent},
 };
 
 pub mod budgets;
@@ -104,7 +105,15 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
         scheduling_group: spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref()).map(text),
         condition: status.and_then(scheduled),
         limits: (limits != Resources::default()).then(|| Box::new(limits)),
+        trace_parent: trace_parent(&pod.metadata),
     })
+}
+
+/// The trace that the pod's annotation names; one that makes no sense costs only itself.
+fn trace_parent(metadata: &ObjectMeta) -> Option<Box<Parent>> {
+    let text = metadata.annotations.as_ref()?.get(trace::ANNOTATION)?;
+    let (context, is_recorded) = Context::parse(text.trim()).ok()?;
+    Some(Box::new(Parent { context, is_recorded }))
 }
 
 fn scheduled(status: &api::PodStatus) -> Option<Scheduled> {

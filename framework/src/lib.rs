@@ -35,7 +35,7 @@ pub mod shard;
 pub mod snapshot;
 pub mod status;
 pub mod symbols;
-pub mod trace;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod trace;
 pub mod volumes;

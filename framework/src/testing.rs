@@ -58,6 +58,7 @@ pub fn pod(name: &str) -> PodBuilder {
             scheduling_group: None,
             condition: None,
             limits: None,
+            trace_parent: None,
         },
         class,
     }

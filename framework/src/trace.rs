@@ -22,12 +22,28 @@ pub struct Context {
     pub span: u64,
 }
 
+/// The annotation of a pod that names the trace of whoever made it, as a `traceparent`.
+pub const ANNOTATION: &str = "traceparent";
+
+/// The span of whoever made a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parent {
+    /// Its place.
+    pub context: Context,
+    /// Whether its trace is recorded.
+    pub is_recorded: bool,
+}
+
 /// How many of all attempts are recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sampling {
     /// An attempt is recorded if the low 63 bits of its trace's name are below this.
     below: u64,
 }
+
+/// The name of a trace, shown in hexadecimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceId(u128);
 
 /// A text that is no `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +76,12 @@ impl Sampling {
 // === impl Context ===
 
 impl Context {
+    /// The name of the trace as it is shown, in hexadecimal.
+    #[must_use]
+    pub const fn trace_id(self) -> TraceId {
+        TraceId(self.trace)
+    }
+
     /// The outermost span of an attempt, counted from 1, to place a pod.
     #[must_use]
     pub fn of_attempt(uid: &str, attempt: u32) -> Self {
@@ -102,6 +124,12 @@ impl Context {
     }
 }
 
+impl fmt::Display for TraceId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:032x}", self.0)
+    }
+}
+
 /// As a `traceparent` of a trace that is recorded: those that are not are not written.
 impl fmt::Display for Context {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,6 +154,7 @@ mod tests {
     fn what_is_written_is_read_back() {
         let context = Context::of_attempt(UID, 3);
         assert_eq!(Context::parse(&context.to_string()), Ok((context, true)));
+        assert_eq!(context.to_string().split('-').nth(1), Some(&*context.trace_id().to_string()));
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub struct Fleet<'a> {
     secure_ports: BTreeMap<String, u16>,
     election: [&'static str; 3],
     more_args: Vec<String>,
+    more_worker_args: Vec<String>,
     transport: Transport,
 }
 
@@ -101,6 +102,7 @@ impl<'a> Fleet<'a> {
             secure_ports: BTreeMap::new(),
             election: ELECTION,
             more_args: Vec::new(),
+            more_worker_args: Vec::new(),
             transport: Transport::Files,
         }
     }
@@ -157,6 +159,13 @@ impl<'a> Fleet<'a> {
         self
     }
 
+    /// Gives workers more arguments.
+    #[must_use]
+    pub fn with_worker_args(mut self, arguments: impl IntoIterator<Item = String>) -> Self {
+        self.more_worker_args.extend(arguments);
+        self
+    }
+
     /// One coordinator that serves the pods of `scheduler`, and this many workers, all ready.
     ///
     /// # Errors
@@ -200,6 +209,7 @@ impl<'a> Fleet<'a> {
         let port = self.ports.get(name).with_context(|| format!("{name} has no port; reserve one"))?;
         let mut command = Command::new(binary("flotilla-worker")?);
         command.args(["--listen", &format!("127.0.0.1:{port}"), "-v=2"]).args(self.transport_args(Role::Worker)?);
+        command.args(&self.more_worker_args);
         self.cluster.processes().spawn(name, command)?;
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 pub mod census;
 pub mod certificates;
+pub mod collector;
 pub mod crds;
 pub mod deployed;
 pub mod e2e;

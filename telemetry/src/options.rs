@@ -2,6 +2,8 @@
 //!
 //! Knows: flags, the variables that may stand in for them, and their grammar. Must not know: what becomes of spans.
 
+use std::env;
+
 use flotilla_framework::trace::Sampling;
 
 /// Where spans go, and how many.
@@ -13,17 +15,32 @@ pub struct TracingArgs {
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value_parser = parse_endpoint)]
     pub tracing_endpoint: Option<String>,
 
-    /// How many of all attempts to place a pod are traced, from 0 to 1. A pod whose annotation traceparent says that it is
-    /// traced always is
+    /// How many of all attempts to place a pod are traced, from 0 to 1. A pod with the annotation traceparent is traced
+    /// exactly if that says so
     #[arg(long, value_name = "RATIO", env = "OTEL_TRACES_SAMPLER_ARG", default_value_t = 1.0, value_parser = parse_ratio)]
     pub tracing_sampling_ratio: f64,
 }
 
 impl TracingArgs {
-    /// Which attempts are traced.
+    /// Where spans go; `None`: nowhere. What `OTEL_EXPORTER_OTLP_ENDPOINT` says for all signals stands in for the flag, and
+    /// `OTEL_SDK_DISABLED` turns tracing off.
     #[must_use]
-    pub fn sampling(&self) -> Sampling {
-        if self.tracing_endpoint.is_some() { Sampling::of(self.tracing_sampling_ratio) } else { Sampling::NONE }
+    pub fn endpoint(&self) -> Option<String> {
+        self.endpoint_among(|name| env::var(name).ok())
+    }
+
+    fn endpoint_among(&self, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+        if variable("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
+            return None;
+        }
+        let general = || variable("OTEL_EXPORTER_OTLP_ENDPOINT").filter(|text| !text.is_empty());
+        self.tracing_endpoint.clone().or_else(general)
+    }
+
+    /// Which attempts are traced; `None`: nobody is to think of any.
+    #[must_use]
+    pub fn sampling(&self) -> Option<Sampling> {
+        self.endpoint().map(|_| Sampling::of(self.tracing_sampling_ratio))
     }
 }
 
@@ -61,14 +78,24 @@ mod tests {
 
     #[test]
     fn without_an_endpoint_nothing_is_traced() {
-        assert_eq!(read(&[]).unwrap().sampling(), Sampling::NONE);
+        assert_eq!(read(&[]).unwrap().endpoint_among(|_| None), None);
+    }
+
+    #[test]
+    fn the_endpoint_of_all_signals_stands_in_for_the_flag_and_the_sdk_can_be_disabled() {
+        let flag = "--tracing-endpoint=http://127.0.0.1:4317";
+        let general = |name: &str| (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://all:4317".to_owned());
+        let disabled = |name: &str| (name == "OTEL_SDK_DISABLED").then(|| "true".to_owned());
+        assert_eq!(read(&[]).unwrap().endpoint_among(general).as_deref(), Some("http://all:4317"));
+        assert_eq!(read(&[flag]).unwrap().endpoint_among(general).as_deref(), Some("http://127.0.0.1:4317"));
+        assert_eq!(read(&[flag]).unwrap().endpoint_among(disabled), None);
     }
 
     #[test]
     fn with_an_endpoint_everything_is_traced_unless_it_is_said_how_much() {
         let endpoint = "--tracing-endpoint=http://127.0.0.1:4317";
-        assert_eq!(read(&[endpoint]).unwrap().sampling(), Sampling::of(1.0));
-        assert_eq!(read(&[endpoint, "--tracing-sampling-ratio=0.01"]).unwrap().sampling(), Sampling::of(0.01));
+        assert_eq!(read(&[endpoint]).unwrap().sampling(), Some(Sampling::of(1.0)));
+        assert_eq!(read(&[endpoint, "--tracing-sampling-ratio=0.01"]).unwrap().sampling(), Some(Sampling::of(0.01)));
     }
 
     #[test]

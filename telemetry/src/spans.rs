@@ -2,26 +2,36 @@
 //!
 //! Knows: the exporter and its bounds. Must not know: what any span is about.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::SystemTime};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 use flotilla_framework::trace::Context;
 use opentelemetry::{
     InstrumentationScope, KeyValue,
     trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
 };
-use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
-use opentelemetry_sdk::{
-    Resource,
-    trace::{BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor},
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor as _,
 };
 
-use crate::TracingArgs;
+use crate::{
+    TracingArgs,
+    clock::Clock,
+    export::{self, Counted, StartError},
+    ledger::{Counts, Ledger},
+};
 
-/// Spans that wait to be sent; what comes when they are full is dropped, and counted by the exporter in the log. An attempt
-/// makes six spans of some 1 KiB: 16 MiB are 2,700 attempts, which is what a busy second brings at a ratio of a tenth.
+/// Spans that wait to be sent; what comes when they are full is dropped and counted. An attempt makes six spans of some
+/// 1 KiB: 16 MiB are 2,700 attempts, which is what a busy second brings at a ratio of a tenth.
 const QUEUE: usize = 16_384;
 /// Spans in one message, some 0.5 MiB: gRPC takes up to 4.
 const BATCH: usize = 512;
+/// How long a span waits for others to be sent with.
+const DELAY: Duration = Duration::from_secs(1);
 
 /// An attribute's value.
 pub use opentelemetry::Value;
@@ -33,6 +43,8 @@ pub struct Spans(Option<Arc<Sink>>);
 struct Sink {
     processor: BatchSpanProcessor,
     scope: InstrumentationScope,
+    ledger: Arc<Ledger>,
+    clock: Clock,
 }
 
 /// Which side of a call a span is.
@@ -71,14 +83,6 @@ pub struct Span {
     pub error: Option<String>,
 }
 
-/// Spans cannot be sent.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot send spans to {endpoint}: {source}; correct --tracing-endpoint, or leave it out to trace nothing")]
-pub struct StartError {
-    endpoint: String,
-    source: opentelemetry_otlp::ExporterBuildError,
-}
-
 // === impl Spans ===
 
 impl Spans {
@@ -86,31 +90,24 @@ impl Spans {
     /// the log; nothing ever waits for a collector.
     ///
     /// # Errors
-    /// Where the endpoint cannot be used at all. One that does not answer is no error.
+    /// Where the endpoint or a certificate for it cannot be used at all. One that does not answer is no error.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(args: &TracingArgs, service: &'static str, instance: &str) -> Result<Self, StartError> {
-        let Some(endpoint) = &args.tracing_endpoint else { return Ok(Self::default()) };
-        let exporter = SpanExporter::builder()
-            .with_tonic()
-            .with_endpoint(endpoint)
-            .build()
-            .map_err(|source| StartError { endpoint: endpoint.clone(), source })?;
-        let batches = BatchConfigBuilder::default().with_max_queue_size(QUEUE).with_max_export_batch_size(BATCH).build();
+        let Some(endpoint) = args.endpoint() else { return Ok(Self::default()) };
+        let ledger = Arc::<Ledger>::default();
+        let exporter = Counted { otlp: export::exporter(&endpoint)?, ledger: Arc::clone(&ledger) };
+        let batches = BatchConfigBuilder::default()
+            .with_max_queue_size(QUEUE)
+            .with_max_export_batch_size(BATCH)
+            .with_scheduled_delay(DELAY)
+            .build();
         let mut processor = BatchSpanProcessor::builder(exporter).with_batch_config(batches).build();
-        // OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME go before what is said here.
-        let named = std::env::var_os("OTEL_SERVICE_NAME").is_some();
-        let mut resource = Resource::builder();
-        if !named {
-            resource = resource.with_service_name(service);
-        }
-        let attributes =
-            [KeyValue::new("service.instance.id", instance.to_owned()), KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))];
-        processor.set_resource(&resource.with_attributes(attributes).build());
+        processor.set_resource(&export::resource(service, instance));
         let scope = InstrumentationScope::builder("flotilla").with_version(env!("CARGO_PKG_VERSION")).build();
         tracing::info!(endpoint, ratio = args.tracing_sampling_ratio, "tracing");
-        Ok(Self(Some(Arc::new(Sink { processor, scope }))))
+        Ok(Self(Some(Arc::new(Sink { processor, scope, ledger, clock: Clock::default() }))))
     }
 
     /// Whether spans go anywhere.
@@ -119,11 +116,25 @@ impl Spans {
         self.0.is_some()
     }
 
+    /// The time of day at a moment, such that spans of one process fit into each other.
+    #[must_use]
+    pub fn wall(&self, at: Instant) -> SystemTime {
+        self.0.as_ref().map_or_else(SystemTime::now, |sink| sink.clock.wall(at))
+    }
+
     /// Hands over a span. Never waits.
     pub fn hand_over(&self, span: Span) {
-        if let Some(sink) = &self.0 {
+        if let Some(sink) = &self.0
+            && sink.ledger.admit(QUEUE)
+        {
             sink.processor.on_end(span.into_data(sink.scope.clone()));
         }
+    }
+
+    /// What became of spans so far; `None` where they go nowhere.
+    #[must_use]
+    pub fn counts(&self) -> Option<Counts> {
+        self.0.as_ref().map(|sink| sink.ledger.counts())
     }
 
     /// Sends what waits, for as long as five seconds. Blocks.
@@ -181,8 +192,6 @@ fn told(context: Context) -> SpanContext {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn span() -> Span {

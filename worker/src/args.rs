@@ -4,7 +4,8 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
+use flotilla_telemetry::{TracingArgs, log::LoggingFormat};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +23,7 @@ Examples:
 /// Holds a part of a cluster's nodes and judges and scores them for the coordinator of Flotilla.
 ///
 /// A worker keeps nothing: it may be started, stopped and killed at any time, and in any number.
-#[derive(Debug, Parser, PartialEq, Eq)]
+#[derive(Debug, Parser, PartialEq)]
 #[command(name = "flotilla-worker", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Where to listen for coordinators, health checks and reflection; port 0 takes any free one
@@ -47,6 +48,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) metrics_listen: Option<String>,
 
+    /// Where spans go.
+    #[command(flatten)]
+    pub(crate) tracing: TracingArgs,
+
     /// How much to log: 0 to 3 informs, 4 and 5 debug, 6 and above trace
     #[arg(short, long, value_name = "LEVEL", default_value_t = 2)]
     pub(crate) v: u8,
@@ -54,15 +59,6 @@ pub(crate) struct Args {
     /// How to write the log, which goes to standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LoggingFormat::Text)]
     pub(crate) logging_format: LoggingFormat,
-}
-
-/// How a line of the log is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LoggingFormat {
-    /// For people.
-    Text,
-    /// For machines: one JSON object a line.
-    Json,
 }
 
 /// The command line of `flotilla-worker`, for its manual page.
@@ -113,6 +109,7 @@ mod tests {
         let logging_format = LoggingFormat::Text;
         let (listen, worker_tls_dir) = ("0.0.0.0:10270".to_owned(), "/etc/flotilla/worker-tls".into());
         let (insecure_worker_transport, health_listen, metrics_listen, v) = (false, None, None, 2);
+        let tracing = TracingArgs { tracing_endpoint: None, tracing_sampling_ratio: 1.0 };
         assert_eq!(
             args,
             Args {
@@ -121,6 +118,7 @@ mod tests {
                 insecure_worker_transport,
                 health_listen,
                 metrics_listen,
+                tracing,
                 v,
                 logging_format
             }

@@ -19,11 +19,12 @@ use flotilla_framework::{
     shard::{Command, FromWorker, Reply, ToWorker, Unable},
 };
 use flotilla_proto::{Wire as _, bounds, pb};
+use flotilla_telemetry::Spans;
 use prost::Message as _;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tonic::Status;
 
-use crate::counters::Counters;
+use crate::{counters::Counters, spans::Begun};
 
 /// A word of the leader, or why there will be none after those before it.
 pub(crate) type Word = Result<pb::ToWorker, Status>;
@@ -47,10 +48,11 @@ pub(crate) fn start(
     replica: Replica,
     answers: mpsc::Sender<Answer>,
     counters: Arc<Counters>,
+    spans: Spans,
 ) -> io::Result<mpsc::Sender<Word>> {
     let (sender, words) = mpsc::channel(WORDS);
     thread::Builder::new().name("replica".to_owned()).spawn(move || {
-        let output = Output { answers, counters };
+        let output = Output { answers, counters, spans };
         // The replica is dropped by the panic, so nothing half-changed is ever seen.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(replica, words, &output))) {
             output.counters.panicked.add();
@@ -70,7 +72,7 @@ fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) 
                 return;
             }
             output.counters.words.add();
-            match word.and_then(|word| obey(&mut replica, word, &output.counters)) {
+            match word.and_then(|word| obey(&mut replica, word, output)) {
                 Ok(Some(answer)) => output.send(Ok(answer)),
                 Ok(None) => {}
                 Err(status) => {
@@ -82,17 +84,22 @@ fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) 
     }
 }
 
-fn obey(replica: &mut Replica, word: pb::ToWorker, counters: &Counters) -> Result<Option<pb::FromWorker>, Status> {
+fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Option<pb::FromWorker>, Status> {
+    let Output { counters, spans, .. } = output;
     counters.word_bytes.add_many(word.encoded_len());
     let word = ToWorker::decode(word).map_err(|error| {
         counters.unreadable.add();
         Status::invalid_argument(error.to_string())
     })?;
     let (revision, is_evaluation) = (word.revision, matches!(word.command, Command::Evaluate { .. }));
+    let traced = Begun::of(&word, spans);
     let begun = Instant::now();
     let answer = replica.apply(word);
     if is_evaluation {
         counters.evaluated(begun.elapsed());
+    }
+    if let Some(traced) = traced {
+        traced.end(answer.as_ref(), spans);
     }
     counters.stands(replica.node_count(), revision);
     Ok(answer.map(|answer| encode(answer, counters)))
@@ -118,6 +125,7 @@ fn encode(answer: FromWorker, counters: &Counters) -> pb::FromWorker {
 struct Output {
     answers: mpsc::Sender<Answer>,
     counters: Arc<Counters>,
+    spans: Spans,
 }
 
 impl Output {

@@ -21,6 +21,7 @@ mod seat;
 mod serve;
 mod service;
 mod session;
+mod spans;
 
 pub use args::command;
 pub use counters::{Counters, Counts};

@@ -5,24 +5,31 @@
 use std::{io, sync::Arc};
 
 use axum::{Router, extract::State, http::header, response::IntoResponse, routing::get};
+use flotilla_telemetry::Spans;
 use prometheus::{TEXT_FORMAT, TextEncoder};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::counters::Counters;
+use crate::{counters::Counters, spans};
 
 /// Serves `/metrics` in Prometheus' text format until `stop`. Whoever reaches the port may read it: there are numbers about
 /// this process and nothing about pods or nodes in it.
 ///
 /// # Errors
 /// Where the listener fails.
-pub(crate) async fn serve(listener: TcpListener, counters: Arc<Counters>, stop: CancellationToken) -> io::Result<()> {
-    let router = Router::new().route("/metrics", get(page).with_state(counters));
+pub(crate) async fn serve(
+    listener: TcpListener,
+    (counters, spans): (Arc<Counters>, Spans),
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let router = Router::new().route("/metrics", get(page).with_state((counters, spans)));
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
-async fn page(State(counters): State<Arc<Counters>>) -> impl IntoResponse {
-    let text = TextEncoder::new().encode_to_string(&counters.registry().gather());
+async fn page(State((counters, spans)): State<(Arc<Counters>, Spans)>) -> impl IntoResponse {
+    let mut families = counters.registry().gather();
+    families.extend(spans::families(&spans));
+    let text = TextEncoder::new().encode_to_string(&families);
     let text = text.unwrap_or_else(|error| format!("# the metrics cannot be written: {error}\n"));
     ([(header::CONTENT_TYPE, TEXT_FORMAT)], text)
 }
@@ -43,7 +50,7 @@ mod tests {
         counters.stands(5_000, 17);
         counters.evaluated(Duration::from_micros(150));
         counters.words.add();
-        let served = tokio::spawn(serve(listener, Arc::clone(&counters), stop.clone()));
+        let served = tokio::spawn(serve(listener, (Arc::clone(&counters), Spans::default()), stop.clone()));
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
         let request = b"GET /metrics HTTP/1.1\r\nhost: worker\r\nconnection: close\r\n\r\n";
         stream.write_all(request).await.expect("written");

@@ -2,28 +2,22 @@
 //!
 //! Knows: the process it runs in. Must not know: what the server does.
 
-use std::{ffi::OsString, process::ExitCode, sync::Arc};
+use std::{ffi::OsString, net::SocketAddr, process::ExitCode, sync::Arc};
 
+use crate::{
+    args::Args,
+    health::{self, Health},
+    metrics,
+    serve::{ServeOptions, serve},
+};
 use anyhow::Context as _;
+use flotilla_telemetry::{Spans, log};
 use flotilla_transport::{Folder, Mutual, Role, Transport};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::{
-    Layer as _,
-    filter::{LevelFilter, Targets},
-    layer::SubscriberExt as _,
-    util::SubscriberInitExt as _,
-};
-
-use crate::{
-    args::{Args, LoggingFormat},
-    health::{self, Health},
-    metrics,
-    serve::{ServeOptions, serve},
-};
 
 /// Threads that move bytes; what is computed has a thread of its own.
 const RUNTIME_THREADS: usize = 2;
@@ -43,7 +37,7 @@ pub fn main(line: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {
-    start_log(args)?;
+    log::install(log::level(args.v), args.logging_format).context("starting the log")?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(RUNTIME_THREADS).enable_all().build().context("starting the runtime")?;
     runtime.block_on(work(args))
@@ -65,15 +59,19 @@ async fn work(args: &Args) -> anyhow::Result<()> {
     let address = listener.local_addr().context("reading the address of the listener")?;
     let how = if args.insecure_worker_transport { "in plaintext" } else { "with TLS, for coordinators" };
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening, {how}");
-    let options = ServeOptions::new(transport.clone());
+    let spans = Spans::start(&args.tracing, "flotilla-worker", &instance(address))?;
+    let options = ServeOptions { spans: spans.clone(), ..ServeOptions::new(transport.clone()) };
     let counters = options.counters.clone();
     if let Some(listen) = &args.metrics_listen {
         let listener =
             TcpListener::bind(listen).await.with_context(|| format!("listening on {listen} for /metrics"))?;
-        tokio::spawn(metrics::serve(listener, counters.clone(), shutdown.clone()));
+        tokio::spawn(metrics::serve(listener, (counters.clone(), spans.clone()), shutdown.clone()));
     }
     health.listens();
-    serve(listener, options, shutdown).await.context("serving")?;
+    let served = serve(listener, options, shutdown).await.context("serving");
+    // The last spans have their time, however it ended.
+    tokio::task::spawn_blocking(move || spans.flush()).await.context("sending the last spans")?;
+    served?;
     tracing::info!(counts = ?counters.read(), "stopped");
     if let Transport::Mutual(mutual) = transport {
         let (failed, waited) = (mutual.failures.counts(), mutual.handshakes_waited());
@@ -95,6 +93,11 @@ async fn start_health(args: &Args, transport: &Transport, stop: &CancellationTok
         tokio::spawn(health::serve(listener, Arc::clone(&health)));
     }
     Ok(health)
+}
+
+/// Which of all workers this is: the pod, where there is one.
+fn instance(address: SocketAddr) -> String {
+    std::env::var("HOSTNAME").map_or_else(|_| address.to_string(), |host| format!("{host}:{}", address.port()))
 }
 
 /// How words travel. The certificate follows its files from now on.
@@ -125,21 +128,4 @@ fn stop_on_signal() -> anyhow::Result<CancellationToken> {
         token.cancel();
     });
     Ok(shutdown)
-}
-
-fn start_log(args: &Args) -> anyhow::Result<()> {
-    let level = match args.v {
-        0..=3 => LevelFilter::INFO,
-        4..=5 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    };
-    // The transport below would drown everything else at the same level.
-    let targets = Targets::new().with_default(LevelFilter::WARN).with_target("flotilla", level);
-    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
-    let lines = match args.logging_format {
-        LoggingFormat::Text => lines.boxed(),
-        LoggingFormat::Json => lines.json().boxed(),
-    };
-    tracing_subscriber::registry().with(lines.with_filter(targets)).try_init().context("starting the log")
 }

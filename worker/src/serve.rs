@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use flotilla_framework::{extension::Plugin, plugins::REGISTRY};
 use flotilla_proto::{FILE_DESCRIPTOR_SET, SERVICE_NAME, bounds::MAX_MESSAGE_BYTES, pb::worker_server::WorkerServer};
+use flotilla_telemetry::Spans;
 use flotilla_transport::{Incoming, Transport};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -44,13 +45,21 @@ pub struct ServeOptions {
     pub counters: Arc<Counters>,
     /// How words travel, and who may say them.
     pub transport: Transport,
+    /// Where the spans of evaluations go that are traced.
+    pub spans: Spans,
 }
 
 impl ServeOptions {
     /// What the binary uses, over this transport.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
-        Self { registry: REGISTRY, grace: Duration::from_secs(5), counters: Arc::default(), transport }
+        Self {
+            registry: REGISTRY,
+            grace: Duration::from_secs(5),
+            counters: Arc::default(),
+            transport,
+            spans: Spans::default(),
+        }
     }
 }
 
@@ -80,10 +89,10 @@ pub async fn serve(
     options: ServeOptions,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let ServeOptions { registry, grace, counters, transport } = options;
+    let ServeOptions { registry, grace, counters, transport, spans } = options;
     let stop = CancellationToken::new();
     let _stop_if_dropped = stop.clone().drop_guard();
-    let shared = Arc::new(Shared { registry, counters, seat: Seat::default(), stop: stop.clone() });
+    let shared = Arc::new(Shared { registry, counters, seat: Seat::default(), spans, stop: stop.clone() });
     let worker = WorkerServer::new(Service::new(shared))
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);

@@ -11,6 +11,7 @@ use std::{
 
 use flotilla_framework::{extension::Plugin, replica::Replica, shard::Epoch};
 use flotilla_proto::pb;
+use flotilla_telemetry::Spans;
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
     oneshot,
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) registry: &'static [&'static dyn Plugin],
     pub(crate) counters: Arc<Counters>,
     pub(crate) seat: Seat,
+    pub(crate) spans: Spans,
     /// Cancelled when the worker stops.
     pub(crate) stop: CancellationToken,
 }
@@ -105,7 +107,7 @@ async fn converse(
     shared.counters.attached.add();
     tracing::info!(epoch, "a leader attached");
     let replica = Replica::new(shared.registry);
-    let words = match cpu::start(replica, answers.clone(), Arc::clone(&shared.counters)) {
+    let words = match cpu::start(replica, answers.clone(), Arc::clone(&shared.counters), shared.spans.clone()) {
         Ok(words) => words,
         Err(error) => return Some(Status::resource_exhausted(format!("no thread to work on: {error}"))),
     };

@@ -82,6 +82,7 @@ mod tests {
             scheduling_group: None,
             condition: None,
             limits: None,
+            trace_parent: None,
         })
     }
 

@@ -143,7 +143,8 @@ fn perform(
         | Action::Preempt(_)
         | Action::ReportGroup(_)
         | Action::Acknowledged { .. }
-        | Action::Alone(_) => {}
+        | Action::Alone(_)
+        | Action::Trace(_) => {}
     }
 }
 

@@ -9,10 +9,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::{
     extender::{Extender, Proposal},
     shard::{Generation, RequestId, Revision, ToWorker},
+    trace::Context,
     volumes::objects::ClaimReference,
 };
 
-use crate::event::{PreemptionId, PreparationId, TimeMs, WorkerId};
+use crate::{
+    event::{PreemptionId, PreparationId, TimeMs, WorkerId},
+    trace::{Trace, Traced},
+};
 
 /// Something is to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +61,8 @@ pub enum Action {
     },
     /// No worker is there, so the coordinator evaluates by itself; or workers are back. Not answered.
     Alone(bool),
+    /// Something to record of an attempt that is traced. Not answered.
+    Trace(Box<Trace>),
 }
 
 /// A pod and where it goes.
@@ -90,6 +96,8 @@ pub struct Binding {
     pub total: i64,
     /// The extender that binds in our place.
     pub extender: Option<Arc<Extender>>,
+    /// The attempt, if it is traced.
+    pub trace: Option<Traced>,
 }
 
 /// A pod, and the nodes that extenders are asked about.
@@ -246,6 +254,8 @@ pub struct Report {
     pub attempt: u32,
     /// When the attempt that failed began; `None` where it is no attempt that this is about.
     pub began_ms: Option<TimeMs>,
+    /// The attempt that failed, if it is traced.
+    pub trace: Option<Context>,
 }
 
 /// What has others preempted.

@@ -45,6 +45,7 @@ impl Machine {
             if !self.open(subject) {
                 continue;
             }
+            self.ask_ahead_for(subject);
             if self.look_ahead_shared(now_ms, subject) {
                 continue;
             }
@@ -77,6 +78,8 @@ impl Machine {
         dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
         self.next_request += 1;
         let request = self.next_request;
+        let asker = self.asker(request);
+        let trace = asker.map_or_else(Arc::default, |asker| asker.context.to_string().into());
         let owing: BTreeMap<_, _> = self.roster.workers.iter().map(|(&id, worker)| (id, worker.nodes)).collect();
         for &worker in owing.keys() {
             self.tell_class(worker, subject.1);
@@ -88,13 +91,13 @@ impl Machine {
                 class: subject.1,
                 facts: facts.clone(),
                 k,
-                trace: Arc::default(),
+                trace: Arc::clone(&trace),
             };
             self.command(worker, command);
         }
         self.status.evaluations_asked += 1;
         let (revision, answers) = (self.cache.revision(), Vec::new());
-        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers, whole });
+        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers, whole, trace: asker });
     }
 
     /// Enough offers for all waiting pods of the subject, and for those that others take from under it meanwhile.

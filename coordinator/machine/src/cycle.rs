@@ -23,6 +23,7 @@ use crate::{
     machine::Machine,
     pods::{Charge, Stage},
     queue::{Plugins, Rejectors, Subject, Uid},
+    trace::Choice,
 };
 
 /// What came of trying to decide on the head of the queue.
@@ -60,6 +61,7 @@ impl Machine {
                 self.wait_for_preemption(&uid);
                 continue;
             }
+            self.ask_for_the_sake_of(&uid);
             let refused = self.status.unschedulable;
             let progress = match self.groups.is_seat(&uid) {
                 true => self.attempt_group(now_ms, &uid),
@@ -150,6 +152,7 @@ impl Machine {
         let revision = self.cache.revision();
         let pod = self.pods.get_mut(uid)?;
         if pod.attempt_from.is_none() {
+            pod.trace.begin(pod.queued.0);
             pod.trial.begin(now_ms, self.tally.flushed_ms(subject), pod.first_queued_ms.unwrap_or(now_ms));
         }
         Some(*pod.attempt_from.get_or_insert(revision))
@@ -290,6 +293,8 @@ impl Machine {
         pod.attempts += 1;
         pod.attempt_from = None;
         pod.told = None;
+        let trace = self.trace_decision(now_ms, uid, Some(Choice { node: Arc::clone(&node), total, repaired }));
+        let Some(pod) = self.pods.get_mut(uid) else { return };
         let binding = Binding {
             uid: Arc::clone(uid),
             namespace: Arc::clone(&pod.info.class.namespace),
@@ -305,6 +310,7 @@ impl Machine {
             revision,
             total,
             extender,
+            trace,
         };
         let nominated = self.nominate(uid);
         self.end_nomination(now_ms, uid, nominated);
@@ -377,6 +383,9 @@ impl Machine {
         }
         self.status.decisions += 1;
         self.count_attempt(now_ms, uid, None);
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.attempts += 1;
+        }
         self.retry_later(now_ms, uid);
         self.report_failure(now_ms, uid, message);
         Progress::Decided
@@ -401,6 +410,7 @@ impl Machine {
 
     /// Has a decided pod bound.
     pub(crate) fn bind(&mut self, binding: Binding) {
+        self.leave_trace_to_binder(&binding.uid);
         self.binding.insert(Arc::clone(&binding.uid));
         self.actions.push(Action::Bind(binding));
     }

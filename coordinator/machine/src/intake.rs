@@ -245,8 +245,11 @@ impl Machine {
         condition: bool,
         nomination: Nomination,
     ) {
-        let leading = self.leading.is_some();
-        let Some(pod) = self.pods.get_mut(uid).filter(|_| leading) else { return };
+        if self.leading.is_none() {
+            return;
+        }
+        let trace = if condition { self.trace_failure(uid, reason, &message) } else { None };
+        let Some(pod) = self.pods.get_mut(uid) else { return };
         let told = pod.told.as_ref().is_some_and(|(known, text)| *known == reason && *text == message);
         let shown = pod
             .info
@@ -270,6 +273,7 @@ impl Machine {
             write_event: true,
             attempt: pod.attempts,
             began_ms: pod.trial.began_ms.filter(|_| condition),
+            trace,
         }));
     }
 

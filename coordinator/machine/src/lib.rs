@@ -36,4 +36,5 @@ mod shelves;
 pub mod status;
 mod storage;
 pub mod tally;
+pub mod trace;
 mod wake;

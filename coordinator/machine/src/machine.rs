@@ -10,6 +10,7 @@ use flotilla_framework::{
     plugins::REGISTRY,
     profile::Profile,
     shard::{Epoch, RequestId},
+    trace::Sampling,
 };
 use indexmap::IndexMap;
 
@@ -85,6 +86,10 @@ pub struct Machine {
     pub(crate) status: Status,
     pub(crate) tally: Tally,
     pub(crate) actions: Vec<Action>,
+    /// Which attempts are traced; `None`: nothing is told of any.
+    pub(crate) tracing: Option<Sampling>,
+    /// For whose sake workers are asked, where that is traced.
+    pub(crate) cause: Option<Uid>,
     /// Counts what has happened that may mean something to a pod that was refused.
     pub(crate) happenings: u64,
     /// Pods in backoffQ have their turn when a tick comes, for activeQ is empty.
@@ -139,6 +144,8 @@ impl Machine {
             status: Status::default(),
             tally: Tally::default(),
             actions: Vec::new(),
+            tracing: None,
+            cause: None,
             happenings: 0,
             idle_until: None,
             pops: 0,
@@ -166,11 +173,13 @@ impl Machine {
 
     /// The second half of [`Self::apply`]: decisions, and what is due by time.
     pub fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
+        self.tell_evaluations();
         self.pass_time(now_ms);
         self.review_groups(now_ms);
         self.decide(now_ms, self.pops);
         self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
+        self.tell_evaluations();
         self.events += 1;
         self.audit_now_and_then();
         std::mem::take(&mut self.actions)

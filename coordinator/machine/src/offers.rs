@@ -22,6 +22,7 @@ use crate::{
     event::{TimeMs, WorkerId},
     queue::Subject,
     shelves::{Kinship, Shelves},
+    trace::{Asker, Over},
 };
 
 /// How many subjects keep their offers. Each takes up to 24 bytes for every offer, 2.3 MB at 100,000 nodes; most take
@@ -44,6 +45,8 @@ pub(crate) struct Ask {
     pub(crate) answers: Vec<Evaluation>,
     /// All nodes are wanted, for a shelf of the subject's family.
     pub(crate) whole: bool,
+    /// Its span, if it is traced.
+    pub(crate) trace: Option<Asker>,
 }
 
 /// The offers of an evaluation.
@@ -56,6 +59,8 @@ pub(crate) struct Offers {
     repaired_to: Revision,
     /// What is counted over domains was compared with our own view.
     counted: bool,
+    /// The evaluation, if it is traced.
+    pub(crate) trace: Option<Asker>,
 }
 
 /// All that is known about one subject.
@@ -91,6 +96,8 @@ pub(crate) struct Dossiers {
     requests: IndexMap<RequestId, Subject>,
     scratch: Scratch,
     clock: u64,
+    /// Evaluations that have ended since that was told last, if they are traced.
+    pub(crate) over: Vec<Over>,
 }
 
 // === impl Dossiers ===
@@ -204,6 +211,7 @@ impl Dossiers {
         let Some(dossier) = self.known.swap_remove(&subject) else { return };
         if let Some(ask) = dossier.ask {
             self.requests.swap_remove(&ask.request);
+            self.note_end(subject, &ask, Some("it is not needed any more"));
         }
         self.released.extend(dossier.kinship.head());
         self.shelves.close(subject);
@@ -249,6 +257,8 @@ impl Dossiers {
             && let Some(ask) = dossier.ask.take()
         {
             self.requests.swap_remove(&ask.request);
+            self.note_end(subject, &ask, None);
+            let Some(dossier) = self.known.get_mut(&subject) else { return Ok(()) };
             if ask.whole {
                 dossier.kinship.set_whole(ask.answers, ask.revision);
                 self.make_room_for_rows(subject);
@@ -256,8 +266,8 @@ impl Dossiers {
             }
             dossier.kinship.has_own();
             let book = Book::new(&dossier.prepared, ask.answers);
-            let counted = !book.is_wide();
-            dossier.offers = Some(Offers { book, revision: ask.revision, repaired_to: ask.revision, counted });
+            let (counted, trace) = (!book.is_wide(), ask.trace);
+            dossier.offers = Some(Offers { book, revision: ask.revision, repaired_to: ask.revision, counted, trace });
             self.make_room_for_rows(subject);
         }
         Ok(())
@@ -265,13 +275,16 @@ impl Dossiers {
 
     /// Gives up the evaluations that a worker owes an answer to; they are asked again of those that are left.
     pub(crate) fn give_up(&mut self, worker: WorkerId) {
-        for dossier in self.known.values_mut() {
+        let mut given_up = Vec::new();
+        for (subject, dossier) in &mut self.known {
             if dossier.ask.as_ref().is_some_and(|ask| ask.owing.contains_key(&worker))
                 && let Some(ask) = dossier.ask.take()
             {
                 self.requests.swap_remove(&ask.request);
+                given_up.push((*subject, ask));
             }
         }
+        given_up.iter().for_each(|(subject, ask)| self.note_end(*subject, ask, Some("a worker is gone")));
     }
 
     /// Gives up one evaluation for good: no answer can hold all its strata.
@@ -279,8 +292,10 @@ impl Dossiers {
         if let Some(subject) = self.requests.swap_remove(&request)
             && let Some(dossier) = self.known.get_mut(&subject)
         {
-            dossier.ask = None;
             dossier.too_many_strata = true;
+            if let Some(ask) = dossier.ask.take() {
+                self.note_end(subject, &ask, Some("an answer has no room for all strata"));
+            }
         }
     }
 
@@ -303,7 +318,7 @@ impl Dossiers {
         dossier.kinship.has_own();
         let book = Book::new(&dossier.prepared, vec![evaluation]);
         let revision = cache.revision();
-        dossier.offers = Some(Offers { book, revision, repaired_to: revision, counted: true });
+        dossier.offers = Some(Offers { book, revision, repaired_to: revision, counted: true, trace: None });
         self.make_room_for_rows(subject);
     }
 

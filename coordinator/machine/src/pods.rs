@@ -14,6 +14,7 @@ use crate::{
     event::TimeMs,
     queue::ProfileIndex,
     tally::Trial,
+    trace::Course,
 };
 
 /// A pod that the machine knows.
@@ -49,6 +50,8 @@ pub(crate) struct Pod {
     pub(crate) told: Option<(Reason, String)>,
     /// What metrics tell of its attempts.
     pub(crate) trial: Trial,
+    /// What was told of its attempts where they are traced.
+    pub(crate) trace: Course,
 }
 
 /// A charge for a pod.
@@ -103,6 +106,7 @@ impl Pod {
             announced: false,
             told: None,
             trial: Trial::NONE,
+            trace: Course::NONE,
         }
     }
 

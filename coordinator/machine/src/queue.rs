@@ -249,6 +249,15 @@ impl Queue {
         self.active.subjects().take(count)
     }
 
+    /// The first pod of a subject in activeQ; of those that woke together, the first of them.
+    pub(crate) fn first_of(&self, subject: Subject) -> Option<&Uid> {
+        let ticket = self.active.first_of(subject)?;
+        match ticket {
+            Ticket::Pod(uid) => Some(uid),
+            Ticket::Group(id) => Some(self.groups.get(*id)?.woken.ready.first_key_value()?.1),
+        }
+    }
+
     /// How many pods of a subject are in activeQ.
     pub(crate) fn waiting(&self, subject: Subject) -> usize {
         self.active.waiting(subject)

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use flotilla_framework::extender::Extender;
+use flotilla_telemetry::Spans;
 use http::{Method, Response, StatusCode};
 use kube::client::Body;
 use serde_json::Value;
@@ -91,6 +92,7 @@ fn binding() -> Binding {
         revision: 1,
         total: 100,
         extender: None,
+        trace: None,
     }
 }
 
@@ -108,7 +110,9 @@ fn stage(server: &Server) -> Stage {
     let (follows, nobody) = watch::channel(Leadership::UNKNOWN);
     tokio::spawn(async move { follows.closed().await });
     let reporter = Reporter::new(&server.client(), &server.client(), "host", &nobody);
-    let binder = Binder::new(server.client(), handle, reporter, Scheduled::default(), lead, Callers::default());
+    let recorder = Recorder::new(Spans::default(), handle.started());
+    let binder =
+        Binder::new(server.client(), handle, reporter, Scheduled::default(), lead, Callers::default(), recorder);
     Stage { binder, heard, leading }
 }
 

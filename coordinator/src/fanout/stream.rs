@@ -23,6 +23,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     Count as _, Inner, Outgoing, WORDS,
+    asked::Asked,
     connect::{Connected, connect},
     lock, wire,
 };
@@ -122,6 +123,7 @@ struct Attached {
     words: mpsc::Sender<ToWorker>,
     incoming: tonic::Streaming<pb::FromWorker>,
     hello: FromWorker,
+    asked: Arc<Asked>,
     /// Who the worker is, as its certificate says.
     peer: Option<Peer>,
     /// Dropping the last clone of a channel does not end the streams on it, but it is what the stream is on.
@@ -154,9 +156,11 @@ async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, E
 async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> Result<Attached, End> {
     let Connected { channel, peer, .. } = connected;
     let (words, outbox) = mpsc::channel(WORDS);
+    let asked = Arc::new(Asked::new(inner.spans.clone(), Arc::clone(address)));
+    let outgoing = wire::outgoing(outbox, Arc::clone(inner), Arc::clone(&asked));
     let greeting = async {
         let mut client = wire::client(channel.clone());
-        let mut incoming = client.attach(wire::outgoing(outbox, Arc::clone(inner))).await?.into_inner();
+        let mut incoming = client.attach(outgoing).await?.into_inner();
         let first = incoming.message().await?.ok_or(End::Closed)?;
         let hello = wire::decode(first, inner)?;
         Ok::<_, End>((incoming, hello))
@@ -164,7 +168,7 @@ async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> 
     let (incoming, hello) = tokio::time::timeout(HELLO_TIMEOUT, greeting).await.unwrap_or(Err(End::Silent))?;
     let Reply::Hello { version, .. } = &hello.reply else { return Err(End::NoHello) };
     info!(worker = %address, %version, "attached to a worker");
-    Ok(Attached { address: Arc::clone(address), words, incoming, hello, peer, _channel: channel })
+    Ok(Attached { address: Arc::clone(address), words, incoming, hello, asked, peer, _channel: channel })
 }
 
 /// Returns when the connection to `peer` is to be made anew; never, if it has shown no certificate.
@@ -190,6 +194,7 @@ impl Attached {
         inner.counters.attached.add(1);
         let end = AssertUnwindSafe(self.converse(inner, worker, wanted, &close)).catch_unwind().await;
         let end = end.unwrap_or(End::Panicked);
+        self.asked.end(&end);
         lock(&inner.streams).remove(&worker);
         inner.counters.lost.add(1);
         match &end {
@@ -224,6 +229,7 @@ impl Attached {
                     message = self.incoming.message() => message?.ok_or(End::Closed)?,
                 };
                 let word = wire::decode(message, inner)?;
+                self.asked.answered(&word);
                 inner.handle.tell(Event::FromWorker { worker, word }).await?;
             }
         }

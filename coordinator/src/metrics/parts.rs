@@ -19,13 +19,14 @@ pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
     page.extend(extenders(sources));
     page.extend(super::preemption::families(&sources.handle.status(), &sources.evictor));
     page.extend(super::transport::families(&sources.fanout));
+    page.extend(super::spans::families(&sources.fanout));
     page.extend(writes(sources));
     page.extend(reloads(sources));
     page.extend(watches(sources));
     page
 }
 
-fn single(name: &str, help: &str, value: u64) -> MetricFamily {
+pub(super) fn single(name: &str, help: &str, value: u64) -> MetricFamily {
     counter(name, help, vec![count(&[], float(value))])
 }
 

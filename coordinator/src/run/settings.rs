@@ -2,7 +2,10 @@
 //!
 //! Knows: what each part needs to begin. Must not know: what anything is set for.
 
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use flotilla_framework::config::Configuration;
@@ -68,6 +71,20 @@ impl Settings {
         let text = serde_yaml::to_string(&self.configz()).context("cannot write the configuration as YAML")?;
         std::fs::write(path, text)
             .with_context(|| format!("cannot write --write-config-to {}; is its folder there?", path.display()))
+    }
+}
+
+/// How `--write-config-to` ends.
+pub(super) fn written(outcome: anyhow::Result<()>, path: &Path) -> ExitCode {
+    match outcome {
+        Ok(()) => {
+            eprintln!("flotilla-coordinator: wrote the configuration to {}", path.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("flotilla-coordinator: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

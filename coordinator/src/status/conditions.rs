@@ -441,6 +441,7 @@ mod tests {
             write_event: true,
             attempt: 1,
             began_ms: None,
+            trace: None,
         }
     }
 

@@ -107,6 +107,7 @@ fn report(pod: &PodInfo, message: &str) -> Report {
         write_event: true,
         attempt: 1,
         began_ms: None,
+        trace: None,
     }
 }
 
@@ -126,6 +127,7 @@ fn binding(pod: &PodInfo) -> Binding {
         revision: 1,
         total: 0,
         extender: None,
+        trace: None,
     }
 }
 

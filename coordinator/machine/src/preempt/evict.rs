@@ -134,6 +134,7 @@ impl Machine {
             write_event: false,
             attempt: pod.attempts,
             began_ms: None,
+            trace: None,
         }));
     }
 }

@@ -36,6 +36,11 @@ impl Active {
         self.tickets.iter().map(|(place, (ticket, _))| (place, ticket))
     }
 
+    /// The first ticket that is about a subject.
+    pub(super) fn first_of(&self, subject: Subject) -> Option<&Ticket> {
+        self.tickets.values().find(|(_, about)| *about == subject).map(|(ticket, _)| ticket)
+    }
+
     /// What the tickets are about, in order.
     pub(super) fn subjects(&self) -> impl Iterator<Item = Subject> {
         self.tickets.values().map(|(_, subject)| *subject)

@@ -21,6 +21,7 @@ use flotilla_machine::{
     },
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
+    trace::Trace,
 };
 
 /// A worker: a replica and what has not reached it or come back from it yet.
@@ -72,6 +73,8 @@ pub(crate) struct World {
     pub(crate) bound: Vec<(String, String)>,
     pub(crate) reports: Vec<Report>,
     pub(crate) group_reports: Vec<GroupReport>,
+    /// What is to be recorded of attempts.
+    pub(crate) traces: Vec<Trace>,
     pub(crate) dropped: Vec<String>,
     pub(crate) alone: Option<bool>,
     pub(crate) acknowledged: Vec<u64>,
@@ -132,6 +135,7 @@ impl World {
             bound: Vec::new(),
             reports: Vec::new(),
             group_reports: Vec::new(),
+            traces: Vec::new(),
             dropped: Vec::new(),
             alone: None,
             acknowledged: Vec::new(),
@@ -193,6 +197,7 @@ impl World {
                 Action::ReportGroup(report) => self.group_reports.push(report),
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
                 Action::Alone(alone) => self.alone = Some(alone),
+                Action::Trace(trace) => self.traces.push(*trace),
             }
         }
         assert_eq!(self.machine.audit(), []);

@@ -1,0 +1,121 @@
+//! The OTLP exporter: to whom, with which certificates, in whose name.
+//!
+//! Knows: the `OTEL_*` variables that the exporter does not read by itself. Must not know: what any span is about.
+//!
+//! Source: the OpenTelemetry specifications "OpenTelemetry Protocol Exporter" and "Environment Variables".
+
+use std::{env, fmt, fs, path::PathBuf, sync::Arc};
+
+use opentelemetry::KeyValue;
+use opentelemetry_otlp::{SpanExporter as Otlp, WithExportConfig as _, WithTonicConfig as _};
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    resource::{EnvResourceDetector, TelemetryResourceDetector},
+    trace::{SpanData, SpanExporter},
+};
+use tonic::transport::{Certificate, ClientTlsConfig, Identity};
+
+use crate::ledger::Ledger;
+
+/// Spans cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The endpoint is none.
+    #[error("cannot send spans to {endpoint}: {source}; correct --tracing-endpoint, or leave it out to trace nothing")]
+    Endpoint {
+        /// What was given.
+        endpoint: String,
+        /// What is wrong with it.
+        source: opentelemetry_otlp::ExporterBuildError,
+    },
+    /// A file with a certificate or a key cannot be read.
+    #[error("cannot read {}, which {variable} names: {source}; correct the variable, or unset it", path.display())]
+    File {
+        /// The variable.
+        variable: String,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: std::io::Error,
+    },
+}
+
+/// An exporter that keeps count.
+pub(crate) struct Counted {
+    pub(crate) otlp: Otlp,
+    pub(crate) ledger: Arc<Ledger>,
+}
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Counted").field("ledger", &self.ledger).finish_non_exhaustive()
+    }
+}
+
+impl SpanExporter for Counted {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let count = batch.len();
+        let outcome = self.otlp.export(batch).await;
+        self.ledger.settle(count, outcome.as_ref().map(|()| ()).map_err(ToString::to_string));
+        outcome
+    }
+
+    fn shutdown_with_timeout(&self, timeout: std::time::Duration) -> OTelSdkResult {
+        self.otlp.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.otlp.set_resource(resource);
+    }
+}
+
+/// An exporter to `endpoint`, which it does not connect to yet.
+pub(crate) fn exporter(endpoint: &str) -> Result<Otlp, StartError> {
+    let mut builder = Otlp::builder().with_tonic().with_endpoint(endpoint);
+    if endpoint.starts_with("https://") {
+        builder = builder.with_tls_config(tls()?);
+    }
+    builder.build().map_err(|source| StartError::Endpoint { endpoint: endpoint.to_owned(), source })
+}
+
+/// Whom to trust: the authority that a variable names, else those of the system. With a client certificate where variables
+/// name one.
+fn tls() -> Result<ClientTlsConfig, StartError> {
+    let tls = ClientTlsConfig::new();
+    let tls = match file("CERTIFICATE")? {
+        Some(authority) => tls.ca_certificate(Certificate::from_pem(authority)),
+        None => tls.with_native_roots(),
+    };
+    Ok(match (file("CLIENT_CERTIFICATE")?, file("CLIENT_KEY")?) {
+        (Some(certificate), Some(key)) => tls.identity(Identity::from_pem(certificate, key)),
+        _ => tls,
+    })
+}
+
+/// What is in the file that a variable names, the one for traces before the one for all signals.
+fn file(name: &str) -> Result<Option<Vec<u8>>, StartError> {
+    let variables = [format!("OTEL_EXPORTER_OTLP_TRACES_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")];
+    for variable in variables {
+        let Some(path) = env::var_os(&variable).filter(|path| !path.is_empty()).map(PathBuf::from) else { continue };
+        return fs::read(&path).map(Some).map_err(|source| StartError::File { variable, path, source });
+    }
+    Ok(None)
+}
+
+/// Who the spans are of. What `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` say goes before what is said here.
+pub(crate) fn resource(service: &'static str, instance: &str) -> Resource {
+    let attributes = [
+        KeyValue::new("service.name", service),
+        KeyValue::new("service.instance.id", instance.to_owned()),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+    ];
+    let resource = Resource::builder_empty()
+        .with_attributes(attributes)
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_detector(Box::new(EnvResourceDetector::new()));
+    match env::var("OTEL_SERVICE_NAME") {
+        Ok(name) if !name.is_empty() => resource.with_service_name(name).build(),
+        _ => resource.build(),
+    }
+}

@@ -1,0 +1,110 @@
+//! What became of spans: sent, or lost, which is counted and now and then said.
+//!
+//! Knows: counts, and how often a loss is worth a line. Must not know: what any span is about, or where spans go.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Between two lines about lost spans.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What became of spans since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Spans that a collector took.
+    pub sent: u64,
+    /// Spans that were lost: too many waited, or no collector took them.
+    pub dropped: u64,
+}
+
+/// Counts as spans go.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    waiting: AtomicUsize,
+    sent: AtomicU64,
+    dropped: AtomicU64,
+    said: Mutex<Option<Said>>,
+}
+
+/// The last line about lost spans.
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    at: Instant,
+    /// How many had been lost by then.
+    dropped: u64,
+}
+
+impl Ledger {
+    /// Whether one more span may wait where `bound` may; if so, it does from now on.
+    pub(crate) fn admit(&self, bound: usize) -> bool {
+        let is_admitted = self.waiting.fetch_add(1, Ordering::Relaxed) < bound;
+        if !is_admitted {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.lose(1, "too many wait for the collector");
+        }
+        is_admitted
+    }
+
+    /// So many that waited were taken by a collector, or were not, and why.
+    pub(crate) fn settle(&self, count: usize, outcome: Result<(), String>) {
+        self.waiting.fetch_sub(count, Ordering::Relaxed);
+        match outcome {
+            Ok(()) => drop(self.sent.fetch_add(count as u64, Ordering::Relaxed)),
+            Err(reason) => self.lose(count as u64, &reason),
+        }
+    }
+
+    /// The counts as of now.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { sent: self.sent.load(Ordering::Relaxed), dropped: self.dropped.load(Ordering::Relaxed) }
+    }
+
+    fn lose(&self, count: u64, reason: &str) {
+        let dropped = self.dropped.fetch_add(count, Ordering::Relaxed) + count;
+        // Whoever finds somebody else at it has been spoken for.
+        let mut said = match self.said.try_lock() {
+            Ok(said) => said,
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
+            Err(std::sync::TryLockError::WouldBlock) => return,
+        };
+        let now = Instant::now();
+        if said.is_some_and(|said| now.duration_since(said.at) < SILENCE) {
+            return;
+        }
+        let spans = dropped - said.map_or(0, |said| said.dropped);
+        *said = Some(Said { at: now, dropped });
+        tracing::warn!(
+            spans,
+            reason,
+            "spans are lost; see whether the collector at --tracing-endpoint is there, or lower --tracing-sampling-ratio"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_finds_no_room_is_lost_and_what_is_settled_makes_room() {
+        let ledger = Ledger::default();
+        assert!(ledger.admit(2) && ledger.admit(2) && !ledger.admit(2));
+        assert_eq!(ledger.counts(), Counts { sent: 0, dropped: 1 });
+        ledger.settle(2, Ok(()));
+        assert!(ledger.admit(2));
+        assert_eq!(ledger.counts(), Counts { sent: 2, dropped: 1 });
+    }
+
+    #[test]
+    fn a_batch_that_no_collector_takes_is_lost_as_a_whole() {
+        let ledger = Ledger::default();
+        assert!((0..5).all(|_| ledger.admit(5)));
+        ledger.settle(5, Err("nobody listens".to_owned()));
+        assert_eq!(ledger.counts(), Counts { sent: 0, dropped: 5 });
+    }
+}

@@ -241,6 +241,25 @@ fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
     serde_yaml::Deserializer::from_str(&text).map(|document| Ok(Value::deserialize(document)?)).collect()
 }
 
+/// The arguments that components add to those of a Deployment.
+fn added(deployment: &str) -> anyhow::Result<Vec<String>> {
+    let mut added = Vec::new();
+    for component in folders("components")? {
+        let kustomization = documents(&deployed::path(&format!("components/{component}/kustomization.yaml")))?;
+        for patch in kustomization.iter().flat_map(|one| one["patches"].as_array().into_iter().flatten()) {
+            let role = deployment.rsplit('-').next().unwrap_or(deployment);
+            if !patch["target"]["name"].as_str().is_some_and(|name| name.contains(role)) {
+                continue;
+            }
+            let steps: Vec<Value> = serde_yaml::from_str(patch["patch"].as_str().context("a patch")?)?;
+            let steps = steps.iter().filter(|step| step["path"].as_str().is_some_and(|path| path.ends_with("/args/-")));
+            added.extend(steps.filter_map(|step| step["value"].as_str().map(str::to_owned)));
+        }
+    }
+    ensure!(!added.is_empty(), "no component adds anything to {deployment}");
+    Ok(added)
+}
+
 #[test]
 fn the_programs_take_the_arguments_that_the_manifests_give_them() -> anyhow::Result<()> {
     for file in ["base/coordinator.yaml", "base/worker.yaml", "overlays/static-pod/coordinator.yaml"] {
@@ -251,7 +270,8 @@ fn the_programs_take_the_arguments_that_the_manifests_give_them() -> anyhow::Res
             let arguments = [&arguments(container), more, &["--version"]].concat();
             Command::new(binary(program)?).args(arguments).output().context("it cannot be started")
         };
-        let output = run(&[])?;
+        let added = added(program)?;
+        let output = run(&added.iter().map(String::as_str).collect::<Vec<_>>())?;
         assert!(output.status.success(), "{file}: {}", String::from_utf8_lossy(&output.stderr));
         assert!(!run(&["--no-such-flag"])?.status.success(), "{program} takes anything");
     }

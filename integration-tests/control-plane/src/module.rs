@@ -23,6 +23,53 @@ pub(super) struct Module {
     go_sum: &'static str,
 }
 
+/// What the control plane is built from.
+pub(super) const CONTROL_PLANE: Module = Module {
+    place: "integration-tests/control-plane/go.mod",
+    go_mod: include_str!("../go.mod"),
+    go_sum: include_str!("../go.sum"),
+};
+
+/// What Jaeger is built from. Its requirements clash with Kubernetes'.
+pub(super) const JAEGER: Module = Module {
+    place: "integration-tests/control-plane/jaeger/go.mod",
+    go_mod: include_str!("../jaeger/go.mod"),
+    go_sum: include_str!("../jaeger/go.sum"),
+};
+
+impl Module {
+    /// Writes the module into a folder.
+    pub(super) fn write(self, folder: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        for (name, content) in [("go.mod", self.go_mod), ("go.sum", self.go_sum)] {
+            let path = folder.join(name);
+            fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The version of a module that this one requires, such as `v1.37.1`.
+    pub(super) fn version_of(self, required: &str) -> anyhow::Result<String> {
+        self.second_word_after(required)
+            .with_context(|| format!("{} requires no {required}; add it back with `go get -tool`", self.place))
+    }
+
+    /// The oldest Go that builds it, such as `1.26.0`.
+    pub(super) fn go_version(self) -> anyhow::Result<String> {
+        self.second_word_after("go").with_context(|| format!("{} has no go directive", self.place))
+    }
+
+    /// What tells one set of programs from another. `flags` are the linker's.
+    pub(super) fn key(self, version: &str, flags: &str) -> String {
+        let mut hasher = DefaultHasher::new();
+        [self.go_mod, self.go_sum, flags].hash(&mut hasher);
+        format!("{version}-{:016x}", hasher.finish())
+    }
+
+    fn second_word_after(self, first: &str) -> Option<String> {
+        let mut lines = self.go_mod.lines().map(str::split_whitespace);
+        lines.find_map(|mut words| (words.next() == Some(first)).then(|| words.next()).flatten()).map(str::to_owned)
+    }
 }
 
 /// The oldest Go that builds the control plane, such as `1.26.0`.

@@ -3,23 +3,26 @@
 //! Each extender manages a resource, so that a pod says by what it asks for which of them it is about.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
 };
 
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, free_port, pod, wait_until};
 use flotilla_integration_tests::{
     extender::{Extender, Say},
-    fleet::{Fleet, PATIENCE, node_of, profile, wait_for_event, wait_until_refused, wait_until_running},
+    fleet::{Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running},
     placements,
 };
 use futures::FutureExt as _;
 use k8s_openapi::{
-    api::core::v1::{Container, Pod},
+    api::{
+        core::v1::{Container, Pod},
+        scheduling::v1::PriorityClass,
+    },
     apimachinery::pkg::api::resource::Quantity,
 };
 use kube::{
-    Client, ResourceExt as _,
+    Api, Client, ResourceExt as _,
     api::{PostParams, Request},
 };
 use serde_json::{Value, json};
@@ -244,6 +247,114 @@ async fn extenders_are_asked_as_kube_scheduler_asks_them_and_their_words_have_th
     assert!(calls >= Some(6.0), "{calls:?}");
     let failures = fleet.metric("coordinator", "flotilla_extender_call_failures_total").await?;
     assert!(failures >= Some(3.0), "{failures:?}");
+    assert_eq!(fleet.metric("coordinator", "flotilla_invariant_violations_total").await?, Some(0.0));
+    Ok(())
+}
+
+/// Has a say in who makes room: spares the nodes whose victims are to be spared, and names other victims where it may.
+fn sparing() -> Say {
+    say(|_, question| {
+        let offered = question["NodeNameToMetaVictims"].as_object().cloned().unwrap_or_default();
+        let preemptor = question["Pod"]["metadata"]["name"].as_str().unwrap_or_default();
+        let left = offered.into_iter().filter(|(node, _)| match preemptor.rsplit('-').next() {
+            Some("spares" | "invents") => node.ends_with("-1"),
+            Some("refuses") => false,
+            _ => true,
+        });
+        let left = left.map(|(node, mut victims)| {
+            if preemptor.ends_with("invents") {
+                victims["Pods"] = json!([{ "UID": "nobody" }]);
+            }
+            (node, victims)
+        });
+        json!({ "NodeNameToMetaVictims": Value::Object(left.collect()) })
+    })
+}
+
+/// The nodes that an extender was asked about first for a preemptor, and how many victims each has.
+fn proposed(extender: &Extender, pod: &str, prefix: &str) -> BTreeMap<String, usize> {
+    let calls = extender.calls_about("preempt", pod);
+    let offered = calls.first().and_then(|call| call.question["NodeNameToMetaVictims"].as_object().cloned());
+    let count = |victims: &Value| victims["Pods"].as_array().map_or(0, Vec::len);
+    offered.into_iter().flatten().map(|(node, victims)| (node.replace(prefix, ""), count(&victims))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn extenders_have_the_same_say_in_who_makes_room() -> anyhow::Result<()> {
+    let extender = Extender::start(sparing()).await?;
+    let url = format!("http://{}", extender.address());
+    let extenders = vec![json!({ "urlPrefix": url, "preemptVerb": "preempt", "nodeCacheCapable": true })];
+    let configuration = json!({ "extenders": extenders, "profiles": [{ "schedulerName": "default-scheduler" }] });
+    let cluster = ControlPlane::start(Options { kube_scheduler: Some(configuration), ..Options::default() }).await?;
+    let class = json!({ "metadata": { "name": "high" }, "value": 100 });
+    Api::<PriorityClass>::all(cluster.client()).create(&PostParams::default(), &serde_json::from_value(class)?).await?;
+    let fleet = start_fleet(&cluster, &extenders).await?;
+    let schedulers = [("ours", "flotilla"), ("theirs", "default-scheduler")];
+    let cases = ["spares", "refuses", "invents", "agrees"];
+    let of = |prefix: &str, name: &str, scheduler: &str| {
+        let mut pod = pod(&format!("{prefix}{name}"), scheduler, &[("cpu", "1")]);
+        let whose = BTreeMap::from([("whose".to_owned(), prefix.trim_end_matches('-').to_owned())]);
+        pod.spec.get_or_insert_default().node_selector = Some(whose);
+        pod
+    };
+    // Of each case and scheduler two nodes: one pod fills the first, two fill the second, so that the first is taken
+    // where nobody objects.
+    for case in cases {
+        for (whose, scheduler) in schedulers {
+            let prefix = format!("{case}-{whose}-");
+            let label = prefix.trim_end_matches('-').to_owned();
+            let node =
+                |index: usize| NodeBuilder::new(format!("{prefix}{index}")).capacity("cpu", "1").label("whose", &label);
+            cluster.add_nodes((0..2).map(node)).await?;
+            for (name, index, cpus) in [("whole", 0, "1"), ("half-0", 1, "500m"), ("half-1", 1, "500m")] {
+                let mut filling = pod(&format!("{prefix}{name}"), scheduler, &[("cpu", cpus)]);
+                filling.spec.get_or_insert_default().node_name = Some(format!("{prefix}{index}"));
+                cluster.create_pods([filling]).await?;
+            }
+            wait_until_running(&cluster, &prefix, 3).await?;
+        }
+    }
+    for case in cases {
+        for (whose, scheduler) in schedulers {
+            let prefix = format!("{case}-{whose}-");
+            let mut high = of(&prefix, case, scheduler);
+            high.spec.get_or_insert_default().priority_class_name = Some("high".to_owned());
+            cluster.create_pods([high]).await?;
+        }
+    }
+    for (case, place, left) in [
+        ("spares", Some("1"), ["spares", "whole"].as_slice()),
+        ("refuses", None, &["half-0", "half-1", "refuses", "whole"]),
+        ("invents", None, &["half-0", "half-1", "invents", "whole"]),
+        ("agrees", Some("0"), &["agrees", "half-0", "half-1"]),
+    ] {
+        let mut told = Vec::new();
+        for (whose, _) in schedulers {
+            let prefix = format!("{case}-{whose}-");
+            let name = format!("{prefix}{case}");
+            let note = wait_for_event(&cluster, &name, "FailedScheduling").await?;
+            if place.is_some() {
+                let landed = wait_until_running(&cluster, &name, 1).await?;
+                assert_eq!(node_of(&landed[0]).map(|node| node.replace(&prefix, "")).as_deref(), place, "{name}");
+            } else {
+                wait_until_refused(&cluster, &name).await?;
+            }
+            let names: Vec<String> = pods(&cluster).await?.iter().map(|pod| pod.name_any()).collect();
+            let names: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(&prefix)).collect();
+            assert_eq!(names, left, "{name}");
+            told.push((note.replace(&prefix, ""), proposed(&extender, &name, &prefix)));
+        }
+        assert_eq!(told[0], told[1], "{case}");
+        assert_eq!(told[0].1, BTreeMap::from([("0".to_owned(), 1), ("1".to_owned(), 2)]), "{case}");
+    }
+    let question = |name: &str| fields_of(&extender.calls_about("preempt", name)[0].question);
+    let known = |fields: BTreeSet<String>| -> BTreeSet<String> {
+        // Nodes are keys there.
+        let is_node = |field: &str| field.contains("NodeNameToMetaVictims.");
+        fields.into_iter().filter(|field| !field.contains(".status.conditions") && !is_node(field)).collect()
+    };
+    let (ours, theirs) = (question("spares-ours-spares"), question("spares-theirs-spares"));
+    assert_eq!(known(ours), known(theirs));
     assert_eq!(fleet.metric("coordinator", "flotilla_invariant_violations_total").await?, Some(0.0));
     Ok(())
 }

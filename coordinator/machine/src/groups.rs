@@ -203,10 +203,13 @@ impl Machine {
         if group.object.as_ref().is_some_and(|known| known.uid != object.uid) {
             group.told = None;
         }
+        let as_victim = |object: &PodGroup| (object.priority, object.disrupted_whole);
+        let is_other_victim = group.object.as_deref().map(as_victim) != Some(as_victim(object));
         group.object = Some(Arc::clone(object));
         self.groups.changed.insert(key);
-        // By it its pods are preempted.
-        self.forget_hopeless();
+        if is_other_victim {
+            self.forget_hopeless();
+        }
     }
 
     pub(crate) fn pod_group_deleted(&mut self, namespace: &Arc<str>, name: &Arc<str>) {

@@ -78,8 +78,8 @@ impl Proposal {
             for uid in uids {
                 let Some(known) = residents.get(uid.as_str()) else {
                     return Err(format!(
-                        "extender: {} claims to preempt pod (UID: {uid}) on node: {name}, but the pod is not found on that \
-                         node",
+                        "extender: {} claims to preempt pod (UID: &{{{uid}}}) on node: {name}, but the pod is not found on \
+                         that node",
                         extender.url_prefix
                     ));
                 };

@@ -55,6 +55,9 @@ fn say(world: &mut World, left: &[&str]) {
     world.settle();
 }
 
+/// Something that happens to a cluster.
+type Happening = fn(&mut World);
+
 fn said(world: &World, pod: &str) -> String {
     world.message_of(pod).expect("a report").to_owned()
 }
@@ -123,7 +126,7 @@ fn what_happens_while_they_are_asked_has_them_asked_again_but_not_for_ever() {
 
 #[test]
 fn an_answer_about_an_attempt_that_is_over_is_dropped_and_counted() {
-    let overs: [(&str, fn(&mut World)); 3] = [
+    let overs: [(&str, Happening); 3] = [
         ("the group is too small now", |world| world.delete_pod("uid-b")),
         ("the group is gone", |world| {
             world.tell(Event::PodGroupDeleted { namespace: "default".into(), name: "g".into() });

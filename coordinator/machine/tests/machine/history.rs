@@ -1,19 +1,26 @@
 //! What went wrong in kube-scheduler once, each by what went wrong, so that it does not here.
 //!
 //! The numbers are issues and pull requests of kubernetes/kubernetes unless another repository is named. Of what is about
-//! nominations there are tests in `nominations.rs` (#126700, #72124), of hints that miss what would help in
-//! `simulation.rs` (PR 127427), where a machine that sees the cluster for the first time is asked about every pod that waits.
+//! nominations there are tests in `nominations.rs` (#126700) and `preemption.rs` (#72124, #85447, #93505), of preemptions in
+//! `preemption.rs` (#130429, #134249, #141694, #91492, #126643, apache/yunikorn-k8shim#1093), of hints that miss what would
+//! help in `simulation.rs` (PR 127427), where a machine that sees the cluster for the first time is asked about every pod
+//! that waits.
+
+use std::sync::Arc;
 
 use flotilla_framework::{
     class::PodInfo,
-    testing::{node, pod},
+    testing::{node, pod, pod_group},
 };
 use flotilla_machine::{
     action::{Binding, Reason},
-    event::{BindFailure, Event},
+    event::{BindFailure, Configuration, Event},
 };
 
-use crate::world::World;
+use crate::{
+    groups, storage,
+    world::{World, preempting},
+};
 
 fn asks(name: &str, cpu: &str) -> PodInfo {
     pod(name).request("cpu", cpu).build()
@@ -44,6 +51,9 @@ fn fail(world: &mut World, binding: &Binding, failure: BindFailure) {
 fn error() -> BindFailure {
     BindFailure::Error("the API server is overloaded".to_owned())
 }
+
+/// Something that happens to a cluster.
+type Happening = fn(&mut World);
 
 /// How many pods wait: in activeQ, in backoffQ, for an event, for their gates.
 fn waiting(world: &World) -> [u64; 4] {
@@ -266,8 +276,8 @@ fn events_piled_up_while_binds_were_slow() {
 fn events_piled_up_while_a_pod_waited_for_its_volumes() {
     let mut world = World::with_volumes(1);
     world.node(node("n1").capacity("cpu", "2").build());
-    world.store_claim(crate::storage::claim("data", "made"));
-    world.pod(crate::storage::with_claims(pod("slow"), &["data"]).build());
+    world.store_claim(storage::claim("data", "made"));
+    world.pod(storage::with_claims(pod("slow"), &["data"]).build());
     world.settle();
     let mut flap = |times: usize| {
         for round in 0..times {
@@ -570,4 +580,151 @@ fn somebody_else_bound_the_pod_and_the_room_that_it_left_woke_nobody() {
     world.settle();
     assert_eq!(world.place_of("waits"), Some("n"));
     assert_eq!(world.machine.status().flushed, 0);
+}
+
+/// PR 139450: a pod that was put back into its group while that was being tried was lost.
+#[test]
+fn a_pod_of_a_group_came_back_while_the_group_was_tried_and_was_lost() {
+    for comes_before_the_answer in [true, false] {
+        let mut world = World::new(1);
+        world.tell(Event::Configured(Arc::new(groups::configuration(2))));
+        world.node(node("n").capacity("cpu", "8").build());
+        world.settle();
+        world.tell(Event::PodGroupApplied(Arc::new(pod_group("g", None))));
+        world.pod(pod("first").request("cpu", "1").group("g").build());
+        let binding = decided(&mut world);
+        // Its group is at the head of the queue again, for another pod, and workers are asked.
+        world.pod(pod("second").request("cpu", "2").group("g").build());
+        let (worker, words) = world.intercept();
+        assert!(!words.is_empty(), "they have something to say");
+        let answer = |world: &mut World| {
+            words.iter().cloned().for_each(|word| world.tell(Event::FromWorker { worker, word }));
+        };
+        if comes_before_the_answer {
+            fail(&mut world, &binding, error());
+            answer(&mut world);
+        } else {
+            answer(&mut world);
+            fail(&mut world, &binding, error());
+        }
+        world.settle();
+        world.advance(20_000);
+        assert_eq!((world.place_of("first"), world.place_of("second")), (Some("n"), Some("n")));
+        assert_eq!((world.machine.status().flushed, waiting(&world)), (0, [0; 4]));
+    }
+}
+
+/// A node of one CPU, on its way to which is a pod `low` that waits for its volume.
+fn world_of_one_that_waits_for_its_volume() -> World {
+    let mut world = World::with_volumes(1);
+    let mut profile = storage::profile();
+    profile.plugins.post_filter = preempting().plugins.post_filter;
+    profile.plugins.pre_enqueue.push("DefaultPreemption".to_owned());
+    world.tell(Event::Configured(Arc::new(Configuration::new(2, vec![profile]))));
+    world.node(node("n").capacity("cpu", "1").build());
+    world.store_claim(storage::claim("data", "made"));
+    let low = storage::with_claims(pod("low").request("cpu", "1").request("memory", "1Mi").priority(1), &["data"]);
+    world.pod(low.build());
+    for _ in 0..5 {
+        world.run_workers();
+    }
+    assert_eq!((world.machine.status().preparations, world.bound.len()), (1, 0), "nothing is written yet");
+    world
+}
+
+/// #134217, #140082: nobody is deleted, so that no watch tells of it.
+#[test]
+fn a_victim_was_not_bound_yet_and_whoever_preempted_it_waited_for_its_end_for_ever() {
+    let mut world = world_of_one_that_waits_for_its_volume();
+    world.pod(pod("high").request("cpu", "1").request("memory", "1Mi").priority(10).build());
+    for _ in 0..5 {
+        world.run_workers();
+    }
+    let preemption = world.preemptions.front().expect("a preemption");
+    let named = |victims: &[flotilla_machine::action::Victim]| -> Vec<String> {
+        victims.iter().map(|victim| victim.pod.name.to_string()).collect()
+    };
+    assert_eq!((named(&preemption.victims), named(&preemption.in_memory)), (vec![], vec!["low".to_owned()]));
+    world.settle();
+    world.advance(10_000);
+    assert_eq!((world.place_of("high"), world.place_of("low")), (Some("n"), None));
+    assert!(world.api.contains_key("uid-low"), "it is not deleted");
+    assert_eq!((world.machine.status().flushed, world.evicted.len()), (0, 1));
+    world.delete_pod("uid-high");
+    world.advance(20_000);
+    assert_eq!(world.machine.status().preparations, 1, "and it has its turn again");
+}
+
+/// #134217: the answer of the API server about what was written for the victim comes when the victim is gone.
+#[test]
+fn a_victim_that_was_taken_back_was_bound_after_all() {
+    let mut world = world_of_one_that_waits_for_its_volume();
+    world.pod(pod("high").request("cpu", "1").request("memory", "1Mi").priority(10).build());
+    for _ in 0..5 {
+        world.run_workers();
+    }
+    // The watch shows the claim bound now that nobody waits for it.
+    world.settle();
+    world.advance(60_000);
+    assert_eq!((world.place_of("high"), world.bound.len()), (Some("n"), 1), "{:?}", world.bound);
+    assert_eq!(world.machine.status().preparations, 0);
+}
+
+/// PR 139904, #138267
+#[test]
+fn a_nomination_that_was_taken_back_stayed_under_a_node_without_a_name() {
+    let mut world = World::with_workers(1, preempting());
+    world.node(node("n").build());
+    let asks = |name: &str| pod(name).request("cpu", "4").request("memory", "1Mi");
+    world.pod(asks("standing").priority(100).on("n").build());
+    let waits = asks("waits").priority(10).never_preempts();
+    for nominated in ["n", "", "n", ""] {
+        world.pod(waits.clone().nominated(nominated).build());
+        world.settle();
+    }
+    world.delete_pod("uid-waits");
+    world.delete_pod("uid-standing");
+    world.pod(asks("low").priority(1).build());
+    world.settle();
+    assert_eq!(world.place_of("low"), Some("n"));
+}
+
+/// PR 139057
+#[test]
+fn the_node_of_a_nominated_pod_was_given_away_while_a_gate_kept_the_pod_out() {
+    let mut world = World::with_workers(1, preempting());
+    world.node(node("n").build());
+    let asks = |name: &str| pod(name).request("cpu", "3").request("memory", "1Mi").never_preempts();
+    let gated = asks("first").priority(10).nominated("n").gate("wait");
+    world.pod(gated.build());
+    world.pod(asks("second").priority(10).build());
+    world.settle();
+    assert_eq!((world.place_of("second"), waiting(&world)[3]), (None, 1));
+    world.pod(asks("first").priority(10).nominated("n").build());
+    world.settle();
+    assert_eq!(world.place_of("first"), Some("n"));
+}
+
+/// #138482, #135981
+#[test]
+fn pods_that_were_gone_were_counted_as_waiting_for_a_plugin_for_ever() {
+    let counted = |world: &World| -> u64 { world.machine.census().unschedulable.values().sum() };
+    let gone: [(&str, Happening); 4] = [
+        ("deleted", |world| world.delete_pod("uid-web")),
+        ("bound by somebody else", |world| world.pod(pod("web").request("cpu", "2").on("m").build())),
+        ("another scheduler's", |world| world.pod(pod("web").request("cpu", "2").scheduler("other").build())),
+        ("made anew, and small enough", |world| {
+            world.delete_pod("uid-web");
+            world.pod(pod("web").uid("uid-new").request("cpu", "1").build());
+        }),
+    ];
+    for (case, go) in gone {
+        let mut world = world_of_one();
+        world.pod(asks("web", "2"));
+        world.settle();
+        assert_eq!(counted(&world), 1, "{case}");
+        go(&mut world);
+        world.settle();
+        assert_eq!((counted(&world), waiting(&world)), (0, [0; 4]), "{case}");
+    }
 }

@@ -133,6 +133,11 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
+    /// The feature gates that the scheduler is started with, as Name=true,Other=false; with GenericWorkload=true pod groups
+    /// are read
+    #[arg(long, value_name = "GATES", action = ArgAction::Append)]
+    pub(crate) feature_gates: Vec<String>,
+
     /// How many workers filter and score; the placements are the same for any number
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: u16,

@@ -18,6 +18,7 @@ use crate::{
 
 mod decode;
 mod defaults;
+mod groups;
 mod kinds;
 mod load;
 mod locate;
@@ -30,6 +31,7 @@ mod storage;
 mod texts;
 mod tree;
 
+pub(crate) use groups::{GATE, Groups, gates};
 pub(crate) use objects::{Cluster, Gatherer};
 pub(crate) use place::Place;
 pub(crate) use problem::Problems;
@@ -38,17 +40,24 @@ pub(crate) use texts::Texts;
 pub(crate) use load::Loader;
 use source::Sources;
 
+/// A configuration that says nothing.
+const STOCK: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+
 /// What a configuration file says; without one, what kube-scheduler has.
-pub(crate) fn configuration(config: Option<&Path>) -> Result<Configuration, Failure> {
-    Ok(configured(config)?.0)
+pub(crate) fn configuration(config: Option<&Path>, gates: &FeatureGates) -> Result<Configuration, Failure> {
+    Ok(configured(config, gates)?.0)
 }
 
 /// The profiles of a configuration file, for a command that calls no extenders.
 ///
 /// # Errors
 /// Where there are extenders: what they would say is not to be left out without a word.
-pub(crate) fn profiles_without_extenders(config: Option<&Path>, command: &str) -> Result<Vec<Profile>, Failure> {
-    let (configuration, name, text) = configured(config)?;
+pub(crate) fn profiles_without_extenders(
+    config: Option<&Path>,
+    gates: &FeatureGates,
+    command: &str,
+) -> Result<Vec<Profile>, Failure> {
+    let (configuration, name, text) = configured(config, gates)?;
     if configuration.extenders.is_empty() {
         return Ok(configuration.profiles);
     }
@@ -62,17 +71,22 @@ pub(crate) fn profiles_without_extenders(config: Option<&Path>, command: &str) -
 }
 
 /// What a configuration file says, with its name and its text.
-fn configured(config: Option<&Path>) -> Result<(Configuration, String, String), Failure> {
-    let Some(path) = config else { return Ok((Configuration::default(), String::new(), String::new())) };
-    let (name, text) = input::read(path).map_err(|error| Failure::input(vec![error]))?;
-    let configuration = configuration_of(&text, &name)?;
+fn configured(config: Option<&Path>, gates: &FeatureGates) -> Result<(Configuration, String, String), Failure> {
+    let (name, text) = match config {
+        Some(path) => input::read(path).map_err(|error| Failure::input(vec![error]))?,
+        None if *gates == FeatureGates::default() => {
+            return Ok((Configuration::default(), String::new(), String::new()));
+        }
+        None => ("the defaults".to_owned(), STOCK.to_owned()),
+    };
+    let configuration = configuration_of(&text, &name, gates)?;
     tell(&configuration.warnings);
     Ok((configuration, name, text))
 }
 
 /// What a text says, whose warnings somebody else has told already.
-pub(crate) fn configuration_of(text: &str, name: &str) -> Result<Configuration, Failure> {
-    let configuration = config::load(text, name, &FeatureGates::default());
+pub(crate) fn configuration_of(text: &str, name: &str, gates: &FeatureGates) -> Result<Configuration, Failure> {
+    let configuration = config::load(text, name, gates);
     configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))
 }
 
@@ -102,13 +116,27 @@ pub(crate) fn is_read(api_version: &str, kind: &str) -> bool {
 pub(crate) type MadeUp<'a> = &'a dyn Fn(&mut Gatherer, &mut Problems);
 
 /// The cluster of files, and of what is made up before them.
-pub(crate) fn read(files: &[PathBuf], made_up: Option<MadeUp<'_>>, profiles: &[Profile]) -> Result<Cluster, Failure> {
-    gather_files(files, made_up, profiles, Gatherer::default())
+pub(crate) fn read(
+    files: &[PathBuf],
+    made_up: Option<MadeUp<'_>>,
+    profiles: &[Profile],
+    gates: &FeatureGates,
+) -> Result<Cluster, Failure> {
+    gather_files(files, made_up, profiles, gatherer(Gatherer::default(), gates))
+}
+
+/// Where pod groups count they are read.
+fn gatherer(gatherer: Gatherer, gates: &FeatureGates) -> Gatherer {
+    if gates.enabled(GATE) { gatherer.with_groups() } else { gatherer }
 }
 
 /// The same of files, with the text of each object.
-pub(crate) fn read_with_texts(files: &[PathBuf], profiles: &[Profile]) -> Result<Cluster, Failure> {
-    gather_files(files, None, profiles, Gatherer::with_texts())
+pub(crate) fn read_with_texts(
+    files: &[PathBuf],
+    profiles: &[Profile],
+    gates: &FeatureGates,
+) -> Result<Cluster, Failure> {
+    gather_files(files, None, profiles, gatherer(Gatherer::with_texts(), gates))
 }
 
 fn gather_files(

@@ -85,14 +85,15 @@ fn explain_cluster(
     workers: &Workers,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let Configuration { profiles, extenders, .. } = cluster::configuration(args.config.as_deref())?;
+    let gates = cluster::gates(&args.feature_gates)?;
+    let Configuration { profiles, extenders, .. } = cluster::configuration(args.config.as_deref(), &gates)?;
     let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
     let cluster = match &asking {
-        Some(_) => cluster::read_with_texts(&args.files, &profiles)?,
-        None => cluster::read(&args.files, None, &profiles)?,
+        Some(_) => cluster::read_with_texts(&args.files, &profiles, &gates)?,
+        None => cluster::read(&args.files, None, &profiles, &gates)?,
     };
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
-    let mut world = World::new(&cluster);
+    let mut world = World::new(&cluster, &profiles);
     let mut crew = runtime.block_on(hire(workers, &world, &profiles)).map_err(Failure::run)?;
     let progress = progress("{bar:40} {pos}/{len} pods explained, {eta} left");
     progress.set_length(pods.len() as u64);
@@ -134,7 +135,7 @@ async fn account(
     let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
     // Pods of other schedulers were left out when the files were read.
     let profile = profile.with_context(|| format!("pod {:?} has no profile", pod.key()))?;
-    if let Some(held) = account::held_back(pod, profile) {
+    if let Some(held) = account::held_back(pod, profile, world.groups()) {
         return Ok(held);
     }
     let subject = world.subject(&pod.class);

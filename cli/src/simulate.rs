@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use flotilla_framework::profile::Profile;
+use flotilla_framework::{features::FeatureGates, profile::Profile};
 
 use crate::{
     args::SimulateArgs,
@@ -31,8 +31,9 @@ pub(crate) fn command(args: &SimulateArgs) -> ExitCode {
 
 fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
     log(args.verbose);
-    let profiles = cluster::profiles_without_extenders(args.config.as_deref(), "flotilla simulate")?;
-    let cluster = read(args, &profiles)?;
+    let gates = cluster::gates(&args.feature_gates)?;
+    let profiles = cluster::profiles_without_extenders(args.config.as_deref(), &gates, "flotilla simulate")?;
+    let cluster = read(args, &profiles, &gates)?;
     let settings = Settings { profiles, workers: args.workers, tie_break_seed: args.tie_break_seed };
     let progress = progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = run::run(&cluster, &settings, &progress);
@@ -43,8 +44,8 @@ fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
 }
 
 /// The cluster of the files and of `--generate`.
-fn read(args: &SimulateArgs, profiles: &[Profile]) -> Result<Cluster, Failure> {
-    let Some(words) = &args.generate else { return cluster::read(&args.files, None, profiles) };
+fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Result<Cluster, Failure> {
+    let Some(words) = &args.generate else { return cluster::read(&args.files, None, profiles, gates) };
     let make = |gatherer: &mut Gatherer, problems: &mut Problems| {
         let place = Place::nowhere();
         generate::services(words, |service| gatherer.add_selecting(service, &place, problems));
@@ -52,5 +53,5 @@ fn read(args: &SimulateArgs, profiles: &[Profile]) -> Result<Cluster, Failure> {
         generate::nodes(words, |node| gatherer.add_node(node, Place::nowhere(), problems));
         generate::pods(words, |pod| gatherer.add_pod(pod, Place::nowhere(), problems));
     };
-    cluster::read(&args.files, Some(&make), profiles)
+    cluster::read(&args.files, Some(&make), profiles, gates)
 }

@@ -423,3 +423,89 @@ fn a_nominated_pod_takes_its_node_and_others_lack_what_is_kept_free_for_it() {
     let nominated: Vec<Value> = answers(&json).iter().map(|answer| answer["nominated"].clone()).collect();
     assert_eq!(nominated, [json!("n"), Value::Null]);
 }
+
+/// A group on two nodes, which is disrupted as a whole, and pods that would have to make room for each other.
+const GROUPS: &str = "\
+kind: Node
+metadata: {name: a}
+status: {allocatable: {cpu: 4, memory: 8Gi}}
+---
+kind: Node
+metadata: {name: b}
+spec: {unschedulable: true}
+status: {allocatable: {cpu: 4, memory: 8Gi}}
+---
+kind: PriorityClass
+metadata: {name: low}
+value: -5
+---
+kind: PodGroup
+apiVersion: scheduling.k8s.io/v1beta1
+metadata: {name: g}
+spec: {schedulingPolicy: {basic: {}}, disruptionMode: {all: {}}, priorityClassName: low}
+---
+kind: Pod
+metadata: {name: g-0}
+spec:
+  nodeName: a
+  schedulingGroup: {podGroupName: g}
+  containers: [{name: c, resources: {requests: {cpu: 2}}}]
+---
+kind: Pod
+metadata: {name: g-1}
+spec:
+  nodeName: b
+  schedulingGroup: {podGroupName: g}
+  containers: [{name: c, resources: {requests: {cpu: 2}}}]
+---
+kind: Pod
+metadata: {name: single}
+spec:
+  nodeName: a
+  containers: [{name: c, resources: {requests: {cpu: 2}}}]
+---
+kind: Pod
+metadata: {name: high}
+spec: {priority: 0, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+---
+kind: Pod
+metadata: {name: lonely}
+spec: {schedulingGroup: {podGroupName: none}, containers: [{name: c}]}
+---
+kind: Pod
+metadata: {name: other}
+spec: {priority: 7, schedulingGroup: {podGroupName: g}, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+";
+
+#[test]
+fn pods_of_a_group_go_together_and_wait_together_where_groups_count() {
+    let answers = |flags: &[&str]| -> Vec<Value> {
+        let (code, stdout, stderr) = run("explain", GROUPS, &[&["-o", "json"], flags].concat());
+        assert_eq!(code, Some(0), "{stderr}");
+        stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let of = |answers: &[Value], pod: &str| answers.iter().find(|one| one["pod"] == pod).expect("an answer").clone();
+    let with = answers(&["--feature-gates", "GenericWorkload=true"]);
+    let high = of(&with, "default/high");
+    assert_eq!(
+        high["preemption"]["candidates"],
+        json!([{ "node": "a", "victims": ["default/g-0", "default/g-1"], "violations": 0 }]),
+        "by the priority of the group, wherever its pods are: {high}"
+    );
+    let lonely = of(&with, "default/lonely");
+    assert_eq!(
+        (&lonely["gated"], &lonely["plugin"], &lonely["reasons"][0]),
+        (
+            &json!(true),
+            &json!("GangScheduling"),
+            &json!("waiting for pods's pod group \"none\" to appear in scheduling queue")
+        )
+    );
+    let error =
+        "all pods in a single pod group should have the same priority as the pod group's priority, got 7 and -5";
+    assert_eq!(of(&with, "default/other")["error"], error);
+
+    let without = answers(&[]);
+    assert!(of(&without, "default/high")["preemption"]["candidates"].is_null(), "no pod is less important");
+    assert!(of(&without, "default/lonely")["gated"].is_null());
+}

@@ -510,3 +510,74 @@ fn a_volume_goes_to_one_claim_and_pods_that_share_a_claim_stay_together() {
     assert!(node("second").1.starts_with(refusal), "{placements:?}");
     assert!(!node("third").0.is_empty() && node("third").0 == node("with-third").0, "{placements:?}");
 }
+
+/// A pod of a group that asks for CPUs, with more of its spec.
+fn member(name: &str, group: &str, cpus: u32, more: &str) -> String {
+    format!(
+        "---\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  schedulingGroup: {{podGroupName: {group}}}\n  containers: \
+         [{{name: c, resources: {{requests: {{cpu: {cpus}}}}}}}]\n{more}"
+    )
+}
+
+fn gang(name: &str, min_count: u32) -> String {
+    format!(
+        "---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {{name: {name}}}\nspec: \
+         {{schedulingPolicy: {{gang: {{minCount: {min_count}}}}}}}\n"
+    )
+}
+
+#[test]
+fn pods_of_a_group_are_placed_together_or_not_at_all_where_groups_count() {
+    let input = [
+        NODE.trim_end_matches("---\n").to_owned(),
+        gang("fits", 2),
+        gang("large", 2),
+        gang("few", 2),
+        gang("gated", 2),
+        "---\napiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroupList\nitems:\n- metadata: {name: listed}\n  spec: \
+         {schedulingPolicy: {basic: {}}}\n"
+            .to_owned(),
+        member("fits-0", "fits", 1, ""),
+        member("fits-1", "fits", 1, ""),
+        member("large-0", "large", 1, ""),
+        member("large-1", "large", 3, ""),
+        member("few-0", "few", 1, ""),
+        member("absent-0", "absent", 1, ""),
+        member("gated-0", "gated", 1, ""),
+        member("gated-1", "gated", 1, "  schedulingGates: [{name: wait}]\n"),
+        member("listed-0", "listed", 1, ""),
+    ]
+    .concat();
+    let (code, stdout, stderr) = simulate(&input, &["-o", "json", "--feature-gates", "GenericWorkload=true"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let mut found = placements(&stdout);
+    found.sort();
+    let gated = "waiting for scheduling gates: [wait]";
+    let few = "waiting for minCount pods from a gang to appear in scheduling queue";
+    let absent = "waiting for pods's pod group \"absent\" to appear in scheduling queue";
+    let never = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining";
+    let large = format!("pod group is unschedulable, {never}");
+    for (pod, node, message) in [
+        ("default/absent-0", "", absent),
+        ("default/few-0", "", few),
+        ("default/fits-0", "a", ""),
+        ("default/fits-1", "a", ""),
+        ("default/gated-0", "", gated),
+        ("default/gated-1", "", gated),
+        ("default/large-0", "", &large),
+        ("default/large-1", "", "0/1 nodes are available: 1 Insufficient cpu."),
+        ("default/listed-0", "a", ""),
+    ] {
+        let one = found.iter().find(|(name, ..)| name == pod).expect("every pod is told of");
+        assert!(one.1 == node && one.2.starts_with(message), "{one:?}");
+    }
+
+    let (code, stdout, stderr) = simulate(&input, &["-o", "json"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("PodGroup"), "{stderr}");
+    let placed = placements(&stdout).iter().filter(|(_, node, _)| node == "a").count();
+    assert_eq!(placed, 4, "without the gate each pod is by itself");
+    let (code, _, stderr) = simulate(&input, &["--feature-gates", "Nonsense=true"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("Nonsense"), "{stderr}");
+}

@@ -279,6 +279,20 @@ fn proposed(extender: &Extender, pod: &str, prefix: &str) -> BTreeMap<String, us
     offered.into_iter().flatten().map(|(node, victims)| (node.replace(prefix, ""), count(&victims))).collect()
 }
 
+/// Two nodes: one pod fills the first, two fill the second, so that the first is taken where nobody objects.
+async fn fill_two(cluster: &ControlPlane, prefix: &str, scheduler: &str) -> anyhow::Result<()> {
+    let label = prefix.trim_end_matches('-');
+    let node = |index: usize| NodeBuilder::new(format!("{prefix}{index}")).capacity("cpu", "1").label("whose", label);
+    cluster.add_nodes((0..2).map(node)).await?;
+    for (name, index, cpus) in [("whole", 0, "1"), ("half-0", 1, "500m"), ("half-1", 1, "500m")] {
+        let mut filling = pod(&format!("{prefix}{name}"), scheduler, &[("cpu", cpus)]);
+        filling.spec.get_or_insert_default().node_name = Some(format!("{prefix}{index}"));
+        cluster.create_pods([filling]).await?;
+    }
+    wait_until_running(cluster, prefix, 3).await?;
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn extenders_have_the_same_say_in_who_makes_room() -> anyhow::Result<()> {
     let extender = Extender::start(sparing()).await?;
@@ -297,21 +311,9 @@ async fn extenders_have_the_same_say_in_who_makes_room() -> anyhow::Result<()> {
         pod.spec.get_or_insert_default().node_selector = Some(whose);
         pod
     };
-    // Of each case and scheduler two nodes: one pod fills the first, two fill the second, so that the first is taken
-    // where nobody objects.
     for case in cases {
         for (whose, scheduler) in schedulers {
-            let prefix = format!("{case}-{whose}-");
-            let label = prefix.trim_end_matches('-').to_owned();
-            let node =
-                |index: usize| NodeBuilder::new(format!("{prefix}{index}")).capacity("cpu", "1").label("whose", &label);
-            cluster.add_nodes((0..2).map(node)).await?;
-            for (name, index, cpus) in [("whole", 0, "1"), ("half-0", 1, "500m"), ("half-1", 1, "500m")] {
-                let mut filling = pod(&format!("{prefix}{name}"), scheduler, &[("cpu", cpus)]);
-                filling.spec.get_or_insert_default().node_name = Some(format!("{prefix}{index}"));
-                cluster.create_pods([filling]).await?;
-            }
-            wait_until_running(&cluster, &prefix, 3).await?;
+            fill_two(&cluster, &format!("{case}-{whose}-"), scheduler).await?;
         }
     }
     for case in cases {

@@ -12,10 +12,11 @@ use k8s_openapi::api::{
     core::v1 as api,
     storage::v1 as storage,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     decode::decode,
+    groups,
     kinds::{self, Kind},
     objects::Gatherer,
     place::{Path, Place},
@@ -148,6 +149,10 @@ impl<'a> Loader<'a> {
         };
         match kind {
             Kind::List(of) => return self.list(fields, &place, of),
+            Kind::Ignored(groups::KIND) if self.reads_group(fields) => match fields.contains_key("items") {
+                true => return self.list(fields, &place, Some(groups::KIND)),
+                false => self.group(value, place),
+            },
             Kind::Ignored(kind) => {
                 let elements = fields.get("items").and_then(Value::as_array).map_or(1, Vec::len);
                 *self.ignored.entry(kind).or_default() += elements;
@@ -186,6 +191,18 @@ impl<'a> Loader<'a> {
         Vec::new()
     }
 
+    fn group(&mut self, value: Value, place: Place) {
+        if let Some(group) = decode(value, &place, self.problems) {
+            self.gatherer.add_group(group, place, self.problems);
+        }
+    }
+
+    /// Whether a PodGroup is read: one of this API, where groups count.
+    fn reads_group(&self, fields: &Map<String, Value>) -> bool {
+        let version = fields.get("apiVersion").and_then(Value::as_str);
+        self.gatherer.groups.is_some() && version.is_none_or(|version| version.starts_with(groups::API_GROUP))
+    }
+
     fn selecting<T: Selecting>(&mut self, value: Value, place: &Place) {
         if let Some(object) = decode::<T>(value, place, self.problems) {
             self.gatherer.add_selecting(object, place, self.problems);
@@ -210,12 +227,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn list(
-        &mut self,
-        fields: &mut serde_json::Map<String, Value>,
-        place: &Place,
-        of: Option<&'static str>,
-    ) -> Vec<Object> {
+    fn list(&mut self, fields: &mut Map<String, Value>, place: &Place, of: Option<&'static str>) -> Vec<Object> {
         match fields.remove("items") {
             Some(Value::Array(items)) => {
                 let place_of = |index| place.at(&Path::default().key("items").index(index));

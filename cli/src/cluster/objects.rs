@@ -13,6 +13,7 @@ use flotilla_framework::{
     ingest,
     labels::LabelSelector,
     node::NodeInfo,
+    pod_group::PodGroup,
     preemption::Budget,
     quantity::Quantity,
     volumes::objects::StorageObject,
@@ -28,7 +29,7 @@ use k8s_openapi::{
 };
 
 use super::{
-    defaults,
+    defaults, groups,
     place::{Path, Place},
     problem::Problems,
     selecting::Selecting,
@@ -60,6 +61,8 @@ pub(crate) struct Cluster {
     pub(crate) storage: Vec<StorageObject>,
     /// Disruption budgets, by namespace and name.
     pub(crate) budgets: Vec<Budget>,
+    /// Pod groups, where they count.
+    pub(crate) groups: Option<Vec<PodGroup>>,
     /// The nodes and pods as they are told to others; nothing where nobody has to tell of them.
     pub(crate) texts: Texts,
 }
@@ -94,6 +97,7 @@ pub(crate) struct Gatherer {
     selectors: Vec<(event::Selecting, LabelSelector)>,
     storage: Vec<StorageObject>,
     budgets: Vec<Budget>,
+    pub(super) groups: Option<Vec<groups::Draft>>,
     texts: Option<Texts>,
 }
 
@@ -101,6 +105,11 @@ impl Gatherer {
     /// One that keeps the text of nodes and pods.
     pub(crate) fn with_texts() -> Self {
         Self { texts: Some(Texts::default()), ..Self::default() }
+    }
+
+    /// The same, which takes pod groups in.
+    pub(crate) fn with_groups(self) -> Self {
+        Self { groups: Some(Vec::new()), ..self }
     }
 
     /// Takes a node in, with its defaults.
@@ -233,6 +242,7 @@ impl Gatherer {
             BUILT_IN.into_iter().map(|(name, value)| (name, (value, false))).collect();
         priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));
         let default = self.default_priority.as_ref().map_or((0, false), |(value, _)| *value);
+        let groups = groups::finish(self.groups, &priorities, default.0, problems);
         let (mut bound, mut pending) = (Vec::new(), Vec::new());
         for Draft { mut info, priority, has_policy, place } in self.pods {
             let mut prioritise = |(value, never): (i32, bool)| {
@@ -282,11 +292,12 @@ impl Gatherer {
         budgets.sort_unstable_by(|left, right| {
             left.namespace.cmp(&right.namespace).then_with(|| left.name.cmp(&right.name))
         });
-        Cluster { nodes: self.nodes, bound, pending, namespaces, selectors, storage: self.storage, budgets, texts }
+        let (nodes, storage) = (self.nodes, self.storage);
+        Cluster { nodes, bound, pending, namespaces, selectors, storage, budgets, groups, texts }
     }
 
     /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.
-    fn claim(
+    pub(super) fn claim(
         &mut self,
         kind: &'static str,
         metadata: &ObjectMeta,

@@ -23,6 +23,7 @@ use super::{
     preemption::Preempted,
     world::{Subject, World},
 };
+use crate::cluster::Groups;
 
 /// The account of one pod.
 #[derive(Debug)]
@@ -47,14 +48,15 @@ pub(super) struct Account {
 }
 
 /// The account of a pod that no node is asked about.
-pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile) -> Option<Account> {
-    let gate = admission::gate(REGISTRY, profile, pod);
+pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile, groups: &Groups) -> Option<Account> {
+    let gate = groups.gate(pod, profile).or_else(|| admission::gate(REGISTRY, profile, pod));
     let unbuilt = admission::unbuilt(profile, &pod.class);
-    if gate.is_none() && unbuilt.is_none() {
+    let error = groups.error(pod).filter(|_| gate.is_none() && unbuilt.is_none());
+    if gate.is_none() && unbuilt.is_none() && error.is_none() {
         return None;
     }
     let message = if gate.is_some() { String::new() } else { unbuilt.unwrap_or_default() };
-    let explanation = Explanation { message, ..Explanation::default() };
+    let explanation = Explanation { message, error, ..Explanation::default() };
     let pod = Arc::clone(pod);
     Some(Account {
         pod,

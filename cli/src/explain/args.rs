@@ -67,6 +67,11 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
+    /// The feature gates that the scheduler is started with, as Name=true,Other=false; with GenericWorkload=true pod groups
+    /// are read from files
+    #[arg(long, value_name = "GATES", action = ArgAction::Append, conflicts_with = "target")]
+    pub(super) feature_gates: Vec<String>,
+
     /// How many workers filter and score; the answer is the same for any number
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) workers: u16,

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use flotilla_coordinator::serve::explain::Explained;
-use flotilla_framework::{config::Configuration, profile::Profile};
+use flotilla_framework::{config::Configuration, features::FeatureGates, profile::Profile};
 use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use tokio::runtime::Runtime;
@@ -131,11 +131,11 @@ fn configuration(
     subject: &Subject,
 ) -> Result<Configuration, Failure> {
     if args.config.is_some() {
-        return cluster::configuration(args.config.as_deref());
+        return cluster::configuration(args.config.as_deref(), &FeatureGates::default());
     }
     let asked = coordinator.map(|coordinator| runtime.block_on(coordinator.configuration()));
     let error = match asked {
-        Some(Ok(text)) => match cluster::configuration_of(&text, "/configz") {
+        Some(Ok(text)) => match cluster::configuration_of(&text, "/configz", &FeatureGates::default()) {
             Ok(configuration) => return Ok(configuration),
             Err(failure) => failure.to_string(),
         },
@@ -176,7 +176,7 @@ fn judge(
     let pod = cluster.pending.iter().find(|pod| pod.key() == key).ok_or_else(|| {
         Failure::run(anyhow::anyhow!("pod {key:?} is not pending any more, or makes no sense; ask again"))
     })?;
-    let mut world = World::new(cluster);
+    let mut world = World::new(cluster, profiles);
     let mut crew = runtime.block_on(hire(workers, &world, profiles)).map_err(Failure::run)?;
     let account = super::account(pod, &mut world, &mut crew, profiles, wanted);
     let account = runtime.block_on(account).map_err(Failure::run)?;

@@ -11,8 +11,8 @@ use flotilla_framework::{
     node::NodeId,
     plugins::{REGISTRY, default_preemption},
     preemption::{
-        Candidate, Evaluated, Layout, NominatedNode, Shortlist, evaluate, lay_out, pick_one, tied, why_ineligible,
-        words,
+        Candidate, Evaluated, Layout, NominatedNode, Shortlist, evaluate, lay_out, lay_out_units, pick_one, tied,
+        why_ineligible, words,
     },
     prepared::Prepared,
     profile::Profile,
@@ -54,7 +54,8 @@ pub(super) fn make(
     world: &mut World,
 ) -> Option<Preempted> {
     let fits_none = explanation.error.is_none() && explanation.feasible() == 0 && !explanation.nodes.is_empty();
-    if !fits_none || !default_preemption::is_on(profile) {
+    // Room for a pod of a group is looked for with the whole group.
+    if !fits_none || !default_preemption::is_on(profile) || world.groups().is_member(pod) {
         return None;
     }
     let nominations = world.nominations(pod);
@@ -62,9 +63,9 @@ pub(super) fn make(
         Outcome::Refused { code, .. } => Some(*code),
         Outcome::Feasible { .. } => None,
     };
-    let nominated = nominations
-        .own
-        .and_then(|node| Some(NominatedNode { code: code(explanation.nodes.get(&node)?)?, pods: world.pods(node) }));
+    let pods = nominations.own.map(|node| world.ranked(node)).unwrap_or_default();
+    let own = nominations.own.and_then(|node| explanation.nodes.get(&node)).and_then(code);
+    let nominated = own.map(|code| NominatedNode { code, pods: &pods });
     if let Some(reason) = why_ineligible(pod, nominated) {
         return Some(Preempted { code: "Unschedulable", message: words::because(reason), ..Preempted::default() });
     }
@@ -75,7 +76,11 @@ pub(super) fn make(
     let layout = |&node: &NodeId| {
         let beside = nominations.beside.iter().find(|(known, _)| *known == node);
         let beside = beside.map_or_else(Vec::new, |(_, classes)| classes.clone());
-        lay_out(node, world.pods(node), beside, pod.priority, NOW_NS, &budgets, |id| world.class(id))
+        let class = |id| world.class(id);
+        match world.units(node) {
+            Some(units) => lay_out_units(node, units, beside, pod.priority, NOW_NS, &budgets, class),
+            None => lay_out(node, world.pods(node), beside, pod.priority, NOW_NS, &budgets, class),
+        }
     };
     let layouts: Vec<Layout> = potential.iter().map(layout).collect();
     let mut matches = Matches::default();

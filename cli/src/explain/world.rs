@@ -4,7 +4,7 @@
 //! workers, or what is made of the answers.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -13,6 +13,7 @@ use flotilla_framework::{
     extension::Facts,
     node::{NodeId, NodeInfo},
     preemption::{self, Budget},
+    profile::Profile,
     select::Nominations,
     shard::Change,
     snapshot::{Slot, Snapshot},
@@ -20,7 +21,7 @@ use flotilla_framework::{
 };
 use flotilla_machine::{directory::Directory, images::Images};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Groups};
 
 /// The cluster.
 #[derive(Debug)]
@@ -32,6 +33,9 @@ pub(super) struct World {
     pods: Vec<Vec<preemption::Standing>>,
     /// By namespace and name.
     budgets: Vec<Budget>,
+    groups: Groups,
+    /// The pods on nodes by UID, where there are groups.
+    grouped: BTreeMap<Arc<str>, (NodeId, Arc<PodInfo>)>,
     classes: Vec<Arc<Class>>,
     numbers: HashMap<Arc<Class>, ClassId>,
     /// All classes of the cluster that have affinities, those of pending pods too: the machine knows them as well.
@@ -58,13 +62,15 @@ pub(super) struct Subject {
 
 impl World {
     /// The nodes of a cluster with the pods that stand on them.
-    pub(super) fn new(cluster: &Cluster) -> Self {
+    pub(super) fn new(cluster: &Cluster, profiles: &[Profile]) -> Self {
         let storage = storage(cluster);
         let mut world = Self {
             nodes: cluster.nodes.iter().map(|node| with_csi(node, &storage)).collect(),
             standing: vec![Vec::new(); cluster.nodes.len()],
             pods: vec![Vec::new(); cluster.nodes.len()],
             budgets: cluster.budgets.clone(),
+            groups: Groups::new(cluster, profiles),
+            grouped: BTreeMap::new(),
             classes: Vec::new(),
             numbers: HashMap::new(),
             affine: affine(cluster),
@@ -88,6 +94,9 @@ impl World {
             world.snapshot.add_pod(id(place), class);
             world.volumes.add(&pod.class);
             world.pods[place].push(preemption::Standing::of(pod, class));
+            if world.groups.count() {
+                world.grouped.insert(Arc::clone(&pod.uid), (id(place), Arc::clone(pod)));
+            }
             match world.standing[place].iter_mut().find(|(known, _)| *known == class) {
                 Some((_, count)) => *count += 1,
                 None => world.standing[place].push((class, 1)),
@@ -168,6 +177,67 @@ impl World {
     /// The pods on a node, as preemption sees them.
     pub(super) fn pods(&self, id: NodeId) -> &[preemption::Standing] {
         self.pods.get(id.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// All pod groups.
+    pub(super) const fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The same with the priorities that they are preempted by.
+    pub(super) fn ranked(&self, id: NodeId) -> Vec<preemption::Standing> {
+        let ranked = |pod: &preemption::Standing| preemption::Standing { priority: self.rank(pod), ..pod.clone() };
+        self.pods(id).iter().map(ranked).collect()
+    }
+
+    /// What may go on a node, where pods of a group may go together; `None` where there are no groups.
+    pub(super) fn units(&self, node: NodeId) -> Option<Vec<preemption::Unit>> {
+        if !self.groups.count() {
+            return None;
+        }
+        let mut known: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut units = Vec::new();
+        for pod in self.pods(node) {
+            if known.contains(&pod.uid) {
+                continue;
+            }
+            let is_of_group = self.grouped.get(&pod.uid).is_some_and(|(_, info)| self.groups.is_member(info));
+            let (pods, elsewhere) = (Vec::new(), Vec::new());
+            let mut unit = preemption::Unit { priority: self.rank(pod), is_of_group, pods, elsewhere };
+            for uid in self.party(&pod.uid) {
+                let Some((at, standing)) = self.standing(&uid) else { continue };
+                if at == node {
+                    unit.pods.push(standing)
+                } else {
+                    unit.elsewhere.push((at, standing))
+                }
+                known.insert(uid);
+            }
+            units.push(unit);
+        }
+        Some(units)
+    }
+
+    /// The pods that go together with one of them.
+    fn party(&self, uid: &Arc<str>) -> Vec<Arc<str>> {
+        let whole = self
+            .grouped
+            .get(uid)
+            .filter(|(_, pod)| self.groups.object_of(pod).is_some_and(|object| object.disrupted_whole));
+        match whole {
+            Some((_, pod)) => self.groups.mates(pod).iter().map(|mate| Arc::clone(&mate.uid)).collect(),
+            None => vec![Arc::clone(uid)],
+        }
+    }
+
+    fn standing(&self, uid: &str) -> Option<(NodeId, preemption::Standing)> {
+        let (node, _) = self.grouped.get(uid)?;
+        Some((*node, self.pods(*node).iter().find(|pod| *pod.uid == *uid)?.clone()))
+    }
+
+    fn rank(&self, pod: &preemption::Standing) -> i32 {
+        let object = self.grouped.get(&pod.uid).and_then(|(_, info)| self.groups.object_of(info));
+        object.map_or(pod.priority, |object| object.priority)
     }
 
     /// A class by its number.

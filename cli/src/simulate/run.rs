@@ -30,7 +30,10 @@ use super::{
     ledger::{Ledger, Outcome, Placement},
     volumes::Controller,
 };
-use crate::{cluster::Cluster, workers};
+use crate::{
+    cluster::{Cluster, Groups},
+    workers,
+};
 
 /// How long the workers may take to join, be configured and be sent their nodes.
 const JOIN_LIMIT: Duration = Duration::from_secs(120);
@@ -93,8 +96,13 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     Ok(ledger.close(gated))
 }
 
-/// The pods that their gates keep out of the queue, and all others.
+/// The pods that their gates or their groups keep out of the queue, and all others.
 fn split_gated(cluster: &Cluster, profiles: &[Profile]) -> (Vec<Placement>, Vec<Arc<PodInfo>>) {
+    let groups = Groups::new(cluster, profiles);
+    let group_gate = |pod: &PodInfo| {
+        let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name)?;
+        groups.gate(pod, profile)
+    };
     let holds: BTreeMap<&str, bool> = profiles
         .iter()
         .map(|profile| {
@@ -102,9 +110,13 @@ fn split_gated(cluster: &Cluster, profiles: &[Profile]) -> (Vec<Placement>, Vec<
         })
         .collect();
     let is_gated = |pod: &PodInfo| !pod.gates.is_empty() && holds.get(&*pod.scheduler_name) == Some(&true);
-    let (gated, waiting): (Vec<_>, Vec<_>) = cluster.pending.iter().cloned().partition(|pod| is_gated(pod));
+    let is_out = |pod: &Arc<PodInfo>| is_gated(pod) || group_gate(pod).is_some();
+    let (gated, waiting): (Vec<_>, Vec<_>) = cluster.pending.iter().cloned().partition(is_out);
     let gated = gated.into_iter().map(|pod| {
-        let message = format!("waiting for scheduling gates: [{}]", pod.gates.join(" "));
+        let message = match group_gate(&pod) {
+            Some((_, message)) => message,
+            None => format!("waiting for scheduling gates: [{}]", pod.gates.join(" ")),
+        };
         Placement { pod, node: None, message }
     });
     (gated.collect(), waiting)
@@ -170,6 +182,7 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         pod_initial_backoff_ms: NO_RETRY_MS,
         pod_max_backoff_ms: NO_RETRY_MS,
         pops_from_backoff: false,
+        generic_workload: cluster.groups.is_some(),
         pod_max_in_unschedulable_ms: NO_RETRY_MS,
         worker_deadline_ms: WORKER_DEADLINE_MS,
         worker_grace_ms: WORKER_DEADLINE_MS,
@@ -187,6 +200,9 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
     for object in &cluster.storage {
         handle.tell(Event::StorageApplied(Arc::new(object.clone()))).await?;
     }
+    for group in cluster.groups.iter().flatten() {
+        handle.tell(Event::PodGroupApplied(Arc::new(group.clone()))).await?;
+    }
     for node in &cluster.nodes {
         handle.tell(Event::NodeApplied(Arc::clone(node))).await?;
     }
@@ -199,7 +215,9 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
 /// The pods that are there stay: each pod is tried once, and nobody would come for the room that others make.
 fn without_preemption(profile: &Profile) -> Profile {
     let mut profile = profile.clone();
-    profile.plugins.post_filter.retain(|name| name != default_preemption::NAME);
+    for point in [&mut profile.plugins.post_filter, &mut profile.plugins.pod_group_post_filter] {
+        point.retain(|name| name != default_preemption::NAME);
+    }
     profile
 }
 

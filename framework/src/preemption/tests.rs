@@ -388,11 +388,14 @@ fn layout_of_two(elsewhere: Vec<Standing>) -> Layout {
     lay_out_units(NodeId(0), units, Vec::new(), 6, NOW_NS, &[&zero], |_| Some(Arc::clone(&class)))
 }
 
+/// Places of victims, and the names and violations of the candidate that they make.
+type Units = (&'static [u32], Option<(&'static str, u32)>);
+
 #[test]
 fn a_candidate_is_made_of_whole_units() {
     let (nodes, _, _) = crowded("1", 1);
     let layout = layout_of_two(vec![standing("far", 0, 1, None)]);
-    let table: [(&[u32], Option<(&str, u32)>); 6] = [
+    let table: [Units; 6] = [
         (&[0, 1], Some(("a b far", 3))),
         (&[2], Some(("c", 1))),
         (&[0, 1, 2], Some(("a b far c", 4))),

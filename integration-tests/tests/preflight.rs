@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::ensure;
-use flotilla_control_plane::{ControlPlane, Options, free_port, wait_until};
+use flotilla_control_plane::{Component, ControlPlane, Options, free_port, wait_until};
 use flotilla_integration_tests::{
     certificates,
     fleet::{Fleet, PATIENCE, binary, profile},
@@ -105,7 +105,9 @@ async fn a_cluster_without_rights_is_told_the_rules_that_are_missing_and_one_wit
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_are_shaken_hands_with_and_a_second_scheduler_of_the_same_pods_is_named() -> anyhow::Result<()> {
-    let cluster = ControlPlane::start(Options { kwok: false, ..Options::default() }.with_kube_scheduler()).await?;
+    let stock = Options { kwok: false, ..Options::default() }.with_kube_scheduler();
+    let stock = stock.with_arg(Component::Scheduler, "--leader-elect=true");
+    let cluster = ControlPlane::start(stock).await?;
     let mut fleet = Fleet::new(&cluster);
     fleet.reserve("worker-0")?;
     let folders = [Role::Coordinator, Role::Worker].map(|role| (role, fleet.certificates(role)));

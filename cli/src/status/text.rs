@@ -52,8 +52,8 @@ fn of_leader(report: &Report, leader: &CoordinatorStatus, wide: bool, out: &mut 
     numbers(leader, out)?;
     if let Some(lease) = report.lease.as_ref().filter(|_| wide) {
         let since = lease.since.as_deref().unwrap_or("an unknown time");
-        let holder = printable(&lease.identity);
-        writeln!(out, "lease      {holder} since {since}, changed hands {} times", lease.transitions)?;
+        let (holder, lease_name) = (printable(&lease.identity), printable(&lease.lease));
+        writeln!(out, "lease      {lease_name} of {holder} since {since}, changed hands {} times", lease.transitions)?;
     }
     if !leader.workers.is_empty() {
         writeln!(out, "\n{}", workers(leader, wide))?;

@@ -81,6 +81,13 @@ fn what_is_no_trace_is_refused_with_its_place_and_the_next_step() {
 }
 
 #[test]
+fn a_trace_that_is_named_has_no_attempts_to_choose_among() {
+    let output = flotilla(&["4bf92f3577b34da6a3ce929d0e0e4736", "--attempt=2"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--attempt chooses among the attempts to place a pod"));
+}
+
+#[test]
 fn a_jaeger_that_does_not_answer_is_named_with_the_next_step() {
     // Nobody listens on port 1.
     let output = flotilla(&["--uid=u", "--jaeger=http://127.0.0.1:1/"]);

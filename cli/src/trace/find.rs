@@ -49,6 +49,11 @@ pub(super) fn find(args: &TraceArgs) -> Result<Found, Failure> {
         return from_file(path).map_err(|error| Failure::input(vec![format!("flotilla: {error:#}")]));
     }
     let target = target(&args.target).map_err(|error| Failure::input(vec![error]))?;
+    if let (Some(Target::Trace(_)), Some(_)) = (&target, args.attempt) {
+        let why =
+            "--attempt chooses among the attempts to place a pod, and a trace's ID names one already; leave one out";
+        return Err(Failure::input(vec![why.to_owned()]));
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the async runtime").map_err(Failure::run)?;
     let found = runtime.block_on(async {

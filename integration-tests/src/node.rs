@@ -7,8 +7,8 @@
 //! and starts a control plane and a [`Node`].
 
 mod containerd;
-pub mod deployed;
 mod door;
+pub mod flotilla;
 pub mod host;
 mod images;
 mod kubelet;

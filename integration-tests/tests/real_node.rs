@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use flotilla_control_plane::{Component, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::{
     fleet::{PATIENCE, node_of, pods, wait_until_running},
-    node::{self, Node, Outfit, deployed::Deployed, host, room},
+    node::{self, Node, Outfit, flotilla::Flotilla, host, room},
 };
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{Api, ResourceExt as _, api::DeleteParams};
@@ -17,8 +17,9 @@ use kube::{Api, ResourceExt as _, api::DeleteParams};
 /// How long all of it may take on a machine that is busy otherwise. Alone it takes two minutes.
 const ALL: Duration = Duration::from_secs(900);
 
-/// Nodes that kwok plays, so that there is something to share.
-const SIMULATED: usize = 11;
+/// Nodes that kwok plays, so that there is something to share. Each belongs to a worker by chance: of so many every worker
+/// has some.
+const SIMULATED: usize = 99;
 
 /// These and the real one.
 const NODES: usize = SIMULATED + 1;
@@ -76,13 +77,13 @@ fn container(pod: &Pod) -> Option<&ContainerStatus> {
 async fn a_killed_worker_comes_back(
     cluster: &ControlPlane,
     node: &Node,
-    flotilla: &Deployed<'_>,
+    flotilla: &Flotilla<'_>,
 ) -> anyhow::Result<()> {
     let victim = flotilla.pods("worker").await?.into_iter().next().context("there is no worker")?;
     let id = container(&victim).and_then(|container| container.container_id.clone()).context("no container")?;
     node.kill_container(&id)?;
     place(cluster, "killed").await?;
-    let api: Api<Pod> = Api::namespaced(cluster.client(), node::deployed::NAMESPACE);
+    let api: Api<Pod> = Api::namespaced(cluster.client(), node::flotilla::NAMESPACE);
     wait_until("the kubelet to start the worker again", PATIENCE, async || {
         let pod = api.get(&victim.name_any()).await.map_err(|error| error.to_string())?;
         let restarts = container(&pod).map_or(0, |container| container.restart_count);
@@ -94,10 +95,10 @@ async fn a_killed_worker_comes_back(
 
 async fn the_other_leads_when_the_leaders_pod_is_deleted(
     cluster: &ControlPlane,
-    flotilla: &Deployed<'_>,
+    flotilla: &Flotilla<'_>,
 ) -> anyhow::Result<()> {
     let before = flotilla.leader().await?.name_any();
-    let api: Api<Pod> = Api::namespaced(cluster.client(), node::deployed::NAMESPACE);
+    let api: Api<Pod> = Api::namespaced(cluster.client(), node::flotilla::NAMESPACE);
     api.delete(&before, &DeleteParams::default()).await?;
     place(cluster, "deleted").await?;
     flotilla.settle(2, 2, NODES).await?;
@@ -119,7 +120,7 @@ async fn in_a_room() -> anyhow::Result<()> {
     let node = Node::start(&cluster).await?;
     say("real node: it is ready");
 
-    let flotilla = Deployed::apply(&cluster)?;
+    let flotilla = Flotilla::apply(&cluster)?;
     flotilla.settle(2, 3, NODES).await?;
     place(&cluster, "first").await?;
     for workers in [4, 2] {

@@ -32,19 +32,23 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
 }
 
 /// Builds both images. Flotilla's programs are built with the profile of cargo that `FLOTILLA_IMAGE_PROFILE` names, else
-/// with `dev`, which is sooner there.
+/// with `dev`, which is sooner there. `FLOTILLA_IMAGE` names an archive that is taken as it is; the image in it has to be
+/// called [`FLOTILLA_IMAGE`].
 ///
 /// # Errors
 /// Where a build fails; its messages are above the error.
 pub(super) fn build() -> anyhow::Result<Images> {
     let folder = folder()?;
-    let profile = env::var("FLOTILLA_IMAGE_PROFILE").unwrap_or_else(|_| "dev".to_owned());
-    let flotilla = folder.join("flotilla.tar");
-    archive(&["--name", FLOTILLA_IMAGE, "--profile", &profile], &flotilla)?;
     let program = folder.join("pause");
     compile_pause(&program)?;
     let pause = folder.join("pause.tar");
     archive(&["--name", PAUSE_IMAGE, "--only", &program.to_string_lossy()], &pause)?;
+    if let Some(built) = env::var_os("FLOTILLA_IMAGE") {
+        return Ok(Images { flotilla: PathBuf::from(built), pause });
+    }
+    let flotilla = folder.join("flotilla.tar");
+    let profile = env::var("FLOTILLA_IMAGE_PROFILE").unwrap_or_else(|_| "dev".to_owned());
+    archive(&["--name", FLOTILLA_IMAGE, "--profile", &profile], &flotilla)?;
     Ok(Images { flotilla, pause })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Knows: the names and ports of the manifests. Must not know: how containers run.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use flotilla_control_plane::{ControlPlane, wait_until};
@@ -13,7 +13,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::metrics;
+use crate::{deployed::kubectl, metrics};
 
 /// Where everything of Flotilla is.
 pub const NAMESPACE: &str = "flotilla";
@@ -27,35 +27,19 @@ const WORKER_METRICS_PORT: u16 = 10_272;
 
 /// Flotilla in a cluster.
 #[derive(Debug)]
-pub struct Deployed<'a> {
+pub struct Flotilla<'a> {
     cluster: &'a ControlPlane,
 }
 
-impl<'a> Deployed<'a> {
+impl<'a> Flotilla<'a> {
     /// Applies the manifests, as a person would.
     ///
     /// # Errors
     /// Where the API server refuses one.
     pub fn apply(cluster: &'a ControlPlane) -> anyhow::Result<Self> {
-        let deployed = Self { cluster };
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("node");
-        deployed.kubectl(&["apply", "-k", &folder.to_string_lossy()])?;
-        Ok(deployed)
-    }
-
-    /// Runs kubectl as an administrator.
-    ///
-    /// # Errors
-    /// Where it fails; with what it said.
-    pub fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let output = Command::new(self.cluster.kubectl())
-            .arg(format!("--kubeconfig={}", self.cluster.kubeconfig().display()))
-            .args(arguments)
-            .output()
-            .context("kubectl cannot be started")?;
-        let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-        ensure!(output.status.success(), "kubectl {} failed: {said}", arguments.join(" "));
-        Ok(said)
+        kubectl(cluster, &["apply", "-k", &folder.to_string_lossy()])?;
+        Ok(Self { cluster })
     }
 
     /// Scales the workers, as a person would.
@@ -64,7 +48,7 @@ impl<'a> Deployed<'a> {
     /// Where kubectl fails.
     pub fn scale_workers(&self, replicas: usize) -> anyhow::Result<()> {
         let replicas = format!("--replicas={replicas}");
-        self.kubectl(&["scale", "deployment/flotilla-worker", "-n", NAMESPACE, &replicas]).map(drop)
+        kubectl(self.cluster, &["scale", "deployment/flotilla-worker", "-n", NAMESPACE, &replicas]).map(drop)
     }
 
     /// The pods of a component, `worker` or `coordinator`, that are not on their way out.
@@ -147,9 +131,12 @@ impl<'a> Deployed<'a> {
     fn describe(&self) -> String {
         let of = "-lapp.kubernetes.io/name=flotilla";
         let told = [
-            self.kubectl(&["get", "pods,endpointslices,leases", "-n", NAMESPACE, "-o", "wide"]),
-            self.kubectl(&["get", "events", "-n", NAMESPACE, "--sort-by=.lastTimestamp"]),
-            self.kubectl(&["logs", of, "-n", NAMESPACE, "--tail=15", "--prefix", "--insecure-skip-tls-verify-backend"]),
+            kubectl(self.cluster, &["get", "pods,endpointslices,leases", "-n", NAMESPACE, "-o", "wide"]),
+            kubectl(self.cluster, &["get", "events", "-n", NAMESPACE, "--sort-by=.lastTimestamp"]),
+            kubectl(
+                self.cluster,
+                &["logs", of, "-n", NAMESPACE, "--tail=15", "--prefix", "--insecure-skip-tls-verify-backend"],
+            ),
         ];
         told.map(|told| told.unwrap_or_else(|error| format!("{error:#}"))).join("\n")
     }

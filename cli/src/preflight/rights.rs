@@ -109,20 +109,23 @@ fn rules(rules: &Value, place: Option<&str>) -> Vec<Right> {
     rights
 }
 
+/// Namespace, group and name of what rights are for.
+type Place<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
+
 /// The rules to add, as YAML, those of each role under a comment that says which.
 pub(super) fn to_yaml<'a>(rights: impl IntoIterator<Item = &'a Right>) -> String {
-    let mut verbs: BTreeMap<(Option<&str>, &str, Option<&str>, &str), Vec<&str>> = BTreeMap::new();
+    let mut verbs: BTreeMap<(Place<'_>, &str), Vec<&str>> = BTreeMap::new();
     for Right { namespace, group, resource, name, verb } in rights {
-        let key = (namespace.as_deref(), group.as_str(), name.as_deref(), resource.as_str());
+        let key = ((namespace.as_deref(), group.as_str(), name.as_deref()), resource.as_str());
         verbs.entry(key).or_default().push(verb);
     }
     // Resources with the same verbs make one rule.
-    let mut resources: BTreeMap<(Option<&str>, &str, Option<&str>, Vec<&str>), Vec<&str>> = BTreeMap::new();
-    for ((namespace, group, name, resource), verbs) in verbs {
-        resources.entry((namespace, group, name, verbs)).or_default().push(resource);
+    let mut resources: BTreeMap<(Place<'_>, Vec<&str>), Vec<&str>> = BTreeMap::new();
+    for ((place, resource), verbs) in verbs {
+        resources.entry((place, verbs)).or_default().push(resource);
     }
     let (mut text, mut last) = (String::new(), None);
-    for ((namespace, group, name, verbs), resources) in resources {
+    for (((namespace, group, name), verbs), resources) in resources {
         if last != Some(namespace) {
             text += &match namespace {
                 None => format!("# ClusterRole {ROLE}\n"),

@@ -188,7 +188,7 @@ impl Inner {
             }
         };
         let trace_id = binding.trace.map(|attempt| display(attempt.context.trace_id()));
-        self.recorder.bound(&binding, begun, outcome.as_ref().map(|()| ()));
+        self.recorder.bound(&binding, begun, outcome.as_ref().copied());
         let uid = Arc::clone(&binding.uid);
         let (event, counter) = match outcome {
             Ok(()) => {

@@ -57,7 +57,7 @@ impl SpanExporter for Counted {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let count = batch.len();
         let outcome = self.otlp.export(batch).await;
-        self.ledger.settle(count, outcome.as_ref().map(|()| ()).map_err(ToString::to_string));
+        self.ledger.settle(count, outcome.as_ref().copied().map_err(ToString::to_string));
         outcome
     }
 

@@ -160,7 +160,7 @@ fn plain(us: u64, step_us: u64) -> String {
     let (unit_us, unit) = match step_us {
         _ if us == 0 => return "0".to_owned(),
         ..500 => (1.0, "\u{b5}s"),
-        ..500_000 => (1e3, "ms"),
+        500..500_000 => (1e3, "ms"),
         _ => (1e6, "s"),
     };
     format!("{} {unit}", us as f64 / unit_us)

@@ -9,7 +9,7 @@ const SECOND_US: u64 = 1_000_000;
 pub(super) fn duration(us: u64) -> String {
     let (unit_us, unit) = match us {
         0 => return "0".to_owned(),
-        ..MILLISECOND_US => return format!("{us} \u{b5}s"),
+        1..MILLISECOND_US => return format!("{us} \u{b5}s"),
         MILLISECOND_US..SECOND_US => (MILLISECOND_US, "ms"),
         _ => (SECOND_US, "s"),
     };

@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use flotilla_framework::config::Configuration;
+use flotilla_framework::{config::Configuration, features::FeatureGates};
 
 use crate::{
     cluster,
@@ -53,7 +53,7 @@ fn configuration(args: &PreflightArgs) -> (Check, Option<Configuration>) {
         let check = Check::unknown(NAME, "not named").next("name the file that the coordinators get with --config");
         return (check, None);
     };
-    match cluster::configuration(Some(path)) {
+    match cluster::configuration(Some(path), &FeatureGates::default()) {
         Ok(configuration) => {
             let names: Vec<&str> = configuration.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
             let check = Check::passed(NAME, format!("{} is valid: profiles {}", path.display(), names.join(", ")));

@@ -297,8 +297,9 @@ async fn a_taken_port_is_told_with_the_flags_to_change() {
     let (explain, guard, authority) = (explain(), Guard::Open, watch::channel(None).1);
     let metrics: Page = Arc::new(|| Box::pin(std::future::ready(Ok(String::new()))));
     let resources = Arc::clone(&metrics);
-    let endpoints =
-        Endpoints { healthz: vec![], livez: vec![], readyz: vec![], metrics, resources, configz, explain, guard };
+    let (status, empty) = (status(&explain), Vec::new);
+    let (healthz, livez, readyz) = (empty(), empty(), empty());
+    let endpoints = Endpoints { healthz, livez, readyz, metrics, resources, configz, explain, status, guard };
     let error = Server::bind(server.address, &config(), authority, endpoints).await.err().expect("taken").to_string();
     assert!(error.starts_with(&format!("cannot listen on {}: ", server.address)), "{error}");
     assert!(error.contains("--secure-port"));

@@ -51,7 +51,7 @@ pub(crate) fn of(programs: &[Program], materials: Option<&[u8]>) -> Result<Layer
         file(&mut builder, "sbom.cdx.json", materials, 0o644)?;
     }
     let tar = builder.into_inner()?;
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(&tar)?;
     Ok(Layer { gzip: encoder.finish()?, tar })
 }

@@ -31,6 +31,10 @@ use flotilla_machine::{
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+mod performer;
+
+pub use performer::{Lap, Moment, Performer};
+
 /// Events that wait for the machine. At 100,000 events a second, ten times what an API server sends, this is two thirds
 /// of a second; a first list of 150,000 pods fills it and is held back at the socket, which is where it should wait. An
 /// event is at most [`EVENT_BYTES`] itself: 65,536 * 256 B = 16 MiB, and what it points to goes into the machine anyway.
@@ -229,58 +233,6 @@ impl Handle {
     pub fn waiting(&self) -> usize {
         self.events.max_capacity() - self.events.capacity()
     }
-}
-
-/// Whoever performs the machine's actions, on its thread, so that nothing here may block.
-pub trait Performer: Send + 'static {
-    /// Performs an action.
-    fn perform(&mut self, action: Action, moment: Moment);
-
-    /// Is told how long an event took, before its actions.
-    fn observe(&mut self, _lap: &Lap<'_>) {}
-}
-
-impl<F: FnMut(Action) + Send + 'static> Performer for F {
-    fn perform(&mut self, action: Action, _: Moment) {
-        self(action);
-    }
-}
-
-/// When an action was decided on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// The time of its event, as the machine was told it.
-    pub now_ms: TimeMs,
-    /// How long one decision of that event took, on average.
-    pub took: Duration,
-    /// When its event had been taken in, and decisions began.
-    pub taken_in: Instant,
-}
-
-impl Moment {
-    /// How long ago it was that the machine was told `began_ms`, one decision included.
-    #[must_use]
-    pub fn since(&self, began_ms: TimeMs) -> Duration {
-        Duration::from_millis(self.now_ms.saturating_sub(began_ms)) + self.took
-    }
-}
-
-/// What one event took.
-///
-/// The clock is read here and nowhere in the machine, which may decide on many pods for one event: each is given its
-/// share, and the time that it had been at the head of the queue before.
-#[derive(Debug, Clone, Copy)]
-pub struct Lap<'a> {
-    /// kube-scheduler's label of the event, where it has one.
-    pub label: Option<&'static str>,
-    /// For taking the event in, without decisions.
-    pub taking_in: Duration,
-    /// For one decision, on average.
-    pub deciding: Duration,
-    /// For each pod that was decided, how long it had been at the head of the queue before this event, in milliseconds.
-    pub decided: &'a [TimeMs],
-    /// For each evaluation that ended, how long it was under way, in milliseconds.
-    pub evaluated: &'a [TimeMs],
 }
 
 /// Starts the thread that owns `machine`. `performer` is handed every action in order, on that thread, and must not

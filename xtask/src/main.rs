@@ -158,6 +158,8 @@ const INTEGRATION: &[Step] = &[
             "--test",
             "tidy",
             "--test",
+            "tracing",
+            "--test",
             "transport",
             "--test",
             "up",

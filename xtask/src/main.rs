@@ -300,7 +300,7 @@ fn deny() -> Result<()> {
         eprintln!("xtask: cargo-deny is not installed, deny.toml is not checked (cargo install cargo-deny)");
         return Ok(());
     }
-    step("deny", &["cargo", "deny", "--offline", "check", "bans", "licenses", "sources"])
+    step("deny", &["cargo", "deny", "--offline", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
 }
 
 /// The top of the checkout.

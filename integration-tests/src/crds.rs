@@ -22,7 +22,7 @@ pub fn prometheus_operator(plurals: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("monitoring");
     let mut command = Command::new("go");
     command.args(["mod", "download", "-json", MODULE]).current_dir(&folder).env("GOWORK", "off").env_remove("GOFLAGS");
-    let output = command.output().map_err(|error| go::explain(error, "integration-tests/monitoring/go.mod"))?;
+    let output = command.output().map_err(|error| go::explain(error, "monitoring"))?;
     let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let words = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cannot fetch {MODULE}: {}{words}", told["Error"].as_str().unwrap_or_default());

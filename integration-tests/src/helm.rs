@@ -3,11 +3,11 @@
 //! Knows: how helm is built and called. Must not know: what the chart should say.
 
 use std::{
-    env, fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    io::{self, Write as _},
+    env,
+    ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
-    process::{self, Command, Output},
+    process::{Command, Output},
 };
 
 use anyhow::{Context as _, ensure};
@@ -39,33 +39,20 @@ pub fn repository() -> PathBuf {
 /// # Errors
 /// Where Go is missing or too old, and where the build fails; its messages are above the error.
 pub fn build() -> anyhow::Result<PathBuf> {
-    let mut hasher = DefaultHasher::new();
-    [GO_MOD, GO_SUM].hash(&mut hasher);
     let folder = repository().join("target/control-plane");
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}; is the target folder writable?", folder.display()))?;
-    let program = folder.join(format!("helm-{:016x}", hasher.finish()));
+    let name = format!("helm-{}", go::key(&[GO_MOD, GO_SUM]));
+    let program = folder.join(&name);
     if program.is_file() {
         return Ok(program);
     }
-    // To the standard error itself: what `eprintln!` prints is captured by the test harness.
-    _ = writeln!(io::stderr(), "chart: building {PACKAGE}; the first build takes some minutes");
-    // Written aside and renamed, so that an interrupted build leaves nothing that looks finished.
-    let partial = folder.join(format!("helm-building-{}", process::id()));
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("helm");
-    // The flags of the control plane: what Go compiled for one is there for the other.
-    let status = Command::new("go")
-        .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"])
-        .arg(&partial)
-        .arg(PACKAGE)
-        .current_dir(&module)
-        .env("CGO_ENABLED", "0")
-        .env("GOWORK", "off")
-        .env_remove("GOFLAGS")
-        .status()
-        .map_err(|error| go::explain(error, "integration-tests/helm/go.mod"))?;
-    ensure!(status.success(), "`go build {PACKAGE}` in {} failed; its messages are above", module.display());
-    fs::rename(&partial, &program).with_context(|| format!("cannot write {}", program.display()))?;
+    go::announce(&format!("chart: building {PACKAGE}; the first build takes some minutes"));
+    go::build_aside(&folder, |aside| {
+        let flags = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"];
+        let to = aside.join(&name);
+        let arguments: Vec<&OsStr> =
+            flags.iter().map(OsStr::new).chain([to.as_os_str(), OsStr::new(PACKAGE)]).collect();
+        go::run("helm", &arguments)
+    })?;
     Ok(program)
 }
 

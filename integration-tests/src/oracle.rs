@@ -7,6 +7,7 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -42,9 +43,8 @@ pub fn ask(name: &str, arguments: &[&Path]) -> anyhow::Result<String> {
 
 fn build(name: &str) -> anyhow::Result<PathBuf> {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    let this_crate = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let module = this_crate.join("oracle");
-    let repository = this_crate.parent().context("this crate is a folder of the repository")?;
+    let repository =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("this crate is a folder of the repository")?;
     let folder = repository.join("target/oracle");
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot create {}; is the target folder writable?", folder.display()))?;
@@ -52,18 +52,10 @@ fn build(name: &str) -> anyhow::Result<PathBuf> {
     if built.contains(name) {
         return Ok(program);
     }
-    // The flags of the control plane: what Go compiled for one is there for the other.
-    let status = Command::new("go")
-        .args(["build", "-trimpath", "-ldflags", "-s -w", "-o"])
-        .arg(&program)
-        .arg(format!("./{name}"))
-        .current_dir(&module)
-        .env("CGO_ENABLED", "0")
-        .env("GOWORK", "off")
-        .env_remove("GOFLAGS")
-        .status()
-        .map_err(|error| go::explain(error, "integration-tests/oracle/go.mod"))?;
-    ensure!(status.success(), "`go build ./{name}` in {} failed; its messages are above", module.display());
+    let flags = ["build", "-trimpath", "-ldflags", "-s -w", "-o"].map(OsStr::new);
+    let package = format!("./{name}");
+    let arguments: Vec<&OsStr> = flags.into_iter().chain([program.as_os_str(), OsStr::new(&package)]).collect();
+    go::run("oracle", &arguments)?;
     built.insert(name.to_owned());
     Ok(program)
 }

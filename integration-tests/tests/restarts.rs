@@ -25,6 +25,9 @@ const NODES: usize = 10;
 const ROOM: usize = 500;
 /// How many more pods there are than the nodes have room for.
 const TOO_MANY: usize = 20;
+/// How coordinators are paced: 500 bindings and their events take five seconds, so that whoever is to end in the middle of
+/// them does, however fast the machine is.
+const PACE: &str = "clientConnection:\n  qps: 200\n  burst: 50\n";
 const WORKERS: [&str; 2] = ["worker-0", "worker-1"];
 const HOST: &str = "kubernetes.io/hostname";
 
@@ -58,7 +61,7 @@ impl Scene<'_> {
     }
 
     fn start(&mut self, name: &str) -> anyhow::Result<()> {
-        let config = self.fleet.config(&profile("default-scheduler"))?;
+        let config = self.fleet.config(&(profile("default-scheduler") + PACE))?;
         self.fleet.start_coordinator(name, Some(&config))
     }
 

@@ -2,15 +2,7 @@
 //!
 //! Knows: the Go module in `integration-tests/e2e`, and how it is built. Must not know: which specs are run.
 
-use std::{
-    fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-    process::{self, Command},
-};
-
-use anyhow::{Context as _, ensure};
+use std::{ffi::OsStr, path::PathBuf};
 
 use crate::go;
 
@@ -24,35 +16,20 @@ const GO_SUM: &str = include_str!("../../e2e/go.sum");
 /// Where Go is missing or too old, and where the build fails; its messages are above the error.
 pub fn build() -> anyhow::Result<PathBuf> {
     let folder = super::folder()?;
-    let program = folder.join(format!("e2e-{}.test", key()));
+    let name = format!("e2e-{}.test", go::key(&[GO_MOD, GO_SUM]));
+    let program = folder.join(&name);
     if program.is_file() {
         return Ok(program);
     }
-    // To the standard error itself: what `eprintln!` prints is captured by the test harness.
-    _ = writeln!(io::stderr(), "e2e: building {PACKAGE}; the first build takes many minutes");
-    // Written aside and renamed, so that an interrupted build leaves nothing that looks finished.
-    let partial = folder.join(format!("building-{}", process::id()));
-    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e");
-    // The flags of the control plane: what Go compiled for one is there for the other.
-    let status = Command::new("go")
-        .args(["test", "-c", "-vet=off", "-mod=readonly", "-trimpath", "-ldflags", "-s -w", "-o"])
-        .arg(&partial)
-        .arg(PACKAGE)
-        .current_dir(&module)
-        .env("CGO_ENABLED", "0")
-        .env("GOWORK", "off")
-        .env_remove("GOFLAGS")
-        .status()
-        .map_err(|error| go::explain(error, "integration-tests/e2e/go.mod"))?;
-    ensure!(status.success(), "`go test -c {PACKAGE}` in {} failed; its messages are above", module.display());
-    fs::rename(&partial, &program).with_context(|| format!("cannot write {}", program.display()))?;
+    go::announce(&format!("e2e: building {PACKAGE}; the first build takes many minutes"));
+    go::build_aside(&folder, |aside| {
+        let flags = ["test", "-c", "-vet=off", "-mod=readonly", "-trimpath", "-ldflags", "-s -w", "-o"];
+        let to = aside.join(&name);
+        let arguments: Vec<&OsStr> =
+            flags.iter().map(OsStr::new).chain([to.as_os_str(), OsStr::new(PACKAGE)]).collect();
+        go::run("e2e", &arguments)
+    })?;
     Ok(program)
-}
-
-fn key() -> String {
-    let mut hasher = DefaultHasher::new();
-    [GO_MOD, GO_SUM].hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
 }
 
 #[cfg(test)]

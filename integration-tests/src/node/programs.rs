@@ -6,14 +6,10 @@
 //! same versions, so that most of it is compiled already.
 
 use std::{
-    fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    io::{self, Write as _},
+    ffi::OsStr,
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use anyhow::{Context as _, ensure};
 use flotilla_control_plane::{kubernetes_version, linker_flags};
 
 use crate::go;
@@ -50,9 +46,7 @@ const MODULES: [Module; 2] = [
 /// Where Go is missing or too old, and where a build fails; its messages are above the error.
 pub(super) fn build() -> anyhow::Result<PathBuf> {
     let flags = linker_flags(&kubernetes_version()?)?;
-    let folder = super::images::folder()?.join(format!("programs-{:016x}", key(&flags)));
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}; is the target folder writable?", folder.display()))?;
+    let folder = super::images::folder()?.join(format!("programs-{}", key(&flags)));
     for module in &MODULES {
         let missing = module.packages.iter().any(|package| !folder.join(file_name(package)).is_file());
         if missing {
@@ -64,27 +58,14 @@ pub(super) fn build() -> anyhow::Result<PathBuf> {
 
 impl Module {
     fn build(&self, to: &Path, flags: &str) -> anyhow::Result<()> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("node").join(self.folder);
-        // To the standard error itself: what `eprintln!` prints is captured by the test harness.
-        _ = writeln!(io::stderr(), "node: building {}; the first build takes minutes", self.folder);
-        // Built aside and moved, so that an interrupted build leaves nothing that looks finished.
-        let aside = tempfile::tempdir_in(to).with_context(|| format!("cannot write to {}", to.display()))?;
-        let status = Command::new("go")
-            .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", flags, "-o"])
-            .arg(aside.path())
-            .args(self.packages)
-            .current_dir(&source)
-            .env("CGO_ENABLED", "0")
-            .env("GOWORK", "off")
-            .env_remove("GOFLAGS")
-            .status()
-            .map_err(|error| go::explain(error, "integration-tests/node/containerd/go.mod"))?;
-        ensure!(status.success(), "`go build` in {} failed; its messages are above", source.display());
-        for package in self.packages {
-            let name = file_name(package);
-            fs::rename(aside.path().join(name), to.join(name)).with_context(|| format!("cannot move {name}"))?;
-        }
-        Ok(())
+        go::announce(&format!("node: building {}; the first build takes minutes", self.folder));
+        go::build_aside(to, |aside| {
+            let flags = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", flags, "-o"];
+            let packages = self.packages.iter().map(OsStr::new);
+            let arguments: Vec<&OsStr> =
+                flags.iter().map(OsStr::new).chain([aside.as_os_str()]).chain(packages).collect();
+            go::run(&format!("node/{}", self.folder), &arguments)
+        })
     }
 }
 
@@ -93,11 +74,9 @@ fn file_name(package: &str) -> &str {
     package.rsplit('/').next().unwrap_or(package)
 }
 
-fn key(flags: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    flags.hash(&mut hasher);
-    MODULES.iter().for_each(|module| module.sources.hash(&mut hasher));
-    hasher.finish()
+fn key(flags: &str) -> String {
+    let sources = MODULES.iter().flat_map(|module| module.sources);
+    go::key(&[flags].into_iter().chain(sources).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::OnceLock,
     time::Duration,
 };
@@ -28,8 +28,8 @@ use crate::certificates;
 /// How long a pod may take to land, or a process to get ready: far beyond what it takes, even beside a build.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A binary of Flotilla's: from the folder that `FLOTILLA_BIN_DIR` names, else from where cargo puts release binaries,
-/// built now if it is missing or old.
+/// A binary of Flotilla's: from the folder that `FLOTILLA_BIN_DIR` names, else as the image holds it, built now if it is
+/// missing or old.
 ///
 /// # Errors
 /// Where the build fails.
@@ -47,15 +47,14 @@ fn build() -> anyhow::Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.parent().context("this crate has a parent folder")?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        // As the checks build them, so that nothing is built twice.
-        .args(["build", "--quiet", "--release", "--bins", "--workspace"])
+    let output = Command::new(cargo)
+        .args(["run", "--quiet", "--package", "flotilla-image", "--", "--programs"])
         .current_dir(root)
-        .status()
+        .stderr(Stdio::inherit())
+        .output()
         .context("cargo cannot be started")?;
-    ensure!(status.success(), "the release binaries do not build ({status})");
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release"))
+    ensure!(output.status.success(), "the programs of the image do not build ({})", output.status);
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end()))
 }
 
 /// Flotilla beside a control plane.

@@ -196,10 +196,10 @@ fn prose(text: &str) -> String {
     text.split("```").step_by(2).collect()
 }
 
-/// The documents for users.
+/// The documents, for users and for those who change the code.
 fn documents() -> Vec<PathBuf> {
-    let folders = ["docs", "deploy"].map(|folder| files(&root().join(folder), "md"));
-    folders.concat().into_iter().chain([root().join("README.md")]).collect()
+    let folders = ["docs", "deploy", "integration-tests"].map(|folder| files(&root().join(folder), "md"));
+    folders.concat().into_iter().chain(["README.md", "ARCHITECTURE.md"].map(|file| root().join(file))).collect()
 }
 
 #[test]
@@ -214,6 +214,9 @@ fn every_path_of_this_repository_that_a_document_names_is_there() {
         "worker/",
         "cli/",
         "integration-tests/",
+        "telemetry/",
+        "transport/",
+        "xtask/",
     ];
     for document in documents() {
         let text = read(&document);
@@ -224,6 +227,18 @@ fn every_path_of_this_repository_that_a_document_names_is_there() {
             assert!(path.exists(), "{} names {name}, which is not there", document.display());
         }
     }
+}
+
+#[test]
+fn the_first_example_of_the_readme_is_placed() -> anyhow::Result<()> {
+    let example = "cargo run --release --bin flotilla -- ";
+    let readme = read(&root().join("README.md"));
+    let arguments =
+        readme.lines().find_map(|line| line.strip_prefix(example)).expect("the readme begins with an example");
+    let output = Command::new(binary("flotilla")?).args(arguments.split(' ')).current_dir(root()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(": 20 placed, 6 pending"), "{arguments}: {output:?}");
+    Ok(())
 }
 
 #[test]

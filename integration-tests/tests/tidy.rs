@@ -131,39 +131,3 @@ fn the_pure_crates_depend_on_nothing_that_waits_or_talks() {
         }
     }
 }
-
-#[test]
-fn what_the_documents_point_to_exists() {
-    let documents = ["README.md", "ARCHITECTURE.md", "docs/benchmarks.md"];
-    for document in documents {
-        let text = fs::read_to_string(root().join(document)).unwrap_or_else(|error| panic!("{document}: {error}"));
-        for name in text.split('`').skip(1).step_by(2).filter(|name| is_path(name)) {
-            let target = root().join(name.trim_end_matches('/'));
-            assert!(target.exists(), "{document} names `{name}`, which is not there");
-        }
-        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        let here = root().join(document);
-        for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
-            let target = here.parent().expect("a folder").join(link.split('#').next().unwrap_or(link));
-            assert!(target.exists(), "{document} links to {link}, which is not there");
-        }
-    }
-}
-
-/// Whether a piece of code in a document looks like a path of this repository.
-fn is_path(name: &str) -> bool {
-    let rooms = [
-        "framework/",
-        "proto/",
-        "coordinator/",
-        "worker/",
-        "cli/",
-        "integration-tests/",
-        "transport/",
-        "xtask/",
-        "docs/",
-        "examples/",
-        "deploy/",
-    ];
-    rooms.iter().any(|room| name.starts_with(room)) && !name.contains([' ', '*', '<', '{'])
-}

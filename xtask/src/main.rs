@@ -1,6 +1,9 @@
 //! The one door to the project's own checks: what CI runs is what a developer types.
 //!
-//! Knows: which commands make up each check, in which order. Must not know: what any of them checks.
+//! Knows: what a person may ask for. Must not know: what any check checks.
+
+mod side_by_side;
+mod steps;
 
 use std::{
     path::Path,
@@ -10,6 +13,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
+
+use steps::{BENCH, CHECK, DIFFERENTIAL, E2E, FIRST, IMAGE, PROGRAMS, REAL_NODE, SIDE_BY_SIDE, Step, UNIT};
 
 /// Checks, tests and benchmarks of Flotilla.
 #[derive(Debug, Parser)]
@@ -23,8 +28,7 @@ struct Args {
 enum Task {
     /// Formatting, lints, and the proof that the pure crates build for wasm32; no test is run.
     Check,
-    /// Everything: the checks, all tests, the example of the README, and the tests against a real control plane and
-    /// on a real node.
+    /// Everything: the checks, all tests, those against a real control plane and on a real node included.
     Test,
     /// The tests that need neither Go nor a control plane.
     Unit,
@@ -75,146 +79,6 @@ enum Task {
     Bench,
 }
 
-/// One command: its name in the log, the program and its arguments.
-type Step = (&'static str, &'static [&'static str]);
-
-const CHECK: &[Step] = &[
-    ("format", &["cargo", "fmt", "--all", "--check"]),
-    ("clippy", &["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    (
-        "pure crates for wasm32",
-        &[
-            "cargo",
-            "check",
-            "--quiet",
-            "--target",
-            "wasm32-unknown-unknown",
-            "-p",
-            "flotilla-framework",
-            "-p",
-            "flotilla-machine",
-        ],
-    ),
-];
-
-const UNIT: &[Step] =
-    &[("unit tests", &["cargo", "test", "--quiet", "--workspace", "--exclude", "flotilla-integration-tests"])];
-
-const INTEGRATION: &[Step] = &[
-    ("release binaries", &["cargo", "build", "--quiet", "--release", "--bins", "--workspace"]),
-    // All of the workspace is selected here and above: with other features every dependency would be built again.
-    (
-        "integration tests",
-        &[
-            "cargo",
-            "test",
-            "--workspace",
-            "--test",
-            "chart",
-            "--test",
-            "conditions",
-            "--test",
-            "docs",
-            "--test",
-            "e2e",
-            "--test",
-            "explain_live",
-            "--test",
-            "extenders",
-            "--test",
-            "failover",
-            "--test",
-            "gangs",
-            "--test",
-            "jaeger",
-            "--test",
-            "manifests",
-            "--test",
-            "metrics",
-            "--test",
-            "neighbours",
-            "--test",
-            "oracle",
-            "--test",
-            "placements",
-            "--test",
-            "preemption",
-            "--test",
-            "preflight",
-            "--test",
-            "reload",
-            "--test",
-            "restarts",
-            "--test",
-            "rights",
-            "--test",
-            "scale",
-            "--test",
-            "schedule",
-            "--test",
-            "status",
-            "--test",
-            "takeover",
-            "--test",
-            "tidy",
-            "--test",
-            "tracing",
-            "--test",
-            "transport",
-            "--test",
-            "up",
-            "--test",
-            "volumes",
-            "--",
-            "--test-threads=1",
-        ],
-    ),
-];
-
-const DIFFERENTIAL: &[&str] = &[
-    "cargo",
-    "test",
-    "--quiet",
-    "--package",
-    "flotilla-integration-tests",
-    "--test",
-    "placements",
-    "fresh",
-    "--",
-    "--nocapture",
-];
-
-const E2E: &[&str] = &[
-    "cargo",
-    "test",
-    "--quiet",
-    "--package",
-    "flotilla-integration-tests",
-    "--test",
-    "e2e",
-    "every_spec",
-    "--",
-    "--ignored",
-    "--nocapture",
-];
-
-const IMAGE: &[&str] = &["cargo", "run", "--quiet", "--package", "flotilla-image", "--"];
-
-const REAL_NODE: &[Step] =
-    &[("real node", &["cargo", "test", "--workspace", "--test", "real_node", "--", "--test-threads=1"])];
-
-const EXAMPLE: &[Step] = &[(
-    "the example of the README",
-    &["cargo", "run", "--quiet", "--release", "--bin", "flotilla", "--", "simulate", "-f", "examples/shop"],
-)];
-
-const BENCH: &[Step] = &[
-    ("criterion", &["cargo", "bench", "-p", "flotilla-framework", "--bench", "evaluate"]),
-    ("release binaries", &["cargo", "build", "--quiet", "--release", "--bin", "flotilla"]),
-    ("basic", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=basic"]),
-    ("mixed", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=mixed"]),
-];
-
 fn main() -> ExitCode {
     match run(Args::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
@@ -226,30 +90,42 @@ fn main() -> ExitCode {
 }
 
 fn run(task: Task) -> Result<()> {
-    let is_checking = matches!(task, Task::Check | Task::Test);
-    let steps: Vec<Step> = match task {
+    let began = Instant::now();
+    match task {
         Task::Differential { seed, count, features } => return differential(seed, count, features),
         Task::Image { arguments } => {
             let command: Vec<&str> = IMAGE.iter().copied().chain(arguments.iter().map(String::as_str)).collect();
             return step("image", &command);
         }
         Task::E2e { focus, scheduler, gates, record } => return e2e(focus, scheduler, gates, record),
-        Task::Check => CHECK.to_vec(),
-        Task::Unit => UNIT.to_vec(),
-        Task::Integration => INTEGRATION.to_vec(),
-        Task::RealNode => REAL_NODE.to_vec(),
-        Task::Test => [CHECK, UNIT, INTEGRATION, EXAMPLE, REAL_NODE].concat(),
-        Task::Bench => BENCH.to_vec(),
-    };
-    if is_checking {
-        deny()?;
+        Task::Check => check()?,
+        Task::Unit => all(UNIT)?,
+        Task::Integration => integration()?,
+        Task::RealNode => all(REAL_NODE)?,
+        Task::Test => {
+            check()?;
+            all(UNIT)?;
+            integration()?;
+            all(REAL_NODE)?;
+        }
+        Task::Bench => all(BENCH)?,
     }
-    let began = Instant::now();
-    for (name, command) in &steps {
-        step(name, command)?;
-    }
-    eprintln!("xtask: all {} steps passed in {} s", steps.len(), began.elapsed().as_secs());
+    eprintln!("xtask: all passed in {} s", began.elapsed().as_secs());
     Ok(())
+}
+
+fn all(steps: &[Step]) -> Result<()> {
+    steps.iter().try_for_each(|(name, command)| step(name, command))
+}
+
+fn check() -> Result<()> {
+    deny()?;
+    all(CHECK)
+}
+
+fn integration() -> Result<()> {
+    all(PROGRAMS)?;
+    side_by_side::run(FIRST, SIDE_BY_SIDE)
 }
 
 /// The test of the integration tests, told what to compare on.

@@ -35,6 +35,9 @@ struct Args {
     /// registry gets its pause image so
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     only: Option<PathBuf>,
+    /// Only build the programs, and print the folder that they are in
+    #[arg(long, conflicts_with_all = ["only", "folder", "output"])]
+    programs: bool,
     /// Also lay the files of the image out in this folder, for builders that want them so
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
@@ -55,6 +58,12 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
+    if args.programs {
+        for &architecture in &args.arch {
+            println!("{}", program::build(architecture, &args.profile)?.display());
+        }
+        return Ok(());
+    }
     let mut images = Vec::new();
     for &architecture in &args.arch {
         let image = image(args, architecture)?;
@@ -77,7 +86,7 @@ fn image(args: &Args, architecture: Architecture) -> Result<Image> {
         return Ok(Image { architecture, layer: layer::of(&[program], None)?, entrypoint, labels: &[] });
     }
     eprintln!("image: building for {}", architecture.name());
-    let programs = program::build(architecture, &args.profile)?;
+    let programs = program::read_all(&program::build(architecture, &args.profile)?)?;
     let materials = materials::of(architecture)?;
     let layer = layer::of(&programs, Some(&materials))?;
     Ok(Image { architecture, layer, entrypoint: "/flotilla".to_owned(), labels: archive::LABELS })

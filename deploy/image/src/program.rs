@@ -75,11 +75,11 @@ pub(crate) struct Program {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Builds all programs.
+/// Builds all programs. Gives the folder that they are in.
 ///
 /// # Errors
 /// Where a compiler is missing, or fails.
-pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<Vec<Program>> {
+pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<PathBuf> {
     let target = architecture.target();
     let compilers = architecture.compilers();
     let compiler = compilers.iter().find(|name| is_there(name)).with_context(|| {
@@ -111,7 +111,15 @@ pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<Vec<Pro
         bail!("building for {target} failed ({status}); `rustup target add {target}` installs its standard library");
     }
     // The folder of the profile `dev` is the only one that is not called as its profile.
-    let folder = root().join("target").join(target).join(if profile == "dev" { "debug" } else { profile });
+    let top = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(top.join(target).join(if profile == "dev" { "debug" } else { profile }))
+}
+
+/// All programs of the image, which were built into this folder.
+///
+/// # Errors
+/// Where one cannot be read.
+pub(crate) fn read_all(folder: &Path) -> Result<Vec<Program>> {
     PROGRAMS.iter().map(|(_, name)| read(&folder.join(name))).collect()
 }
 

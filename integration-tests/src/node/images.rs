@@ -31,9 +31,8 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Builds both images. Flotilla's programs are built with the profile of cargo that `FLOTILLA_IMAGE_PROFILE` names, else
-/// with `dev`, which is sooner there. `FLOTILLA_IMAGE` names an archive that is taken as it is; the image in it has to be
-/// called [`FLOTILLA_IMAGE`].
+/// Builds both images. `FLOTILLA_IMAGE` names an archive that is taken as it is; the image in it has to be called
+/// [`FLOTILLA_IMAGE`].
 ///
 /// # Errors
 /// Where a build fails; its messages are above the error.
@@ -47,8 +46,7 @@ pub(super) fn build() -> anyhow::Result<Images> {
         return Ok(Images { flotilla: PathBuf::from(built), pause });
     }
     let flotilla = folder.join("flotilla.tar");
-    let profile = env::var("FLOTILLA_IMAGE_PROFILE").unwrap_or_else(|_| "dev".to_owned());
-    archive(&["--name", FLOTILLA_IMAGE, "--profile", &profile], &flotilla)?;
+    archive(&["--name", FLOTILLA_IMAGE], &flotilla)?;
     Ok(Images { flotilla, pause })
 }
 

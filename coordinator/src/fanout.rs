@@ -21,13 +21,13 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::driver;
+use crate::{driver, metrics::Scheduled};
 
 pub use flotilla_transport::Transport;
 pub use roll::{Rolled, Stream};
 
-mod asked;
 mod connect;
+mod questions;
 mod roll;
 mod stream;
 mod wire;
@@ -50,6 +50,7 @@ struct Inner {
     runtime: tokio::runtime::Handle,
     transport: Transport,
     spans: Spans,
+    scheduled: Scheduled,
     next_worker: AtomicU64,
     /// Each address that has a task, and whether it is still wanted.
     addresses: Mutex<BTreeMap<Arc<str>, watch::Sender<bool>>>,
@@ -64,7 +65,7 @@ struct Inner {
 struct Outgoing {
     address: Arc<str>,
     words: mpsc::Sender<ToWorker>,
-    trips: Arc<roll::Trips>,
+    questions: Arc<questions::Questions>,
     /// The worker's version.
     version: Arc<str>,
     close: CancellationToken,
@@ -118,20 +119,21 @@ impl Fanout {
     /// Outside of a tokio runtime: that is where the connections live.
     #[must_use]
     pub fn new(handle: driver::Handle, transport: Transport) -> Self {
-        Self::tracing(handle, transport, Spans::default())
+        Self::observed(handle, transport, Spans::default(), Scheduled::default())
     }
 
-    /// As [`Self::new`], with spans of what workers are asked that is traced.
+    /// As [`Self::new`], with spans of what workers are asked that is traced, and with what single plugins took for it.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn tracing(handle: driver::Handle, transport: Transport, spans: Spans) -> Self {
+    pub fn observed(handle: driver::Handle, transport: Transport, spans: Spans, scheduled: Scheduled) -> Self {
         let inner = Inner {
             handle,
             runtime: tokio::runtime::Handle::current(),
             transport,
             spans,
+            scheduled,
             next_worker: AtomicU64::new(1),
             addresses: Mutex::default(),
             streams: Mutex::default(),
@@ -196,7 +198,6 @@ impl Fanout {
     fn send(&self, worker: WorkerId, word: ToWorker) {
         let mut streams = lock(&self.inner.streams);
         let Some(outgoing) = streams.get(&worker) else { return self.inner.counters.words_dropped.add(1) };
-        outgoing.trips.asked(&word.command);
         match outgoing.words.try_send(word) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Closed(_)) => self.inner.counters.words_dropped.add(1),

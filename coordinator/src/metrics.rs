@@ -32,7 +32,7 @@ mod spans;
 mod tests;
 mod transport;
 
-pub use observed::{Known, Scheduled};
+pub use observed::{Known, PluginLap, Scheduled};
 
 /// Where the numbers come from.
 #[derive(Clone)]

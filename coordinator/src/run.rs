@@ -313,7 +313,7 @@ impl Coordinator {
         let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let events = reporter.events().clone();
         let evictor = Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
-        let fanout = Fanout::tracing(handle.clone(), transport, spans);
+        let fanout = Fanout::observed(handle.clone(), transport, spans, scheduled.clone());
         // Set once, here.
         let _ = performers.set(Performers {
             fanout: fanout.clone(),

@@ -8,10 +8,11 @@ use smallvec::SmallVec;
 use crate::{
     evaluation::{Evaluation, MAX_OFFERS, Offer, Refused, Stratum, TooManyStrata},
     extension::{Filter, Score, Tally},
+    laps::Laps,
     map::Map,
     matches::Matches,
     node::NodeId,
-    prepared::{Order, Prepared, RESTRICTION, domain},
+    prepared::{Order, Prepared, RESTRICTION, domain, parts::Point},
     snapshot::{Slot, Snapshot, Stamp},
     status::Refusal,
     symbols::Symbol,
@@ -82,11 +83,22 @@ impl Columns {
 
     /// Judges and scores the nodes that changed since the last time, and only those. Returns how many there were.
     pub fn refresh(&mut self, prepared: &Prepared, nodes: &Snapshot, scratch: &mut Scratch) -> usize {
+        self.refresh_timed(prepared, nodes, scratch, &mut ())
+    }
+
+    /// As [`Self::refresh`], with somebody who times the plugins.
+    pub fn refresh_timed(
+        &mut self,
+        prepared: &Prepared,
+        nodes: &Snapshot,
+        scratch: &mut Scratch,
+        laps: &mut impl Laps,
+    ) -> usize {
         self.matches.refresh(prepared, nodes);
         self.collect_changed(nodes, scratch);
         let changed = scratch.todo.len();
-        self.filter(prepared, nodes, &mut scratch.todo);
-        self.score(prepared, nodes, scratch);
+        self.filter(prepared, nodes, &mut scratch.todo, laps);
+        self.score(prepared, nodes, scratch, laps);
         self.as_of = nodes.stamp();
         changed
     }
@@ -113,7 +125,7 @@ impl Columns {
     }
 
     /// Leaves the feasible ones in `todo`.
-    fn filter(&mut self, prepared: &Prepared, nodes: &Snapshot, todo: &mut Vec<Slot>) {
+    fn filter(&mut self, prepared: &Prepared, nodes: &Snapshot, todo: &mut Vec<Slot>, laps: &mut impl Laps) {
         let Self { verdicts, refusal_keys, .. } = self;
         // Nodes in a row are mostly refused alike. Of those whose domain matters nothing is remembered.
         let mut last: Option<(Order, Refusal, u32)> = None;
@@ -142,19 +154,24 @@ impl Columns {
                 admitted
             });
         }
+        laps.begin();
         for step in prepared.filters() {
             if let Filter::Node(filter) = &step.filter {
+                let judged = todo.len();
                 filter.sieve(nodes, todo, &mut |slot, refusal| refuse(slot, step.order, refusal));
+                laps.lap(step.plugin, Point::Filter, judged);
             }
         }
     }
 
-    fn score(&mut self, prepared: &Prepared, nodes: &Snapshot, scratch: &mut Scratch) {
+    fn score(&mut self, prepared: &Prepared, nodes: &Snapshot, scratch: &mut Scratch, laps: &mut impl Laps) {
         let Scratch { todo, sums, raws, .. } = scratch;
         sums.clear();
         sums.resize(todo.len(), 0);
-        for (weight, score) in prepared.plain() {
-            score.add_column(nodes, todo, *weight, sums);
+        laps.begin();
+        for plain in prepared.plain() {
+            plain.score.add_column(nodes, todo, plain.weight, sums);
+            laps.lap(plain.plugin, Point::Score, todo.len());
         }
         let width = prepared.normalized().last().map_or(0, |last| last.raws.1);
         raws.clear();
@@ -173,6 +190,7 @@ impl Columns {
                     }
                 }
             }
+            laps.lap(normalized.plugin, Point::Score, todo.len());
         }
         let domains: SmallVec<[_; 2]> = prepared.keys().iter().map(|&key| nodes.label_column(key)).collect();
         let (mut key, mut last_key) = (StratumKey::default(), StratumKey::default());

@@ -238,7 +238,7 @@ fn accounts(pages: &[Page]) -> impl Iterator<Item = &NodeAccount> {
 /// The weighted sum of the scores that need no normalising, and the raw scores of the stratum.
 fn split<'a>(prepared: &Prepared, raws: &'a [i64]) -> (i64, &'a [i64]) {
     let (plain, rest) = raws.split_at(prepared.plain().len().min(raws.len()));
-    let weighted = prepared.plain().iter().zip(plain).map(|((weight, _), raw)| weight.saturating_mul(*raw));
+    let weighted = prepared.plain().iter().zip(plain).map(|(score, raw)| score.weight.saturating_mul(*raw));
     (weighted.fold(0, i64::saturating_add), rest)
 }
 

@@ -19,6 +19,7 @@ pub mod features;
 pub mod ingest;
 pub mod interest;
 pub mod labels;
+pub mod laps;
 pub mod map;
 pub mod matches;
 pub mod node;

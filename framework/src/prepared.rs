@@ -37,7 +37,7 @@ pub struct Prepared {
     score_error: Option<String>,
     restriction: Option<Restriction>,
     filters: Vec<PreparedFilter>,
-    plain: Vec<(i64, Box<dyn NodeScore>)>,
+    plain: Vec<PlainScore>,
     normalized: Vec<NormalizedScore>,
     scorers: Vec<Scorer>,
     keys: Vec<Symbol>,
@@ -83,8 +83,16 @@ pub(crate) struct PreparedFilter {
     pub(crate) first_term: usize,
 }
 
+/// A score that means the same whatever the other nodes are.
+pub(crate) struct PlainScore {
+    pub(crate) plugin: &'static str,
+    pub(crate) weight: i64,
+    pub(crate) score: Box<dyn NodeScore>,
+}
+
 /// A score that needs all feasible nodes before it means anything.
 pub(crate) struct NormalizedScore {
+    pub(crate) plugin: &'static str,
     pub(crate) weight: i64,
     pub(crate) normalize: Normalize,
     pub(crate) score: Score,
@@ -323,7 +331,7 @@ impl Prepared {
         all
     }
 
-    pub(crate) fn plain(&self) -> &[(i64, Box<dyn NodeScore>)] {
+    pub(crate) fn plain(&self) -> &[PlainScore] {
         &self.plain
     }
 
@@ -370,7 +378,7 @@ impl Prepared {
         if let Some((order, refusal)) = self.refused_locally(nodes, slot) {
             return NodeResult::Refused(order, refusal);
         }
-        let base = self.plain.iter().map(|(weight, score)| weight * score.score(nodes, slot)).sum();
+        let base = self.plain.iter().map(|plain| plain.weight * plain.score.score(nodes, slot)).sum();
         let mut raws = SmallVec::new();
         let mut locals = 0..self.locals.len();
         for normalized in &self.normalized {

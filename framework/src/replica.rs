@@ -11,6 +11,7 @@ use crate::{
     evaluate::{Columns, Scratch},
     explain::shard::{self, Page},
     extension::{Facts, Plugin},
+    laps::Laps,
     matches::Matches,
     node::NodeId,
     plugins::REGISTRY,
@@ -114,6 +115,11 @@ impl Replica {
 
     /// Does what it is told and says what there is to say about it. Words of an older leader are dropped.
     pub fn apply(&mut self, word: ToWorker) -> Option<FromWorker> {
+        self.apply_timed(word, &mut ())
+    }
+
+    /// As [`Self::apply`], with somebody who times the plugins of an evaluation.
+    pub fn apply_timed(&mut self, word: ToWorker, laps: &mut impl Laps) -> Option<FromWorker> {
         if word.epoch < self.epoch {
             self.stats.stale += 1;
             return None;
@@ -149,7 +155,7 @@ impl Replica {
                 None
             }
             Command::Evaluate { request, generation, profile, class, facts, k, trace: _ } => {
-                Some(match self.evaluate(generation, &profile, class, facts, k as usize) {
+                Some(match self.evaluate((generation, &profile, class), facts, k as usize, laps) {
                     Ok(evaluation) => Reply::Evaluated { request, evaluation },
                     Err(why) => Reply::Unable { request, why },
                 })
@@ -241,15 +247,14 @@ impl Replica {
 
     fn evaluate(
         &mut self,
-        generation: Generation,
-        profile: &Arc<str>,
-        class: ClassId,
+        subject: (Generation, &Arc<str>, ClassId),
         facts: Facts,
         k: usize,
+        laps: &mut impl Laps,
     ) -> Result<crate::evaluation::Evaluation, Unable> {
-        let key = self.warmed((generation, profile, class), facts)?;
+        let key = self.warmed(subject, facts)?;
         let Some(warm) = self.warm.get_mut(&key) else { return Err(Unable::Class) };
-        let judged = warm.columns.refresh(&warm.prepared, &self.nodes, &mut self.scratch);
+        let judged = warm.columns.refresh_timed(&warm.prepared, &self.nodes, &mut self.scratch, laps);
         self.stats.evaluations += 1;
         self.stats.nodes_judged += judged as u64;
         warm.columns.answer(&warm.prepared, &self.nodes, k, &mut self.scratch).map_err(|_| Unable::TooManyStrata)

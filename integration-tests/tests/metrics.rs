@@ -198,6 +198,18 @@ async fn the_page_has_what_kube_schedulers_page_has_and_says_the_same_of_the_sam
         Some(1.0)
     );
 
+    for (point, plugin) in [("Filter", "NodeResourcesFit"), ("Score", "NodeResourcesBalancedAllocation")] {
+        for (family, labels) in [
+            ("scheduler_plugin_execution_duration_seconds", [("extension_point", point), ("plugin", plugin)]),
+            (
+                "scheduler_framework_extension_point_duration_seconds",
+                [("extension_point", point), ("profile", "flotilla")],
+            ),
+        ] {
+            let count = parsed.get(family).and_then(|parsed| parsed.sum(&format!("{family}_count"), &labels));
+            assert!(count.is_some_and(|count| count > 0.0), "{family} {labels:?} of the first evaluation: {count:?}");
+        }
+    }
     let file = cluster.folder().join("metrics.txt");
     std::fs::write(&file, &ours)?;
     let problems = oracle::ask("lint", &[&file])?;

@@ -150,11 +150,11 @@ impl Wire for ToWorker {
 
     fn encode(&self) -> pb::ToWorker {
         let Self { epoch, revision, command } = self;
-        pb::ToWorker { epoch: *epoch, revision: *revision, command: Some(command.encode()) }
+        pb::ToWorker { epoch: *epoch, revision: *revision, command: Some(command.encode()), timed: false }
     }
 
     fn decode(message: pb::ToWorker) -> Result<Self, DecodeError> {
-        let pb::ToWorker { epoch, revision, command } = message;
+        let pb::ToWorker { epoch, revision, command, timed: _ } = message;
         let command = Command::decode(present("command", command)?)?;
         Ok(Self { epoch, revision, command })
     }
@@ -165,11 +165,11 @@ impl Wire for FromWorker {
 
     fn encode(&self) -> pb::FromWorker {
         let Self { epoch, revision, reply } = self;
-        pb::FromWorker { epoch: *epoch, revision: *revision, reply: Some(reply.encode()) }
+        pb::FromWorker { epoch: *epoch, revision: *revision, reply: Some(reply.encode()), laps: Vec::new() }
     }
 
     fn decode(message: pb::FromWorker) -> Result<Self, DecodeError> {
-        let pb::FromWorker { epoch, revision, reply } = message;
+        let pb::FromWorker { epoch, revision, reply, laps: _ } = message;
         let reply = Reply::decode(present("reply", reply)?)?;
         Ok(Self { epoch, revision, reply })
     }

@@ -11,12 +11,12 @@ use flotilla_framework::{
 use flotilla_proto::{FILE_DESCRIPTOR_SET, SERVICE_NAME, Wire as _, pb};
 
 fn to_worker(command: pb::to_worker::Command) -> String {
-    let message = pb::ToWorker { epoch: 1, revision: 1, command: Some(command) };
+    let message = pb::ToWorker { epoch: 1, revision: 1, command: Some(command), timed: false };
     ToWorker::decode(message).expect_err("a broken message").to_string()
 }
 
 fn from_worker(reply: pb::from_worker::Reply) -> String {
-    let message = pb::FromWorker { epoch: 1, revision: 1, reply: Some(reply) };
+    let message = pb::FromWorker { epoch: 1, revision: 1, reply: Some(reply), laps: Vec::new() };
     FromWorker::decode(message).expect_err("a broken message").to_string()
 }
 

@@ -24,7 +24,7 @@ use prost::Message as _;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tonic::Status;
 
-use crate::{counters::Counters, spans::Begun};
+use crate::{counters::Counters, laps::Stopwatch, spans::Begun};
 
 /// A word of the leader, or why there will be none after those before it.
 pub(crate) type Word = Result<pb::ToWorker, Status>;
@@ -87,6 +87,7 @@ fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) 
 fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Option<pb::FromWorker>, Status> {
     let Output { counters, spans, .. } = output;
     counters.word_bytes.add_many(word.encoded_len());
+    let mut stopwatch = Stopwatch::new(word.timed);
     let word = ToWorker::decode(word).map_err(|error| {
         counters.unreadable.add();
         Status::invalid_argument(error.to_string())
@@ -94,7 +95,7 @@ fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Op
     let (revision, is_evaluation) = (word.revision, matches!(word.command, Command::Evaluate { .. }));
     let traced = Begun::of(&word, spans);
     let begun = Instant::now();
-    let answer = replica.apply(word);
+    let answer = replica.apply_timed(word, &mut stopwatch);
     if is_evaluation {
         counters.evaluated(begun.elapsed());
     }
@@ -102,11 +103,11 @@ fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Op
         traced.end(answer.as_ref(), spans);
     }
     counters.stands(replica.node_count(), revision);
-    Ok(answer.map(|answer| encode(answer, counters)))
+    Ok(answer.map(|answer| encode(answer, stopwatch.told(), counters)))
 }
 
-fn encode(answer: FromWorker, counters: &Counters) -> pb::FromWorker {
-    let message = answer.encode();
+fn encode(answer: FromWorker, laps: Vec<pb::Lap>, counters: &Counters) -> pb::FromWorker {
+    let message = pb::FromWorker { laps, ..answer.encode() };
     match answer.reply {
         // Offers are bounded, but refusals and counts over domains are as many as the cluster has kinds of them.
         Reply::Evaluated { request, .. } if !bounds::fits(&message) => {

@@ -15,6 +15,7 @@ mod args;
 mod counters;
 mod cpu;
 mod health;
+mod laps;
 mod metrics;
 mod run;
 mod seat;

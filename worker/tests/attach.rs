@@ -361,7 +361,11 @@ async fn a_message_that_makes_no_sense_ends_the_stream_after_the_answers_before_
     let worker = Worker::start().await;
     let mut leader = worker.attach().await;
     leader.say(&configure(3, vec![profile()])).await;
-    leader.words.send(pb::ToWorker { epoch: 3, revision: 8, command: None }).await.expect("the stream is open");
+    leader
+        .words
+        .send(pb::ToWorker { epoch: 3, revision: 8, command: None, timed: false })
+        .await
+        .expect("the stream is open");
     assert!(matches!(leader.hear().await.reply, Reply::Applied { .. }));
     assert_eq!(aborted(&leader.end().await), (Code::InvalidArgument, "command: is missing"));
     let mut next = worker.attach().await;

@@ -23,10 +23,9 @@ use tracing::{debug, info, warn};
 
 use super::{
     Count as _, Inner, Outgoing, WORDS,
-    asked::Asked,
     connect::{Connected, connect},
     lock,
-    roll::Trips,
+    questions::Questions,
     wire,
 };
 use crate::driver::Stopped;
@@ -127,10 +126,9 @@ struct Attached {
     words: mpsc::Sender<ToWorker>,
     incoming: tonic::Streaming<pb::FromWorker>,
     hello: FromWorker,
-    asked: Arc<Asked>,
+    questions: Arc<Questions>,
     /// The worker's version.
     version: Arc<str>,
-    trips: Arc<Trips>,
     /// Who the worker is, as its certificate says.
     peer: Option<Peer>,
     /// Dropping the last clone of a channel does not end the streams on it, but it is what the stream is on.
@@ -163,8 +161,9 @@ async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, E
 async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> Result<Attached, End> {
     let Connected { channel, peer, .. } = connected;
     let (words, outbox) = mpsc::channel(WORDS);
-    let asked = Arc::new(Asked::new(inner.spans.clone(), Arc::clone(address)));
-    let outgoing = wire::outgoing(outbox, Arc::clone(inner), Arc::clone(&asked));
+    let questions = Questions::new(inner.spans.clone(), inner.scheduled.clone(), Arc::clone(address));
+    let questions = Arc::new(questions);
+    let outgoing = wire::outgoing(outbox, Arc::clone(inner), Arc::clone(&questions));
     let greeting = async {
         let mut client = wire::client(channel.clone());
         let mut incoming = client.attach(outgoing).await?.into_inner();
@@ -175,9 +174,8 @@ async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> 
     let (incoming, hello) = tokio::time::timeout(HELLO_TIMEOUT, greeting).await.unwrap_or(Err(End::Silent))?;
     let Reply::Hello { version, .. } = &hello.reply else { return Err(End::NoHello) };
     info!(worker = %address, %version, "attached to a worker");
-    let (version, trips) = (Arc::clone(version), Arc::default());
-    let address = Arc::clone(address);
-    Ok(Attached { address, words, incoming, hello, asked, version, trips, peer, _channel: channel })
+    let (version, address) = (Arc::clone(version), Arc::clone(address));
+    Ok(Attached { address, words, incoming, hello, questions, version, peer, _channel: channel })
 }
 
 /// Returns when the connection to `peer` is to be made anew; never, if it has shown no certificate.
@@ -196,7 +194,7 @@ impl Attached {
         let outgoing = Outgoing {
             address: Arc::clone(&self.address),
             words: self.words.clone(),
-            trips: Arc::clone(&self.trips),
+            questions: Arc::clone(&self.questions),
             version: Arc::clone(&self.version),
             close: close.clone(),
             not_after_s: self.peer.as_ref().map(|peer| peer.validity().not_after_s),
@@ -205,7 +203,7 @@ impl Attached {
         inner.counters.attached.add(1);
         let end = AssertUnwindSafe(self.converse(inner, worker, wanted, &close)).catch_unwind().await;
         let end = end.unwrap_or(End::Panicked);
-        self.asked.end(&end);
+        self.questions.end(&end);
         lock(&inner.streams).remove(&worker);
         inner.counters.lost.add(1);
         match &end {
@@ -232,16 +230,16 @@ impl Attached {
             inner.handle.tell(Event::WorkerJoined { worker, name: Arc::clone(&self.address) }).await?;
             inner.handle.tell(Event::FromWorker { worker, word: self.hello.clone() }).await?;
             loop {
-                let message = tokio::select! {
+                let mut message = tokio::select! {
                     biased;
                     () = close.cancelled() => return Err(End::Dropped),
                     () = unwanted(wanted) => return Err(End::Unwanted),
                     why = &mut expiring => return Err(End::Expiring(why)),
                     message = self.incoming.message() => message?.ok_or(End::Closed)?,
                 };
+                let laps = std::mem::take(&mut message.laps);
                 let word = wire::decode(message, inner)?;
-                self.asked.answered(&word);
-                self.trips.answered(&word.reply);
+                self.questions.answered(&word, &laps);
                 inner.handle.tell(Event::FromWorker { worker, word }).await?;
             }
         }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::{Count as _, Inner, asked::Asked, stream::End};
+use super::{Count as _, Inner, questions::Questions, stream::End};
 
 /// The service at the other end of `channel`.
 pub(super) fn client(channel: Channel) -> WorkerClient<Channel> {
@@ -29,11 +29,11 @@ pub(super) fn client(channel: Channel) -> WorkerClient<Channel> {
 pub(super) fn outgoing(
     outbox: mpsc::Receiver<ToWorker>,
     inner: Arc<Inner>,
-    asked: Arc<Asked>,
+    questions: Arc<Questions>,
 ) -> impl Stream<Item = pb::ToWorker> + use<> {
     ReceiverStream::new(outbox).flat_map(|word| stream::iter(parts(word))).map(move |mut word| {
-        asked.ask(&mut word);
-        let message = word.encode();
+        let timed = questions.ask(&mut word);
+        let message = pb::ToWorker { timed, ..word.encode() };
         inner.counters.messages_sent.add(1);
         inner.counters.bytes_sent.add(message.encoded_len() as u64);
         message

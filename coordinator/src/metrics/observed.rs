@@ -9,6 +9,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use flotilla_framework::prepared::parts::Point;
 use flotilla_machine::action::{Binding, Reason, Report};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, core::Collector,
@@ -45,6 +46,19 @@ pub struct Scheduled {
 /// The event histograms that the machine's thread has used, so that it looks none up by its label.
 #[derive(Debug, Default)]
 pub struct Known(BTreeMap<&'static str, Histogram>);
+
+/// What a plugin took for some nodes of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PluginLap {
+    /// The plugin.
+    pub plugin: &'static str,
+    /// What it did with them: Filter or Score.
+    pub point: Point,
+    /// How many nodes there were; not 0.
+    pub nodes: u32,
+    /// How long it took for all of them.
+    pub took: Duration,
+}
 
 /// A name and its help text.
 type Name = (&'static str, &'static str);
@@ -174,6 +188,23 @@ impl Scheduled {
         }
         for &waited_ms in lap.evaluated {
             self.evaluations.observe(Duration::from_millis(waited_ms).as_secs_f64());
+        }
+    }
+
+    /// A worker has evaluated a class over its shard, for pods of this profile, and that was timed.
+    ///
+    /// Upstream observes what a plugin takes for one node; a plugin goes through many at once here, so that its mean is
+    /// observed.
+    pub fn judged(&self, profile: &str, laps: &[PluginLap]) {
+        for point in [Point::Filter, Point::Score] {
+            let own = laps.iter().filter(|lap| lap.point == point);
+            for lap in own.clone() {
+                let took = lap.took.as_secs_f64() / f64::from(lap.nodes.max(1));
+                self.plugins.with_label_values(&[lap.plugin, point.name(), "Success"]).observe(took);
+            }
+            if own.clone().next().is_some() {
+                self.point(point.name(), "Success", profile, own.map(|lap| lap.took).sum());
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use flotilla_framework::{
     class::{Class, PodInfo},
     features::FeatureGates,
+    prepared::parts::Point,
     resources::Resources,
 };
 use flotilla_machine::{census::Census, status::Status, tally::Judged};
@@ -65,6 +66,29 @@ fn each_decision_of_an_event_is_observed_with_its_own_wait_and_its_share() {
         "scheduler_event_handling_duration_seconds_bucket{event=\"NodeAdd\",le=\"0.0002\"} 1",
         "scheduler_event_handling_duration_seconds_count{event=\"NodeAdd\"} 1",
         "flotilla_evaluation_duration_seconds_count 1",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_plugin_that_went_through_many_nodes_is_observed_with_its_mean_and_the_point_with_its_sum() {
+    let scheduled = Scheduled::default();
+    let lap = |plugin, point, nodes, us| PluginLap { plugin, point, nodes, took: Duration::from_micros(us) };
+    scheduled.judged(
+        "flotilla",
+        &[
+            lap("NodePorts", Point::Filter, 10, 150),
+            lap("NodeName", Point::Filter, 10, 30),
+            lap("ImageLocality", Point::Score, 5, 500),
+        ],
+    );
+    let text = text(scheduled.registry().gather()).expect("a page");
+    for line in [
+        "scheduler_plugin_execution_duration_seconds_sum{extension_point=\"Filter\",plugin=\"NodeName\",status=\"Success\"} 0.000003",
+        "scheduler_plugin_execution_duration_seconds_sum{extension_point=\"Score\",plugin=\"ImageLocality\",status=\"Success\"} 0.0001",
+        "scheduler_framework_extension_point_duration_seconds_sum{extension_point=\"Filter\",profile=\"flotilla\",status=\"Success\"} 0.00018",
+        "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Score\",profile=\"flotilla\",status=\"Success\"} 1",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }

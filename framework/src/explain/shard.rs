@@ -98,7 +98,7 @@ fn local(prepared: &Prepared, nodes: &Snapshot, slot: Slot, matches: &Matches) -
     match prepared.judge_with(nodes, slot, matches) {
         NodeResult::Refused(order, refusal) => Local::Refused(order, refusal),
         NodeResult::Feasible(feasible) => {
-            let plain = prepared.plain().iter().map(|(_, score)| score.score(nodes, slot));
+            let plain = prepared.plain().iter().map(|plain| plain.score.score(nodes, slot));
             Local::Feasible(plain.chain(feasible.raws).collect())
         }
     }

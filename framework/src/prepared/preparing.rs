@@ -3,7 +3,9 @@
 //! Knows: in which order plugins are asked, and what each answer means for the others. Must not know: nodes.
 
 use super::parts::Point;
-use super::{ClassRefusal, NormalizedScore, PlacedTerm, Prepared, PreparedFilter, Restriction, Scorer, ScorerPlace};
+use super::{
+    ClassRefusal, NormalizedScore, PlacedTerm, PlainScore, Prepared, PreparedFilter, Restriction, Scorer, ScorerPlace,
+};
 use crate::{
     extension::{Domains, Filter, Plugin, PreFilter, PreScore, Preparation, Score},
     plugins,
@@ -130,7 +132,7 @@ impl Prepared {
                 (Some(Score::Node(score)), None) => {
                     let place = ScorerPlace::Plain(self.plain.len());
                     self.scorers.push(Scorer { plugin: plugin.name(), weight, place });
-                    self.plain.push((weight, score));
+                    self.plain.push(PlainScore { plugin: plugin.name(), weight, score });
                 }
                 (Some(score), normalize) => {
                     let (first_term, first_raw) = (self.terms.len(), raws);
@@ -145,7 +147,8 @@ impl Prepared {
                     let place = ScorerPlace::Normalized(self.normalized.len());
                     self.scorers.push(Scorer { plugin: plugin.name(), weight, place });
                     let raws = (first_raw, raws);
-                    self.normalized.push(NormalizedScore { weight, normalize, score, first_term, raws });
+                    let plugin = plugin.name();
+                    self.normalized.push(NormalizedScore { plugin, weight, normalize, score, first_term, raws });
                 }
             }
         }

@@ -24,7 +24,7 @@ impl Worker for Release {
     async fn attach(&self, _: Request<Streaming<pb::ToWorker>>) -> Result<Response<Self::AttachStream>, Status> {
         let hello = pb::Hello { version: "9.9.9".to_owned(), nonce: 1, protocol: self.0 };
         let reply = Some(pb::from_worker::Reply::Hello(hello));
-        let hello = pb::FromWorker { epoch: 0, revision: 0, reply };
+        let hello = pb::FromWorker { epoch: 0, revision: 0, reply, laps: Vec::new() };
         let words = futures::stream::once(async { Ok(hello) });
         Ok(Response::new(Box::pin(futures::StreamExt::chain(words, futures::stream::pending()))))
     }

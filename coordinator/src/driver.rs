@@ -27,6 +27,7 @@ use flotilla_machine::{
     outlook::{Outlook, PodName},
     overview::Overview,
     status::Status,
+    tally::Ended,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -251,8 +252,7 @@ pub fn spawn(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle
 trait Course: Send + 'static {
     fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str>;
     fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action>;
-    /// How long what the last event decided, and what evaluations it ended, were waited for.
-    fn waited(&self) -> [&[TimeMs]; 2];
+    fn ended(&self) -> Ended<'_>;
     fn next_wakeup(&self) -> Option<TimeMs>;
     fn status(&self) -> Status;
     fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook>;
@@ -270,8 +270,8 @@ impl Course for Machine {
         Self::go_on(self, now_ms)
     }
 
-    fn waited(&self) -> [&[TimeMs]; 2] {
-        [self.decided(), self.evaluated()]
+    fn ended(&self) -> Ended<'_> {
+        Self::ended(self)
     }
 
     fn next_wakeup(&self) -> Option<TimeMs> {
@@ -400,10 +400,10 @@ impl<C: Course, P: Performer> Owner<C, P> {
         let label = self.course.take_in(now_ms, event);
         let taken_in = Instant::now();
         let actions = self.course.go_on(now_ms);
-        let [decided, evaluated] = self.course.waited();
-        let count = u32::try_from(decided.len()).unwrap_or(u32::MAX);
+        let ended = self.course.ended();
+        let count = u32::try_from(ended.decided.len()).unwrap_or(u32::MAX);
         let took = if count == 0 { Duration::ZERO } else { taken_in.elapsed() / count };
-        let lap = Lap { label, taking_in: taken_in - begun, deciding: took, decided, evaluated };
+        let lap = Lap { label, taking_in: taken_in - begun, deciding: took, ended };
         self.performer.observe(&lap);
         let moment = Moment { now_ms, took, taken_in };
         actions.into_iter().for_each(|action| self.performer.perform(action, moment));

@@ -149,9 +149,9 @@ impl Inner {
         let begun = Instant::now();
         let evicted = AssertUnwindSafe(self.evict_all(&preemption)).catch_unwind().await;
         let outcome = evicted.unwrap_or_else(|_| Err("the task that deleted the victims panicked".to_owned()));
-        let Preemption { id, preemptor, node, victims, in_memory, .. } = preemption;
+        let Preemption { id, preemptor, kind, node, victims, in_memory, .. } = preemption;
         let victims_len = u32::try_from(victims.len() + in_memory.len()).unwrap_or(u32::MAX);
-        self.scheduled.preempted(victims_len, outcome.is_ok(), begun.elapsed());
+        self.scheduled.preempted(kind, victims_len, outcome.is_ok(), begun.elapsed());
         let pod = format!("{}/{}", preemptor.namespace, preemptor.name);
         match &outcome {
             Ok(()) => debug!(pod, %node, victims = victims.len(), "the victims are deleted"),

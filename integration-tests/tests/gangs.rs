@@ -8,6 +8,7 @@ use flotilla_control_plane::{Component, ControlPlane, NodeBuilder, Options, pod,
 use flotilla_integration_tests::{
     extender::{Extender, Say},
     fleet::{Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running},
+    metrics::parse,
 };
 use futures::FutureExt as _;
 use k8s_openapi::api::{
@@ -264,6 +265,30 @@ fn first_asked(extender: &Extender, pod: &str, prefix: &str) -> Vec<String> {
     names
 }
 
+/// What the metrics of `coordinator` and of kube-scheduler say of groups, of which each has placed one.
+async fn the_pages_tell_the_same_of_groups(cluster: &ControlPlane, fleet: &Fleet<'_>) -> anyhow::Result<()> {
+    let theirs = parse(&cluster.get(Component::Scheduler, "metrics").await?);
+    let ours = parse(&fleet.get("coordinator", "/metrics").await?);
+    let attempts = "scheduler_podgroup_schedule_attempts_total";
+    for name in [
+        attempts,
+        "scheduler_podgroup_scheduling_attempt_duration_seconds",
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+        "scheduler_workload_preemption_attempts_total",
+    ] {
+        let told = [&ours, &theirs].map(|page| {
+            let family = page.get(name)?;
+            Some((family.kind.clone(), family.help.clone(), family.labels.clone(), family.bounds.clone()))
+        });
+        assert!(told[0].is_some() && told[0] == told[1], "{name}: {told:?}");
+    }
+    for (page, scheduler) in [(&ours, "flotilla"), (&theirs, "default-scheduler")] {
+        let placed = page[attempts].sum(attempts, &[("result", "scheduled"), ("profile", scheduler)]);
+        assert_eq!(placed, Some(1.0), "{scheduler}");
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn extenders_are_asked_about_the_pods_of_a_gang_as_kube_scheduler_asks_them() -> anyhow::Result<()> {
     let extender = Extender::start(choosy()).await?;
@@ -318,6 +343,7 @@ async fn extenders_are_asked_about_the_pods_of_a_gang_as_kube_scheduler_asks_the
     assert_eq!(told[0], told[1]);
     assert_eq!(told[0].0, ["2", "2", "1"], "each beside those before it");
     assert_eq!(told[0].1[2], ["0", "1"], "the last node is full by then");
+    the_pages_tell_the_same_of_groups(&cluster, &fleet).await?;
     assert_eq!(fleet.metric("coordinator", "flotilla_invariant_violations_total").await?, Some(0.0));
     Ok(())
 }

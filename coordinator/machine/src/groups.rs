@@ -78,6 +78,8 @@ struct Group {
     queued: Option<(TimeMs, u64)>,
     /// The state of the cluster when it got to the head of the queue, for the attempt under way.
     attempt_from: Option<Revision>,
+    /// When that was.
+    attempt_ms: Option<TimeMs>,
     /// What was asked for in that attempt.
     asked: BTreeSet<Subject>,
     /// What extenders said in that attempt.
@@ -100,6 +102,7 @@ impl Group {
             until_ms: 0,
             queued: None,
             attempt_from: None,
+            attempt_ms: None,
             asked: BTreeSet::new(),
             heard: Heard::default(),
             told: None,
@@ -113,6 +116,7 @@ impl Group {
 
     fn forget_attempt(&mut self) {
         self.attempt_from = None;
+        self.attempt_ms = None;
         self.asked.clear();
         self.heard.clear();
     }

@@ -56,16 +56,41 @@ pub(crate) struct Tally {
     pub(crate) now_ms: TimeMs,
     /// What went on lately.
     pub(crate) recent: Recent,
-    /// How long each pod that the last event decided had been at the head of the queue, in milliseconds.
-    pub(crate) decided: Vec<TimeMs>,
-    /// How long each evaluation that the last event ended was under way, in milliseconds.
-    pub(crate) evaluated: Vec<TimeMs>,
+    decided: Vec<TimeMs>,
+    evaluated: Vec<TimeMs>,
+    groups: Vec<GroupAttempt>,
     /// When pods of a subject were last flushed from among those that no node would take, for an hour.
     flushed: Map<Subject, TimeMs>,
     /// Attempts by the plugins that had a part in them, since the profiles were configured.
     attempts: IndexMap<(ProfileIndex, Parts), u64>,
     /// The same of the profiles before, by plugin, point and profile.
     earlier: BTreeMap<Judged, u64>,
+}
+
+/// What the last event brought to its end.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ended<'a> {
+    /// For each pod that was decided, how long it had been at the head of the queue before this event, in milliseconds.
+    pub decided: &'a [TimeMs],
+    /// For each evaluation that ended, how long it was under way, in milliseconds.
+    pub evaluated: &'a [TimeMs],
+    /// Attempts at pod groups.
+    pub groups: &'a [GroupAttempt],
+}
+
+/// An attempt at a pod group that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupAttempt {
+    /// The profile's `schedulerName`.
+    pub profile: Arc<str>,
+    /// What became of the group, as kube-scheduler's label has it.
+    pub result: &'static str,
+    /// What became of looking for room, as the label has it, where that was done.
+    pub room: Option<&'static str>,
+    /// How many pods were decided on.
+    pub members: u32,
+    /// How long the group had been at the head of the queue before this event, in milliseconds.
+    pub waited_ms: TimeMs,
 }
 
 /// A plugin that judged pods.
@@ -87,6 +112,12 @@ impl Tally {
         self.now_ms = now_ms;
         self.decided.clear();
         self.evaluated.clear();
+        self.groups.clear();
+    }
+
+    /// An attempt at a group has ended.
+    pub(crate) fn count_group(&mut self, attempt: GroupAttempt) {
+        self.groups.push(attempt);
     }
 
     /// Pods of these were flushed.
@@ -154,16 +185,11 @@ impl Machine {
         }
     }
 
-    /// How long each pod that the last event decided had been at the head of the queue before it, in milliseconds.
+    /// What the last event brought to its end.
     #[must_use]
-    pub fn decided(&self) -> &[TimeMs] {
-        &self.tally.decided
-    }
-
-    /// How long each evaluation whose last answer the last event was had been under way, in milliseconds.
-    #[must_use]
-    pub fn evaluated(&self) -> &[TimeMs] {
-        &self.tally.evaluated
+    pub fn ended(&self) -> Ended<'_> {
+        let Tally { decided, evaluated, groups, .. } = &self.tally;
+        Ended { decided, evaluated, groups }
     }
 }
 

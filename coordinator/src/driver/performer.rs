@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use flotilla_machine::{action::Action, event::TimeMs};
+use flotilla_machine::{action::Action, event::TimeMs, tally::Ended};
 
 /// Whoever performs the machine's actions, on its thread, so that nothing here may block.
 pub trait Performer: Send + 'static {
@@ -52,8 +52,6 @@ pub struct Lap<'a> {
     pub taking_in: Duration,
     /// For one decision, on average.
     pub deciding: Duration,
-    /// For each pod that was decided, how long it had been at the head of the queue before this event, in milliseconds.
-    pub decided: &'a [TimeMs],
-    /// For each evaluation that ended, how long it was under way, in milliseconds.
-    pub evaluated: &'a [TimeMs],
+    /// What the event brought to its end.
+    pub ended: Ended<'a>,
 }

@@ -10,7 +10,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use flotilla_framework::prepared::parts::Point;
-use flotilla_machine::action::{Binding, Reason, Report};
+use flotilla_machine::{
+    action::{Binding, PreemptorKind, Reason, Report},
+    tally::GroupAttempt,
+};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, core::Collector,
     exponential_buckets,
@@ -39,6 +42,12 @@ pub struct Scheduled {
     preemption_victims: Histogram,
     preemption_runs: IntCounterVec,
     preemption_duration: HistogramVec,
+    group_attempts: IntCounterVec,
+    group_attempt_duration: HistogramVec,
+    // Without labels, as upstream's; those of pod groups alone are not shown before there was one.
+    group_algorithm_duration: HistogramVec,
+    group_preemption_attempts: IntCounterVec,
+    group_preemption_victims: HistogramVec,
     bind: Histogram,
     evaluations: Histogram,
 }
@@ -126,6 +135,15 @@ impl Default for Scheduled {
             preemption_victims: make.histogram(names::PREEMPTION_VICTIMS, (1.0, 2.0, 7)),
             preemption_runs: make.counters(names::PREEMPTION_GOROUTINES_EXECUTION_TOTAL, &["result"]),
             preemption_duration: make.histograms(names::PREEMPTION_GOROUTINES_DURATION, (0.01, 2.0, 20), &["result"]),
+            group_attempts: make.counters(names::PODGROUP_SCHEDULE_ATTEMPTS_TOTAL, &["result", "profile"]),
+            group_attempt_duration: make.histograms(
+                names::PODGROUP_SCHEDULING_ATTEMPT_DURATION,
+                ATTEMPT,
+                &["result", "profile"],
+            ),
+            group_algorithm_duration: make.histograms(names::PODGROUP_SCHEDULING_ALGORITHM_DURATION, ATTEMPT, &[]),
+            group_preemption_attempts: make.counters(names::WORKLOAD_PREEMPTION_ATTEMPTS_TOTAL, &["result"]),
+            group_preemption_victims: make.histograms(names::WORKLOAD_PREEMPTION_VICTIMS, (1.0, 2.0, 11), &[]),
             bind: make.histogram(names::FLOTILLA_BIND_DURATION, (0.001, 2.0, 14)),
             evaluations: make.histogram(names::FLOTILLA_EVALUATION_DURATION, (0.001, 2.0, 14)),
             registry,
@@ -183,12 +201,13 @@ impl Scheduled {
             let histogram = known.0.entry(label).or_insert_with(|| self.event_duration.with_label_values(&[label]));
             histogram.observe(lap.taking_in.as_secs_f64());
         }
-        for &waited_ms in lap.decided {
+        for &waited_ms in lap.ended.decided {
             self.algorithm_duration.observe((Duration::from_millis(waited_ms) + lap.deciding).as_secs_f64());
         }
-        for &waited_ms in lap.evaluated {
+        for &waited_ms in lap.ended.evaluated {
             self.evaluations.observe(Duration::from_millis(waited_ms).as_secs_f64());
         }
+        lap.ended.groups.iter().for_each(|attempt| self.tried_group(attempt, lap.deciding));
     }
 
     /// A worker has evaluated a class over its shard, for pods of this profile, and that was timed.
@@ -213,10 +232,27 @@ impl Scheduled {
         self.permit.with_label_values(&[result]).observe(took.as_secs_f64());
     }
 
+    /// An attempt at a pod group has ended; one decision took so long.
+    fn tried_group(&self, attempt: &GroupAttempt, deciding: Duration) {
+        let took = (Duration::from_millis(attempt.waited_ms) + deciding * attempt.members).as_secs_f64();
+        let labels = [attempt.result, &*attempt.profile];
+        self.group_attempts.with_label_values(&labels).inc();
+        self.group_attempt_duration.with_label_values(&labels).observe(took);
+        self.group_algorithm_duration.with_label_values::<&str>(&[]).observe(took);
+        if let Some(room) = attempt.room {
+            self.group_preemption_attempts.with_label_values(&[room]).inc();
+        }
+    }
+
     /// One preemption was carried out, or could not be: so many pods were made to go, and that took so long.
-    pub fn preempted(&self, victims: u32, succeeded: bool, took: Duration) {
+    pub fn preempted(&self, preemptor: PreemptorKind, victims: u32, succeeded: bool, took: Duration) {
         let result = if succeeded { "success" } else { "error" };
-        self.preemption_victims.observe(f64::from(victims));
+        match preemptor {
+            PreemptorKind::Pod => self.preemption_victims.observe(f64::from(victims)),
+            PreemptorKind::PodGroup => {
+                self.group_preemption_victims.with_label_values::<&str>(&[]).observe(f64::from(victims));
+            }
+        }
         self.preemption_runs.with_label_values(&[result]).inc();
         self.preemption_duration.with_label_values(&[result]).observe(took.as_secs_f64());
     }

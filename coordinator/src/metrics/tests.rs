@@ -8,7 +8,12 @@ use flotilla_framework::{
     prepared::parts::Point,
     resources::Resources,
 };
-use flotilla_machine::{census::Census, status::Status, tally::Judged};
+use flotilla_machine::{
+    action::PreemptorKind,
+    census::Census,
+    status::Status,
+    tally::{Ended, GroupAttempt, Judged},
+};
 
 use super::*;
 use crate::driver::Lap;
@@ -51,12 +56,11 @@ fn each_decision_of_an_event_is_observed_with_its_own_wait_and_its_share() {
         label: Some("NodeAdd"),
         taking_in: Duration::from_micros(150),
         deciding: Duration::from_millis(1),
-        decided: &[0, 0, 7],
-        evaluated: &[3],
+        ended: Ended { decided: &[0, 0, 7], evaluated: &[3], groups: &[] },
     };
     let mut known = Known::default();
     scheduled.event(&lap, &mut known);
-    scheduled.event(&Lap { label: None, decided: &[], evaluated: &[], ..lap }, &mut known);
+    scheduled.event(&Lap { label: None, ended: Ended::default(), ..lap }, &mut known);
     let text = text(scheduled.registry().gather()).expect("a page");
     for line in [
         "scheduler_scheduling_algorithm_duration_seconds_bucket{le=\"0.001\"} 2",
@@ -91,6 +95,34 @@ fn a_plugin_that_went_through_many_nodes_is_observed_with_its_mean_and_the_point
         "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Score\",profile=\"flotilla\",status=\"Success\"} 1",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn attempts_at_groups_and_what_they_took_away_are_told_apart_from_those_of_pods() {
+    let scheduled = Scheduled::default();
+    let attempt = |result, room| GroupAttempt { profile: "flotilla".into(), result, room, members: 4, waited_ms: 10 };
+    let groups = [attempt("scheduled", None), attempt("waiting_on_preemption", Some("Success"))];
+    let lap = Lap {
+        label: None,
+        taking_in: Duration::ZERO,
+        deciding: Duration::from_millis(1),
+        ended: Ended { groups: &groups, ..Ended::default() },
+    };
+    let page = || text(scheduled.registry().gather()).expect("a page");
+    assert!(!page().contains("podgroup") && !page().contains("workload"), "there was no group");
+    scheduled.event(&lap, &mut Known::default());
+    scheduled.preempted(PreemptorKind::PodGroup, 3, true, Duration::from_millis(5));
+    let page = page();
+    for line in [
+        "scheduler_podgroup_schedule_attempts_total{profile=\"flotilla\",result=\"scheduled\"} 1",
+        "scheduler_podgroup_scheduling_attempt_duration_seconds_sum{profile=\"flotilla\",result=\"waiting_on_preemption\"} 0.014",
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds_count 2",
+        "scheduler_workload_preemption_attempts_total{result=\"Success\"} 1",
+        "scheduler_workload_preemption_victims_sum 3",
+        "scheduler_preemption_victims_count 0",
+    ] {
+        assert!(page.contains(line), "{line} is not in\n{page}");
     }
 }
 

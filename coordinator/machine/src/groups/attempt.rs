@@ -25,12 +25,17 @@ use crate::{
     cycle::Progress,
     event::TimeMs,
     extend::{Question, Step},
-    groups::{GroupKey, heard::Asks, room::Seeker},
+    groups::{
+        GroupKey,
+        heard::Asks,
+        room::{Room, Seeker},
+    },
     machine::Machine,
     nominator::Nominated,
     offers::Dossiers,
     pods::{Charge, Stage},
     queue::{ProfileIndex, Subject, Uid},
+    tally::GroupAttempt,
 };
 
 /// For how many classes of a group workers are asked before it is decided on. A group has one class as a rule, or one for
@@ -127,7 +132,7 @@ impl Machine {
             self.queue.remove(seat);
             return Progress::Decided;
         };
-        let from = self.begin_attempt(&key);
+        let from = self.begin_attempt(now_ms, &key);
         let (scheduled, _) = self.groups.known.get(&key).map_or((0, 0), |group| self.counts(group));
         let seeker = Seeker { object: &object, profile, members: &members, scheduled, from };
         let is_hopeless = self.feasibility(&object, profile, scheduled, members.len());
@@ -156,13 +161,45 @@ impl Machine {
             Ok(room) => room,
             Err(asks) => return self.ask_for_group(now_ms, &key, true, asks),
         };
+        self.count_group(now_ms, &key, &seeker, (&tried, room.as_ref()));
         self.conclude_group(now_ms, &key, &object, tried, room);
         Progress::Decided
     }
 
-    fn begin_attempt(&mut self, key: &GroupKey) -> Revision {
+    fn begin_attempt(&mut self, now_ms: TimeMs, key: &GroupKey) -> Revision {
         let revision = self.cache.revision();
-        self.groups.known.get_mut(key).map_or(revision, |group| *group.attempt_from.get_or_insert(revision))
+        let Some(group) = self.groups.known.get_mut(key) else { return revision };
+        group.attempt_ms.get_or_insert(now_ms);
+        *group.attempt_from.get_or_insert(revision)
+    }
+
+    /// The attempt has come to its end.
+    ///
+    /// Source: `podgroup_schedule_attempts_total` and `workload_preemption_attempts_total`.
+    fn count_group(
+        &mut self,
+        now_ms: TimeMs,
+        key: &GroupKey,
+        seeker: &Seeker<'_>,
+        (tried, room): (&Tried, Option<&Room>),
+    ) {
+        let Some(profile) = self.profile(seeker.profile) else { return };
+        let result = match (&tried.outcome, room) {
+            (Outcome::Met, _) => "scheduled",
+            (Outcome::Failed(_), _) | (Outcome::Rejected(_), Some(Room::Failed(_))) => "error",
+            (Outcome::Rejected(_), Some(Room::Coming(..))) => "waiting_on_preemption",
+            (Outcome::Rejected(_), _) => "unschedulable",
+        };
+        let room = room.map(|room| match room {
+            Room::Coming(..) => "Success",
+            Room::None(_) => "Unschedulable",
+            Room::Failed(_) => "Error",
+        });
+        let profile = Arc::clone(&profile.scheduler_name);
+        let members = u32::try_from(tried.verdicts.len()).unwrap_or(u32::MAX);
+        let begun_ms = self.groups.known.get(key).and_then(|group| group.attempt_ms).unwrap_or(now_ms);
+        let waited_ms = now_ms.saturating_sub(begun_ms);
+        self.tally.count_group(GroupAttempt { profile, result, room, members, waited_ms });
     }
 
     fn member_profile(&self, uid: &Uid) -> Option<ProfileIndex> {

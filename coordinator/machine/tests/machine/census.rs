@@ -82,7 +82,7 @@ fn the_wait_of_an_attempt_for_the_workers_is_part_of_it_and_the_wait_before_is_n
     world.settle();
     world.now_ms = 1_000;
     let first = world.machine.apply(1_000, Event::PodApplied(Arc::new(pod("web").build())));
-    assert_eq!(world.machine.decided(), [0_u64; 0], "the worker is asked");
+    assert_eq!(world.machine.ended().decided, [0_u64; 0], "the worker is asked");
     let word = first
         .into_iter()
         .flat_map(|action| match action {
@@ -96,7 +96,7 @@ fn the_wait_of_an_attempt_for_the_workers_is_part_of_it_and_the_wait_before_is_n
     for word in answers {
         actions = world.machine.apply(1_007, Event::FromWorker { worker, word });
     }
-    assert_eq!((world.machine.decided(), world.machine.evaluated()), (&[7][..], &[7][..]));
+    assert_eq!((world.machine.ended().decided, world.machine.ended().evaluated), (&[7][..], &[7][..]));
     let binding = actions.iter().find_map(|action| match action {
         Action::Bind(binding) => Some(binding),
         _ => None,
@@ -105,7 +105,7 @@ fn the_wait_of_an_attempt_for_the_workers_is_part_of_it_and_the_wait_before_is_n
     assert_eq!((binding.began_ms, binding.decided_ms, binding.prepared_ms), (1_000, 1_007, None));
     assert!(!binding.flushed);
     world.machine.apply(1_009, Event::Tick);
-    assert!(world.machine.decided().is_empty(), "nothing is told twice");
+    assert!(world.machine.ended().decided.is_empty(), "nothing is told twice");
 }
 
 #[test]

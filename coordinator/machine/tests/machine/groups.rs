@@ -100,6 +100,24 @@ fn a_gang_waits_for_its_object_and_for_enough_pods_and_is_then_placed_whole() {
 }
 
 #[test]
+fn an_attempt_at_a_group_is_told_once_with_what_became_of_it() {
+    for (cpus, result, room, members_tried) in
+        [("1", "scheduled", None, 3), ("64", "unschedulable", Some("Unschedulable"), 1)]
+    {
+        let mut world = world(0, 2);
+        world.advance(2_000);
+        gang(&mut world, 3);
+        members(&mut world, &[cpus, cpus]);
+        assert_eq!(world.machine.ended().groups, [], "there are too few to try");
+        world.machine.apply(world.now_ms, Event::PodApplied(Arc::new(member("c", cpus).build())));
+        let [attempt] = world.machine.ended().groups else { panic!("{:?}", world.machine.ended()) };
+        assert_eq!((attempt.result, attempt.room, attempt.members), (result, room, members_tried));
+        world.machine.apply(world.now_ms, Event::Tick);
+        assert_eq!(world.machine.ended().groups, []);
+    }
+}
+
+#[test]
 fn without_the_gate_a_group_is_no_more_than_a_name() {
     let mut world = World::new(1);
     world.node(node("n0").build());

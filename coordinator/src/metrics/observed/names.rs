@@ -51,6 +51,27 @@ pub(super) const PREEMPTION_GOROUTINES_DURATION: Name = (
     "scheduler_preemption_goroutines_duration_seconds",
     "[ALPHA] (Deprecated since 1.37.0) Duration in seconds for running goroutines for the preemption.",
 );
+pub(super) const PODGROUP_SCHEDULE_ATTEMPTS_TOTAL: Name = (
+    "scheduler_podgroup_schedule_attempts_total",
+    "[ALPHA] Number of attempts to schedule pod group, by the result. 'unschedulable' means a pod group could not \
+     be scheduled, while 'error' means an internal scheduler problem.",
+);
+pub(super) const PODGROUP_SCHEDULING_ATTEMPT_DURATION: Name = (
+    "scheduler_podgroup_scheduling_attempt_duration_seconds",
+    "[ALPHA] Pod group scheduling attempt latency in seconds",
+);
+pub(super) const PODGROUP_SCHEDULING_ALGORITHM_DURATION: Name = (
+    "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+    "[ALPHA] Pod group scheduling algorithm latency in seconds",
+);
+pub(super) const WORKLOAD_PREEMPTION_ATTEMPTS_TOTAL: Name = (
+    "scheduler_workload_preemption_attempts_total",
+    "[ALPHA] Total preemption attempts initiated by workload (including pod groups) in the cluster till now.",
+);
+pub(super) const WORKLOAD_PREEMPTION_VICTIMS: Name = (
+    "scheduler_workload_preemption_victims",
+    "[ALPHA] Number of pod preemption victims caused by workload preemption.",
+);
 pub(super) const FLOTILLA_BIND_DURATION: Name = (
     "flotilla_bind_duration_seconds",
     "From the decision to bind a pod until the API server has answered, the wait for a turn included",

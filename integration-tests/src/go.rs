@@ -77,6 +77,13 @@ pub(crate) fn explain(error: io::Error, module: &str) -> anyhow::Error {
     anyhow::Error::new(error).context(message)
 }
 
+/// The lines of a `go.mod` that say which Kubernetes it is.
+#[cfg(test)]
+pub(crate) fn kubernetes_of(go_mod: &str) -> Vec<&str> {
+    let kubernetes = |line: &&str| line.starts_with("k8s.io/kubernetes ") || line.starts_with("k8s.io/client-go =>");
+    go_mod.lines().map(|line| line.trim().trim_end_matches(" // indirect")).filter(kubernetes).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

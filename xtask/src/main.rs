@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
 
-use steps::{BENCH, CHECK, DIFFERENTIAL, E2E, FIRST, IMAGE, PROGRAMS, REAL_NODE, SIDE_BY_SIDE, Step, UNIT};
+use steps::{BENCH, CHECK, DIFFERENTIAL, E2E, FIRST, IMAGE, PROGRAMS, REAL_NODE, SIDE_BY_SIDE, Step, TOOLS, UNIT};
 
 /// Checks, tests and benchmarks of Flotilla.
 #[derive(Debug, Parser)]
@@ -125,6 +125,7 @@ fn check() -> Result<()> {
 
 fn integration() -> Result<()> {
     all(PROGRAMS)?;
+    all(TOOLS)?;
     side_by_side::run(FIRST, SIDE_BY_SIDE)
 }
 

@@ -27,6 +27,13 @@ pub(crate) const CHECK: &[Step] = &[
 pub(crate) const UNIT: &[Step] =
     &[("unit tests", &["cargo", "test", "--quiet", "--workspace", "--exclude", "flotilla-integration-tests"])];
 
+/// The tests of what the integration tests are made of. Those of other rooms that have modules of the same names run once more:
+/// to choose the one crate would be to build its dependencies again, with other features.
+pub(crate) const TOOLS: &[Step] = &[(
+    "tests of the tests' own tools",
+    &["cargo", "test", "--quiet", "--workspace", "--lib", "--", "census::", "e2e::", "go::", "node::", "rights::"],
+)];
+
 /// What the other tests start beside Flotilla, which is built here, and what takes both cores by itself: one after the other,
 /// before the others.
 pub(crate) const FIRST: &[&str] = &["programs", "placements"];
@@ -109,12 +116,33 @@ pub(crate) const BENCH: &[Step] = &[
 mod tests {
     use super::*;
 
+    fn files(folder: &str) -> impl Iterator<Item = std::path::PathBuf> {
+        let entries = std::fs::read_dir(crate::root().join(folder)).expect("the folder is there");
+        entries.map(|entry| entry.expect("it can be read").path())
+    }
+
+    #[test]
+    fn every_tool_of_the_integration_tests_that_has_tests_is_tested() {
+        let has_tests = |file: &std::path::Path| {
+            let module = file.with_extension("");
+            let mut own = vec![file.to_owned()];
+            if module.is_dir() {
+                own.extend(std::fs::read_dir(&module).expect("it is there").flatten().map(|entry| entry.path()));
+            }
+            own.iter().filter_map(|file| std::fs::read_to_string(file).ok()).any(|text| text.contains("#[cfg(test)]"))
+        };
+        let mut tested: Vec<String> = files("integration-tests/src")
+            .filter(|path| path.extension().is_some() && has_tests(path))
+            .filter_map(|path| Some(format!("{}::", path.file_stem()?.to_str()?)))
+            .collect();
+        tested.sort();
+        let chosen: Vec<&str> = TOOLS[0].1.iter().copied().filter(|word| word.ends_with("::")).collect();
+        assert_eq!(chosen, tested);
+    }
+
     #[test]
     fn every_integration_test_is_run_once_by_the_full_test() {
-        let folder = crate::root().join("integration-tests/tests");
-        let mut there: Vec<String> = std::fs::read_dir(&folder)
-            .expect("the integration tests are there")
-            .map(|entry| entry.expect("it can be read").path())
+        let mut there: Vec<String> = files("integration-tests/tests")
             .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
             .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
             .filter(|name| name != "real_node")

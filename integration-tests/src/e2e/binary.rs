@@ -36,16 +36,10 @@ pub fn build() -> anyhow::Result<PathBuf> {
 mod tests {
     use super::*;
 
-    fn versions(go_mod: &str) -> Vec<&str> {
-        let kubernetes =
-            |line: &&str| line.starts_with("k8s.io/kubernetes ") || line.starts_with("k8s.io/client-go =>");
-        go_mod.lines().map(|line| line.trim().trim_end_matches(" // indirect")).filter(kubernetes).collect()
-    }
-
     #[test]
     fn the_specs_are_those_of_the_control_plane_that_they_run_against() {
         let control_plane = include_str!("../../control-plane/go.mod");
-        assert_eq!(versions(GO_MOD).len(), 2, "{:?}", versions(GO_MOD));
-        assert_eq!(versions(GO_MOD), versions(control_plane));
+        assert_eq!(go::kubernetes_of(GO_MOD).len(), 2, "{:?}", go::kubernetes_of(GO_MOD));
+        assert_eq!(go::kubernetes_of(GO_MOD), go::kubernetes_of(control_plane));
     }
 }

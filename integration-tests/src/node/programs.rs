@@ -83,17 +83,11 @@ fn key(flags: &str) -> String {
 mod tests {
     use super::*;
 
-    fn versions(go_mod: &str) -> Vec<&str> {
-        let kubernetes =
-            |line: &&str| line.starts_with("k8s.io/kubernetes ") || line.starts_with("k8s.io/client-go =>");
-        go_mod.lines().map(|line| line.trim().trim_end_matches(" // indirect")).filter(kubernetes).collect()
-    }
-
     #[test]
     fn the_kubelet_is_that_of_the_control_plane_that_it_speaks_to() {
         let control_plane = include_str!("../../control-plane/go.mod");
         let kubelet = MODULES[0].sources[0];
-        assert_eq!(versions(kubelet).len(), 2, "{:?}", versions(kubelet));
-        assert_eq!(versions(kubelet), versions(control_plane));
+        assert_eq!(go::kubernetes_of(kubelet).len(), 2, "{:?}", go::kubernetes_of(kubelet));
+        assert_eq!(go::kubernetes_of(kubelet), go::kubernetes_of(control_plane));
     }
 }

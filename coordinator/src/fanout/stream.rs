@@ -168,7 +168,7 @@ async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> 
         let mut client = wire::client(channel.clone());
         let mut incoming = client.attach(outgoing).await?.into_inner();
         let first = incoming.message().await?.ok_or(End::Closed)?;
-        let hello = wire::decode(first, inner)?;
+        let (hello, _) = wire::decode(first, inner)?;
         Ok::<_, End>((incoming, hello))
     };
     let (incoming, hello) = tokio::time::timeout(HELLO_TIMEOUT, greeting).await.unwrap_or(Err(End::Silent))?;
@@ -230,15 +230,14 @@ impl Attached {
             inner.handle.tell(Event::WorkerJoined { worker, name: Arc::clone(&self.address) }).await?;
             inner.handle.tell(Event::FromWorker { worker, word: self.hello.clone() }).await?;
             loop {
-                let mut message = tokio::select! {
+                let message = tokio::select! {
                     biased;
                     () = close.cancelled() => return Err(End::Dropped),
                     () = unwanted(wanted) => return Err(End::Unwanted),
                     why = &mut expiring => return Err(End::Expiring(why)),
                     message = self.incoming.message() => message?.ok_or(End::Closed)?,
                 };
-                let laps = std::mem::take(&mut message.laps);
-                let word = wire::decode(message, inner)?;
+                let (word, laps) = wire::decode(message, inner)?;
                 self.questions.answered(&word, &laps);
                 inner.handle.tell(Event::FromWorker { worker, word }).await?;
             }

@@ -40,14 +40,16 @@ pub(super) fn outgoing(
     })
 }
 
-/// What a worker said.
-pub(super) fn decode(message: pb::FromWorker, inner: &Inner) -> Result<FromWorker, End> {
+/// What a worker said, and how long single plugins took for it.
+pub(super) fn decode(mut message: pb::FromWorker, inner: &Inner) -> Result<(FromWorker, Vec<pb::Lap>), End> {
     inner.counters.messages_received.add(1);
     inner.counters.bytes_received.add(message.encoded_len() as u64);
-    FromWorker::decode(message).map_err(|error| {
+    let laps = std::mem::take(&mut message.laps);
+    let word = FromWorker::decode(message).map_err(|error| {
         inner.counters.undecodable.add(1);
         End::Nonsense(error)
-    })
+    })?;
+    Ok((word, laps))
 }
 
 /// The word, or several that say the same and are each small enough for one message.

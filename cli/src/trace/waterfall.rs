@@ -143,7 +143,9 @@ impl Waterfall {
     pub(super) fn new(trace: &Value, within: Option<u64>) -> anyhow::Result<Self> {
         let ToldTrace { id, mut spans, processes } = ToldTrace::deserialize(trace)
             .context("this is no trace as Jaeger's API gives it; save one with `flotilla trace ... -o json`")?;
-        spans.sort_by(|one, other| (one.start_time, &one.id).cmp(&(other.start_time, &other.id)));
+        // Of those that begin together the shorter is first: what takes no time comes before what follows from it.
+        let order = |told: &ToldSpan| (told.start_time, told.duration);
+        spans.sort_by(|one, other| (order(one), &one.id).cmp(&(order(other), &other.id)));
         let places = match within {
             None => all(&spans),
             Some(span) => {

@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 /// Runs `go` with some arguments in a module of this crate, such as `helm`; what it says goes to the standard error.
 ///
@@ -32,6 +32,22 @@ pub(crate) fn run(module: &str, arguments: &[&OsStr]) -> anyhow::Result<()> {
     let said = || arguments.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ");
     ensure!(status.success(), "`go {}` in {} failed; its messages are above", said(), folder.display());
     Ok(())
+}
+
+/// Builds one program of a module of this crate with these flags, of which the last says where to, as [`build_aside`] does.
+///
+/// # Errors
+/// As [`run`] and [`build_aside`].
+pub(crate) fn build_program(module: &str, flags: &[&str], package: &str, program: &Path) -> anyhow::Result<()> {
+    let (Some(folder), Some(name)) = (program.parent(), program.file_name()) else {
+        bail!("{} is no place for a program", program.display())
+    };
+    build_aside(folder, |aside| {
+        let to = aside.join(name);
+        let arguments: Vec<&OsStr> =
+            flags.iter().map(OsStr::new).chain([to.as_os_str(), OsStr::new(package)]).collect();
+        run(module, &arguments)
+    })
 }
 
 /// Has `build` make something in the folder `to`, which is made where it is missing. It is given a folder aside, of which

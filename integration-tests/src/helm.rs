@@ -3,9 +3,7 @@
 //! Knows: how helm is built and called. Must not know: what the chart should say.
 
 use std::{
-    env,
-    ffi::OsStr,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -40,19 +38,13 @@ pub fn repository() -> PathBuf {
 /// Where Go is missing or too old, and where the build fails; its messages are above the error.
 pub fn build() -> anyhow::Result<PathBuf> {
     let folder = repository().join("target/control-plane");
-    let name = format!("helm-{}", go::key(&[GO_MOD, GO_SUM]));
-    let program = folder.join(&name);
+    let program = folder.join(format!("helm-{}", go::key(&[GO_MOD, GO_SUM])));
     if program.is_file() {
         return Ok(program);
     }
     go::announce(&format!("chart: building {PACKAGE}; the first build takes some minutes"));
-    go::build_aside(&folder, |aside| {
-        let flags = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"];
-        let to = aside.join(&name);
-        let arguments: Vec<&OsStr> =
-            flags.iter().map(OsStr::new).chain([to.as_os_str(), OsStr::new(PACKAGE)]).collect();
-        go::run("helm", &arguments)
-    })?;
+    let flags = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"];
+    go::build_program("helm", &flags, PACKAGE, &program)?;
     Ok(program)
 }
 

@@ -69,32 +69,11 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "tidy",
 ];
 
-pub(crate) const DIFFERENTIAL: &[&str] = &[
-    "cargo",
-    "test",
-    "--quiet",
-    "--package",
-    "flotilla-integration-tests",
-    "--test",
-    "placements",
-    "fresh",
-    "--",
-    "--nocapture",
-];
+pub(crate) const DIFFERENTIAL: &[&str] =
+    &["cargo", "test", "--quiet", "--workspace", "--test", "placements", "fresh", "--", "--nocapture"];
 
-pub(crate) const E2E: &[&str] = &[
-    "cargo",
-    "test",
-    "--quiet",
-    "--package",
-    "flotilla-integration-tests",
-    "--test",
-    "e2e",
-    "every_spec",
-    "--",
-    "--ignored",
-    "--nocapture",
-];
+pub(crate) const E2E: &[&str] =
+    &["cargo", "test", "--quiet", "--workspace", "--test", "e2e", "every_spec", "--", "--ignored", "--nocapture"];
 
 pub(crate) const IMAGE: &[&str] = &["cargo", "run", "--quiet", "--package", "flotilla-image", "--"];
 

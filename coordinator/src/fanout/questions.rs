@@ -192,6 +192,8 @@ mod tests {
         assert_eq!(questions.quantiles(), None);
         lock(&questions.inner).took_us.extend(1..=100);
         assert_eq!(questions.quantiles(), Some([50, 99]));
+        lock(&questions.inner).took_us = [7].into();
+        assert_eq!(questions.quantiles(), Some([7, 7]));
     }
 
     #[test]

@@ -111,8 +111,8 @@ pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<PathBuf
         bail!("building for {target} failed ({status}); `rustup target add {target}` installs its standard library");
     }
     // The folder of the profile `dev` is the only one that is not called as its profile.
-    let top = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(top.join(target).join(if profile == "dev" { "debug" } else { profile }))
+    let top = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(root().join(top).join(target).join(if profile == "dev" { "debug" } else { profile }))
 }
 
 /// All programs of the image, which were built into this folder.

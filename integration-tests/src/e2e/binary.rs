@@ -2,7 +2,7 @@
 //!
 //! Knows: the Go module in `integration-tests/e2e`, and how it is built. Must not know: which specs are run.
 
-use std::{ffi::OsStr, path::PathBuf};
+use std::path::PathBuf;
 
 use crate::go;
 
@@ -16,19 +16,13 @@ const GO_SUM: &str = include_str!("../../e2e/go.sum");
 /// Where Go is missing or too old, and where the build fails; its messages are above the error.
 pub fn build() -> anyhow::Result<PathBuf> {
     let folder = super::folder()?;
-    let name = format!("e2e-{}.test", go::key(&[GO_MOD, GO_SUM]));
-    let program = folder.join(&name);
+    let program = folder.join(format!("e2e-{}.test", go::key(&[GO_MOD, GO_SUM])));
     if program.is_file() {
         return Ok(program);
     }
     go::announce(&format!("e2e: building {PACKAGE}; the first build takes many minutes"));
-    go::build_aside(&folder, |aside| {
-        let flags = ["test", "-c", "-vet=off", "-mod=readonly", "-trimpath", "-ldflags", "-s -w", "-o"];
-        let to = aside.join(&name);
-        let arguments: Vec<&OsStr> =
-            flags.iter().map(OsStr::new).chain([to.as_os_str(), OsStr::new(PACKAGE)]).collect();
-        go::run("e2e", &arguments)
-    })?;
+    let flags = ["test", "-c", "-vet=off", "-mod=readonly", "-trimpath", "-ldflags", "-s -w", "-o"];
+    go::build_program("e2e", &flags, PACKAGE, &program)?;
     Ok(program)
 }
 

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, Parser, Subcommand, ValueEnum};
 
+#[cfg(not(feature = "cluster"))]
+use crate::absent::AbsentCommand;
+use crate::{completion::CompletionArgs, config::ConfigArgs, explain::ExplainArgs, man::ManArgs};
+#[cfg(feature = "cluster")]
 use crate::{
-    completion::CompletionArgs,
-    config::ConfigArgs,
-    explain::ExplainArgs,
-    man::ManArgs,
     preflight::PreflightArgs,
     status::StatusArgs,
     top::TopArgs,
@@ -67,6 +67,7 @@ pub(crate) struct Args {
 /// What can be done.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
+    #[cfg(feature = "cluster")]
     /// Start a real control plane with simulated nodes, and Flotilla on it
     ///
     /// Builds etcd, kube-apiserver, kube-controller-manager and kwok on the first run, starts them on loopback with one
@@ -75,6 +76,7 @@ pub(crate) enum Command {
     #[command(after_help = UP_EXAMPLES)]
     Up(UpArgs),
 
+    #[cfg(feature = "cluster")]
     /// End what `flotilla up` has started
     #[command(after_help = DOWN_EXAMPLES)]
     Down,
@@ -88,21 +90,29 @@ pub(crate) enum Command {
     /// Tell for each pending pod what every node and every plugin makes of it
     Explain(Box<ExplainArgs>),
 
+    #[cfg(feature = "cluster")]
     /// Tell who leads, how the workers are, and what waits; what is wrong first
     ///
     /// The coordinator that holds the Lease is asked through the API server, or those at --coordinator directly.
     Status(Box<StatusArgs>),
 
+    #[cfg(feature = "cluster")]
     /// The same, live: workers, queues, decisions per second
     Top(Box<TopArgs>),
 
+    #[cfg(feature = "cluster")]
     /// Show the trace of an attempt to place a pod
     Trace(Box<TraceArgs>),
+    #[cfg(feature = "cluster")]
     /// Check a cluster before Flotilla is rolled out to it
     ///
     /// A line for each check: whether the API server, its resources, the coordinators' rights, Leases, namespace, certificates
     /// and workers are as they have to be, and what to do where they are not. Nothing is changed.
     Preflight(Box<PreflightArgs>),
+
+    #[cfg(not(feature = "cluster"))]
+    #[command(flatten)]
+    Absent(AbsentCommand),
 
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
@@ -111,10 +121,12 @@ pub(crate) enum Command {
     /// Write the manual pages
     Man(ManArgs),
 
+    #[cfg(feature = "cluster")]
     /// Be `flotilla-coordinator`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Coordinator(ProgramArgs),
 
+    #[cfg(feature = "cluster")]
     /// Be `flotilla-worker`
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Worker(ProgramArgs),

@@ -90,6 +90,7 @@ pub(crate) fn configuration_of(text: &str, name: &str, gates: &FeatureGates) -> 
     configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))
 }
 
+#[cfg(feature = "cluster")]
 /// The cluster of objects that come from no file. One that makes no sense is told and left out.
 pub(crate) fn gather(
     profiles: &[Profile],
@@ -107,6 +108,7 @@ pub(crate) fn gather(
     Ok(cluster)
 }
 
+#[cfg(feature = "cluster")]
 /// Whether anything is read of objects of a kind.
 pub(crate) fn is_read(api_version: &str, kind: &str) -> bool {
     !matches!(kinds::find(Some(api_version), kind), Err(_) | Ok(kinds::Kind::Ignored(_)))

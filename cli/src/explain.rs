@@ -26,11 +26,13 @@ mod args;
 mod cases;
 mod crew;
 mod extenders;
+#[cfg(feature = "cluster")]
 pub(crate) mod live;
 mod missing;
 mod preemption;
 mod selection;
 mod table;
+mod target;
 mod words;
 mod world;
 
@@ -50,12 +52,18 @@ pub(crate) fn command(args: &ExplainArgs) -> ExitCode {
 
 fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     log(args.verbose);
+    #[cfg(not(feature = "cluster"))]
+    if !args.target.is_empty() {
+        let pod = target::pod_name(&args.target).map_err(|error| Failure::input(vec![error]))?;
+        return Err(Failure::input(vec![crate::absent::message(&format!("flotilla explain pod {pod}"))]));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the async runtime").map_err(Failure::run)?;
     let workers = runtime.block_on(Workers::start(args.workers)).map_err(Failure::run)?;
     let mut out = BufWriter::new(io::stdout().lock());
     match &args.cases {
         Some(folder) => explain_cases(folder, args, &runtime, &workers, &mut out),
+        #[cfg(feature = "cluster")]
         None if !args.target.is_empty() => live::explain(args, &runtime, &workers, &mut out),
         None => explain_cluster(args, &runtime, &workers, &mut out),
     }

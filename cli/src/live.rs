@@ -2,13 +2,11 @@
 //!
 //! Knows: which flags say where they are. Must not know: what is asked.
 
-mod args;
 mod ask;
 mod connection;
 mod holder;
 mod lease;
 
-pub(crate) use args::{ClusterArgs, ReachArgs, parse_pair};
 pub(crate) use ask::{Coordinator, find};
 pub(crate) use connection::Connection;
 pub(crate) use holder::{Holder, holder};

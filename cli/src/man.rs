@@ -40,7 +40,14 @@ pub(crate) fn command(args: &ManArgs) -> ExitCode {
 fn write(args: &ManArgs) -> anyhow::Result<()> {
     let directory = &args.directory;
     fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
-    for command in [Args::command(), flotilla_coordinator::args::Args::command(), flotilla_worker::command()] {
+    let commands = [
+        Args::command(),
+        #[cfg(feature = "cluster")]
+        flotilla_coordinator::args::Args::command(),
+        #[cfg(feature = "cluster")]
+        flotilla_worker::command(),
+    ];
+    for command in commands {
         let written = clap_mangen::generate_to(command, directory);
         written.with_context(|| format!("cannot write to {}", directory.display()))?;
     }

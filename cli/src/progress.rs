@@ -5,7 +5,11 @@
 use std::{io, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 use crate::output::has_colours;
 
@@ -19,13 +23,15 @@ pub(crate) fn progress(template: &str) -> ProgressBar {
 
 /// Logs to the standard error, if that is asked for.
 pub(crate) fn log(verbose: u8) {
-    let filter = match verbose {
+    let (ours, others) = match verbose {
         0 => return,
-        1 => "warn,flotilla_coordinator=info,flotilla_machine=info,flotilla_worker=info",
-        _ => "info,flotilla_coordinator=trace,flotilla_machine=trace,flotilla_worker=trace",
+        1 => (LevelFilter::INFO, LevelFilter::WARN),
+        _ => (LevelFilter::TRACE, LevelFilter::INFO),
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(filter));
+    // All our crates begin so.
+    let usual = || Targets::new().with_target("flotilla", ours).with_default(others);
+    let filter = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok()).unwrap_or_else(usual);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(has_colours(&io::stderr())).with_writer(io::stderr);
     // Only a second one would fail, and there is none.
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colours(&io::stderr()));
-    _ = lines.with_writer(io::stderr).try_init();
+    _ = tracing_subscriber::registry().with(lines).with(filter).try_init();
 }

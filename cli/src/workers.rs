@@ -3,7 +3,7 @@
 //! Knows: how workers are started on loopback. Must not know: what they are asked.
 
 use anyhow::Context as _;
-use flotilla_worker::{ServeError, ServeOptions, Transport, serve};
+use flotilla_worker_service::{ServeError, ServeOptions, Transport, serve};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 

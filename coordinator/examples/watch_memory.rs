@@ -11,9 +11,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use flotilla_coordinator::{driver, lease::Leadership, status::Reporter, watch::Watches};
+use flotilla_coordinator::{lease::Leadership, status::Reporter, watch::Watches};
 use flotilla_framework::config::Configuration;
 use flotilla_machine::{event::Event, machine::Machine};
+use flotilla_runtime::driver;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use kube::client::Body;

@@ -20,7 +20,7 @@ mod cache;
 pub use authority::Authority;
 use cache::Cache;
 
-use crate::logging;
+use flotilla_runtime::chain;
 
 /// For one review. As long as kube-scheduler waits.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
@@ -218,7 +218,7 @@ where
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
             format!("{}; bind the ClusterRole system:auth-delegator, as deploy/base/rbac.yaml does", status.message)
         }
-        Ok(Err(error)) => logging::chain(&error),
+        Ok(Err(error)) => chain(&error),
         Err(_) => format!("no answer within {REVIEW_TIMEOUT:?}"),
     };
     Err(Unavailable { what, reason })

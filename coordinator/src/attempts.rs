@@ -14,9 +14,8 @@ use flotilla_machine::{
     event::{BindFailure, TimeMs},
     trace::{Decided, Evaluated, Failed, Part, Trace, Traced},
 };
-use flotilla_telemetry::{Kind, Span, Spans, Value};
-
-use crate::driver::Moment;
+use flotilla_runtime::driver::Moment;
+use flotilla_spans::{Kind, Span, Spans, Value};
 
 type Attributes = Vec<(&'static str, Value)>;
 

@@ -21,6 +21,7 @@ use flotilla_machine::{
     event::{BindFailure, Event},
     trace::Part,
 };
+use flotilla_runtime::{chain, driver::Handle, extender::Callers};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue};
 use kube::{
@@ -38,10 +39,7 @@ use tracing::{debug, field::display, info, warn};
 
 use crate::{
     attempts::Recorder,
-    driver::Handle,
-    extender::Callers,
     lease::{self, Leadership},
-    logging,
     metrics::Scheduled,
     status::{BindUnderWay, Reporter},
 };
@@ -247,7 +245,7 @@ impl Inner {
         let answer = match timeout(limit, self.client.request_text(request)).await {
             Ok(Ok(_)) => Answer::Known(Ok(())),
             Ok(Err(kube::Error::Api(status))) => Answer::of_status(status.code, status.message),
-            Ok(Err(error)) => Answer::Unknown(logging::chain(&error)),
+            Ok(Err(error)) => Answer::Unknown(chain(&error)),
             Err(_) => Answer::Unknown(format!("the API server did not answer the binding within {limit:?}")),
         };
         if binding.trace.is_some() {
@@ -324,7 +322,7 @@ impl Inner {
                 429 | 500.. => Look::Again(status.message),
                 _ => Look::Known(Err(BindFailure::Error(status.message))),
             },
-            Err(error) => Look::Again(logging::chain(&error)),
+            Err(error) => Look::Again(chain(&error)),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flotilla_runtime::fanout::Fanout;
 use futures::TryStreamExt as _;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
@@ -11,8 +12,6 @@ use kube::{
     runtime::{WatchStreamExt as _, watcher},
 };
 use tracing::{info, warn};
-
-use crate::fanout::Fanout;
 
 /// The label of an EndpointSlice that names its Service.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";

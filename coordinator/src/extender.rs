@@ -1,7 +1,7 @@
 //! Asks HTTP extenders about pods, as the machine wants it.
 //!
 //! Knows: that every question is answered exactly once, and where the objects come from that extenders are told of. Must
-//! not know: what the answers come to (`flotilla_framework::extender`), or when somebody is to be asked.
+//! not know: how extenders are called ([`flotilla_runtime::extender`]), or when somebody is to be asked.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -10,27 +10,18 @@ use flotilla_machine::{
     action::{Extension, PreemptionProposal},
     event::{Event, ExtensionOutcome},
 };
+use flotilla_runtime::{
+    driver::Handle,
+    extender::{Callers, Failure, Objects, SCORED_FROM, ask},
+};
 use futures::FutureExt as _;
 use serde_json::value::RawValue;
 
-use crate::driver::Handle;
-
-pub mod caller;
-pub mod course;
 mod nodes;
 mod objects;
 mod preemption;
-mod tls;
-mod wire;
-
-pub use caller::{CallError, Callers, Tally, check};
-pub use course::{Failure, Objects, ask};
-pub use objects::{node_text, pod_text};
 
 use nodes::Nodes;
-
-/// kube-scheduler takes a single node without a score.
-const SCORED_FROM: usize = 2;
 
 /// Performs [`flotilla_machine::action::Action::Extend`]. Cheap to clone.
 #[derive(Clone)]
@@ -116,6 +107,3 @@ impl Objects for Live<'_> {
         self.nodes.get(names).await
     }
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

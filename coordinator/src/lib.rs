@@ -1,6 +1,6 @@
-//! The shell of Flotilla: everything that touches a socket, a clock or a process.
+//! The shell of Flotilla: everything that touches the API server or the process.
 //!
-//! Knows: the API server, the lease, the workers' streams, the endpoints. Must not know: whether a node suits a pod
+//! Knows: the API server, the lease, the endpoints, and how `flotilla_runtime` is put to work. Must not know: whether a node suits a pod
 //! (`flotilla_framework`), or what happens next to a pod (`flotilla_machine`).
 
 pub mod access;
@@ -10,11 +10,8 @@ pub mod bind;
 pub mod certificates;
 pub mod client;
 pub mod discovery;
-pub mod driver;
 pub mod extender;
-pub mod fanout;
 pub mod lease;
-pub mod logging;
 pub mod metrics;
 pub mod preempt;
 pub mod run;

@@ -14,9 +14,11 @@ use futures::FutureExt as _;
 use prometheus::{TextEncoder, proto::MetricFamily};
 use tokio::sync::watch::Receiver;
 
+use flotilla_runtime::{driver::Handle, extender::Callers, fanout::Fanout};
+
 use crate::{
-    bind::Binder, driver::Handle, extender::Callers, fanout::Fanout, lease::Leadership, preempt::Evictor, run::Reloads,
-    serve::Page, status::Reporter, volumes::VolumeBinder, watch,
+    bind::Binder, lease::Leadership, preempt::Evictor, run::Reloads, serve::Page, status::Reporter,
+    volumes::VolumeBinder, watch,
 };
 
 mod family;
@@ -32,7 +34,7 @@ mod spans;
 mod tests;
 mod transport;
 
-pub use observed::{Known, PluginLap, Scheduled};
+pub use observed::{Known, Scheduled};
 
 /// Where the numbers come from.
 #[derive(Clone)]

@@ -22,6 +22,7 @@ use flotilla_machine::{
     action::{Preemption, Victim},
     event::Event,
 };
+use flotilla_runtime::{chain, driver::Handle};
 use futures::{FutureExt as _, future::join_all};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -38,9 +39,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use crate::{
-    driver::Handle,
     lease::{self, Leadership},
-    logging,
     metrics::Scheduled,
     status::Events,
 };
@@ -210,7 +209,7 @@ impl Inner {
                     Refusal::Lasting => return Err(status.message),
                     Refusal::Passing => status.message,
                 },
-                Ok(Err(error)) => logging::chain(&error),
+                Ok(Err(error)) => chain(&error),
                 Err(_) => format!("the API server did not answer within {limit:?}"),
             };
             if attempt == TRIES {

@@ -16,7 +16,13 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use flotilla_framework::{profile::Profile, trace::Sampling};
 use flotilla_machine::{action::Action, event::Event, machine::Machine};
-use flotilla_telemetry::{Spans, log};
+use flotilla_runtime::{
+    driver::{self, Handle, Lap, Moment, Performer, Stopped},
+    extender::Callers,
+    fanout::{Fanout, Transport},
+};
+use flotilla_spans::Spans;
+use flotilla_telemetry::log;
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -29,9 +35,7 @@ use crate::{
     certificates::Issuer,
     client::{self, Connection},
     discovery::{self, Discovery},
-    driver::{self, Handle, Lap, Moment, Performer, Stopped},
-    extender::{Callers, Extenders},
-    fanout::{Fanout, Transport},
+    extender::Extenders,
     lease::{self, Leadership, LeaseError, Signals},
     metrics::{Known, Scheduled},
     preempt::Evictor,
@@ -221,7 +225,7 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let delayed = election.is_some() && configuration.delay_cache_until_active;
     let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
     let with_groups = machine.generic_workload;
-    let spans = Spans::start(&args.tracing, "flotilla-coordinator", identity)?;
+    let spans = flotilla_telemetry::start(&args.tracing, "flotilla-coordinator", identity)?;
     let tracing = (spans.clone(), args.tracing.sampling());
     let (counted, shown_to) = ((scheduled.clone(), tracing), configz.clone());
     let stop = CancellationToken::new();
@@ -313,7 +317,7 @@ impl Coordinator {
         let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let events = reporter.events().clone();
         let evictor = Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
-        let fanout = Fanout::observed(handle.clone(), transport, spans, scheduled.clone());
+        let fanout = Fanout::observed(handle.clone(), transport, spans, scheduled.observer());
         // Set once, here.
         let _ = performers.set(Performers {
             fanout: fanout.clone(),

@@ -25,6 +25,7 @@ use flotilla_machine::{
     action::{ClaimWrite, VolumeBinding, VolumeWrite},
     event::Event,
 };
+use flotilla_runtime::{chain, driver::Handle};
 use futures::FutureExt as _;
 use http::Request as HttpRequest;
 use kube::{
@@ -40,11 +41,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use crate::{
-    driver::Handle,
-    lease::{self, Leadership},
-    logging,
-};
+use crate::lease::{self, Leadership};
 
 /// Writes on the wire at once: at 5 ms each that is 6,400 a second, more than any provisioner makes volumes. What waits
 /// here is bounded by the pods that the machine lets be on this way.
@@ -178,7 +175,7 @@ impl Inner {
         match timeout(limit, self.client.request::<Object>(patch?)).await {
             Ok(Ok(object)) => Ok(object.metadata.resource_version.into()),
             Ok(Err(kube::Error::Api(status))) => Err(status.message),
-            Ok(Err(error)) => Err(logging::chain(&error)),
+            Ok(Err(error)) => Err(chain(&error)),
             Err(_) => Err(format!("the API server did not answer within {limit:?}")),
         }
     }

@@ -12,16 +12,16 @@ use std::{sync::Arc, time::Duration};
 
 use flotilla_framework::profile::Profile;
 use flotilla_machine::event::Event;
+use flotilla_runtime::{
+    chain,
+    driver::{Handle, Stopped},
+};
 use kube::api::ListParams;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{
-    driver::{Handle, Stopped},
-    logging,
-    status::Reporter,
-};
+use crate::status::Reporter;
 
 mod kinds;
 mod known;
@@ -200,7 +200,7 @@ impl Watches {
     async fn version_now(&self, path: &str) -> Result<u64, String> {
         let one = ListParams::default().limit(1);
         let request = kube::core::Request::new(path).list(&one).map_err(|error| error.to_string())?;
-        let page = self.client.request::<object::Page>(request).await.map_err(|error| logging::chain(&error))?;
+        let page = self.client.request::<object::Page>(request).await.map_err(|error| chain(&error))?;
         let version = page.metadata.resource_version.unwrap_or_default();
         version.parse().map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))
     }

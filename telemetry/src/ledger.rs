@@ -10,17 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use flotilla_spans::Counts;
+
 /// Between two lines about lost spans.
 const SILENCE: Duration = Duration::from_secs(60);
-
-/// What became of spans since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Spans that a collector took.
-    pub sent: u64,
-    /// Spans that were lost: too many waited, or no collector took them.
-    pub dropped: u64,
-}
 
 /// Counts as spans go.
 #[derive(Debug, Default)]

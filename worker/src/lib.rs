@@ -1,31 +1,11 @@
-//! The hands: a stateless service that holds a shard of the cluster's nodes and judges and scores it for classes of
-//! pods.
+//! The process `flotilla-worker`: flags, log, health, metrics, signals, around [`flotilla_worker_service`].
 //!
-//! ```text
-//! stream in -> session (async) -> bounded channel -> cpu (a thread with the replica) -> bounded channel -> stream out
-//! ```
-//!
-//! Nothing here outlives its stream: a leader that attaches sends all that a worker needs, so a worker may be killed
-//! and started at any time.
-//!
-//! Knows: streams, threads, which leader is obeyed. Must not know: what makes a node suit a pod (that is the
-//! framework), how a message is written (that is the contract), or anything about other workers.
+//! Knows: the process it runs in. Must not know: what the service does.
 
 mod args;
-mod counters;
-mod cpu;
 mod health;
-mod laps;
 mod metrics;
 mod run;
-mod seat;
-mod serve;
-mod service;
-mod session;
-mod spans;
 
 pub use args::command;
-pub use counters::{Counters, Counts};
-pub use flotilla_transport::Transport;
 pub use run::main;
-pub use serve::{ServeError, ServeOptions, serve};

@@ -5,8 +5,9 @@
 use std::{ffi::OsString, net::SocketAddr, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
-use flotilla_telemetry::{Spans, log};
+use flotilla_telemetry::log;
 use flotilla_transport::{Folder, Mutual, Role, Transport};
+use flotilla_worker_service::{ServeOptions, serve};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -17,7 +18,6 @@ use crate::{
     args::Args,
     health::{self, Health},
     metrics,
-    serve::{ServeOptions, serve},
 };
 
 /// Threads that move bytes; what is computed has a thread of its own.
@@ -60,7 +60,7 @@ async fn work(args: &Args) -> anyhow::Result<()> {
     let address = listener.local_addr().context("reading the address of the listener")?;
     let how = if args.insecure_worker_transport { "in plaintext" } else { "with TLS, for coordinators" };
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening, {how}");
-    let spans = Spans::start(&args.tracing, "flotilla-worker", &instance(address))?;
+    let spans = flotilla_telemetry::start(&args.tracing, "flotilla-worker", &instance(address))?;
     let options = ServeOptions { spans: spans.clone(), ..ServeOptions::new(transport.clone()) };
     let counters = options.counters.clone();
     if let Some(listen) = &args.metrics_listen {

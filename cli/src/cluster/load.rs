@@ -67,6 +67,7 @@ impl<'a> Loader<'a> {
         }
     }
 
+    #[cfg(feature = "cluster")]
     /// Takes in one object of a kind, from a list that no file holds.
     pub(crate) fn element(&mut self, value: Value, kind: &'static str) {
         self.progress.inc(1);

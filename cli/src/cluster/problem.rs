@@ -89,6 +89,7 @@ impl Problems {
         self.errors.count
     }
 
+    #[cfg(feature = "cluster")]
     /// All errors, a line each, of objects that no file holds.
     pub(super) fn render_errors(&self) -> Vec<String> {
         render_pile(&self.errors, &Sources::default(), "", MOST_ERRORS)

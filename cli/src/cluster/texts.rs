@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use flotilla_coordinator::extender::{node_text, pod_text};
+use flotilla_runtime::extender::{node_text, pod_text};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ValueEnum};
 
-use super::live::LiveArgs;
+use super::target::LiveArgs;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,7 +17,7 @@ use flotilla_proto::{
     bounds::{MAX_MESSAGE_BYTES, chunk_changes},
     pb::{self, worker_client::WorkerClient},
 };
-use flotilla_worker::ServeError;
+use flotilla_worker_service::ServeError;
 use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{

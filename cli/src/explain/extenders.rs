@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use flotilla_coordinator::extender::{self, Callers, Failure, Objects};
 use flotilla_framework::{
     class::PodInfo,
     extender::{Extended, Extender, in_order},
 };
+use flotilla_runtime::extender::{self, Callers, Failure, Objects};
 use serde_json::value::RawValue;
 
 use crate::cluster::Texts;

@@ -17,7 +17,7 @@ use super::{
     args::{ExplainArgs, Format},
     crew::Workers,
     extenders::Asking,
-    hire, table,
+    hire, table, target,
     world::World,
 };
 use crate::{
@@ -26,11 +26,8 @@ use crate::{
     output::{Failure, printable, tell},
 };
 
-mod args;
 pub(crate) mod list;
 mod words;
-
-pub(crate) use args::LiveArgs;
 
 /// What there is to know of the pod before any node is asked.
 struct Subject {
@@ -77,7 +74,7 @@ pub(super) fn explain(
     workers: &Workers,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let name = args::pod_name(&args.target).map_err(|error| Failure::input(vec![error]))?;
+    let name = target::pod_name(&args.target).map_err(|error| Failure::input(vec![error]))?;
     let connection = runtime.block_on(Connection::open(&args.live.reach.server)).map_err(Failure::run)?;
     let namespace = args.live.namespace.clone().unwrap_or_else(|| connection.namespace.clone());
     let pod = list::pod(&connection.client, &namespace, name, &connection.place);

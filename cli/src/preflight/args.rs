@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use flotilla_framework::config::Configuration;
 
-use crate::live::{ClusterArgs, parse_pair};
+use crate::reach::{ClusterArgs, parse_pair};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,15 +10,15 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use flotilla_coordinator::{
-    driver::{self, Handle},
-    fanout::{Fanout, Transport},
-};
 use flotilla_framework::{class::PodInfo, plugins::default_preemption, profile::Profile};
 use flotilla_machine::{
     action::{Action, VolumeBinding},
     event::{Configuration, Event},
     machine::Machine,
+};
+use flotilla_runtime::{
+    driver::{self, Handle},
+    fanout::{Fanout, Transport},
 };
 use indicatif::ProgressBar;
 use tokio::{

@@ -4,7 +4,7 @@
 
 use clap::{ArgAction, ValueEnum};
 
-use crate::live::ReachArgs;
+use crate::reach::ReachArgs;
 
 const EXAMPLES: &str = "\
 Examples:

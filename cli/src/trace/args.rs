@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, ValueEnum};
 
-use crate::live::ClusterArgs;
+use crate::reach::ClusterArgs;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,14 +3,14 @@
 use std::sync::Mutex;
 
 use flotilla_framework::extender::Extender;
-use flotilla_telemetry::Spans;
+use flotilla_spans::Spans;
 use http::{Method, Response, StatusCode};
 use kube::client::Body;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{driver::tests::listener, extender::tests as extender};
+use flotilla_runtime::{driver::testing::listener, extender::testing as extender};
 
 /// What a scripted API server does with one request.
 #[derive(Clone)]

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use flotilla_runtime::extender::node_text;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Node;
 use kube::{
@@ -25,8 +26,6 @@ use kube::{
 use serde_json::value::RawValue;
 use tokio::{sync::watch, time::timeout};
 use tracing::{info, warn};
-
-use super::node_text;
 
 /// For the first list of nodes.
 const FIRST_PATIENCE: Duration = Duration::from_secs(15);

@@ -7,17 +7,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::extender::{Extender, Proposal};
+use flotilla_framework::extender::Proposal;
 use flotilla_machine::action::{PodName, PreemptionProposal};
+use flotilla_runtime::extender::{Callers, Failure, propose};
 use futures::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 use tracing::info;
 
-use super::{
-    Failure,
-    caller::{Callers, Verb},
-    objects, wire,
-};
+use super::objects;
 
 /// Victims that are read at once, for extenders that are told whole pods.
 const AT_ONCE: usize = 16;
@@ -41,28 +38,12 @@ pub(super) async fn ask(
         if !extender.node_cache_capable {
             read_missing(client, &proposal, &victims, &mut known).await;
         }
-        let answer = put(callers, extender, &pod, &proposal, &known).await;
+        let answer = propose(callers, extender, &pod, &proposal, &known).await;
         if let Some(reason) = proposal.take(extender, answer)? {
             info!(extender = extender.url_prefix, reason, "passing over an extender that failed and can be ignored");
         }
     }
     Ok(proposal)
-}
-
-async fn put(
-    callers: &Callers,
-    extender: &Arc<Extender>,
-    pod: &RawValue,
-    proposal: &Proposal,
-    known: &BTreeMap<Arc<str>, Arc<RawValue>>,
-) -> Result<BTreeMap<String, (Vec<String>, i64)>, String> {
-    let body = if extender.node_cache_capable {
-        wire::meta_victims_args(pod, proposal)?
-    } else {
-        wire::victims_args(pod, proposal, known)?
-    };
-    let answer = callers.call(extender, Verb::Preempt, body).await.map_err(|error| error.to_string())?;
-    wire::meta_victims(&answer)
 }
 
 async fn read(client: &kube::Client, pod: &PodName) -> Result<Arc<RawValue>, String> {

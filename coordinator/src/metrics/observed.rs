@@ -7,19 +7,21 @@
 //! with the stability that upstream declares, as component-base writes it. Families with labels have no sample before
 //! something was observed, and are not shown, as upstream's are not.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use flotilla_framework::prepared::parts::Point;
 use flotilla_machine::{
     action::{Binding, PreemptorKind, Reason, Report},
     tally::GroupAttempt,
 };
+use flotilla_runtime::{
+    driver::Lap,
+    fanout::{Observer, PluginLap},
+};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, core::Collector,
     exponential_buckets,
 };
-
-use crate::driver::Lap;
 
 mod names;
 
@@ -55,19 +57,6 @@ pub struct Scheduled {
 /// The event histograms that the machine's thread has used, so that it looks none up by its label.
 #[derive(Debug, Default)]
 pub struct Known(BTreeMap<&'static str, Histogram>);
-
-/// What a plugin took for some nodes of a shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PluginLap {
-    /// The plugin.
-    pub plugin: &'static str,
-    /// What it did with them: Filter or Score.
-    pub point: Point,
-    /// How many nodes there were; not 0.
-    pub nodes: u32,
-    /// How long it took for all of them.
-    pub took: Duration,
-}
 
 /// A name and its help text.
 type Name = (&'static str, &'static str);
@@ -210,11 +199,18 @@ impl Scheduled {
         lap.ended.groups.iter().for_each(|attempt| self.tried_group(attempt, lap.deciding));
     }
 
+    /// What takes these times from the streams to workers.
+    #[must_use]
+    pub fn observer(&self) -> Observer {
+        let own = self.clone();
+        Arc::new(move |profile, laps| own.judged(profile, laps))
+    }
+
     /// A worker has evaluated a class over its shard, for pods of this profile, and that was timed.
     ///
     /// Upstream observes what a plugin takes for one node; a plugin goes through many at once here, so that its mean is
     /// observed.
-    pub fn judged(&self, profile: &str, laps: &[PluginLap]) {
+    fn judged(&self, profile: &str, laps: &[PluginLap]) {
         for point in [Point::Filter, Point::Score] {
             let own = laps.iter().filter(|lap| lap.point == point);
             for lap in own.clone() {

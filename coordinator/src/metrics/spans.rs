@@ -2,10 +2,10 @@
 //!
 //! Knows: names, help texts and where each number comes from. Must not know: what moves a number.
 
+use flotilla_runtime::fanout::Fanout;
 use prometheus::proto::MetricFamily;
 
 use super::parts::single;
-use crate::fanout::Fanout;
 
 /// All of them; none, where nothing is traced.
 pub(super) fn families(fanout: &Fanout) -> Vec<MetricFamily> {

@@ -16,7 +16,7 @@ use flotilla_machine::{
 };
 
 use super::*;
-use crate::driver::Lap;
+use flotilla_runtime::{driver::Lap, fanout::PluginLap};
 
 fn lines(text: &str, name: &str) -> Vec<String> {
     text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
@@ -79,7 +79,7 @@ fn each_decision_of_an_event_is_observed_with_its_own_wait_and_its_share() {
 fn a_plugin_that_went_through_many_nodes_is_observed_with_its_mean_and_the_point_with_its_sum() {
     let scheduled = Scheduled::default();
     let lap = |plugin, point, nodes, us| PluginLap { plugin, point, nodes, took: Duration::from_micros(us) };
-    scheduled.judged(
+    (scheduled.observer())(
         "flotilla",
         &[
             lap("NodePorts", Point::Filter, 10, 150),

@@ -2,11 +2,11 @@
 //!
 //! Knows: names, help texts and where each number comes from. Must not know: what moves a number.
 
+use flotilla_runtime::fanout::Fanout;
 use flotilla_transport::Transport;
 use prometheus::proto::MetricFamily;
 
 use super::family::{counters, gauges};
-use crate::fanout::Fanout;
 
 /// All of them; none, where words travel in plaintext.
 pub(super) fn families(fanout: &Fanout) -> Vec<MetricFamily> {

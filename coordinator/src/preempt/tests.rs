@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::driver::tests::listener;
 use flotilla_machine::{
     action::{PodName, PreemptorKind},
     event::PreemptionId,
 };
+use flotilla_runtime::driver::testing::listener;
 use http::{Method, Response, StatusCode};
 use kube::client::Body;
 

@@ -17,7 +17,9 @@ use anyhow::Context as _;
 use flotilla_framework::config::{self, ClientConnection, Configuration, LeaderElection};
 use flotilla_machine::event::Configuration as MachineConfiguration;
 
-use crate::{args::Args, client::Connection, extender, lease::LeaseConfig};
+use flotilla_runtime::extender;
+
+use crate::{args::Args, client::Connection, lease::LeaseConfig};
 
 /// The most that is read of a file: the reader refuses whatever is larger than 1 MiB, and says so.
 const MOST_BYTES: u64 = 2 * 1024 * 1024;

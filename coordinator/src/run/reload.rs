@@ -18,6 +18,7 @@ use std::{
 
 use flotilla_framework::config::{ConfigErrors, Configuration};
 use flotilla_machine::event::Event;
+use flotilla_runtime::driver::{Handle, Stopped};
 use serde_json::{Value, json};
 use tokio::{
     sync::watch,
@@ -28,7 +29,6 @@ use tracing::{error, info, warn};
 use super::configuration;
 use crate::{
     args::Args,
-    driver::{Handle, Stopped},
     lease::{self, Leadership},
     status::{Events, Outcome, Regarding},
     watch::Watches,

@@ -9,15 +9,13 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use flotilla_machine::outlook::{NotOurs, Outlook, PodName, Standing};
+use flotilla_runtime::driver::Handle;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::guard::{Caller, Guard};
 use super::pages::{NOSNIFF, TEXT};
-use crate::{
-    driver::Handle,
-    lease::{self, Leadership},
-};
+use crate::lease::{self, Leadership};
 
 /// The route.
 pub(super) const ROUTE: &str = "/explain/v1/namespaces/{namespace}/pods/{name}";

@@ -9,14 +9,16 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use flotilla_machine::{event::WorkerId, overview::Overview, overview::WorkerView};
+use flotilla_runtime::{
+    driver::Handle,
+    fanout::{Fanout, Rolled},
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::pages::{NOSNIFF, TEXT};
 use crate::{
-    driver::Handle,
-    fanout::{Fanout, Rolled},
     lease::{self, Leadership},
     watch::Watches,
 };
@@ -356,7 +358,7 @@ fn slowest(overview: &Overview) -> Vec<EvaluationStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fanout::Stream;
+    use flotilla_runtime::fanout::Stream;
 
     fn view(worker: u64, owes_ms: Option<u64>) -> WorkerView {
         WorkerView {

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flotilla_machine::machine::Machine;
+use flotilla_runtime::fanout::{Fanout, Transport};
 use http_body_util::{BodyExt as _, Empty};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -15,7 +16,6 @@ use tokio_rustls::client::TlsStream;
 use super::explain::Explain;
 use super::status::StatusSource;
 use super::*;
-use crate::fanout::{Fanout, Transport};
 use crate::lease::Leadership;
 
 mod guarded;
@@ -41,7 +41,7 @@ struct Running {
 
 /// As a coordinator that knows no pods.
 fn explain() -> Explain {
-    let (handle, _thread) = crate::driver::spawn(Machine::new(0), |_| {});
+    let (handle, _thread) = flotilla_runtime::driver::spawn(Machine::new(0), |_| {});
     let leading = watch::channel(Leadership::Following { holder: Some("other_1".to_owned()) }).1;
     Explain { handle, leading, identity: "this_2".into() }
 }

@@ -17,6 +17,7 @@ use std::{
 
 use flotilla_framework::class::Scheduled;
 use flotilla_machine::action::{Nomination, Report};
+use flotilla_runtime::chain;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
@@ -35,10 +36,7 @@ use super::{
     Tally,
     shown::{Pod, Shown},
 };
-use crate::{
-    lease::{self, Leadership},
-    logging,
-};
+use crate::lease::{self, Leadership};
 
 /// Writes at once. An unschedulable pod is written when its message changes, which is seldom; a burst of 10,000 pods
 /// that fit nowhere is written in a second or two.
@@ -281,7 +279,7 @@ impl Writer {
                         return;
                     }
                 },
-                Ok(Err(error)) => logging::chain(&error),
+                Ok(Err(error)) => chain(&error),
                 Err(_) => format!("no answer within {LIMIT:?}"),
             };
             if lock(&self.shared.pending).superseded(report) {

@@ -12,6 +12,7 @@ use std::{
 };
 
 use flotilla_machine::action::{Binding, PodName, Preemption, PreemptorKind, Report, Victim};
+use flotilla_runtime::chain;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1 as api},
@@ -32,10 +33,7 @@ use super::{
     Tally,
     series::{Count, Series, Write},
 };
-use crate::{
-    lease::{self, Leadership},
-    logging,
-};
+use crate::lease::{self, Leadership};
 
 /// Events that wait to be written or to be tried again: at 1.5 KB each, the note being the largest part, 16,384 are
 /// 24 MB. client-go holds 1,000 and drops the rest, which a burst of pods fills in a fraction of a second.
@@ -371,11 +369,11 @@ impl Writer {
                     return;
                 }
                 Ok(Err((Refusal::Lasting, error))) => {
-                    debug!(?write, reason = logging::chain(&error), "the API server refuses an event");
+                    debug!(?write, reason = chain(&error), "the API server refuses an event");
                     self.counters.refused.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
-                Ok(Err((Refusal::Passing, error))) => logging::chain(&error),
+                Ok(Err((Refusal::Passing, error))) => chain(&error),
                 Err(_) => format!("no answer within {LIMIT:?}"),
             };
             if attempt == TRIES {

@@ -16,6 +16,7 @@ use std::{
 
 use flotilla_framework::ingest::pod_group::CONDITION;
 use flotilla_machine::action::GroupReport;
+use flotilla_runtime::chain;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -31,10 +32,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{Tally, conditions::Refusal};
-use crate::{
-    lease::{self, Leadership},
-    logging,
-};
+use crate::lease::{self, Leadership};
 
 /// Writes at once. A group is written when its condition changes: once or twice in its life.
 const AT_ONCE: usize = 8;
@@ -180,7 +178,7 @@ impl Writer {
                     return Written::Done;
                 }
             },
-            Ok(Err(error)) => logging::chain(&error),
+            Ok(Err(error)) => chain(&error),
             Err(_) => format!("no answer within {LIMIT:?}"),
         };
         debug!(group, reason = trouble, "cannot write the pod group's condition; trying again");

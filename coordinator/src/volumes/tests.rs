@@ -9,7 +9,7 @@ use kube::client::Body;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::driver::tests::listener;
+use flotilla_runtime::driver::testing::listener;
 
 /// What a scripted API server does with one request.
 enum Act {

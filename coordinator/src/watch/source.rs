@@ -14,6 +14,7 @@ use std::{
 
 use flotilla_framework::ingest::IngestError;
 use flotilla_machine::event::Event;
+use flotilla_runtime::driver::{Handle, Stopped};
 use futures::{AsyncBufRead, AsyncBufReadExt as _};
 use kube::{
     api::{ListParams, WatchParams},
@@ -33,10 +34,7 @@ use super::{
     sharing::Sharing,
     trouble::{FIRST_BACKOFF, LAST_BACKOFF, Trouble},
 };
-use crate::{
-    driver::{Handle, Stopped},
-    status::{Regarding, Reporter},
-};
+use crate::status::{Regarding, Reporter};
 
 /// Objects in a page: 1,000 pods of 5 KB are 5 MB of text held at once, and 150,000 pods are 150 requests.
 const PAGE: u32 = 1_000;

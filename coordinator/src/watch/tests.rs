@@ -20,7 +20,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{driver::tests::listener, lease::Leadership};
+use flotilla_runtime::driver::testing::listener;
+
+use crate::lease::Leadership;
 
 /// What a watch that has nothing to tell sends.
 type Silence = Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::{driver::Stopped, logging};
+use flotilla_runtime::{chain, driver::Stopped};
 
 /// Between attempts: doubles from the first to the last. An API server that answers with refusals is left alone for
 /// longer than one that does not answer: that one is to be found again soon after it is back.
@@ -58,7 +58,7 @@ impl From<kube::Error> for Trouble {
             kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message),
             kube::Error::Api(status) if status.code == 404 => Self::Unserved(status.message),
             kube::Error::Api(status) => Self::Api(status),
-            error => Self::Absent(logging::chain(&error)),
+            error => Self::Absent(chain(&error)),
         }
     }
 }

@@ -1,0 +1,96 @@
+//! The flags that say where a cluster and its coordinators are, named as kubectl names them.
+//!
+//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
+
+#![cfg_attr(
+    not(feature = "cluster"),
+    allow(
+        dead_code,
+        reason = "without a client they are only read from the command line, so that the refusal can be told"
+    )
+)]
+
+use std::path::PathBuf;
+
+/// Where a live cluster is.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Live cluster")]
+pub(crate) struct ClusterArgs {
+    /// The kubeconfig; without it, those of $KUBECONFIG, ~/.kube/config, or the service account of this pod
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig; without it, the current one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+
+    /// The cluster of the kubeconfig; without it, that of the context
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
+
+    /// The user of the kubeconfig; without it, that of the context
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+}
+
+/// Where a live cluster and its coordinators are.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Live cluster")]
+pub(crate) struct ReachArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub(crate) server: ClusterArgs,
+
+    /// The authority, in PEM, that signed the certificate of --coordinator; without it, that of the API server
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "coordinator",
+        conflicts_with = "coordinator_insecure_skip_tls_verify"
+    )]
+    pub(crate) coordinator_ca: Option<PathBuf>,
+
+    /// Send the credentials to --coordinator without knowing who is there
+    #[arg(long, requires = "coordinator")]
+    pub(crate) coordinator_insecure_skip_tls_verify: bool,
+
+    /// The Lease whose holder decides; without it, the first that somebody holds of flotilla/flotilla,
+    /// kube-system/flotilla and kube-system/kube-scheduler
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_pair)]
+    pub(crate) lease: Option<(String, String)>,
+
+    /// The namespace that the coordinators run in
+    #[arg(long, value_name = "NAMESPACE", default_value = "flotilla")]
+    pub(crate) coordinator_namespace: String,
+
+    /// The --secure-port of the coordinators
+    #[arg(long, value_name = "PORT", default_value_t = 10259, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) coordinator_port: u16,
+
+    /// The service account that the coordinator is asked as, with a token that is good for nothing else
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value = "flotilla/flotilla-reader", value_parser = parse_pair)]
+    pub(crate) service_account: (String, String),
+}
+
+/// NAMESPACE/NAME.
+pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err("write NAMESPACE/NAME".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_has_two_halves() {
+        assert_eq!(parse_pair("a/b"), Ok(("a".to_owned(), "b".to_owned())));
+        for text in ["a", "a/", "/b", "a/b/c"] {
+            assert_eq!(parse_pair(text), Err("write NAMESPACE/NAME".to_owned()), "{text}");
+        }
+    }
+}

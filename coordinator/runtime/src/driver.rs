@@ -1,0 +1,457 @@
+//! The thread that owns the machine.
+//!
+//! Knows: how events get to the machine in one order, what time it is to it, and how its actions get out. Must not
+//! know: what any event means or how any action is performed.
+//!
+//! The machine has a thread of its own and never runs inside the async runtime: a decision over thousands of nodes
+//! takes milliseconds, and nothing that a decision waits for may wait for a decision.
+
+use std::{
+    future::Future as _,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread::{JoinHandle, Thread},
+    time::{Duration, Instant},
+};
+
+use flotilla_framework::class::PodInfo;
+use flotilla_machine::{
+    action::Action,
+    census::Census,
+    event::{Event, TimeMs},
+    machine::Machine,
+    outlook::{Outlook, PodName},
+    overview::Overview,
+    status::Status,
+    tally::Ended,
+};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+mod performer;
+
+pub use performer::{Lap, Moment, Performer};
+
+/// Events that wait for the machine. At 100,000 events a second, ten times what an API server sends, this is two thirds
+/// of a second; a first list of 150,000 pods fills it and is held back at the socket, which is where it should wait. An
+/// event is at most [`EVENT_BYTES`] itself: 65,536 * 256 B = 16 MiB, and what it points to goes into the machine anyway.
+const EVENTS: usize = 65_536;
+/// What one event takes in the channel, without what it points to.
+const EVENT_BYTES: usize = 256;
+const _: () = assert!(size_of::<Event>() <= EVENT_BYTES);
+/// Events between two looks at the clock of the machine's wake-up: at 10 us each, a wake-up is at most 3 ms late.
+const BATCH: usize = 256;
+/// Questions that wait for the machine. Each takes it about a millisecond where there are 150,000 pods, and one is
+/// answered between two batches of events, so that those who ask wait for each other and the events hardly for them.
+const QUESTIONS: usize = 32;
+/// How old the published status may be. Whoever looks is a person or a scraper, or waits for pods to be placed.
+const STATUS_PERIOD: Duration = Duration::from_millis(5);
+/// The least rest before a wake-up.
+const SHORTEST_REST: Duration = Duration::from_millis(1);
+
+/// The machine has stopped: it was told to, or it panicked. Nothing will be decided in this process any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the scheduling thread has stopped; end the process, so that another one takes over")]
+pub struct Stopped;
+
+/// How the rest of the process speaks with the machine. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    events: mpsc::Sender<Event>,
+    questions: mpsc::Sender<Question>,
+    status: watch::Receiver<Status>,
+    shared: Arc<Shared>,
+    thread: Thread,
+}
+
+/// What somebody asks, and where the answer goes.
+enum Question {
+    Outlook(PodName, oneshot::Sender<Option<Outlook>>),
+    Overview(oneshot::Sender<Overview>),
+    Census(oneshot::Sender<Census>),
+    Pods(oneshot::Sender<Vec<Arc<PodInfo>>>),
+}
+
+/// What both sides of a [`Handle`] see.
+struct Shared {
+    started: Instant,
+    stop: AtomicBool,
+    stopped: CancellationToken,
+    /// Since when the thread has been at the event in hand, in milliseconds since `started`, plus one; 0: it is idle.
+    busy_since: AtomicU64,
+    applied: AtomicU64,
+    held_back: AtomicU64,
+}
+
+impl Shared {
+    fn now_ms(&self) -> TimeMs {
+        self.at_ms(Instant::now())
+    }
+
+    fn at_ms(&self, at: Instant) -> TimeMs {
+        u64::try_from((at - self.started).as_millis()).unwrap_or(TimeMs::MAX)
+    }
+}
+
+impl Handle {
+    /// Tells the machine that something happened; waits while 65,536 events wait before it.
+    ///
+    /// # Errors
+    /// [`Stopped`]: nobody will hear of it.
+    pub async fn tell(&self, event: Event) -> Result<(), Stopped> {
+        match self.events.try_send(event) {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Stopped),
+            Err(mpsc::error::TrySendError::Full(event)) => {
+                self.shared.held_back.fetch_add(1, Ordering::Relaxed);
+                self.events.send(event).await.map_err(|_| Stopped)
+            }
+        }
+    }
+
+    /// As [`tell`](Self::tell), from a thread that may block. After the machine has stopped the event is dropped.
+    ///
+    /// Not for the closure that performs the actions: it would wait for the thread that it runs on.
+    pub fn tell_blocking(&self, event: Event) {
+        let mut telling = pin!(self.tell(event));
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        while telling.as_mut().poll(&mut context).is_pending() {
+            std::thread::park();
+        }
+    }
+
+    /// How the machine stands, or stood a few milliseconds ago.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        *self.status.borrow()
+    }
+
+    /// As [`status`](Self::status), for whoever waits for a change.
+    #[must_use]
+    pub fn watch_status(&self) -> watch::Receiver<Status> {
+        self.status.clone()
+    }
+
+    /// Where a pod stands, after all events before; `None`: the machine knows no such pod. Waits while 32 others ask.
+    ///
+    /// # Errors
+    /// [`Stopped`]: nobody knows any more.
+    pub async fn outlook(&self, pod: PodName) -> Result<Option<Outlook>, Stopped> {
+        let (answer, told) = oneshot::channel();
+        self.questions.send(Question::Outlook(pod, answer)).await.map_err(|_| Stopped)?;
+        told.await.map_err(|_| Stopped)
+    }
+
+    /// The machine at one glance, after all events before. Waits as [`outlook`](Self::outlook) does.
+    ///
+    /// # Errors
+    /// [`Stopped`]: nobody knows any more.
+    pub async fn overview(&self) -> Result<Overview, Stopped> {
+        let (answer, told) = oneshot::channel();
+        self.questions.send(Question::Overview(answer)).await.map_err(|_| Stopped)?;
+        told.await.map_err(|_| Stopped)
+    }
+
+    /// What there is to count, after all events before. Waits as [`outlook`](Self::outlook) does.
+    ///
+    /// # Errors
+    /// [`Stopped`]: nobody knows any more.
+    pub async fn census(&self) -> Result<Census, Stopped> {
+        let (answer, told) = oneshot::channel();
+        self.questions.send(Question::Census(answer)).await.map_err(|_| Stopped)?;
+        told.await.map_err(|_| Stopped)
+    }
+
+    /// Every pod as the watch shows it, after all events before. Waits as [`outlook`](Self::outlook) does.
+    ///
+    /// # Errors
+    /// [`Stopped`]: nobody knows any more.
+    pub async fn pods(&self) -> Result<Vec<Arc<PodInfo>>, Stopped> {
+        let (answer, told) = oneshot::channel();
+        self.questions.send(Question::Pods(answer)).await.map_err(|_| Stopped)?;
+        told.await.map_err(|_| Stopped)
+    }
+
+    /// Stops the machine after the batch in hand. Events that wait are dropped.
+    pub fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+
+    /// Returns once the machine has stopped, for whatever reason.
+    pub async fn stopped(&self) {
+        self.shared.stopped.cancelled().await;
+    }
+
+    /// Milliseconds since the machine was started, as it is told with each event.
+    #[must_use]
+    pub fn now_ms(&self) -> TimeMs {
+        self.shared.now_ms()
+    }
+
+    /// When the machine was started, by the clock of [`now_ms`](Self::now_ms).
+    #[must_use]
+    pub fn started(&self) -> Instant {
+        self.shared.started
+    }
+
+    /// Whether the machine gets on: an error means that it has stopped, or has been
+    /// at one event for longer than `limit`.
+    ///
+    /// # Errors
+    /// What is wrong, for a health endpoint or the election.
+    pub fn progress(&self, limit: Duration) -> Result<(), String> {
+        if self.shared.stopped.is_cancelled() {
+            return Err(Stopped.to_string());
+        }
+        let busy_since = self.shared.busy_since.load(Ordering::Relaxed);
+        let busy = Duration::from_millis((self.shared.now_ms() + 1).saturating_sub(busy_since));
+        if busy_since > 0 && busy > limit {
+            return Err(format!("the scheduling thread has been at the same event for {busy:?}"));
+        }
+        Ok(())
+    }
+
+    /// How many events the machine has been told.
+    #[must_use]
+    pub fn applied(&self) -> u64 {
+        self.shared.applied.load(Ordering::Relaxed)
+    }
+
+    /// How often an event had to wait because 65,536 others did.
+    #[must_use]
+    pub fn held_back(&self) -> u64 {
+        self.shared.held_back.load(Ordering::Relaxed)
+    }
+
+    /// How many events wait now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.events.max_capacity() - self.events.capacity()
+    }
+}
+
+/// Starts the thread that owns `machine`. `performer` is handed every action in order, on that thread, and must not
+/// block; it is dropped with the thread.
+///
+/// The thread ends after [`Handle::stop`], when the last [`Handle`] is gone, or by a panic in the machine or in
+/// `performer`, which the join handle then yields; in each case every [`Handle`] reports [`Stopped`].
+///
+/// # Panics
+/// When the operating system has no thread to give.
+pub fn spawn(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle<()>) {
+    spawn_course(machine, performer)
+}
+
+/// What the thread needs of the machine.
+trait Course: Send + 'static {
+    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str>;
+    fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action>;
+    fn ended(&self) -> Ended<'_>;
+    fn next_wakeup(&self) -> Option<TimeMs>;
+    fn status(&self) -> Status;
+    fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook>;
+    fn overview(&self, now_ms: TimeMs) -> Overview;
+    fn census(&self) -> Census;
+    fn pods(&self) -> Vec<Arc<PodInfo>>;
+}
+
+impl Course for Machine {
+    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+        Self::take_in(self, now_ms, event)
+    }
+
+    fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
+        Self::go_on(self, now_ms)
+    }
+
+    fn ended(&self) -> Ended<'_> {
+        Self::ended(self)
+    }
+
+    fn next_wakeup(&self) -> Option<TimeMs> {
+        Self::next_wakeup(self)
+    }
+
+    fn status(&self) -> Status {
+        Self::status(self)
+    }
+
+    fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook> {
+        Self::outlook(self, now_ms, pod)
+    }
+
+    fn overview(&self, now_ms: TimeMs) -> Overview {
+        Self::overview(self, now_ms)
+    }
+
+    fn census(&self) -> Census {
+        Self::census(self)
+    }
+
+    fn pods(&self) -> Vec<Arc<PodInfo>> {
+        self.pod_infos()
+    }
+}
+
+fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, JoinHandle<()>) {
+    let (events, inbox) = mpsc::channel(EVENTS);
+    let (questions, asked) = mpsc::channel(QUESTIONS);
+    let (publish, status) = watch::channel(course.status());
+    let shared = Arc::new(Shared {
+        started: Instant::now(),
+        stop: AtomicBool::new(false),
+        stopped: CancellationToken::new(),
+        busy_since: AtomicU64::new(0),
+        applied: AtomicU64::new(0),
+        held_back: AtomicU64::new(0),
+    });
+    let ending = Ending(Arc::clone(&shared));
+    let owner = Owner { course, performer, inbox, asked, publish, published: shared.started, stale: false, ending };
+    let thread = std::thread::Builder::new().name("machine".to_owned());
+    let joined = thread.spawn(move || owner.run()).expect("the operating system has a thread to give");
+    let handle = Handle { events, questions, status, shared, thread: joined.thread().clone() };
+    (handle, joined)
+}
+
+/// The thread's own. Dropped in this order: the inbox closes before anybody is told that the machine has stopped, so
+/// that whoever knows can tell it nothing more.
+struct Owner<C, P> {
+    course: C,
+    performer: P,
+    inbox: mpsc::Receiver<Event>,
+    asked: mpsc::Receiver<Question>,
+    publish: watch::Sender<Status>,
+    /// When the status was published last.
+    published: Instant,
+    /// Something was applied since.
+    stale: bool,
+    ending: Ending,
+}
+
+/// Tells of the end of the thread, also when it panics.
+struct Ending(Arc<Shared>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.stopped.cancel();
+    }
+}
+
+impl<C: Course, P: Performer> Owner<C, P> {
+    fn run(mut self) {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut batch = Vec::with_capacity(BATCH);
+        while !self.shared().stop.load(Ordering::Acquire) {
+            match self.inbox.poll_recv_many(&mut context, &mut batch, BATCH) {
+                Poll::Ready(0) => return,
+                Poll::Ready(_) => {
+                    batch.drain(..).for_each(|event| self.apply(event));
+                    self.tick();
+                    self.publish_if_due();
+                    self.answer(&mut context);
+                }
+                Poll::Pending => {
+                    self.tick();
+                    self.publish_if_due();
+                    if !self.answer(&mut context) {
+                        self.rest();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers one question. `false`: there is none, and the thread is woken by the next.
+    fn answer(&mut self, context: &mut Context<'_>) -> bool {
+        let Poll::Ready(Some(question)) = self.asked.poll_recv(context) else { return false };
+        // Whoever asked may have gone.
+        match question {
+            Question::Outlook(pod, answer) => {
+                let _ = answer.send(self.course.outlook(self.shared().now_ms(), &pod));
+            }
+            Question::Overview(answer) => {
+                let _ = answer.send(self.course.overview(self.shared().now_ms()));
+            }
+            Question::Census(answer) => {
+                let _ = answer.send(self.course.census());
+            }
+            Question::Pods(answer) => {
+                let _ = answer.send(self.course.pods());
+            }
+        }
+        true
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.ending.0
+    }
+
+    fn apply(&mut self, event: Event) {
+        let begun = Instant::now();
+        let now_ms = self.shared().at_ms(begun);
+        self.shared().busy_since.store(now_ms + 1, Ordering::Relaxed);
+        let label = self.course.take_in(now_ms, event);
+        let taken_in = Instant::now();
+        let actions = self.course.go_on(now_ms);
+        let ended = self.course.ended();
+        let count = u32::try_from(ended.decided.len()).unwrap_or(u32::MAX);
+        let took = if count == 0 { Duration::ZERO } else { taken_in.elapsed() / count };
+        let lap = Lap { label, taking_in: taken_in - begun, deciding: took, ended };
+        self.performer.observe(&lap);
+        let moment = Moment { now_ms, took, taken_in };
+        actions.into_iter().for_each(|action| self.performer.perform(action, moment));
+        self.shared().applied.fetch_add(1, Ordering::Relaxed);
+        self.stale = true;
+    }
+
+    fn tick(&mut self) {
+        if self.course.next_wakeup().is_some_and(|at| at <= self.shared().now_ms()) {
+            self.apply(Event::Tick);
+        }
+    }
+
+    fn publish_if_due(&mut self) {
+        if self.stale && self.published.elapsed() >= STATUS_PERIOD {
+            self.publish.send_replace(self.course.status());
+            self.published = Instant::now();
+            self.stale = false;
+        }
+    }
+
+    /// Sleeps until there is an event, or something is due.
+    fn rest(&self) {
+        let now = Instant::now();
+        // A wake-up that a tick did not move is due again, but not so soon that nothing else gets to run.
+        let wake_up = self.course.next_wakeup().map(|at| {
+            let left = Duration::from_millis(at).saturating_sub(now - self.shared().started);
+            left.max(SHORTEST_REST)
+        });
+        let status = self.stale.then(|| STATUS_PERIOD.saturating_sub(now - self.published));
+        self.shared().busy_since.store(0, Ordering::Relaxed);
+        match wake_up.into_iter().chain(status).min() {
+            Some(rest) => std::thread::park_timeout(rest),
+            None => std::thread::park(),
+        }
+    }
+}
+
+/// Wakes a thread that has parked itself.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Knows: what the driver promises of order, time and ends. Must not know: what the machine decides.
+
+use std::sync::{Mutex, mpsc as std_mpsc};
+
+use flotilla_machine::{
+    event::WorkerId,
+    outlook::{NotOurs, Standing},
+};
+
+use super::*;
+
+type Log = Arc<Mutex<Vec<(TimeMs, Event)>>>;
+
+/// Does what it is told to.
+struct Puppet {
+    status: Status,
+    wakeups: Vec<TimeMs>,
+    log: Log,
+    actions: Vec<Action>,
+}
+
+impl Puppet {
+    fn new(wakeups: Vec<TimeMs>) -> (Self, Log) {
+        let log = Log::default();
+        (Self { status: Status::default(), wakeups, log: Arc::clone(&log), actions: Vec::new() }, log)
+    }
+}
+
+impl Course for Puppet {
+    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+        self.log.lock().expect("unpoisoned").push((now_ms, event.clone()));
+        self.status.decisions += 1;
+        self.actions = match event {
+            Event::Following => panic!("as asked"),
+            Event::Tick => {
+                self.wakeups.pop();
+                vec![Action::Alone(true)]
+            }
+            Event::WorkerLost { worker } => {
+                let action = |reason: &str| Action::DropWorker { worker, reason: reason.to_owned() };
+                vec![action("first"), action("second")]
+            }
+            _ => Vec::new(),
+        };
+        None
+    }
+
+    fn go_on(&mut self, _: TimeMs) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    fn ended(&self) -> Ended<'_> {
+        Ended::default()
+    }
+
+    fn next_wakeup(&self) -> Option<TimeMs> {
+        self.wakeups.last().copied()
+    }
+
+    fn status(&self) -> Status {
+        self.status
+    }
+
+    fn outlook(&self, _: TimeMs, pod: &PodName) -> Option<Outlook> {
+        Some(Outlook {
+            uid: Arc::clone(&pod.name),
+            scheduler_name: "puppet".into(),
+            priority: 0,
+            standing: Standing::NotOurs(NotOurs::OtherScheduler),
+            attempts: u32::try_from(self.status.decisions).expect("few events"),
+            queued_for_ms: None,
+            told: None,
+        })
+    }
+
+    fn overview(&self, _: TimeMs) -> Overview {
+        Overview::default()
+    }
+
+    fn census(&self) -> Census {
+        Census::default()
+    }
+
+    fn pods(&self) -> Vec<Arc<PodInfo>> {
+        Vec::new()
+    }
+}
+
+fn lost(number: u64) -> Event {
+    Event::WorkerLost { worker: WorkerId(number) }
+}
+
+#[test]
+fn events_are_applied_in_the_order_they_are_told_and_actions_performed_in_the_order_they_are_given() {
+    let (puppet, log) = Puppet::new(Vec::new());
+    let (actions, performed) = std_mpsc::channel();
+    let (handle, thread) = spawn_course(puppet, move |action| actions.send(action).expect("the test listens"));
+    let numbers = 0..2_000;
+    numbers.clone().for_each(|number| handle.tell_blocking(lost(number)));
+    let given: Vec<_> = performed.iter().take(4_000).collect();
+    for (number, pair) in numbers.zip(given.chunks(2)) {
+        let action = |reason: &str| Action::DropWorker { worker: WorkerId(number), reason: reason.to_owned() };
+        assert_eq!(pair, [action("first"), action("second")]);
+    }
+    handle.stop();
+    thread.join().expect("an orderly end");
+    let log = log.lock().expect("unpoisoned");
+    assert!(log.is_sorted_by_key(|(now_ms, _)| *now_ms), "time never goes back");
+    assert_eq!(handle.applied(), 2_000);
+}
+
+#[tokio::test]
+async fn a_question_is_answered_while_the_machine_rests_and_is_no_event() {
+    let (puppet, log) = Puppet::new(Vec::new());
+    let (handle, thread) = spawn_course(puppet, |_| {});
+    let asked = |name: &str| PodName { namespace: "default".into(), name: name.into() };
+    let first = handle.outlook(asked("first")).await.expect("it lives").expect("a puppet knows everybody");
+    assert_eq!((&*first.uid, first.attempts), ("first", 0));
+    handle.tell(lost(1)).await.expect("it lives");
+    let mut later = handle.outlook(asked("later")).await.expect("it lives").expect("a puppet knows everybody");
+    while later.attempts == 0 {
+        later = handle.outlook(asked("later")).await.expect("it lives").expect("a puppet knows everybody");
+    }
+    handle.stop();
+    thread.join().expect("an orderly end");
+    assert_eq!(handle.outlook(asked("late")).await, Err(Stopped));
+    assert_eq!(log.lock().expect("unpoisoned").len(), 1, "only what was told is an event");
+}
+
+#[test]
+fn a_wake_up_comes_as_a_tick_and_not_before_its_time() {
+    let (puppet, log) = Puppet::new(vec![20, 5, 5]);
+    let (actions, performed) = std_mpsc::channel();
+    let (handle, thread) = spawn_course(puppet, move |action| actions.send(action).expect("the test listens"));
+    assert_eq!(performed.iter().take(3).collect::<Vec<_>>(), vec![Action::Alone(true); 3]);
+    handle.stop();
+    thread.join().expect("an orderly end");
+    let log = log.lock().expect("unpoisoned");
+    let times: Vec<_> = log.iter().map(|(now_ms, event)| (*now_ms, event.clone())).collect();
+    assert!(times.iter().all(|(_, event)| *event == Event::Tick));
+    assert!(times[0].0 >= 5 && times[1].0 >= 5 && times[2].0 >= 20, "{times:?}");
+}
+
+#[tokio::test]
+async fn after_a_panic_every_handle_reports_that_the_machine_has_stopped() {
+    let (puppet, _) = Puppet::new(Vec::new());
+    let (handle, thread) = spawn_course(puppet, |_| {});
+    assert_eq!(handle.progress(Duration::from_secs(1)), Ok(()));
+    handle.tell(Event::Following).await.expect("it lives");
+    handle.stopped().await;
+    assert_eq!(handle.tell(Event::Synced).await, Err(Stopped));
+    handle.tell_blocking(Event::Synced);
+    assert!(handle.progress(Duration::from_secs(1)).is_err());
+    thread.join().expect_err("the panic is handed on");
+}
+
+#[tokio::test]
+async fn the_status_is_published_when_the_machine_comes_to_rest() {
+    let (puppet, _) = Puppet::new(Vec::new());
+    let (handle, _thread) = spawn_course(puppet, |_| {});
+    for number in 0..100 {
+        handle.tell(lost(number)).await.expect("it lives");
+    }
+    let mut status = handle.watch_status();
+    status.wait_for(|status| status.decisions == 100).await.expect("it lives");
+    handle.stop();
+    handle.stopped().await;
+}
+
+#[tokio::test]
+async fn an_event_that_finds_no_room_waits_is_counted_and_is_not_lost() {
+    let (release, gate) = std_mpsc::channel::<()>();
+    let (puppet, log) = Puppet::new(Vec::new());
+    let mut gate = Some(gate);
+    let (handle, _thread) = spawn_course(puppet, move |_| {
+        if let Some(gate) = gate.take() {
+            gate.recv().expect("the test opens it");
+        }
+    });
+    let more = EVENTS as u64 + 2 * BATCH as u64;
+    let teller = tokio::spawn({
+        let handle = handle.clone();
+        async move {
+            for number in 0..more {
+                handle.tell(lost(number)).await.expect("it lives");
+            }
+        }
+    });
+    while handle.held_back() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(handle.waiting(), EVENTS);
+    release.send(()).expect("the gate is there");
+    teller.await.expect("all told");
+    handle.watch_status().wait_for(|status| status.decisions == more).await.expect("it lives");
+    assert_eq!(log.lock().expect("unpoisoned").len() as u64, more);
+}

@@ -1,0 +1,24 @@
+//! Calls to HTTP extenders: what they are asked about pods, nodes and victims, and what they answer.
+//!
+//! Knows: the order of questions, their form, and TLS. Must not know: where the objects come from that extenders are told
+//! of, what the answers come to (`flotilla_framework::extender`), or when somebody is to be asked.
+
+mod caller;
+mod course;
+mod preemption;
+mod text;
+mod tls;
+mod wire;
+
+pub use caller::{CallError, Callers, Tally, check};
+pub use course::{Failure, Objects, ask};
+pub use preemption::propose;
+pub use text::{node_text, pod_text};
+
+/// kube-scheduler takes a single node without a score.
+pub const SCORED_FROM: usize = 2;
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+#[cfg(test)]
+mod tests;

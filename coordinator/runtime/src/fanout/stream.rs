@@ -1,0 +1,249 @@
+//! One worker's stream, from connecting to its end, and then the next one.
+//!
+//! Knows: deadlines, keepalive, backoff, and that each hello is answered by one end. Must not know: what the words mean.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use flotilla_framework::shard::{FromWorker, Reply, ToWorker};
+use flotilla_machine::event::{Event, WorkerId};
+use flotilla_proto::pb;
+use flotilla_transport::{Ended, HandshakeError, Peer, Transport};
+use futures::FutureExt as _;
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+use tracing::{debug, info, warn};
+
+use super::{
+    Count as _, Inner, Outgoing, WORDS,
+    connect::{Connected, connect},
+    lock,
+    questions::Questions,
+    wire,
+};
+use crate::driver::Stopped;
+
+/// From the connection to the worker's hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
+/// Between attempts: doubles from the first to the last. A worker that restarts is back within a second; 50 workers
+/// that are gone cost ten attempts a second.
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+const LAST_BACKOFF: Duration = Duration::from_secs(5);
+
+/// Why a stream ended, or did not come about.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    #[error("it is not wanted any more")]
+    Unwanted,
+    #[error("it was given up")]
+    Dropped,
+    #[error("the worker ended it")]
+    Closed,
+    #[error("cannot connect: {0}")]
+    Connect(String),
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(HandshakeError),
+    #[error(transparent)]
+    Expiring(Ended),
+    #[error("the worker did not say hello within {HELLO_TIMEOUT:?}")]
+    Silent,
+    #[error("its first word is not hello, so it is no worker of ours")]
+    NoHello,
+    #[error("the worker said what makes no sense: {0}")]
+    Nonsense(flotilla_proto::DecodeError),
+    #[error("{}: {}", .0.code(), .0.message())]
+    Broken(Box<tonic::Status>),
+    #[error("reading it panicked")]
+    Panicked,
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl From<tonic::Status> for End {
+    fn from(status: tonic::Status) -> Self {
+        Self::Broken(Box::new(status))
+    }
+}
+
+/// Keeps a stream to `address` for as long as it is `wanted`.
+pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch::Receiver<bool>) {
+    let mut backoff = FIRST_BACKOFF;
+    let mut complained = String::new();
+    while !inner.forget_unless_wanted(&address, &wanted) {
+        let begun = Instant::now();
+        let end = match attach(&inner, &address, &mut wanted).await {
+            Ok(attached) => {
+                complained.clear();
+                let end = attached.live(&inner, &mut wanted).await;
+                lock(&inner.troubles).insert(Arc::clone(&address), format!("the last stream has ended: {end}"));
+                // A worker that breaks off as soon as it is attached costs a snapshot each time.
+                if begun.elapsed() > LAST_BACKOFF {
+                    backoff = FIRST_BACKOFF;
+                }
+                end
+            }
+            Err(end) => {
+                inner.counters.attach_failures.add(1);
+                let reason = end.to_string();
+                if reason == complained {
+                    debug!(worker = %address, reason, "still no stream to the worker");
+                } else if !matches!(end, End::Unwanted) {
+                    warn!(worker = %address, reason, "no stream to the worker; trying again until it is not wanted any more");
+                }
+                lock(&inner.troubles).insert(Arc::clone(&address), reason.clone());
+                complained = reason;
+                end
+            }
+        };
+        match end {
+            End::Stopped(_) => return,
+            End::Unwanted | End::Expiring(_) => continue,
+            _ => {}
+        }
+        let pause = backoff.mul_f64(rand::random_range(0.5..=1.0));
+        backoff = (backoff * 2).min(LAST_BACKOFF);
+        // Either way the loop looks whether it is still wanted.
+        let _ = tokio::time::timeout(pause, unwanted(&mut wanted)).await;
+    }
+}
+
+/// Returns once the worker is not wanted any more.
+async fn unwanted(wanted: &mut watch::Receiver<bool>) {
+    // An error means that nobody is left to want it.
+    let _ = wanted.wait_for(|wanted| !wanted).await;
+}
+
+/// A stream whose worker has said hello.
+struct Attached {
+    address: Arc<str>,
+    words: mpsc::Sender<ToWorker>,
+    incoming: tonic::Streaming<pb::FromWorker>,
+    hello: FromWorker,
+    questions: Arc<Questions>,
+    /// The worker's version.
+    version: Arc<str>,
+    /// Who the worker is, as its certificate says.
+    peer: Option<Peer>,
+    /// Dropping the last clone of a channel does not end the streams on it, but it is what the stream is on.
+    _channel: Channel,
+}
+
+async fn attach(inner: &Arc<Inner>, address: &Arc<str>, wanted: &mut watch::Receiver<bool>) -> Result<Attached, End> {
+    tokio::select! {
+        biased;
+        () = unwanted(wanted) => Err(End::Unwanted),
+        attached = establish(inner, address) => attached,
+    }
+}
+
+async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, End> {
+    let connected = connect(&inner.transport, address).await?;
+    let refusal = connected.refusal.clone();
+    greet(inner, address, connected).await.map_err(|end| {
+        // The stream breaks because of the refusal, and does not say so.
+        match (refusal.as_ref().and_then(|refusal| refusal.get()), &inner.transport) {
+            (Some(refusal), Transport::Mutual(mutual)) => {
+                mutual.failures.add(refusal.reason);
+                End::Handshake(refusal.clone())
+            }
+            _ => end,
+        }
+    })
+}
+
+async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> Result<Attached, End> {
+    let Connected { channel, peer, .. } = connected;
+    let (words, outbox) = mpsc::channel(WORDS);
+    let questions = Questions::new(inner.spans.clone(), Arc::clone(&inner.observer), Arc::clone(address));
+    let questions = Arc::new(questions);
+    let outgoing = wire::outgoing(outbox, Arc::clone(inner), Arc::clone(&questions));
+    let greeting = async {
+        let mut client = wire::client(channel.clone());
+        let mut incoming = client.attach(outgoing).await?.into_inner();
+        let first = incoming.message().await?.ok_or(End::Closed)?;
+        let (hello, _) = wire::decode(first, inner)?;
+        Ok::<_, End>((incoming, hello))
+    };
+    let (incoming, hello) = tokio::time::timeout(HELLO_TIMEOUT, greeting).await.unwrap_or(Err(End::Silent))?;
+    let Reply::Hello { version, .. } = &hello.reply else { return Err(End::NoHello) };
+    info!(worker = %address, %version, "attached to a worker");
+    let (version, address) = (Arc::clone(version), Arc::clone(address));
+    Ok(Attached { address, words, incoming, hello, questions, version, peer, _channel: channel })
+}
+
+/// Returns when the connection to `peer` is to be made anew; never, if it has shown no certificate.
+async fn expiring(inner: &Inner, peer: Option<Peer>) -> Ended {
+    match (peer, &inner.transport) {
+        (Some(peer), Transport::Mutual(mutual)) => peer.ended(mutual.credentials.clone(), true).await,
+        _ => std::future::pending().await,
+    }
+}
+
+impl Attached {
+    /// Tells the machine of the worker, of all it says, and in any case of its loss.
+    async fn live(mut self, inner: &Arc<Inner>, wanted: &mut watch::Receiver<bool>) -> End {
+        let worker = WorkerId(inner.next_worker.fetch_add(1, Ordering::Relaxed));
+        let close = CancellationToken::new();
+        let outgoing = Outgoing {
+            address: Arc::clone(&self.address),
+            words: self.words.clone(),
+            questions: Arc::clone(&self.questions),
+            version: Arc::clone(&self.version),
+            close: close.clone(),
+            not_after_s: self.peer.as_ref().map(|peer| peer.validity().not_after_s),
+        };
+        lock(&inner.streams).insert(worker, outgoing);
+        inner.counters.attached.add(1);
+        let end = AssertUnwindSafe(self.converse(inner, worker, wanted, &close)).catch_unwind().await;
+        let end = end.unwrap_or(End::Panicked);
+        self.questions.end(&end);
+        lock(&inner.streams).remove(&worker);
+        inner.counters.lost.add(1);
+        match &end {
+            End::Unwanted | End::Dropped | End::Expiring(_) | End::Stopped(_) => {
+                info!(worker = %self.address, stream = worker.0, reason = %end, "detached from a worker");
+            }
+            _ => warn!(worker = %self.address, stream = worker.0, reason = %end, "lost a worker"),
+        }
+        match inner.handle.tell(Event::WorkerLost { worker }).await {
+            Ok(()) => end,
+            Err(stopped) => stopped.into(),
+        }
+    }
+
+    async fn converse(
+        &mut self,
+        inner: &Arc<Inner>,
+        worker: WorkerId,
+        wanted: &mut watch::Receiver<bool>,
+        close: &CancellationToken,
+    ) -> End {
+        let mut expiring = std::pin::pin!(expiring(inner, self.peer.clone()));
+        let ended: Result<std::convert::Infallible, End> = async {
+            inner.handle.tell(Event::WorkerJoined { worker, name: Arc::clone(&self.address) }).await?;
+            inner.handle.tell(Event::FromWorker { worker, word: self.hello.clone() }).await?;
+            loop {
+                let message = tokio::select! {
+                    biased;
+                    () = close.cancelled() => return Err(End::Dropped),
+                    () = unwanted(wanted) => return Err(End::Unwanted),
+                    why = &mut expiring => return Err(End::Expiring(why)),
+                    message = self.incoming.message() => message?.ok_or(End::Closed)?,
+                };
+                let (word, laps) = wire::decode(message, inner)?;
+                self.questions.answered(&word, &laps);
+                inner.handle.tell(Event::FromWorker { worker, word }).await?;
+            }
+        }
+        .await;
+        let Err(end) = ended;
+        end
+    }
+}

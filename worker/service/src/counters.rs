@@ -1,0 +1,186 @@
+//! What happened in a worker, counted.
+//!
+//! Knows: what is counted, and under which names. Must not know: who reads it, or over which transport.
+
+use std::time::Duration;
+
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry, core::Collector, exponential_buckets};
+
+/// Counts since the start of a worker; shared by all its streams.
+#[derive(Debug)]
+pub struct Counters {
+    registry: Registry,
+    pub(crate) attached: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) unreadable: Counter,
+    pub(crate) panicked: Counter,
+    pub(crate) words: Counter,
+    pub(crate) words_waited: Counter,
+    pub(crate) word_bytes: Counter,
+    pub(crate) answers: Counter,
+    pub(crate) answers_waited: Counter,
+    pub(crate) answers_too_large: Counter,
+    pub(crate) answer_bytes: Counter,
+    nodes: IntGauge,
+    revision: IntGauge,
+    evaluations: Histogram,
+}
+
+/// What [`Counters`] held at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Streams whose leader was obeyed.
+    pub attached: u64,
+    /// Streams that were refused: too many of them, or of an older leader.
+    pub refused: u64,
+    /// Messages that could not be read; each ended its stream.
+    pub unreadable: u64,
+    /// Evaluations that panicked; each ended its stream.
+    pub panicked: u64,
+    /// Messages taken in.
+    pub words: u64,
+    /// Messages that found their channel full and waited.
+    pub words_waited: u64,
+    /// Messages given out.
+    pub answers: u64,
+    /// Answers that found their channel full and waited.
+    pub answers_waited: u64,
+    /// Answers that would not have fitted into a message.
+    pub answers_too_large: u64,
+}
+
+/// Makes and registers. The names are all constants of this file.
+struct Making(Registry);
+
+impl Making {
+    fn register<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
+        let collector = made.expect("the names and buckets of this file are valid");
+        self.0.register(Box::new(collector.clone())).expect("each name is registered once");
+        collector
+    }
+
+    fn counter(&self, name: &str, help: &str) -> Counter {
+        Counter(self.register(IntCounter::new(name, help)))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.register(IntGauge::new(name, help))
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let registry = Registry::new();
+        let make = Making(registry.clone());
+        let buckets = exponential_buckets(0.000_05, 2.0, 16);
+        let evaluation = HistogramOpts::new(
+            "flotilla_worker_evaluation_duration_seconds",
+            "Evaluations of a class over the nodes held here",
+        );
+        Self {
+            attached: make.counter("flotilla_worker_streams_attached_total", "Streams whose leader was obeyed"),
+            refused: make.counter(
+                "flotilla_worker_streams_refused_total",
+                "Streams too many, or of an older leader, that were refused",
+            ),
+            unreadable: make.counter("flotilla_worker_messages_unreadable_total", "Messages that could not be read"),
+            panicked: make.counter("flotilla_worker_panics_total", "Evaluations that panicked"),
+            words: make.counter("flotilla_worker_messages_received_total", "Messages taken in"),
+            words_waited: make
+                .counter("flotilla_worker_messages_waited_total", "Messages that found their channel full and waited"),
+            word_bytes: make
+                .counter("flotilla_worker_received_bytes_total", "Bytes of messages taken in, without framing"),
+            answers: make.counter("flotilla_worker_answers_total", "Messages given out"),
+            answers_waited: make
+                .counter("flotilla_worker_answers_waited_total", "Answers that found their channel full and waited"),
+            answers_too_large: make.counter(
+                "flotilla_worker_answers_too_large_total",
+                "Answers that would not have fitted into a message",
+            ),
+            answer_bytes: make
+                .counter("flotilla_worker_sent_bytes_total", "Bytes of messages given out, without framing"),
+            nodes: make.gauge("flotilla_worker_nodes", "Nodes held for the leader that was heard last"),
+            revision: make.gauge("flotilla_worker_revision", "The state of the cluster that its last word spoke of"),
+            evaluations: make.register(buckets.and_then(|buckets| Histogram::with_opts(evaluation.buckets(buckets)))),
+            registry,
+        }
+    }
+}
+
+impl Counters {
+    /// The counts as of now.
+    #[must_use]
+    pub fn read(&self) -> Counts {
+        Counts {
+            attached: self.attached.get(),
+            refused: self.refused.get(),
+            unreadable: self.unreadable.get(),
+            panicked: self.panicked.get(),
+            words: self.words.get(),
+            words_waited: self.words_waited.get(),
+            answers: self.answers.get(),
+            answers_waited: self.answers_waited.get(),
+            answers_too_large: self.answers_too_large.get(),
+        }
+    }
+
+    /// A word was obeyed: so many nodes are held now, at this revision.
+    pub(crate) fn stands(&self, nodes: usize, revision: u64) {
+        self.nodes.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        self.revision.set(i64::try_from(revision).unwrap_or(i64::MAX));
+    }
+
+    /// A class was evaluated.
+    pub(crate) fn evaluated(&self, took: Duration) {
+        self.evaluations.observe(took.as_secs_f64());
+    }
+
+    /// All that was counted, for `/metrics`.
+    #[must_use]
+    pub const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+}
+
+/// One count. Nothing is decided by it, so no order among counts is promised.
+#[derive(Debug)]
+pub(crate) struct Counter(IntCounter);
+
+impl Counter {
+    pub(crate) fn add(&self) {
+        self.0.inc();
+    }
+
+    pub(crate) fn add_many(&self, count: usize) {
+        self.0.inc_by(count as u64);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::TextEncoder;
+
+    use super::*;
+
+    #[test]
+    fn a_worker_tells_what_it_holds_and_how_long_evaluations_took() {
+        let counters = Counters::default();
+        counters.stands(5_000, 17);
+        counters.evaluated(Duration::from_micros(150));
+        counters.words.add();
+        let text = TextEncoder::new().encode_to_string(&counters.registry().gather()).expect("text");
+        for line in [
+            "flotilla_worker_nodes 5000\n",
+            "flotilla_worker_revision 17\n",
+            "flotilla_worker_messages_received_total 1\n",
+            "flotilla_worker_evaluation_duration_seconds_bucket{le=\"0.0001\"} 0\n",
+            "flotilla_worker_evaluation_duration_seconds_bucket{le=\"0.0002\"} 1\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in\n{text}");
+        }
+    }
+}

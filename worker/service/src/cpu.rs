@@ -1,0 +1,147 @@
+//! The thread that computes: one for each stream, with a replica of its own.
+//!
+//! Evaluations take milliseconds of pure arithmetic, which would keep an async runtime from answering health checks and
+//! keep-alives; so they run here, and wait for their words and for room for their answers by blocking.
+//!
+//! Knows: threads, batches, what to do when an evaluation panics. Must not know: streams, sessions, epochs.
+
+use std::{
+    any::Any,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+    time::Instant,
+};
+
+use flotilla_framework::{
+    replica::Replica,
+    shard::{Command, FromWorker, Reply, ToWorker, Unable},
+};
+use flotilla_proto::{Wire as _, bounds, pb};
+use flotilla_spans::Spans;
+use prost::Message as _;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tonic::Status;
+
+use crate::{counters::Counters, laps::Stopwatch, spans::Begun};
+
+/// A word of the leader, or why there will be none after those before it.
+pub(crate) type Word = Result<pb::ToWorker, Status>;
+
+/// What goes out on the stream; an error is the last.
+pub(crate) type Answer = Result<pb::FromWorker, Status>;
+
+/// The most words that wait for the thread. The largest are chunks of a snapshot, 1 MiB each, so they take 64 MiB at
+/// worst; evaluations take less than 1 KiB. Beyond that the stream's flow control holds the leader back.
+const WORDS: usize = 64;
+
+/// The most answers that wait for the stream: 1.4 MiB each at worst, 22 MiB together.
+pub(crate) const ANSWERS: usize = 16;
+
+/// Starts a thread that obeys the words that are sent to it, until the sender is dropped, the answers' receiver is
+/// dropped, or a word is an error or cannot be obeyed.
+///
+/// # Errors
+/// Where the system has no thread to give.
+pub(crate) fn start(
+    replica: Replica,
+    answers: mpsc::Sender<Answer>,
+    counters: Arc<Counters>,
+    spans: Spans,
+) -> io::Result<mpsc::Sender<Word>> {
+    let (sender, words) = mpsc::channel(WORDS);
+    thread::Builder::new().name("replica".to_owned()).spawn(move || {
+        let output = Output { answers, counters, spans };
+        // The replica is dropped by the panic, so nothing half-changed is ever seen.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(replica, words, &output))) {
+            output.counters.panicked.add();
+            tracing::error!(panic = message(panic.as_ref()), "an evaluation panicked; its stream ends");
+            output.send(Err(Status::internal("the evaluation panicked")));
+        }
+    })?;
+    Ok(sender)
+}
+
+fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) {
+    let mut batch = Vec::with_capacity(WORDS);
+    while words.blocking_recv_many(&mut batch, WORDS) > 0 {
+        for word in batch.drain(..) {
+            // Nobody is left to hear of it: whoever took over should not wait for what is still in the queue.
+            if output.answers.is_closed() {
+                return;
+            }
+            output.counters.words.add();
+            match word.and_then(|word| obey(&mut replica, word, output)) {
+                Ok(Some(answer)) => output.send(Ok(answer)),
+                Ok(None) => {}
+                Err(status) => {
+                    output.send(Err(status));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Option<pb::FromWorker>, Status> {
+    let Output { counters, spans, .. } = output;
+    counters.word_bytes.add_many(word.encoded_len());
+    let mut stopwatch = Stopwatch::new(word.timed);
+    let word = ToWorker::decode(word).map_err(|error| {
+        counters.unreadable.add();
+        Status::invalid_argument(error.to_string())
+    })?;
+    let (revision, is_evaluation) = (word.revision, matches!(word.command, Command::Evaluate { .. }));
+    let traced = Begun::of(&word, spans);
+    let begun = Instant::now();
+    let answer = replica.apply_timed(word, &mut stopwatch);
+    if is_evaluation {
+        counters.evaluated(begun.elapsed());
+    }
+    if let Some(traced) = traced {
+        traced.end(answer.as_ref(), spans);
+    }
+    counters.stands(replica.node_count(), revision);
+    Ok(answer.map(|answer| encode(answer, stopwatch.told(), counters)))
+}
+
+fn encode(answer: FromWorker, laps: Vec<pb::Lap>, counters: &Counters) -> pb::FromWorker {
+    let message = pb::FromWorker { laps, ..answer.encode() };
+    match answer.reply {
+        // Offers are bounded, but refusals and counts over domains are as many as the cluster has kinds of them.
+        Reply::Evaluated { request, .. } if !bounds::fits(&message) => {
+            counters.answers_too_large.add();
+            FromWorker { reply: Reply::Unable { request, why: Unable::TooManyStrata }, ..answer }.encode()
+        }
+        // Whoever asks asks for fewer nodes then.
+        Reply::Explained { request, .. } if !bounds::fits(&message) => {
+            counters.answers_too_large.add();
+            FromWorker { reply: Reply::Unable { request, why: Unable::TooLarge }, ..answer }.encode()
+        }
+        _ => message,
+    }
+}
+
+struct Output {
+    answers: mpsc::Sender<Answer>,
+    counters: Arc<Counters>,
+    spans: Spans,
+}
+
+impl Output {
+    /// Waits for room. A receiver that is gone is noticed before the next word.
+    fn send(&self, answer: Answer) {
+        self.counters.answers.add();
+        self.counters.answer_bytes.add_many(answer.as_ref().map_or(0, pb::FromWorker::encoded_len));
+        if let Err(TrySendError::Full(answer)) = self.answers.try_send(answer) {
+            self.counters.answers_waited.add();
+            let _ = self.answers.blocking_send(answer);
+        }
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}

@@ -34,10 +34,10 @@ use path::Path;
 use report::{Problem, Report, quoted};
 use wire::Block;
 
+use crate::extender::Extender;
 use crate::features::FeatureGates;
 use crate::profile::Profile;
 
-pub use extenders::{Extender, ExtenderManagedResource, ExtenderTlsConfig};
 pub use migrate::{Change, Migration, migrate};
 pub use plugin_sets::{PluginSet, PluginSets};
 pub use report::{Cause, ConfigError, ConfigErrors};

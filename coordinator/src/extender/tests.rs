@@ -7,8 +7,7 @@ use std::{
 
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, response::IntoResponse};
 use flotilla_framework::{
-    config::ExtenderTlsConfig,
-    extender::{Extender, Priorities},
+    extender::{Extender, ExtenderTlsConfig, Priorities},
     profile::duration::GoDuration,
     status::Code,
 };

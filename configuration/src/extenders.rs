@@ -8,14 +8,14 @@
 
 use std::collections::BTreeSet;
 
+use flotilla_framework::extender::{Extender, ExtenderManagedResource, ExtenderTlsConfig};
+use flotilla_framework::profile::duration::GoDuration;
 use k8s_openapi::ByteString;
 
 use super::labels;
 use super::path::Path;
 use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block};
-use crate::extender::{Extender, ExtenderManagedResource, ExtenderTlsConfig};
-use crate::profile::duration::GoDuration;
 
 /// How long an extender may take where nothing is set.
 const DEFAULT_TIMEOUT: GoDuration = GoDuration { nanoseconds: 5_000_000_000 };

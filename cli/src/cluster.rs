@@ -4,11 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use flotilla_framework::{
-    config::{self, Configuration},
-    features::FeatureGates,
-    profile::Profile,
-};
+use flotilla_configuration::{Configuration, features::FeatureGates};
+use flotilla_framework::profile::Profile;
 
 use crate::{
     input,
@@ -86,7 +83,7 @@ fn configured(config: Option<&Path>, gates: &FeatureGates) -> Result<(Configurat
 
 /// What a text says, whose warnings somebody else has told already.
 pub(crate) fn configuration_of(text: &str, name: &str, gates: &FeatureGates) -> Result<Configuration, Failure> {
-    let configuration = config::load(text, name, gates);
+    let configuration = flotilla_configuration::load(text, name, gates);
     configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))
 }
 

@@ -11,7 +11,8 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flotilla_framework::{class::PodInfo, config::Configuration, profile::Profile};
+use flotilla_configuration::Configuration;
+use flotilla_framework::{class::PodInfo, profile::Profile};
 use tokio::runtime::Runtime;
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use flotilla_framework::{config::Configuration, features::FeatureGates};
+use flotilla_configuration::{Configuration, features::FeatureGates};
 
 use crate::{
     cluster,

@@ -5,7 +5,8 @@
 
 use std::process::ExitCode;
 
-use flotilla_framework::{features::FeatureGates, profile::Profile};
+use flotilla_configuration::features::FeatureGates;
+use flotilla_framework::profile::Profile;
 
 use crate::{
     args::SimulateArgs,

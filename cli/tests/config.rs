@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use flotilla_framework::{config::catalogue::PLUGINS, features::FeatureGates};
+use flotilla_configuration::{catalogue::PLUGINS, features::FeatureGates};
 use serde_json::{Value, json};
 
 const HEADER: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";

@@ -11,8 +11,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use flotilla_configuration::Configuration;
 use flotilla_coordinator::{lease::Leadership, status::Reporter, watch::Watches};
-use flotilla_framework::config::Configuration;
 use flotilla_machine::{event::Event, machine::Machine};
 use flotilla_runtime::driver;
 use http::{Request, Response};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser};
-use flotilla_framework::{config::ElectionFlags, features::FeatureGates};
+use flotilla_configuration::{ElectionFlags, features::FeatureGates};
 use flotilla_telemetry::{TracingArgs, log::LoggingFormat};
 
 mod access;

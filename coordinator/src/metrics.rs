@@ -9,7 +9,7 @@
 
 use std::{fmt, sync::Arc};
 
-use flotilla_framework::features::FeatureGates;
+use flotilla_configuration::features::FeatureGates;
 use futures::FutureExt as _;
 use prometheus::{TextEncoder, proto::MetricFamily};
 use tokio::sync::watch::Receiver;

@@ -11,7 +11,6 @@ use std::{
     sync::Arc,
 };
 
-pub use crate::config::Extender;
 use crate::{
     class::PodInfo,
     diagnosis::{self, Diagnosis},
@@ -20,9 +19,11 @@ use crate::{
     status::Code,
 };
 
+mod configured;
 mod subset;
 mod victims;
 
+pub use configured::{Extender, ExtenderManagedResource, ExtenderTlsConfig};
 pub use subset::evaluate;
 pub use victims::{Proposal, Victims};
 

@@ -5,7 +5,6 @@
 
 pub mod admission;
 pub mod class;
-pub mod config;
 pub mod declared;
 pub mod diagnosis;
 pub mod domains;
@@ -15,7 +14,6 @@ pub mod explain;
 pub mod extender;
 pub mod extension;
 pub mod family;
-pub mod features;
 pub mod ingest;
 pub mod interest;
 pub mod labels;

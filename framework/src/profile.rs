@@ -1,7 +1,7 @@
 //! A profile that cannot be wrong: the plugins of each extension point in the order they run, their weights, their
 //! arguments.
 //!
-//! Knows: what [`crate::config`] yields once it has merged, expanded and validated. Must not know: YAML, positions in
+//! Knows: what a configuration comes to once it is merged, expanded and validated. Must not know: YAML, positions in
 //! files, or what any plugin does with its arguments.
 
 mod args;
@@ -75,7 +75,6 @@ pub struct Plugins {
 pub struct WeightedPlugin {
     /// The plugin's name.
     pub name: String,
-    /// Never 0, and at least 1 in a configuration that [`crate::config::load`] accepts; a normalised score of 0..=100 is
-    /// multiplied by it.
+    /// Never 0, and at least 1 in a configuration that is accepted; a normalised score of 0..=100 is multiplied by it.
     pub weight: i64,
 }

@@ -2,7 +2,7 @@
 // Flotilla makes of it can be compared. This file alone says which kube-scheduler is asked.
 //
 // To move to another release of Kubernetes, change k8s.io/kubernetes and every replacement to it, run `go mod tidy`, and
-// record the answers again as framework/tests/configuration/README.md tells.
+// record the answers again as configuration/tests/configuration/README.md tells.
 module flotilla/integration-tests/oracle
 
 go 1.26.0

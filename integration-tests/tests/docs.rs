@@ -113,7 +113,7 @@ async fn every_flag_of_kube_scheduler_is_in_the_reference_or_refused_with_what_t
 /// The sources of the programs, with strings that go on in the next line joined.
 fn sources() -> String {
     let rooms = ["coordinator/src", "coordinator/machine/src", "worker/src", "transport/src", "framework/src"];
-    let more = ["cli/src", "proto/src"];
+    let more = ["cli/src", "proto/src", "configuration/src"];
     let paths = rooms.iter().chain(&more).flat_map(|room| files(&root().join(room), "rs"));
     let mut joined = String::new();
     for text in paths.map(|path| read(&path)) {
@@ -167,7 +167,7 @@ fn quoted_behind<'a>(source: &'a str, before: &str) -> Vec<(&'a str, &'a str)> {
 #[test]
 fn the_document_of_compatibility_has_every_plugin_and_every_gate_of_scheduling() {
     let text = read(&root().join("docs/compatibility.md"));
-    let catalogue = read(&root().join("framework/src/config/catalogue.rs"));
+    let catalogue = read(&root().join("configuration/src/catalogue.rs"));
     let mut plugins = quoted_behind(&catalogue, " stock(");
     plugins.extend(quoted_behind(&catalogue, " gated("));
     assert!(plugins.len() > 20, "the plugins were not found: {plugins:?}");
@@ -175,7 +175,7 @@ fn the_document_of_compatibility_has_every_plugin_and_every_gate_of_scheduling()
     let missing: Vec<_> = plugins.iter().filter(|(name, _)| !rows.contains(name)).collect();
     assert!(missing.is_empty(), "docs/compatibility.md has no row for {missing:?}");
 
-    let table = read(&root().join("framework/src/features/table.rs"));
+    let table = read(&root().join("configuration/src/features/table.rs"));
     let gates = quoted_behind(&table, " gate(");
     let gates: Vec<_> = gates.into_iter().filter(|(_, rest)| rest.contains("SCHEDULING")).collect();
     assert!(gates.len() > 30, "the gates were not found: {gates:?}");
@@ -209,6 +209,7 @@ fn every_path_of_this_repository_that_a_document_names_is_there() {
         "docs/",
         "examples/",
         "framework/",
+        "configuration/",
         "proto/",
         "coordinator/",
         "worker/",

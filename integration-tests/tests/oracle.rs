@@ -1,7 +1,8 @@
 //! The recorded answers of kube-scheduler are what it says today.
 //!
 //! Knows: where answers are recorded, and which program gives them. Must not know: what Flotilla makes of the same
-//! files; `framework/tests/configuration.rs` and `framework/tests/translation.rs` compare that with the records, without Go.
+//! files; `configuration/tests/configuration.rs` and `framework/tests/translation.rs` compare that with the records,
+//! without Go.
 //!
 //! With `FLOTILLA_RECORD=1` the record is written instead of checked.
 
@@ -14,33 +15,34 @@ use std::{
 use flotilla_integration_tests::oracle;
 use serde_json::Value;
 
-fn folder(of: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../framework/tests").join(of)
+/// A path of the repository.
+fn at(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
 #[test]
 fn the_recorded_answers_are_what_kube_scheduler_says() {
-    let said =
-        oracle::ask("config", &[&folder("configuration").join("files")]).unwrap_or_else(|error| panic!("{error:#}"));
-    check("configuration/answers.jsonl", "file", &said);
+    let said = oracle::ask("config", &[&at("configuration/tests/configuration/files")])
+        .unwrap_or_else(|error| panic!("{error:#}"));
+    check("configuration/tests/configuration/answers.jsonl", "file", &said);
 }
 
 #[test]
 fn the_recorded_feature_gates_are_those_of_kube_scheduler() {
     let said = oracle::ask("config", &[Path::new("gates")]).unwrap_or_else(|error| panic!("{error:#}"));
-    check("configuration/gates.jsonl", "name", &said);
+    check("configuration/tests/configuration/gates.jsonl", "name", &said);
 }
 
 #[test]
 fn the_recorded_translations_are_what_kube_scheduler_says() {
-    let volumes = folder("translation").join("volumes.yaml");
+    let volumes = at("framework/tests/translation/volumes.yaml");
     let said = oracle::ask("translate", &[&volumes]).unwrap_or_else(|error| panic!("{error:#}"));
-    check("translation/answers.jsonl", "name", &said);
+    check("framework/tests/translation/answers.jsonl", "name", &said);
 }
 
 /// Compares what was said with the record, line by line, or writes it there. `key` is the field that names a line.
 fn check(record: &str, key: &str, said: &str) {
-    let path = folder(record);
+    let path = at(record);
     if env::var("FLOTILLA_RECORD").is_ok_and(|value| value == "1") {
         fs::write(&path, said).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         return;

@@ -19,6 +19,8 @@ pub(crate) const CHECK: &[Step] = &[
             "-p",
             "flotilla-framework",
             "-p",
+            "flotilla-configuration",
+            "-p",
             "flotilla-machine",
         ],
     ),

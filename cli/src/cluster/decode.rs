@@ -5,8 +5,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+mod noting;
+
 use super::{
-    place::{Path, Place, Step},
+    place::{Path, Place},
     problem::Problems,
 };
 
@@ -16,62 +18,21 @@ pub(super) fn decode<T: DeserializeOwned>(mut value: Value, place: &Place, probl
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata.remove("managedFields");
     }
-    let mut unknown = Vec::new();
-    let outcome = {
-        let mut note = |path: serde_ignored::Path<'_>| unknown.push(convert_ignored(&path));
-        let mut track = serde_path_to_error::Track::new();
-        let noting = serde_ignored::Deserializer::new(value, &mut note);
-        let tracking = serde_path_to_error::Deserializer::new(noting, &mut track);
-        // Each type of the API is compiled for this one deserializer, which takes a tenth of the time that the nested ones take.
-        let decoded = erased_serde::deserialize(&mut <dyn erased_serde::Deserializer<'_>>::erase(tracking));
-        decoded.map_err(|error: erased_serde::Error| (track.path(), error))
-    };
-    match outcome {
-        Ok(decoded) => {
+    match noting::decode(value) {
+        Ok((decoded, unknown)) => {
             for path in unknown {
                 let text = format!("{path} is not a field of Kubernetes; it is ignored");
                 problems.warning(place.at(&path).on_key(), text);
             }
             Some(decoded)
         }
-        Err((path, error)) => {
-            let path = convert(&path);
+        Err(error) => {
+            let path = error.path();
             let text = explain(&path, &error.to_string());
             problems.error(place.at(&path), text);
             None
         }
     }
-}
-
-fn convert(path: &serde_path_to_error::Path) -> Path {
-    let step = |segment: &serde_path_to_error::Segment| match segment {
-        serde_path_to_error::Segment::Seq { index } => Some(Step::Index(*index)),
-        serde_path_to_error::Segment::Map { key } => Some(Step::Key(key.as_str().into())),
-        _ => None,
-    };
-    path.iter().map_while(step).collect()
-}
-
-fn convert_ignored(path: &serde_ignored::Path<'_>) -> Path {
-    let mut steps = Vec::new();
-    let mut rest = path;
-    loop {
-        match rest {
-            serde_ignored::Path::Root => break,
-            serde_ignored::Path::Seq { parent, index } => {
-                steps.push(Step::Index(*index));
-                rest = parent;
-            }
-            serde_ignored::Path::Map { parent, key } => {
-                steps.push(Step::Key(key.as_str().into()));
-                rest = parent;
-            }
-            serde_ignored::Path::Some { parent }
-            | serde_ignored::Path::NewtypeStruct { parent }
-            | serde_ignored::Path::NewtypeVariant { parent } => rest = parent,
-        }
-    }
-    steps.into_iter().rev().collect()
 }
 
 /// Puts what serde says into words for people.

@@ -5,10 +5,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use flotilla_configuration::features::FeatureGates;
 use flotilla_framework::{
     admission,
     class::PodInfo,
-    features::FeatureGates,
     ingest,
     plugins::REGISTRY,
     pod_group::{self, PodGroup},

@@ -5,7 +5,7 @@
 use std::{io, path::Path, process::ExitCode};
 
 use clap::builder::styling::{AnsiColor, Style};
-use flotilla_framework::config::{Cause, ConfigError, ConfigErrors, Examination};
+use flotilla_configuration::{Cause, ConfigError, ConfigErrors, Examination};
 use serde::Serialize;
 
 use super::{
@@ -222,13 +222,13 @@ impl<'a> Error<'a> {
 
 #[cfg(test)]
 mod tests {
-    use flotilla_framework::{config, features::FeatureGates};
+    use flotilla_configuration::features::FeatureGates;
 
     use super::*;
 
     #[test]
     fn colours_set_places_carets_and_hints_apart_and_change_no_text() {
-        let errors = config::load("apiVersion: v1\nkind: ^\n", "a.yaml", &FeatureGates::default());
+        let errors = flotilla_configuration::load("apiVersion: v1\nkind: ^\n", "a.yaml", &FeatureGates::default());
         let errors = errors.expect_err("errors");
         let painted = painted(&errors, true);
         assert!(painted.contains("\u{1b}[1ma.yaml:1:13: "), "{painted:?}");

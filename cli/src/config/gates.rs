@@ -2,8 +2,8 @@
 //!
 //! Knows: which of its errors end the command. Must not know: any gate.
 
-use flotilla_framework::{
-    config::Cause,
+use flotilla_configuration::{
+    Cause,
     features::{FeatureGates, GateErrors},
 };
 

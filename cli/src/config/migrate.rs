@@ -5,7 +5,7 @@
 use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::{Context as _, anyhow};
-use flotilla_framework::config::{Cause, ConfigErrors, Migration};
+use flotilla_configuration::{Cause, ConfigErrors, Migration};
 
 use super::{args::MigrateArgs, gates::Gates, source::Source};
 use crate::{

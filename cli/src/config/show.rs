@@ -8,7 +8,7 @@ use std::{
 };
 
 use comfy_table::Cell;
-use flotilla_framework::config::{Configuration, catalogue};
+use flotilla_configuration::{Configuration, catalogue};
 
 use super::{
     args::{ShowArgs, ShowFormat},

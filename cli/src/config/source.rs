@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use flotilla_framework::config::{self, Cause, Configuration, Examination, Migration};
+use flotilla_configuration::{Cause, ConfigErrors, Configuration, Examination, Migration, examine};
 
 use super::{
     embedded::{self, Block},
@@ -58,15 +58,15 @@ impl Source {
     /// What the configuration is found to be.
     pub(super) fn examine(&self, gates: &Gates) -> Examination {
         match &self.block {
-            Some(block) => config::examine(&embedded::alone(&self.text, block), &self.name, &gates.gates),
-            None => config::examine(&self.text, &self.name, &gates.gates),
+            Some(block) => examine(&embedded::alone(&self.text, block), &self.name, &gates.gates),
+            None => examine(&self.text, &self.name, &gates.gates),
         }
     }
 
     /// The whole text with the configuration in v1.
-    pub(super) fn migrate(&self) -> Result<Migration, config::ConfigErrors> {
-        let Some(block) = &self.block else { return config::migrate(&self.text, &self.name) };
-        let migration = config::migrate(&embedded::alone(&self.text, block), &self.name)?;
+    pub(super) fn migrate(&self) -> Result<Migration, ConfigErrors> {
+        let Some(block) = &self.block else { return flotilla_configuration::migrate(&self.text, &self.name) };
+        let migration = flotilla_configuration::migrate(&embedded::alone(&self.text, block), &self.name)?;
         Ok(Migration { text: embedded::put_back(&self.text, block, &migration.text), ..migration })
     }
 

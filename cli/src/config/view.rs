@@ -5,10 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_framework::{
-    config::{Configuration, catalogue::Point},
-    profile::Plugins,
-};
+use flotilla_configuration::{Configuration, catalogue::Point};
+use flotilla_framework::profile::Plugins;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

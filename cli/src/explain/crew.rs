@@ -10,28 +10,18 @@ use flotilla_framework::{
     explain::shard::{MAX_PAGE_NODES, Page},
     node::NodeId,
     profile::Profile,
-    shard::{Command, FromWorker, Reply, RequestId, ToWorker, Unable},
+    shard::{Command, Reply, RequestId, Unable},
 };
-use flotilla_proto::{
-    Wire as _,
-    bounds::{MAX_MESSAGE_BYTES, chunk_changes},
-    pb::{self, worker_client::WorkerClient},
-};
+use flotilla_proto::bounds::chunk_changes;
+use flotilla_runtime::conversation::{Connection, Conversation};
 use flotilla_worker_service::ServeError;
-use tokio::{sync::mpsc, task::JoinSet, time::timeout};
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{
-    Streaming,
-    transport::{Channel, Endpoint},
-};
+use tokio::task::JoinSet;
 
 use super::world::{Subject, World};
 use crate::workers;
 
 /// How long a worker of the same process may take for one answer; a page of the most nodes takes milliseconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// How many words may wait for the transport.
-const WORDS: usize = 16;
 /// There is one leader and one configuration.
 const EPOCH: u64 = 1;
 const GENERATION: u64 = 1;
@@ -39,7 +29,7 @@ const GENERATION: u64 = 1;
 /// Running workers, and connections to them. They end with it.
 #[derive(Debug)]
 pub(super) struct Workers {
-    channels: Vec<Channel>,
+    connections: Vec<Connection>,
     _running: JoinSet<Result<(), ServeError>>,
 }
 
@@ -53,8 +43,7 @@ pub(super) struct Crew {
 
 #[derive(Debug)]
 struct Member {
-    words: mpsc::Sender<pb::ToWorker>,
-    answers: Streaming<pb::FromWorker>,
+    conversation: Conversation,
     /// How many nodes it was told of, and how many of them it can tell of at once.
     nodes: usize,
     limit: usize,
@@ -67,12 +56,11 @@ impl Workers {
     /// Where a worker cannot be started or reached.
     pub(super) async fn start(count: u16) -> anyhow::Result<Self> {
         let (addresses, running) = workers::start(count).await?;
-        let mut channels = Vec::with_capacity(addresses.len());
+        let mut connections = Vec::with_capacity(addresses.len());
         for address in addresses {
-            let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
-            channels.push(endpoint.connect().await.with_context(|| format!("no way to the worker at {address}"))?);
+            connections.push(Connection::open(&address).await?);
         }
-        Ok(Self { channels, _running: running })
+        Ok(Self { connections, _running: running })
     }
 }
 
@@ -82,10 +70,9 @@ impl Crew {
     /// # Errors
     /// Where a worker does not say hello.
     pub(super) async fn attach(workers: &Workers) -> anyhow::Result<Self> {
-        let mut members = Vec::with_capacity(workers.channels.len());
-        for (place, channel) in workers.channels.iter().enumerate() {
-            members
-                .push(Member::attach(channel.clone()).await.with_context(|| format!("no stream to worker {place}"))?);
+        let mut members = Vec::with_capacity(workers.connections.len());
+        for (place, connection) in workers.connections.iter().enumerate() {
+            members.push(Member::attach(connection).await.with_context(|| format!("no stream to worker {place}"))?);
         }
         Ok(Self { members, registered: HashSet::new(), next_request: 0 })
     }
@@ -160,35 +147,22 @@ impl Crew {
 }
 
 impl Member {
-    async fn attach(channel: Channel) -> anyhow::Result<Self> {
-        let mut client = WorkerClient::new(channel)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        let (words, outgoing) = mpsc::channel(WORDS);
-        let answers = client.attach(ReceiverStream::new(outgoing)).await?.into_inner();
-        let mut member = Self { words, answers, nodes: 0, limit: MAX_PAGE_NODES };
-        match member.hear().await? {
+    async fn attach(connection: &Connection) -> anyhow::Result<Self> {
+        let conversation = Conversation::begin(connection, ANSWER_LIMIT).await?;
+        let mut member = Self { conversation, nodes: 0, limit: MAX_PAGE_NODES };
+        match member.conversation.hear().await? {
             Reply::Hello { .. } => Ok(member),
             other => bail!("a worker's first word is not hello but {other:?}"),
         }
     }
 
     async fn say(&self, command: Command) -> anyhow::Result<()> {
-        let word = ToWorker { epoch: EPOCH, revision: 1, command };
-        self.words.send(word.encode()).await.context("a worker has ended its stream; run with -v to see why")
-    }
-
-    async fn hear(&mut self) -> anyhow::Result<Reply> {
-        let message = timeout(ANSWER_LIMIT, self.answers.message()).await;
-        let message = message.with_context(|| format!("a worker said nothing for {} s", ANSWER_LIMIT.as_secs()))?;
-        let message = message.context("a worker has ended its stream")?.context("a worker has ended its stream")?;
-        let FromWorker { reply, .. } = FromWorker::decode(message).context("a worker's word makes no sense")?;
-        Ok(reply)
+        self.conversation.say(EPOCH, 1, command).await
     }
 
     /// How many nodes it holds, once it has taken over what it was told.
     async fn expect_applied(&mut self) -> anyhow::Result<usize> {
-        match self.hear().await? {
+        match self.conversation.hear().await? {
             Reply::Applied { nodes, .. } => Ok(nodes as usize),
             other => bail!("a worker should have taken over what it was told, and says {other:?}"),
         }
@@ -216,7 +190,7 @@ impl Member {
 
     /// The next page; `None` where it would be too large and fewer nodes are to be asked for.
     async fn page(&mut self) -> anyhow::Result<Option<Page>> {
-        match self.hear().await? {
+        match self.conversation.hear().await? {
             Reply::Explained { page, .. } => Ok(Some(page)),
             Reply::Unable { why: Unable::TooLarge, .. } if self.limit > 1 => {
                 self.limit = self.limit.min(self.nodes).div_ceil(2);

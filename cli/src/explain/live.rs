@@ -5,8 +5,9 @@
 
 use std::io::{self, Write};
 
+use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_coordinator::serve::explain::Explained;
-use flotilla_framework::{config::Configuration, features::FeatureGates, profile::Profile};
+use flotilla_framework::profile::Profile;
 use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use tokio::runtime::Runtime;

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flotilla_framework::config::Configuration;
+use flotilla_configuration::Configuration;
 
 use crate::reach::{ClusterArgs, parse_pair};
 

@@ -2,7 +2,7 @@
 //!
 //! Knows: what it means that somebody holds a Lease. Must not know: who may hold it.
 
-use flotilla_framework::config::Configuration;
+use flotilla_configuration::Configuration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};

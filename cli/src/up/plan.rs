@@ -4,7 +4,7 @@
 
 use std::{fs, path, path::PathBuf};
 
-use flotilla_framework::{config, features::FeatureGates};
+use flotilla_configuration::features::FeatureGates;
 use serde_json::json;
 
 use super::{args::UpArgs, folders};
@@ -56,7 +56,8 @@ impl Plan {
                 (Config::Text(text.clone()), text, "--scheduler-name".to_owned())
             }
         };
-        let found = config::load(&text, &name, &FeatureGates::default()).map_err(|errors| errors.to_string())?;
+        let found = flotilla_configuration::load(&text, &name, &FeatureGates::default())
+            .map_err(|errors| errors.to_string())?;
         let scheduler_names = found.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();
         let UpArgs { nodes, workers, tracing, .. } = *args;
         let plan = Self { nodes, workers, scheduler_names, config, tracing, cache_dir };

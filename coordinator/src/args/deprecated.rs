@@ -3,7 +3,7 @@
 //! Knows: the flags, and which field each one is. Must not know: whether there is a file; whoever reads it decides
 //! whether these count.
 
-use flotilla_framework::config::Configuration;
+use flotilla_configuration::Configuration;
 
 use super::parse_bool;
 

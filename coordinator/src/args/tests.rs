@@ -2,7 +2,7 @@
 //!
 //! Knows: what a person types. Must not know: what a flag does.
 
-use flotilla_framework::config::LeaderElection;
+use flotilla_configuration::LeaderElection;
 
 use super::*;
 
@@ -144,7 +144,7 @@ fn deprecated_flags_set_their_fields_and_say_where_they_belong() {
     let line =
         "--profiling=false --contention-profiling --kube-api-content-type=a/b --kube-api-qps=-1 --kube-api-burst=7";
     let deprecated = read(line).expect("sound").deprecated;
-    let mut configuration = flotilla_framework::config::Configuration::default();
+    let mut configuration = flotilla_configuration::Configuration::default();
     deprecated.apply(&mut configuration);
     let client = &configuration.client_connection;
     assert_eq!((configuration.enable_profiling, configuration.enable_contention_profiling), (false, true));

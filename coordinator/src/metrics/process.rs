@@ -2,7 +2,7 @@
 //!
 //! Knows: component-base's names, and what stands for Go's own numbers here. Must not know: anything about scheduling.
 
-use flotilla_framework::features::{self, FeatureGates, Stage};
+use flotilla_configuration::features::{self, FeatureGates, Stage};
 use prometheus::{core::Collector as _, process_collector::ProcessCollector, proto::MetricFamily};
 
 use super::family::{gauge, level};

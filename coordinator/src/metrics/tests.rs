@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use flotilla_configuration::features::FeatureGates;
 use flotilla_framework::{
     class::{Class, PodInfo},
-    features::FeatureGates,
     prepared::parts::Point,
     resources::Resources,
 };

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flotilla_framework::config::{self, ClientConnection, Configuration, LeaderElection};
+use flotilla_configuration::{ClientConnection, Configuration, LeaderElection, load_beside};
 use flotilla_machine::event::Configuration as MachineConfiguration;
 
 use flotilla_runtime::extender;
@@ -43,7 +43,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
 pub(super) fn effective(args: &Args, text: Option<&str>) -> anyhow::Result<Configuration> {
     let flags = args.leader_election.given();
     let mut configuration = match (text, &args.config) {
-        (Some(text), Some(path)) => config::load_beside(text, &path.display().to_string(), &args.gates, &flags)?,
+        (Some(text), Some(path)) => load_beside(text, &path.display().to_string(), &args.gates, &flags)?,
         _ => {
             let mut defaults = Configuration::of_gates(&args.gates);
             flags.apply(&mut defaults.leader_election);

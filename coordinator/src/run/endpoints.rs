@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::features::FeatureGates;
+use flotilla_configuration::features::FeatureGates;
 use serde_json::Value;
 use tokio::sync::watch;
 use tracing::warn;

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use flotilla_framework::config::{ConfigErrors, Configuration};
+use flotilla_configuration::{ConfigErrors, Configuration};
 use flotilla_machine::event::Event;
 use flotilla_runtime::driver::{Handle, Stopped};
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flotilla_framework::config::Configuration;
+use flotilla_configuration::Configuration;
 use flotilla_machine::event::Configuration as MachineConfiguration;
 use serde_json::Value;
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::{
-    config::ExtenderManagedResource,
     extension::Facts,
     plugins::REGISTRY,
     profile::duration::GoDuration,

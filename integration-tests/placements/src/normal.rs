@@ -3,7 +3,7 @@
 //! Knows: where Flotilla goes its own way on purpose, and which plugins are not built. Must not know: how answers are
 //! compared.
 
-use flotilla_framework::config::catalogue;
+use flotilla_configuration::catalogue;
 use serde_json::Value;
 
 /// Whether kube-scheduler gave up on a pod because its arithmetic left the range of scores. Flotilla goes on with the score

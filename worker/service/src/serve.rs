@@ -2,7 +2,7 @@
 //!
 //! Knows: gRPC transport and its bounds. Must not know: what a stream is for, flags, or signals.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use flotilla_framework::{extension::Plugin, plugins::REGISTRY};
 use flotilla_proto::{FILE_DESCRIPTOR_SET, SERVICE_NAME, bounds::MAX_MESSAGE_BYTES, pb::worker_server::WorkerServer};
@@ -84,11 +84,17 @@ pub enum ServeError {
 ///
 /// # Errors
 /// Where the server cannot be built or its transport fails. Nothing that a client does is an error here.
-pub async fn serve(
+///
+/// The future is boxed, so that the server is compiled here and not again where it is awaited.
+pub fn serve(
     listener: TcpListener,
     options: ServeOptions,
     shutdown: CancellationToken,
-) -> Result<(), ServeError> {
+) -> Pin<Box<dyn Future<Output = Result<(), ServeError>> + Send>> {
+    Box::pin(run(listener, options, shutdown))
+}
+
+async fn run(listener: TcpListener, options: ServeOptions, shutdown: CancellationToken) -> Result<(), ServeError> {
     let ServeOptions { registry, grace, counters, transport, spans } = options;
     let stop = CancellationToken::new();
     let _stop_if_dropped = stop.clone().drop_guard();

@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
-    config::ExtenderManagedResource,
-    extender::{Extended, Extender, FilterAnswer, HostPriority},
+    extender::{Extended, Extender, ExtenderManagedResource, FilterAnswer, HostPriority},
     testing::{self, node, pod},
 };
 use flotilla_machine::{

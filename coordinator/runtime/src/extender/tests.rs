@@ -7,8 +7,7 @@ use std::{
 
 use axum::http::StatusCode;
 use flotilla_framework::{
-    config::ExtenderTlsConfig,
-    extender::{Extended, Extender, Priorities},
+    extender::{Extended, Extender, ExtenderTlsConfig, Priorities},
     profile::duration::GoDuration,
     status::Code,
 };

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use flotilla_framework::{config::ExtenderTlsConfig, extender::Extender};
+use flotilla_framework::extender::{Extender, ExtenderTlsConfig};
 use hyper_rustls::ConfigBuilderExt as _;
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,

@@ -144,7 +144,6 @@ async fn an_address_that_nobody_answers_is_tried_until_it_is_not_wanted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_machine_brings_a_worker_to_work() {
-    use flotilla_framework::config;
     use flotilla_machine::{event::Configuration, machine::Machine};
 
     let (address, _stop) = worker().await;
@@ -154,7 +153,7 @@ async fn the_real_machine_brings_a_worker_to_work() {
         let _ = actions.send(action);
     });
     let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
-    let profiles = config::Configuration::default().profiles;
+    let profiles = flotilla_configuration::Configuration::default().profiles;
     let configuration = Arc::new(Configuration::new(1, profiles));
     for event in [Event::Configured(configuration), Event::Synced, Event::Leading { epoch: 1 }] {
         handle.tell(event).await.expect("it lives");

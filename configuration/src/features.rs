@@ -13,8 +13,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::config::Cause;
-use crate::config::report::{near_miss, quoted};
+use crate::Cause;
+use crate::report::{near_miss, quoted};
 use table::{GATES, GONE};
 
 /// The gates that decide about scheduling and may be moved off their default.

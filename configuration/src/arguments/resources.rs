@@ -7,14 +7,15 @@
 
 use std::collections::BTreeSet;
 
+use flotilla_framework::profile::{
+    NodeResourcesBalancedAllocationArgs, NodeResourcesFitArgs, ResourceWeight, ScoringStrategy, ScoringStrategyKind,
+    ShapePoint, default_resources,
+};
+
 use super::super::labels;
 use super::super::path::Path;
 use super::super::report::{Problem, Report, either, near_miss, quoted};
 use super::super::wire::{self, Block};
-use crate::profile::{
-    NodeResourcesBalancedAllocationArgs, NodeResourcesFitArgs, ResourceWeight, ScoringStrategy, ScoringStrategyKind,
-    ShapePoint, default_resources,
-};
 
 /// Reads `NodeResourcesBalancedAllocationArgs`, which stand at `path`.
 pub(super) fn balanced_allocation(

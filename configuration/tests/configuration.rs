@@ -15,8 +15,8 @@ mod normal;
 use std::collections::BTreeSet;
 
 use corpus::{Answer, RecordedGate};
-use flotilla_framework::{
-    config::{self, Cause, Configuration},
+use flotilla_configuration::{
+    Cause, Configuration,
     features::{self, FeatureGates, GateErrors, Stage},
 };
 
@@ -44,7 +44,7 @@ fn flotilla(gates: &str, bytes: &[u8], name: &str) -> Result<Configuration, Stri
     if let Some(errors) = errors.filter(invalid) {
         return Err(errors.to_string());
     }
-    let examination = config::examine(text, name, &gates);
+    let examination = flotilla_configuration::examine(text, name, &gates);
     examination.configuration.ok_or_else(|| examination.errors.map(|errors| errors.to_string()).unwrap_or_default())
 }
 
@@ -104,7 +104,7 @@ fn every_file_has_an_answer_and_every_answer_a_file() {
     let orphaned: Vec<&String> = answered.difference(&files).collect();
     assert!(
         unanswered.is_empty() && orphaned.is_empty(),
-        "record again, see framework/tests/configuration/README.md; files without an answer: {unanswered:?}; answers \
+        "record again, see configuration/tests/configuration/README.md; files without an answer: {unanswered:?}; answers \
          without a file: {orphaned:?}"
     );
 }

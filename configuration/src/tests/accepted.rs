@@ -2,16 +2,17 @@
 //!
 //! Knows: kube-scheduler's defaults. Must not know: how they are filled in.
 
+use flotilla_framework::profile::duration;
+use flotilla_framework::profile::duration::GoDuration;
+use flotilla_framework::profile::{
+    Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, PodTopologySpreadDefaulting,
+    ResourceWeight, ScoringStrategyKind, ShapePoint, VolumeBindingArgs,
+};
+
 use super::super::{ClientConnection, Configuration, ElectionFlags, LeaderElection, labels, load_beside};
 use super::load;
 use super::{accept, with_header};
 use crate::features::FeatureGates;
-use crate::profile::duration;
-use crate::profile::duration::GoDuration;
-use crate::profile::{
-    Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, PodTopologySpreadDefaulting,
-    ResourceWeight, ScoringStrategyKind, ShapePoint, VolumeBindingArgs,
-};
 
 #[test]
 fn nothing_but_the_header_is_the_default_configuration() {

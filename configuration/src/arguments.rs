@@ -11,6 +11,10 @@ mod spread;
 
 use std::collections::BTreeMap;
 
+use flotilla_framework::profile::duration::GoDuration;
+use flotilla_framework::profile::{
+    Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, NodeAffinityArgs, VolumeBindingArgs,
+};
 use serde_json::Value;
 
 use super::catalogue::{self, REMOVED};
@@ -21,10 +25,6 @@ use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block};
 use super::{API_VERSION, affinity};
 use crate::features::FeatureGates;
-use crate::profile::duration::GoDuration;
-use crate::profile::{
-    Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, NodeAffinityArgs, VolumeBindingArgs,
-};
 
 /// The plugins that take arguments.
 pub(super) const CONFIGURABLE: [&str; 8] = [

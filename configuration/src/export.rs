@@ -6,13 +6,13 @@
 //! Source: `options.LogOrWriteConfig` in `cmd/kube-scheduler`, with the profiles that `NewFramework` in
 //! `pkg/scheduler/framework/runtime` captures.
 
+use flotilla_framework::profile::duration;
+use flotilla_framework::profile::{Args, NodeResourcesFitArgs, Profile};
 use serde_json::{Map, Value, json};
 
 use super::arguments::CONFIGURABLE;
 use super::catalogue::{self, Point};
 use super::{API_VERSION, Configuration, KIND, PluginSet, PluginSets, WrittenProfile};
-use crate::profile::duration;
-use crate::profile::{Args, NodeResourcesFitArgs, Profile};
 
 /// The whole configuration.
 pub(super) fn to_v1(configuration: &Configuration) -> Value {

@@ -5,11 +5,12 @@
 //! Source: `SetDefaults_KubeSchedulerConfiguration` in `pkg/scheduler/apis/config/v1/defaults.go`, and
 //! `k8s.io/component-base/config/validation`; for the retry period `k8s.io/client-go/tools/leaderelection`.
 
+use flotilla_framework::profile::duration;
+
 use super::path::Path;
 use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block, Duration};
 use super::{ClientConnection, ElectionFlags, LeaderElection};
-use crate::profile::duration;
 
 /// Reads `leaderElection`. Its rules only hold when it is switched on.
 pub(super) fn leader_election(

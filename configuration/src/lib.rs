@@ -5,6 +5,8 @@
 //!
 //! The text is read twice: once for where everything stands, once for what it says. That is why every error can name
 //! its line and column, and why what cannot be read does not hide what else is wrong.
+//!
+//! What is read is handed on as plain data of the framework, so that workers are built without any of this.
 
 mod advice;
 mod affinity;
@@ -14,13 +16,14 @@ mod decode;
 mod expand;
 mod export;
 mod extenders;
+pub mod features;
 mod header;
 mod index;
 mod labels;
 mod migrate;
 mod path;
 mod plugin_sets;
-pub(crate) mod report;
+mod report;
 mod scalar;
 mod settings;
 #[cfg(test)]
@@ -30,14 +33,14 @@ mod wire;
 
 use std::collections::BTreeMap;
 
+use flotilla_framework::extender::Extender;
+use flotilla_framework::profile::Profile;
+
+use features::FeatureGates;
 use path::Path;
 use report::{Problem, Report, quoted};
 use wire::Block;
 
-use crate::features::FeatureGates;
-use crate::profile::Profile;
-
-pub use extenders::{Extender, ExtenderManagedResource, ExtenderTlsConfig};
 pub use migrate::{Change, Migration, migrate};
 pub use plugin_sets::{PluginSet, PluginSets};
 pub use report::{Cause, ConfigError, ConfigErrors};

@@ -9,13 +9,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use flotilla_framework::profile::duration;
 use k8s_openapi::ByteString;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-
-use crate::profile::duration;
 
 /// A struct that is written as a mapping and nothing else: serde alone would also take a list of its fields.
 #[derive(Debug, Default)]

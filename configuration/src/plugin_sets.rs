@@ -8,12 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flotilla_framework::profile::{Plugins, WeightedPlugin};
+
 use super::catalogue::{self, PLUGINS, Point, REMOVED, REPLACED};
 use super::path::Path;
 use super::report::{Problem, Report, either, near_miss, quoted};
 use super::wire;
 use crate::features::FeatureGates;
-use crate::profile::{Plugins, WeightedPlugin};
 
 /// The highest score that a plugin gives a node.
 const MAX_NODE_SCORE: i64 = 100;

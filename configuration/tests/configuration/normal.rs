@@ -10,7 +10,8 @@
 //! - The name of the Lease, where the file gives none: `kube-scheduler` there, `flotilla` here.
 //! - Whole numbers are whole, however they are written.
 
-use flotilla_framework::{config::Configuration, profile::Plugins};
+use flotilla_configuration::Configuration;
+use flotilla_framework::profile::Plugins;
 use serde_json::{Map, Value, json};
 
 use crate::corpus::Answer;

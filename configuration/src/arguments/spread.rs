@@ -6,13 +6,13 @@
 
 use std::collections::BTreeSet;
 
+use flotilla_framework::profile::{PodTopologySpreadArgs, PodTopologySpreadDefaulting};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 
 use super::super::labels;
 use super::super::path::Path;
 use super::super::report::{Problem, Report, either, near_miss, quoted};
 use super::super::wire::{self, Block};
-use crate::profile::{PodTopologySpreadArgs, PodTopologySpreadDefaulting};
 
 /// Reads `PodTopologySpreadArgs`, which stand at `path`.
 pub(super) fn pod_topology_spread(

@@ -8,112 +8,17 @@
 
 use std::collections::BTreeSet;
 
+use flotilla_framework::extender::{Extender, ExtenderManagedResource, ExtenderTlsConfig};
+use flotilla_framework::profile::duration::GoDuration;
 use k8s_openapi::ByteString;
-use serde::Serialize;
 
 use super::labels;
 use super::path::Path;
 use super::report::{Problem, Report, quoted};
 use super::wire::{self, Block};
-use crate::profile::duration::GoDuration;
 
 /// How long an extender may take where nothing is set.
 const DEFAULT_TIMEOUT: GoDuration = GoDuration { nanoseconds: 5_000_000_000 };
-
-/// One extender. Serialises as `kubescheduler.config.k8s.io/v1` has it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Extender {
-    /// What every URL begins with.
-    pub url_prefix: String,
-    /// The end of the URL that filters nodes; empty where it does not.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub filter_verb: String,
-    /// The end of the URL that is asked about preemption; empty where it is not.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub preempt_verb: String,
-    /// The end of the URL that scores nodes; empty where it does not.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub prioritize_verb: String,
-    /// What its scores are multiplied with; at least 1 where it scores.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub weight: i64,
-    /// The end of the URL that binds; empty where it does not. At most one extender binds.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub bind_verb: String,
-    /// Whether it is asked over HTTPS.
-    #[serde(rename = "enableHTTPS", skip_serializing_if = "is_false")]
-    pub enable_https: bool,
-    /// How it is trusted, and how it trusts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls_config: Option<ExtenderTlsConfig>,
-    /// How long it may take to answer; 5 seconds by default.
-    pub http_timeout: GoDuration,
-    /// Whether it knows the nodes, so that it is told their names only.
-    #[serde(skip_serializing_if = "is_false")]
-    pub node_cache_capable: bool,
-    /// The extended resources that it is asked about; empty where it is asked about every pod.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub managed_resources: Vec<ExtenderManagedResource>,
-    /// Whether scheduling goes on where it does not answer.
-    #[serde(skip_serializing_if = "is_false")]
-    pub ignorable: bool,
-}
-
-/// How to talk TLS with an extender. Data goes before files.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExtenderTlsConfig {
-    /// Whether its certificate is not looked at.
-    #[serde(skip_serializing_if = "is_false")]
-    pub insecure: bool,
-    /// The name that its certificate is for; empty for that in the URL.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub server_name: String,
-    /// The path of the client's certificate.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub cert_file: String,
-    /// The path of the client's key.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub key_file: String,
-    /// The path of the certificates that are trusted.
-    #[serde(rename = "caFile", skip_serializing_if = "String::is_empty")]
-    pub ca_file: String,
-    /// The client's certificate in PEM.
-    #[serde(skip_serializing_if = "is_empty")]
-    pub cert_data: ByteString,
-    /// The client's key in PEM.
-    #[serde(skip_serializing_if = "is_empty")]
-    pub key_data: ByteString,
-    /// The certificates that are trusted, in PEM.
-    #[serde(rename = "caData", skip_serializing_if = "is_empty")]
-    pub ca_data: ByteString,
-}
-
-/// An extended resource that an extender manages.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExtenderManagedResource {
-    /// Its name, such as `example.com/gpu`.
-    pub name: String,
-    /// Whether NodeResourcesFit does not look at it.
-    #[serde(skip_serializing_if = "is_false")]
-    pub ignored_by_scheduler: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-const fn is_false(value: &bool) -> bool {
-    !*value
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-const fn is_zero(value: &i64) -> bool {
-    *value == 0
-}
-
-const fn is_empty(bytes: &ByteString) -> bool {
-    bytes.0.is_empty()
-}
 
 /// Reads `extenders` and reports what kube-scheduler would refuse.
 pub(super) fn read(report: &mut Report<'_>, written: Vec<Block<wire::Extender>>) -> Vec<Extender> {
@@ -190,6 +95,10 @@ fn check_resource(report: &mut Report<'_>, name: &str, path: &Path) {
         let expected = "an extended resource such as example.com/gpu, outside of kubernetes.io";
         report.error(Problem::value(path.clone(), quoted(name), expected));
     }
+}
+
+const fn is_empty(bytes: &ByteString) -> bool {
+    bytes.0.is_empty()
 }
 
 fn check_tls(report: &mut Report<'_>, extender: &Extender, tls: &ExtenderTlsConfig, path: &Path) {

@@ -1,0 +1,326 @@
+//! A deserializer of JSON values that notes which fields nobody reads, and where something does not fit.
+//!
+//! It is one layer, because every type of the API is compiled for it: with the crates that note paths and ignored fields
+//! around serde_json's own deserializer, they take ten times as long to compile.
+
+use std::{cell::RefCell, fmt};
+
+use serde::{
+    de::{
+        self, DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IntoDeserializer as _, MapAccess,
+        SeqAccess, Unexpected, Visitor,
+        value::{StringDeserializer, UnitDeserializer},
+    },
+    forward_to_deserialize_any,
+};
+use serde_json::{Map, Number, Value};
+
+use crate::cluster::place::{Path, Step};
+
+/// Why a value does not fit, and where.
+#[derive(Debug)]
+pub(super) struct Error {
+    message: Box<str>,
+    /// `None` until the nearest value with a place has seen it.
+    path: Option<Path>,
+}
+
+impl Error {
+    /// Where it is.
+    pub(super) fn path(&self) -> Path {
+        self.path.clone().unwrap_or_default()
+    }
+}
+
+impl de::Error for Error {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self { message: message.to_string().into(), path: None }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+/// The way from the root to a value.
+enum Trail<'a> {
+    Root,
+    Key(&'a Trail<'a>, &'a str),
+    Index(&'a Trail<'a>, usize),
+}
+
+impl Trail<'_> {
+    fn path(&self) -> Path {
+        let mut steps = Vec::new();
+        let mut at = self;
+        loop {
+            match at {
+                Trail::Root => break,
+                Trail::Key(parent, key) => {
+                    steps.push(Step::Key((*key).into()));
+                    at = parent;
+                }
+                Trail::Index(parent, index) => {
+                    steps.push(Step::Index(*index));
+                    at = parent;
+                }
+            }
+        }
+        steps.into_iter().rev().collect()
+    }
+
+    fn place(&self, mut error: Error) -> Error {
+        error.path.get_or_insert_with(|| self.path());
+        error
+    }
+}
+
+/// A value, and the notes of the whole.
+pub(super) struct Noting<'a> {
+    value: Value,
+    trail: &'a Trail<'a>,
+    unknown: &'a RefCell<Vec<Path>>,
+}
+
+/// Decodes a value; also gives the paths of the fields that `T` does not have, in the order of the input.
+///
+/// # Errors
+/// What does not fit, and where.
+pub(super) fn decode<T: de::DeserializeOwned>(value: Value) -> Result<(T, Vec<Path>), Error> {
+    let unknown = RefCell::default();
+    let decoded = T::deserialize(Noting { value, trail: &Trail::Root, unknown: &unknown });
+    decoded.map(|decoded| (decoded, unknown.into_inner())).map_err(|error| Trail::Root.place(error))
+}
+
+impl Noting<'_> {
+    #[cold]
+    fn mismatch(&self, expected: &dyn Expected) -> Error {
+        let found = match &self.value {
+            Value::Null => Unexpected::Unit,
+            Value::Bool(value) => Unexpected::Bool(*value),
+            Value::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
+                (Some(number), _, _) => Unexpected::Unsigned(number),
+                (_, Some(number), _) => Unexpected::Signed(number),
+                (_, _, number) => Unexpected::Float(number.unwrap_or_default()),
+            },
+            Value::String(text) => Unexpected::Str(text),
+            Value::Array(_) => Unexpected::Seq,
+            Value::Object(_) => Unexpected::Map,
+        };
+        self.trail.place(Error::invalid_type(found, expected))
+    }
+}
+
+fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, Error> {
+    match (number.as_u64(), number.as_i64(), number.as_f64()) {
+        (Some(number), _, _) => visitor.visit_u64(number),
+        (_, Some(number), _) => visitor.visit_i64(number),
+        (_, _, number) => visitor.visit_f64(number.unwrap_or_default()),
+    }
+}
+
+/// Methods that take a number.
+macro_rules! numbers {
+    ($($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            match &self.value {
+                Value::Number(number) => visit_number(number, visitor).map_err(|error| self.trail.place(error)),
+                _ => Err(self.mismatch(&visitor)),
+            }
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for Noting<'_> {
+    type Error = Error;
+
+    numbers! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_u8 deserialize_u16 deserialize_u32
+        deserialize_u64 deserialize_f32 deserialize_f64
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(_) => self.deserialize_bool(visitor),
+            Value::Number(_) => self.deserialize_i64(visitor),
+            Value::String(_) => self.deserialize_string(visitor),
+            Value::Array(_) => self.deserialize_seq(visitor),
+            Value::Object(_) => self.deserialize_map(visitor),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Value::Bool(value) => visitor.visit_bool(value),
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_string(visitor)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Value::String(text) => visitor.visit_string(text).map_err(|error| self.trail.place(error)),
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Value::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Value::Array(values) => {
+                let elements =
+                    Elements { values: values.into_iter().enumerate(), trail: self.trail, unknown: self.unknown };
+                visitor.visit_seq(elements).map_err(|error| self.trail.place(error))
+            }
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.value {
+            Value::Object(fields) => {
+                let fields = Fields::new(fields, self.trail, self.unknown);
+                visitor.visit_map(fields).map_err(|error| self.trail.place(error))
+            }
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.deserialize_map(visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.value {
+            Value::String(variant) => visitor.visit_enum(Variant(variant)).map_err(|error| self.trail.place(error)),
+            _ => Err(self.mismatch(&visitor)),
+        }
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.unknown.borrow_mut().push(self.trail.path());
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        i128 u128 char bytes byte_buf unit unit_struct tuple tuple_struct identifier
+    }
+}
+
+struct Elements<'a> {
+    values: std::iter::Enumerate<std::vec::IntoIter<Value>>,
+    trail: &'a Trail<'a>,
+    unknown: &'a RefCell<Vec<Path>>,
+}
+
+impl<'de> SeqAccess<'de> for Elements<'_> {
+    type Error = Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        let Some((index, value)) = self.values.next() else { return Ok(None) };
+        let trail = Trail::Index(self.trail, index);
+        seed.deserialize(Noting { value, trail: &trail, unknown: self.unknown }).map(Some)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.values.len())
+    }
+}
+
+struct Fields<'a> {
+    fields: serde_json::map::IntoIter,
+    next: Option<(String, Value)>,
+    trail: &'a Trail<'a>,
+    unknown: &'a RefCell<Vec<Path>>,
+}
+
+impl<'a> Fields<'a> {
+    fn new(fields: Map<String, Value>, trail: &'a Trail<'a>, unknown: &'a RefCell<Vec<Path>>) -> Self {
+        Self { fields: fields.into_iter(), next: None, trail, unknown }
+    }
+}
+
+impl<'de> MapAccess<'de> for Fields<'_> {
+    type Error = Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
+        let Some((key, value)) = self.fields.next() else { return Ok(None) };
+        let known: StringDeserializer<Error> = key.clone().into_deserializer();
+        self.next = Some((key, value));
+        seed.deserialize(known).map(Some)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        let Some((key, value)) = self.next.take() else { return Err(Error::custom("a value without a key")) };
+        let trail = Trail::Key(self.trail, &key);
+        seed.deserialize(Noting { value, trail: &trail, unknown: self.unknown }).map_err(|error| trail.place(error))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.fields.len())
+    }
+}
+
+/// A variant that is only a name.
+struct Variant(String);
+
+impl<'de> EnumAccess<'de> for Variant {
+    type Error = Error;
+    type Variant = Unit;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Unit), Error> {
+        let name: StringDeserializer<Error> = self.0.into_deserializer();
+        seed.deserialize(name).map(|variant| (variant, Unit))
+    }
+}
+
+/// What comes with such a variant: nothing.
+struct Unit;
+
+impl<'de> de::VariantAccess<'de> for Unit {
+    type Error = Error;
+
+    fn unit_variant(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Error> {
+        seed.deserialize(UnitDeserializer::new())
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        Err(Error::invalid_type(Unexpected::UnitVariant, &visitor))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Error> {
+        Err(Error::invalid_type(Unexpected::UnitVariant, &visitor))
+    }
+}

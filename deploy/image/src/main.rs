@@ -29,7 +29,7 @@ struct Args {
     #[arg(long, short, value_name = "FILE", default_value = "target/image/flotilla.tar")]
     output: PathBuf,
     /// The profile of cargo that the programs are built with; dev is sooner there, and slow
-    #[arg(long, value_name = "PROFILE", default_value = "release")]
+    #[arg(long, value_name = "PROFILE", default_value = "dist")]
     profile: String,
     /// Makes an image of this one program instead of Flotilla's. It must be linked statically; a node that reaches no
     /// registry gets its pause image so

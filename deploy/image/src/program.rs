@@ -91,8 +91,8 @@ pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<PathBuf
     })?;
     let variable = target.replace('-', "_");
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--profile", profile, "--target", target, "--bins"]);
-    // Names of functions stay, for backtraces; what a debugger wants would be most of the image.
+    cargo.args(["build", "--profile", profile, "--target", target, "--bins", "--features", "flotilla/cluster"]);
+    // Names of functions stay, for backtraces, whatever the profile; what a debugger wants would be most of the image.
     for setting in ["debug=false", "strip=\"debuginfo\""] {
         cargo.args(["--config", &format!("profile.{profile}.{setting}")]);
     }

@@ -19,6 +19,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use flotilla_framework::extender::Extender;
 use flotilla_machine::action::Binding;
+use futures::future::BoxFuture;
 use http::{
     Request, StatusCode, Uri,
     header::{CONTENT_TYPE, USER_AGENT},
@@ -223,7 +224,18 @@ impl Caller {
         Ok(Self { client })
     }
 
-    async fn post(
+    /// Boxed, so that the HTTP client is compiled here and not again where extenders are asked.
+    fn post<'a>(
+        &'a self,
+        extender: &'a Extender,
+        verb: &'a str,
+        body: Vec<u8>,
+        limit: Duration,
+    ) -> BoxFuture<'a, Result<Vec<u8>, CallError>> {
+        Box::pin(self.exchange(extender, verb, body, limit))
+    }
+
+    async fn exchange(
         &self,
         extender: &Extender,
         verb: &str,

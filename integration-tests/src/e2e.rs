@@ -5,7 +5,6 @@
 //!
 //! `integration-tests/e2e/README.md` tells how to run them and how the table is read.
 
-mod binary;
 mod record;
 mod report;
 mod setting;
@@ -21,7 +20,6 @@ use std::{
 use anyhow::{Context as _, bail};
 use flotilla_control_plane::{ControlPlane, wait_until};
 
-pub use binary::build;
 pub use record::{Entry, Record};
 pub use report::{Outcome, Verdict};
 pub use table::table;
@@ -96,6 +94,16 @@ pub async fn run(program: &Path, scheduler: Scheduler, request: &Request) -> any
     let text = fs::read_to_string(&report)
         .with_context(|| format!("the specs left no report; {}", cluster.processes().log_tail(RUNNER, 20)))?;
     report::read(&text)
+}
+
+/// The path of the program of the specs, which is built first where it is missing: many minutes the first time.
+///
+/// # Errors
+/// Where Go is missing or too old, and where the build fails.
+pub fn build() -> anyhow::Result<PathBuf> {
+    let programs = flotilla_test_programs::e2e()?;
+    crate::build(&programs)?;
+    Ok(programs.path("e2e.test"))
 }
 
 /// Where the program and what was printed are kept: `target/e2e` of this checkout.

@@ -48,7 +48,7 @@ fn build() -> anyhow::Result<PathBuf> {
     let root = here.parent().context("this crate has a parent folder")?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "flotilla-image", "--", "--programs"])
+        .args(["run", "--quiet", "--all-features", "--bin", "flotilla-image", "--", "--programs"])
         .current_dir(root)
         .stderr(Stdio::inherit())
         .output()

@@ -1,6 +1,6 @@
-//! Helm, built from its Go module, and the chart in `deploy/helm/flotilla` as it renders.
+//! Helm, and the chart in `deploy/helm/flotilla` as it renders.
 //!
-//! Knows: how helm is built and called. Must not know: what the chart should say.
+//! Knows: how helm is called. Must not know: what the chart should say.
 
 use std::{
     env, fs,
@@ -11,12 +11,6 @@ use std::{
 use anyhow::{Context as _, ensure};
 use serde::Deserialize as _;
 use serde_json::Value;
-
-use crate::go;
-
-const PACKAGE: &str = "helm.sh/helm/v4/cmd/helm";
-const GO_MOD: &str = include_str!("../helm/go.mod");
-const GO_SUM: &str = include_str!("../helm/go.sum");
 
 /// The chart.
 #[must_use]
@@ -31,21 +25,14 @@ pub fn repository() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// The program helm, which is built first where it is missing: some minutes the first time. It is kept beside the programs of
-/// the control plane, one for each set of versions.
+/// The program helm, which is built first where it is missing: some minutes the first time.
 ///
 /// # Errors
-/// Where Go is missing or too old, and where the build fails; its messages are above the error.
+/// Where Go is missing or too old, and where the build fails.
 pub fn build() -> anyhow::Result<PathBuf> {
-    let folder = repository().join("target/control-plane");
-    let program = folder.join(format!("helm-{}", go::key(&[GO_MOD, GO_SUM])));
-    if program.is_file() {
-        return Ok(program);
-    }
-    go::announce(&format!("chart: building {PACKAGE}; the first build takes some minutes"));
-    let flags = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"];
-    go::build_program("helm", &flags, PACKAGE, &program)?;
-    Ok(program)
+    let programs = flotilla_test_programs::helm()?;
+    crate::build(&programs)?;
+    Ok(programs.path("helm"))
 }
 
 /// Runs helm with some arguments, in an environment of its own: a KUBECONFIG or a plugin of whoever runs this has no say.

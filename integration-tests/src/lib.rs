@@ -11,10 +11,26 @@ pub mod deployed;
 pub mod e2e;
 pub mod extender;
 pub mod fleet;
-mod go;
 pub mod helm;
 pub mod metrics;
 pub mod node;
 pub mod oracle;
 pub mod placements;
 pub mod rights;
+
+use std::io::{self, Write as _};
+
+use flotilla_go_programs::Programs;
+
+/// Builds what is missing of these, and tells whoever waits, at the standard error itself: what `eprintln!` prints is captured
+/// by the test harness.
+///
+/// # Errors
+/// Where Go is missing or too old, and where a build fails.
+fn build(programs: &Programs) -> anyhow::Result<()> {
+    programs.build(&mut |event| {
+        if let Some(line) = flotilla_test_programs::line(&event) {
+            _ = writeln!(io::stderr(), "go: {line}");
+        }
+    })
+}

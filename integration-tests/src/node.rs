@@ -12,7 +12,6 @@ pub mod flotilla;
 pub mod host;
 mod images;
 mod kubelet;
-mod programs;
 pub mod room;
 
 use std::{path::PathBuf, time::Duration};
@@ -43,12 +42,15 @@ pub struct Outfit {
 }
 
 impl Outfit {
-    /// Builds what is missing, the programs of the control plane too. The first time takes many minutes.
+    /// Builds what is missing. The first time takes many minutes.
     ///
     /// # Errors
     /// Where something does not build.
     pub fn build() -> anyhow::Result<Self> {
-        Ok(Self { programs: programs::build()?, images: images::build()? })
+        let programs = flotilla_test_programs::node()?;
+        programs.iter().try_for_each(crate::build)?;
+        let [kubelet, _] = programs;
+        Ok(Self { programs: kubelet.into, images: images::build()? })
     }
 }
 

@@ -1,14 +1,11 @@
 //! The programs of `integration-tests/oracle`, which ask kube-scheduler's own code: built, and run.
 //!
-//! Knows: the Go module beside this crate, and how it is built. Must not know: what the answers mean.
+//! Knows: when one is built, and how it is called. Must not know: what the answers mean.
 //!
-//! Go itself knows whether a program is up to date, so it is asked once in each process. The first build takes about three minutes
-//! on two cores, or a quarter of one where the control plane was built before; the next ones a second.
+//! Go itself knows whether a program is up to date, so it is asked once in each process.
 
 use std::{
-    collections::BTreeSet,
-    ffi::OsStr,
-    fs,
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, PoisonError},
@@ -16,10 +13,8 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-use crate::go;
-
 /// The programs that are built and up to date. Held while Go builds: a program cannot be started while it is written.
-static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
 /// Runs the program `name` of the oracle with some arguments, and gives what it wrote to standard output.
 ///
@@ -43,19 +38,10 @@ pub fn ask(name: &str, arguments: &[&Path]) -> anyhow::Result<String> {
 
 fn build(name: &str) -> anyhow::Result<PathBuf> {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    let repository =
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("this crate is a folder of the repository")?;
-    let folder = repository.join("target/oracle");
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}; is the target folder writable?", folder.display()))?;
-    let program = folder.join(name);
-    if built.contains(name) {
-        return Ok(program);
+    if let Some(program) = built.get(name) {
+        return Ok(program.clone());
     }
-    let flags = ["build", "-trimpath", "-ldflags", "-s -w", "-o"].map(OsStr::new);
-    let package = format!("./{name}");
-    let arguments: Vec<&OsStr> = flags.into_iter().chain([program.as_os_str(), OsStr::new(&package)]).collect();
-    go::run("oracle", &arguments)?;
-    built.insert(name.to_owned());
+    let program = flotilla_test_programs::oracle(name)?;
+    built.insert(name.to_owned(), program.clone());
     Ok(program)
 }

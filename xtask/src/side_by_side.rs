@@ -1,37 +1,70 @@
 //! Integration tests, two at a time: each mostly waits, for a control plane to start or for a lead to run out.
 //!
-//! Knows: how tests are built and run, and how what they print is kept apart. Must not know: what any of them tests.
+//! Knows: how tests are run, and how what they print is kept apart. Must not know: what any of them tests.
 
 use std::{
-    io::{Read as _, Seek as _, Write as _},
+    collections::BTreeSet,
+    fs::{self, File},
+    io::Write as _,
+    path::Path,
     process::Command,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{root, step};
+use crate::{
+    fingerprint,
+    progress::{Ticker, clear, side_by_side, words},
+    record::Record,
+    run::root,
+    steps::{FIRST, SIDE_BY_SIDE},
+};
 
 /// More than two would make the waiting long on the machines that this is run on, which have two cores.
-const SIDES: usize = 2;
+const SIDES: u32 = 2;
 
-/// Builds the tests and runs them: those of `first` one after the other, then the others two at a time, in this order. All
+/// What a test takes that was never run here, on two cores.
+const MEASURED: Duration = Duration::from_secs(60);
+
+/// Whether all of them have passed on this tree.
+pub(crate) fn have_passed(record: &Record) -> bool {
+    FIRST.iter().chain(SIDE_BY_SIDE).all(|test| record.has_passed(&recorded(test)))
+}
+
+/// How long those take that have not passed, or all of them.
+pub(crate) fn expected(record: &Record, resume: bool) -> Duration {
+    let of = |tests: &[&'static str]| -> Vec<Duration> {
+        left(tests, record, resume).iter().map(|test| record.took(&recorded(test)).unwrap_or(MEASURED)).collect()
+    };
+    side_by_side(&of(FIRST), &of(SIDE_BY_SIDE), SIDES)
+}
+
+/// Runs the tests, which are built: the first ones one after the other, then the others two at a time, in their order. All
 /// are run, whatever becomes of those before; what each has printed is shown when it has ended.
 ///
 /// # Errors
-/// Where they do not build; and with the names of those that failed.
-pub(crate) fn run(first: &[&str], others: &[&str]) -> Result<()> {
-    let tests = first.iter().chain(others).flat_map(|test| ["--test", test]);
-    let build: Vec<&str> =
-        ["cargo", "test", "--quiet", "--workspace"].into_iter().chain(tests).chain(["--no-run"]).collect();
-    step("integration tests, built", &build)?;
-    let begun = Instant::now();
-    let course = Course { count: first.len() + others.len(), ended: AtomicUsize::new(0), failed: Mutex::default() };
+/// With the names of those that failed.
+pub(crate) fn run(record: &Record, resume: bool, logs: &Path) -> Result<()> {
+    let (first, others) = (left(FIRST, record, resume), left(SIDE_BY_SIDE, record, resume));
+    let count = first.len() + others.len();
+    let passed = FIRST.len() + SIDE_BY_SIDE.len() - count;
+    if passed > 0 {
+        eprintln!("xtask: {passed} of the integration tests passed before on this tree and are skipped");
+    }
+    fs::create_dir_all(logs).with_context(|| format!("cannot create {}", logs.display()))?;
+    let under_way = Arc::default();
+    let course = Course { record, logs, count, ended: AtomicUsize::new(0), failed: Mutex::default(), under_way };
+    let under_way = Arc::clone(&course.under_way);
+    let ticker = Ticker::silent(move || {
+        let tests: Vec<&str> = locked(&under_way).iter().copied().collect();
+        tests.join(", ")
+    });
     first.iter().try_for_each(|test| course.run(test))?;
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -44,60 +77,77 @@ pub(crate) fn run(first: &[&str], others: &[&str]) -> Result<()> {
         let sides: Vec<_> = (0..SIDES).map(|_| scope.spawn(side)).collect();
         sides.into_iter().try_for_each(|side| side.join().unwrap_or_else(|_| bail!("a side of the tests panicked")))
     })?;
+    drop(ticker);
     let failed = course.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let [one, ..] = &failed[..] {
         let again = command(one).join(" ");
-        bail!(
-            "{} of {} integration tests failed: {}; one alone: {again}",
-            failed.len(),
-            course.count,
-            failed.join(", ")
-        );
+        bail!("{} of {count} integration tests failed: {}; one alone: {again}", failed.len(), failed.join(", "));
     }
-    eprintln!("xtask: integration tests: {} s", begun.elapsed().as_secs());
     Ok(())
 }
 
 /// How the tests fare.
-struct Course {
+struct Course<'a> {
+    record: &'a Record,
+    logs: &'a Path,
     count: usize,
     ended: AtomicUsize,
-    failed: Mutex<Vec<String>>,
+    failed: Mutex<Vec<&'static str>>,
+    under_way: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
-impl Course {
+impl Course<'_> {
     /// Runs one test to its end. That it fails is no error.
-    fn run(&self, test: &str) -> Result<()> {
+    fn run(&self, test: &'static str) -> Result<()> {
         let begun = Instant::now();
-        let mut printed = tempfile::tempfile().context("cannot make a temporary file; is TMPDIR writable?")?;
+        let name = recorded(test);
+        self.record.begins(&name)?;
+        let path = self.logs.join(format!("{test}.log"));
+        let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        locked(&self.under_way).insert(test);
         let [program, arguments @ ..] = &command(test);
         let status = Command::new(program)
             .args(arguments)
             .current_dir(root())
-            .stdout(printed.try_clone()?)
-            .stderr(printed.try_clone()?)
+            .stdout(log.try_clone()?)
+            .stderr(log)
             .status()
             .with_context(|| format!("{program} cannot be started; is it installed and on the PATH?"))?;
+        locked(&self.under_way).remove(test);
         // One at a time from here, so that nothing is mixed.
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        printed.rewind()?;
-        let mut bytes = Vec::new();
-        printed.read_to_end(&mut bytes)?;
+        let mut failed = locked(&self.failed);
         let mut out = std::io::stdout().lock();
-        out.write_all(&bytes)?;
+        clear();
+        out.write_all(&fs::read(&path)?)?;
         out.flush()?;
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
         let outcome = if status.success() { "ok" } else { "FAILED" };
-        eprintln!("xtask: {test}: {outcome}, {} s ({ended} of {})", begun.elapsed().as_secs(), self.count);
-        if !status.success() {
-            failed.push(test.to_owned());
+        eprintln!("xtask: {test}: {outcome}, {} ({ended} of {})", words(begun.elapsed()), self.count);
+        if status.success() {
+            self.record.passes(&name, begun.elapsed(), fingerprint::now(root()).as_deref())?;
+        } else {
+            failed.push(test);
         }
         Ok(())
     }
 }
 
+/// Those that have not passed, or all of them.
+fn left(tests: &[&'static str], record: &Record, resume: bool) -> Vec<&'static str> {
+    tests.iter().copied().filter(|test| !resume || !record.has_passed(&recorded(test))).collect()
+}
+
+/// The name of a test in the record.
+fn recorded(test: &str) -> String {
+    format!("integration test {test}")
+}
+
 /// What runs one of them.
-fn command(test: &str) -> [&str; 7] {
+fn command(test: &str) -> [&str; 8] {
     // All of the workspace is selected, as when it was built: with other features every dependency would be built again.
-    ["cargo", "test", "--workspace", "--test", test, "--", "--test-threads=1"]
+    ["cargo", "test", "--workspace", "--all-features", "--test", test, "--", "--test-threads=1"]
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,43 +1,199 @@
-//! Which commands make up each check, in which order.
+//! Which steps make up each check, in which order, and why each takes as long as it does.
 //!
-//! Knows: their names and arguments. Must not know: how they are run, or what any of them checks.
+//! Knows: names, commands, and what they take on two cores. Must not know: how they are run, or what any of them checks.
+//!
+//! All commands select the whole workspace with all features and then choose targets: with fewer packages other features would
+//! be chosen, and what they share would be compiled again.
 
-/// One command: its name in the log, the program and its arguments.
-pub(crate) type Step = (&'static str, &'static [&'static str]);
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
-pub(crate) const CHECK: &[Step] = &[
-    ("format", &["cargo", "fmt", "--all", "--check"]),
-    ("clippy", &["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    (
-        "pure crates for wasm32",
-        &[
-            "cargo",
-            "check",
-            "--quiet",
-            "--target",
-            "wasm32-unknown-unknown",
-            "-p",
-            "flotilla-framework",
-            "-p",
-            "flotilla-configuration",
-            "-p",
-            "flotilla-machine",
-        ],
-    ),
-];
+use crate::args::{Differential, E2e};
 
-pub(crate) const UNIT: &[Step] =
-    &[("unit tests", &["cargo", "test", "--quiet", "--workspace", "--exclude", "flotilla-integration-tests"])];
+/// One step.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// Its name, in the log and in the record.
+    pub(crate) name: &'static str,
+    /// Why it takes long, or what it is for.
+    pub(crate) why: &'static str,
+    /// What it takes on two cores, with nothing built before.
+    pub(crate) measured: Duration,
+    pub(crate) work: Work,
+}
 
-/// The tests of what the integration tests are made of. Those of other rooms that have modules of the same names run once more:
-/// to choose the one crate would be to build its dependencies again, with other features.
-pub(crate) const TOOLS: &[Step] = &[(
-    "tests of the tests' own tools",
-    &["cargo", "test", "--quiet", "--workspace", "--lib", "--", "census::", "e2e::", "go::", "node::", "rights::"],
-)];
+/// What is done.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    /// A program is run, with variables of its own.
+    Command { words: Vec<String>, variables: Vec<(&'static str, String)> },
+    /// The Go programs, which are built in the background, are waited for.
+    GoPrograms,
+    /// The integration tests are run: some one after the other, then the others side by side.
+    SideBySide,
+}
 
-/// What the other tests start beside Flotilla, which is built here, and what takes both cores by itself: one after the other,
-/// before the others.
+impl Step {
+    fn new(name: &'static str, seconds: u64, why: &'static str, command: &str) -> Self {
+        let words = command.split(' ').map(str::to_owned).collect();
+        let work = Work::Command { words, variables: Vec::new() };
+        Self { name, why, measured: Duration::from_secs(seconds), work }
+    }
+
+    fn with_words(mut self, more: impl IntoIterator<Item = String>) -> Self {
+        if let Work::Command { words, .. } = &mut self.work {
+            words.extend(more);
+        }
+        self
+    }
+
+    fn with_variables(mut self, more: impl IntoIterator<Item = Option<(&'static str, String)>>) -> Self {
+        if let Work::Command { variables, .. } = &mut self.work {
+            variables.extend(more.into_iter().flatten());
+        }
+        self
+    }
+
+    /// Whether it starts a Go program that the tests have in common.
+    pub(crate) const fn needs_go(&self) -> bool {
+        matches!(self.work, Work::SideBySide)
+    }
+}
+
+/// Formatting, lints and wasm32; the licences where cargo-deny is installed, which is no prerequisite.
+pub(crate) fn check() -> Vec<Step> {
+    let deny = Command::new("cargo").args(["deny", "--version"]).output();
+    let mut steps = Vec::new();
+    if deny.is_ok_and(|output| output.status.success()) {
+        let command = "cargo deny --offline check --hide-inclusion-graph bans licenses sources";
+        steps.push(Step::new("licences", 5, "reads the manifests of all dependencies", command));
+    } else {
+        eprintln!("xtask: cargo-deny is not installed, deny.toml is not checked (cargo install cargo-deny)");
+    }
+    steps.extend([
+        Step::new("format", 5, "reads every file", "cargo fmt --all --check"),
+        Step::new(
+            "clippy",
+            150,
+            "checks every crate with its tests, and the first time every dependency",
+            "cargo clippy --workspace --all-features --all-targets -- -D warnings",
+        ),
+        Step::new(
+            "pure crates for wasm32",
+            45,
+            "checks three crates for another target, the first time with what they depend on",
+            "cargo check --target wasm32-unknown-unknown -p flotilla-framework -p flotilla-configuration -p flotilla-machine",
+        ),
+    ]);
+    steps
+}
+
+/// The tests that need neither Go nor a control plane: all but those of `integration-tests/tests`.
+pub(crate) fn unit(root: &Path) -> Vec<Step> {
+    let chosen = || rust_tests(root).into_iter().flat_map(|test| ["--test".to_owned(), test]);
+    let built = "compiles every crate with its tests, and the first time every dependency";
+    let run = "simulates many seeded runs, and compares with the recorded answers of kube-scheduler";
+    let command = "cargo test --workspace --all-features --lib --bins";
+    vec![
+        Step::new("unit tests, built", 300, built, command).with_words(chosen()).with_words(["--no-run".to_owned()]),
+        Step::new("unit tests", 120, run, command)
+            .with_words(chosen())
+            .with_words(["--", "--quiet"].map(str::to_owned)),
+        Step::new(
+            "examples in the documentation",
+            20,
+            "compiles each of them",
+            "cargo test --workspace --all-features --doc -- --quiet",
+        ),
+    ]
+}
+
+/// The tests against a real control plane, and what they start.
+pub(crate) fn integration() -> Vec<Step> {
+    let tests = FIRST.iter().chain(SIDE_BY_SIDE).flat_map(|test| ["--test".to_owned(), (*test).to_owned()]);
+    vec![
+        Step::new(
+            "the programs of the image",
+            300,
+            "compiles the programs and what they depend on for release, with musl",
+            "cargo run --all-features --bin flotilla-image -- --programs",
+        ),
+        Step::new(
+            "integration tests, built",
+            90,
+            "links a program for each test",
+            "cargo test --workspace --all-features --no-run",
+        )
+        .with_words(tests),
+        Step {
+            name: "the Go programs",
+            why: "compiles Kubernetes from source; it began with the first step",
+            measured: crate::go_programs::expected(),
+            work: Work::GoPrograms,
+        },
+        Step {
+            name: "integration tests",
+            why: "starts a control plane for each test, and waits for leads to run out",
+            measured: Duration::ZERO,
+            work: Work::SideBySide,
+        },
+    ]
+}
+
+/// The last one: it needs root.
+pub(crate) fn real_node() -> Step {
+    let why = "runs Flotilla's image under a kubelet; passes at once where root or runc is missing";
+    Step::new("real node", 240, why, "cargo test --workspace --all-features --test real_node -- --test-threads=1")
+}
+
+/// The test of the integration tests that compares on fresh clusters, told on what.
+pub(crate) fn differential(Differential { seed, count, features }: Differential) -> Step {
+    let command = "cargo test --workspace --all-features --test placements fresh -- --nocapture";
+    Step::new("differential", 300, "asks kube-scheduler and Flotilla about each cluster", command).with_variables([
+        seed.map(|seed| ("FLOTILLA_SEED", seed.to_string())),
+        count.map(|count| ("FLOTILLA_CASES", count.to_string())),
+        features.map(|features| ("FLOTILLA_FEATURES", features)),
+    ])
+}
+
+/// The test of the integration tests that runs all specs, told what was chosen.
+pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
+    let command = "cargo test --workspace --all-features --test e2e every_spec -- --ignored --nocapture";
+    Step::new("e2e", 1800, "runs each spec with each scheduler", command).with_variables([
+        focus.map(|focus| ("FLOTILLA_E2E_FOCUS", focus)),
+        gates.map(|gates| ("FLOTILLA_E2E_GATES", gates)),
+        record.then(|| ("FLOTILLA_RECORD", "1".to_owned())),
+        Some(("FLOTILLA_E2E_SCHEDULER", scheduler)),
+    ])
+}
+
+pub(crate) fn image(arguments: Vec<String>) -> Step {
+    let why = "compiles the programs and what they depend on for release, with musl";
+    Step::new("image", 300, why, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
+}
+
+pub(crate) fn bench() -> Vec<Step> {
+    let simulate = "target/release/flotilla simulate --generate";
+    let placed = "places 10,000 pods on 5,000 nodes";
+    vec![
+        Step::new(
+            "criterion",
+            300,
+            "repeats each measurement until it is steady",
+            "cargo bench -p flotilla-framework --bench evaluate",
+        ),
+        Step::new("release programs", 300, "compiles everything for release", "cargo build --release --bin flotilla"),
+        Step::new("basic", 10, placed, &format!("{simulate} nodes=5000,pods=10000,shape=basic")),
+        Step::new("mixed", 10, placed, &format!("{simulate} nodes=5000,pods=10000,shape=mixed")),
+    ]
+}
+
+/// What the other tests start beside Flotilla, and what takes both cores by itself: one after the other, before the others.
 pub(crate) const FIRST: &[&str] = &["programs", "placements"];
 
 /// These mostly wait: two at a time. Those that take longest come first, so that no side is idle at the end.
@@ -71,66 +227,75 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "tidy",
 ];
 
-pub(crate) const DIFFERENTIAL: &[&str] =
-    &["cargo", "test", "--quiet", "--workspace", "--test", "placements", "fresh", "--", "--nocapture"];
+/// The names of the tests in the folders `tests` of all crates but that of the integration tests.
+fn rust_tests(root: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = entries(&folder);
+        if folder.join("Cargo.toml").is_file() && !folder.ends_with("integration-tests") {
+            found.extend(tests_of(&folder));
+        }
+        let hidden = |name: &str| name.starts_with('.') || matches!(name, "target" | "src" | "tests" | "node_modules");
+        folders
+            .extend(entries.into_iter().filter(|path| path.is_dir() && !name(path).is_some_and(|name| hidden(&name))));
+    }
+    found
+}
 
-pub(crate) const E2E: &[&str] =
-    &["cargo", "test", "--quiet", "--workspace", "--test", "e2e", "every_spec", "--", "--ignored", "--nocapture"];
+/// The tests of one crate, as cargo finds them.
+fn tests_of(package: &Path) -> Vec<String> {
+    let test = |path: &PathBuf| {
+        let is_file = path.extension().is_some_and(|extension| extension == "rs");
+        if is_file || path.join("main.rs").is_file() { name(&path.with_extension("")) } else { None }
+    };
+    entries(&package.join("tests")).iter().filter_map(test).collect()
+}
 
-pub(crate) const IMAGE: &[&str] = &["cargo", "run", "--quiet", "--package", "flotilla-image", "--"];
+fn name(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_str()?.to_owned())
+}
 
-/// What the image holds: the integration tests run that, and the real node's image is made of it.
-pub(crate) const PROGRAMS: &[Step] =
-    &[("the programs of the image", &["cargo", "run", "--quiet", "--package", "flotilla-image", "--", "--programs"])];
-
-pub(crate) const REAL_NODE: &[Step] =
-    &[("real node", &["cargo", "test", "--workspace", "--test", "real_node", "--", "--test-threads=1"])];
-
-pub(crate) const BENCH: &[Step] = &[
-    ("criterion", &["cargo", "bench", "-p", "flotilla-framework", "--bench", "evaluate"]),
-    ("release binaries", &["cargo", "build", "--quiet", "--release", "--bin", "flotilla"]),
-    ("basic", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=basic"]),
-    ("mixed", &["target/release/flotilla", "simulate", "--generate", "nodes=5000,pods=10000,shape=mixed"]),
-];
+/// What is in a folder, or nothing where it is none.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn files(folder: &str) -> impl Iterator<Item = std::path::PathBuf> {
-        let entries = std::fs::read_dir(crate::root().join(folder)).expect("the folder is there");
-        entries.map(|entry| entry.expect("it can be read").path())
-    }
-
-    #[test]
-    fn every_tool_of_the_integration_tests_that_has_tests_is_tested() {
-        let has_tests = |file: &std::path::Path| {
-            let module = file.with_extension("");
-            let mut own = vec![file.to_owned()];
-            if module.is_dir() {
-                own.extend(std::fs::read_dir(&module).expect("it is there").flatten().map(|entry| entry.path()));
-            }
-            own.iter().filter_map(|file| std::fs::read_to_string(file).ok()).any(|text| text.contains("#[cfg(test)]"))
-        };
-        let mut tested: Vec<String> = files("integration-tests/src")
-            .filter(|path| path.extension().is_some() && has_tests(path))
-            .filter_map(|path| Some(format!("{}::", path.file_stem()?.to_str()?)))
-            .collect();
-        tested.sort();
-        let chosen: Vec<&str> = TOOLS[0].1.iter().copied().filter(|word| word.ends_with("::")).collect();
-        assert_eq!(chosen, tested);
-    }
+    use crate::run::root;
 
     #[test]
     fn every_integration_test_is_run_once_by_the_full_test() {
-        let mut there: Vec<String> = files("integration-tests/tests")
-            .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
-            .filter(|name| name != "real_node")
-            .collect();
+        let mut there = tests_of(&root().join("integration-tests"));
+        there.retain(|name| name != "real_node");
         let mut run: Vec<&str> = FIRST.iter().chain(SIDE_BY_SIDE).copied().collect();
         there.sort();
         run.sort_unstable();
         assert_eq!(run, there);
+    }
+
+    #[test]
+    fn every_test_of_another_crate_is_a_unit_test() {
+        let found = rust_tests(root());
+        for known in ["machine", "recorded_placements", "roundtrip", "attach", "replica"] {
+            assert!(found.contains(known), "{known} is not among {found:?}");
+        }
+    }
+
+    #[test]
+    fn no_test_of_another_crate_is_called_as_an_integration_test() {
+        // Cargo chooses tests by their names alone.
+        let integration: BTreeSet<String> = tests_of(&root().join("integration-tests")).into_iter().collect();
+        let both: Vec<String> = rust_tests(root()).intersection(&integration).cloned().collect();
+        assert!(both.is_empty(), "{both:?} would be run without what they need; give one of each pair another name");
+    }
+
+    #[test]
+    fn every_step_has_a_name_of_its_own() {
+        let steps = [check(), unit(root()), integration(), vec![real_node()]].concat();
+        let names: BTreeSet<&str> = steps.iter().map(|step| step.name).collect();
+        assert_eq!(names.len(), steps.len());
     }
 }

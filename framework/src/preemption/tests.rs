@@ -1,4 +1,4 @@
-//! Preemption, from the law's side: cases with names. What trials find is in `framework/tests/preemption.rs`.
+//! Preemption, from the law's side: cases with names. What trials find is in `framework/tests/preemption_trials.rs`.
 
 use std::sync::Arc;
 

@@ -5,27 +5,17 @@
 //! It is Jaeger's all-in-one program with its spans in memory. A Go module carries no pictures, so what it shows at its
 //! root is a placeholder; its API, with all that it knows, is whole.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{path::Path, process::Command};
 
 use anyhow::{Context as _, bail};
+use flotilla_go_programs::jaeger;
 use kube::{Client, Config};
 
-use super::binaries::{Temporary, lock};
-use super::go::Go;
-use super::module::JAEGER;
-use super::{ProcessGroup, Progress, START_TIMEOUT, Step, TAIL_LINES, free_port, get, reaper::Reaper, wait_until};
+use super::binaries::build_missing;
+use super::{ProcessGroup, Progress, START_TIMEOUT, TAIL_LINES, free_port, get, wait_until};
 
 /// The name of its process and of its log.
 pub const JAEGER_NAME: &str = "jaeger";
-const PACKAGE: &str = "github.com/jaegertracing/jaeger/cmd/all-in-one";
-const LINKER_FLAGS: &str = "-s -w";
-/// On two cores, when the modules are there.
-const FIRST_BUILD: Duration = Duration::from_secs(240);
 /// More than any test sends, and nothing against the memory of a machine.
 const MOST_TRACES: u32 = 20_000;
 
@@ -70,8 +60,9 @@ impl Jaeger {
         cache_dir: &Path,
         progress: &dyn Progress,
     ) -> anyhow::Result<()> {
-        let program = build(cache_dir, progress).await?;
-        let mut command = self.command(&program)?;
+        let programs = jaeger(cache_dir)?;
+        build_missing(&programs, progress).await?;
+        let mut command = self.command(&programs.path(JAEGER_NAME))?;
         command.current_dir(processes.logs());
         processes.spawn(JAEGER_NAME, command)?;
         let ended =
@@ -112,36 +103,4 @@ impl Jaeger {
         }
         Ok(command)
     }
-}
-
-/// The path of the program, which is built first where it is missing.
-async fn build(cache_dir: &Path, progress: &dyn Progress) -> anyhow::Result<PathBuf> {
-    let version = JAEGER.version_of("github.com/jaegertracing/jaeger")?;
-    let folder = cache_dir.join("control-plane").join(format!("jaeger-{}", JAEGER.key(&version, LINKER_FLAGS)));
-    let program = folder.join(JAEGER_NAME);
-    if program.is_file() {
-        return Ok(program);
-    }
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}; is the cache folder writable?", folder.display()))?;
-    let _lock = lock(&folder.join("build.lock"), progress).await?;
-    if program.is_file() {
-        return Ok(program);
-    }
-    let source = folder.join("module");
-    JAEGER.write(&source)?;
-    let temporary = Temporary::create(folder.join("building"))?;
-    let reaper = Reaper::start()?;
-    let wanted = JAEGER.go_version()?;
-    let go = Go { module: &source, temporary: &temporary.0, reaper: &reaper, wanted: &wanted };
-    go.check().await?;
-    progress.tell(Step::Building { program: JAEGER_NAME, index: 1, count: 1, first_build: FIRST_BUILD });
-    let began = Instant::now();
-    // Written aside and renamed, so that an interrupted build never leaves something that looks finished.
-    let partial = temporary.0.join(JAEGER_NAME);
-    let downloading = |module: &str| progress.tell(Step::Downloading { module });
-    go.build(PACKAGE, LINKER_FLAGS, &partial, downloading).await.context("cannot build Jaeger")?;
-    fs::rename(&partial, &program).context("cannot move the built Jaeger into place")?;
-    progress.tell(Step::Built { program: JAEGER_NAME, took: began.elapsed() });
-    Ok(program)
 }

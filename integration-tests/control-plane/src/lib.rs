@@ -11,15 +11,12 @@ mod binaries;
 mod components;
 mod create;
 mod credentials;
-mod go;
 mod jaeger;
-mod module;
 mod nodes;
 mod pods;
 mod ports;
 mod process;
 mod progress;
-mod reaper;
 mod wait;
 
 use std::{
@@ -41,13 +38,13 @@ use tempfile::TempDir;
 
 pub use binaries::{Binaries, build};
 pub use components::Component;
+pub use flotilla_go_programs::{about, go_version};
 pub use jaeger::{JAEGER_NAME, Jaeger};
-pub use module::{go_version, kubernetes_version, linker_flags};
 pub use nodes::NodeBuilder;
 pub use pods::pod;
 pub use ports::free_port;
 pub use process::ProcessGroup;
-pub use progress::{Lines, Progress, Step, about};
+pub use progress::{Lines, Progress, Step};
 pub use wait::wait_until;
 
 use components::Layout;

@@ -14,9 +14,8 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use flotilla_go_programs::Reaper;
 use tokio::time::{Instant, sleep};
-
-use super::reaper::Reaper;
 
 /// Between two looks at a process that was asked to end.
 const STOP_PAUSE: Duration = Duration::from_millis(20);

@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use flotilla_go_programs::about;
+
 use super::Component;
 
 /// A step on the way to a control plane, in the order in which they come.
@@ -81,15 +83,5 @@ impl Progress for Lines {
         // Goes to the standard error itself: what `eprintln!` prints is captured by the test harness, and who waits ten
         // minutes wants to know for what. A closed standard error is no reason to fail a build.
         _ = writeln!(io::stderr(), "control plane: {line}");
-    }
-}
-
-/// A duration as one says it: `7 minutes`, `30 seconds`.
-#[must_use]
-pub fn about(duration: Duration) -> String {
-    match (duration.as_secs(), duration.as_secs().div_ceil(60)) {
-        (seconds @ 0..60, _) => format!("{seconds} seconds"),
-        (_, 1) => "1 minute".to_owned(),
-        (_, minutes) => format!("{minutes} minutes"),
     }
 }

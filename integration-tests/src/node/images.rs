@@ -53,7 +53,7 @@ pub(super) fn build() -> anyhow::Result<Images> {
 fn archive(arguments: &[&str], output: &Path) -> anyhow::Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "flotilla-image", "--"])
+        .args(["run", "--quiet", "--all-features", "--bin", "flotilla-image", "--"])
         .args(arguments)
         .arg("--output")
         .arg(output)

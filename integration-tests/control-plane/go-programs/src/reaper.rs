@@ -15,14 +15,17 @@ const SCRIPT: &str = "read -r _; kill -s KILL 0";
 
 /// The leader of a process group, which ends all of it when this is dropped or this process ends.
 #[derive(Debug)]
-pub(super) struct Reaper {
+pub struct Reaper {
     child: Child,
     group: i32,
 }
 
 impl Reaper {
     /// Starts it, in a group of its own: an interrupt from the keyboard reaches neither it nor the members.
-    pub(super) fn start() -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// Where there is no `/bin/sh`.
+    pub fn start() -> anyhow::Result<Self> {
         let child = Command::new("/bin/sh")
             .args(["-c", SCRIPT])
             .stdin(Stdio::piped())
@@ -36,12 +39,13 @@ impl Reaper {
     }
 
     /// The group to start members in.
-    pub(super) fn group(&self) -> i32 {
+    #[must_use]
+    pub fn group(&self) -> i32 {
         self.group
     }
 
     /// Ends the group, also what its members have started themselves. A second time nothing happens.
-    pub(super) fn reap(&mut self) {
+    pub fn reap(&mut self) {
         drop(self.child.stdin.take());
         // There is nobody to tell, and no other way to try.
         let _ = self.child.wait();

@@ -3,17 +3,15 @@
 //! Knows: the flags and the messages of `go`. Must not know: what is built with it.
 
 use std::{
-    env, io,
+    env,
+    io::{self, BufRead as _, BufReader, Read as _},
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
+    thread,
 };
 
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::Command,
-};
-
-use super::reaper::Reaper;
+use crate::Kind;
 
 /// How many of the last lines of `go` are kept to be shown.
 const KEPT_LINES: usize = 30;
@@ -25,7 +23,7 @@ const INSTALL: &str = "install it from https://go.dev/dl or your package manager
 
 /// Why Go did not do what it should.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum GoError {
+pub enum GoError {
     /// It is not installed.
     #[error(
         "`go` is not on the PATH: the programs of the control plane are built from source, once, with Go {wanted} or \
@@ -91,21 +89,25 @@ pub(super) enum GoError {
 }
 
 /// The Go tool at work in one module.
-pub(super) struct Go<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Go<'a> {
     /// The folder of the module.
-    pub(super) module: &'a Path,
+    pub module: &'a Path,
     /// Where it puts what it needs only while it builds.
-    pub(super) temporary: &'a Path,
-    /// Ends it, and the compilers that it runs, with us.
-    pub(super) reaper: &'a Reaper,
+    pub temporary: &'a Path,
+    /// The process group in which it runs, with the compilers that it starts.
+    pub group: i32,
     /// The oldest that will do, such as `1.26.0`.
-    pub(super) wanted: &'a str,
+    pub wanted: &'a str,
 }
 
 impl Go<'_> {
     /// Whether there is a Go that will do. One that is too old may fetch a newer one here.
-    pub(super) async fn check(&self) -> Result<(), GoError> {
-        let found = self.run(&["env", "GOVERSION"], |_| ()).await?;
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn check(&self) -> Result<(), GoError> {
+        let found = self.run(&["env", "GOVERSION"], &mut |_| ())?;
         if is_older(&found, self.wanted) {
             return Err(GoError::TooOld { found, wanted: self.wanted.to_owned() });
         }
@@ -113,52 +115,67 @@ impl Go<'_> {
     }
 
     /// Builds a package into the file `to`, and tells of each module that is downloaded for it.
-    pub(super) async fn build(
+    ///
+    /// # Errors
+    /// Where it does not build, or its modules cannot be downloaded.
+    pub fn build(
         &self,
+        kind: Kind,
         package: &str,
         linker_flags: &str,
         to: &Path,
-        downloading: impl FnMut(&str),
+        downloading: &mut dyn FnMut(&str),
     ) -> Result<(), GoError> {
+        let verb: &[&str] = match kind {
+            Kind::Commands => &["build", "-buildvcs=false"],
+            Kind::Tests => &["test", "-c", "-vet=off"],
+        };
         let to = to.to_string_lossy();
-        let arguments =
-            ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", linker_flags, "-o", &to, package];
-        self.run(&arguments, downloading).await.map(drop)
+        let others = ["-mod=readonly", "-trimpath", "-ldflags", linker_flags, "-o", &to, package];
+        self.run(&[verb, &others].concat(), downloading).map(drop)
     }
 
     /// The folder in which a module was unpacked.
-    pub(super) async fn folder_of(&self, module: &str) -> Result<PathBuf, GoError> {
-        self.run(&["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module], |_| ()).await.map(PathBuf::from)
+    ///
+    /// # Errors
+    /// Where it is not required here.
+    pub fn folder_of(&self, module: &str) -> Result<PathBuf, GoError> {
+        self.run(&["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module], &mut |_| ()).map(PathBuf::from)
+    }
+
+    /// Fetches a module and gives the folder in which it was unpacked.
+    ///
+    /// # Errors
+    /// Where it is not required here, cannot be fetched, or is not the one whose checksum is known.
+    pub fn fetch(&self, module: &str) -> Result<PathBuf, GoError> {
+        self.run(&["mod", "download", module], &mut |_| ())?;
+        self.folder_of(module)
     }
 
     /// What it answers on its standard output.
-    async fn run(&self, arguments: &[&str], mut downloading: impl FnMut(&str)) -> Result<String, GoError> {
+    fn run(&self, arguments: &[&str], downloading: &mut dyn FnMut(&str)) -> Result<String, GoError> {
         let mut child = self.command(arguments).spawn().map_err(|error| self.not_started(error))?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let answer = async {
+        let out = child.stdout.take();
+        // Both are read at the same time: whoever writes to a full pipe waits.
+        let answer = thread::spawn(move || {
             let mut text = String::new();
-            if let Some(mut out) = out {
-                tokio::io::AsyncReadExt::read_to_string(&mut out, &mut text).await?;
+            out.map_or(Ok(0), |mut out| out.read_to_string(&mut text)).map(|_| text)
+        });
+        let mut words: Vec<String> = Vec::new();
+        for line in
+            child.stderr.take().map(BufReader::new).into_iter().flat_map(|err| err.lines().map_while(Result::ok))
+        {
+            if let Some(module) = line.strip_prefix(DOWNLOADING) {
+                downloading(module);
+                continue;
             }
-            io::Result::Ok(text)
-        };
-        let words = async {
-            let mut kept: Vec<String> = Vec::new();
-            let Some(err) = err else { return Ok(kept) };
-            let mut lines = BufReader::new(err).lines();
-            while let Some(line) = lines.next_line().await? {
-                if let Some(module) = line.strip_prefix(DOWNLOADING) {
-                    downloading(module);
-                    continue;
-                }
-                if kept.len() == KEPT_LINES {
-                    kept.remove(0);
-                }
-                kept.push(line);
+            if words.len() == KEPT_LINES {
+                words.remove(0);
             }
-            io::Result::Ok(kept)
-        };
-        let (answer, words, status) = tokio::try_join!(answer, words, child.wait()).map_err(GoError::Run)?;
+            words.push(line);
+        }
+        let status = child.wait().map_err(GoError::Run)?;
+        let answer = answer.join().unwrap_or_else(|_| Ok(String::new())).map_err(GoError::Run)?;
         if status.success() { Ok(answer.trim_end().to_owned()) } else { Err(self.explain(arguments, status, &words)) }
     }
 
@@ -170,7 +187,7 @@ impl Go<'_> {
         // They are to run here, whatever else is built here.
         command.env_remove("GOFLAGS").env_remove("GOOS").env_remove("GOARCH");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(self.reaper.group()).kill_on_drop(true);
+        command.process_group(self.group);
         command
     }
 

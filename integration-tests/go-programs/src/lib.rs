@@ -1,0 +1,160 @@
+//! The Go programs that the tests start: which there are, and where each is kept below `target`.
+//!
+//! Knows: the Go modules beside this crate. Must not know: what a program is started for.
+//!
+//! A test that needs a program has it built where it is missing; `cargo xtask go-programs` builds all of them.
+
+mod own;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use flotilla_go_programs::{
+    Event, Kind, Module, Program, Programs, about, control_plane, jaeger, kubernetes_version, linker_flags,
+};
+
+pub use flotilla_go_programs::Reaper;
+pub use own::{ORACLES, oracle, prometheus_operator};
+
+const HELM: Module = Module {
+    place: "integration-tests/helm/go.mod",
+    go_mod: include_str!("../../helm/go.mod"),
+    go_sum: include_str!("../../helm/go.sum"),
+};
+
+const E2E: Module = Module {
+    place: "integration-tests/e2e/go.mod",
+    go_mod: include_str!("../../e2e/go.mod"),
+    go_sum: include_str!("../../e2e/go.sum"),
+};
+
+/// It has a module of its own with the versions of the control plane, which people start who need no kubelet.
+const KUBELET: Module = Module {
+    place: "integration-tests/node/kubelet/go.mod",
+    go_mod: include_str!("../../node/kubelet/go.mod"),
+    go_sum: include_str!("../../node/kubelet/go.sum"),
+};
+
+const CONTAINERD: Module = Module {
+    place: "integration-tests/node/containerd/go.mod",
+    go_mod: include_str!("../../node/containerd/go.mod"),
+    go_sum: include_str!("../../node/containerd/go.sum"),
+};
+
+const KUBELET_PROGRAMS: &[Program] = &[Program::new("kubelet", "k8s.io/kubernetes/cmd/kubelet", 90)];
+
+const CONTAINERD_PROGRAMS: &[Program] = &[
+    Program::new("containerd", "github.com/containerd/containerd/v2/cmd/containerd", 60),
+    Program::new("containerd-shim-runc-v2", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", 10),
+    Program::new("ctr", "github.com/containerd/containerd/v2/cmd/ctr", 10),
+    Program::new("host-local", "github.com/containernetworking/plugins/plugins/ipam/host-local", 5),
+    Program::new("bridge", "github.com/containernetworking/plugins/plugins/main/bridge", 5),
+];
+
+/// All of them, in build order: what comes first compiles most of what those after it share.
+///
+/// # Errors
+/// Where a `go.mod` does not name a version that it should.
+pub fn all() -> Result<Vec<Programs>> {
+    let [kubelet, containerd] = node()?;
+    Ok(vec![control_plane(&target())?, jaeger(&target())?, helm()?, e2e()?, kubelet, containerd])
+}
+
+/// Helm, kept beside the programs of the control plane.
+///
+/// # Errors
+/// Where its `go.mod` does not name a version of it.
+pub fn helm() -> Result<Programs> {
+    const LIST: &[Program] = &[Program::new("helm", "helm.sh/helm/v4/cmd/helm", 60)];
+    Programs::small(HELM, "helm.sh/helm/v4", LIST, &target().join("control-plane"))
+}
+
+/// Kubernetes' own end-to-end tests, `e2e.test`.
+///
+/// # Errors
+/// Where its `go.mod` does not name a version of Kubernetes.
+pub fn e2e() -> Result<Programs> {
+    const LIST: &[Program] = &[Program::new("e2e.test", "k8s.io/kubernetes/test/e2e", 240)];
+    let programs = Programs::small(E2E, "k8s.io/kubernetes", LIST, &target().join("e2e"))?;
+    Ok(Programs { kind: Kind::Tests, ..programs })
+}
+
+/// The kubelet, and containerd with what belongs to it, in one folder.
+///
+/// # Errors
+/// Where a `go.mod` does not name a version that it should.
+pub fn node() -> Result<[Programs; 2]> {
+    let linker_flags = linker_flags(&kubernetes_version()?)?;
+    let kubelet = KUBELET.key(&KUBELET.version_of("k8s.io/kubernetes")?, &linker_flags);
+    let containerd = CONTAINERD.key(&CONTAINERD.version_of("github.com/containerd/containerd/v2")?, &linker_flags);
+    let top = target().join("real-node");
+    let into = top.join(format!("programs-{kubelet}-{containerd}"));
+    let programs = |module, list, folder| Programs {
+        module,
+        kind: Kind::Commands,
+        linker_flags: linker_flags.clone(),
+        list,
+        into: into.clone(),
+        files: None,
+        folder,
+    };
+    Ok([
+        programs(KUBELET, KUBELET_PROGRAMS, top.join(format!("kubelet-{kubelet}"))),
+        programs(CONTAINERD, CONTAINERD_PROGRAMS, top.join(format!("containerd-{containerd}"))),
+    ])
+}
+
+/// What is told of a build as a line for people; `None` where it is of no interest.
+#[must_use]
+pub fn line(event: &Event) -> Option<String> {
+    match event {
+        Event::Waiting => Some("waiting for another process that builds the same programs".to_owned()),
+        Event::Building { program, index, count, first_build } => {
+            let about = about(*first_build);
+            Some(format!("building {program} ({index} of {count}; the first build takes about {about})"))
+        }
+        Event::Downloading(_) => None,
+        Event::Built { program, took } => Some(format!("{program} was built in {} s", took.as_secs())),
+    }
+}
+
+/// The top of the checkout.
+fn repository() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
+}
+
+fn target() -> PathBuf {
+    repository().join("target")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_specs_and_the_kubelet_are_those_of_the_control_plane_that_they_run_against() {
+        let control_plane = control_plane(&target()).expect("a version").module.kubernetes();
+        assert_eq!(control_plane.len(), 2, "{control_plane:?}");
+        assert_eq!(E2E.kubernetes(), control_plane);
+        assert_eq!(KUBELET.kubernetes(), control_plane);
+    }
+
+    #[test]
+    fn each_module_builds_in_a_folder_of_its_own() {
+        let mut folders: Vec<PathBuf> = all().expect("versions").into_iter().map(|programs| programs.folder).collect();
+        let count = folders.len();
+        folders.sort();
+        folders.dedup();
+        assert_eq!(folders.len(), count);
+    }
+
+    #[test]
+    fn every_folder_of_the_oracle_with_a_program_is_listed() {
+        let entries = std::fs::read_dir(repository().join("integration-tests/oracle")).expect("it is there");
+        let programs = entries.flatten().map(|entry| entry.path()).filter(|path| path.join("main.go").is_file());
+        let mut names: Vec<String> = programs.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect();
+        names.sort();
+        assert_eq!(ORACLES.to_vec(), names);
+    }
+}

@@ -1,0 +1,106 @@
+//! What a person may ask for.
+//!
+//! Knows: the words of the command line. Must not know: what is done for them.
+
+use clap::{Args as Arguments, Parser, Subcommand};
+
+/// Checks, tests and benchmarks of Flotilla
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum Task {
+    /// The checks and the tests that need only Rust and a C compiler; with --all, all tests
+    ///
+    /// That is formatting, lints, the pure crates for wasm32, unit tests, simulations, and the comparison with recorded
+    /// answers of kube-scheduler.
+    ///
+    /// A run that failed or was interrupted (Ctrl-C) goes on where it was: what has passed is not run again while no file of
+    /// the checkout, no toolchain and no variable that counts has changed. When everything has passed, that is forgotten:
+    /// the next run runs all.
+    Test {
+        /// Also what needs Go, a control plane or root: the programs of the image, the integration tests, a real node. The Go
+        /// programs are built beside, at low priority; their log is target/xtask/go-programs.log
+        #[arg(long)]
+        all: bool,
+        /// Run again what has passed on this tree
+        #[arg(long)]
+        fresh: bool,
+    },
+    /// Formatting, lints, and the proof that the pure crates build for wasm32; no test is run
+    Check,
+    /// The tests that need neither Go nor a control plane
+    Unit,
+    /// Only the tests against a real control plane
+    Integration,
+    /// Build the Go programs that the tests start, those that are missing
+    GoPrograms,
+    /// Compare placements on fresh clusters with kube-scheduler's; needs Go
+    ///
+    /// A cluster that differs is made small and left in target/mismatches.
+    Differential(Differential),
+    /// Kubernetes' own end-to-end specs of scheduling, with kube-scheduler and with Flotilla; needs Go
+    ///
+    /// Prints the table of both. It takes half an hour; integration-tests/e2e/README.md tells more.
+    E2e(E2e),
+    /// Flotilla's image and manifests on a real node: kubelet and containerd, in namespaces of their own
+    ///
+    /// Needs Go, root and runc, and says so where they are missing.
+    RealNode,
+    /// The container image as an OCI archive, without any daemon
+    Image {
+        /// What follows `--` is for the builder of the image, such as --help
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// The criterion benchmarks, and the named workloads of `flotilla simulate`
+    Bench,
+}
+
+#[derive(Debug, Clone, Arguments)]
+pub(crate) struct Differential {
+    /// The seed of the first cluster; the others follow. The same seed gives the same clusters
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<i64>,
+    /// How many clusters
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u32>,
+    /// What is in them: features of integration-tests/oracle/generate, by commas. Without it, all that Flotilla is to agree
+    /// on, as integration-tests/placements/src/features.rs lists them
+    #[arg(long, value_name = "A,B")]
+    pub(crate) features: Option<String>,
+}
+
+#[derive(Debug, Clone, Arguments)]
+pub(crate) struct E2e {
+    /// A regular expression of Go's that the names of the specs must match; without it all of scheduling, or with --gates
+    /// those of scheduling that are off by default
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) focus: Option<String>,
+    /// Which scheduler: flotilla, kube-scheduler or both
+    #[arg(long, value_name = "S", default_value = "both")]
+    pub(crate) scheduler: String,
+    /// Feature gates for all components, such as GenericWorkload=true. With them all APIs are served, and the specs of
+    /// features that are off by default can be run
+    #[arg(long, value_name = "A=true,B=false")]
+    pub(crate) gates: Option<String>,
+    /// Record what both schedulers gave in integration-tests/e2e/specs.jsonl, instead of checking it
+    #[arg(long)]
+    pub(crate) record: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,205 @@
+//! What whoever waits is told: what is run, how long it takes, and what is left.
+//!
+//! Knows: words, estimates and terminals. Must not know: what a step does.
+
+use std::{
+    io::{IsTerminal as _, Write as _, stderr},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crate::record::Record;
+
+/// How often a line says that a step still runs, where nothing moves.
+const LINE_PAUSE: Duration = Duration::from_secs(30);
+
+/// How often the seconds move on a terminal.
+const TERMINAL_PAUSE: Duration = Duration::from_secs(1);
+
+/// Makes the line that moves empty.
+const CLEAR: &str = "\r\x1b[2K";
+
+/// How long something will take, and how that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Estimate {
+    /// It took so long when it passed last.
+    LastTime(Duration),
+    /// It takes so long on two cores, with nothing built before.
+    Measured(Duration),
+}
+
+impl Estimate {
+    /// Of a step that is in the record, or not yet.
+    pub(crate) fn of(record: &Record, name: &str, measured: Duration) -> Self {
+        record.took(name).map_or(Self::Measured(measured), Self::LastTime)
+    }
+
+    pub(crate) const fn duration(self) -> Duration {
+        match self {
+            Self::LastTime(duration) | Self::Measured(duration) => duration,
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Self::LastTime(duration) => format!("took {} last time", words(duration)),
+            Self::Measured(duration) => format!("expected to take {} on two cores", words(duration)),
+        }
+    }
+}
+
+/// How long tests take that are run `sides` at a time, the longest first, after some that are run one after the other.
+pub(crate) fn side_by_side(first: &[Duration], others: &[Duration], sides: u32) -> Duration {
+    let longest = others.iter().max().copied().unwrap_or_default();
+    first.iter().sum::<Duration>() + longest.max(others.iter().sum::<Duration>() / sides)
+}
+
+/// The lines before a step: which one it is, what is run, why it takes long, and how long all of it will take.
+pub(crate) fn heading(
+    (index, count): (usize, usize),
+    (name, what, why): (&str, &str, &str),
+    estimate: Estimate,
+    (elapsed, remaining): (Duration, Duration),
+) -> String {
+    format!(
+        "xtask: step {index} of {count}: {name}: {what}\n\
+         xtask:   {why}; {}; {} so far, about {} to go",
+        estimate.words(),
+        words(elapsed),
+        words(remaining)
+    )
+}
+
+/// A duration as one says it: `40 s`, `2 min 5 s`, `1 h 3 min`.
+pub(crate) fn words(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..600 if seconds % 60 != 0 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds @ 60..3600 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// A command as it is shown: the end of a long one is left out.
+pub(crate) fn shortened(command: &str) -> String {
+    const MOST: usize = 110;
+    match command.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{} ...", command[..end].rsplit_once(' ').map_or("", |(head, _)| head)),
+        None => command.to_owned(),
+    }
+}
+
+/// Makes the line empty on which a ticker moves, for what is printed next.
+pub(crate) fn clear() {
+    if stderr().is_terminal() {
+        eprint!("{CLEAR}");
+    }
+}
+
+/// Says that something still runs, and for how long: until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Ticker {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ticker {
+    /// For a step that prints nothing itself: the seconds move on a terminal, and there are lines elsewhere.
+    pub(crate) fn silent(what: impl Fn() -> String + Send + 'static) -> Self {
+        Self::start(what, stderr().is_terminal())
+    }
+
+    /// For a step that prints: cargo moves its own bar on a terminal, and there are lines elsewhere.
+    pub(crate) fn talking(what: String) -> Self {
+        if stderr().is_terminal() {
+            Self { stop: None, thread: None }
+        } else {
+            Self::start(move || what.clone(), false)
+        }
+    }
+
+    fn start(what: impl Fn() -> String + Send + 'static, moves: bool) -> Self {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let begun = Instant::now();
+        let thread = thread::spawn(move || {
+            let pause = if moves { TERMINAL_PAUSE } else { LINE_PAUSE };
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                let line = format!("xtask: {} so far: {}", words(begun.elapsed()), what());
+                if moves {
+                    // Cut to what surely fits on a line: what is longer would not be cleared.
+                    let line: String = line.chars().take(79).collect();
+                    eprint!("{CLEAR}{line}");
+                    _ = stderr().flush();
+                } else {
+                    eprintln!("{line}");
+                }
+            }
+            if moves {
+                eprint!("{CLEAR}");
+            }
+        });
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // It cannot fail but by a panic, of which it has told.
+        _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn durations_read_as_one_says_them() {
+        for (duration, expected) in
+            [(0, "0 s"), (59, "59 s"), (60, "1 min"), (125, "2 min 5 s"), (629, "10 min"), (3780, "1 h 3 min")]
+        {
+            assert_eq!(words(seconds(duration)), expected);
+        }
+    }
+
+    #[test]
+    fn tests_side_by_side_take_half_of_their_sum_and_no_less_than_the_longest() {
+        assert_eq!(side_by_side(&[seconds(10)], &[seconds(60), seconds(40), seconds(20)], 2), seconds(70));
+        assert_eq!(side_by_side(&[], &[seconds(60), seconds(10)], 2), seconds(60));
+        assert_eq!(side_by_side(&[], &[], 2), seconds(0));
+    }
+
+    #[test]
+    fn the_heading_tells_which_step_what_why_how_long_and_what_is_left() {
+        let estimate = Estimate::LastTime(seconds(125));
+        let what = ("clippy", "cargo clippy", "checks every crate");
+        let heading = heading((2, 8), what, estimate, (seconds(3), seconds(840)));
+        assert_eq!(
+            heading,
+            "xtask: step 2 of 8: clippy: cargo clippy\n\
+             xtask:   checks every crate; took 2 min 5 s last time; 3 s so far, about 14 min to go"
+        );
+    }
+
+    #[test]
+    fn what_was_never_run_is_expected_to_take_what_was_measured() {
+        let folder = tempfile::tempdir().expect("there is a temporary folder");
+        let record = Record::open(folder.path(), None);
+        assert_eq!(Estimate::of(&record, "clippy", seconds(9)), Estimate::Measured(seconds(9)));
+        record.passes("clippy", seconds(4), None).expect("it is written");
+        assert_eq!(Estimate::of(&record, "clippy", seconds(9)), Estimate::LastTime(seconds(4)));
+    }
+
+    #[test]
+    fn a_long_command_is_shown_up_to_a_word() {
+        assert_eq!(shortened("cargo fmt"), "cargo fmt");
+        let long = shortened(&"cargo test ".repeat(20));
+        assert!(long.len() < 120 && long.ends_with("cargo test ..."), "{long}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Steps, one after the other: told of before, recorded when they have passed, and skipped where that is known.
+//!
+//! Knows: what each task is made of, and how a step is run. Must not know: what a step checks.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{
+    args::Task,
+    fingerprint,
+    go_programs::{self, Background},
+    progress::{Estimate, Ticker, heading, shortened, words},
+    record::Record,
+    side_by_side,
+    steps::{self, Step, Work},
+};
+
+/// Does what a person asked for.
+///
+/// # Errors
+/// Where a step fails; with what to do.
+pub(crate) fn task(task: Task) -> Result<()> {
+    let steps = match task {
+        Task::GoPrograms => return go_programs::build(),
+        Task::Test { all: false, fresh } => {
+            let steps = [steps::check(), steps::unit(root())].concat();
+            // An interrupted run of all tests keeps the integration tests that have passed.
+            let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+            return test(steps, fresh, |passed| names.contains(&passed));
+        }
+        Task::Test { all: true, fresh } => {
+            // Before anything else: whoever lacks it should not wait to be told.
+            go_programs::check()
+                .context("`cargo xtask test --all` needs Go; without it there is `cargo xtask test`")?;
+            let last = vec![steps::real_node()];
+            return test([steps::check(), steps::unit(root()), steps::integration(), last].concat(), fresh, |_| true);
+        }
+        Task::Integration => {
+            go_programs::check()?;
+            steps::integration()
+        }
+        Task::Check => steps::check(),
+        Task::Unit => steps::unit(root()),
+        Task::RealNode => vec![steps::real_node()],
+        Task::Differential(differential) => vec![steps::differential(differential)],
+        Task::E2e(e2e) => vec![steps::e2e(e2e)],
+        Task::Image { arguments } => vec![steps::image(arguments)],
+        Task::Bench => steps::bench(),
+    };
+    Course::new(steps, false).run()
+}
+
+/// Goes on where the last run on this tree was; when all has passed, what is of this run is forgotten, and the next runs all.
+fn test(steps: Vec<Step>, fresh: bool, is_of_this: impl Fn(&str) -> bool) -> Result<()> {
+    let course = Course::new(steps, true);
+    if fresh {
+        course.record.forget(&is_of_this)?;
+    }
+    if course.record.is_of_no_tree() {
+        eprintln!("xtask: git cannot tell what is checked out here: a run that fails cannot go on where it was");
+    }
+    course.run().inspect_err(|_| {
+        eprintln!("xtask: what has passed is kept: while no file changes, the same command goes on from here");
+    })?;
+    course.record.forget(is_of_this)
+}
+
+/// Steps on their way.
+struct Course {
+    steps: Vec<Step>,
+    record: Record,
+    /// Whether what has passed is skipped.
+    resume: bool,
+    begun: Instant,
+}
+
+impl Course {
+    fn new(steps: Vec<Step>, resume: bool) -> Self {
+        let record = Record::open(&folder(), fingerprint::now(root()));
+        Self { steps, record, resume, begun: Instant::now() }
+    }
+
+    fn run(&self) -> Result<()> {
+        let mut go = self.start_go_programs()?;
+        for (index, step) in self.steps.iter().enumerate() {
+            if let Some(go) = &mut go {
+                go.has_ended()?;
+            }
+            if self.is_done(step) {
+                let count = self.steps.len();
+                eprintln!("xtask: step {} of {count}: {}: passed before on this tree, skipped", index + 1, step.name);
+                continue;
+            }
+            self.tell(index, go.as_ref());
+            let begun = Instant::now();
+            self.record.begins(step.name)?;
+            self.run_one(step, go.as_mut())?;
+            eprintln!("xtask: {}: passed in {}", step.name, words(begun.elapsed()));
+            if !matches!(step.work, Work::GoPrograms) {
+                self.record.passes(step.name, begun.elapsed(), fingerprint::now(root()).as_deref())?;
+            }
+        }
+        eprintln!("xtask: all passed in {}", words(self.begun.elapsed()));
+        Ok(())
+    }
+
+    /// Starts to build what later steps need, if any of these is left.
+    fn start_go_programs(&self) -> Result<Option<Background>> {
+        let needed = self.steps.iter().any(|step| step.needs_go() && !self.is_done(step));
+        needed.then(|| Background::start(&folder())).transpose()
+    }
+
+    fn is_done(&self, step: &Step) -> bool {
+        match step.work {
+            Work::Command { .. } => self.resume && self.record.has_passed(step.name),
+            Work::SideBySide => self.resume && side_by_side::have_passed(&self.record),
+            // Done with the steps that need them.
+            Work::GoPrograms => !self.steps.iter().any(|other| other.needs_go() && !self.is_done(other)),
+        }
+    }
+
+    /// The lines before a step.
+    fn tell(&self, index: usize, go: Option<&Background>) {
+        let step = &self.steps[index];
+        let estimate = self.estimate(step);
+        let what = match &step.work {
+            Work::Command { words, .. } => shortened(&words.join(" ")),
+            Work::GoPrograms => "waits for the build in the background".to_owned(),
+            Work::SideBySide => "cargo test --workspace --test ..., two at a time".to_owned(),
+        };
+        let count = self.steps.len();
+        let times = (self.begun.elapsed(), self.remaining(index, go.map(Background::elapsed).unwrap_or_default()));
+        eprintln!("{}", heading((index + 1, count), (step.name, &what, step.why), estimate, times));
+    }
+
+    /// What the steps from this one on take. The Go programs are only waited for as long as they take longer than what comes
+    /// before them.
+    fn remaining(&self, from: usize, go_elapsed: Duration) -> Duration {
+        self.steps[from..].iter().filter(|step| !self.is_done(step)).fold(Duration::ZERO, |sum, step| {
+            let takes = self.estimate(step).duration();
+            match step.work {
+                Work::GoPrograms => sum.max(takes.saturating_sub(go_elapsed)),
+                Work::Command { .. } | Work::SideBySide => sum + takes,
+            }
+        })
+    }
+
+    fn estimate(&self, step: &Step) -> Estimate {
+        match step.work {
+            Work::SideBySide => {
+                let expected = side_by_side::expected(&self.record, self.resume);
+                self.record.took(step.name).map_or(Estimate::Measured(expected), |_| Estimate::LastTime(expected))
+            }
+            // What it takes depends on what is there.
+            Work::GoPrograms => Estimate::Measured(step.measured),
+            Work::Command { .. } => Estimate::of(&self.record, step.name, step.measured),
+        }
+    }
+
+    fn run_one(&self, step: &Step, go: Option<&mut Background>) -> Result<()> {
+        match &step.work {
+            Work::Command { words, variables } => command(step.name, words, variables),
+            Work::GoPrograms => go.map_or(Ok(()), Background::wait),
+            Work::SideBySide => side_by_side::run(&self.record, self.resume, &folder().join("integration-tests")),
+        }
+    }
+}
+
+fn command(name: &str, words: &[String], variables: &[(&'static str, String)]) -> Result<()> {
+    let (program, arguments) = words.split_first().context("a step without a command")?;
+    let ticker = Ticker::talking(name.to_owned());
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .current_dir(root())
+        .status()
+        .with_context(|| format!("{program} cannot be started; is it installed and on the PATH?"))?;
+    drop(ticker);
+    if !status.success() {
+        bail!("{name} failed ({status}); run it alone with: {}", words.join(" "));
+    }
+    Ok(())
+}
+
+/// Where the record and the logs are kept.
+fn folder() -> PathBuf {
+    root().join("target/xtask")
+}
+
+/// The top of the checkout.
+pub(crate) fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}

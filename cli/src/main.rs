@@ -21,6 +21,7 @@ mod progress;
 mod reach;
 #[cfg(all(test, feature = "cluster"))]
 mod reference;
+mod run;
 mod simulate;
 #[cfg(feature = "cluster")]
 mod status;
@@ -36,35 +37,12 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use args::Args;
+
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    use args::Command;
-    match args::Args::parse().command {
-        Command::Simulate(args) => simulate::command(&args),
-        Command::Explain(args) => explain::command(&args),
-        #[cfg(feature = "cluster")]
-        Command::Status(args) => status::command(&args),
-        #[cfg(feature = "cluster")]
-        Command::Top(args) => top::command(&args),
-        #[cfg(feature = "cluster")]
-        Command::Trace(args) => trace::command(&args),
-        #[cfg(feature = "cluster")]
-        Command::Preflight(args) => preflight::command(&args),
-        #[cfg(feature = "cluster")]
-        Command::Up(args) => up::up(&args),
-        #[cfg(feature = "cluster")]
-        Command::Down => up::down(),
-        #[cfg(feature = "cluster")]
-        Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),
-        #[cfg(feature = "cluster")]
-        Command::Worker(args) => flotilla_worker::main(args.line("flotilla-worker")),
-        #[cfg(not(feature = "cluster"))]
-        Command::Absent(command) => absent::refuse(&command),
-        Command::Config(args) => config::command(&args),
-        Command::Completion(args) => completion::command(&args),
-        Command::Man(args) => man::command(&args),
-    }
+    run::run(Args::parse().command)
 }

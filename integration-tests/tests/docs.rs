@@ -66,7 +66,8 @@ fn every_metric_is_in_the_document_of_metrics_and_the_document_names_no_other() 
     let mut names = BTreeSet::new();
     let folder = root().join("coordinator/src/metrics");
     let sources = files(&folder, "rs").into_iter().filter(|path| !path.ends_with("tests.rs"));
-    for path in sources.chain(["worker/src/counters.rs", "worker/src/spans.rs"].map(|file| root().join(file))) {
+    for path in sources.chain(["worker/service/src/counters.rs", "worker/src/metrics.rs"].map(|file| root().join(file)))
+    {
         names.extend(registered(&read(&path)));
     }
     assert!(names.len() > 80, "only {} metrics were found; do their names stand elsewhere now?", names.len());
@@ -113,7 +114,8 @@ async fn every_flag_of_kube_scheduler_is_in_the_reference_or_refused_with_what_t
 /// The sources of the programs, with strings that go on in the next line joined.
 fn sources() -> String {
     let rooms = ["coordinator/src", "coordinator/machine/src", "worker/src", "transport/src", "framework/src"];
-    let more = ["cli/src", "proto/src", "configuration/src"];
+    let more =
+        ["cli/src", "proto/src", "configuration/src", "coordinator/runtime/src", "worker/service/src", "telemetry/src"];
     let paths = rooms.iter().chain(&more).flat_map(|room| files(&root().join(room), "rs"));
     let mut joined = String::new();
     for text in paths.map(|path| read(&path)) {
@@ -232,7 +234,7 @@ fn every_path_of_this_repository_that_a_document_names_is_there() {
 
 #[test]
 fn the_first_example_of_the_readme_is_placed() -> anyhow::Result<()> {
-    let example = "cargo run --release --bin flotilla -- ";
+    let example = "cargo run --release -p flotilla -- ";
     let readme = read(&root().join("README.md"));
     let arguments =
         readme.lines().find_map(|line| line.strip_prefix(example)).expect("the readme begins with an example");

@@ -75,6 +75,7 @@ pub(crate) fn check() -> Vec<Step> {
     } else {
         eprintln!("xtask: cargo-deny is not installed, deny.toml is not checked (cargo install cargo-deny)");
     }
+    steps.extend(standard_library("standard library for wasm32", "wasm32-unknown-unknown"));
     steps.extend([
         Step::new("format", 5, "reads every file", "cargo fmt --all --check"),
         Step::new(
@@ -91,6 +92,13 @@ pub(crate) fn check() -> Vec<Step> {
         ),
     ]);
     steps
+}
+
+/// The standard library for another target: rustup fetches what `rust-toolchain.toml` names by itself, unless it was told not
+/// to. Without rustup it has to be there.
+fn standard_library(name: &'static str, target: &str) -> Option<Step> {
+    let rustup = Command::new("rustup").arg("--version").output().is_ok_and(|output| output.status.success());
+    rustup.then(|| Step::new(name, 5, "fetches it, the first time", &format!("rustup target add {target}")))
 }
 
 /// The tests that need neither Go nor a control plane: all but those of `integration-tests/tests`.
@@ -116,7 +124,9 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
 /// The tests against a real control plane, and what they start.
 pub(crate) fn integration() -> Vec<Step> {
     let tests = FIRST.iter().chain(SIDE_BY_SIDE).flat_map(|test| ["--test".to_owned(), (*test).to_owned()]);
-    vec![
+    let musl = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let mut steps: Vec<Step> = standard_library("standard library for musl", &musl).into_iter().collect();
+    steps.extend([
         Step::new(
             "the programs of the image",
             300,
@@ -142,7 +152,8 @@ pub(crate) fn integration() -> Vec<Step> {
             measured: Duration::ZERO,
             work: Work::SideBySide,
         },
-    ]
+    ]);
+    steps
 }
 
 /// The last one: it needs root.
@@ -187,14 +198,14 @@ pub(crate) fn bench() -> Vec<Step> {
             "repeats each measurement until it is steady",
             "cargo bench -p flotilla-framework --bench evaluate",
         ),
-        Step::new("release programs", 300, "compiles everything for release", "cargo build --release --bin flotilla"),
+        Step::new("release programs", 300, "compiles everything for release", "cargo build --release -p flotilla"),
         Step::new("basic", 10, placed, &format!("{simulate} nodes=5000,pods=10000,shape=basic")),
         Step::new("mixed", 10, placed, &format!("{simulate} nodes=5000,pods=10000,shape=mixed")),
     ]
 }
 
 /// What the other tests start beside Flotilla, and what takes both cores by itself: one after the other, before the others.
-pub(crate) const FIRST: &[&str] = &["programs", "placements"];
+pub(crate) const FIRST: &[&str] = &["first_command", "programs", "placements"];
 
 /// These mostly wait: two at a time. Those that take longest come first, so that no side is idle at the end.
 pub(crate) const SIDE_BY_SIDE: &[&str] = &[

@@ -18,7 +18,8 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 use serde_json::Value;
 
-use super::{args::ReachArgs, connection::Connection, lease};
+use super::{connection::Connection, lease};
+use crate::reach::ReachArgs;
 
 /// How long the token is good for; the least that an API server gives.
 const TOKEN_S: i64 = 600;

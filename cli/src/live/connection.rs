@@ -10,7 +10,7 @@ use kube::{
     config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext},
 };
 
-use super::args::{ClusterArgs, ReachArgs};
+use crate::reach::{ClusterArgs, ReachArgs};
 
 /// What the kubelet gives to every pod that is to speak with the API server.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Serialize;
 
-use super::{args::ReachArgs, connection::Connection, lease};
+use super::{connection::Connection, lease};
+use crate::reach::ReachArgs;
 
 /// Who decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

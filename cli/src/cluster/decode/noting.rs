@@ -49,8 +49,8 @@ impl fmt::Display for Error {
 /// The way from the root to a value.
 enum Trail<'a> {
     Root,
-    Key(&'a Trail<'a>, &'a str),
-    Index(&'a Trail<'a>, usize),
+    Key(&'a Self, &'a str),
+    Index(&'a Self, usize),
 }
 
 impl Trail<'_> {

@@ -1,0 +1,38 @@
+//! Which module performs which command.
+
+use std::process::ExitCode;
+
+#[cfg(not(feature = "cluster"))]
+use crate::absent;
+use crate::{args::Command, completion, config, explain, man, simulate};
+#[cfg(feature = "cluster")]
+use crate::{preflight, status, top, trace, up};
+
+/// Runs a command to its end.
+pub(crate) fn run(command: Command) -> ExitCode {
+    match command {
+        Command::Simulate(args) => simulate::command(&args),
+        Command::Explain(args) => explain::command(&args),
+        #[cfg(feature = "cluster")]
+        Command::Status(args) => status::command(&args),
+        #[cfg(feature = "cluster")]
+        Command::Top(args) => top::command(&args),
+        #[cfg(feature = "cluster")]
+        Command::Trace(args) => trace::command(&args),
+        #[cfg(feature = "cluster")]
+        Command::Preflight(args) => preflight::command(&args),
+        #[cfg(feature = "cluster")]
+        Command::Up(args) => up::up(&args),
+        #[cfg(feature = "cluster")]
+        Command::Down => up::down(),
+        #[cfg(feature = "cluster")]
+        Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),
+        #[cfg(feature = "cluster")]
+        Command::Worker(args) => flotilla_worker::main(args.line("flotilla-worker")),
+        #[cfg(not(feature = "cluster"))]
+        Command::Absent(command) => absent::refuse(&command),
+        Command::Config(args) => config::command(&args),
+        Command::Completion(args) => completion::command(&args),
+        Command::Man(args) => man::command(&args),
+    }
+}

@@ -2,10 +2,8 @@
 //!
 //! Knows: how serde says that something does not fit. Must not know: what any field means.
 
-use serde::de::DeserializeOwned;
+use flotilla_objects::Object;
 use serde_json::Value;
-
-mod noting;
 
 use super::{
     place::{Path, Place},
@@ -13,12 +11,12 @@ use super::{
 };
 
 /// Decodes an object of the input. `None`: it does not fit, which is told.
-pub(super) fn decode<T: DeserializeOwned>(mut value: Value, place: &Place, problems: &mut Problems) -> Option<T> {
+pub(super) fn decode<T: Object>(mut value: Value, place: &Place, problems: &mut Problems) -> Option<T> {
     // Who wrote which field is the largest part of a dump, and nothing to a scheduler.
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata.remove("managedFields");
     }
-    match noting::decode(value) {
+    match T::decode(value) {
         Ok((decoded, unknown)) => {
             for path in unknown {
                 let text = format!("{path} is not a field of Kubernetes; it is ignored");

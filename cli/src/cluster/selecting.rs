@@ -9,6 +9,7 @@ use flotilla_framework::{
     labels::LabelSelector,
 };
 use flotilla_machine::event::SelectingKind;
+use flotilla_objects::Object;
 use k8s_openapi::{
     api::{
         apps::v1::{ReplicaSet, StatefulSet},
@@ -16,12 +17,11 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use serde::de::DeserializeOwned;
 
 use super::defaults;
 
 /// An object that selects pods.
-pub(crate) trait Selecting: DeserializeOwned {
+pub(crate) trait Selecting: Object {
     /// The name of its kind.
     const NAME: &'static str;
     /// Its kind.

@@ -7,6 +7,7 @@ use flotilla_framework::{
     ingest::{IngestError, storage},
     volumes::objects::StorageObject,
 };
+use flotilla_objects::Object;
 use k8s_openapi::{
     api::{
         core::v1::{PersistentVolume, PersistentVolumeClaim},
@@ -14,12 +15,11 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use serde::de::DeserializeOwned;
 
 use super::defaults;
 
 /// An object of storage.
-pub(super) trait Stored: DeserializeOwned {
+pub(super) trait Stored: Object {
     /// The name of its kind.
     const NAME: &'static str;
     /// Whether it is in a namespace.

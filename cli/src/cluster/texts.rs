@@ -5,10 +5,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use flotilla_objects::Written as _;
 use flotilla_runtime::extender::{node_text, pod_text};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use serde::Serialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
 /// The texts.
 #[derive(Debug, Default)]
@@ -31,14 +31,14 @@ impl PartialEq for Texts {
 impl Texts {
     /// Takes a node in.
     pub(super) fn add_node(&mut self, node: &Node) {
-        if let Ok(text) = node_text(value(node)) {
+        if let Ok(text) = node_text(node.to_value()) {
             self.nodes.insert(node.metadata.name.clone().unwrap_or_default(), text);
         }
     }
 
     /// Takes a pod in.
     pub(super) fn add_pod(&mut self, pod: &Pod) {
-        if let Ok(text) = pod_text(value(pod)) {
+        if let Ok(text) = pod_text(pod.to_value()) {
             self.pods.insert(pod.metadata.uid.clone().unwrap_or_default(), text);
         }
     }
@@ -52,9 +52,4 @@ impl Texts {
     pub(crate) fn pod(&self, uid: &str) -> Option<&Arc<RawValue>> {
         self.pods.get(uid)
     }
-}
-
-/// What was read from YAML or JSON can be written as JSON.
-fn value(object: &impl Serialize) -> Value {
-    serde_json::to_value(object).unwrap_or_default()
 }

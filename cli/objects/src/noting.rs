@@ -15,11 +15,11 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-use crate::cluster::place::{Path, Step};
+use crate::path::{Path, Step};
 
 /// Why a value does not fit, and where.
 #[derive(Debug)]
-pub(super) struct Error {
+pub struct Error {
     message: Box<str>,
     /// `None` until the nearest value with a place has seen it.
     path: Option<Path>,
@@ -27,7 +27,8 @@ pub(super) struct Error {
 
 impl Error {
     /// Where it is.
-    pub(super) fn path(&self) -> Path {
+    #[must_use]
+    pub fn path(&self) -> Path {
         self.path.clone().unwrap_or_default()
     }
 }
@@ -80,7 +81,7 @@ impl Trail<'_> {
 }
 
 /// A value, and the notes of the whole.
-pub(super) struct Noting<'a> {
+struct Noting<'a> {
     value: Value,
     trail: &'a Trail<'a>,
     unknown: &'a RefCell<Vec<Path>>,
@@ -90,7 +91,7 @@ pub(super) struct Noting<'a> {
 ///
 /// # Errors
 /// What does not fit, and where.
-pub(super) fn decode<T: de::DeserializeOwned>(value: Value) -> Result<(T, Vec<Path>), Error> {
+pub(crate) fn decode<T: de::DeserializeOwned>(value: Value) -> Result<(T, Vec<Path>), Error> {
     let unknown = RefCell::default();
     let decoded = T::deserialize(Noting { value, trail: &Trail::Root, unknown: &unknown });
     decoded.map(|decoded| (decoded, unknown.into_inner())).map_err(|error| Trail::Root.place(error))

@@ -216,7 +216,7 @@ async fn the_page_has_what_kube_schedulers_page_has_and_says_the_same_of_the_sam
 
     // One evaluation in ten is timed, and a pod that no node has room for is not scored: so there are more, of classes of their own.
     let more = (0..20).map(|index| pod(&format!("more-{index}"), "flotilla", &[("cpu", &format!("{}m", 10 + index))]));
-    cluster.create_pods(more.collect()).await?;
+    cluster.create_pods(more).await?;
     let ours = wait_until("plugins to be timed", PATIENCE, async || {
         let page = fleet.get("coordinator", "/metrics").await.map_err(|error| format!("{error:#}"))?;
         untimed(&parse(&page)).map_or(Ok(page), Err)

@@ -131,7 +131,7 @@ impl Course {
         let what = match &step.work {
             Work::Command { words, .. } => shortened(&words.join(" ")),
             Work::GoPrograms => "waits for the build in the background".to_owned(),
-            Work::SideBySide => "cargo test --workspace --test ..., two at a time".to_owned(),
+            Work::SideBySide => "cargo test --workspace --test ..., three at a time".to_owned(),
         };
         let count = self.steps.len();
         let times = (self.begun.elapsed(), self.remaining(index, go.map(Background::elapsed).unwrap_or_default()));

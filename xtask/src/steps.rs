@@ -207,7 +207,7 @@ pub(crate) fn bench() -> Vec<Step> {
 /// What the other tests start beside Flotilla, and what takes both cores by itself: one after the other, before the others.
 pub(crate) const FIRST: &[&str] = &["first_command", "programs", "placements"];
 
-/// These mostly wait: two at a time. Those that take longest come first, so that no side is idle at the end.
+/// These mostly wait: three at a time. Those that take longest come first, so that no side is idle at the end.
 pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "e2e",
     "takeover",

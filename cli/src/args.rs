@@ -44,6 +44,9 @@ Made-up clusters:
             kinds: apart-host, apart-zone, near-zone, prefer-near, prefer-apart
   spread and affinity also take classes=N, into how many applications the pods fall (one for each ten pods unless
   given), and kind=KIND, where all of them are to be of one kind.
+  All take labels=unique, by which each pod has a label of its own that no selector reads, as those of a StatefulSet have;
+  namespaces=N, over how many namespaces the pods fall; and standing=N, how many pods of other applications, each with a
+  label of its own, are on the nodes already.
 
 The answer:
   Pods are listed in the order in which they were decided on; those with scheduling gates, which nobody decides on, come
@@ -184,7 +187,7 @@ pub(crate) enum Format {
 
 mod generate;
 
-pub(crate) use generate::{Generate, Kind, Shape, parse_generate};
+pub(crate) use generate::{Generate, Kind, Labels, Shape, parse_generate};
 
 #[cfg(test)]
 mod tests {

@@ -96,7 +96,7 @@ impl Sources {
                 if !matches!(*leading.borrow(), Leadership::Leading { .. }) {
                     return Ok(String::new());
                 }
-                let pods = handle.pods().await.map_err(|error| error.to_string())?;
+                let pods = handle.ask(|machine, _| machine.pod_infos()).await.map_err(|error| error.to_string())?;
                 let written = tokio::task::spawn_blocking(move || resources::page(&pods)).await;
                 written.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
             }
@@ -105,7 +105,7 @@ impl Sources {
     }
 
     async fn write_metrics(&self) -> Result<String, String> {
-        let census = self.handle.census().await.map_err(|error| error.to_string())?;
+        let census = self.handle.ask(|machine, _| machine.census()).await.map_err(|error| error.to_string())?;
         let status = self.handle.status();
         let mut families = self.scheduled.registry().gather();
         families.extend(rest::registry().gather());

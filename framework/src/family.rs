@@ -5,6 +5,8 @@
 //!
 //! Knows: which fields no node-local plugin reads. Must not know: who makes use of it.
 
+use std::sync::Arc;
+
 use crate::{
     class::{Class, PodAffinity},
     extension::{Filter, Score},
@@ -15,7 +17,10 @@ impl Class {
     /// The head of the class's family. A field that a node-local plugin reads must stay.
     #[must_use]
     pub fn head(&self) -> Self {
+        // Only volumes make it matter to one node alone in which namespace a pod is.
+        let namespace = if self.volumes.is_some() { Arc::clone(&self.namespace) } else { Arc::default() };
         Self {
+            namespace,
             labels: Vec::new(),
             spread: Vec::new(),
             pod_affinity: PodAffinity::default(),

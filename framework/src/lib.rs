@@ -4,6 +4,7 @@
 //! Same inputs, same bytes out, in the coordinator and on every worker.
 
 pub mod admission;
+mod beside;
 pub mod class;
 pub mod declared;
 pub mod diagnosis;
@@ -32,6 +33,7 @@ pub mod resources;
 pub mod select;
 mod selector;
 pub mod shard;
+pub mod signature;
 pub mod snapshot;
 pub mod status;
 pub mod symbols;

@@ -8,14 +8,22 @@ use flotilla_framework::{
     class::ClassId,
     diagnosis,
     evaluation::Refused,
+    extension::Facts,
     matches::Matches,
     node::NodeId,
     plugins::REGISTRY,
     prepared::{NodeResult, Order, Prepared},
-    select::{Book, Nominations},
+    select::{Best, Book, Nominations},
     snapshot::Snapshot,
     status::Refusal,
-    testing::{node, pod, profile},
+    testing::{
+        node, pod, profile,
+        storage::{claim, standing, stored},
+    },
+    volumes::{
+        mounts::{Disk, Inline, Mount},
+        objects::{AccessModes, Claim, StorageObject},
+    },
 };
 use proptest::{collection::vec, option, prelude::*};
 
@@ -119,14 +127,41 @@ proptest! {
     }
 }
 
+/// Source: `AddPod` of VolumeRestrictions, which the first pass of `RunFilterPluginsWithNominatedPods` calls.
+#[test]
+fn a_claim_for_one_pod_is_in_use_where_a_nominated_pod_names_it_too() {
+    let exclusive = Claim { access_modes: AccessModes::READ_WRITE_ONCE_POD, ..claim("data") };
+    let storage = stored([StorageObject::Claim(exclusive)]);
+    let disk = Disk::AwsElasticBlockStore { volume: "disk".into() };
+    let class = pod("p").claim("data").mount(Mount::Inline(Inline { disk: Some(disk), in_tree: None })).into_class();
+    let mut nodes = Snapshot::new(0);
+    nodes.upsert_node(NodeId(0), &node("a").build());
+    nodes.upsert_node(NodeId(1), &node("b").build());
+    nodes.register_class(ClassId(7), pod("q").claim("data").into_class().into());
+    let mut profile = profile();
+    profile.plugins.pre_filter.retain(|name| name == "VolumeRestrictions");
+    profile.plugins.filter.retain(|name| name == "VolumeRestrictions");
+    let volumes = storage.facts(&class, &standing(&storage, []));
+    let facts = Facts { volumes, ..Facts::default() };
+    let prepared = Prepared::new(REGISTRY, &profile, &class, &facts, &mut nodes);
+    let mut book = Book::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 2)]);
+    let nominations = Nominations { beside: vec![(NodeId(0), vec![ClassId(7)])], own: None };
+    book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations);
+    let words: Vec<String> =
+        book.refused_now().iter().flat_map(|group| prepared.reasons(group.order, group.refusal.detail)).collect();
+    let expected = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
+                    another pod";
+    assert_eq!(words, [expected]);
+    assert!(matches!(book.best(&prepared), Best::Node { offer, .. } if offer.node == NodeId(1)));
+}
+
 #[test]
 fn a_node_that_names_leave_out_is_told_by_what_its_filters_say_where_the_pod_is_nominated_to_it() {
     let class = pod("p").request("cpu", "2").require_node("named").into_class();
     let mut nodes = Snapshot::new(0);
     nodes.upsert_node(NodeId(0), &node("named").capacity("cpu", "1").build());
     nodes.upsert_node(NodeId(1), &node("tainted").taint("gpu", "", "NoSchedule").build());
-    let prepared =
-        Prepared::new(REGISTRY, &profile(), &class, &flotilla_framework::extension::Facts::default(), &mut nodes);
+    let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);
     let mut book = Book::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 1)]);
     let message = |book: &Book| diagnosis::of_nodes(&prepared, &book.refused_now(), 2).message;
     let plain = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].";

@@ -5,7 +5,7 @@
 /// The most nodes or pods that are made up: a cluster ten times as large as any that exists.
 const MOST_GENERATED: usize = 1_000_000;
 
-const KEYS: &str = "nodes, pods, shape, classes, kind, seed";
+const KEYS: &str = "nodes, pods, shape, classes, kind, labels, namespaces, standing, seed";
 
 /// A made-up cluster in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,27 @@ pub(crate) struct Generate {
     pub(crate) classes: Option<usize>,
     /// What all applications want, in a shape that has some; otherwise they take turns.
     pub(crate) kind: Option<Kind>,
+    /// Whether each pod has a label of its own.
+    pub(crate) labels: Labels,
+    /// Over how many namespaces the applications are spread.
+    pub(crate) namespaces: usize,
+    /// How many pods of other applications are on the nodes already, each with a label of its own.
+    pub(crate) standing: usize,
     /// Everything that is left to chance follows from it.
     pub(crate) seed: u64,
+}
+
+/// What labels pods have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Labels {
+    /// Those of their application, if they have one.
+    Shared,
+    /// Besides, one that no other pod has and no selector reads: as those of a StatefulSet and of an indexed Job.
+    Unique,
+}
+
+impl Labels {
+    const WORDS: [(&str, Self); 2] = [("shared", Self::Shared), ("unique", Self::Unique)];
 }
 
 /// What kind of nodes and pods are made up.
@@ -65,7 +84,7 @@ pub(crate) enum Kind {
 /// # Errors
 /// Which word makes no sense, and what to write in its place.
 pub(crate) fn parse_generate(text: &str) -> Result<Generate, String> {
-    let mut generate = Generate { nodes: 0, pods: 0, shape: Shape::Basic, classes: None, kind: None, seed: 0 };
+    let mut generate = Generate::EMPTY;
     let mut given: Vec<&str> = Vec::new();
     for part in text.split(',') {
         let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not key=value; keys are {KEYS}"))?;
@@ -77,6 +96,9 @@ pub(crate) fn parse_generate(text: &str) -> Result<Generate, String> {
             "nodes" => generate.nodes = parse_count(key, value)?,
             "pods" => generate.pods = parse_count(key, value)?,
             "classes" => generate.classes = Some(parse_count(key, value)?),
+            "labels" => generate.labels = parse_word(key, value, &Labels::WORDS)?,
+            "namespaces" => generate.namespaces = parse_count(key, value)?,
+            "standing" => generate.standing = parse_count(key, value)?,
             "seed" => generate.seed = value.parse().map_err(|_| format!("seed={value:?} is not a whole number"))?,
             "shape" => generate.shape = parse_word(key, value, &Shape::WORDS)?,
             "kind" => generate.kind = Some(parse_word(key, value, &Kind::WORDS)?),
@@ -94,6 +116,12 @@ pub(crate) fn parse_generate(text: &str) -> Result<Generate, String> {
     }
     if generate.classes == Some(0) {
         return Err("classes=\"0\" leaves no class for a pod; write at least 1".to_owned());
+    }
+    if generate.namespaces == 0 {
+        return Err("namespaces=\"0\" leaves no namespace for a pod; write at least 1".to_owned());
+    }
+    if generate.standing > 0 && generate.nodes == 0 {
+        return Err("standing pods need nodes to be on; write nodes=1 or more".to_owned());
     }
     match generate.kind {
         Some(kind) if !kinds.contains(&kind) => {
@@ -116,6 +144,23 @@ fn parse_word<T: Copy>(key: &str, value: &str, words: &[(&str, T)]) -> Result<T,
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         format!("{key}={value:?} is unknown; write {}", words.join(", "))
     })
+}
+
+// === impl Generate ===
+
+impl Generate {
+    /// No node, no pod, and what is meant where a word is not given.
+    pub(crate) const EMPTY: Self = Self {
+        nodes: 0,
+        pods: 0,
+        shape: Shape::Basic,
+        classes: None,
+        kind: None,
+        labels: Labels::Shared,
+        namespaces: 1,
+        standing: 0,
+        seed: 0,
+    };
 }
 
 // === impl Shape ===
@@ -156,17 +201,20 @@ mod tests {
 
     #[test]
     fn a_made_up_cluster_is_described_in_any_order_of_keys() {
-        let expected = Generate { nodes: 3, pods: 4, shape: Shape::Mixed, classes: None, kind: None, seed: 5 };
+        let expected = Generate { nodes: 3, pods: 4, shape: Shape::Mixed, seed: 5, ..Generate::EMPTY };
         assert_eq!(parse_generate("nodes=3,pods=4,shape=mixed,seed=5"), Ok(expected));
         assert_eq!(parse_generate("seed=5,shape=mixed,pods=4,nodes=3"), Ok(expected));
         assert_eq!(parse_generate("nodes=3,pods=4,shape=mixed"), Ok(Generate { seed: 0, ..expected }));
         let spread = Generate { shape: Shape::Spread, classes: Some(2), kind: Some(Kind::Zone), ..expected };
         assert_eq!(parse_generate("nodes=3,pods=4,shape=spread,kind=zone,classes=2,seed=5"), Ok(spread));
+        let crowded = Generate { labels: Labels::Unique, namespaces: 2, standing: 9, ..expected };
+        let words = "nodes=3,pods=4,shape=mixed,seed=5,labels=unique,namespaces=2,standing=9";
+        assert_eq!(parse_generate(words), Ok(crowded));
     }
 
     #[test]
     fn a_description_that_makes_no_sense_is_refused_with_what_to_write() {
-        let keys = "keys are nodes, pods, shape, classes, kind, seed";
+        let keys = "keys are nodes, pods, shape, classes, kind, labels, namespaces, standing, seed";
         let cases = [
             ("nodes=3", "pods is missing; write for example nodes=5000,pods=10000,shape=basic".to_owned()),
             ("nodes=3,nodes=4", "nodes is given twice".to_owned()),
@@ -190,6 +238,15 @@ mod tests {
             (
                 "nodes=1,pods=1,shape=spread,classes=0",
                 "classes=\"0\" leaves no class for a pod; write at least 1".to_owned(),
+            ),
+            ("nodes=1,pods=1,shape=basic,labels=own", "labels=\"own\" is unknown; write shared, unique".to_owned()),
+            (
+                "nodes=1,pods=1,shape=basic,namespaces=0",
+                "namespaces=\"0\" leaves no namespace for a pod; write at least 1".to_owned(),
+            ),
+            (
+                "nodes=0,pods=1,shape=basic,standing=1",
+                "standing pods need nodes to be on; write nodes=1 or more".to_owned(),
             ),
         ];
         for (text, expected) in cases {

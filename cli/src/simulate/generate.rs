@@ -10,7 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 
-use crate::args::{Generate, Shape};
+use crate::args::{Generate, Labels, Shape};
 
 mod mixed;
 mod wishes;
@@ -18,6 +18,12 @@ mod wishes;
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 const ZONE: &str = "topology.kubernetes.io/zone";
 const IMAGE: &str = "registry.k8s.io/pause:3.10";
+
+/// The label that tells each pod apart, as the one that a StatefulSet gives its pods.
+const OWN_LABEL: &str = "apps.kubernetes.io/pod-index";
+
+/// How many standing pods are of one application.
+const STANDING_OF_AN_APPLICATION: usize = 10;
 
 /// The seed of the pods, apart from that of the nodes: more nodes do not make other pods.
 const PODS: u64 = 0x70_6f64;
@@ -35,15 +41,24 @@ pub(super) fn nodes(words: &Generate, node: impl FnMut(api::Node)) {
     }
 }
 
-/// Makes the pods of a cluster, all of them pending.
-pub(super) fn pods(words: &Generate, pod: impl FnMut(api::Pod)) {
+/// Makes the pods of a cluster: those that are on nodes, then the pending ones.
+pub(super) fn pods(words: &Generate, mut pod: impl FnMut(api::Pod)) {
+    (0..words.standing).map(|index| standing_pod(index, words)).for_each(&mut pod);
+    let pod = |mut own: api::Pod| {
+        if words.labels == Labels::Unique {
+            let label = (OWN_LABEL.to_owned(), own.metadata.name.clone().unwrap_or_default());
+            own.metadata.labels.get_or_insert_default().extend([label]);
+        }
+        pod(own);
+    };
     let count = words.pods;
     match words.shape {
-        Shape::Basic => (0..count).map(|index| basic_pod(index, count)).for_each(pod),
+        Shape::Basic => (0..count).map(|index| spread_over(words, index, basic_pod(index, count))).for_each(pod),
         Shape::Mixed => {
             let mut random = Random::new(words.seed ^ PODS);
             let classes = mixed::classes(&mut random);
-            (0..count).map(|index| mixed::pod(index, count, &classes, &mut random)).for_each(pod);
+            let pods = (0..count).map(|index| (index, mixed::pod(index, count, &classes, &mut random)));
+            pods.map(|(index, own)| spread_over(words, index, own)).for_each(pod);
         }
         Shape::Spread | Shape::Affinity => {
             let applications = wishes::Applications::new(words);
@@ -75,6 +90,30 @@ fn basic_node(index: usize, count: usize) -> api::Node {
 /// A pod of scheduler_perf's `pod-default.yaml`.
 fn basic_pod(index: usize, count: usize) -> api::Pod {
     make_pod(&name("pod", index, count), &[("cpu", "100m"), ("memory", "500Mi")])
+}
+
+/// Puts a pod that belongs to no application in the namespace whose turn it is.
+fn spread_over(words: &Generate, turn: usize, mut pod: api::Pod) -> api::Pod {
+    pod.metadata.namespace = namespace(words, turn);
+    pod
+}
+
+/// The namespace whose turn it is; `None`, for the default one, where there are no others.
+fn namespace(words: &Generate, turn: usize) -> Option<String> {
+    (words.namespaces > 1).then(|| name("namespace", turn % words.namespaces, words.namespaces))
+}
+
+/// A pod that is on a node: the nodes take turns. Ten make an application, and each has a label of its own.
+fn standing_pod(index: usize, words: &Generate) -> api::Pod {
+    let own = name("standing", index, words.standing);
+    let application = name("elsewhere", index / STANDING_OF_AN_APPLICATION, words.standing);
+    let mut pod = make_pod(&own, &[("cpu", "1m"), ("memory", "1Mi")]);
+    pod.metadata.labels = Some(texts(&[("app", &application), (OWN_LABEL, &own)]));
+    pod.metadata.namespace = namespace(words, index / STANDING_OF_AN_APPLICATION);
+    if let Some(spec) = &mut pod.spec {
+        spec.node_name = Some(name("node", index % words.nodes, words.nodes));
+    }
+    pod
 }
 
 /// Names of one cluster have one length, so that they sort as they count.

@@ -35,8 +35,7 @@ pub enum Invariant {
     PreparationsHavePods,
     /// Every node belongs to a worker that is there, as soon as one is, and each worker's count is right.
     NodesHaveHolders,
-    /// A pod waits with its pod group if its stage says so, and otherwise not; a group has no seat where nobody waits, and
-    /// none is half placed.
+    /// A pod waits with its pod group if its stage says so, and otherwise not; a group has no seat where nobody waits.
     GroupsHoldWhoWaits,
     /// The columns and the cache hold the same nodes.
     ColumnsMatchCache,
@@ -128,8 +127,7 @@ impl Machine {
         let astray = astray.map(|(_, pod)| format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
         let empty = self.groups.all_seats().filter(|(seat, waits)| self.queue.contains(seat) && !waits);
         let empty = empty.map(|(seat, _)| format!("nobody waits for {seat}"));
-        let half = self.trial.is_some().then(|| "a group is being tried".to_owned());
-        let places = astray.chain(empty).chain(half);
+        let places = astray.chain(empty);
         places.map(|place| Violation { invariant: Invariant::GroupsHoldWhoWaits, place })
     }
 

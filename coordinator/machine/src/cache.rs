@@ -13,6 +13,7 @@ use flotilla_framework::{
     map::Map,
     node::{NodeId, NodeInfo},
     shard::{Change, Revision},
+    signature::{News, SelectorsInPlay},
     snapshot::Snapshot,
     volumes::node::Attachment,
 };
@@ -40,6 +41,7 @@ pub(crate) struct Cache {
     pub(crate) nodes: Map<Arc<str>, Node>,
     pub(crate) snapshot: Snapshot,
     pub(crate) classes: Classes,
+    pub(crate) in_play: SelectorsInPlay,
     pub(crate) directory: Directory,
     pub(crate) storage: Shelf,
     residents: Map<Arc<str>, Residents>,
@@ -116,10 +118,26 @@ impl Cache {
         self.residents.get(name)
     }
 
-    /// The number of a class, kept as long as it is needed. Counts one more that needs it.
+    /// The number of the class that a pod of these fields is of, by what selectors in play can tell of its labels; its own
+    /// come into play with it. Adds to `news` what they can tell that no other could. Counts one more that needs the class.
+    pub(crate) fn acquire_signed(&mut self, whole: &Arc<Class>, news: &mut Vec<News>) -> ClassId {
+        whole.selectors().for_each(|selector| self.in_play.enter(selector, news));
+        let (id, new) = self.classes.acquire(&self.in_play.sign(whole));
+        if new {
+            if let Some(class) = self.classes.get(id) {
+                self.snapshot.register_class(id, Arc::clone(class));
+            }
+        } else {
+            whole.selectors().for_each(|selector| self.in_play.leave(selector));
+        }
+        id
+    }
+
+    /// The number of a class as it is, kept as long as it is needed. Counts one more that needs it.
     pub(crate) fn acquire_class(&mut self, class: &Arc<Class>) -> ClassId {
         let (id, new) = self.classes.acquire(class);
         if new {
+            class.selectors().for_each(|selector| self.in_play.enter(selector, &mut Vec::new()));
             self.snapshot.register_class(id, Arc::clone(class));
         }
         id
@@ -127,7 +145,8 @@ impl Cache {
 
     /// Counts one less that needs a class; gives back one that is to be forgotten by all.
     pub(crate) fn release_class(&mut self, id: ClassId) -> Option<ClassId> {
-        let gone = self.classes.release(id)?;
+        let (gone, class) = self.classes.release(id)?;
+        class.selectors().for_each(|selector| self.in_play.leave(selector));
         self.snapshot.forget_class(gone);
         Some(gone)
     }

@@ -49,7 +49,7 @@ impl Classes {
     }
 
     /// Counts one less. Gives back a class that is to be forgotten: this one or one that lay idle for longer.
-    pub(crate) fn release(&mut self, id: ClassId) -> Option<ClassId> {
+    pub(crate) fn release(&mut self, id: ClassId) -> Option<(ClassId, Arc<Class>)> {
         let (_, needed) = self.known.get_mut(&id)?;
         *needed = needed.saturating_sub(1);
         if *needed == 0 {
@@ -61,7 +61,7 @@ impl Classes {
         let oldest = self.idle.shift_remove_index(0)?;
         let (class, _) = self.known.swap_remove(&oldest)?;
         self.ids.swap_remove(&class);
-        Some(oldest)
+        Some((oldest, class))
     }
 
     /// The class behind a number.

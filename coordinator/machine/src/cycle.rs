@@ -1,27 +1,17 @@
-//! Decisions, one pod after the other in the queue's order, and what follows from each bind.
+//! The scheduling cycle: pods in the queue's order, what is done with the decision on each, and what follows from each bind.
 //!
-//! Knows: when there is enough to decide on, when to ask, and what a decision does. Must not know: how offers are
-//! merged or kept exact ([`crate::offers`] and the framework do).
+//! Knows: what a decision does. Must not know: how it is made ([`crate::decide`]).
 
 use std::sync::Arc;
 
-use flotilla_framework::{
-    diagnosis::{self, Diagnosis, NO_NODES},
-    evaluation::Offer,
-    extension::ClusterEvent,
-    node::NodeId,
-    prepared::NodeResult,
-    select::Best,
-    shard::Revision,
-};
+use flotilla_framework::{diagnosis::Diagnosis, extension::ClusterEvent, shard::Revision};
 
 use crate::{
     action::{Action, Binding, Nomination, Reason},
+    decide::{Attempt, Cure, Decision, Placement, Want},
     event::{BindFailure, TimeMs},
-    extend::Step,
-    groups::Placement,
     machine::Machine,
-    pods::{Charge, Stage},
+    pods::Stage,
     queue::{Plugins, Rejectors, Subject, Uid},
     trace::Choice,
 };
@@ -75,75 +65,41 @@ impl Machine {
         self.look_ahead(now_ms);
     }
 
-    pub(crate) fn attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Progress {
+    /// Tries the pod at the head of the queue.
+    fn attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Progress {
         let Some(from) = self.begin(now_ms, uid, subject) else {
             self.queue.remove(uid);
             return Progress::Decided;
         };
-        if self.cache.nodes.is_empty() {
-            let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
-            return self.turn_down(now_ms, uid, diagnosis, None);
-        }
-        if !self.open(subject) {
-            return self.fail(now_ms, uid, "its profile or class is unknown".to_owned());
-        }
-        let extenders = self.extenders_of(uid);
-        if extenders.is_empty()
-            && self.nominator.is_empty()
-            && let Some(progress) = self.attempt_shared(now_ms, uid, subject)
-        {
-            return progress;
-        }
-        let in_trial = self.trial.is_some();
-        loop {
-            if let Some(progress) = self.judge_class(now_ms, uid, subject) {
-                return progress;
+        let decision = self.decide_on(now_ms, &Attempt { uid, subject, from, group: None });
+        self.carry_out(now_ms, uid, subject, decision)
+    }
+
+    /// Has a decision on a pod that is no member of a group carried out.
+    pub(crate) fn carry_out(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, decision: Decision) -> Progress {
+        match decision {
+            Decision::Place(placement) => {
+                self.charge(&placement.charge);
+                self.commit(now_ms, uid, subject, placement);
+                Progress::Decided
             }
-            if !self.has_offers(now_ms, subject) {
-                return Progress::Waiting;
+            Decision::Refuse(diagnosis, Cure::Nodes) => self.turn_down(now_ms, uid, diagnosis, None),
+            Decision::Refuse(diagnosis, Cure::Preemption(objected)) => {
+                self.refuse_beside(now_ms, uid, diagnosis, &objected)
             }
-            if let Some(progress) = self.try_own_node(now_ms, uid, subject, &extenders) {
-                return progress;
+            Decision::Fail(error) => self.fail(now_ms, uid, error),
+            Decision::Ask(Want::Offers(subject)) => {
+                self.ask(now_ms, subject);
+                Progress::Waiting
             }
-            let Some(dossier) = self.dossiers.get_mut(subject) else { return Progress::Waiting };
-            let Some(offers) = &mut dossier.offers else { return Progress::Waiting };
-            // What was asked for since this pod is at the head and still says too little is made up for here.
-            // Nor is a group's attempt over while nodes that its own pods were charged to are told apart from the others.
-            let is_short = (offers.book.is_laid_over() || in_trial) && offers.revision >= from;
-            let is_current = offers.book.is_untouched() || offers.revision >= from;
-            if let Some(error) = offers.book.error(&dossier.prepared) {
-                if is_current {
-                    return self.fail(now_ms, uid, error);
-                }
-                dossier.offers = None;
-                continue;
+            Decision::Ask(Want::Whole(head)) => {
+                self.ask_whole(now_ms, head);
+                Progress::Waiting
             }
-            match offers.book.best(&dossier.prepared) {
-                Best::Dry => {
-                    self.status.offers_dry += 1;
-                    dossier.offers = None;
-                    if is_short {
-                        self.evaluate_here(subject);
-                    }
-                }
-                // What is said to the pod's owner is counted in one state, as kube-scheduler's is.
-                Best::Nothing if (is_short || is_current) && !offers.book.is_untouched() => self.evaluate_here(subject),
-                Best::Nothing if is_current => {
-                    let covered = offers.book.covered() as usize;
-                    let diagnosis = diagnosis::of_nodes(&dossier.prepared, &offers.book.refused_now(), covered);
-                    return self.refuse(now_ms, uid, diagnosis);
-                }
-                Best::Nothing => dossier.offers = None,
-                Best::Node { .. } if !extenders.is_empty() => match self.extend(now_ms, uid, subject, &extenders) {
-                    Step::Asked => return Progress::Waiting,
-                    Step::Again => {}
-                    Step::Told(word) => return self.go_by(now_ms, uid, subject, word),
-                },
-                Best::Node { offer, total, repaired } => {
-                    if let Some(progress) = self.take(now_ms, uid, subject, offer, total, repaired) {
-                        return progress;
-                    }
-                }
+            Decision::AskExtenders(question) => {
+                let extenders = self.extenders_of(uid);
+                self.send(now_ms, uid, &extenders, question, None);
+                Progress::Waiting
             }
         }
     }
@@ -167,120 +123,7 @@ impl Machine {
         true
     }
 
-    /// What can be said of the pod whatever the nodes are.
-    fn judge_class(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Option<Progress> {
-        let nodes = self.cache.nodes.len();
-        let prepared = &self.dossiers.get(subject)?.prepared;
-        if let Some(error) = prepared.error().map(str::to_owned) {
-            return Some(self.fail(now_ms, uid, error));
-        }
-        diagnosis::of_class(prepared, nodes).map(|diagnosis| self.refuse(now_ms, uid, diagnosis))
-    }
-
-    /// Takes the best node, if it is as good as it was said to be.
-    fn take(
-        &mut self,
-        now_ms: TimeMs,
-        uid: &Uid,
-        subject: Subject,
-        offer: Offer,
-        total: i64,
-        repaired: bool,
-    ) -> Option<Progress> {
-        let dossier = self.dossiers.get_mut(subject)?;
-        let has_choice = dossier.offers.as_ref().is_some_and(|offers| offers.book.has_choice());
-        let error = dossier.prepared.score_error().filter(|_| has_choice).map(str::to_owned);
-        if let Some(error) = error {
-            return Some(self.fail(now_ms, uid, error));
-        }
-        self.verify(subject, offer).then(|| self.assume(now_ms, uid, subject, offer, total, repaired))
-    }
-
-    /// Brings the subject's offers up to the present, evaluating here where no worker can. `false`: they are asked for.
-    fn has_offers(&mut self, now_ms: TimeMs, subject: Subject) -> bool {
-        let alone = self.trial.is_some() || self.is_alone(now_ms);
-        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
-        if dossier.repair(&self.cache) {
-            return true;
-        }
-        if alone || !dossier.can_be_asked() {
-            self.status.evaluations_refuted += u64::from(dossier.is_refuted());
-            self.evaluate_here(subject);
-            return true;
-        }
-        self.ask(now_ms, subject);
-        false
-    }
-
-    fn evaluate_here(&mut self, subject: Subject) {
-        self.status.evaluations_local += 1;
-        self.dossiers.evaluate_here(subject, &self.cache);
-    }
-
-    /// Opens the subject's dossier. `false`: its profile or class is not known.
-    pub(crate) fn open(&mut self, (index, class_id): Subject) -> bool {
-        let Some(configuration) = self.configuration.clone() else { return false };
-        let Some(profile) = configuration.profiles.get(index) else { return false };
-        let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
-        self.dossiers.open((index, class_id), self.registry, profile, &class, &mut self.cache);
-        true
-    }
-
-    /// Runs every filter for the chosen node against our own view before anything is assumed. An offer that is not
-    /// what our own view gives is a worker's error: the worker is given up, and its word does not count.
-    fn verify(&mut self, subject: Subject, offer: Offer) -> bool {
-        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
-        let slot = self.cache.snapshot.slot(offer.node);
-        let result = slot.map(|slot| dossier.prepared.judge_with(&self.cache.snapshot, slot, &dossier.matches));
-        if let (Some(NodeResult::Feasible(feasible)), Some(offers)) = (&result, &mut dossier.offers)
-            && offers.book.confirms(offer, feasible)
-        {
-            return true;
-        }
-        self.give_up_holder(offer);
-        false
-    }
-
-    /// Gives up the worker that made an offer which is not what our own view gives.
-    pub(crate) fn give_up_holder(&mut self, offer: Offer) {
-        let reason = format!("it offered node {} with a score that is not the node's", offer.node.0);
-        self.give_up_holder_of(offer.node, &reason);
-    }
-
-    /// Gives up the worker that holds a node, for what it said of it.
-    pub(crate) fn give_up_holder_of(&mut self, node: NodeId, reason: &str) {
-        let holder = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker);
-        if let Some(worker) = holder {
-            self.dossiers.distrust();
-            self.drop_worker(worker, reason.to_owned());
-        }
-    }
-
-    pub(crate) fn assume(
-        &mut self,
-        now_ms: TimeMs,
-        uid: &Uid,
-        subject: Subject,
-        offer: Offer,
-        total: i64,
-        repaired: bool,
-    ) -> Progress {
-        let Some(node) = self.cache.name(offer.node).map(Arc::clone) else { return Progress::Waiting };
-        let plan = match self.plan_volumes(subject, &node) {
-            Ok(plan) => plan,
-            Err(error) => return self.fail(now_ms, uid, error),
-        };
-        let charge = Charge { node, class: subject.1 };
-        let placement = Placement { charge, plan, total, repaired, revision: self.cache.revision() };
-        if self.trial.is_some() {
-            return self.place_for_now(uid, subject, placement);
-        }
-        self.charge(&placement.charge);
-        self.commit(now_ms, uid, subject, placement);
-        Progress::Decided
-    }
-
-    /// Has a decision carried out whose charge is made.
+    /// Has a pod go where it was decided, its charge being made.
     pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, placement: Placement) {
         let Placement { charge, plan, total, repaired, revision } = placement;
         let extender = self.binder_of(uid);
@@ -379,9 +222,6 @@ impl Machine {
 
     /// Something went wrong that says nothing about the nodes.
     pub(crate) fn fail(&mut self, now_ms: TimeMs, uid: &Uid, message: String) -> Progress {
-        if let Some(trial) = &mut self.trial {
-            return trial.fail(message);
-        }
         self.status.decisions += 1;
         self.count_attempt(now_ms, uid, None);
         if let Some(pod) = self.pods.get_mut(uid) {

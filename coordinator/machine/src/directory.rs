@@ -42,6 +42,21 @@ impl Directory {
         news
     }
 
+    /// What a service or controller selects; `None` where it is not known, or selects nothing.
+    #[must_use]
+    pub fn selector(&self, Selecting { kind, namespace, name }: &Selecting) -> Option<LabelSelector> {
+        match kind {
+            SelectingKind::Service => {
+                let labels = self.services.get(namespace)?.get(name)?;
+                Some(LabelSelector::equal(labels.iter().map(|(key, value)| (key, value))))
+            }
+            SelectingKind::Controller(kind) => {
+                let owner = Owner { kind: *kind, name: Arc::clone(name) };
+                self.controllers.get(&(Arc::clone(namespace), owner)).cloned()
+            }
+        }
+    }
+
     /// A service or controller selects these pods now; `None`: it is gone. Whether that is news.
     pub fn set_selector(&mut self, object: &Selecting, selector: Option<&LabelSelector>) -> bool {
         let Selecting { kind, namespace, name } = object;

@@ -23,7 +23,7 @@ use flotilla_framework::{
 
 use crate::{
     action::{Action, Extension},
-    cycle::Progress,
+    decide::{Attempt, Cure, Decision, Want},
     event::{ExtensionOutcome, TimeMs},
     groups::{GroupKey, Word},
     machine::Machine,
@@ -57,8 +57,8 @@ pub(crate) struct Extending {
 
 /// What is to be done with a pod whose feasible nodes extenders have to hear of.
 pub(crate) enum Step {
-    /// They are being asked.
-    Asked,
+    /// They have to be asked this.
+    Ask(Question),
     /// The workers have to be asked for all nodes first, or the pod looked at anew.
     Again,
     /// They have answered already: a member of a group that is tried.
@@ -91,16 +91,16 @@ impl Machine {
         extenders.iter().filter(move |extender| pod.is_some_and(|pod| extender.is_interested(&pod.info)))
     }
 
-    /// Has the extenders asked about all feasible nodes of the pod at the head of the queue.
-    pub(crate) fn extend(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, extenders: &[Arc<Extender>]) -> Step {
+    /// What the extenders have to be asked about all feasible nodes of a pod, or have said.
+    pub(crate) fn extend(&mut self, attempt: &Attempt<'_>) -> Step {
+        let subject = attempt.subject;
         let Some(Dossier { prepared, offers: Some(offers), wants_all, .. }) = self.dossiers.get_mut(subject) else {
             return Step::Again;
         };
         let Some(feasible) = offers.book.feasible(prepared) else {
             if std::mem::replace(wants_all, true) {
                 // Even what was asked for without a limit left some out.
-                self.status.evaluations_local += 1;
-                self.dossiers.evaluate_here(subject, &self.cache);
+                self.evaluate_here(subject);
             } else {
                 self.dossiers.forget_offers(subject);
             }
@@ -110,24 +110,14 @@ impl Machine {
         let names = feasible.iter().filter_map(|(offer, _)| self.cache.name(offer.node));
         let mut nodes: Vec<Arc<str>> = names.map(Arc::clone).collect();
         nodes.sort_unstable();
-        self.put(now_ms, uid, subject, extenders, Question { nodes, may_score, own: false })
+        self.put(attempt, Question { nodes, may_score, own: false })
     }
 
-    /// Asks, or keeps the question for the end of the trial that is going on.
-    fn put(
-        &mut self,
-        now_ms: TimeMs,
-        uid: &Uid,
-        subject: Subject,
-        extenders: &[Arc<Extender>],
-        question: Question,
-    ) -> Step {
-        match self.word_about(uid, subject.1, &question) {
+    /// What they have said to a question, if that was asked before.
+    fn put(&self, attempt: &Attempt<'_>, question: Question) -> Step {
+        match self.word_about(attempt, &question) {
             Some(word) => Step::Told(word),
-            None => match &mut self.trial {
-                Some(trial) => trial.ask(question),
-                None => self.send(now_ms, uid, extenders, question, None),
-            },
+            None => Step::Ask(question),
         }
     }
 
@@ -135,26 +125,20 @@ impl Machine {
     /// asked about it alone; where they turn it down, or cannot be asked, the others have their turn.
     ///
     /// Source: `evaluateNominatedNode`.
-    pub(crate) fn try_own_node(
-        &mut self,
-        now_ms: TimeMs,
-        uid: &Uid,
-        subject: Subject,
-        extenders: &[Arc<Extender>],
-    ) -> Option<Progress> {
+    pub(crate) fn try_own_node(&mut self, attempt: &Attempt<'_>, extenders: &[Arc<Extender>]) -> Option<Decision> {
+        let &Attempt { uid, subject, from, .. } = attempt;
         let node = self.lay_nominations_over(uid, subject)?;
         if extenders.is_empty() {
-            return Some(self.assume(now_ms, uid, subject, Offer { node, base: 0, rank: 0 }, 0, true));
+            return Some(self.place(subject, Offer { node, base: 0, rank: 0 }, 0, true));
         }
-        let pod = self.pods.get(uid)?;
-        if pod.own_node_refused.is_some() && pod.own_node_refused == pod.attempt_from {
+        if self.pods.get(uid)?.own_node_refused == Some(from) {
             return None;
         }
         let nodes = vec![Arc::clone(self.cache.name(node)?)];
-        match self.put(now_ms, uid, subject, extenders, Question { nodes, may_score: false, own: true }) {
-            Step::Asked => Some(Progress::Waiting),
+        match self.put(attempt, Question { nodes, may_score: false, own: true }) {
+            Step::Ask(question) => Some(Decision::AskExtenders(question)),
             Step::Told(Word::Said(extended)) if !extended.nodes.is_empty() => {
-                self.take_extended(now_ms, uid, subject, &extended)
+                self.take_extended(uid, subject, &extended)
             }
             Step::Told(_) | Step::Again => None,
         }
@@ -168,9 +152,9 @@ impl Machine {
         extenders: &[Arc<Extender>],
         question: Question,
         group: Option<(GroupKey, bool)>,
-    ) -> Step {
+    ) {
         let Question { nodes, may_score, own } = question;
-        let (Some(pod), Some(configuration)) = (self.pods.get(uid), &self.configuration) else { return Step::Again };
+        let (Some(pod), Some(configuration)) = (self.pods.get(uid), &self.configuration) else { return };
         let class = pod.class;
         self.next_request += 1;
         self.extending = Some(Extending {
@@ -193,7 +177,6 @@ impl Machine {
             may_score,
         }));
         self.status.extensions_asked += 1;
-        Step::Asked
     }
 
     /// The answer is there.
@@ -259,27 +242,25 @@ impl Machine {
             return;
         }
         if extended.nodes.is_empty() {
-            self.refuse_extended(now_ms, &extending.uid, subject, extended);
+            let decision = self.refuse_extended(subject, extended);
+            self.carry_out(now_ms, &extending.uid, subject, decision);
             if self.happenings != extending.happenings {
                 // Whatever happened while they were asked may help: nobody can say what helps an extender.
                 self.wake(now_ms, &extending.uid);
             }
             return;
         }
-        if self.take_extended(now_ms, &extending.uid, subject, extended).is_none() {
+        match self.take_extended(&extending.uid, subject, extended) {
+            Some(decision) => {
+                self.carry_out(now_ms, &extending.uid, subject, decision);
+            }
             // None of them will do any more: the pod is at the head of the queue still, and is tried anew.
-            self.status.extensions_discarded += 1;
+            None => self.status.extensions_discarded += 1,
         }
     }
 
     /// Takes the best of the nodes that extenders left. `None`: none of them will do any more.
-    pub(crate) fn take_extended(
-        &mut self,
-        now_ms: TimeMs,
-        uid: &Uid,
-        subject: Subject,
-        extended: &Extended,
-    ) -> Option<Progress> {
+    pub(crate) fn take_extended(&mut self, uid: &Uid, subject: Subject, extended: &Extended) -> Option<Decision> {
         let Dossier { prepared, matches, .. } = self.dossiers.get_mut(subject)?;
         matches.refresh(prepared, &self.cache.snapshot);
         let nodes = extended.nodes.iter().filter_map(|name| Some(self.cache.nodes.get(name)?.id));
@@ -294,34 +275,27 @@ impl Machine {
         if feasible.len() > 1
             && let Some(error) = prepared.score_error()
         {
-            let error = error.to_owned();
-            return Some(self.fail(now_ms, uid, error));
+            return Some(Decision::Fail(error.to_owned()));
         }
         let total = |(offer, total): (Offer, i64)| {
             let name = self.cache.name(offer.node).map_or("", |name| name);
             (total.wrapping_add(extended.bonus(name)), offer)
         };
         let (total, offer) = feasible.into_iter().map(total).max_by(|left, right| worse(*left, *right))?;
-        Some(self.assume(now_ms, uid, subject, offer, total, false))
+        Some(self.place(subject, offer, total, false))
     }
 
     /// Extenders left no node. What plugins refused is counted anew, so that the counts are of one state.
-    pub(crate) fn refuse_extended(
-        &mut self,
-        now_ms: TimeMs,
-        uid: &Uid,
-        subject: Subject,
-        extended: &Extended,
-    ) -> Progress {
+    pub(crate) fn refuse_extended(&mut self, subject: Subject, extended: &Extended) -> Decision {
         self.dossiers.evaluate_here(subject, &self.cache);
         let Some(Dossier { prepared, offers: Some(offers), .. }) = self.dossiers.get_mut(subject) else {
-            return Progress::Waiting;
+            return Decision::Ask(Want::Offers(subject));
         };
         let covered = offers.book.covered() as usize;
         let diagnosis = extended.diagnosis(prepared, offers.book.refused(), covered);
         let curable = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
         let curable: Vec<NodeId> = curable.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
-        self.refuse_beside(now_ms, uid, diagnosis, &curable)
+        Decision::Refuse(diagnosis, Cure::Preemption(curable))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Decisions about classes that count over domains, from the nodes that their whole family shares.
 //!
 //! Workers are asked about the head of a family only, and the coordinator counts for itself what each class counts. What
-//! is found so is the best node. That no node will do, and why, is for the class's own offers to say ([`crate::cycle`]).
+//! is found so is the best node. That no node will do, and why, is for the class's own offers to say ([`crate::decide`]).
 //!
 //! Knows: when a class can do without offers of its own. Must not know: how shelves are kept ([`crate::shelves`]).
 
@@ -10,33 +10,36 @@ use std::sync::Arc;
 use flotilla_framework::{evaluation::Offer, prepared::NodeResult, select::Best};
 
 use crate::{
-    cycle::Progress,
+    decide::{Attempt, Decision, Want},
     event::TimeMs,
     machine::Machine,
-    queue::{Subject, Uid},
+    queue::Subject,
 };
 
 impl Machine {
     /// Decides on a pod from what its family shares. `None`: its class needs offers of its own.
-    pub(crate) fn attempt_shared(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Option<Progress> {
+    pub(crate) fn decide_shared(&mut self, now_ms: TimeMs, attempt: &Attempt<'_>) -> Option<Decision> {
+        let &Attempt { uid, subject, group, .. } = attempt;
         let head = self.head_of(subject)?;
         if !self.dossiers.shelve(subject, head, &self.cache) {
             let can_be_asked = self.dossiers.get(head)?;
             let can_be_asked = can_be_asked.can_be_asked() && can_be_asked.kinship.can_be_asked();
-            if self.trial.is_some() || self.is_alone(now_ms) || !can_be_asked {
+            if group.is_some() || self.is_alone(now_ms) || !can_be_asked {
                 self.status.evaluations_local += 1;
                 self.dossiers.evaluate_whole_here(head, &self.cache);
                 if !self.dossiers.shelve(subject, head, &self.cache) {
                     return None;
                 }
             } else {
-                self.ask_whole(now_ms, head);
-                return Some(Progress::Waiting);
+                return Some(Decision::Ask(Want::Whole(head)));
             }
         }
+        let priority = self.pods.get(uid)?.info.priority;
+        let nominations = self.nominator.concerning(uid, priority, &self.cache);
+        self.dossiers.lay_nominations_over_shared(subject, &nominations, &mut self.cache);
         match self.dossiers.best_shared(subject, &self.cache)? {
             Best::Node { offer, total, repaired } if self.verify_shared(subject, offer) => {
-                Some(self.assume(now_ms, uid, subject, offer, total, repaired))
+                Some(self.place(subject, offer, total, repaired))
             }
             Best::Node { .. } | Best::Dry | Best::Nothing => {
                 self.dossiers.wants_own_offers(subject);

@@ -41,6 +41,13 @@ impl Gates {
         self.pods.insert(Arc::clone(uid), Gate { plugin, subject, asked_ms: now_ms });
     }
 
+    /// A pod that is kept out is about another subject.
+    pub(crate) fn reclass(&mut self, uid: &Uid, subject: Subject) {
+        if let Some(Gate { plugin, asked_ms, .. }) = self.open(uid) {
+            self.close(uid, plugin, subject, asked_ms);
+        }
+    }
+
     /// A pod is not kept out any more. Gives how it was.
     pub(crate) fn open(&mut self, uid: &Uid) -> Option<Gate> {
         let gate = self.pods.remove(uid)?;

@@ -15,7 +15,6 @@ mod heard;
 mod outcome;
 mod room;
 
-pub(crate) use attempt::{Placement, Trial};
 pub(crate) use heard::Word;
 
 use std::{

@@ -10,6 +10,7 @@ use flotilla_framework::{
     extension::ClusterEvent,
     labels::LabelSelector,
     node::NodeInfo,
+    preemption::Budget,
 };
 
 use crate::{
@@ -32,20 +33,22 @@ impl Machine {
             return;
         }
         let nominated = self.nominator.of(&uid).cloned();
-        let class = self.cache.acquire_class(&info.class);
+        let class = self.class_of(&info.class);
         self.preemptions.witness(info);
+        self.forget_unread(&uid);
         let (same_class, old) = match self.pods.get_mut(&uid) {
             Some(pod) => {
                 let old_class = std::mem::replace(&mut pod.class, class);
                 let old = std::mem::replace(&mut pod.info, Arc::clone(info));
                 self.release_class(old_class);
-                (old_class == class, Some(old))
+                (old_class == class && old.class == info.class, Some(old))
             }
             None => {
                 self.pods.insert(Arc::clone(&uid), Pod::new(Arc::clone(info), class));
                 (false, None)
             }
         };
+        self.note_unread(&uid);
         self.note_member(&uid, old.as_deref(), info);
         self.hear(&uid, old.as_deref());
         if info.finished {
@@ -77,6 +80,7 @@ impl Machine {
         self.settle(now_ms, uid, None, Stage::Foreign);
         self.end_nomination(now_ms, uid, nominated);
         self.note_member_gone(uid);
+        self.forget_unread(uid);
         if let Some(pod) = self.pods.swap_remove(uid) {
             self.release_class(pod.class);
         }
@@ -121,9 +125,22 @@ impl Machine {
     }
 
     pub(crate) fn selector_applied(&mut self, now_ms: TimeMs, object: &Selecting, selector: Option<&LabelSelector>) {
+        let old = self.cache.directory.selector(object);
         if self.cache.directory.set_selector(object, selector) {
+            let new = self.cache.directory.selector(object);
+            self.replace_selector(old.as_ref(), new.as_ref());
             self.wake_for(now_ms, ClusterEvent::SelectorChanged(&object.namespace));
         }
+    }
+
+    pub(crate) fn budget_applied(&mut self, budget: &Budget) {
+        let old = self.budgets.apply(budget);
+        self.replace_selector(old.as_ref(), Some(&budget.selector));
+    }
+
+    pub(crate) fn budget_deleted(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
+        let old = self.budgets.delete(namespace, name);
+        self.replace_selector(old.as_ref(), None);
     }
 
     /// Decides where a pod that is not on any node belongs, and puts it there.

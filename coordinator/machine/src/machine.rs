@@ -20,7 +20,7 @@ use crate::{
     event::{Configuration, Event, TimeMs},
     extend::Extending,
     gates::Gates,
-    groups::{Groups, Trial},
+    groups::Groups,
     label,
     nominator::Nominator,
     offers::Dossiers,
@@ -31,6 +31,7 @@ use crate::{
     roster::Roster,
     status::Status,
     tally::Tally,
+    unread::Unread,
 };
 
 /// How often pods that lie among the unschedulable ones are looked through, in milliseconds; kube-scheduler's 30 s.
@@ -58,6 +59,8 @@ pub struct Machine {
     pub(crate) settled: bool,
     pub(crate) synced: bool,
     pub(crate) pods: Map<Uid, Pod>,
+    /// What of their labels no selector reads.
+    pub(crate) unread: Unread,
     /// Pods in [`Stage::Gated`].
     pub(crate) gates: Gates,
     pub(crate) binding: BTreeSet<Uid>,
@@ -71,8 +74,6 @@ pub struct Machine {
     pub(crate) dossiers: Dossiers,
     pub(crate) nominator: Nominator,
     pub(crate) groups: Groups,
-    /// A pod group is being tried; never there between two events.
-    pub(crate) trial: Option<Trial>,
     /// A pod that others may have to make room for, while it is found out who.
     pub(crate) preempting: Option<Round>,
     /// Preemptions that are carried out.
@@ -124,6 +125,7 @@ impl Machine {
             settled: false,
             synced: false,
             pods: Map::default(),
+            unread: Unread::default(),
             gates: Gates::default(),
             binding: BTreeSet::new(),
             extending: None,
@@ -134,7 +136,6 @@ impl Machine {
             dossiers: Dossiers::default(),
             nominator: Nominator::default(),
             groups: Groups::default(),
-            trial: None,
             preempting: None,
             preemptions: Preemptions::default(),
             hopeless: Hopeless::default(),
@@ -213,8 +214,8 @@ impl Machine {
             Event::VolumesWritten { uid, id, versions, failure } => {
                 self.volumes_written(now_ms, &uid, id, versions, failure);
             }
-            Event::BudgetApplied(budget) => self.budgets.apply(&budget),
-            Event::BudgetDeleted { namespace, name } => self.budgets.delete(&namespace, &name),
+            Event::BudgetApplied(budget) => self.budget_applied(&budget),
+            Event::BudgetDeleted { namespace, name } => self.budget_deleted(&namespace, &name),
             Event::Proposed { request, outcome } => self.proposed(now_ms, request, outcome),
             Event::Preempted { uid, id, failure } => self.preempted(now_ms, &uid, id, failure),
             Event::Tick => {}

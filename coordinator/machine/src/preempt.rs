@@ -62,12 +62,8 @@ pub(crate) enum Verdict {
 }
 
 impl Machine {
-    /// No node would take the pod: others may have to make room for it.
-    pub(crate) fn refuse(&mut self, now_ms: TimeMs, uid: &Uid, diagnosis: Diagnosis) -> Progress {
-        self.refuse_beside(now_ms, uid, diagnosis, &[])
-    }
-
-    /// As [`Self::refuse`], of a pod that extenders left none of these nodes, which taking pods away may change.
+    /// No node would take the pod: others may have to make room for it, also on these nodes, which extenders turned down and
+    /// which taking pods away may change.
     pub(crate) fn refuse_beside(
         &mut self,
         now_ms: TimeMs,
@@ -75,9 +71,6 @@ impl Machine {
         diagnosis: Diagnosis,
         objected: &[NodeId],
     ) -> Progress {
-        if let Some(trial) = &mut self.trial {
-            return trial.refuse(diagnosis);
-        }
         let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
         let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         let subject = (profile, pod.class);

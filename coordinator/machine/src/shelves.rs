@@ -9,7 +9,7 @@ use flotilla_framework::{
     map::Map,
     matches::Matches,
     prepared::{Feasible, Prepared},
-    select::{Best, Ground, Move, Overlay, Shelf},
+    select::{Best, Ground, Move, Nominations, Overlay, Shelf},
     shard::Revision,
 };
 
@@ -284,6 +284,20 @@ impl Dossiers {
         let (shelf, revision) = (other.shelf.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
         self.shelves.put(place.clone(), shelf, revision);
         self.shelves.stands.get_index_of(&place)
+    }
+
+    /// Makes what is laid over a shelf what it is for a pod that these nominations concern.
+    pub(crate) fn lay_nominations_over_shared(
+        &mut self,
+        subject: Subject,
+        nominations: &Nominations,
+        cache: &mut Cache,
+    ) {
+        let Some(Dossier { prepared, matches, kinship, .. }) = self.known.get_mut(&subject) else { return };
+        let Some(laid) = kinship.laid.as_mut() else { return };
+        if let Some(stand) = self.shelves.under(laid) {
+            laid.overlay.lay_over(prepared, &mut cache.snapshot, matches, &stand.shelf, nominations);
+        }
     }
 
     /// The best node by what is laid over a shelf; `None` where nothing is.

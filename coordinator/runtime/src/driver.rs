@@ -18,14 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flotilla_framework::class::PodInfo;
 use flotilla_machine::{
     action::Action,
-    census::Census,
     event::{Event, TimeMs},
     machine::Machine,
-    outlook::{Outlook, PodName},
-    overview::Overview,
     status::Status,
     tally::Ended,
 };
@@ -68,13 +64,8 @@ pub struct Handle {
     thread: Thread,
 }
 
-/// What somebody asks, and where the answer goes.
-enum Question {
-    Outlook(PodName, oneshot::Sender<Option<Outlook>>),
-    Overview(oneshot::Sender<Overview>),
-    Census(oneshot::Sender<Census>),
-    Pods(oneshot::Sender<Vec<Arc<PodInfo>>>),
-}
+/// What somebody asks; it sends its answer itself.
+type Question = Box<dyn FnOnce(&Machine, TimeMs) + Send>;
 
 /// What both sides of a [`Handle`] see.
 struct Shared {
@@ -137,43 +128,21 @@ impl Handle {
         self.status.clone()
     }
 
-    /// Where a pod stands, after all events before; `None`: the machine knows no such pod. Waits while 32 others ask.
+    /// What a question finds in the machine after all events before; it is put at the time given with it, on the machine's
+    /// thread, and should take it a millisecond or less. Waits while 32 others ask.
     ///
     /// # Errors
     /// [`Stopped`]: nobody knows any more.
-    pub async fn outlook(&self, pod: PodName) -> Result<Option<Outlook>, Stopped> {
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Machine, TimeMs) -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
         let (answer, told) = oneshot::channel();
-        self.questions.send(Question::Outlook(pod, answer)).await.map_err(|_| Stopped)?;
-        told.await.map_err(|_| Stopped)
-    }
-
-    /// The machine at one glance, after all events before. Waits as [`outlook`](Self::outlook) does.
-    ///
-    /// # Errors
-    /// [`Stopped`]: nobody knows any more.
-    pub async fn overview(&self) -> Result<Overview, Stopped> {
-        let (answer, told) = oneshot::channel();
-        self.questions.send(Question::Overview(answer)).await.map_err(|_| Stopped)?;
-        told.await.map_err(|_| Stopped)
-    }
-
-    /// What there is to count, after all events before. Waits as [`outlook`](Self::outlook) does.
-    ///
-    /// # Errors
-    /// [`Stopped`]: nobody knows any more.
-    pub async fn census(&self) -> Result<Census, Stopped> {
-        let (answer, told) = oneshot::channel();
-        self.questions.send(Question::Census(answer)).await.map_err(|_| Stopped)?;
-        told.await.map_err(|_| Stopped)
-    }
-
-    /// Every pod as the watch shows it, after all events before. Waits as [`outlook`](Self::outlook) does.
-    ///
-    /// # Errors
-    /// [`Stopped`]: nobody knows any more.
-    pub async fn pods(&self) -> Result<Vec<Arc<PodInfo>>, Stopped> {
-        let (answer, told) = oneshot::channel();
-        self.questions.send(Question::Pods(answer)).await.map_err(|_| Stopped)?;
+        let question = Box::new(|machine: &Machine, now_ms| {
+            // The one who asked may have gone.
+            let _ = answer.send(question(machine, now_ms));
+        });
+        self.questions.send(question).await.map_err(|_| Stopped)?;
         told.await.map_err(|_| Stopped)
     }
 
@@ -255,10 +224,7 @@ trait Course: Send + 'static {
     fn ended(&self) -> Ended<'_>;
     fn next_wakeup(&self) -> Option<TimeMs>;
     fn status(&self) -> Status;
-    fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook>;
-    fn overview(&self, now_ms: TimeMs) -> Overview;
-    fn census(&self) -> Census;
-    fn pods(&self) -> Vec<Arc<PodInfo>>;
+    fn machine(&self) -> &Machine;
 }
 
 impl Course for Machine {
@@ -282,20 +248,8 @@ impl Course for Machine {
         Self::status(self)
     }
 
-    fn outlook(&self, now_ms: TimeMs, pod: &PodName) -> Option<Outlook> {
-        Self::outlook(self, now_ms, pod)
-    }
-
-    fn overview(&self, now_ms: TimeMs) -> Overview {
-        Self::overview(self, now_ms)
-    }
-
-    fn census(&self) -> Census {
-        Self::census(self)
-    }
-
-    fn pods(&self) -> Vec<Arc<PodInfo>> {
-        self.pod_infos()
+    fn machine(&self) -> &Machine {
+        self
     }
 }
 
@@ -371,21 +325,7 @@ impl<C: Course, P: Performer> Owner<C, P> {
     /// Answers one question. `false`: there is none, and the thread is woken by the next.
     fn answer(&mut self, context: &mut Context<'_>) -> bool {
         let Poll::Ready(Some(question)) = self.asked.poll_recv(context) else { return false };
-        // Whoever asked may have gone.
-        match question {
-            Question::Outlook(pod, answer) => {
-                let _ = answer.send(self.course.outlook(self.shared().now_ms(), &pod));
-            }
-            Question::Overview(answer) => {
-                let _ = answer.send(self.course.overview(self.shared().now_ms()));
-            }
-            Question::Census(answer) => {
-                let _ = answer.send(self.course.census());
-            }
-            Question::Pods(answer) => {
-                let _ = answer.send(self.course.pods());
-            }
-        }
+        question(self.course.machine(), self.shared().now_ms());
         true
     }
 

@@ -199,7 +199,7 @@ pub(super) async fn serve(
         return refusal;
     }
     let asked = PodName { namespace: namespace.as_str().into(), name: name.as_str().into() };
-    match explain.handle.outlook(asked).await {
+    match explain.handle.ask(move |machine, now_ms| machine.outlook(now_ms, &asked)).await {
         Ok(outlook) => {
             let pod = outlook.map(ExplainedPod::from);
             let answer = Explained { namespace, name, pod, coordinator: explain.coordinator() };

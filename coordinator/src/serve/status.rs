@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
-use flotilla_machine::{event::WorkerId, overview::Overview, overview::WorkerView};
+use flotilla_machine::{event::WorkerId, machine::Machine, overview::Overview, overview::WorkerView};
 use flotilla_runtime::{
     driver::Handle,
     fanout::{Fanout, Rolled},
@@ -220,7 +220,7 @@ pub struct EvaluationStatus {
 
 /// Answers.
 pub(super) async fn serve(State(source): State<StatusSource>) -> Response {
-    match source.handle.overview().await {
+    match source.handle.ask(Machine::overview).await {
         Ok(overview) => {
             let answer = source.answer(&overview);
             ([NOSNIFF, (header::CACHE_CONTROL, "no-store")], Json(answer)).into_response()

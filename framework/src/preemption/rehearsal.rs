@@ -8,12 +8,11 @@
 
 use std::{ops::Range, sync::Arc};
 
-use smallvec::SmallVec;
-
 use super::{Layout, Trial, Whole};
 use crate::{
+    beside::{self, Beside, Idle, Pod, Shifts, known},
     class::{Class, ClassId},
-    domains::{Sums, Tables},
+    domains::Tables,
     evaluate::tallies,
     extension::Filter,
     matches::Matches,
@@ -21,7 +20,6 @@ use crate::{
     prepared::{Order, Prepared, RESTRICTION},
     snapshot::{Slot, Snapshot},
     status::Refusal,
-    symbols::Symbol,
 };
 
 /// What came of a trial.
@@ -51,10 +49,8 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Rehearsal {
     tables: Tables,
-    /// Filter by filter: upstream skips the plugin for this pod, because nothing that stood anywhere concerned it.
-    idle: SmallVec<[bool; 16]>,
-    /// Filter by filter: by how much what it counts over the whole cluster has changed.
-    shifts: SmallVec<[i64; 16]>,
+    idle: Idle,
+    shifts: Shifts,
 }
 
 /// Whether a shard alone can try its nodes: no filter counts over domains.
@@ -79,12 +75,7 @@ impl Rehearsal {
     pub fn new(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {
         let counted = if is_local(prepared) { Vec::new() } else { tallies(prepared, nodes, matches) };
         let tables = Tables::new(prepared, std::iter::once(counted.as_slice()), std::iter::empty());
-        let is_idle = |filter: &Filter, first: usize| match filter {
-            Filter::Domain(filter) => filter.is_idle(Sums { tables: &tables, codes: &[], locals: &[], first }),
-            Filter::Node(_) => false,
-        };
-        let idle = prepared.filters().iter().map(|known| is_idle(&known.filter, known.first_term)).collect();
-        let shifts = prepared.filters().iter().map(|_| 0).collect();
+        let (idle, shifts) = (beside::idle(prepared, Some(&tables)), beside::no_shifts(prepared));
         Self { tables, idle, shifts }
     }
 
@@ -117,10 +108,8 @@ impl Rehearsal {
         beside: &[ClassId],
     ) -> Option<(Order, Refusal)> {
         let slot = nodes.slot(node)?;
-        let stamps = nodes.stamps(slot);
-        let refusal = self.both_passes(prepared, nodes, (node, slot), &known(nodes, beside));
-        nodes.restore_stamps(slot, stamps);
-        refusal
+        let beside = known(nodes, beside);
+        self.counted(prepared).both_passes(nodes, (node, slot), &beside)
     }
 
     /// One trial. The snapshot is as it was afterwards, its stamps too.
@@ -147,12 +136,12 @@ impl Rehearsal {
         let beside = known(nodes, &trial.beside);
         let stamps = nodes.stamps(slot);
         let place = (trial.node, slot);
-        let gone: Vec<bool> = pods.iter().map(|pod| self.remove(prepared, nodes, place, pod)).collect();
+        let gone: Vec<bool> = pods.iter().map(|pod| self.counted(prepared).remove(nodes, place, pod)).collect();
         parties.iter().for_each(|party| self.shift_elsewhere(prepared, nodes, party, -1));
         let mut outcome = Outcome::Stale;
         let mut spared = vec![false; parties.len()];
         if gone.iter().all(|&gone| gone) {
-            outcome = match self.both_passes(prepared, nodes, place, &beside) {
+            outcome = match self.counted(prepared).both_passes(nodes, place, &beside) {
                 Some((order, refusal)) => Outcome::Refused(order, refusal),
                 None => {
                     self.reprieve(prepared, nodes, place, &parties, (&pods, &beside), &mut spared);
@@ -162,7 +151,7 @@ impl Rehearsal {
         }
         for (party, _) in parties.iter().zip(spared).filter(|(_, spared)| !spared) {
             for at in party.span.clone().filter(|&at| gone[at]) {
-                self.add(prepared, nodes, place, &pods[at]);
+                self.counted(prepared).add(nodes, place, &pods[at]);
             }
             self.shift_elsewhere(prepared, nodes, party, 1);
         }
@@ -185,13 +174,13 @@ impl Rehearsal {
             let turn = parties.iter().zip(&mut *spared).filter(|(party, _)| party.violates == violating);
             for (party, spared) in turn {
                 let pods = &pods[party.span.clone()];
-                pods.iter().for_each(|pod| self.add(prepared, nodes, place, pod));
+                pods.iter().for_each(|pod| self.counted(prepared).add(nodes, place, pod));
                 self.shift_elsewhere(prepared, nodes, party, 1);
-                if self.both_passes(prepared, nodes, place, beside).is_none() {
+                if self.counted(prepared).both_passes(nodes, place, beside).is_none() {
                     *spared = true;
                 } else {
                     for pod in pods {
-                        self.remove(prepared, nodes, place, pod);
+                        self.counted(prepared).remove(nodes, place, pod);
                     }
                     self.shift_elsewhere(prepared, nodes, party, -1);
                 }
@@ -200,89 +189,15 @@ impl Rehearsal {
     }
 
     fn shift_elsewhere(&mut self, prepared: &Prepared, nodes: &Snapshot, party: &Party, pods: i64) {
-        party.elsewhere.iter().for_each(|(slot, class)| self.shift(prepared, nodes, *slot, class, pods));
+        let mut counted = self.counted(prepared);
+        party.elsewhere.iter().for_each(|(slot, class)| counted.shift(nodes, *slot, class, pods));
     }
 
-    /// The first filter that refuses a node, with these pods on it or without them.
-    fn both_passes(
-        &mut self,
-        prepared: &Prepared,
-        nodes: &mut Snapshot,
-        place: (NodeId, Slot),
-        beside: &[Pod],
-    ) -> Option<(Order, Refusal)> {
-        if !beside.is_empty() {
-            beside.iter().for_each(|pod| self.add(prepared, nodes, place, pod));
-            let refusal = self.first_refusal(prepared, nodes, place.1);
-            for pod in beside {
-                self.remove(prepared, nodes, place, pod);
-            }
-            if refusal.is_some() {
-                return refusal;
-            }
-        }
-        self.first_refusal(prepared, nodes, place.1)
+    /// What the filters count, as the trial has changed it so far.
+    fn counted<'a>(&'a mut self, prepared: &'a Prepared) -> Beside<'a> {
+        let tables = (!is_local(prepared)).then_some(&mut self.tables);
+        Beside { prepared, tables, shifts: &mut self.shifts, idle: &self.idle }
     }
-
-    fn first_refusal(&mut self, prepared: &Prepared, nodes: &Snapshot, slot: Slot) -> Option<(Order, Refusal)> {
-        let local = prepared.refused_shifted(nodes, slot, &self.shifts);
-        if is_local(prepared) {
-            return local;
-        }
-        let before = local.map_or(Order::MAX, |(order, _)| order);
-        let places = self.tables.places(&prepared.domains(nodes, slot));
-        let codes = self.tables.codes(&places);
-        let sums = Sums { tables: &self.tables, codes: &codes, locals: &[], first: 0 };
-        prepared.judge_sums(sums, before).err().or(local)
-    }
-
-    fn add(&mut self, prepared: &Prepared, nodes: &mut Snapshot, (node, slot): (NodeId, Slot), (id, class): &Pod) {
-        if nodes.add_pod(node, *id) {
-            self.shift(prepared, nodes, slot, class, 1);
-        }
-    }
-
-    fn remove(
-        &mut self,
-        prepared: &Prepared,
-        nodes: &mut Snapshot,
-        (node, slot): (NodeId, Slot),
-        (id, class): &Pod,
-    ) -> bool {
-        let was_there = nodes.remove_pod(node, *id);
-        if was_there {
-            self.shift(prepared, nodes, slot, class, -1);
-        }
-        was_there
-    }
-
-    /// Upstream's `AddPod` and `RemovePod` of PreFilterExtensions.
-    fn shift(&mut self, prepared: &Prepared, nodes: &Snapshot, slot: Slot, class: &Class, pods: i64) {
-        for ((known, &idle), shift) in prepared.filters().iter().zip(&self.idle).zip(&mut self.shifts) {
-            match &known.filter {
-                Filter::Node(filter) => *shift += pods * filter.counts(class),
-                Filter::Domain(_) if idle => {}
-                Filter::Domain(filter) => {
-                    for (number, amount) in filter.nominated_amounts(class) {
-                        let at = known.first_term + number as usize;
-                        let Some(term) = prepared.terms().get(at) else { continue };
-                        let value = nodes.label(term.spec.key, slot);
-                        let somewhere = value != Symbol::NONE || term.spec.lacking_is_empty;
-                        if somewhere && filter.counts_node(number, nodes, slot) {
-                            self.tables.add(at, nodes.symbols.text(value), amount.saturating_mul(pods));
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-type Pod = (ClassId, Arc<Class>);
-
-/// The classes that are known, as often as they are named.
-fn known(nodes: &Snapshot, classes: &[ClassId]) -> Vec<Pod> {
-    classes.iter().filter_map(|&id| Some((id, Arc::clone(nodes.class(id)?)))).collect()
 }
 
 /// Victims that go together.

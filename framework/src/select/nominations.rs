@@ -8,18 +8,19 @@
 //!
 //! Source: `RunFilterPluginsWithNominatedPods`, `addGENominatedPods` and `evaluateNominatedNode`.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
 use super::{Book, Offers};
 use crate::{
-    class::{Class, ClassId},
+    beside::{self, Beside, Idle, Shifts, known},
+    class::ClassId,
     evaluation::Refused,
     matches::Matches,
     node::NodeId,
     prepared::{NodeResult, Order, Prepared, RESTRICTION},
-    snapshot::{Slot, Snapshot},
+    snapshot::Snapshot,
     status::{Code, Refusal},
 };
 
@@ -75,13 +76,19 @@ impl Book {
             return None;
         }
         let old = std::mem::take(&mut self.changed);
+        let mut shifts = beside::no_shifts(prepared);
+        let idle = match &self.offers {
+            Offers::Plain(_) => beside::idle(prepared, None),
+            Offers::Wide(wide) => beside::idle(prepared, Some(wide.tables())),
+        };
         self.blamed = 0;
         let mut taken = None;
         if let Some(node) = nominations.own
             && let Some(slot) = nodes.slot(node)
         {
             // The names that PreFilters left are not asked here, and what the filters say of the node is what is told.
-            match self.both_passes(prepared, nodes, node, slot, nominations.beside(node)) {
+            let others = known(nodes, nominations.beside(node));
+            match self.counted(prepared, &mut shifts, &idle).both_passes(nodes, (node, slot), &others) {
                 None => taken = Some(node),
                 Some(after) if prepared.is_restricted() => {
                     self.blamed = after.0;
@@ -95,8 +102,10 @@ impl Book {
         }
         for (node, classes) in &nominations.beside {
             let Some(slot) = nodes.slot(*node).filter(|&slot| prepared.admits_name(nodes, slot)) else { continue };
-            let before = self.first_refusal(prepared, nodes, slot, &[]);
-            if let Some(after) = self.first_pass(prepared, nodes, *node, slot, classes)
+            let others = known(nodes, classes);
+            let mut counted = self.counted(prepared, &mut shifts, &idle);
+            let before = counted.first_refusal(nodes, slot);
+            if let Some(after) = counted.first_pass(nodes, (*node, slot), &others)
                 && before != Some(after)
             {
                 self.changed.insert(*node, Changed { before, after });
@@ -161,56 +170,13 @@ impl Book {
         self.changed.get(&node).map(|changed| changed.after)
     }
 
-    fn both_passes(
-        &mut self,
-        prepared: &Prepared,
-        nodes: &mut Snapshot,
-        node: NodeId,
-        slot: Slot,
-        classes: &[ClassId],
-    ) -> Option<(Order, Refusal)> {
-        let first = self.first_pass(prepared, nodes, node, slot, classes);
-        first.or_else(|| self.first_refusal(prepared, nodes, slot, &[]))
-    }
-
-    /// The first filter that refuses a node with these pods on it.
-    fn first_pass(
-        &mut self,
-        prepared: &Prepared,
-        nodes: &mut Snapshot,
-        node: NodeId,
-        slot: Slot,
-        classes: &[ClassId],
-    ) -> Option<(Order, Refusal)> {
-        let known: SmallVec<[(ClassId, Arc<Class>); 2]> =
-            classes.iter().filter_map(|&id| Some((id, Arc::clone(nodes.class(id)?)))).collect();
-        if known.is_empty() {
-            return None;
-        }
-        for (id, _) in &known {
-            nodes.add_pod(node, *id);
-        }
-        let refusal = self.first_refusal(prepared, nodes, slot, &known);
-        for (id, _) in &known {
-            nodes.remove_pod(node, *id);
-        }
-        refusal
-    }
-
-    /// The first filter that refuses a node as it is, these pods being counted over domains besides those that stand.
-    fn first_refusal(
-        &mut self,
-        prepared: &Prepared,
-        nodes: &Snapshot,
-        slot: Slot,
-        besides: &[(ClassId, Arc<Class>)],
-    ) -> Option<(Order, Refusal)> {
-        let local = prepared.refused_locally(nodes, slot);
-        let before = local.map_or(Order::MAX, |(order, _)| order);
-        match &mut self.offers {
-            Offers::Plain(_) => local,
-            Offers::Wide(wide) => wide.judge_beside(prepared, nodes, slot, besides, before).or(local),
-        }
+    /// What the filters of the class count, for pods that are put on nodes for now.
+    fn counted<'a>(&'a mut self, prepared: &'a Prepared, shifts: &'a mut Shifts, idle: &'a Idle) -> Beside<'a> {
+        let tables = match &mut self.offers {
+            Offers::Plain(_) => None,
+            Offers::Wide(wide) => Some(wide.tables_mut()),
+        };
+        Beside { prepared, tables, shifts, idle }
     }
 
     /// Puts a node that was taken out back, as it is now.

@@ -9,11 +9,12 @@
 use smallvec::SmallVec;
 
 use super::{
-    Best,
+    Best, Nominations,
     shelf::Shelf,
     wide::{Raws, Wide},
 };
 use crate::{
+    beside::{self, Beside, known},
     domains::Tables,
     evaluation::Offer,
     extension::{Domains, Score},
@@ -40,6 +41,8 @@ pub struct Overlay {
     special: Map<NodeId, Option<usize>>,
     /// Special nodes of which something has changed.
     stale: Vec<NodeId>,
+    /// Special nodes that pods nominated to them take from the pod that is decided on, in order.
+    out: SmallVec<[NodeId; 4]>,
     /// How many special nodes were passed over so far.
     passes: usize,
 }
@@ -54,7 +57,8 @@ impl Overlay {
     #[must_use]
     pub fn new(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, shelf: &Shelf) -> Self {
         let wide = Wide::with_tables(Tables::uncounted(prepared, &shelf.ground().by_count()));
-        let mut overlay = Self { wide, strata: Vec::new(), special: Map::default(), stale: Vec::new(), passes: 0 };
+        let (strata, special, stale, out) = (Vec::new(), Map::default(), Vec::new(), SmallVec::new());
+        let mut overlay = Self { wide, strata, special, stale, out, passes: 0 };
         overlay.learn_empty_domains(prepared, nodes);
         for (class, amounts) in matches.all() {
             for (slot, pods) in nodes.homes(class) {
@@ -82,6 +86,46 @@ impl Overlay {
             if self.special.contains_key(&node) {
                 self.stale.push(node);
             }
+        }
+        self.refresh(prepared, nodes, matches, shelf);
+    }
+
+    /// Makes the nodes that other pods are nominated to what they are for one pod, the shelf being up to date: a node is no
+    /// choice that is refused with those pods on it. The pod's own nominated node is not looked at.
+    pub fn lay_over(
+        &mut self,
+        prepared: &Prepared,
+        nodes: &mut Snapshot,
+        matches: &Matches,
+        shelf: &Shelf,
+        nominations: &Nominations,
+    ) {
+        if nominations.beside.is_empty() && self.out.is_empty() {
+            return;
+        }
+        let (mut shifts, idle) = (beside::no_shifts(prepared), beside::idle(prepared, Some(self.wide.tables())));
+        let mut counted = Beside { prepared, tables: Some(self.wide.tables_mut()), shifts: &mut shifts, idle: &idle };
+        let mut out: SmallVec<[NodeId; 4]> = SmallVec::new();
+        for (node, classes) in &nominations.beside {
+            let Some(slot) = nodes.slot(*node) else { continue };
+            let others = known(nodes, classes);
+            if counted.first_pass(nodes, (*node, slot), &others).is_some() {
+                out.push(*node);
+            }
+        }
+        out.sort_unstable();
+        let old = std::mem::replace(&mut self.out, out);
+        if old == self.out {
+            return;
+        }
+        let moved = |one: &[NodeId], other: &[NodeId]| -> SmallVec<[NodeId; 4]> {
+            one.iter().filter(|node| !other.contains(node)).copied().collect()
+        };
+        let mut changed = moved(&old, &self.out);
+        changed.extend(moved(&self.out, &old));
+        for node in changed {
+            self.special.entry(node).or_insert(None);
+            self.stale.push(node);
         }
         self.refresh(prepared, nodes, matches, shelf);
     }
@@ -232,6 +276,7 @@ impl Overlay {
             if let Some((_, taken)) = place.and_then(|new| self.strata.get_mut(new)) {
                 *taken += 1;
             }
+            let place = place.filter(|_| !self.out.contains(&node));
             let feasible = place.zip(shelf.base(node)).zip(nodes.slot(node)).map(|((place, base), slot)| {
                 let local = |local| prepared.local(nodes, slot, local, matches);
                 let raws = raws(prepared, shelf.strata()[place].raws(), local);

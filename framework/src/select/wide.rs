@@ -7,20 +7,19 @@
 //!
 //! Knows: strata over domains, and how counts move. Must not know: how counts are held ([`crate::domains`]).
 
-use std::{cmp::Reverse, collections::BTreeSet, ops::Range, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet, ops::Range};
 
 use smallvec::SmallVec;
 
 use super::{Best, account::Normalized, better};
 use crate::{
-    class::{Class, ClassId},
     domains::{Codes, DomainId, Places, Sums, Tables},
     evaluation::{Evaluation, Offer, Stratum},
     explain::lack::Shortfall,
     extension::{Domain, Extremes, Filter, Score, Tally},
     map::Map,
     node::NodeId,
-    prepared::{Feasible, NormalizedScore, Order, Prepared, PreparedFilter},
+    prepared::{Feasible, NormalizedScore, Order, Prepared},
     snapshot::{Slot, Snapshot},
     status::Refusal,
     symbols::Symbol,
@@ -132,54 +131,14 @@ impl Wide {
         prepared.judge_sums(Sums { tables: &self.tables, codes: &codes, locals: &[], first: 0 }, before)
     }
 
-    /// The first domain-level filter before `before` that refuses the node at a position if these pods, which stand
-    /// nowhere yet, are taken to stand there.
-    pub(super) fn judge_beside(
-        &mut self,
-        prepared: &Prepared,
-        nodes: &Snapshot,
-        slot: Slot,
-        besides: &[(ClassId, Arc<Class>)],
-        before: Order,
-    ) -> Option<(Order, Refusal)> {
-        let places = self.tables.places(&prepared.domains(nodes, slot));
-        let added = self.added(prepared, nodes, slot, besides);
-        for &(at, amount) in &added {
-            self.tables.add(at, nodes.symbols.text(nodes.label(prepared.terms()[at].spec.key, slot)), amount);
-        }
-        let codes = self.tables.codes(&places);
-        let sums = Sums { tables: &self.tables, codes: &codes, locals: &[], first: 0 };
-        let refusal = prepared.judge_sums(sums, before).err();
-        for &(at, amount) in &added {
-            self.tables.add(at, nodes.symbols.text(nodes.label(prepared.terms()[at].spec.key, slot)), -amount);
-        }
-        refusal
+    /// What is counted.
+    pub(super) const fn tables(&self) -> &Tables {
+        &self.tables
     }
 
-    /// By term, what these pods add to the counts of filters in the domains of the node at a position.
-    fn added(
-        &self,
-        prepared: &Prepared,
-        nodes: &Snapshot,
-        slot: Slot,
-        besides: &[(ClassId, Arc<Class>)],
-    ) -> SmallVec<[(usize, i64); 4]> {
-        let mut added = SmallVec::new();
-        for PreparedFilter { filter, first_term, .. } in prepared.filters() {
-            let Filter::Domain(filter) = filter else { continue };
-            if filter.is_idle(Sums { tables: &self.tables, codes: &[], locals: &[], first: *first_term }) {
-                continue;
-            }
-            for (number, amount) in besides.iter().flat_map(|(_, class)| filter.nominated_amounts(class)) {
-                let at = first_term + number as usize;
-                let Some(term) = prepared.terms().get(at) else { continue };
-                let somewhere = nodes.label(term.spec.key, slot) != Symbol::NONE || term.spec.lacking_is_empty;
-                if somewhere && filter.counts_node(number, nodes, slot) {
-                    added.push((at, amount));
-                }
-            }
-        }
-        added
+    /// What is counted, to be changed for a while and put back.
+    pub(super) const fn tables_mut(&mut self) -> &mut Tables {
+        &mut self.tables
     }
 
     /// The first domain-level filter that refuses nodes in these domains, and what they lack for it.

@@ -6,7 +6,7 @@ use super::*;
 use crate::args::Kind;
 
 fn words(nodes: usize, pods: usize, shape: Shape, seed: u64) -> Generate {
-    Generate { nodes, pods, shape, classes: None, kind: None, seed }
+    Generate { nodes, pods, shape, seed, ..Generate::EMPTY }
 }
 
 fn make(words: &Generate) -> (Vec<api::Node>, Vec<api::Pod>) {
@@ -87,4 +87,22 @@ fn numbers_are_those_of_splitmix64() {
     let mut random = Random::new(1_234_567);
     let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
     assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+}
+
+#[test]
+fn labels_namespaces_and_standing_pods_are_as_many_as_the_words_say() {
+    let of = |shape| Generate { labels: Labels::Unique, namespaces: 4, standing: 30, ..words(5, 80, shape, 0) };
+    for shape in [Shape::Basic, Shape::Mixed, Shape::Spread, Shape::Affinity] {
+        let (_, pods) = make(&of(shape));
+        let (standing, pending): (Vec<_>, Vec<_>) =
+            pods.iter().partition(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()));
+        assert_eq!((standing.len(), pending.len()), (30, 80), "{shape:?}");
+        let own: BTreeSet<_> = pods.iter().filter_map(|pod| pod.metadata.labels.as_ref()?.get(OWN_LABEL)).collect();
+        assert_eq!(own.len(), 110, "{shape:?}");
+        let namespaces: BTreeSet<_> = pending.iter().map(|pod| pod.metadata.namespace.as_ref()).collect();
+        assert_eq!(namespaces.len(), 4, "{shape:?}");
+        let plain = make(&words(5, 80, shape, 0)).1;
+        let specs = |pods: Vec<&api::Pod>| pods.into_iter().map(|pod| pod.spec.clone()).collect::<Vec<_>>();
+        assert_eq!(specs(pending), specs(plain.iter().collect()), "what pods want stays the same: {shape:?}");
+    }
 }

@@ -11,7 +11,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
 };
 
-use super::{ZONE, ZONES, make_node, make_pod, name, texts};
+use super::{ZONE, ZONES, make_node, make_pod, name, namespace, texts};
 use crate::args::{Generate, Kind};
 
 const HOST: &str = "kubernetes.io/hostname";
@@ -63,7 +63,11 @@ impl<'a> Applications<'a> {
             let name = self.name(application);
             let selector = Some(texts(&[(APP, &name)]));
             api::Service {
-                metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() },
+                metadata: ObjectMeta {
+                    name: Some(name),
+                    namespace: namespace(self.words, application),
+                    ..ObjectMeta::default()
+                },
                 spec: Some(api::ServiceSpec { selector, ..api::ServiceSpec::default() }),
                 status: None,
             }
@@ -76,7 +80,11 @@ impl<'a> Applications<'a> {
             let name = self.name(application);
             let selector = LabelSelector { match_labels: Some(texts(&[(APP, &name)])), match_expressions: None };
             ReplicaSet {
-                metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() },
+                metadata: ObjectMeta {
+                    name: Some(name),
+                    namespace: namespace(self.words, application),
+                    ..ObjectMeta::default()
+                },
                 spec: ReplicaSetSpec { selector, ..ReplicaSetSpec::default() },
                 status: None,
             }
@@ -94,6 +102,7 @@ impl<'a> Applications<'a> {
         }
         let (cpu, memory) = SIZES[application % SIZES.len()];
         let mut pod = make_pod(&name("pod", index, self.words.pods), &[("cpu", cpu), ("memory", memory)]);
+        pod.metadata.namespace = namespace(self.words, application);
         pod.metadata.labels = Some(texts(&[(APP, &label)]));
         if kind == Kind::ReplicaSet {
             pod.metadata.owner_references = Some(vec![owner(label)]);

@@ -17,14 +17,14 @@ use flotilla_framework::{
     diagnosis::Diagnosis,
     pod_group::{Feasibility, PodGroup},
     shard::Revision,
-    volumes::storage::Plan,
 };
 
 use crate::{
     asking::{LOOK_AHEAD, MAX_K},
     cycle::Progress,
+    decide::{Attempt, Decision, Placement},
     event::TimeMs,
-    extend::{Question, Step},
+    extend::Question,
     groups::{
         GroupKey,
         heard::Asks,
@@ -42,19 +42,6 @@ use crate::{
 /// each index; the classes beyond are evaluated here, one after the other.
 const MAX_CLASSES: usize = 64;
 
-/// The attempt under way. It lives within one event.
-#[derive(Debug, Default)]
-pub(crate) struct Trial {
-    /// The group, and whether room is being looked for it.
-    pub(super) group: Option<(GroupKey, bool)>,
-    /// What extenders have to be asked about the member in hand.
-    question: Option<Question>,
-    /// What came of the member in hand.
-    verdict: Option<Verdict>,
-    /// The members that have a place, in order.
-    placed: Vec<Placed>,
-}
-
 /// What came of one member.
 #[derive(Debug)]
 pub(super) enum Verdict {
@@ -66,19 +53,13 @@ pub(super) enum Verdict {
     Failed(String),
 }
 
-/// Where a pod goes by a decision.
-#[derive(Debug)]
-pub(crate) struct Placement {
-    /// What is charged.
-    pub(crate) charge: Charge,
-    /// What Reserve has to do.
-    pub(crate) plan: Option<Plan>,
-    /// The weighted score.
-    pub(crate) total: i64,
-    /// The node was judged anew here.
-    pub(crate) repaired: bool,
-    /// The state that the decision was made on.
-    pub(crate) revision: Revision,
+/// What came of a member before others are tried beside it.
+enum Tentative {
+    Placed(Placed),
+    Refused(Diagnosis),
+    Failed(String),
+    /// Extenders have to be asked first.
+    AskExtenders(Question),
 }
 
 /// A member that has a place for now.
@@ -280,17 +261,23 @@ impl Machine {
     pub(super) fn try_members(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
         let Seeker { object, profile, members, mut scheduled, from } = *seeker;
         let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
-        self.trial = Some(Trial { group: Some((key, for_room)), ..Trial::default() });
         let mut left = members.iter().cloned();
-        let mut verdicts = Vec::new();
+        let (mut verdicts, mut placed) = (Vec::new(), Vec::new());
         let (mut outcome, mut asks) = (Outcome::Met, None);
         while let Some(uid) = left.next() {
-            let verdict = self.try_member(now_ms, &uid, from);
-            scheduled += usize::from(matches!(verdict, Verdict::Placed));
-            if let Some(question) = self.trial.as_mut().and_then(|trial| trial.question.take()) {
-                asks = Some(Asks { uid, question });
-                break;
-            }
+            let verdict = match self.try_member(now_ms, &uid, from, (&key, for_room)) {
+                Tentative::Placed(own) => {
+                    scheduled += 1;
+                    placed.push(own);
+                    Verdict::Placed
+                }
+                Tentative::Refused(diagnosis) => Verdict::Refused(diagnosis),
+                Tentative::Failed(error) => Verdict::Failed(error),
+                Tentative::AskExtenders(question) => {
+                    asks = Some(Asks { uid, question });
+                    break;
+                }
+            };
             let failure = match &verdict {
                 Verdict::Failed(error) => Some(error.clone()),
                 Verdict::Placed | Verdict::Refused(_) => None,
@@ -305,7 +292,6 @@ impl Machine {
                 break;
             }
         }
-        let mut placed = self.trial.take().map(|trial| trial.placed).unwrap_or_default();
         placed.iter_mut().rev().for_each(|placed| self.revert(placed));
         if let Some(asks) = asks {
             return Err(asks);
@@ -316,36 +302,29 @@ impl Machine {
         Ok(Tried { outcome, verdicts, untried: left.collect(), placed })
     }
 
-    fn try_member(&mut self, now_ms: TimeMs, uid: &Uid, from: Revision) -> Verdict {
-        let lost = || Verdict::Failed("the pod is not to be placed any more".to_owned());
+    fn try_member(&mut self, now_ms: TimeMs, uid: &Uid, from: Revision, group: (&GroupKey, bool)) -> Tentative {
+        let lost = || Tentative::Failed("the pod is not to be placed any more".to_owned());
         let Some(profile) = self.member_profile(uid) else { return lost() };
-        let Some(pod) = self.pods.get_mut(uid) else { return lost() };
-        pod.attempt_from = Some(from);
+        let Some(pod) = self.pods.get(uid) else { return lost() };
         let subject = (profile, pod.class);
-        let progress = self.attempt(now_ms, uid, subject);
-        if let Some(pod) = self.pods.get_mut(uid) {
-            pod.attempt_from = None;
-        }
-        let verdict = self.trial.as_mut().and_then(|trial| trial.verdict.take());
-        match (progress, verdict) {
-            (Progress::Decided, Some(verdict)) => verdict,
-            // Nobody else is asked in a trial, so that nothing else can be waited for.
-            _ => Verdict::Failed("no decision could be made on the pod at once".to_owned()),
+        match self.decide_on(now_ms, &Attempt { uid, subject, from, group: Some(group) }) {
+            Decision::Place(placement) => Tentative::Placed(self.place_for_now(uid, subject, placement)),
+            Decision::Refuse(diagnosis, _) => Tentative::Refused(diagnosis),
+            Decision::Fail(error) => Tentative::Failed(error),
+            Decision::AskExtenders(question) => Tentative::AskExtenders(question),
+            // Workers are not asked while a group is tried, so that nothing else can be waited for.
+            Decision::Ask(_) => Tentative::Failed("no decision could be made on the pod at once".to_owned()),
         }
     }
 
-    /// A decision was made while a group is tried: it counts for as long as that lasts.
-    pub(crate) fn place_for_now(&mut self, uid: &Uid, subject: Subject, placement: Placement) -> Progress {
+    /// A member has a place for as long as its group is tried.
+    fn place_for_now(&mut self, uid: &Uid, subject: Subject, placement: Placement) -> Placed {
         self.charge_quietly(&placement.charge);
         if let Some(plan) = &placement.plan {
             self.cache.storage.assume(plan);
         }
         let nominated = self.nominator.withhold(uid);
-        if let Some(trial) = &mut self.trial {
-            trial.verdict = Some(Verdict::Placed);
-            trial.placed.push(Placed { uid: Arc::clone(uid), subject, placement, nominated });
-        }
-        Progress::Decided
+        Placed { uid: Arc::clone(uid), subject, placement, nominated }
     }
 
     fn revert(&mut self, placed: &mut Placed) {
@@ -367,27 +346,5 @@ impl Machine {
     pub(super) fn discharge_quietly(&mut self, charge: &Charge) {
         drop(self.cache.discharge(&charge.node, charge.class));
         self.release_class(charge.class);
-    }
-}
-
-// === impl Trial ===
-
-impl Trial {
-    /// Extenders have to be asked about the member in hand.
-    pub(crate) fn ask(&mut self, question: Question) -> Step {
-        self.question = Some(question);
-        Step::Asked
-    }
-
-    /// No node would take the member in hand.
-    pub(crate) fn refuse(&mut self, diagnosis: Diagnosis) -> Progress {
-        self.verdict = Some(Verdict::Refused(diagnosis));
-        Progress::Decided
-    }
-
-    /// Something went wrong with the member in hand.
-    pub(crate) fn fail(&mut self, error: String) -> Progress {
-        self.verdict = Some(Verdict::Failed(error));
-        Progress::Decided
     }
 }

@@ -17,10 +17,11 @@ use flotilla_framework::{class::ClassId, extender::Extended};
 use super::GroupKey;
 use crate::{
     cycle::Progress,
+    decide::{Attempt, Decision},
     event::{ExtensionOutcome, TimeMs},
     extend::{Asked, Question},
     machine::Machine,
-    queue::{Subject, Uid},
+    queue::Uid,
 };
 
 /// How often extenders are asked about the same member in one attempt.
@@ -87,10 +88,11 @@ impl Heard {
 
 impl Machine {
     /// What extenders said about the member in hand, if that is an answer to this question.
-    pub(crate) fn word_about(&self, uid: &Uid, class: ClassId, question: &Question) -> Option<Word> {
-        let (key, for_room) = self.trial.as_ref()?.group.as_ref()?;
+    pub(crate) fn word_about(&self, attempt: &Attempt<'_>, question: &Question) -> Option<Word> {
+        let &Attempt { uid, subject: (_, class), group, .. } = attempt;
+        let (key, for_room) = group?;
         let heard = &self.groups.known.get(key)?.heard;
-        let (known, word, times) = heard.words.get(&(*for_room, question.own, Arc::clone(uid)))?;
+        let (known, word, times) = heard.words.get(&(for_room, question.own, Arc::clone(uid)))?;
         let is_answer = match word {
             Word::Said(extended) => extended.is_about(&question.nodes) || *times >= MAX_ASKED,
             Word::Failed(_) => true,
@@ -110,17 +112,14 @@ impl Machine {
     }
 
     /// Decides on a member by what extenders said.
-    pub(crate) fn go_by(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, word: Word) -> Progress {
+    pub(crate) fn go_by(&mut self, attempt: &Attempt<'_>, word: Word) -> Decision {
+        let &Attempt { uid, subject, .. } = attempt;
         match word {
-            Word::Failed(reason) => self.fail(now_ms, uid, reason),
-            Word::Said(extended) if extended.nodes.is_empty() => self.refuse_extended(now_ms, uid, subject, &extended),
-            Word::Said(extended) => match self.take_extended(now_ms, uid, subject, &extended) {
-                Some(progress) => progress,
-                None => {
-                    let reason = "the nodes that extenders left do not fit the pod any more";
-                    self.fail(now_ms, uid, reason.to_owned())
-                }
-            },
+            Word::Failed(reason) => Decision::Fail(reason),
+            Word::Said(extended) if extended.nodes.is_empty() => self.refuse_extended(subject, &extended),
+            Word::Said(extended) => self.take_extended(uid, subject, &extended).unwrap_or_else(|| {
+                Decision::Fail("the nodes that extenders left do not fit the pod any more".to_owned())
+            }),
         }
     }
 

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     class::{Class, ClassId},
+    labels::LabelSelector,
     map::Map,
     preemption::Budget,
 };
@@ -24,20 +25,22 @@ pub(crate) struct Budgets {
 // === impl Budgets ===
 
 impl Budgets {
-    /// A budget is new or looks like this now.
-    pub(crate) fn apply(&mut self, budget: &Budget) {
+    /// A budget is new or looks like this now. Gives what it selected before.
+    pub(crate) fn apply(&mut self, budget: &Budget) -> Option<LabelSelector> {
         let key = (Arc::clone(&budget.namespace), Arc::clone(&budget.name));
         let old = self.known.insert(key, budget.clone());
-        if old.is_none_or(|old| old.selector != budget.selector) {
+        let old = old.map(|old| old.selector);
+        if old.as_ref() != Some(&budget.selector) {
             self.covering.clear();
         }
+        old
     }
 
-    /// A budget is gone.
-    pub(crate) fn delete(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
-        if self.known.remove(&(Arc::clone(namespace), Arc::clone(name))).is_some() {
-            self.covering.clear();
-        }
+    /// A budget is gone. Gives what it selected.
+    pub(crate) fn delete(&mut self, namespace: &Arc<str>, name: &Arc<str>) -> Option<LabelSelector> {
+        let gone = self.known.remove(&(Arc::clone(namespace), Arc::clone(name)))?;
+        self.covering.clear();
+        Some(gone.selector)
     }
 
     /// A class is forgotten; its number may not mean another one, but it need not be remembered either.

@@ -14,6 +14,7 @@ mod outlook;
 mod overview;
 mod preemption;
 mod queues;
+mod signatures;
 mod simulation;
 mod storage;
 mod traces;

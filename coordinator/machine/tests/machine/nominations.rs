@@ -278,3 +278,50 @@ fn placements_are_the_same_for_any_number_of_workers() {
         assert_eq!(place(workers), alone, "with {workers} workers");
     }
 }
+
+#[test]
+fn pods_that_count_over_domains_share_what_their_family_knows_while_another_is_nominated() {
+    let asked = |is_nominated: bool| {
+        let mut world = World::with_workers(2, preempting());
+        for index in 0..12 {
+            let name = format!("node-{index}");
+            world.node(node(&name).label(ZONE, ["a", "b", "c"][index % 3]).label(HOST, &name).build());
+        }
+        if is_nominated {
+            world.pod(asks("first", "100", 10).nominated("node-5").build());
+        }
+        world.settle();
+        let before = world.machine.status();
+        for index in 0..24 {
+            let app = format!("app-{}", index / 2);
+            let own = pod(&format!("p-{index}")).label("app", &app).request("cpu", "100m").request("memory", "1Mi");
+            world.pod(own.spread(1, ZONE, ("app", &app)).build());
+        }
+        world.settle();
+        let after = world.machine.status();
+        assert_eq!(world.bound.len(), 24);
+        let asked = after.evaluations_asked - before.evaluations_asked;
+        (asked, after.evaluations_local - before.evaluations_local)
+    };
+    assert_eq!(asked(true), asked(false), "evaluations asked and local");
+}
+
+#[test]
+fn pods_that_count_over_domains_give_way_to_nominated_ones() {
+    for (priority, expected) in [(0, Some("node-1")), (20, Some("node-0"))] {
+        let mut world = World::with_workers(2, preempting());
+        for (index, cpus) in ["8", "4"].into_iter().enumerate() {
+            let name = format!("node-{index}");
+            world.node(node(&name).label(ZONE, "a").label(HOST, &name).capacity("cpu", cpus).build());
+        }
+        world.pod(asks("standing", "5", 0).on("node-0").build());
+        world.pod(asks("other", "3", 0).on("node-1").build());
+        world.pod(asks("first", "4", 10).nominated("node-0").build());
+        world.settle();
+        for name in ["late", "later"] {
+            world.pod(asks(name, "500m", priority).label("app", "web").spread(5, ZONE, ("app", "web")).build());
+            world.settle();
+            assert_eq!(world.place_of(name), expected, "{name} of priority {priority}");
+        }
+    }
+}

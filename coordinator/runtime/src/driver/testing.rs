@@ -1,14 +1,9 @@
 //! A machine that only listens, for the tests of those who tell it.
 
-use std::sync::Arc;
-
-use flotilla_framework::class::PodInfo;
 use flotilla_machine::{
     action::Action,
-    census::Census,
     event::{Event, TimeMs},
-    outlook::{Outlook, PodName},
-    overview::Overview,
+    machine::Machine,
     status::Status,
     tally::Ended,
 };
@@ -16,12 +11,16 @@ use tokio::sync::mpsc;
 
 use super::{Course, Handle, spawn_course};
 
-struct Listener(mpsc::UnboundedSender<Event>);
+struct Listener {
+    told: mpsc::UnboundedSender<Event>,
+    /// For those who ask; it hears of nothing.
+    machine: Machine,
+}
 
 impl Course for Listener {
     fn take_in(&mut self, _: TimeMs, event: Event) -> Option<&'static str> {
         // The test may be over.
-        let _ = self.0.send(event);
+        let _ = self.told.send(event);
         None
     }
 
@@ -41,20 +40,8 @@ impl Course for Listener {
         Status::default()
     }
 
-    fn outlook(&self, _: TimeMs, _: &PodName) -> Option<Outlook> {
-        None
-    }
-
-    fn overview(&self, _: TimeMs) -> Overview {
-        Overview::default()
-    }
-
-    fn census(&self) -> Census {
-        Census::default()
-    }
-
-    fn pods(&self) -> Vec<Arc<PodInfo>> {
-        Vec::new()
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 }
 
@@ -62,6 +49,6 @@ impl Course for Listener {
 #[must_use]
 pub fn listener() -> (Handle, mpsc::UnboundedReceiver<Event>) {
     let (told, heard) = mpsc::unbounded_channel();
-    let (handle, _thread) = spawn_course(Listener(told), |_| {});
+    let (handle, _thread) = spawn_course(Listener { told, machine: Machine::new(0) }, |_| {});
     (handle, heard)
 }

@@ -2,10 +2,7 @@
 
 use std::sync::{Mutex, mpsc as std_mpsc};
 
-use flotilla_machine::{
-    event::WorkerId,
-    outlook::{NotOurs, Standing},
-};
+use flotilla_machine::event::WorkerId;
 
 use super::*;
 
@@ -17,12 +14,14 @@ struct Puppet {
     wakeups: Vec<TimeMs>,
     log: Log,
     actions: Vec<Action>,
+    machine: Machine,
 }
 
 impl Puppet {
     fn new(wakeups: Vec<TimeMs>) -> (Self, Log) {
         let log = Log::default();
-        (Self { status: Status::default(), wakeups, log: Arc::clone(&log), actions: Vec::new() }, log)
+        let (status, actions, machine) = (Status::default(), Vec::new(), Machine::new(0));
+        (Self { status, wakeups, log: Arc::clone(&log), actions, machine }, log)
     }
 }
 
@@ -61,28 +60,8 @@ impl Course for Puppet {
         self.status
     }
 
-    fn outlook(&self, _: TimeMs, pod: &PodName) -> Option<Outlook> {
-        Some(Outlook {
-            uid: Arc::clone(&pod.name),
-            scheduler_name: "puppet".into(),
-            priority: 0,
-            standing: Standing::NotOurs(NotOurs::OtherScheduler),
-            attempts: u32::try_from(self.status.decisions).expect("few events"),
-            queued_for_ms: None,
-            told: None,
-        })
-    }
-
-    fn overview(&self, _: TimeMs) -> Overview {
-        Overview::default()
-    }
-
-    fn census(&self) -> Census {
-        Census::default()
-    }
-
-    fn pods(&self) -> Vec<Arc<PodInfo>> {
-        Vec::new()
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 }
 
@@ -113,17 +92,18 @@ fn events_are_applied_in_the_order_they_are_told_and_actions_performed_in_the_or
 async fn a_question_is_answered_while_the_machine_rests_and_is_no_event() {
     let (puppet, log) = Puppet::new(Vec::new());
     let (handle, thread) = spawn_course(puppet, |_| {});
-    let asked = |name: &str| PodName { namespace: "default".into(), name: name.into() };
-    let first = handle.outlook(asked("first")).await.expect("it lives").expect("a puppet knows everybody");
-    assert_eq!((&*first.uid, first.attempts), ("first", 0));
+    let first = handle.ask(|machine, now_ms| (machine.status().decisions, now_ms)).await.expect("it lives");
+    assert_eq!(first.0, 0);
     handle.tell(lost(1)).await.expect("it lives");
-    let mut later = handle.outlook(asked("later")).await.expect("it lives").expect("a puppet knows everybody");
-    while later.attempts == 0 {
-        later = handle.outlook(asked("later")).await.expect("it lives").expect("a puppet knows everybody");
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    let later = handle.ask(|_, now_ms| now_ms).await.expect("it lives");
+    assert!(later > first.1, "it is told the time");
+    while log.lock().expect("unpoisoned").is_empty() {
+        handle.ask(|_, _| ()).await.expect("it lives");
     }
     handle.stop();
     thread.join().expect("an orderly end");
-    assert_eq!(handle.outlook(asked("late")).await, Err(Stopped));
+    assert_eq!(handle.ask(|_, now_ms| now_ms).await, Err(Stopped));
     assert_eq!(log.lock().expect("unpoisoned").len(), 1, "only what was told is an event");
 }
 

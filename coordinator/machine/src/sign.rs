@@ -1,0 +1,109 @@
+//! Pods get their classes: by what the selectors in play can tell of them, and anew when a selector comes into play.
+//!
+//! Knows: which pods have to change their class, and what of the machine's state names the class of a pod. Must not know:
+//! what a selector is, or whose it is.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    class::{Class, ClassId},
+    labels::LabelSelector,
+    signature::News,
+};
+
+use crate::{
+    machine::Machine,
+    pods::{Charge, Stage},
+    queue::Uid,
+};
+
+impl Machine {
+    /// How many keys of labels some selector reads now.
+    #[must_use]
+    pub fn selectors_in_play(&self) -> usize {
+        self.cache.in_play.len()
+    }
+
+    /// The number of the class that a pod of these fields is of now; the selectors that it brings with it come into play.
+    /// Counts one more that needs the class.
+    pub(crate) fn class_of(&mut self, whole: &Arc<Class>) -> ClassId {
+        let mut news = Vec::new();
+        let class = self.cache.acquire_signed(whole, &mut news);
+        self.tell_apart(&news);
+        class
+    }
+
+    /// A selector that is no pod's comes into play in the place of another.
+    pub(crate) fn replace_selector(&mut self, old: Option<&LabelSelector>, new: Option<&LabelSelector>) {
+        let mut news = Vec::new();
+        new.into_iter().for_each(|selector| self.cache.in_play.enter(selector, &mut news));
+        old.into_iter().for_each(|selector| self.cache.in_play.leave(selector));
+        self.tell_apart(&news);
+    }
+
+    /// Notes what of a pod's labels its class does not have.
+    pub(crate) fn note_unread(&mut self, uid: &Uid) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        if let Some(class) = self.cache.classes.get(pod.class) {
+            self.unread.insert(uid, &pod.info.class.labels, &class.labels);
+        }
+    }
+
+    /// Forgets what was noted of a pod; it has to have the class and the labels that it had then.
+    pub(crate) fn forget_unread(&mut self, uid: &Uid) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        if let Some(class) = self.cache.classes.get(pod.class) {
+            self.unread.remove(uid, &pod.info.class.labels, &class.labels);
+        }
+    }
+
+    /// Gives the pods another class that can be told apart now and could not before.
+    fn tell_apart(&mut self, news: &[News]) {
+        if news.is_empty() {
+            return;
+        }
+        for uid in self.unread.told_apart_by(news) {
+            self.sign_anew(&uid);
+        }
+    }
+
+    /// Gives a pod the class that it is of now. It keeps its place wherever it is, and nobody is woken: nothing has changed
+    /// but how it is written down.
+    fn sign_anew(&mut self, uid: &Uid) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        let (old, whole) = (pod.class, Arc::clone(&pod.info.class));
+        // Its selectors are in play already.
+        let new = self.cache.acquire_signed(&whole, &mut Vec::new());
+        if new == old {
+            self.release_class(new);
+            return;
+        }
+        self.forget_unread(uid);
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        pod.class = new;
+        let (stage, charge) = (pod.stage, pod.charge.clone());
+        if let Some(charge) = charge {
+            let other = Charge { node: Arc::clone(&charge.node), class: new };
+            self.charge(&other);
+            self.discharge(&charge);
+            if let Some(pod) = self.pods.get_mut(uid) {
+                pod.charge = Some(other);
+            }
+        }
+        self.note_unread(uid);
+        match stage {
+            Stage::Queued(_) => {
+                if let Some(pod) = self.pods.get_mut(uid) {
+                    pod.attempt_from = None;
+                }
+                if let Some(seating) = self.seating(uid) {
+                    self.queue.reseat(uid, seating);
+                }
+            }
+            Stage::Gated(profile) => self.gates.reclass(uid, (profile, new)),
+            _ => {}
+        }
+        self.nominate(uid);
+        self.release_class(old);
+    }
+}

@@ -33,22 +33,35 @@ impl Machine {
             return;
         }
         let nominated = self.nominator.of(&uid).cloned();
-        let class = self.class_of(&info.class);
+        let known = self.pods.get(&uid).map(|pod| (pod.class, &pod.info.class));
+        let same = known.filter(|(_, whole)| Arc::ptr_eq(whole, &info.class) || **whole == info.class).map(|(id, _)| id);
+        let class = match same {
+            Some(class) => {
+                self.cache.classes.retain(class);
+                class
+            }
+            None => {
+                let class = self.class_of(&info.class);
+                self.forget_unread(&uid);
+                class
+            }
+        };
         self.preemptions.witness(info);
-        self.forget_unread(&uid);
-        let (same_class, old) = match self.pods.get_mut(&uid) {
+        let old = match self.pods.get_mut(&uid) {
             Some(pod) => {
                 let old_class = std::mem::replace(&mut pod.class, class);
                 let old = std::mem::replace(&mut pod.info, Arc::clone(info));
                 self.release_class(old_class);
-                (old_class == class && old.class == info.class, Some(old))
+                Some(old)
             }
             None => {
                 self.pods.insert(Arc::clone(&uid), Pod::new(Arc::clone(info), class));
-                (false, None)
+                None
             }
         };
-        self.note_unread(&uid);
+        if same.is_none() {
+            self.note_unread(&uid);
+        }
         self.note_member(&uid, old.as_deref(), info);
         self.hear(&uid, old.as_deref());
         if info.finished {
@@ -61,7 +74,7 @@ impl Machine {
                 self.settle(now_ms, &uid, None, Stage::Foreign);
             }
         } else if let Some(old) = old.filter(|old| !matters(old, info)) {
-            if !same_class {
+            if same.is_none() {
                 self.updated(now_ms, &uid, &old);
             }
         } else {

@@ -48,12 +48,23 @@ struct RefusalKey {
 #[derive(Debug, Default)]
 pub struct Columns {
     as_of: Stamp,
-    verdicts: Vec<u32>,
-    strata: Vec<u32>,
+    verdicts: Verdicts,
     bases: Vec<i64>,
     stratum_keys: Map<StratumKey, ()>,
     refusal_keys: Map<RefusalKey, ()>,
     matches: Matches,
+}
+
+/// The verdict on each node, and how many there are of each, so that nobody has to count them.
+#[derive(Debug, Default)]
+struct Verdicts {
+    of: Vec<u32>,
+    /// The strata of the feasible ones.
+    strata: Vec<u32>,
+    /// How many nodes each stratum has.
+    sizes: Vec<u32>,
+    /// How many nodes each refusal has.
+    refused: Vec<u32>,
 }
 
 /// Room that is used again by every evaluation, so that none allocates for each node.
@@ -63,6 +74,64 @@ pub struct Scratch {
     sums: Vec<i64>,
     raws: Vec<i64>,
     offers: Vec<Offer>,
+}
+
+// === impl Verdicts ===
+
+impl Verdicts {
+    fn clear(&mut self) {
+        self.of.clear();
+        self.sizes.clear();
+        self.refused.clear();
+    }
+
+    fn resize(&mut self, capacity: usize) {
+        self.of.resize(capacity, ABSENT);
+        self.strata.resize(capacity, 0);
+    }
+
+    fn is_feasible(&self, slot: Slot) -> bool {
+        self.of[slot as usize] == FEASIBLE
+    }
+
+    fn set_absent(&mut self, slot: Slot) {
+        self.replace(slot, ABSENT);
+    }
+
+    fn set_refused(&mut self, slot: Slot, refusal: usize) {
+        if self.refused.len() <= refusal {
+            self.refused.resize(refusal + 1, 0);
+        }
+        self.refused[refusal] += 1;
+        self.replace(slot, FIRST_REFUSAL.saturating_add(u32::try_from(refusal).unwrap_or(u32::MAX)));
+    }
+
+    fn set_feasible(&mut self, slot: Slot, stratum: u32) {
+        let place = stratum as usize;
+        if self.sizes.len() <= place {
+            self.sizes.resize(place + 1, 0);
+        }
+        self.sizes[place] += 1;
+        self.replace(slot, FEASIBLE);
+        self.strata[slot as usize] = stratum;
+    }
+
+    fn replace(&mut self, slot: Slot, verdict: u32) {
+        match std::mem::replace(&mut self.of[slot as usize], verdict) {
+            ABSENT => {}
+            FEASIBLE => self.sizes[self.strata[slot as usize] as usize] -= 1,
+            refusal => self.refused[(refusal - FIRST_REFUSAL) as usize] -= 1,
+        }
+    }
+
+    fn feasible(&self) -> usize {
+        self.sizes.iter().map(|&size| size as usize).sum()
+    }
+
+    /// How many nodes were judged.
+    fn covered(&self) -> u32 {
+        self.sizes.iter().chain(&self.refused).sum()
+    }
 }
 
 // === impl Columns ===
@@ -109,8 +178,7 @@ impl Columns {
         if self.stratum_keys.len().max(self.refusal_keys.len()) > 2 * capacity + 64 {
             self.begin_anew();
         }
-        self.verdicts.resize(capacity, ABSENT);
-        self.strata.resize(capacity, 0);
+        self.verdicts.resize(capacity);
         self.bases.resize(capacity, 0);
         scratch.todo.clear();
         for slot in 0..Slot::try_from(capacity).unwrap_or(Slot::MAX) {
@@ -118,7 +186,7 @@ impl Columns {
                 if nodes.id(slot).is_some() {
                     scratch.todo.push(slot);
                 } else {
-                    self.verdicts[slot as usize] = ABSENT;
+                    self.verdicts.set_absent(slot);
                 }
             }
         }
@@ -128,21 +196,20 @@ impl Columns {
     fn filter(&mut self, prepared: &Prepared, nodes: &Snapshot, todo: &mut Vec<Slot>, laps: &mut impl Laps) {
         let Self { verdicts, refusal_keys, .. } = self;
         // Nodes in a row are mostly refused alike. Of those whose domain matters nothing is remembered.
-        let mut last: Option<(Order, Refusal, u32)> = None;
+        let mut last: Option<(Order, Refusal, usize)> = None;
         let mut refuse = |slot: Slot, order: Order, refusal: Refusal| {
             if let Some((last_order, last_refusal, number)) = last
                 && (last_order, last_refusal) == (order, refusal)
             {
-                verdicts[slot as usize] = number;
+                verdicts.set_refused(slot, number);
                 return;
             }
             // Which domain a refused node is in matters only if a domain-level filter would have refused it first.
             let by_domain = prepared.is_judged_before(order);
             let keys = if by_domain { prepared.keys() } else { &[] };
             let domains = keys.iter().map(|&key| nodes.label(key, slot)).collect();
-            let index = refusal_keys.insert_full(RefusalKey { order, refusal, domains }, ()).0;
-            let number = FIRST_REFUSAL.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
-            verdicts[slot as usize] = number;
+            let number = refusal_keys.insert_full(RefusalKey { order, refusal, domains }, ()).0;
+            verdicts.set_refused(slot, number);
             last = (!by_domain).then_some((order, refusal, number));
         };
         if prepared.is_restricted() {
@@ -210,8 +277,7 @@ impl Columns {
                     stratum
                 }
             };
-            self.verdicts[at] = FEASIBLE;
-            self.strata[at] = stratum;
+            self.verdicts.set_feasible(slot, stratum);
             self.bases[at] = sums[index];
         }
     }
@@ -236,13 +302,13 @@ impl Columns {
         scratch: &mut Scratch,
     ) -> Result<Evaluation, TooManyStrata> {
         if prepared.is_wide() {
-            let feasible = nodes.live().filter(|&slot| self.verdicts[slot as usize] == FEASIBLE).count();
+            let feasible = self.verdicts.feasible();
             if feasible > MAX_OFFERS {
                 return Err(TooManyStrata { strata: feasible });
             }
             return Ok(self.answer_all(prepared, nodes, feasible, scratch));
         }
-        let strata = self.strata_in_use(nodes);
+        let strata = self.verdicts.sizes.iter().filter(|&&size| size > 0).count();
         if strata > MAX_OFFERS {
             return Err(TooManyStrata { strata });
         }
@@ -252,36 +318,14 @@ impl Columns {
     /// As [`Self::answer`], for whoever need not send the answer anywhere: nothing bounds it.
     pub fn answer_all(&self, prepared: &Prepared, nodes: &Snapshot, k: usize, scratch: &mut Scratch) -> Evaluation {
         let k = if prepared.is_wide() { usize::MAX } else { k };
-        let mut sizes = vec![0_u32; self.stratum_keys.len()];
-        let mut refused = vec![0_u32; self.refusal_keys.len()];
-        let mut covered = 0;
-        for slot in nodes.live() {
-            covered += 1;
-            match self.verdicts[slot as usize] {
-                ABSENT => {}
-                FEASIBLE => sizes[self.strata[slot as usize] as usize] += 1,
-                refusal => refused[(refusal - FIRST_REFUSAL) as usize] += 1,
-            }
-        }
-        self.lay_out(nodes, &sizes, &mut scratch.offers);
+        let Verdicts { sizes, refused, .. } = &self.verdicts;
+        self.lay_out(nodes, sizes, &mut scratch.offers);
         Evaluation {
-            covered,
-            strata: self.cut(nodes, &mut scratch.offers, &sizes, k),
-            refused: self.count(nodes, &refused),
+            covered: self.verdicts.covered(),
+            strata: self.cut(nodes, &mut scratch.offers, sizes, k),
+            refused: self.count(nodes, refused),
             tallies: tallies(prepared, nodes, &self.matches),
         }
-    }
-
-    /// How many strata have a node; counted only where there could be too many.
-    fn strata_in_use(&self, nodes: &Snapshot) -> usize {
-        if self.stratum_keys.len() <= MAX_OFFERS {
-            return self.stratum_keys.len();
-        }
-        let mut used = vec![false; self.stratum_keys.len()];
-        for slot in nodes.live().filter(|&slot| self.verdicts[slot as usize] == FEASIBLE) {
-            used[self.strata[slot as usize] as usize] = true;
-        }
-        used.into_iter().filter(|&used| used).count()
     }
 
     /// Puts every feasible node into `offers`, stratum after stratum.
@@ -293,10 +337,13 @@ impl Columns {
             total += size as usize;
         }
         offers.clear();
+        if total == 0 {
+            return;
+        }
         offers.resize(total, Offer { node: NodeId(0), base: 0, rank: 0 });
-        for slot in nodes.live().filter(|&slot| self.verdicts[slot as usize] == FEASIBLE) {
+        for slot in nodes.live().filter(|&slot| self.verdicts.is_feasible(slot)) {
             let at = slot as usize;
-            let place = &mut places[self.strata[at] as usize];
+            let place = &mut places[self.verdicts.strata[at] as usize];
             if let Some(node) = nodes.id(slot) {
                 offers[*place] = Offer { node, base: self.bases[at], rank: nodes.rank(slot) };
                 *place += 1;

@@ -169,8 +169,8 @@ impl Machine {
     /// Takes the best node, if it is as good as it was said to be.
     fn take(&mut self, subject: Subject, offer: Offer, total: i64, repaired: bool) -> Option<Decision> {
         let dossier = self.dossiers.get_mut(subject)?;
-        let has_choice = dossier.offers.as_ref().is_some_and(|offers| offers.book.has_choice());
-        let error = dossier.prepared.score_error().filter(|_| has_choice).map(str::to_owned);
+        let has_choice = || dossier.offers.as_ref().is_some_and(|offers| offers.book.has_choice());
+        let error = dossier.prepared.score_error().filter(|_| has_choice()).map(str::to_owned);
         if let Some(error) = error {
             return Some(Decision::Fail(error));
         }

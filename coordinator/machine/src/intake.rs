@@ -34,7 +34,8 @@ impl Machine {
         }
         let nominated = self.nominator.of(&uid).cloned();
         let known = self.pods.get(&uid).map(|pod| (pod.class, &pod.info.class));
-        let same = known.filter(|(_, whole)| Arc::ptr_eq(whole, &info.class) || **whole == info.class).map(|(id, _)| id);
+        let same =
+            known.filter(|(_, whole)| Arc::ptr_eq(whole, &info.class) || **whole == info.class).map(|(id, _)| id);
         let class = match same {
             Some(class) => {
                 self.cache.classes.retain(class);

@@ -5,10 +5,7 @@
 //!
 //! Knows: lists of offers, nodes that were judged anew, normalising. Must not know: domains, or why nodes are refused.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-};
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 use smallvec::SmallVec;
 
@@ -56,7 +53,7 @@ struct Repaired {
 pub(super) struct Plain {
     keys: Map<Raws, usize>,
     strata: Vec<Strata>,
-    touched: BTreeMap<NodeId, u32>,
+    touched: Map<NodeId, u32>,
     version: u32,
 }
 
@@ -191,7 +188,7 @@ impl Strata {
     }
 
     /// Passes over offers that are out of date. `false`: a list ran dry.
-    fn settle(&mut self, touched: &BTreeMap<NodeId, u32>) -> bool {
+    fn settle(&mut self, touched: &Map<NodeId, u32>) -> bool {
         for list in &mut self.lists {
             while list.offers.get(list.next).is_some_and(|offer| touched.contains_key(&offer.node)) {
                 list.next += 1;
@@ -209,7 +206,7 @@ impl Strata {
     }
 
     /// How many nodes are known to be feasible; offers that were left out count as one for each list.
-    fn count(&self, touched: &BTreeMap<NodeId, u32>) -> usize {
+    fn count(&self, touched: &Map<NodeId, u32>) -> usize {
         let fresh = self.lists.iter().map(|list| {
             let rest = list.offers[list.next..].iter().filter(|offer| !touched.contains_key(&offer.node));
             rest.take(2).count() + usize::from(!list.complete)

@@ -36,7 +36,7 @@ use crate::{
     machine::Machine,
     pods::{Charge, Pod, Stage},
     preempt::MAX_VICTIMS,
-    queue::{ProfileIndex, Uid},
+    subject::{ProfileIndex, Uid},
 };
 
 /// What stands before everything that the plugin says of a group.
@@ -100,7 +100,7 @@ impl Machine {
             let reason = format!("{PREFIX}{reason}");
             Room::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", "))
         };
-        Ok(match self.search(now_ms, seeker)? {
+        Ok(match self.search(seeker)? {
             Found::Nobody => Room::None(format!("{PREFIX}No preemption victims found for incoming preemptor")),
             Found::Refused(reason) => refused(&reason),
             Found::Failed(error) => {
@@ -129,7 +129,7 @@ impl Machine {
         })
     }
 
-    fn search(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Result<Found, Asks> {
+    fn search(&mut self, seeker: &Seeker<'_>) -> Result<Found, Asks> {
         let pods = || seeker.members.iter().filter_map(|uid| self.pods.get(uid));
         if pods().any(|pod| pod.info.never_preempts) {
             return Ok(Found::Refused(words::NEVER.to_owned()));
@@ -149,7 +149,7 @@ impl Machine {
         for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
             self.discharge_quietly(charge);
         }
-        let tried = self.try_members(now_ms, seeker, true);
+        let tried = self.try_members(seeker, true);
         if let Ok(Tried { outcome: Outcome::Met, placed, .. }) = tried {
             return Ok(match self.reprieve(units, &placed) {
                 Ok(victims) => Found::Victims(victims, placed),
@@ -185,7 +185,8 @@ impl Machine {
         let mut units: Vec<Unit> = Vec::new();
         let mut whole: BTreeMap<&Uid, usize> = BTreeMap::new();
         for (uid, pod) in &self.pods {
-            let Some(charge) = pod.charge.as_ref().filter(|charge| self.cache.nodes.contains_key(&charge.node)) else {
+            let Some(charge) = pod.charge.as_ref().filter(|charge| self.judge.cache().nodes.contains_key(&charge.node))
+            else {
                 continue;
             };
             let object = self.object_of(pod);
@@ -218,8 +219,8 @@ impl Machine {
     fn reprieve(&mut self, units: Vec<Unit>, placed: &[Placed]) -> Result<Vec<Standing>, String> {
         let counts = placed
             .iter()
-            .any(|placed| self.dossiers.get(placed.subject).is_none_or(|dossier| !is_local(&dossier.prepared)));
-        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.cache.nodes.len());
+            .any(|placed| self.judge.states().get(placed.subject).is_none_or(|dossier| !is_local(&dossier.prepared)));
+        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.judge.cache().nodes.len());
         if counts && counted > MAX_COUNTED {
             units.iter().flat_map(|unit| &unit.pods).for_each(|(_, charge)| self.charge_quietly(charge));
             return Err(format!(
@@ -227,7 +228,7 @@ impl Machine {
                 units.len()
             ));
         }
-        let nominated: Vec<_> = placed.iter().map(|placed| self.nominator.withhold(&placed.uid)).collect();
+        let nominated: Vec<_> = placed.iter().map(|placed| self.judge.nominator_mut().withhold(&placed.uid)).collect();
         let violates = self.violating(&units);
         let mut must_go = vec![false; units.len()];
         for protected in [true, false] {
@@ -241,7 +242,7 @@ impl Machine {
         }
         for (placed, nominated) in placed.iter().zip(nominated) {
             if let Some(nominated) = nominated {
-                self.nominator.give_back(&placed.uid, nominated);
+                self.judge.nominator_mut().give_back(&placed.uid, nominated);
             }
         }
         let mut victims = Vec::new();
@@ -258,7 +259,7 @@ impl Machine {
     ///
     /// Source: `FilterVictimsWithPDBViolation`.
     fn violating(&mut self, units: &[Unit]) -> Vec<bool> {
-        let classes = &self.cache.classes;
+        let classes = &self.judge.cache().classes;
         let known = |class: ClassId| Some((class, classes.get(class)?.as_ref()));
         let pods = units.iter().flat_map(|unit| &unit.pods);
         let budgets = self.budgets.covering(pods.filter_map(|(pod, _)| known(pod.class)));
@@ -298,17 +299,18 @@ impl Machine {
     }
 
     fn still_fits(&mut self, placed: &Placed) -> bool {
-        let Some(node) = self.cache.nodes.get(&placed.placement.charge.node).map(|node| node.id) else { return false };
+        let Some(node) = self.judge.cache().nodes.get(&placed.placement.charge.node).map(|node| node.id) else {
+            return false;
+        };
         let Some(priority) = self.pods.get(&placed.uid).map(|pod| pod.info.priority) else { return false };
-        if !self.open(placed.subject) {
+        if !self.judge.open(placed.subject) {
             return false;
         }
-        let nominations = self.nominator.concerning(&placed.uid, priority, &self.cache);
-        let Some(dossier) = self.dossiers.get_mut(placed.subject) else { return false };
-        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
-        let mut rehearsal = Rehearsal::new(&dossier.prepared, &self.cache.snapshot, &dossier.matches);
+        let nominations = self.judge.nominator().concerning(&placed.uid, priority, self.judge.cache());
+        let Some((dossier, cache)) = self.judge.with_nodes(placed.subject) else { return false };
+        let mut rehearsal = Rehearsal::new(&dossier.prepared, &cache.snapshot, &dossier.matches);
         let beside = nominations.beside(node);
-        rehearsal.refusal(&dossier.prepared, &mut self.cache.snapshot, node, beside).is_none()
+        rehearsal.refusal(&dossier.prepared, &mut cache.snapshot, node, beside).is_none()
     }
 
     /// Has the victims deleted that are not going already.

@@ -51,7 +51,7 @@ async fn measure(cluster: Cluster) -> Result<()> {
     let (before, begun) = (memory("VmRSS")?, std::time::Instant::now());
     begin.cancel();
     let mut watches =
-        Watches::start(client, handle.clone(), reporter, (&profiles, false), begin, CancellationToken::new());
+        Watches::start(client, handle.clone(), reporter, &profiles, false, begin, CancellationToken::new());
     watches.wait_synced().await;
     let known = async {
         while handle.waiting() > 0 || handle.status().nodes < cluster.nodes as u64 {

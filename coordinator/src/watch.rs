@@ -66,7 +66,8 @@ impl Watches {
         client: kube::Client,
         handle: Handle,
         reporter: Reporter,
-        (profiles, with_groups): (&[Profile], bool),
+        profiles: &[Profile],
+        with_groups: bool,
         begin: CancellationToken,
         stop: CancellationToken,
     ) -> Self {

@@ -333,7 +333,7 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     let reporter = server.reporter();
     server.lists("10", &[]);
     let stop = CancellationToken::new();
-    let mut watches = Watches::start(server.client(), handle, reporter, (&[profile()], false), begun(), stop);
+    let mut watches = Watches::start(server.client(), handle, reporter, &[profile()], false, begun(), stop);
     watches.wait_synced().await;
     assert_eq!(heard.recv().await, Some(Event::Synced));
     // All watches hang. The hurried one is the next to be answered.
@@ -351,7 +351,7 @@ async fn a_leader_does_not_wait_for_ever_to_catch_up() {
     let (handle, _heard) = listener();
     let reporter = server.reporter();
     let watches =
-        Watches::start(server.client(), handle, reporter, (&[profile()], false), begun(), CancellationToken::new());
+        Watches::start(server.client(), handle, reporter, &[profile()], false, begun(), CancellationToken::new());
     watches.catch_up().await;
 }
 
@@ -362,14 +362,8 @@ async fn nothing_is_asked_of_the_api_server_before_the_watches_are_to_begin() {
     let begin = CancellationToken::new();
     let reporter = server.reporter();
     server.lists("10", &[]);
-    let mut watches = Watches::start(
-        server.client(),
-        handle,
-        reporter,
-        (&[profile()], false),
-        begin.clone(),
-        CancellationToken::new(),
-    );
+    let mut watches =
+        Watches::start(server.client(), handle, reporter, &[profile()], false, begin.clone(), CancellationToken::new());
     tokio::time::sleep(BARRIER).await;
     assert_eq!(server.asked.lock().expect("unpoisoned").len(), 0);
     begin.cancel();
@@ -581,7 +575,7 @@ async fn nobody_is_judged_before_every_first_list_is_through() {
             server.answers(format!("list {missing}"), 403, &forbidden);
         }
         let mut watches =
-            Watches::start(server.client(), handle, reporter, (&[profile()], false), begun(), CancellationToken::new());
+            Watches::start(server.client(), handle, reporter, &[profile()], false, begun(), CancellationToken::new());
         assert_eq!(told(&mut heard, 1).await, ["+u1"]);
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!watches.synced() && heard.try_recv().is_err(), "{missing}");
@@ -615,8 +609,7 @@ async fn what_no_profile_needs_is_not_asked_for_until_one_does() {
         server.answers("list volumeattachments", 403, &forbidden);
     }
     let reporter = server.reporter();
-    let watches =
-        Watches::start(server.client(), handle, reporter, (&[bare], false), begun(), CancellationToken::new());
+    let watches = Watches::start(server.client(), handle, reporter, &[bare], false, begun(), CancellationToken::new());
     assert_eq!(heard.recv().await, Some(Event::Synced), "no right to read storage is needed");
     let whats: Vec<_> = watches.tallies().map(|(what, _)| what).collect();
     assert_eq!(whats.len(), 7, "{whats:?}");

@@ -8,21 +8,24 @@
 //!
 //! All of that is done on the coordinator's own columns within one event; workers hear of none of it.
 //!
-//! Knows: who may go, and who must. Must not know: how the group is tried (`attempt`), or how a pod is deleted.
+//! Knows: which pods stand where, and how to take them away and put them back for a while. Must not know: in which order they
+//! are spared (that is the framework's), how the group is tried (`attempt`), or how a pod is deleted.
 //!
 //! Source: `PodGroupEvaluator.Preempt` and `selectVictimsOnDomain`.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use flotilla_framework::{
-    class::ClassId,
     plugins::default_preemption,
     pod_group::PodGroup,
-    preemption::{Rehearsal, Standing, is_local, words},
+    preemption::{
+        Rehearsal, Standing,
+        group::{self, GroupUnit},
+        is_local, words,
+    },
     shard::Revision,
 };
 
@@ -68,12 +71,8 @@ pub(super) struct Seeker<'a> {
     pub(super) from: Revision,
 }
 
-/// Pods that go together.
-struct Unit {
-    priority: i32,
-    is_of_group: bool,
-    pods: Vec<(Standing, Charge)>,
-}
+/// Pods that go together, each with its charge.
+type Unit = GroupUnit<Charge>;
 
 /// How a search ends.
 enum Found {
@@ -177,10 +176,9 @@ impl Machine {
         self.groups.known.get(&self.group_of(&pod.info)?)?.object.as_deref()
     }
 
-    /// What may go for a group of a priority, the most important first. Upstream leaves the order of units open that are
-    /// alike; here name and UID decide.
+    /// What may go for a group of a priority, the most important first.
     ///
-    /// Source: `getCrossNodesVictims` and `MoreImportantVictim`.
+    /// Source: `getCrossNodesVictims`.
     fn units_below(&self, priority: i32) -> Vec<Unit> {
         let mut units: Vec<Unit> = Vec::new();
         let mut whole: BTreeMap<&Uid, usize> = BTreeMap::new();
@@ -206,11 +204,7 @@ impl Machine {
             }
             units.push(Unit { priority: rank, is_of_group: pod.info.scheduling_group.is_some(), pods: vec![one] });
         }
-        units.sort_by_cached_key(|unit| {
-            let started = unit.pods.iter().map(|(pod, _)| pod.started_or(i64::MAX)).min();
-            let first = unit.pods.iter().map(|(pod, _)| (Arc::clone(&pod.name), Arc::clone(&pod.uid))).min();
-            (Reverse((unit.priority, unit.is_of_group, unit.pods.len())), started, first)
-        });
+        group::sort_by_importance(&mut units);
         units
     }
 
@@ -230,16 +224,14 @@ impl Machine {
         }
         let nominated: Vec<_> = placed.iter().map(|placed| self.judge.nominator_mut().withhold(&placed.uid)).collect();
         let violates = self.violating(&units);
-        let mut must_go = vec![false; units.len()];
-        for protected in [true, false] {
-            for (at, unit) in units.iter().enumerate().filter(|(at, _)| violates[*at] == protected) {
-                unit.pods.iter().for_each(|(_, charge)| self.charge_quietly(charge));
-                if !self.all_fit(unit, placed, counts) {
-                    unit.pods.iter().rev().for_each(|(_, charge)| self.discharge_quietly(charge));
-                    must_go[at] = true;
-                }
+        let must_go = group::reprieve(&units, &violates, |unit| {
+            unit.pods.iter().for_each(|(_, charge)| self.charge_quietly(charge));
+            let fits = self.all_fit(unit, placed, counts);
+            if !fits {
+                unit.pods.iter().rev().for_each(|(_, charge)| self.discharge_quietly(charge));
             }
-        }
+            fits
+        });
         for (placed, nominated) in placed.iter().zip(nominated) {
             if let Some(nominated) = nominated {
                 self.judge.nominator_mut().give_back(&placed.uid, nominated);
@@ -255,28 +247,13 @@ impl Machine {
         Ok(victims)
     }
 
-    /// Which units some budget is against: one pod of a unit is enough.
-    ///
-    /// Source: `FilterVictimsWithPDBViolation`.
+    /// Which units some budget is against.
     fn violating(&mut self, units: &[Unit]) -> Vec<bool> {
         let classes = &self.judge.cache().classes;
-        let known = |class: ClassId| Some((class, classes.get(class)?.as_ref()));
         let pods = units.iter().flat_map(|unit| &unit.pods);
-        let budgets = self.budgets.covering(pods.filter_map(|(pod, _)| known(pod.class)));
-        let mut allowed: Vec<i32> = budgets.iter().map(|budget| budget.disruptions_allowed).collect();
-        let mut violates = |pod: &Standing| {
-            let Some((_, class)) = known(pod.class) else { return false };
-            for (budget, allowed) in budgets.iter().zip(&mut allowed) {
-                if budget.covers(class, &pod.name) {
-                    *allowed = allowed.saturating_sub(1);
-                    if *allowed < 0 {
-                        return true;
-                    }
-                }
-            }
-            false
-        };
-        units.iter().map(|unit| unit.pods.iter().filter(|(pod, _)| violates(pod)).count() > 0).collect()
+        let known = pods.filter_map(|(pod, _)| Some((pod.class, classes.get(pod.class)?.as_ref())));
+        let budgets = self.budgets.covering(known);
+        group::violating(units, &budgets, |id| classes.get(id))
     }
 
     /// Whether the group's pods still have their places with a unit put back: each is judged beside those before it.

@@ -92,8 +92,8 @@ pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<PathBuf
     let variable = target.replace('-', "_");
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--profile", profile, "--target", target, "--bins", "--features", "flotilla/cluster"]);
-    // Names of functions stay, for backtraces, whatever the profile; what a debugger wants would be most of the image.
-    for setting in ["debug=false", "strip=\"debuginfo\""] {
+    // Whatever the profile: what a debugger wants would be most of the image, and names of functions a third.
+    for setting in ["debug=false", "strip=\"symbols\""] {
         cargo.args(["--config", &format!("profile.{profile}.{setting}")]);
     }
     for (package, _) in PROGRAMS {

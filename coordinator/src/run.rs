@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use flotilla_framework::{profile::Profile, trace::Sampling};
+use flotilla_framework::{profile::Profile, registry::Registry, trace::Sampling};
 use flotilla_machine::{action::Action, event::Event, machine::Machine};
 use flotilla_runtime::{
     driver::{self, Handle, Lap, Moment, Performer, Stopped},
@@ -69,15 +69,15 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 /// A lead that nobody can take away lasts for as long as anybody will care: a hundred years.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Runs the process from the command line to its end.
+/// Runs the process from the command line to its end, with these plugins.
 #[must_use]
-pub fn main() -> ExitCode {
-    main_from(std::env::args_os())
+pub fn main(registry: Registry) -> ExitCode {
+    main_from(std::env::args_os(), registry)
 }
 
 /// As [`main`], with a command line whose first word is the program.
 #[must_use]
-pub fn main_from(line: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn main_from(line: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let args = Args::read_from(line).unwrap_or_else(|error| error.exit());
     let identity = lease::identity();
     let settings = match Settings::load(&args, &identity) {
@@ -93,7 +93,7 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ran = log::install(log::level(args.verbosity), args.logging_format).context("cannot log").and_then(|()| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.context("cannot start the async runtime")?;
-        let ran = runtime.block_on(run(args, settings, &identity));
+        let ran = runtime.block_on(run(args, settings, &identity, registry));
         // What is under way now has had its time.
         runtime.shutdown_background();
         ran
@@ -206,7 +206,7 @@ struct Coordinator {
     stop: CancellationToken,
 }
 
-async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<()> {
+async fn run(args: Args, settings: Settings, identity: &str, registry: Registry) -> anyhow::Result<()> {
     let signals = Terminations::listen().context("cannot listen for signals")?;
     let Settings { connection, election, machine, configuration, text, serve } = settings;
     info!(version = env!("CARGO_PKG_VERSION"), identity, "flotilla-coordinator");
@@ -231,7 +231,7 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let stop = CancellationToken::new();
     let (transport, issuer) = transport::transport(&args, &client, &stop);
     let workers = (discovery, transport, issuer);
-    let wanted = (&*machine.profiles, with_groups);
+    let wanted = (registry, &*machine.profiles, with_groups);
     let clients = (client, &events);
     let mut coordinator = Coordinator::new(clients, (host, leading), workers, wanted, counted, shown_to, stop);
     coordinator.elected = election.is_some();
@@ -289,7 +289,7 @@ impl Coordinator {
         (client, events): (kube::Client, &kube::Client),
         (host, leading): (&str, watch::Receiver<Leadership>),
         (discovery, transport, issuer): (Discovery, Transport, Option<Issuer>),
-        (profiles, with_groups): (&[Profile], bool),
+        (registry, profiles, with_groups): (Registry, &[Profile], bool),
         (scheduled, tracing): (Scheduled, (Spans, Option<Sampling>)),
         configz: watch::Sender<Value>,
         stop: CancellationToken,
@@ -297,7 +297,7 @@ impl Coordinator {
         let performers = Arc::<OnceLock<Performers>>::default();
         let stage = Stage { performers: Arc::clone(&performers), known: Known::default() };
         let (spans, sampling) = tracing;
-        let machine = sampling.into_iter().fold(Machine::new(0), Machine::traced_by);
+        let machine = sampling.into_iter().fold(Machine::new(0, registry), Machine::traced_by);
         let (handle, _thread) = driver::spawn(machine, stage);
         let recorder = Recorder::new(spans.clone(), handle.started());
         let begin = CancellationToken::new();
@@ -317,7 +317,7 @@ impl Coordinator {
         let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
         let events = reporter.events().clone();
         let evictor = Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
-        let fanout = Fanout::observed(handle.clone(), transport, spans, scheduled.observer());
+        let fanout = Fanout::observed(handle.clone(), transport, registry, spans, scheduled.observer());
         // Set once, here.
         let _ = performers.set(Performers {
             fanout: fanout.clone(),
@@ -331,7 +331,7 @@ impl Coordinator {
             configz,
         });
         let (told, teller) = (handle.clone(), reporter.clone());
-        let wanted = (profiles, with_groups);
+        let wanted = (registry, profiles, with_groups);
         let watches = Watches::start(client.clone(), told, teller, wanted, begin.clone(), stop.clone());
         Self {
             watches,

@@ -10,7 +10,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flotilla_framework::profile::Profile;
+use flotilla_framework::{profile::Profile, registry::Registry};
 use flotilla_machine::event::Event;
 use flotilla_runtime::{
     chain,
@@ -46,6 +46,7 @@ const BARRIER: Duration = Duration::from_secs(5);
 /// All watches.
 #[derive(Clone)]
 pub struct Watches {
+    registry: Registry,
     client: kube::Client,
     pods: Arc<source::Shared>,
     nodes: Arc<source::Shared>,
@@ -55,8 +56,8 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts listing and watching what `profiles` need once `begin` is cancelled, until `stop` or until the machine has
-    /// stopped. What is wrong with an object is told through `reporter`. Failures are retried for ever, and logged. Pod
+    /// Starts listing and watching what the plugins of `profiles` read once `begin` is cancelled, until `stop` or until the
+    /// machine has stopped. What is wrong with an object is told through `reporter`. Failures are retried for ever, and logged. Pod
     /// groups are watched `with_groups` only.
     ///
     /// # Panics
@@ -66,7 +67,7 @@ impl Watches {
         client: kube::Client,
         handle: Handle,
         reporter: Reporter,
-        (profiles, with_groups): (&[Profile], bool),
+        (registry, profiles, with_groups): (Registry, &[Profile], bool),
         begin: CancellationToken,
         stop: CancellationToken,
     ) -> Self {
@@ -95,7 +96,7 @@ impl Watches {
         }
         let all = Arc::from(all);
         let (publish, synced) = watch::channel(false);
-        let watches = Self { client, pods: pods.1, nodes: nodes.1, all, begin, synced };
+        let watches = Self { registry, client, pods: pods.1, nodes: nodes.1, all, begin, synced };
         watches.want(profiles);
         let (mut tasks, told) = (starting.tasks, watches.clone());
         tasks.spawn(async move {
@@ -142,7 +143,7 @@ impl Watches {
 
     fn want(&self, profiles: &[Profile]) {
         for (what, shared) in &*self.all {
-            if needs::is_needed(what, profiles) {
+            if needs::is_needed(self.registry, what, profiles) {
                 shared.wanted.cancel();
             }
         }

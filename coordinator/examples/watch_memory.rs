@@ -12,7 +12,11 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use flotilla_configuration::Configuration;
-use flotilla_coordinator::{lease::Leadership, status::Reporter, watch::Watches};
+use flotilla_coordinator::{
+    lease::Leadership,
+    status::Reporter,
+    watch::{Needs, Watches},
+};
 use flotilla_framework::registry::Registry;
 use flotilla_machine::{event::Event, machine::Machine};
 use flotilla_runtime::driver;
@@ -50,10 +54,10 @@ async fn measure(cluster: Cluster) -> Result<()> {
     let configuration = flotilla_machine::event::Configuration::new(1, profiles.clone());
     handle.tell(Event::Configured(Arc::new(configuration))).await?;
     let begin = CancellationToken::new();
+    let needs = Needs { registry, profiles: &profiles, with_groups: false };
     let (before, begun) = (memory("VmRSS")?, std::time::Instant::now());
     begin.cancel();
-    let mut watches =
-        Watches::start(client, handle.clone(), reporter, (registry, &profiles, false), begin, CancellationToken::new());
+    let mut watches = Watches::start(client, handle.clone(), reporter, needs, begin, CancellationToken::new());
     watches.wait_synced().await;
     let known = async {
         while handle.waiting() > 0 || handle.status().nodes < cluster.nodes as u64 {

@@ -31,16 +31,16 @@ use kube::{
 use serde::Deserialize;
 use serde_json::json;
 use tokio::{
-    sync::{Semaphore, watch},
+    sync::watch,
     time::{sleep, timeout},
 };
-use tokio_util::task::TaskTracker;
 use tracing::{debug, field::display, info, warn};
 
 use crate::{
     attempts::Recorder,
-    lease::{self, Leadership},
+    lease::Leadership,
     metrics::Scheduled,
+    outgoing::{Outgoing, UNLED},
     status::{BindUnderWay, Reporter},
 };
 
@@ -65,16 +65,12 @@ pub struct Binder {
 }
 
 struct Inner {
-    client: kube::Client,
+    outgoing: Outgoing,
     handle: Handle,
     reporter: Reporter,
     scheduled: Scheduled,
-    leading: watch::Receiver<Leadership>,
-    runtime: tokio::runtime::Handle,
-    at_once: Semaphore,
     callers: Callers,
     recorder: Recorder,
-    tasks: TaskTracker,
     counters: Counters,
 }
 
@@ -126,34 +122,20 @@ impl Binder {
         callers: Callers,
         recorder: Recorder,
     ) -> Self {
-        let inner = Inner {
-            client,
-            handle,
-            reporter,
-            scheduled,
-            leading,
-            runtime: tokio::runtime::Handle::current(),
-            at_once: Semaphore::new(AT_ONCE),
-            callers,
-            recorder,
-            tasks: TaskTracker::new(),
-            counters: Counters::default(),
-        };
-        Self { inner: Arc::new(inner) }
+        let (outgoing, counters) = (Outgoing::new(client, leading, AT_ONCE), Counters::default());
+        Self { inner: Arc::new(Inner { outgoing, handle, reporter, scheduled, callers, recorder, counters }) }
     }
 
     /// Binds a pod, which is answered by exactly one [`Event::Bound`] or [`Event::BindFailed`]. Never blocks.
     pub fn bind(&self, binding: Binding) {
         let inner = Arc::clone(&self.inner);
         let under_way = self.inner.reporter.binding(&binding);
-        let task = async move { inner.carry_out(binding, under_way).await };
-        self.inner.tasks.spawn_on(task, &self.inner.runtime);
+        self.inner.outgoing.spawn(async move { inner.carry_out(binding, under_way).await });
     }
 
     /// Returns when no bind is under way any more.
     pub async fn drained(&self) {
-        self.inner.tasks.close();
-        self.inner.tasks.wait().await;
+        self.inner.outgoing.drained().await;
     }
 
     /// What became of the binds so far.
@@ -169,7 +151,7 @@ impl Binder {
             gone: get(gone),
             elsewhere: get(elsewhere),
             errors: get(errors),
-            in_flight: self.inner.tasks.len() as u64,
+            in_flight: self.inner.outgoing.under_way(),
         }
     }
 }
@@ -218,31 +200,19 @@ impl Inner {
         let _ = self.handle.tell(event).await;
     }
 
-    /// How long this process leads for certain.
-    fn lead(&self) -> Option<Duration> {
-        let now = lease::now();
-        match &*self.leading.borrow() {
-            Leadership::Leading { valid_until, .. } => {
-                Some(valid_until.duration_since(now)).filter(|left| !left.is_zero())
-            }
-            Leadership::Following { .. } => None,
-        }
-    }
-
     async fn send(&self, binding: &Binding) -> Answer {
-        let Ok(_turn) = self.at_once.acquire().await else { return Answer::failed("the process is ending") };
+        let _turn = self.outgoing.turn().await;
         if let Some(answer) = self.have_bound(binding).await {
             return answer;
         }
-        let Some(lead) = self.lead() else { return self.not_sent() };
+        let Some(limit) = self.outgoing.limit(LONGEST) else { return self.not_sent() };
         let request = match request(binding) {
             Ok(request) => request,
             Err(error) => return Answer::Known(Err(BindFailure::Error(error))),
         };
-        let limit = lead.min(LONGEST);
         self.counters.sent.fetch_add(1, Ordering::Relaxed);
         let begun = Instant::now();
-        let answer = match timeout(limit, self.client.request_text(request)).await {
+        let answer = match timeout(limit, self.outgoing.client().request_text(request)).await {
             Ok(Ok(_)) => Answer::Known(Ok(())),
             Ok(Err(kube::Error::Api(status))) => Answer::of_status(status.code, status.message),
             Ok(Err(error)) => Answer::Unknown(chain(&error)),
@@ -256,7 +226,7 @@ impl Inner {
 
     fn not_sent(&self) -> Answer {
         self.counters.unsent.fetch_add(1, Ordering::Relaxed);
-        Answer::failed("this process does not lead any more")
+        Answer::failed(UNLED)
     }
 
     /// Has the extender bind that is to, if one is. `None`: we have to, also where it failed and can be ignored.
@@ -264,7 +234,7 @@ impl Inner {
     /// Source: `extendersBinding`. An extender that fails may have bound the pod, so that the pod is looked at.
     async fn have_bound(&self, binding: &Binding) -> Option<Answer> {
         let extender = binding.extender.as_ref()?;
-        let Some(lead) = self.lead() else { return Some(self.not_sent()) };
+        let Some(lead) = self.outgoing.lead() else { return Some(self.not_sent()) };
         match self.callers.bind(extender, binding, lead).await {
             Ok(()) => Some(Answer::Known(Ok(()))),
             Err(error) if extender.ignorable => {
@@ -284,12 +254,12 @@ impl Inner {
     async fn look_up(&self, binding: &Binding, answer: Answer) -> Result<(), BindFailure> {
         let (mut pause, mut sure) = (FIRST_PAUSE, !matches!(answer, Answer::Unknown(_)));
         loop {
-            let Some(lead) = self.lead() else {
+            let Some(limit) = self.outgoing.limit(LONGEST) else {
                 return Err(BindFailure::Error(
                     "this process lost the lead before it knew what became of it".to_owned(),
                 ));
             };
-            match timeout(lead.min(LONGEST), self.get(binding)).await.unwrap_or_else(|_| Look::late()) {
+            match timeout(limit, self.get(binding)).await.unwrap_or_else(|_| Look::late()) {
                 Look::Known(outcome) => return outcome,
                 Look::Unbound if sure => return Err(BindFailure::Error(answer.reason())),
                 Look::Unbound => {
@@ -315,7 +285,7 @@ impl Inner {
             Ok(request) => request,
             Err(error) => return Look::Known(Err(BindFailure::Error(error.to_string()))),
         };
-        match self.client.request::<Pod>(request).await {
+        match self.outgoing.client().request::<Pod>(request).await {
             Ok(pod) => pod.standing(binding),
             Err(kube::Error::Api(status)) => match status.code {
                 404 => Look::Known(Err(BindFailure::Gone)),

@@ -13,6 +13,7 @@ pub mod discovery;
 pub mod extender;
 pub mod lease;
 pub mod metrics;
+pub mod outgoing;
 pub mod preempt;
 pub mod run;
 pub mod serve;

@@ -12,14 +12,8 @@ use std::{fmt, sync::Arc};
 use flotilla_configuration::features::FeatureGates;
 use futures::FutureExt as _;
 use prometheus::{TextEncoder, proto::MetricFamily};
-use tokio::sync::watch::Receiver;
 
-use flotilla_runtime::{driver::Handle, extender::Callers, fanout::Fanout};
-
-use crate::{
-    bind::Binder, lease::Leadership, preempt::Evictor, run::Reloads, serve::Page, status::Reporter,
-    volumes::VolumeBinder, watch,
-};
+use crate::{lease::Leadership, run::Parts, serve::Page, watch::Watches};
 
 mod family;
 mod machine;
@@ -39,28 +33,10 @@ pub use observed::{Known, Scheduled};
 /// Where the numbers come from.
 #[derive(Clone)]
 pub struct Sources {
-    /// What is observed one by one.
-    pub scheduled: Scheduled,
-    /// The machine's thread.
-    pub handle: Handle,
-    /// The streams to the workers.
-    pub fanout: Fanout,
-    /// The binds.
-    pub binder: Binder,
-    /// Calls to extenders.
-    pub callers: Callers,
-    /// The writes before binds.
-    pub volume_binder: VolumeBinder,
-    /// The deletions of victims.
-    pub evictor: Evictor,
-    /// Conditions and events.
-    pub reporter: Reporter,
+    /// The parts, of which nearly all count.
+    pub parts: Parts,
     /// The watches.
-    pub watches: watch::Watches,
-    /// Changes of the configuration file.
-    pub reloads: Arc<Reloads>,
-    /// Whether this process leads.
-    pub leading: Receiver<Leadership>,
+    pub watches: Watches,
     /// The name of the Lease; `None` without an election.
     pub lease: Option<Arc<str>>,
     /// Which feature gates are on.
@@ -89,7 +65,7 @@ impl Sources {
     /// Source: `installMetricHandler` of `cmd/kube-scheduler`.
     #[must_use]
     pub fn resources(&self) -> Page {
-        let (handle, leading) = (self.handle.clone(), self.leading.clone());
+        let (handle, leading) = (self.parts.handle.clone(), self.parts.leading.clone());
         Arc::new(move || {
             let (handle, leading) = (handle.clone(), leading.clone());
             async move {
@@ -105,9 +81,10 @@ impl Sources {
     }
 
     async fn write_metrics(&self) -> Result<String, String> {
-        let census = self.handle.ask(|machine, _| machine.census()).await.map_err(|error| error.to_string())?;
-        let status = self.handle.status();
-        let mut families = self.scheduled.registry().gather();
+        let Parts { handle, scheduled, .. } = &self.parts;
+        let census = handle.ask(|machine, _| machine.census()).await.map_err(|error| error.to_string())?;
+        let status = handle.status();
+        let mut families = scheduled.registry().gather();
         families.extend(rest::registry().gather());
         families.extend(machine::upstream(&status, &census));
         families.extend(machine::own(&status));

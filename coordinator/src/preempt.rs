@@ -22,7 +22,7 @@ use flotilla_machine::{
     action::{Preemption, Victim},
     event::Event,
 };
-use flotilla_runtime::{chain, driver::Handle};
+use flotilla_runtime::driver::Handle;
 use futures::{FutureExt as _, future::join_all};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -31,16 +31,13 @@ use kube::{
     core::Request,
 };
 use serde_json::{Value, json};
-use tokio::{
-    sync::{Semaphore, watch},
-    time::{sleep, timeout},
-};
-use tokio_util::task::TaskTracker;
+use tokio::{sync::watch, time::sleep};
 use tracing::{debug, info, warn};
 
 use crate::{
-    lease::{self, Leadership},
+    lease::Leadership,
     metrics::Scheduled,
+    outgoing::{Outgoing, Refusal, UNLED, within},
     status::Events,
 };
 
@@ -61,14 +58,10 @@ pub struct Evictor {
 }
 
 struct Inner {
-    client: kube::Client,
+    outgoing: Outgoing,
     handle: Handle,
     events: Events,
     scheduled: Scheduled,
-    leading: watch::Receiver<Leadership>,
-    runtime: tokio::runtime::Handle,
-    at_once: Semaphore,
-    tasks: TaskTracker,
     counters: Counters,
 }
 
@@ -107,31 +100,19 @@ impl Evictor {
         scheduled: Scheduled,
         leading: watch::Receiver<Leadership>,
     ) -> Self {
-        let inner = Inner {
-            client,
-            handle,
-            events,
-            scheduled,
-            leading,
-            runtime: tokio::runtime::Handle::current(),
-            at_once: Semaphore::new(AT_ONCE),
-            tasks: TaskTracker::new(),
-            counters: Counters::default(),
-        };
-        Self { inner: Arc::new(inner) }
+        let (outgoing, counters) = (Outgoing::new(client, leading, AT_ONCE), Counters::default());
+        Self { inner: Arc::new(Inner { outgoing, handle, events, scheduled, counters }) }
     }
 
     /// Deletes the victims, which is answered by exactly one [`Event::Preempted`]. Never blocks.
     pub fn preempt(&self, preemption: Preemption) {
         let inner = Arc::clone(&self.inner);
-        let task = async move { inner.carry_out(preemption).await };
-        self.inner.tasks.spawn_on(task, &self.inner.runtime);
+        self.inner.outgoing.spawn(async move { inner.carry_out(preemption).await });
     }
 
     /// Returns when nothing is under way any more.
     pub async fn drained(&self) {
-        self.inner.tasks.close();
-        self.inner.tasks.wait().await;
+        self.inner.outgoing.drained().await;
     }
 
     /// What became of the victims so far.
@@ -173,7 +154,7 @@ impl Inner {
 
     async fn evict(&self, preemption: &Preemption, victim: &Victim) -> Result<(), String> {
         let counters = &self.counters;
-        let Ok(_turn) = self.at_once.acquire().await else { return Err("the process is ending".to_owned()) };
+        let _turn = self.outgoing.turn().await;
         let told = self.request(|| condition(preemption, victim, Timestamp::now())).await;
         let deleted = match told {
             Ok(true) => self.request(|| deletion(victim)).await,
@@ -200,60 +181,18 @@ impl Inner {
     async fn request(&self, make: impl Fn() -> Result<http::Request<Vec<u8>>, String>) -> Result<bool, String> {
         let mut pause = PAUSE;
         for attempt in 1.. {
-            let lead = self.lead().ok_or_else(|| "this process does not lead any more".to_owned())?;
-            let limit = lead.min(LONGEST);
-            let trouble = match timeout(limit, self.client.request_text(make()?)).await {
-                Ok(Ok(_)) => return Ok(true),
-                Ok(Err(kube::Error::Api(status))) => match Refusal::of(status.code, &status.message) {
-                    Refusal::Gone => return Ok(false),
-                    Refusal::Lasting => return Err(status.message),
-                    Refusal::Passing => status.message,
-                },
-                Ok(Err(error)) => chain(&error),
-                Err(_) => format!("the API server did not answer within {limit:?}"),
-            };
-            if attempt == TRIES {
-                return Err(trouble);
+            let limit = self.outgoing.limit(LONGEST).ok_or(UNLED)?;
+            match within(limit, self.outgoing.client().request_text(make()?)).await {
+                Ok(_) => return Ok(true),
+                Err(Refusal::Gone(_)) => return Ok(false),
+                Err(Refusal::Passing(_) | Refusal::Late(_)) if attempt < TRIES => {}
+                Err(trouble) => return Err(trouble.to_string()),
             }
             self.counters.repeated.fetch_add(1, Ordering::Relaxed);
             sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
             pause *= 2;
         }
         Err("no attempt is left".to_owned())
-    }
-
-    /// How long this process leads for certain.
-    fn lead(&self) -> Option<Duration> {
-        match &*self.leading.borrow() {
-            Leadership::Leading { valid_until, .. } => {
-                Some(valid_until.duration_since(lease::now())).filter(|left| !left.is_zero())
-            }
-            Leadership::Following { .. } => None,
-        }
-    }
-}
-
-/// Why the API server does not do what it is asked.
-#[derive(Debug, PartialEq, Eq)]
-enum Refusal {
-    /// There is no such pod any more.
-    Gone,
-    /// Another try may succeed.
-    Passing,
-    /// No try will.
-    Lasting,
-}
-
-impl Refusal {
-    /// By the HTTP code and the message. A UID that is not the pod's is a conflict, or a field that cannot change.
-    fn of(code: u16, message: &str) -> Self {
-        match code {
-            404 => Self::Gone,
-            409 if message.contains("UID in precondition") || message.contains("uid mismatch") => Self::Gone,
-            422 if message.contains("metadata.uid") => Self::Gone,
-            409 | 429 | 500.. => Self::Passing,
-            _ => Self::Lasting,
-        }
     }
 }
 

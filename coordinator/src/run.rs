@@ -9,49 +9,39 @@ use std::{
     collections::BTreeSet,
     ffi::OsString,
     process::ExitCode,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, anyhow};
-use flotilla_framework::{profile::Profile, registry::Registry, trace::Sampling};
-use flotilla_machine::{action::Action, event::Event, machine::Machine};
-use flotilla_runtime::{
-    driver::{self, Handle, Lap, Moment, Performer, Stopped},
-    extender::Callers,
-    fanout::{Fanout, Transport},
-};
-use flotilla_spans::Spans;
+use flotilla_framework::registry::Registry;
+use flotilla_machine::{event::Event, machine::Machine};
+use flotilla_runtime::driver::Stopped;
 use flotilla_telemetry::log;
-use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, field::display, info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
     args::Args,
-    attempts::Recorder,
-    bind::Binder,
     certificates::Issuer,
     client::{self, Connection},
     discovery::{self, Discovery},
-    extender::Extenders,
     lease::{self, Leadership, LeaseError, Signals},
-    metrics::{Known, Scheduled},
-    preempt::Evictor,
     status::Reporter,
-    volumes::VolumeBinder,
-    watch::Watches,
+    watch::{Needs, Watches},
 };
 
 mod configuration;
 mod endpoints;
+mod parts;
 mod reload;
 mod settings;
 mod signals;
 mod transport;
 
 use endpoints::{Review, Shown};
+pub use parts::Parts;
 use reload::Reloader;
 pub use reload::Reloads;
 use settings::{FIRST_GENERATION, Settings};
@@ -107,88 +97,9 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>, registry: Registry) -
     }
 }
 
-/// What the machine's actions are performed by.
-struct Performers {
-    fanout: Fanout,
-    binder: Binder,
-    extenders: Extenders,
-    volume_binder: VolumeBinder,
-    evictor: Evictor,
-    reporter: Reporter,
-    scheduled: Scheduled,
-    recorder: Recorder,
-    configz: watch::Sender<Value>,
-}
-
-impl Performers {
-    /// Performs an action. Called on the machine's thread, so that it must not block.
-    fn perform(&self, action: Action, moment: Moment) {
-        match action {
-            Action::Send { .. } | Action::DropWorker { .. } => self.fanout.perform(action),
-            Action::Bind(binding) => self.binder.bind(binding),
-            Action::Extend(extension) => self.extenders.extend(extension),
-            Action::ExtendPreemption(proposal) => self.extenders.extend_preemption(proposal),
-            Action::BindVolumes(binding) => self.volume_binder.bind(binding),
-            Action::Preempt(preemption) => self.evictor.preempt(preemption),
-            // Only a nomination changes.
-            Action::Report(report) if !report.write_event => self.reporter.report(report),
-            Action::Report(report) => {
-                let trace_id = report.trace.map(|context| display(context.trace_id()));
-                let pod = format_args!("{}/{}", report.namespace, report.name);
-                debug!(%pod, reason = report.message, trace_id, "not placed");
-                if let Some(began_ms) = report.began_ms {
-                    self.scheduled.refuse(&report, moment.since(began_ms));
-                }
-                self.reporter.report(report);
-            }
-            Action::ReportGroup(report) => {
-                debug!(group = %format_args!("{}/{}", report.namespace, report.name), report.status, report.message, "tried");
-                self.reporter.groups().write(report);
-            }
-            Action::Acknowledged { generation, workers } => {
-                info!(generation, workers, "the workers work by the configuration");
-                self.configz.send_modify(|shown| {
-                    shown["flotilla"]["generation"] = json!(generation);
-                    shown["flotilla"]["acknowledgedBy"] = json!(workers);
-                });
-            }
-            Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
-            Action::Trace(trace) => self.recorder.record(*trace, moment),
-            Action::Alone(false) => info!("workers are reachable again: evaluating on them"),
-        }
-    }
-}
-
-/// The machine's thread as the performers see it. Nothing is told before they are there, so that no action is lost.
-struct Stage {
-    performers: Arc<OnceLock<Performers>>,
-    known: Known,
-}
-
-impl Performer for Stage {
-    fn perform(&mut self, action: Action, moment: Moment) {
-        if let Some(performers) = self.performers.get() {
-            performers.perform(action, moment);
-        }
-    }
-
-    fn observe(&mut self, lap: &Lap<'_>) {
-        if let Some(performers) = self.performers.get() {
-            performers.scheduled.event(lap, &mut self.known);
-        }
-    }
-}
-
 /// The running process.
 struct Coordinator {
-    client: kube::Client,
-    handle: Handle,
-    fanout: Fanout,
-    binder: Binder,
-    callers: Callers,
-    volume_binder: VolumeBinder,
-    evictor: Evictor,
-    reporter: Reporter,
+    parts: Parts,
     /// The watches may begin.
     begin: CancellationToken,
     watches: Watches,
@@ -197,7 +108,6 @@ struct Coordinator {
     issuer: Option<Issuer>,
     /// Whether another process may have led until now.
     elected: bool,
-    leading: watch::Receiver<Leadership>,
     /// The process is to end.
     shutdown: CancellationToken,
     /// Nothing is under way any more.
@@ -217,49 +127,40 @@ async fn run(args: Args, settings: Settings, identity: &str, registry: Registry)
     let client = client::connect(&connection).await?;
     let events = client::connect(&Connection { purpose: Some("events"), ..connection.clone() }).await?;
     let (lead, leading) = watch::channel(Leadership::UNKNOWN);
-    let mut shown = configuration.to_v1();
-    shown["flotilla"] = json!({ "generation": FIRST_GENERATION, "acknowledgedBy": 0 });
-    let (configz, shown) = watch::channel(shown);
-    let scheduled = Scheduled::default();
-    let discovery = discovery_of(&args, &client);
-    let delayed = election.is_some() && configuration.delay_cache_until_active;
-    let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
-    let with_groups = machine.generic_workload;
     let spans = flotilla_telemetry::start(&args.tracing, "flotilla-coordinator", identity)?;
-    let tracing = (spans.clone(), args.tracing.sampling());
-    let (counted, shown_to) = ((scheduled.clone(), tracing), configz.clone());
-    let stop = CancellationToken::new();
+    let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
+    let discovery = discovery_of(&args, &client);
     let (transport, issuer) = transport::transport(&args, &client, &stop);
-    let workers = (discovery, transport, issuer);
-    let wanted = (registry, &*machine.profiles, with_groups);
-    let clients = (client, &events);
-    let mut coordinator = Coordinator::new(clients, (host, leading), workers, wanted, counted, shown_to, stop);
-    coordinator.elected = election.is_some();
-    coordinator.handle.tell(Event::Configured(Arc::new(machine))).await?;
-    if !delayed {
+    let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
+    let reporter = Reporter::new(&client, &events, host, &leading);
+    let idle = args.tracing.sampling().into_iter().fold(Machine::new(0, registry), Machine::traced_by);
+    let shown = configuration::shown(&configuration, FIRST_GENERATION);
+    let parts = Parts::start(client, leading, reporter, transport, idle, spans.clone(), shown);
+    let Parts { client, handle, reporter, .. } = parts.clone();
+    let needs = Needs { registry, profiles: &machine.profiles, with_groups: machine.generic_workload };
+    let watches = Watches::start(client, handle, reporter, needs, begin.clone(), stop.clone());
+    let coordinator = Coordinator {
+        parts: parts.clone(),
+        begin,
+        watches: watches.clone(),
+        discovery,
+        issuer,
+        elected: election.is_some(),
+        shutdown: CancellationToken::new(),
+        drained: CancellationToken::new(),
+        stop,
+    };
+    parts.handle.tell(Event::Configured(Arc::new(machine))).await?;
+    if election.is_none() || !configuration.delay_cache_until_active {
         coordinator.begin.cancel();
     }
-    let reloads = Arc::<Reloads>::default();
     let lease = election.as_ref().map(|election| election.name.as_str().into());
-    let (gates, reloads_shown) = (args.gates.clone(), Arc::clone(&reloads));
-    let shown = Shown { configz: shown, reloads: reloads_shown, identity: identity.into(), lease, gates };
+    let shown = Shown { identity: identity.into(), lease, gates: args.gates.clone() };
     let review = Review { flags: &args.access, connection: &connection };
-    coordinator.serve(&serve, scheduled, shown, review).await?;
+    coordinator.serve(&serve, shown, review).await?;
     if let (Some(path), Some(text)) = (args.config.clone(), text) {
-        coordinator.follow(Reloader {
-            path,
-            configuration,
-            text,
-            generation: FIRST_GENERATION,
-            handle: coordinator.handle.clone(),
-            watches: coordinator.watches.clone(),
-            configz,
-            events: coordinator.reporter.events().clone(),
-            leading: coordinator.leading.clone(),
-            client: coordinator.client.clone(),
-            reloads,
-            args,
-        });
+        let generation = FIRST_GENERATION;
+        coordinator.follow(Reloader { args, path, configuration, text, generation, parts, watches });
     }
     let election = match election {
         Some(election) => coordinator.stand(election, &connection, lead).await?,
@@ -282,78 +183,6 @@ fn discovery_of(args: &Args, client: &kube::Client) -> Discovery {
 type Election = JoinHandle<Result<(), LeaseError>>;
 
 impl Coordinator {
-    /// Starts the machine and what performs its actions. `events` is the client for events alone; `(host, leading)` is in
-    /// whose name things are written, and while what; `workers` is where workers are, and how they are spoken with. What
-    /// `profiles` need is watched, and pod groups `with_groups` only.
-    fn new(
-        (client, events): (kube::Client, &kube::Client),
-        (host, leading): (&str, watch::Receiver<Leadership>),
-        (discovery, transport, issuer): (Discovery, Transport, Option<Issuer>),
-        (registry, profiles, with_groups): (Registry, &[Profile], bool),
-        (scheduled, tracing): (Scheduled, (Spans, Option<Sampling>)),
-        configz: watch::Sender<Value>,
-        stop: CancellationToken,
-    ) -> Self {
-        let performers = Arc::<OnceLock<Performers>>::default();
-        let stage = Stage { performers: Arc::clone(&performers), known: Known::default() };
-        let (spans, sampling) = tracing;
-        let machine = sampling.into_iter().fold(Machine::new(0, registry), Machine::traced_by);
-        let (handle, _thread) = driver::spawn(machine, stage);
-        let recorder = Recorder::new(spans.clone(), handle.started());
-        let begin = CancellationToken::new();
-        let reporter = Reporter::new(&client, events, host, &leading);
-        let callers = Callers::default();
-        let (scored, led) = (scheduled.clone(), leading.clone());
-        let binder = Binder::new(
-            client.clone(),
-            handle.clone(),
-            reporter.clone(),
-            scored,
-            led,
-            callers.clone(),
-            recorder.clone(),
-        );
-        let extenders = Extenders::new(client.clone(), handle.clone(), callers.clone());
-        let volume_binder = VolumeBinder::new(client.clone(), handle.clone(), leading.clone());
-        let events = reporter.events().clone();
-        let evictor = Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone());
-        let fanout = Fanout::observed(handle.clone(), transport, registry, spans, scheduled.observer());
-        // Set once, here.
-        let _ = performers.set(Performers {
-            fanout: fanout.clone(),
-            binder: binder.clone(),
-            extenders,
-            volume_binder: volume_binder.clone(),
-            evictor: evictor.clone(),
-            reporter: reporter.clone(),
-            scheduled,
-            recorder,
-            configz,
-        });
-        let (told, teller) = (handle.clone(), reporter.clone());
-        let wanted = (registry, profiles, with_groups);
-        let watches = Watches::start(client.clone(), told, teller, wanted, begin.clone(), stop.clone());
-        Self {
-            watches,
-            client,
-            handle,
-            fanout,
-            binder,
-            callers,
-            volume_binder,
-            evictor,
-            reporter,
-            begin,
-            discovery,
-            issuer,
-            elected: false,
-            leading,
-            shutdown: CancellationToken::new(),
-            drained: CancellationToken::new(),
-            stop,
-        }
-    }
-
     /// Follows the configuration file.
     fn follow(&self, reloader: Reloader) {
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(reloader.run()));
@@ -368,7 +197,7 @@ impl Coordinator {
     ) -> anyhow::Result<Election> {
         let connection = Connection { purpose: Some("leader-election"), qps: None, burst: None, ..connection.clone() };
         let client = client::connect(&connection).await?;
-        let handle = self.handle.clone();
+        let handle = self.parts.handle.clone();
         let signals = Signals {
             leading,
             shutdown: self.shutdown.clone(),
@@ -396,21 +225,21 @@ impl Coordinator {
         tokio::select! {
             biased;
             ended = &mut election => return end_of(ended),
-            () = self.handle.stopped() => return Err(Stopped.into()),
+            () = self.parts.handle.stopped() => return Err(Stopped.into()),
             signal = signals.next() => info!(signal, "ending"),
             stopped = self.lead() => return Err(stopped.into()),
         }
         tokio::select! {
             biased;
             ended = self.leave(&mut election) => ended,
-            () = self.handle.stopped() => Err(Stopped.into()),
+            () = self.parts.handle.stopped() => Err(Stopped.into()),
             signal = signals.next() => Err(anyhow!("a second {signal}: ending without waiting for what is under way")),
         }
     }
 
     /// Waits for the lead, takes it up, and goes on until the machine has stopped.
     async fn lead(&self) -> Stopped {
-        let mut leading = self.leading.clone();
+        let mut leading = self.parts.leading.clone();
         let mut watches = self.watches.clone();
         let taken_up = async {
             // The sender is dropped only when the process ends, of which others hear first.
@@ -422,17 +251,17 @@ impl Coordinator {
             if self.elected {
                 watches.catch_up().await;
             }
-            self.handle.tell(Event::Leading { epoch }).await?;
+            self.parts.handle.tell(Event::Leading { epoch }).await?;
             if let Some(issuer) = self.issuer.clone() {
                 tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(issuer.run()));
             }
-            let found = discovery::run(self.discovery.clone(), self.client.clone(), self.fanout.clone());
+            let found = discovery::run(self.discovery.clone(), self.parts.client.clone(), self.parts.fanout.clone());
             // A worker that is found when the process ends is left alone.
             tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(found));
             Ok::<_, Stopped>(())
         };
         match taken_up.await {
-            Ok(()) => self.handle.stopped().await,
+            Ok(()) => self.parts.handle.stopped().await,
             Err(stopped) => return stopped,
         }
         Stopped
@@ -441,25 +270,25 @@ impl Coordinator {
     /// Stops deciding, waits for what is under way, and gives up the lead.
     async fn leave(&self, election: &mut Election) -> anyhow::Result<()> {
         self.shutdown.cancel();
-        self.handle.tell(Event::Following).await?;
-        self.fanout.set(BTreeSet::new());
+        self.parts.handle.tell(Event::Following).await?;
+        self.parts.fanout.set(BTreeSet::new());
         if tokio::time::timeout(DRAIN, self.drain()).await.is_err() {
-            let (binds, events) = (self.binder.tally().in_flight, self.reporter.events().tally().waiting);
+            let (binds, events) = (self.parts.binder.tally().in_flight, self.parts.reporter.events().tally().waiting);
             warn!(binds, events, "not everything under way was done within {DRAIN:?}");
         }
         self.drained.cancel();
         let ended = end_of(election.await);
         self.stop.cancel();
-        self.handle.stop();
-        self.handle.stopped().await;
+        self.parts.handle.stop();
+        self.parts.handle.stopped().await;
         info!("ended");
         ended
     }
 
     async fn drain(&self) {
-        tokio::join!(self.binder.drained(), self.volume_binder.drained(), self.evictor.drained());
-        let leads = self.leading.borrow().epoch_at(lease::now()).is_some();
-        while leads && self.reporter.events().tally().waiting > 0 {
+        tokio::join!(self.parts.binder.drained(), self.parts.volume_binder.drained(), self.parts.evictor.drained());
+        let leads = self.parts.leading.borrow().epoch_at(lease::now()).is_some();
+        while leads && self.parts.reporter.events().tally().waiting > 0 {
             tokio::time::sleep(DRAIN_STEP).await;
         }
     }

@@ -25,7 +25,7 @@ use flotilla_machine::{
     action::{ClaimWrite, VolumeBinding, VolumeWrite},
     event::Event,
 };
-use flotilla_runtime::{chain, driver::Handle};
+use flotilla_runtime::driver::Handle;
 use futures::FutureExt as _;
 use http::Request as HttpRequest;
 use kube::{
@@ -34,14 +34,13 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::{
-    sync::{Semaphore, watch},
-    time::timeout,
-};
-use tokio_util::task::TaskTracker;
+use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use crate::lease::{self, Leadership};
+use crate::{
+    lease::Leadership,
+    outgoing::{Outgoing, UNLED, within},
+};
 
 /// Writes on the wire at once: at 5 ms each that is 6,400 a second, more than any provisioner makes volumes. What waits
 /// here is bounded by the pods that the machine lets be on this way.
@@ -60,12 +59,8 @@ pub struct VolumeBinder {
 }
 
 struct Inner {
-    client: kube::Client,
+    outgoing: Outgoing,
     handle: Handle,
-    leading: watch::Receiver<Leadership>,
-    runtime: tokio::runtime::Handle,
-    at_once: Semaphore,
-    tasks: TaskTracker,
     written: AtomicU64,
     failed: AtomicU64,
 }
@@ -89,40 +84,29 @@ impl VolumeBinder {
     /// Outside of a tokio runtime.
     #[must_use]
     pub fn new(client: kube::Client, handle: Handle, leading: watch::Receiver<Leadership>) -> Self {
-        let inner = Inner {
-            client,
-            handle,
-            leading,
-            runtime: tokio::runtime::Handle::current(),
-            at_once: Semaphore::new(AT_ONCE),
-            tasks: TaskTracker::new(),
-            written: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-        };
-        Self { inner: Arc::new(inner) }
+        let outgoing = Outgoing::new(client, leading, AT_ONCE);
+        Self { inner: Arc::new(Inner { outgoing, handle, written: AtomicU64::new(0), failed: AtomicU64::new(0) }) }
     }
 
     /// Writes what a pod needs, which is answered by exactly one [`Event::VolumesWritten`]. Never blocks.
     pub fn bind(&self, binding: VolumeBinding) {
         let inner = Arc::clone(&self.inner);
-        let task = async move { inner.carry_out(binding).await };
-        self.inner.tasks.spawn_on(task, &self.inner.runtime);
+        self.inner.outgoing.spawn(async move { inner.carry_out(binding).await });
     }
 
     /// Returns when nothing is being written any more.
     pub async fn drained(&self) {
-        self.inner.tasks.close();
-        self.inner.tasks.wait().await;
+        self.inner.outgoing.drained().await;
     }
 
     /// What became of the writes so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let Inner { written, failed, tasks, .. } = &*self.inner;
+        let Inner { outgoing, written, failed, .. } = &*self.inner;
         Tally {
             written: written.load(Ordering::Relaxed),
             failed: failed.load(Ordering::Relaxed),
-            in_flight: tasks.len() as u64,
+            in_flight: outgoing.under_way(),
         }
     }
 }
@@ -169,25 +153,10 @@ impl Inner {
 
     /// Sends a patch and gives the version that the object has then.
     async fn write(&self, patch: Result<HttpRequest<Vec<u8>>, String>) -> Result<Arc<str>, String> {
-        let Ok(_turn) = self.at_once.acquire().await else { return Err("the process is ending".to_owned()) };
-        let lead = self.lead().ok_or_else(|| "this process does not lead any more".to_owned())?;
-        let limit = lead.min(LONGEST);
-        match timeout(limit, self.client.request::<Object>(patch?)).await {
-            Ok(Ok(object)) => Ok(object.metadata.resource_version.into()),
-            Ok(Err(kube::Error::Api(status))) => Err(status.message),
-            Ok(Err(error)) => Err(chain(&error)),
-            Err(_) => Err(format!("the API server did not answer within {limit:?}")),
-        }
-    }
-
-    /// How long this process leads for certain.
-    fn lead(&self) -> Option<Duration> {
-        match &*self.leading.borrow() {
-            Leadership::Leading { valid_until, .. } => {
-                Some(valid_until.duration_since(lease::now())).filter(|left| !left.is_zero())
-            }
-            Leadership::Following { .. } => None,
-        }
+        let _turn = self.outgoing.turn().await;
+        let limit = self.outgoing.limit(LONGEST).ok_or(UNLED)?;
+        let written = within(limit, self.outgoing.client().request::<Object>(patch?)).await;
+        written.map(|object| object.metadata.resource_version.into()).map_err(|refusal| refusal.to_string())
     }
 }
 

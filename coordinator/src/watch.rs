@@ -43,6 +43,17 @@ use storage::AllOf;
 /// a watch that is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
 const BARRIER: Duration = Duration::from_secs(5);
 
+/// What is to be watched.
+#[derive(Debug, Clone, Copy)]
+pub struct Needs<'a> {
+    /// The plugins that the profiles may name.
+    pub registry: Registry,
+    /// The profiles, of which each plugin has watched what it reads.
+    pub profiles: &'a [Profile],
+    /// Pod groups are watched, too.
+    pub with_groups: bool,
+}
+
 /// All watches.
 #[derive(Clone)]
 pub struct Watches {
@@ -56,9 +67,8 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts listing and watching what the plugins of `profiles` read once `begin` is cancelled, until `stop` or until the
-    /// machine has stopped. What is wrong with an object is told through `reporter`. Failures are retried for ever, and logged. Pod
-    /// groups are watched `with_groups` only.
+    /// Starts listing and watching what there is a need for once `begin` is cancelled, until `stop` or until the machine
+    /// has stopped. What is wrong with an object is told through `reporter`. Failures are retried for ever, and logged.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -67,7 +77,7 @@ impl Watches {
         client: kube::Client,
         handle: Handle,
         reporter: Reporter,
-        (registry, profiles, with_groups): (Registry, &[Profile], bool),
+        needs: Needs<'_>,
         begin: CancellationToken,
         stop: CancellationToken,
     ) -> Self {
@@ -91,13 +101,13 @@ impl Watches {
             starting.start::<AllOf<storage::CsiNode>>(),
             starting.start::<AllOf<storage::VolumeAttachment>>(),
         ];
-        if with_groups {
+        if needs.with_groups {
             all.push(starting.start::<PodGroups>());
         }
         let all = Arc::from(all);
         let (publish, synced) = watch::channel(false);
-        let watches = Self { registry, client, pods: pods.1, nodes: nodes.1, all, begin, synced };
-        watches.want(profiles);
+        let watches = Self { registry: needs.registry, client, pods: pods.1, nodes: nodes.1, all, begin, synced };
+        watches.want(needs.profiles);
         let (mut tasks, told) = (starting.tasks, watches.clone());
         tasks.spawn(async move {
             told.begin.cancelled().await;

@@ -8,7 +8,8 @@
 //!
 //! Knows: the order of those steps. Must not know: how victims are evicted, who waits for that, or extenders.
 //!
-//! Where pod groups count, pods of a group that is disrupted as a whole are one victim, wherever they are: [`lay_out_units`].
+//! Where pod groups count, pods of a group that is disrupted as a whole are one victim, wherever they are: [`lay_out_units`]. Room for a whole group is
+//! sought on all nodes at once: [`group`].
 //!
 //! Source: `pkg/scheduler/framework/preemption` and `pkg/scheduler/framework/plugins/defaultpreemption`.
 
@@ -16,6 +17,7 @@ mod budget;
 mod candidate;
 mod eligibility;
 mod evaluate;
+pub mod group;
 mod rehearsal;
 mod shortlist;
 mod standing;

@@ -214,6 +214,7 @@ fn every_path_of_this_repository_that_a_document_names_is_there() {
         "configuration/",
         "proto/",
         "coordinator/",
+        "control-plane/",
         "worker/",
         "cli/",
         "integration-tests/",

@@ -148,9 +148,14 @@ fn perform(
         }
         Action::BindVolumes(binding) => drop(binds.send(Request::BindVolumes(binding))),
         Action::Report(report) => ledger.reported(report, Instant::now()),
-        Action::Send { .. } | Action::DropWorker { .. } => {
+        Action::Send { worker, word } => {
             if let Some(fanout) = fanout.get() {
-                fanout.perform(action);
+                fanout.send(worker, word);
+            }
+        }
+        Action::DropWorker { worker, reason } => {
+            if let Some(fanout) = fanout.get() {
+                fanout.drop_worker(worker, &reason);
             }
         }
         // Without extenders in its configuration the machine asks none, and without the plugin nobody preempts.

@@ -8,9 +8,10 @@ use flotilla_framework::shard::Command;
 
 use crate::{
     event::TimeMs,
+    judge::class_states::{Ask, Dossiers},
+    judge::decide::Want,
     machine::Machine,
-    offers::{Ask, Dossiers},
-    queue::Subject,
+    subject::Subject,
 };
 
 /// How many of the next pods are looked at for classes to ask about ahead of need. One round trip of 200 us then
@@ -23,7 +24,7 @@ pub(crate) const MAX_K: usize = 8_192;
 impl Machine {
     /// Asks about the classes of the next pods before they are at the head of the queue.
     pub(crate) fn look_ahead(&mut self, now_ms: TimeMs) {
-        if !self.can_ask() || self.dossiers.asks_len() >= LOOK_AHEAD {
+        if !self.can_ask() || self.judge.states().asks_len() >= LOOK_AHEAD {
             return;
         }
         // So few are compared with each other in less time than they are looked up.
@@ -33,27 +34,27 @@ impl Machine {
                 subjects.push(subject);
             }
         }
-        let mut wide = Dossiers::wide_bound(self.cache.nodes.len());
+        let mut wide = Dossiers::wide_bound(self.judge.cache().nodes.len());
         for subject in subjects {
-            if wide == 0 || self.dossiers.asks_len() >= LOOK_AHEAD {
+            if wide == 0 || self.judge.states().asks_len() >= LOOK_AHEAD {
                 break;
             }
-            if let Some(is_wide) = self.dossiers.keep_covered(subject) {
+            if let Some(is_wide) = self.judge.states_mut().keep_covered(subject) {
                 wide -= usize::from(is_wide);
                 continue;
             }
-            if !self.open(subject) {
+            if !self.judge.open(subject) {
                 continue;
             }
             self.ask_ahead_for(subject);
-            if self.look_ahead_shared(now_ms, subject) {
-                continue;
-            }
-            let Some(dossier) = self.dossiers.get_mut(subject) else { continue };
-            let decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
-            wide -= usize::from(dossier.prepared.is_wide());
-            if !decided && dossier.can_be_asked() {
-                self.ask(now_ms, subject);
+            match self.judge.wants(subject) {
+                Some(Want::Whole(head)) => self.ask_whole(now_ms, head),
+                Some(Want::Offers(subject)) => {
+                    let state = self.judge.states().get(subject);
+                    wide -= usize::from(state.is_some_and(|state| state.prepared.is_wide()));
+                    self.ask(now_ms, subject);
+                }
+                None => {}
             }
         }
     }
@@ -72,10 +73,11 @@ impl Machine {
     pub(crate) fn ask_for(&mut self, now_ms: TimeMs, subject: Subject, k: u32, whole: bool) {
         let Some(configuration) = self.configuration.clone().filter(|_| self.can_ask()) else { return };
         let Some(profile) = configuration.profiles.get(subject.0) else { return };
-        let Some(dossier) = self.dossiers.get_mut(subject).filter(|dossier| dossier.ask.is_none()) else { return };
+        let Some((dossier, _)) = self.judge.with_nodes(subject).filter(|(dossier, _)| dossier.ask.is_none()) else {
+            return;
+        };
         let k = if dossier.wants_all { u32::MAX } else { k };
         let facts = dossier.facts.clone();
-        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
         self.next_request += 1;
         let request = self.next_request;
         let asker = self.asker(request);
@@ -96,8 +98,10 @@ impl Machine {
             self.command(worker, command);
         }
         self.status.evaluations_asked += 1;
-        let (revision, answers) = (self.cache.revision(), Vec::new());
-        self.dossiers.asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers, whole, trace: asker });
+        let (revision, answers) = (self.judge.cache().revision(), Vec::new());
+        self.judge
+            .states_mut()
+            .asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers, whole, trace: asker });
     }
 
     /// Enough offers for all waiting pods of the subject, and for those that others take from under it meanwhile.
@@ -106,6 +110,6 @@ impl Machine {
         let [active, ..] = self.queue.lengths();
         let others = if own > 8 { active - own.min(active) } else { LOOK_AHEAD };
         // Nodes that are kept free for nominated pods may be passed over.
-        u32::try_from((own + others + LOOK_AHEAD + self.nominator.nodes_len()).min(MAX_K)).unwrap_or(u32::MAX)
+        u32::try_from((own + others + LOOK_AHEAD + self.judge.nominator().nodes_len()).min(MAX_K)).unwrap_or(u32::MAX)
     }
 }

@@ -7,10 +7,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::class::ClassId;
 
 use crate::{
+    judge::nominator::Nominated,
     machine::Machine,
-    nominator::Nominated,
     pods::{Pod, Stage},
-    queue::Uid,
+    subject::Uid,
 };
 
 /// An invariant that does not hold.
@@ -67,14 +67,14 @@ impl Machine {
             }
             let nominated = Nominated::of(pod);
             nominations += usize::from(nominated.is_some());
-            if self.nominator.of(uid) != nominated.as_ref() {
+            if self.judge.nominator().of(uid) != nominated.as_ref() {
                 broken(Invariant::NominationsAreThoseOfWaitingPods, format!("pod {}", pod.info.key()));
             }
             if let Some(charge) = &pod.charge {
                 *charges.entry((&charge.node, charge.class)).or_insert(0) += 1;
             }
         }
-        if nominations != self.nominator.len() {
+        if nominations != self.judge.nominator().len() {
             broken(Invariant::NominationsAreThoseOfWaitingPods, "of a pod that is gone".to_owned());
         }
         if let Some(uid) = self.preparations.uids().iter().find(|uid| !self.pods.contains_key(*uid)) {
@@ -86,18 +86,18 @@ impl Machine {
         }
         let mut held: BTreeMap<_, u32> = BTreeMap::new();
         for ((node, class), count) in charges {
-            let known = self.cache.residents(node).and_then(|residents| residents.get(&class)).copied();
+            let known = self.judge.cache().residents(node).and_then(|residents| residents.get(&class)).copied();
             if known != Some(count) {
                 broken(Invariant::ChargesAddUp, format!("{count} pods of class {} on {node}, not {known:?}", class.0));
             }
         }
-        for (name, node) in &self.cache.nodes {
+        for (name, node) in &self.judge.cache().nodes {
             match node.worker {
                 Some(worker) => *held.entry(worker).or_insert(0) += 1,
                 None if !self.roster.workers.is_empty() => broken(Invariant::NodesHaveHolders, format!("node {name}")),
                 None => {}
             }
-            if self.cache.snapshot.slot(node.id).is_none() {
+            if self.judge.cache().snapshot.slot(node.id).is_none() {
                 broken(Invariant::ColumnsMatchCache, format!("node {name} has no columns"));
             }
         }
@@ -112,7 +112,7 @@ impl Machine {
         if let Some(id) = held.keys().next() {
             broken(Invariant::NodesHaveHolders, format!("connection {} is gone and still holds nodes", id.0));
         }
-        if self.cache.snapshot.node_count() != self.cache.nodes.len() {
+        if self.judge.cache().snapshot.node_count() != self.judge.cache().nodes.len() {
             broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
         }
         violations.extend(self.audit_groups());

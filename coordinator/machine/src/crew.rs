@@ -12,8 +12,8 @@ use flotilla_framework::{
 
 use crate::{
     action::Action,
-    cache::Node,
     event::{TimeMs, WorkerId},
+    judge::cache::Node,
     machine::Machine,
 };
 
@@ -43,10 +43,11 @@ impl Machine {
         if self.roster.workers.remove(&worker).is_none() {
             return;
         }
-        self.dossiers.give_up(worker);
+        self.judge.states_mut().give_up(worker);
         self.give_up_trials(worker);
         let orphans: Vec<Arc<str>> = self
-            .cache
+            .judge
+            .cache()
             .nodes
             .iter()
             .filter(|(_, node)| node.worker == Some(worker))
@@ -85,18 +86,18 @@ impl Machine {
             Reply::Hello { .. } | Reply::Explained { .. } => {}
             Reply::Applied { generation, .. } => self.acknowledged(worker, generation),
             Reply::Evaluated { request, evaluation } => {
-                let (asked_ms, subject) = (self.asked_ms(request), self.dossiers.subject_of(request));
-                if let Err((covered, nodes)) = self.dossiers.answer(worker, request, evaluation) {
+                let (asked_ms, subject) = (self.asked_ms(request), self.judge.states().subject_of(request));
+                if let Err((covered, nodes)) = self.judge.states_mut().answer(worker, request, evaluation) {
                     self.drop_worker(worker, format!("it judged {covered} nodes where it holds {nodes}"));
                 }
                 self.count_evaluation(request, asked_ms);
                 self.remember_evaluation(worker, request, subject.zip(asked_ms));
             }
             Reply::Rehearsed { request, outcomes } => self.rehearsed(worker, request, outcomes),
-            Reply::Unable { request, why: Unable::TooManyStrata } => self.dossiers.give_up_strata(request),
+            Reply::Unable { request, why: Unable::TooManyStrata } => self.judge.states_mut().give_up_strata(request),
             Reply::Unable { request, why } => {
                 self.cannot_rehearse(worker, request, &why.to_string());
-                if self.dossiers.subject_of(request).is_some() {
+                if self.judge.states().subject_of(request).is_some() {
                     self.drop_worker(worker, format!("it cannot evaluate: {why}"));
                 }
             }
@@ -139,8 +140,13 @@ impl Machine {
             return;
         };
         let late = |since: TimeMs| now_ms >= since + deadline;
-        let mut silent: Vec<WorkerId> =
-            self.dossiers.asks().filter(|ask| late(ask.asked_ms)).flat_map(|ask| ask.owing.keys().copied()).collect();
+        let mut silent: Vec<WorkerId> = self
+            .judge
+            .states()
+            .asks()
+            .filter(|ask| late(ask.asked_ms))
+            .flat_map(|ask| ask.owing.keys().copied())
+            .collect();
         if let Some((_, owing)) = self.trials_owed().filter(|(asked_ms, _)| late(*asked_ms)) {
             silent.extend(owing);
         }
@@ -154,7 +160,7 @@ impl Machine {
     /// Gives a node to the worker whose it is now.
     pub(crate) fn assign_node(&mut self, name: &Arc<str>) {
         let owner = self.roster.owner(name);
-        let Some(node) = self.cache.nodes.get_mut(name) else { return };
+        let Some(node) = self.judge.cache_mut().nodes.get_mut(name) else { return };
         node.worker = owner;
         if let Some(owner) = owner {
             self.introduce(owner, name);
@@ -171,7 +177,7 @@ impl Machine {
 
     /// Tells the worker that holds a node how it looks now.
     pub(crate) fn tell_holder(&mut self, name: &str, info: &Arc<NodeInfo>) {
-        let Some(Node { id, worker: Some(worker), .. }) = self.cache.nodes.get(name) else { return };
+        let Some(Node { id, worker: Some(worker), .. }) = self.judge.cache().nodes.get(name) else { return };
         let (id, worker) = (*id, *worker);
         self.tell(worker, Change::UpsertNode { id, node: Arc::clone(info) });
     }
@@ -187,10 +193,10 @@ impl Machine {
     pub(crate) fn tell_class(&mut self, worker: WorkerId, id: ClassId) {
         let Some(known) = self.roster.workers.get_mut(&worker) else { return };
         if known.classes.insert(id)
-            && let Some(class) = self.cache.classes.get(id).map(Arc::clone)
+            && let Some(class) = self.judge.cache().classes.get(id).map(Arc::clone)
         {
             self.command(worker, Command::RegisterClass { id, class });
-            let attachments = self.cache.snapshot.attachments(id);
+            let attachments = self.judge.cache().snapshot.attachments(id);
             if !attachments.is_empty() {
                 let changes = vec![Change::SetAttachments { class: id, attachments: attachments.into() }];
                 self.command(worker, Command::Delta { changes });
@@ -230,7 +236,7 @@ impl Machine {
     /// Says something to a worker right away.
     pub(crate) fn command(&mut self, worker: WorkerId, command: Command) {
         let Some(epoch) = self.leading else { return };
-        let revision = self.cache.revision();
+        let revision = self.judge.cache().revision();
         if let Some(known) = self.roster.workers.get_mut(&worker) {
             known.told = revision;
         }
@@ -262,13 +268,13 @@ impl Machine {
 
     /// Gives a worker its whole shard: the nodes that it holds already, and those that others give up to it.
     fn send_shard(&mut self, id: WorkerId) {
-        let names: Vec<Arc<str>> = self.cache.nodes.keys().cloned().collect();
+        let names: Vec<Arc<str>> = self.judge.cache().nodes.keys().cloned().collect();
         let mut shard = Vec::new();
         for name in names {
             if self.roster.owner(&name) != Some(id) {
                 continue;
             }
-            let Some(node) = self.cache.nodes.get_mut(&name) else { continue };
+            let Some(node) = self.judge.cache_mut().nodes.get_mut(&name) else { continue };
             let (node_id, old) = (node.id, node.worker.replace(id));
             if let Some(old) = old.filter(|old| *old != id) {
                 self.tell(old, Change::RemoveNode { id: node_id });
@@ -278,10 +284,15 @@ impl Machine {
         }
         let mut changes = Vec::new();
         for name in &shard {
-            let classes: Vec<ClassId> =
-                self.cache.residents(name).into_iter().flat_map(|residents| residents.keys().copied()).collect();
+            let classes: Vec<ClassId> = self
+                .judge
+                .cache()
+                .residents(name)
+                .into_iter()
+                .flat_map(|residents| residents.keys().copied())
+                .collect();
             classes.into_iter().for_each(|class| self.tell_class(id, class));
-            changes.extend(self.cache.introduce(name));
+            changes.extend(self.judge.cache().introduce(name));
         }
         if let Some(worker) = self.roster.workers.get_mut(&id) {
             worker.nodes = u32::try_from(shard.len()).unwrap_or(u32::MAX);
@@ -292,9 +303,9 @@ impl Machine {
 
     fn introduce(&mut self, worker: WorkerId, name: &Arc<str>) {
         let classes: Vec<ClassId> =
-            self.cache.residents(name).into_iter().flat_map(|residents| residents.keys().copied()).collect();
+            self.judge.cache().residents(name).into_iter().flat_map(|residents| residents.keys().copied()).collect();
         classes.into_iter().for_each(|class| self.tell_class(worker, class));
-        let changes = self.cache.introduce(name);
+        let changes = self.judge.cache().introduce(name);
         if let Some(known) = self.roster.workers.get_mut(&worker) {
             known.outbox.extend(changes);
         }

@@ -1,18 +1,23 @@
 //! The scheduling cycle: pods in the queue's order, what is done with the decision on each, and what follows from each bind.
 //!
-//! Knows: what a decision does. Must not know: how it is made ([`crate::decide`]).
+//! Knows: what a decision does. Must not know: how it is made ([`crate::judge`]).
 
 use std::sync::Arc;
 
-use flotilla_framework::{diagnosis::Diagnosis, extension::ClusterEvent, shard::Revision};
+use flotilla_framework::{diagnosis::Diagnosis, extension::ClusterEvent, node::NodeId, shard::Revision};
 
 use crate::{
     action::{Action, Binding, Nomination, Reason},
-    decide::{Attempt, Cure, Decision, Placement, Want},
     event::{BindFailure, TimeMs},
+    judge::{
+        Wronged,
+        decide::{Attempt, Cure, Decision, Placement, Want},
+    },
     machine::Machine,
     pods::Stage,
-    queue::{Plugins, Rejectors, Subject, Uid},
+    prebind::MAX_PREPARATIONS,
+    queue::{Plugins, Rejectors},
+    subject::{Subject, Uid},
     trace::Choice,
 };
 
@@ -71,7 +76,23 @@ impl Machine {
             self.queue.remove(uid);
             return Progress::Decided;
         };
-        let decision = self.decide_on(now_ms, &Attempt { uid, subject, from, group: None });
+        let alone = self.is_alone(now_ms);
+        let extenders = self.extenders_of(uid);
+        let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
+        let attempt = Attempt {
+            uid,
+            subject,
+            priority: pod.info.priority,
+            from,
+            alone,
+            is_member: false,
+            own_node_refused: pod.own_node_refused == Some(from),
+            extenders: &extenders,
+            said: None,
+            may_bind_volumes: self.preparations.len() < MAX_PREPARATIONS,
+        };
+        let decision = self.judge.decide(&attempt);
+        self.give_up_the_wrong();
         self.carry_out(now_ms, uid, subject, decision)
     }
 
@@ -106,13 +127,30 @@ impl Machine {
 
     /// The state of the cluster that the pod's attempt has to know of: that in which it got to the head of the queue.
     fn begin(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Option<Revision> {
-        let revision = self.cache.revision();
+        let revision = self.judge.cache().revision();
         let pod = self.pods.get_mut(uid)?;
         if pod.attempt_from.is_none() {
             pod.trace.begin(pod.queued.0);
             pod.trial.begin(now_ms, self.tally.flushed_ms(subject), pod.first_queued_ms.unwrap_or(now_ms));
         }
         Some(*pod.attempt_from.get_or_insert(revision))
+    }
+
+    /// Gives up the workers that said of nodes what these are not.
+    pub(crate) fn give_up_the_wrong(&mut self) {
+        for Wronged { node, reason } in self.judge.take_wronged() {
+            self.give_up_holder_of(node, &reason);
+        }
+    }
+
+    /// Gives up the worker that holds a node, for what it said of it.
+    pub(crate) fn give_up_holder_of(&mut self, node: NodeId, reason: &str) {
+        let cache = self.judge.cache();
+        let holder = cache.name(node).and_then(|name| cache.nodes.get(name)?.worker);
+        if let Some(worker) = holder {
+            self.judge.distrust();
+            self.drop_worker(worker, reason.to_owned());
+        }
     }
 
     /// A pod that woke with others was not asked for its gates then.
@@ -158,7 +196,7 @@ impl Machine {
         };
         let nominated = self.nominate(uid);
         self.end_nomination(now_ms, uid, nominated);
-        if let Some(class) = self.cache.classes.get(subject.1).map(Arc::clone) {
+        if let Some(class) = self.judge.cache().classes.get(subject.1).map(Arc::clone) {
             self.wake_for(now_ms, ClusterEvent::PodAdded(&class));
         }
         self.prepare(subject.0, binding, plan);
@@ -283,7 +321,7 @@ impl Machine {
     pub(crate) fn forget(&mut self, now_ms: TimeMs, uid: &Uid) {
         if let Some(charge) = self.pods.get_mut(uid).and_then(|pod| pod.charge.take()) {
             self.residents.moves(uid, 0, Some(&charge), None);
-            let class = self.cache.classes.get(charge.class).map(Arc::clone);
+            let class = self.judge.cache().classes.get(charge.class).map(Arc::clone);
             self.discharge(&charge);
             if let Some(class) = class {
                 self.wake_for(now_ms, ClusterEvent::PodRemoved(&class));

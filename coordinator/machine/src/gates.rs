@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     event::TimeMs,
-    queue::{Subject, Uid},
+    subject::{Subject, Uid},
 };
 
 /// A pod that is kept out.

@@ -15,8 +15,6 @@ mod heard;
 mod outcome;
 mod room;
 
-pub(crate) use heard::Word;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -28,7 +26,7 @@ use flotilla_framework::{
     shard::Revision,
 };
 
-use heard::Heard;
+use crate::judge::extended::Heard;
 
 use crate::{
     action::Reason,
@@ -36,9 +34,10 @@ use crate::{
     machine::Machine,
     pods::Stage,
     queue::{
-        Place, ProfileIndex, Seating, Subject, Uid,
+        Place, Seating,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD},
     },
+    subject::{ProfileIndex, Subject, Uid},
 };
 
 /// Namespace and name of a group.

@@ -15,11 +15,12 @@ use flotilla_framework::{
 
 use crate::{
     action::{Action, Nomination, Reason, Report},
-    cache::NodeEvent,
     event::{Selecting, TimeMs},
+    judge::cache::NodeEvent,
     machine::Machine,
     pods::{Charge, Pod, Stage},
-    queue::{ProfileIndex, Uid, incoming::UNSCHEDULED_POD_ADD},
+    queue::incoming::UNSCHEDULED_POD_ADD,
+    subject::{ProfileIndex, Uid},
     tally::Trial,
     wake::Strategy,
 };
@@ -32,13 +33,13 @@ impl Machine {
         if is_placed && info.node_name.is_none() && !info.finished {
             return;
         }
-        let nominated = self.nominator.of(&uid).cloned();
+        let nominated = self.judge.nominator().of(&uid).cloned();
         let known = self.pods.get(&uid).map(|pod| (pod.class, &pod.info.class));
         let same =
             known.filter(|(_, whole)| Arc::ptr_eq(whole, &info.class) || **whole == info.class).map(|(id, _)| id);
         let class = match same {
             Some(class) => {
-                self.cache.classes.retain(class);
+                self.judge.cache_mut().classes.retain(class);
                 class
             }
             None => {
@@ -89,7 +90,7 @@ impl Machine {
         if !self.pods.contains_key(uid) {
             return;
         }
-        let nominated = self.nominator.of(uid).cloned();
+        let nominated = self.judge.nominator().of(uid).cloned();
         self.preemptions.gone(uid);
         self.settle(now_ms, uid, None, Stage::Foreign);
         self.end_nomination(now_ms, uid, nominated);
@@ -101,11 +102,11 @@ impl Machine {
     }
 
     pub(crate) fn node_applied(&mut self, now_ms: TimeMs, info: &Arc<NodeInfo>) {
-        if self.cache.nodes.get(&info.name).is_some_and(|known| known.info.uid != info.uid) {
+        if self.judge.cache().nodes.get(&info.name).is_some_and(|known| known.info.uid != info.uid) {
             self.node_deleted(now_ms, &info.name);
         }
-        let info = &self.cache.storage.complete(info);
-        match self.cache.apply_node(info) {
+        let info = &self.judge.cache().storage.complete(info);
+        match self.judge.cache_mut().apply_node(info) {
             NodeEvent::Added => {
                 self.assign_node(&info.name);
                 self.wake_for(now_ms, ClusterEvent::NodeAdded(info));
@@ -120,7 +121,7 @@ impl Machine {
     }
 
     pub(crate) fn node_deleted(&mut self, now_ms: TimeMs, name: &Arc<str>) {
-        if let Some(node) = self.cache.remove_node(name) {
+        if let Some(node) = self.judge.cache_mut().remove_node(name) {
             self.withdraw_node(&node);
             self.look_at_those_on(now_ms, name);
             self.wake_for(now_ms, ClusterEvent::NodeRemoved(&node.info));
@@ -133,15 +134,15 @@ impl Machine {
         name: &Arc<str>,
         labels: Option<&Vec<(Arc<str>, Arc<str>)>>,
     ) {
-        if self.cache.directory.set_namespace(name, labels) {
+        if self.judge.cache_mut().directory.set_namespace(name, labels) {
             self.wake_for(now_ms, ClusterEvent::NamespaceChanged(name));
         }
     }
 
     pub(crate) fn selector_applied(&mut self, now_ms: TimeMs, object: &Selecting, selector: Option<&LabelSelector>) {
-        let old = self.cache.directory.selector(object);
-        if self.cache.directory.set_selector(object, selector) {
-            let new = self.cache.directory.selector(object);
+        let old = self.judge.cache().directory.selector(object);
+        if self.judge.cache_mut().directory.set_selector(object, selector) {
+            let new = self.judge.cache().directory.selector(object);
             self.replace_selector(old.as_ref(), new.as_ref());
             self.wake_for(now_ms, ClusterEvent::SelectorChanged(&object.namespace));
         }
@@ -205,7 +206,7 @@ impl Machine {
         let old = std::mem::replace(&mut pod.charge, charge.clone());
         self.residents.moves(uid, pod.info.priority, old.as_ref(), charge.as_ref());
         let class = |machine: &Self, charge: &Option<Charge>| {
-            charge.as_ref().and_then(|charge| machine.cache.classes.get(charge.class).map(Arc::clone))
+            charge.as_ref().and_then(|charge| machine.judge.cache().classes.get(charge.class).map(Arc::clone))
         };
         let (before, after) = (class(self, &old), class(self, &charge));
         let stays = matches!((&old, &charge), (Some(old), Some(new)) if old.node == new.node);
@@ -233,7 +234,7 @@ impl Machine {
     /// Charges a pod to its node, here and where the node is held.
     pub(crate) fn charge(&mut self, charge: &Charge) {
         self.hold(charge.class);
-        if let Some((worker, change)) = self.cache.charge(&charge.node, charge.class) {
+        if let Some((worker, change)) = self.judge.cache_mut().charge(&charge.node, charge.class) {
             self.tell_class(worker, charge.class);
             self.tell(worker, change);
         }
@@ -241,7 +242,7 @@ impl Machine {
 
     /// Takes a charge back, here and where the node is held.
     pub(crate) fn discharge(&mut self, charge: &Charge) {
-        if let Some((worker, change)) = self.cache.discharge(&charge.node, charge.class) {
+        if let Some((worker, change)) = self.judge.cache_mut().discharge(&charge.node, charge.class) {
             self.tell(worker, change);
         }
         self.let_go(charge.class);
@@ -249,8 +250,8 @@ impl Machine {
     }
 
     pub(crate) fn release_class(&mut self, class: ClassId) {
-        if let Some(gone) = self.cache.release_class(class) {
-            self.dossiers.close_class(gone);
+        if let Some(gone) = self.judge.cache_mut().release_class(class) {
+            self.judge.states_mut().close_class(gone);
             self.budgets.forget_class(gone);
             self.forget_class(gone);
         }

@@ -15,20 +15,19 @@ use flotilla_framework::{
 
 use crate::{
     action::Action,
-    cache::Cache,
     event::{Configuration, Event, TimeMs},
     extend::Extending,
     gates::Gates,
     groups::Groups,
+    judge::Judge,
     label,
-    nominator::Nominator,
-    offers::Dossiers,
     pods::{Pod, Stage},
     prebind::Preparations,
     preempt::{Budgets, Hopeless, Preemptions, Residents, Round},
-    queue::{Pace, ProfileIndex, Queue, Uid, incoming::CONFIGURED},
+    queue::{Pace, Queue, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
+    subject::{ProfileIndex, Uid},
     tally::Tally,
     unread::Unread,
 };
@@ -68,10 +67,8 @@ pub struct Machine {
     /// Pods whose volumes are being bound.
     pub(crate) preparations: Preparations,
     pub(crate) queue: Queue,
-    pub(crate) cache: Cache,
+    pub(crate) judge: Judge,
     pub(crate) roster: Roster,
-    pub(crate) dossiers: Dossiers,
-    pub(crate) nominator: Nominator,
     pub(crate) groups: Groups,
     /// A pod that others may have to make room for, while it is found out who.
     pub(crate) preempting: Option<Round>,
@@ -124,10 +121,8 @@ impl Machine {
             extending: None,
             preparations: Preparations::default(),
             queue: Queue::default(),
-            cache: Cache::default(),
+            judge: Judge::new(registry),
             roster: Roster::default(),
-            dossiers: Dossiers::default(),
-            nominator: Nominator::default(),
             groups: Groups::default(),
             preempting: None,
             preemptions: Preemptions::default(),
@@ -147,6 +142,12 @@ impl Machine {
             events: 0,
             ticked: 0,
         }
+    }
+
+    /// The plugins that profiles may name.
+    #[must_use]
+    pub const fn registry(&self) -> Registry {
+        self.registry
     }
 
     /// Takes in what happened at `now_ms` and gives back what is to be done, in order.
@@ -171,7 +172,7 @@ impl Machine {
         self.pass_time(now_ms);
         self.review_groups(now_ms);
         self.decide(now_ms, self.pops);
-        self.dossiers.take_released().into_iter().for_each(|head| self.release_class(head));
+        self.judge.states_mut().take_released().into_iter().for_each(|head| self.release_class(head));
         self.flush_outboxes();
         self.tell_evaluations();
         self.tally.recent.count(now_ms, self.status.decisions);
@@ -222,7 +223,7 @@ impl Machine {
         let waits_for_crew = self.leading.is_some() && self.synced && !self.crewed && !self.alone;
         let grace =
             self.queue.head().filter(|_| waits_for_crew).map(|_| self.leading_since + configuration.worker_grace_ms);
-        let deadlines = self.dossiers.asks().map(|ask| ask.asked_ms);
+        let deadlines = self.judge.states().asks().map(|ask| ask.asked_ms);
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
         let trials = self.trials_owed().map(|(asked_ms, _)| asked_ms);
         let deadline = deadlines.chain(owing).chain(trials).min().map(|since| since + configuration.worker_deadline_ms);
@@ -246,12 +247,13 @@ impl Machine {
     #[must_use]
     pub fn status(&self) -> Status {
         let [active, backoff, parked] = self.queue.lengths().map(|length| length as u64);
+        let counts = self.judge.counts();
         Status {
             leading: u64::from(self.leading.is_some()),
             synced: u64::from(self.synced),
             epoch: self.leading.unwrap_or(0),
             generation: self.configuration.as_ref().map_or(0, |configuration| configuration.generation),
-            nodes: self.cache.nodes.len() as u64,
+            nodes: self.judge.cache().nodes.len() as u64,
             workers: self.roster.workers.len() as u64,
             workers_ready: self.roster.settled() as u64,
             pods_active: active,
@@ -259,15 +261,18 @@ impl Machine {
             pods_unschedulable: parked,
             pods_gated: self.gates.len() as u64,
             binds_in_flight: self.binding.len() as u64,
-            evaluations_in_flight: self.dossiers.asks_len() as u64,
+            evaluations_in_flight: self.judge.states().asks_len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
             preparations: self.preparations.len() as u64,
             pod_groups: self.groups.objects() as u64,
             pods_in_groups: self.groups.waiting() as u64,
             preemptions_in_flight: self.preemptions.len() as u64,
             victims_in_flight: self.preemptions.victims() as u64,
-            classes: self.cache.classes.len() as u64,
-            revision: self.cache.revision(),
+            classes: self.judge.cache().classes.len() as u64,
+            revision: self.judge.cache().revision(),
+            evaluations_local: counts.local,
+            evaluations_refuted: counts.refuted,
+            offers_dry: counts.dry,
             ..self.status
         }
     }
@@ -287,16 +292,13 @@ impl Machine {
         if let Some(old) = &self.configuration {
             self.tally.reconfigured(self.registry, &old.profiles);
         }
-        let old = self.configuration.replace(Arc::clone(&configuration));
-        if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
-            self.cache.reseed(configuration.tie_break_seed);
-        }
+        self.configuration = Some(Arc::clone(&configuration));
+        self.judge.configure(&configuration);
         self.queue.set_pace(Pace {
             initial_ms: configuration.pod_initial_backoff_ms,
             max_ms: configuration.pod_max_backoff_ms,
             pops: configuration.pops_from_backoff,
         });
-        self.dossiers.clear();
         self.groups.forget_attempts();
         self.hopeless.clear();
         self.configure_workers(now_ms);
@@ -318,7 +320,7 @@ impl Machine {
         self.extending = None;
         self.groups.forget_attempts();
         self.preempting = None;
-        self.dossiers.clear();
+        self.judge.states_mut().clear();
     }
 
     fn follow(&mut self, now_ms: TimeMs) {
@@ -328,7 +330,7 @@ impl Machine {
         self.extending = None;
         self.give_up_preemptions(now_ms);
         self.unreserve_all(now_ms);
-        self.dossiers.clear();
+        self.judge.states_mut().clear();
     }
 
     /// What is due because time has passed.
@@ -346,7 +348,7 @@ impl Machine {
     }
 
     fn audit_now_and_then(&mut self) {
-        let small = self.pods.len() + self.cache.nodes.len() < AUDIT_ALWAYS_BELOW;
+        let small = self.pods.len() + self.judge.cache().nodes.len() < AUDIT_ALWAYS_BELOW;
         if (cfg!(debug_assertions) && small) || self.events.is_multiple_of(AUDIT_INTERVAL) {
             let violations = self.audit();
             debug_assert!(violations.is_empty(), "{violations:?}");

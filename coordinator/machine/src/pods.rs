@@ -12,7 +12,7 @@ use flotilla_framework::{
 use crate::{
     action::{PodName, Reason},
     event::TimeMs,
-    queue::ProfileIndex,
+    subject::ProfileIndex,
     tally::Trial,
     trace::Course,
 };

@@ -31,11 +31,11 @@ use crate::{
     event::{PreparationId, TimeMs},
     machine::Machine,
     pods::Stage,
-    queue::{ProfileIndex, Subject, Uid},
+    subject::{ProfileIndex, Uid},
 };
 
 /// The plugin whose points these are.
-const PLUGIN: &str = "VolumeBinding";
+pub(crate) const VOLUME_BINDING: &str = "VolumeBinding";
 
 /// How many pods may be on this way at once. They do not count among the binds under way, or ten minutes of a
 /// provisioner's silence would keep everybody else from being decided. At some 1 KB each (the binding, the plan, what
@@ -174,8 +174,8 @@ impl Machine {
     pub(crate) fn prepare(&mut self, profile: ProfileIndex, binding: Binding, plan: Option<Plan>) {
         let Some(plan) = plan else { return self.bind(binding) };
         let waits = self.profile(profile).filter(|profile| has(&profile.plugins.pre_bind)).map(timeout_ms);
-        let (writes, targets) = writes(self.cache.storage.objects(), &plan, &binding);
-        self.cache.storage.assume(&plan);
+        let (writes, targets) = writes(self.judge.cache().storage.objects(), &plan, &binding);
+        self.judge.cache_mut().storage.assume(&plan);
         let Some(timeout_ms) = waits else { return self.bind(binding) };
         let (uid, id) = (Arc::clone(&binding.uid), self.preparations.next_id());
         if let Some(pod) = self.pods.get_mut(&uid) {
@@ -185,27 +185,6 @@ impl Machine {
         self.actions.push(Action::BindVolumes(VolumeBinding { id, ..writes }));
         let (written, phase) = (Written::new(), Phase::Writing(targets, timeout_ms));
         self.preparations.insert(&uid, Preparation { id, binding, plan, written, phase });
-    }
-
-    /// What Reserve has to do for a subject on a node; `None`: nothing, nor does PreBind.
-    ///
-    /// # Errors
-    /// Why the attempt fails.
-    ///
-    /// Source: `VolumeBinding.Reserve`, which takes a node that its filter left no word about for one where all is bound.
-    pub(crate) fn plan_volumes(&self, (profile, class): Subject, node: &str) -> Result<Option<Plan>, String> {
-        let plugins = self.profile(profile).map(|profile| &profile.plugins);
-        let reserves = plugins.is_some_and(|plugins| has(&plugins.reserve) && has(&plugins.filter));
-        let class = self.cache.classes.get(class).filter(|class| reserves && class.volumes.is_some());
-        let (Some(class), Some(node)) = (class, self.cache.nodes.get(node)) else { return Ok(None) };
-        let plan = self.cache.storage.objects().plan(class, &node.info).filter(|plan| !plan.all_bound);
-        if plan.is_some() && self.preparations.len() >= MAX_PREPARATIONS {
-            return Err(format!(
-                "{MAX_PREPARATIONS} pods wait for their volumes to be bound; this one is tried again when there is room, \
-                 see what the provisioners of their storage classes are about"
-            ));
-        }
-        Ok(plan)
     }
 
     /// The API server has answered.
@@ -267,10 +246,10 @@ impl Machine {
         let Preparation { mut plan, written, .. } = preparation;
         plan.bindings.retain(|binding| !written.contains_key(&volume_key(&binding.volume)));
         plan.provisions.retain(|claim| !written.contains_key(&claim.storage_key()));
-        let before: Vec<_> = keys(&plan).map(|key| (self.cache.storage.objects().get(&key), key)).collect();
-        self.cache.storage.restore(&plan);
+        let before: Vec<_> = keys(&plan).map(|key| (self.judge.cache().storage.objects().get(&key), key)).collect();
+        self.judge.cache_mut().storage.restore(&plan);
         for (old, key) in before {
-            let new = self.cache.storage.objects().get(&key);
+            let new = self.judge.cache().storage.objects().get(&key);
             if old != new {
                 self.wake_for_storage(now_ms, old.as_ref(), new.as_ref());
             }
@@ -289,8 +268,8 @@ impl Machine {
     fn look_at(&mut self, now_ms: TimeMs, uid: &Uid) {
         let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
         let Preparation { plan, written, phase: Phase::Waiting(_), .. } = preparation else { return };
-        let node: Option<&NodeInfo> = self.cache.nodes.get(&plan.node).map(|node| &*node.info);
-        match binding::is_bound(self.cache.storage.objects(), plan, written, node) {
+        let node: Option<&NodeInfo> = self.judge.cache().nodes.get(&plan.node).map(|node| &*node.info);
+        match binding::is_bound(self.judge.cache().storage.objects(), plan, written, node) {
             Ok(false) => {}
             Ok(true) => {
                 let Some(Preparation { mut binding, .. }) = self.preparations.remove(uid) else { return };
@@ -315,7 +294,7 @@ impl Machine {
     pub(crate) fn take_back(&mut self, now_ms: TimeMs, uid: &Uid, error: &str) {
         self.give_back(now_ms, uid);
         self.retry_later(now_ms, uid);
-        self.report_failure(now_ms, uid, format!("running PreBind plugin \"{PLUGIN}\": {error}"));
+        self.report_failure(now_ms, uid, format!("running PreBind plugin \"{VOLUME_BINDING}\": {error}"));
     }
 
     /// A pod gives back its volumes and its place on the node.
@@ -326,7 +305,7 @@ impl Machine {
 }
 
 fn has(plugins: &[String]) -> bool {
-    plugins.iter().any(|name| name == PLUGIN)
+    plugins.iter().any(|name| name == VOLUME_BINDING)
 }
 
 fn timeout_ms(profile: &Profile) -> TimeMs {

@@ -25,7 +25,7 @@ use flotilla_framework::{
     diagnosis::Diagnosis,
     node::NodeId,
     plugins::default_preemption,
-    preemption::{Candidate, NominatedNode, Outcome, Standing, why_ineligible, words},
+    preemption::{Candidate, NominatedNode, Outcome, Rehearsal, Standing, why_ineligible, words},
     status::Code,
 };
 
@@ -41,7 +41,7 @@ use crate::{
     event::TimeMs,
     machine::Machine,
     pods::Stage,
-    queue::{Subject, Uid},
+    subject::{Subject, Uid},
 };
 use memory::AsOf;
 
@@ -137,7 +137,8 @@ impl Machine {
         {
             return Err((diagnosis, Verdict::Hopeless(message)));
         }
-        let own = pod.nominated_node().and_then(|node| Some((self.cache.nodes.get(node)?.id, Arc::clone(node))));
+        let own =
+            pod.nominated_node().and_then(|node| Some((self.judge.cache().nodes.get(node)?.id, Arc::clone(node))));
         let (potential, code) = self.potential_nodes(uid, subject, own.as_ref().map(|(id, _)| *id), objected);
         if let Some((_, name)) = &own {
             let pods: Vec<Standing> = self.ranked_on(name).collect();
@@ -150,7 +151,7 @@ impl Machine {
 
     /// What is told where no pod on any node has a lower priority: nothing has to be tried for that.
     fn nobody_is_below(&self, (profile, class): Subject) -> Option<String> {
-        let dossier = self.dossiers.get((profile, class))?;
+        let dossier = self.judge.states().get((profile, class))?;
         let potential: usize = match &dossier.offers {
             _ if dossier.prepared.refusal().is_some() => 0,
             Some(offers) => {
@@ -161,7 +162,7 @@ impl Machine {
             None => return None,
         };
         let outcomes = std::iter::repeat_n(("", &Outcome::NoVictims), potential);
-        words::fruitless(&dossier.prepared, outcomes, self.cache.nodes.len()).ok()
+        words::fruitless(&dossier.prepared, outcomes, self.judge.cache().nodes.len()).ok()
     }
 
     /// The nodes on which taking pods away may help, the smallest rank first; and how the pod's own nominated node is
@@ -175,18 +176,11 @@ impl Machine {
     ) -> (Vec<NodeId>, Code) {
         let mut own_code = Code::UnschedulableAndUnresolvable;
         let priority = self.pods.get(uid).map_or(0, |pod| pod.info.priority);
-        let Some(dossier) = self.dossiers.get_mut(subject).filter(|known| known.prepared.refusal().is_none()) else {
-            return (Vec::new(), own_code);
-        };
-        let snapshot = &mut self.cache.snapshot;
-        dossier.matches.refresh(&dossier.prepared, snapshot);
-        let mut rehearsal =
-            flotilla_framework::preemption::Rehearsal::new(&dossier.prepared, snapshot, &dossier.matches);
-        let nominations = match self.nominator.is_empty() {
-            true => flotilla_framework::select::Nominations::default(),
-            false => self.nominator.concerning(uid, priority, &self.cache),
-        };
-        let snapshot = &mut self.cache.snapshot;
+        let nominations = self.judge.nominations(uid, priority);
+        let known = self.judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
+        let Some((dossier, cache)) = known else { return (Vec::new(), own_code) };
+        let snapshot = &mut cache.snapshot;
+        let mut rehearsal = Rehearsal::new(&dossier.prepared, snapshot, &dossier.matches);
         let slots: Vec<_> = snapshot.live().collect();
         let mut potential = Vec::new();
         for slot in slots {
@@ -229,9 +223,9 @@ impl Machine {
     }
 
     fn as_of(&self, subject: Subject) -> Option<AsOf> {
-        let class = self.cache.classes.get(subject.1).filter(|class| class.volumes.is_none())?;
-        let facts = self.cache.facts_version(class);
-        Some(AsOf { revision: self.cache.revision(), nominations: self.nominator.version(), facts })
+        let class = self.judge.cache().classes.get(subject.1).filter(|class| class.volumes.is_none())?;
+        let facts = self.judge.cache().facts_version(class);
+        Some(AsOf { revision: self.judge.cache().revision(), nominations: self.judge.nominator().version(), facts })
     }
 
     /// What is told of a pod that nobody can make room for, if that is known.

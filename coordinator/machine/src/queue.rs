@@ -18,9 +18,12 @@ mod waking;
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::{class::ClassId, map::Map, plugins::priority_sort};
+use flotilla_framework::{map::Map, plugins::priority_sort};
 
-use crate::event::TimeMs;
+use crate::{
+    event::TimeMs,
+    subject::{ProfileIndex, Subject, Uid},
+};
 
 use active::Active;
 use backoff::Backoff;
@@ -29,15 +32,6 @@ use parked::{Group, Groups, Key};
 pub(crate) use backoff::Pace;
 pub use incoming::Incoming;
 pub(crate) use parked::{GroupId, Plugins, Rejectors};
-
-/// A pod's UID.
-pub(crate) type Uid = Arc<str>;
-
-/// The place of a profile in the configuration.
-pub(crate) type ProfileIndex = usize;
-
-/// What a decision is made for: all pods of a class under a profile get the same one.
-pub(crate) type Subject = (ProfileIndex, ClassId);
 
 /// A pod's place among all that wait: by priority, then by when it was queued or last tried.
 ///

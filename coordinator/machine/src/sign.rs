@@ -14,21 +14,21 @@ use flotilla_framework::{
 use crate::{
     machine::Machine,
     pods::{Charge, Stage},
-    queue::Uid,
+    subject::Uid,
 };
 
 impl Machine {
     /// How many keys of labels some selector reads now.
     #[must_use]
     pub fn selectors_in_play(&self) -> usize {
-        self.cache.in_play.len()
+        self.judge.cache().in_play.len()
     }
 
     /// The number of the class that a pod of these fields is of now; the selectors that it brings with it come into play.
     /// Counts one more that needs the class.
     pub(crate) fn class_of(&mut self, whole: &Arc<Class>) -> ClassId {
         let mut news = Vec::new();
-        let class = self.cache.acquire_signed(whole, &mut news);
+        let class = self.judge.cache_mut().acquire_signed(whole, &mut news);
         self.tell_apart(&news);
         class
     }
@@ -36,15 +36,15 @@ impl Machine {
     /// A selector that is no pod's comes into play in the place of another.
     pub(crate) fn replace_selector(&mut self, old: Option<&LabelSelector>, new: Option<&LabelSelector>) {
         let mut news = Vec::new();
-        new.into_iter().for_each(|selector| self.cache.in_play.enter(selector, &mut news));
-        old.into_iter().for_each(|selector| self.cache.in_play.leave(selector));
+        new.into_iter().for_each(|selector| self.judge.cache_mut().in_play.enter(selector, &mut news));
+        old.into_iter().for_each(|selector| self.judge.cache_mut().in_play.leave(selector));
         self.tell_apart(&news);
     }
 
     /// Notes what of a pod's labels its class does not have.
     pub(crate) fn note_unread(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
-        if let Some(class) = self.cache.classes.get(pod.class) {
+        if let Some(class) = self.judge.cache().classes.get(pod.class) {
             self.unread.insert(uid, &pod.info.class.labels, &class.labels);
         }
     }
@@ -52,7 +52,7 @@ impl Machine {
     /// Forgets what was noted of a pod; it has to have the class and the labels that it had then.
     pub(crate) fn forget_unread(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
-        if let Some(class) = self.cache.classes.get(pod.class) {
+        if let Some(class) = self.judge.cache().classes.get(pod.class) {
             self.unread.remove(uid, &pod.info.class.labels, &class.labels);
         }
     }
@@ -73,7 +73,7 @@ impl Machine {
         let Some(pod) = self.pods.get(uid) else { return };
         let (old, whole) = (pod.class, Arc::clone(&pod.info.class));
         // Its selectors are in play already.
-        let new = self.cache.acquire_signed(&whole, &mut Vec::new());
+        let new = self.judge.cache_mut().acquire_signed(&whole, &mut Vec::new());
         if new == old {
             self.release_class(new);
             return;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flotilla_framework::{labels::Labels, map::Set, signature::News};
 use indexmap::IndexMap;
 
-use crate::queue::Uid;
+use crate::subject::Uid;
 
 /// By key and value. Some 40 bytes for each such label of a pod, and 250 for one whose value no other pod has.
 #[derive(Debug, Default)]

@@ -33,9 +33,10 @@ use crate::{
     machine::Machine,
     pods::{Pod, Stage},
     queue::{
-        GroupId, Incoming, Place, ProfileIndex, Rejectors, Seat, Seating, Subject, Uid,
+        GroupId, Incoming, Place, Rejectors, Seat, Seating,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULABLE_TIMEOUT},
     },
+    subject::{ProfileIndex, Subject, Uid},
 };
 
 /// How many pods are taken from backoffQ before their time at once: a look at each takes some 20 us, and 1 ms where the
@@ -136,7 +137,9 @@ impl Machine {
 
     /// Whether a plugin thinks that an event may help a subject that it refused; one that is not known may think anything.
     fn hint(&self, plugin: &str, event: ClusterEvent<'_>, (profile, class): (ProfileIndex, ClassId)) -> bool {
-        let (Some(class), Some(profile)) = (self.cache.classes.get(class), self.profile(profile)) else { return true };
+        let (Some(class), Some(profile)) = (self.judge.cache().classes.get(class), self.profile(profile)) else {
+            return true;
+        };
         self.registry.find(plugin).is_none_or(|plugin| plugin.wakes(event, class, &profile.args))
     }
 
@@ -218,7 +221,7 @@ impl Machine {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.queued = self.queue.stamp(now_ms);
         let Some(seating) = self.seating(uid) else { return };
-        let is_alone = self.nominator.of(uid).is_some();
+        let is_alone = self.judge.nominator().of(uid).is_some();
         self.queue.park(uid, seating, rejectors, is_alone, SCHEDULE_ATTEMPT_FAILURE);
     }
 

@@ -16,7 +16,7 @@ use std::{
 };
 
 use flotilla_framework::{prepared::parts::Point, registry::Registry, shard::ToWorker};
-use flotilla_machine::{action::Action, event::WorkerId};
+use flotilla_machine::event::WorkerId;
 use flotilla_spans::Spans;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -198,30 +198,17 @@ impl Fanout {
         addresses.iter().for_each(|address| self.connect(address));
     }
 
-    /// Performs [`Action::Send`] and [`Action::DropWorker`]; others are not the fan-out's. Never blocks.
-    pub fn perform(&self, action: Action) {
-        match action {
-            Action::Send { worker, word } => self.send(worker, word),
-            Action::DropWorker { worker, reason } => {
-                if let Some(outgoing) = lock(&self.inner.streams).remove(&worker) {
-                    warn!(worker = %outgoing.address, stream = worker.0, reason, "closing the stream to a worker");
-                    outgoing.close.cancel();
-                }
-            }
-            Action::Bind(_)
-            | Action::Extend(_)
-            | Action::BindVolumes(_)
-            | Action::Preempt(_)
-            | Action::ExtendPreemption(_)
-            | Action::Report(_)
-            | Action::ReportGroup(_)
-            | Action::Acknowledged { .. }
-            | Action::Alone(_)
-            | Action::Trace(_) => {}
+    /// Closes a stream, which is answered by [`Event::WorkerLost`](flotilla_machine::event::Event::WorkerLost). Its address
+    /// stays wanted. Never blocks.
+    pub fn drop_worker(&self, worker: WorkerId, reason: &str) {
+        if let Some(outgoing) = lock(&self.inner.streams).remove(&worker) {
+            warn!(worker = %outgoing.address, stream = worker.0, reason, "closing the stream to a worker");
+            outgoing.close.cancel();
         }
     }
 
-    fn send(&self, worker: WorkerId, word: ToWorker) {
+    /// Says a word over a stream, after those that were said before. Never blocks.
+    pub fn send(&self, worker: WorkerId, word: ToWorker) {
         let mut streams = lock(&self.inner.streams);
         let Some(outgoing) = streams.get(&worker) else { return self.inner.counters.words_dropped.add(1) };
         match outgoing.words.try_send(word) {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::lease;
 use flotilla_runtime::{driver::testing::listener, extender::testing as extender};
 
 /// What a scripted API server does with one request.

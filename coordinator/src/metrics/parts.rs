@@ -17,9 +17,9 @@ pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
     page.extend(workers(sources));
     page.extend(binds(sources));
     page.extend(extenders(sources));
-    page.extend(super::preemption::families(&sources.handle.status(), &sources.evictor));
-    page.extend(super::transport::families(&sources.fanout));
-    page.extend(super::spans::families(&sources.fanout));
+    page.extend(super::preemption::families(&sources.parts.handle.status(), &sources.parts.evictor));
+    page.extend(super::transport::families(&sources.parts.fanout));
+    page.extend(super::spans::families(&sources.parts.fanout));
     page.extend(writes(sources));
     page.extend(reloads(sources));
     page.extend(watches(sources));
@@ -37,14 +37,14 @@ fn gauge(name: &str, help: &str, value: u64) -> MetricFamily {
 /// Source: component-base `metrics/prometheus/clientgo/leaderelection`.
 fn election(sources: &Sources) -> Vec<MetricFamily> {
     let Some(lease) = &sources.lease else { return Vec::new() };
-    let leads = matches!(*sources.leading.borrow(), Leadership::Leading { .. });
+    let leads = matches!(*sources.parts.leading.borrow(), Leadership::Leading { .. });
     let help = "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 \
                 indicates master. 'name' is the string used to identify the lease. Please make sure to group by name.";
     vec![gauges("leader_election_master_status", help, "name", &[(lease, u64::from(leads))])]
 }
 
 fn machine_thread(sources: &Sources) -> [MetricFamily; 3] {
-    let handle = &sources.handle;
+    let handle = &sources.parts.handle;
     [
         single("flotilla_events_total", "Events that the machine was told", handle.applied()),
         single("flotilla_events_held_back_total", "Events that found no room in the channel", handle.held_back()),
@@ -53,7 +53,7 @@ fn machine_thread(sources: &Sources) -> [MetricFamily; 3] {
 }
 
 fn workers(sources: &Sources) -> [MetricFamily; 4] {
-    let traffic = sources.fanout.traffic();
+    let traffic = sources.parts.fanout.traffic();
     let messages = [("sent", traffic.messages_sent), ("received", traffic.messages_received)];
     let bytes = [("sent", traffic.bytes_sent), ("received", traffic.bytes_received)];
     let streams = [
@@ -77,7 +77,7 @@ fn workers(sources: &Sources) -> [MetricFamily; 4] {
 }
 
 fn binds(sources: &Sources) -> [MetricFamily; 5] {
-    let (tally, volumes) = (sources.binder.tally(), sources.volume_binder.tally());
+    let (tally, volumes) = (sources.parts.binder.tally(), sources.parts.volume_binder.tally());
     let outcomes =
         [("bound", tally.bound), ("gone", tally.gone), ("elsewhere", tally.elsewhere), ("error", tally.errors)];
     let written = [("written", volumes.written), ("failed", volumes.failed)];
@@ -93,10 +93,10 @@ fn binds(sources: &Sources) -> [MetricFamily; 5] {
 
 /// kube-scheduler's goroutines are tasks of the async runtime here, and evaluations of workers.
 fn extenders(sources: &Sources) -> [MetricFamily; 3] {
-    let tally = sources.callers.tally();
+    let tally = sources.parts.callers.tally();
     let running = [
-        ("Filter", sources.handle.status().evaluations_in_flight),
-        ("binding", sources.binder.tally().in_flight + sources.volume_binder.tally().in_flight),
+        ("Filter", sources.parts.handle.status().evaluations_in_flight),
+        ("binding", sources.parts.binder.tally().in_flight + sources.parts.volume_binder.tally().in_flight),
         ("prioritizing_extender", tally.prioritizing),
     ];
     let help = "[BETA] Number of running goroutines split by the work they do such as binding.";
@@ -109,7 +109,7 @@ fn extenders(sources: &Sources) -> [MetricFamily; 3] {
 }
 
 fn writes(sources: &Sources) -> [MetricFamily; 4] {
-    let reporter = &sources.reporter;
+    let reporter = &sources.parts.reporter;
     let (events, conditions) = (reporter.events().tally(), reporter.conditions().tally());
     let groups = reporter.groups().tally();
     let waiting = [("event", events.waiting), ("condition", conditions.waiting), ("pod_group", groups.waiting)];
@@ -128,7 +128,7 @@ fn writes(sources: &Sources) -> [MetricFamily; 4] {
 }
 
 fn reloads(sources: &Sources) -> [MetricFamily; 2] {
-    let reloads = &sources.reloads;
+    let reloads = &sources.parts.reloads;
     let help = "Changes of the configuration file by what became of them";
     let refused = "0 while the configuration file holds what was refused, so that an older one is in force";
     [

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::lease;
 use flotilla_machine::{
     action::{PodName, PreemptorKind},
     event::PreemptionId,

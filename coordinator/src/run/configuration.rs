@@ -18,6 +18,7 @@ use flotilla_configuration::{ClientConnection, Configuration, LeaderElection, lo
 use flotilla_machine::event::Configuration as MachineConfiguration;
 
 use flotilla_runtime::extender;
+use serde_json::{Value, json};
 
 use crate::{args::Args, client::Connection, lease::LeaseConfig};
 
@@ -78,6 +79,13 @@ fn kubeconfig(args: &Args, configuration: &mut Configuration) {
         let warning = format!("--kubeconfig is ignored: clientConnection.kubeconfig in --config is {written}");
         configuration.warnings.push(warning);
     }
+}
+
+/// What `/configz` shows of it, before any worker has acknowledged it.
+pub(super) fn shown(written: &Configuration, generation: u64) -> Value {
+    let mut shown = written.to_v1();
+    shown["flotilla"] = json!({ "generation": generation, "acknowledgedBy": 0 });
+    shown
 }
 
 /// The election, with `identity` standing for it.

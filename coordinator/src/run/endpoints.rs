@@ -5,26 +5,20 @@
 use std::sync::Arc;
 
 use flotilla_configuration::features::FeatureGates;
-use serde_json::Value;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::{Coordinator, MACHINE_PATIENCE, Reloads, WATCHDOG_TOLERANCE};
+use super::{Coordinator, MACHINE_PATIENCE, Parts, WATCHDOG_TOLERANCE};
 use crate::{
     access::{Access, Authority, Lifetimes},
     args::AccessFlags,
     client::{self, Connection},
-    lease,
-    metrics::{self, Scheduled},
+    lease, metrics,
     serve::{Check, Endpoints, Guard, ServeConfig, Server, explain::Explain, status::StatusSource},
 };
 
 /// What the endpoints show beside the parts of the process.
 pub(super) struct Shown {
-    /// The configuration in force.
-    pub(super) configz: watch::Receiver<Value>,
-    /// How its changes went.
-    pub(super) reloads: Arc<Reloads>,
     /// The process, as it stands for election.
     pub(super) identity: Arc<str>,
     /// The Lease that it stands for.
@@ -80,19 +74,14 @@ impl Review<'_> {
 
 impl Coordinator {
     /// Starts the HTTPS endpoints.
-    pub(super) async fn serve(
-        &self,
-        config: &ServeConfig,
-        scheduled: Scheduled,
-        shown: Shown,
-        review: Review<'_>,
-    ) -> anyhow::Result<()> {
+    pub(super) async fn serve(&self, config: &ServeConfig, shown: Shown, review: Review<'_>) -> anyhow::Result<()> {
         let Some(address) = config.address() else { return Ok(()) };
         let (guard, authority) = review.guard().await?;
-        let watchdog = lease::watchdog(self.leading.clone(), WATCHDOG_TOLERANCE);
+        let Parts { handle, leading, .. } = &self.parts;
+        let watchdog = lease::watchdog(leading.clone(), WATCHDOG_TOLERANCE);
         let election = Check { name: "leaderElection", probe: watchdog };
-        let handle = self.handle.clone();
-        let machine = Check::new("scheduling-thread", move || handle.progress(MACHINE_PATIENCE + WATCHDOG_TOLERANCE));
+        let thread = handle.clone();
+        let machine = Check::new("scheduling-thread", move || thread.progress(MACHINE_PATIENCE + WATCHDOG_TOLERANCE));
         let watches = self.watches.clone();
         let synced = Check::new("sched-handler-sync", move || {
             let missing = || format!("the first lists are not through: {}", watches.unlisted().join(", "));
@@ -103,35 +92,26 @@ impl Coordinator {
             (!shutdown.is_cancelled()).then_some(()).ok_or_else(|| "the process is ending".to_owned())
         });
         let sources = metrics::Sources {
-            scheduled,
-            handle: self.handle.clone(),
-            fanout: self.fanout.clone(),
-            binder: self.binder.clone(),
-            callers: self.callers.clone(),
-            volume_binder: self.volume_binder.clone(),
-            evictor: self.evictor.clone(),
-            reporter: self.reporter.clone(),
+            parts: self.parts.clone(),
             watches: self.watches.clone(),
-            reloads: shown.reloads,
-            leading: self.leading.clone(),
             lease: shown.lease,
             gates: shown.gates,
         };
         let status = StatusSource {
-            handle: self.handle.clone(),
-            fanout: self.fanout.clone(),
+            handle: handle.clone(),
+            fanout: self.parts.fanout.clone(),
             watches: Some(self.watches.clone()),
-            leading: self.leading.clone(),
+            leading: leading.clone(),
             identity: Arc::clone(&shown.identity),
         };
-        let explain = Explain { handle: self.handle.clone(), leading: self.leading.clone(), identity: shown.identity };
+        let explain = Explain { handle: handle.clone(), leading: leading.clone(), identity: shown.identity };
         let endpoints = Endpoints {
             healthz: vec![election.clone(), machine.clone()],
             livez: vec![machine],
             readyz: vec![election, synced, shutdown],
             metrics: sources.metrics(),
             resources: sources.resources(),
-            configz: shown.configz,
+            configz: self.parts.configz.subscribe(),
             explain,
             status,
             guard,

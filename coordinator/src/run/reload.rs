@@ -18,19 +18,16 @@ use std::{
 
 use flotilla_configuration::{ConfigErrors, Configuration};
 use flotilla_machine::event::Event;
-use flotilla_runtime::driver::{Handle, Stopped};
-use serde_json::{Value, json};
-use tokio::{
-    sync::watch,
-    time::{MissedTickBehavior, interval, timeout},
-};
+use flotilla_runtime::driver::Stopped;
+use serde_json::json;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{error, info, warn};
 
-use super::configuration;
+use super::{Parts, configuration};
 use crate::{
     args::Args,
-    lease::{self, Leadership},
-    status::{Events, Outcome, Regarding},
+    lease,
+    status::{Outcome, Regarding},
     watch::Watches,
 };
 
@@ -131,13 +128,8 @@ pub(super) struct Reloader {
     pub(super) configuration: Configuration,
     pub(super) text: String,
     pub(super) generation: u64,
-    pub(super) handle: Handle,
+    pub(super) parts: Parts,
     pub(super) watches: Watches,
-    pub(super) configz: watch::Sender<Value>,
-    pub(super) events: Events,
-    pub(super) leading: watch::Receiver<Leadership>,
-    pub(super) client: kube::Client,
-    pub(super) reloads: Arc<Reloads>,
 }
 
 impl Reloader {
@@ -192,7 +184,7 @@ impl Reloader {
                 }
             },
             None => {
-                self.settle(&self.reloads.unchanged);
+                self.settle(&self.parts.reloads.unchanged);
                 info!(generation = self.generation, "the configuration file has changed, but not in effect");
                 Ok(())
             }
@@ -207,30 +199,28 @@ impl Reloader {
         let profiles: Vec<_> = machine.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
         info!(generation, ?profiles, "a new configuration");
         let note = format!("generation {generation} with the profiles {}", profiles.join(", "));
-        let mut shown = wanted.to_v1();
-        shown["flotilla"] = json!({ "generation": generation, "acknowledgedBy": 0 });
-        self.configz.send_replace(shown);
+        self.parts.configz.send_replace(configuration::shown(&wanted, generation));
         self.configuration = wanted;
-        self.settle(&self.reloads.applied);
-        self.handle.tell(Event::Configured(Arc::new(machine))).await?;
+        self.settle(&self.parts.reloads.applied);
+        self.parts.handle.tell(Event::Configured(Arc::new(machine))).await?;
         self.tell(Outcome::Reloaded, &note).await;
         Ok(())
     }
 
     async fn refuse(&self, reason: &str) {
         let generation = self.generation;
-        self.reloads.refused.fetch_add(1, Ordering::Relaxed);
-        self.reloads.stale.store(true, Ordering::Relaxed);
+        self.parts.reloads.refused.fetch_add(1, Ordering::Relaxed);
+        self.parts.reloads.stale.store(true, Ordering::Relaxed);
         error!("the changed configuration is refused, the one in force stays, generation {generation}:\n{reason}");
-        self.configz.send_modify(|shown| shown["flotilla"]["refused"] = json!(reason));
+        self.parts.configz.send_modify(|shown| shown["flotilla"]["refused"] = json!(reason));
         self.tell(Outcome::Refused, &format!("generation {generation} stays in force: {reason}")).await;
     }
 
     /// The file is what is in force.
     fn settle(&self, counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
-        self.reloads.stale.store(false, Ordering::Relaxed);
-        self.configz.send_modify(|shown| {
+        self.parts.reloads.stale.store(false, Ordering::Relaxed);
+        self.parts.configz.send_modify(|shown| {
             if let Some(ours) = shown["flotilla"].as_object_mut() {
                 ours.remove("refused");
             }
@@ -239,15 +229,17 @@ impl Reloader {
 
     /// Writes an event on the Lease: the one object that every election has. The leader does, for all of them.
     async fn tell(&self, outcome: Outcome, note: &str) {
-        if !self.configuration.leader_election.leader_elect || self.leading.borrow().epoch_at(lease::now()).is_none() {
+        if !self.configuration.leader_election.leader_elect
+            || self.parts.leading.borrow().epoch_at(lease::now()).is_none()
+        {
             return;
         }
         let election = &self.configuration.leader_election;
         let (namespace, name) = (&election.resource_namespace, &election.resource_name);
         // An event that does not know the Lease's UID is better than a file that nobody looks at meanwhile.
-        let uid = timeout(UID_PATIENCE, lease::uid(&self.client, namespace, name)).await;
+        let uid = timeout(UID_PATIENCE, lease::uid(&self.parts.client, namespace, name)).await;
         let uid = uid.ok().and_then(Result::ok).unwrap_or_default();
-        self.events.configuration(Regarding::lease(namespace, name, &uid), outcome, note);
+        self.parts.reporter.events().configuration(Regarding::lease(namespace, name, &uid), outcome, note);
     }
 }
 

@@ -17,7 +17,6 @@ use std::{
 
 use flotilla_framework::class::Scheduled;
 use flotilla_machine::action::{Nomination, Report};
-use flotilla_runtime::chain;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
@@ -27,7 +26,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
-    sync::{Notify, Semaphore, watch},
+    sync::{Notify, watch},
     time::{sleep, timeout},
 };
 use tracing::{debug, warn};
@@ -36,7 +35,10 @@ use super::{
     Tally,
     shown::{Pod, Shown},
 };
-use crate::lease::{self, Leadership};
+use crate::{
+    lease::Leadership,
+    outgoing::{Outgoing, Refusal, within},
+};
 
 /// Writes at once. An unschedulable pod is written when its message changes, which is seldom; a burst of 10,000 pods
 /// that fit nowhere is written in a second or two.
@@ -103,7 +105,8 @@ impl Conditions {
             dropped: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
         });
-        tokio::spawn(Arc::new(Writer { client, leading, shared: Arc::clone(&shared) }).run());
+        let outgoing = Outgoing::new(client, leading, AT_ONCE);
+        tokio::spawn(Arc::new(Writer { outgoing, shared: Arc::clone(&shared) }).run());
         Self { shared }
     }
 
@@ -219,16 +222,14 @@ fn inherit(newer: &mut Report, older: &Report) {
 }
 
 struct Writer {
-    client: kube::Client,
-    leading: watch::Receiver<Leadership>,
+    outgoing: Outgoing,
     shared: Arc<Shared>,
 }
 
 impl Writer {
     async fn run(self: Arc<Self>) {
-        let at_once = Arc::new(Semaphore::new(AT_ONCE));
         loop {
-            let Ok(turn) = Arc::clone(&at_once).acquire_owned().await else { return };
+            let turn = self.outgoing.turn().await;
             let report = loop {
                 // The guard is gone before the wait begins.
                 let popped = lock(&self.shared.pending).pop();
@@ -238,7 +239,7 @@ impl Writer {
                 }
             };
             let writer = Arc::clone(&self);
-            tokio::spawn(async move {
+            self.outgoing.spawn(async move {
                 let _done = Done { writer: &writer, uid: Arc::clone(&report.uid) };
                 writer.write(&report).await;
                 drop(turn);
@@ -252,7 +253,7 @@ impl Writer {
         let mut pause = FIRST_PAUSE;
         loop {
             self.give_way().await;
-            if self.leading.borrow().epoch_at(lease::now()).is_none() {
+            if self.outgoing.lead().is_none() {
                 self.shared.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
@@ -260,27 +261,23 @@ impl Writer {
                 self.shared.skipped.fetch_add(1, Ordering::Relaxed);
                 return;
             };
-            let trouble = match timeout(LIMIT, self.try_write(report, &shown)).await {
-                Ok(Ok(())) => {
+            let trouble = match within(LIMIT, self.try_write(report, &shown)).await {
+                Ok(()) => {
                     self.shared.written.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
-                Ok(Err(kube::Error::Api(status))) => match Refusal::of(status.code, &status.message) {
-                    Refusal::Passing => status.message,
-                    Refusal::Gone => {
-                        debug!(pod, reason = status.message, "the pod is gone, so its condition is not written");
-                        self.shared.refused.fetch_add(1, Ordering::Relaxed);
-                        return;
-                    }
-                    Refusal::Lasting => {
-                        let reason = status.message;
-                        warn!(pod, reason, "the API server refuses the pod's condition; grant patch on pods/status");
-                        self.shared.refused.fetch_add(1, Ordering::Relaxed);
-                        return;
-                    }
-                },
-                Ok(Err(error)) => chain(&error),
-                Err(_) => format!("no answer within {LIMIT:?}"),
+                Err(Refusal::Passing(reason)) => reason,
+                Err(Refusal::Late(limit)) => format!("no answer within {limit:?}"),
+                Err(Refusal::Gone(reason)) => {
+                    debug!(pod, reason, "the pod is gone, so its condition is not written");
+                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                Err(Refusal::Lasting(reason)) => {
+                    warn!(pod, reason, "the API server refuses the pod's condition; grant patch on pods/status");
+                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
             };
             if lock(&self.shared.pending).superseded(report) {
                 self.shared.skipped.fetch_add(1, Ordering::Relaxed);
@@ -314,7 +311,7 @@ impl Writer {
         let path = format!("/api/v1/namespaces/{}/pods", report.namespace);
         let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let answer = self.client.request_text(request).await?;
+        let answer = self.outgoing.client().request_text(request).await?;
         // What the pod looks like now comes through the watch as well; an answer that cannot be read is no failure.
         if let Some(version) = version_in(&answer) {
             let (reason, message) = (Arc::from(report.reason.as_str()), Arc::from(&*report.message));
@@ -343,31 +340,6 @@ fn version_in(answer: &str) -> Option<u64> {
         resource_version: String,
     }
     serde_json::from_str::<Object>(answer).ok()?.metadata.resource_version.parse().ok()
-}
-
-/// What it means that the API server does not take a condition.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// Another try may succeed.
-    Passing,
-    /// There is no such pod any more.
-    Gone,
-    /// No try will succeed.
-    Lasting,
-}
-
-impl Refusal {
-    /// By the HTTP code and the message. A patch with another UID than the pod's is refused because that field cannot
-    /// change, or because it is taken as a precondition.
-    pub(super) fn of(code: u16, message: &str) -> Self {
-        match code {
-            404 => Self::Gone,
-            409 if message.contains("UID in precondition") || message.contains("uid mismatch") => Self::Gone,
-            422 if message.contains("metadata.uid") => Self::Gone,
-            409 | 429 | 500.. => Self::Passing,
-            _ => Self::Lasting,
-        }
-    }
 }
 
 /// Ends the turn of a pod, also when its writing panics.
@@ -538,20 +510,5 @@ mod tests {
         assert!(is_news(&same, &shown(7, true, "no")) && is_news(&same, &shown(7, false, "never")));
         assert!(is_news(&same, &Pod::default()));
         assert!(is_news(&Report { nomination: Nomination::Clear, ..same }, &shown(7, false, "no")));
-    }
-
-    #[test]
-    fn a_pod_with_another_uid_is_told_from_a_conflict_that_passes() {
-        let other = "Pod \"web-1\" is invalid: metadata.uid: Invalid value: \"u1\": field is immutable";
-        assert_eq!(Refusal::of(422, other), Refusal::Gone);
-        let other =
-            "Operation cannot be fulfilled: Precondition failed: UID in precondition: u1, UID in object meta: u2";
-        assert_eq!(Refusal::of(409, other), Refusal::Gone);
-        assert_eq!(Refusal::of(404, ""), Refusal::Gone);
-        for (code, message) in [(409, "the object has been modified"), (429, ""), (500, ""), (503, "")] {
-            assert_eq!(Refusal::of(code, message), Refusal::Passing, "{code}");
-        }
-        assert_eq!(Refusal::of(403, ""), Refusal::Lasting);
-        assert_eq!(Refusal::of(422, "status.conditions"), Refusal::Lasting);
     }
 }

@@ -33,7 +33,7 @@ use super::{
     Tally,
     series::{Count, Series, Write},
 };
-use crate::lease::{self, Leadership};
+use crate::{lease::Leadership, outgoing::Outgoing};
 
 /// Events that wait to be written or to be tried again: at 1.5 KB each, the note being the largest part, 16,384 are
 /// 24 MB. client-go holds 1,000 and drops the rest, which a burst of pods fills in a fraction of a second.
@@ -190,8 +190,8 @@ impl Events {
     pub fn new(client: kube::Client, host: &str, leading: watch::Receiver<Leadership>) -> Self {
         // Bounded by the room.
         let (queue, inbox) = mpsc::unbounded_channel();
-        let (counters, at_once) = (Arc::<Counters>::default(), Semaphore::new(AT_ONCE));
-        let writer = Writer { client, leading, counters: Arc::clone(&counters), host: host.to_owned(), at_once };
+        let (counters, outgoing) = (Arc::<Counters>::default(), Outgoing::new(client, leading, AT_ONCE));
+        let writer = Writer { outgoing, counters: Arc::clone(&counters), host: host.to_owned() };
         tokio::spawn(writer.run(inbox));
         Self { queue, room: Arc::new(Semaphore::new(QUEUE)), counters }
     }
@@ -315,16 +315,14 @@ fn head(text: &str, bytes: usize) -> &str {
 
 /// Writes what is in the queue.
 struct Writer {
-    client: kube::Client,
-    leading: watch::Receiver<Leadership>,
+    outgoing: Outgoing,
     counters: Arc<Counters>,
     host: String,
-    at_once: Semaphore,
 }
 
 impl Writer {
-    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<(Event, Room)>) {
-        if self.leading.wait_for(|state| matches!(state, Leadership::Leading { .. })).await.is_err() {
+    async fn run(self, mut inbox: mpsc::UnboundedReceiver<(Event, Room)>) {
+        if !self.outgoing.led().await {
             return;
         }
         let writer = Arc::new(self);
@@ -356,13 +354,12 @@ impl Writer {
 
     async fn write(&self, write: &Write) {
         for attempt in 1..=TRIES {
-            if self.leading.borrow().epoch_at(lease::now()).is_none() {
+            if self.outgoing.lead().is_none() {
                 break;
             }
-            let written = match self.at_once.acquire().await {
-                Ok(_turn) => timeout(LIMIT, self.try_write(write)).await,
-                Err(_) => break,
-            };
+            let turn = self.outgoing.turn().await;
+            let written = timeout(LIMIT, self.try_write(write)).await;
+            drop(turn);
             let trouble = match written.map(|written| written.map_err(|error| (Refusal::of(&error, write), error))) {
                 Ok(Ok(()) | Err((Refusal::Written, _))) => {
                     self.counters.written.fetch_add(1, Ordering::Relaxed);
@@ -387,7 +384,7 @@ impl Writer {
 
     async fn try_write(&self, write: &Write) -> kube::Result<()> {
         let (Write::Create(event) | Write::Count(event, _)) = write;
-        let api: Api<api::Event> = Api::namespaced(self.client.clone(), event.regarding.events_namespace());
+        let api: Api<api::Event> = Api::namespaced(self.outgoing.client().clone(), event.regarding.events_namespace());
         let count = match write {
             Write::Create(_) => None,
             Write::Count(event, count) => {

@@ -16,7 +16,6 @@ use std::{
 
 use flotilla_framework::ingest::pod_group::CONDITION;
 use flotilla_machine::action::GroupReport;
-use flotilla_runtime::chain;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -27,12 +26,15 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::{
     sync::{Notify, watch},
-    time::{sleep, timeout},
+    time::sleep,
 };
 use tracing::{debug, warn};
 
-use super::{Tally, conditions::Refusal};
-use crate::lease::{self, Leadership};
+use super::Tally;
+use crate::{
+    lease::{self, Leadership},
+    outgoing::{Refusal, within},
+};
 
 /// Writes at once. A group is written when its condition changes: once or twice in its life.
 const AT_ONCE: usize = 8;
@@ -159,27 +161,23 @@ impl Writer {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
             return Written::Done;
         }
-        let trouble = match timeout(LIMIT, self.try_write(&report)).await {
-            Ok(Ok(())) => {
+        let trouble = match within(LIMIT, self.try_write(&report)).await {
+            Ok(()) => {
                 self.shared.written.fetch_add(1, Ordering::Relaxed);
                 return Written::Done;
             }
-            Ok(Err(kube::Error::Api(status))) => match Refusal::of(status.code, &status.message) {
-                Refusal::Passing => status.message,
-                Refusal::Gone => {
-                    debug!(group, reason = status.message, "the pod group is gone, so its condition is not written");
-                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
-                    return Written::Done;
-                }
-                Refusal::Lasting => {
-                    let reason = status.message;
-                    warn!(group, reason, "the API server refuses the condition; grant patch on podgroups/status");
-                    self.shared.refused.fetch_add(1, Ordering::Relaxed);
-                    return Written::Done;
-                }
-            },
-            Ok(Err(error)) => chain(&error),
-            Err(_) => format!("no answer within {LIMIT:?}"),
+            Err(Refusal::Passing(reason)) => reason,
+            Err(Refusal::Late(limit)) => format!("no answer within {limit:?}"),
+            Err(Refusal::Gone(reason)) => {
+                debug!(group, reason, "the pod group is gone, so its condition is not written");
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                return Written::Done;
+            }
+            Err(Refusal::Lasting(reason)) => {
+                warn!(group, reason, "the API server refuses the condition; grant patch on podgroups/status");
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                return Written::Done;
+            }
         };
         debug!(group, reason = trouble, "cannot write the pod group's condition; trying again");
         Written::Again(report)

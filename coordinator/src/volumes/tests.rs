@@ -9,6 +9,7 @@ use kube::client::Body;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::lease;
 use flotilla_runtime::driver::testing::listener;
 
 /// What a scripted API server does with one request.

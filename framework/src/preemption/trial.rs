@@ -109,7 +109,7 @@ pub fn lay_out_units(
         unit.pods.sort_unstable_by(|left, right| left.importance(right, now_ns));
         unit.elsewhere.sort_unstable_by(|(_, left), (_, right)| left.importance(right, now_ns));
     }
-    units.sort_by_cached_key(|unit| unit.importance(now_ns));
+    units.sort_by_cached_key(|unit| importance(unit.priority, unit.is_of_group, || unit.all(), now_ns));
     let mut toll = Toll::new(budgets);
     let mut layout = Layout {
         trial: Trial { node, victims: Vec::new(), units: Vec::new(), beside },
@@ -132,7 +132,7 @@ fn count<T>(items: impl Iterator<Item = T>) -> u32 {
 }
 
 /// How many pods each budget lets go still.
-struct Toll<'a> {
+pub(super) struct Toll<'a> {
     budgets: &'a [&'a Budget],
     allowed: Vec<i32>,
 }
@@ -140,12 +140,12 @@ struct Toll<'a> {
 // === impl Toll ===
 
 impl<'a> Toll<'a> {
-    fn new(budgets: &'a [&'a Budget]) -> Self {
+    pub(super) fn new(budgets: &'a [&'a Budget]) -> Self {
         Self { budgets, allowed: budgets.iter().map(|budget| budget.disruptions_allowed).collect() }
     }
 
     /// Whether the next pod to go violates a budget.
-    fn violates(&mut self, pod: &Standing, class: &Class) -> bool {
+    pub(super) fn violates(&mut self, pod: &Standing, class: &Class) -> bool {
         for (budget, allowed) in self.budgets.iter().zip(&mut self.allowed) {
             if budget.covers(class, &pod.name) {
                 *allowed = allowed.saturating_sub(1);
@@ -164,13 +164,23 @@ impl Unit {
     fn all(&self) -> impl Iterator<Item = &Standing> {
         self.pods.iter().chain(self.elsewhere.iter().map(|(_, pod)| pod))
     }
+}
 
-    /// Units in this order are spared one after the other.
-    fn importance(&self, now_ns: i64) -> impl Ord + use<> {
-        let started = self.all().map(|pod| pod.started_or(now_ns)).min();
-        let first = self.all().map(|pod| (Arc::clone(&pod.name), Arc::clone(&pod.uid))).min();
-        (Reverse((self.priority, self.is_of_group, self.pods.len() + self.elsewhere.len())), started, first)
-    }
+/// How important pods are that go together; the smaller is spared first.
+pub(super) type Importance = (Reverse<(i32, bool, usize)>, Option<i64>, Option<(Arc<str>, Arc<str>)>);
+
+/// Pods that go together in this order are spared one after the other: those that `pods` gives.
+///
+/// Source: `MoreImportantVictim`; upstream leaves the order of those open that are alike, and here name and UID decide.
+pub(super) fn importance<'a, I: Iterator<Item = &'a Standing>>(
+    priority: i32,
+    is_of_group: bool,
+    pods: impl Fn() -> I,
+    now_ns: i64,
+) -> Importance {
+    let started = pods().map(|pod| pod.started_or(now_ns)).min();
+    let first = pods().map(|pod| (Arc::clone(&pod.name), Arc::clone(&pod.uid))).min();
+    (Reverse((priority, is_of_group, pods().count())), started, first)
 }
 
 // === impl Trial ===

@@ -4,7 +4,7 @@
 //! pod on the few nodes that are kept free, and those nodes are taken out of the book and put back as it has to be. A node
 //! is judged twice: with the nominated pods on it, and without; it must do both times.
 //!
-//! Knows: both passes, and how they change what a book says. Must not know: priorities, or who nominates.
+//! Knows: how both passes change what a book says. Must not know: priorities, or who nominates.
 //!
 //! Source: `RunFilterPluginsWithNominatedPods`, `addGENominatedPods` and `evaluateNominatedNode`.
 

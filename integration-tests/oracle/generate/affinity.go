@@ -195,7 +195,10 @@ func (w *world) selector(pod *corev1.Pod) *metav1.LabelSelector {
 		}}
 	case 2:
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: "tier", Operator: pick(w.dice, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)},
+			{
+				Key:      pick(w.dice, "tier", "tier", "index"),
+				Operator: pick(w.dice, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist),
+			},
 		}}
 	case 3:
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(w.dice, "web", "db", "cache")}}

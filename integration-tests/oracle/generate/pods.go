@@ -35,6 +35,13 @@ func (w *world) newPod(name string) *corev1.Pod {
 	pod := add(w, "v1", "Pod", &corev1.Pod{ObjectMeta: within(pick(w.dice, w.namespaces...), name)})
 	w.pods = append(w.pods, pod)
 	pod.Labels = w.podLabels()
+	if w.chance(50) {
+		// As the pods of a StatefulSet or an indexed Job have it.
+		if pod.Labels == nil {
+			pod.Labels = map[string]string{}
+		}
+		pod.Labels["index"] = name
+	}
 	pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "registry.example.com/web:v1"}}
 	return pod
 }

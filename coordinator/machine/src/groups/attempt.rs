@@ -7,7 +7,7 @@
 //! event ever sees half a group.
 //!
 //! Knows: the order, and when enough or too few members have a place. Must not know: how a node is found for one pod
-//! ([`crate::cycle`]).
+//! ([`crate::judge`]).
 //!
 //! Source: `podGroupSchedulingDefaultAlgorithm`.
 
@@ -22,19 +22,22 @@ use flotilla_framework::{
 use crate::{
     asking::{LOOK_AHEAD, MAX_K},
     cycle::Progress,
-    decide::{Attempt, Decision, Placement},
     event::TimeMs,
-    extend::Question,
     groups::{
         GroupKey,
         heard::Asks,
         room::{Room, Seeker},
     },
+    judge::{
+        class_states::Dossiers,
+        decide::{Attempt, Decision, Placement, Want},
+        extended::Question,
+        nominator::Nominated,
+    },
     machine::Machine,
-    nominator::Nominated,
-    offers::Dossiers,
     pods::{Charge, Stage},
-    queue::{ProfileIndex, Subject, Uid},
+    prebind::MAX_PREPARATIONS,
+    subject::{ProfileIndex, Subject, Uid},
     tally::GroupAttempt,
 };
 
@@ -131,7 +134,7 @@ impl Machine {
                 if self.waits_for_offers(now_ms, &key, &members) {
                     return Progress::Waiting;
                 }
-                match self.try_members(now_ms, &seeker, false) {
+                match self.try_members(&seeker, false) {
                     Ok(tried) => tried,
                     Err(asks) => return self.ask_for_group(now_ms, &key, false, asks),
                 }
@@ -148,7 +151,7 @@ impl Machine {
     }
 
     fn begin_attempt(&mut self, now_ms: TimeMs, key: &GroupKey) -> Revision {
-        let revision = self.cache.revision();
+        let revision = self.judge.cache().revision();
         let Some(group) = self.groups.known.get_mut(key) else { return revision };
         group.attempt_ms.get_or_insert(now_ms);
         *group.attempt_from.get_or_insert(revision)
@@ -216,7 +219,7 @@ impl Machine {
         for uid in members {
             let Some(profile) = self.member_profile(uid) else { continue };
             let Some(pod) = self.pods.get(uid) else { continue };
-            let bound = MAX_CLASSES.min(Dossiers::wide_bound(self.cache.nodes.len()));
+            let bound = MAX_CLASSES.min(Dossiers::wide_bound(self.judge.cache().nodes.len()));
             if subjects.len() < bound || subjects.contains_key(&(profile, pod.class)) {
                 *subjects.entry((profile, pod.class)).or_insert(0) += 1;
             }
@@ -224,7 +227,7 @@ impl Machine {
         let mut waits = false;
         for (subject, pods) in subjects {
             let is_new = self.groups.known.get_mut(key).is_some_and(|group| group.asked.insert(subject));
-            waits |= self.open(subject) && self.waits_for_offers_of(now_ms, subject, pods, is_new);
+            waits |= self.judge.open(subject) && self.waits_for_offers_of(now_ms, subject, pods, is_new);
         }
         waits
     }
@@ -232,25 +235,19 @@ impl Machine {
     /// Whether what is needed to decide on so many pods of a subject is on its way. It is asked for if it `may` be; what
     /// cannot be asked for is evaluated here when it is needed.
     fn waits_for_offers_of(&mut self, now_ms: TimeMs, subject: Subject, pods: u32, may: bool) -> bool {
-        let is_asked = |machine: &Self, subject| machine.dossiers.get(subject).is_some_and(|known| known.ask.is_some());
-        if is_asked(self, subject) {
-            return true;
-        }
-        if let Some(head) = self.head_of(subject) {
-            if may && !self.dossiers.has_shelf(head) {
-                self.ask_whole(now_ms, head);
+        if may {
+            self.judge.bring_up(subject);
+            match self.judge.wants(subject) {
+                Some(Want::Whole(head)) => self.ask_whole(now_ms, head),
+                Some(Want::Offers(subject)) => {
+                    let others = LOOK_AHEAD + self.judge.nominator().nodes_len();
+                    let k = (pods as usize + others).min(MAX_K);
+                    self.ask_for(now_ms, subject, u32::try_from(k).unwrap_or(u32::MAX), false);
+                }
+                None => {}
             }
-            return is_asked(self, head);
         }
-        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
-        let is_decided = dossier.prepared.refusal().is_some() || dossier.prepared.error().is_some();
-        if is_decided || dossier.repair(&self.cache) || !may || !dossier.can_be_asked() {
-            return false;
-        }
-        let others = LOOK_AHEAD + self.nominator.nodes_len();
-        let k = (pods as usize + others).min(MAX_K);
-        self.ask_for(now_ms, subject, u32::try_from(k).unwrap_or(u32::MAX), false);
-        is_asked(self, subject)
+        self.judge.is_asked(subject)
     }
 
     /// Tries the members one after the other, until it is clear that there is no place for enough of them. `for_room`:
@@ -258,14 +255,14 @@ impl Machine {
     ///
     /// # Errors
     /// Extenders have to be asked before that can be told.
-    pub(super) fn try_members(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
+    pub(super) fn try_members(&mut self, seeker: &Seeker<'_>, for_room: bool) -> Result<Tried, Asks> {
         let Seeker { object, profile, members, mut scheduled, from } = *seeker;
         let key = (Arc::clone(&object.namespace), Arc::clone(&object.name));
         let mut left = members.iter().cloned();
         let (mut verdicts, mut placed) = (Vec::new(), Vec::new());
         let (mut outcome, mut asks) = (Outcome::Met, None);
         while let Some(uid) = left.next() {
-            let verdict = match self.try_member(now_ms, &uid, from, (&key, for_room)) {
+            let verdict = match self.try_member(&uid, from, (&key, for_room)) {
                 Tentative::Placed(own) => {
                     scheduled += 1;
                     placed.push(own);
@@ -302,12 +299,28 @@ impl Machine {
         Ok(Tried { outcome, verdicts, untried: left.collect(), placed })
     }
 
-    fn try_member(&mut self, now_ms: TimeMs, uid: &Uid, from: Revision, group: (&GroupKey, bool)) -> Tentative {
+    fn try_member(&mut self, uid: &Uid, from: Revision, group: (&GroupKey, bool)) -> Tentative {
         let lost = || Tentative::Failed("the pod is not to be placed any more".to_owned());
         let Some(profile) = self.member_profile(uid) else { return lost() };
+        let extenders = self.extenders_of(uid);
         let Some(pod) = self.pods.get(uid) else { return lost() };
         let subject = (profile, pod.class);
-        match self.decide_on(now_ms, &Attempt { uid, subject, from, group: Some(group) }) {
+        let (key, for_room) = group;
+        let attempt = Attempt {
+            uid,
+            subject,
+            priority: pod.info.priority,
+            from,
+            alone: true,
+            is_member: true,
+            own_node_refused: pod.own_node_refused == Some(from),
+            extenders: &extenders,
+            said: self.groups.known.get(key).map(|group| (&group.heard, for_room)),
+            may_bind_volumes: self.preparations.len() < MAX_PREPARATIONS,
+        };
+        let decision = self.judge.decide(&attempt);
+        self.give_up_the_wrong();
+        match decision {
             Decision::Place(placement) => Tentative::Placed(self.place_for_now(uid, subject, placement)),
             Decision::Refuse(diagnosis, _) => Tentative::Refused(diagnosis),
             Decision::Fail(error) => Tentative::Failed(error),
@@ -321,30 +334,30 @@ impl Machine {
     fn place_for_now(&mut self, uid: &Uid, subject: Subject, placement: Placement) -> Placed {
         self.charge_quietly(&placement.charge);
         if let Some(plan) = &placement.plan {
-            self.cache.storage.assume(plan);
+            self.judge.cache_mut().storage.assume(plan);
         }
-        let nominated = self.nominator.withhold(uid);
+        let nominated = self.judge.nominator_mut().withhold(uid);
         Placed { uid: Arc::clone(uid), subject, placement, nominated }
     }
 
     fn revert(&mut self, placed: &mut Placed) {
         if let Some(nominated) = placed.nominated.take() {
-            self.nominator.give_back(&placed.uid, nominated);
+            self.judge.nominator_mut().give_back(&placed.uid, nominated);
         }
         if let Some(plan) = &placed.placement.plan {
-            self.cache.storage.restore(plan);
+            self.judge.cache_mut().storage.restore(plan);
         }
         self.discharge_quietly(&placed.placement.charge);
     }
 
     /// Charges a pod for a time in which no worker is asked anything: they need not hear of it.
     pub(super) fn charge_quietly(&mut self, charge: &Charge) {
-        drop(self.cache.charge(&charge.node, charge.class));
+        drop(self.judge.cache_mut().charge(&charge.node, charge.class));
     }
 
     /// Ends or begins such a time. The class stays known, for the pod that it is of needs it.
     pub(super) fn discharge_quietly(&mut self, charge: &Charge) {
-        drop(self.cache.discharge(&charge.node, charge.class));
+        drop(self.judge.cache_mut().discharge(&charge.node, charge.class));
         self.release_class(charge.class);
     }
 }

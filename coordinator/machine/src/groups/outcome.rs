@@ -20,7 +20,7 @@ use crate::{
     action::{Action, GroupReport, Nomination, Reason},
     event::TimeMs,
     machine::Machine,
-    queue::Uid,
+    subject::Uid,
 };
 
 /// The reason of the condition of a group that is placed.

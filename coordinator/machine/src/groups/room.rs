@@ -8,21 +8,24 @@
 //!
 //! All of that is done on the coordinator's own columns within one event; workers hear of none of it.
 //!
-//! Knows: who may go, and who must. Must not know: how the group is tried (`attempt`), or how a pod is deleted.
+//! Knows: which pods stand where, and how to take them away and put them back for a while. Must not know: in which order they
+//! are spared (that is the framework's), how the group is tried (`attempt`), or how a pod is deleted.
 //!
 //! Source: `PodGroupEvaluator.Preempt` and `selectVictimsOnDomain`.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use flotilla_framework::{
-    class::ClassId,
     plugins::default_preemption,
     pod_group::PodGroup,
-    preemption::{Rehearsal, Standing, is_local, words},
+    preemption::{
+        Rehearsal, Standing,
+        group::{self, GroupUnit},
+        is_local, words,
+    },
     shard::Revision,
 };
 
@@ -36,7 +39,7 @@ use crate::{
     machine::Machine,
     pods::{Charge, Pod, Stage},
     preempt::MAX_VICTIMS,
-    queue::{ProfileIndex, Uid},
+    subject::{ProfileIndex, Uid},
 };
 
 /// What stands before everything that the plugin says of a group.
@@ -68,12 +71,8 @@ pub(super) struct Seeker<'a> {
     pub(super) from: Revision,
 }
 
-/// Pods that go together.
-struct Unit {
-    priority: i32,
-    is_of_group: bool,
-    pods: Vec<(Standing, Charge)>,
-}
+/// Pods that go together, each with its charge.
+type Unit = GroupUnit<Charge>;
 
 /// How a search ends.
 enum Found {
@@ -100,7 +99,7 @@ impl Machine {
             let reason = format!("{PREFIX}{reason}");
             Room::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", "))
         };
-        Ok(match self.search(now_ms, seeker)? {
+        Ok(match self.search(seeker)? {
             Found::Nobody => Room::None(format!("{PREFIX}No preemption victims found for incoming preemptor")),
             Found::Refused(reason) => refused(&reason),
             Found::Failed(error) => {
@@ -129,7 +128,7 @@ impl Machine {
         })
     }
 
-    fn search(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Result<Found, Asks> {
+    fn search(&mut self, seeker: &Seeker<'_>) -> Result<Found, Asks> {
         let pods = || seeker.members.iter().filter_map(|uid| self.pods.get(uid));
         if pods().any(|pod| pod.info.never_preempts) {
             return Ok(Found::Refused(words::NEVER.to_owned()));
@@ -149,7 +148,7 @@ impl Machine {
         for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
             self.discharge_quietly(charge);
         }
-        let tried = self.try_members(now_ms, seeker, true);
+        let tried = self.try_members(seeker, true);
         if let Ok(Tried { outcome: Outcome::Met, placed, .. }) = tried {
             return Ok(match self.reprieve(units, &placed) {
                 Ok(victims) => Found::Victims(victims, placed),
@@ -177,15 +176,15 @@ impl Machine {
         self.groups.known.get(&self.group_of(&pod.info)?)?.object.as_deref()
     }
 
-    /// What may go for a group of a priority, the most important first. Upstream leaves the order of units open that are
-    /// alike; here name and UID decide.
+    /// What may go for a group of a priority, the most important first.
     ///
-    /// Source: `getCrossNodesVictims` and `MoreImportantVictim`.
+    /// Source: `getCrossNodesVictims`.
     fn units_below(&self, priority: i32) -> Vec<Unit> {
         let mut units: Vec<Unit> = Vec::new();
         let mut whole: BTreeMap<&Uid, usize> = BTreeMap::new();
         for (uid, pod) in &self.pods {
-            let Some(charge) = pod.charge.as_ref().filter(|charge| self.cache.nodes.contains_key(&charge.node)) else {
+            let Some(charge) = pod.charge.as_ref().filter(|charge| self.judge.cache().nodes.contains_key(&charge.node))
+            else {
                 continue;
             };
             let object = self.object_of(pod);
@@ -205,11 +204,7 @@ impl Machine {
             }
             units.push(Unit { priority: rank, is_of_group: pod.info.scheduling_group.is_some(), pods: vec![one] });
         }
-        units.sort_by_cached_key(|unit| {
-            let started = unit.pods.iter().map(|(pod, _)| pod.started_or(i64::MAX)).min();
-            let first = unit.pods.iter().map(|(pod, _)| (Arc::clone(&pod.name), Arc::clone(&pod.uid))).min();
-            (Reverse((unit.priority, unit.is_of_group, unit.pods.len())), started, first)
-        });
+        group::sort_by_importance(&mut units);
         units
     }
 
@@ -218,8 +213,8 @@ impl Machine {
     fn reprieve(&mut self, units: Vec<Unit>, placed: &[Placed]) -> Result<Vec<Standing>, String> {
         let counts = placed
             .iter()
-            .any(|placed| self.dossiers.get(placed.subject).is_none_or(|dossier| !is_local(&dossier.prepared)));
-        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.cache.nodes.len());
+            .any(|placed| self.judge.states().get(placed.subject).is_none_or(|dossier| !is_local(&dossier.prepared)));
+        let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.judge.cache().nodes.len());
         if counts && counted > MAX_COUNTED {
             units.iter().flat_map(|unit| &unit.pods).for_each(|(_, charge)| self.charge_quietly(charge));
             return Err(format!(
@@ -227,21 +222,19 @@ impl Machine {
                 units.len()
             ));
         }
-        let nominated: Vec<_> = placed.iter().map(|placed| self.nominator.withhold(&placed.uid)).collect();
+        let nominated: Vec<_> = placed.iter().map(|placed| self.judge.nominator_mut().withhold(&placed.uid)).collect();
         let violates = self.violating(&units);
-        let mut must_go = vec![false; units.len()];
-        for protected in [true, false] {
-            for (at, unit) in units.iter().enumerate().filter(|(at, _)| violates[*at] == protected) {
-                unit.pods.iter().for_each(|(_, charge)| self.charge_quietly(charge));
-                if !self.all_fit(unit, placed, counts) {
-                    unit.pods.iter().rev().for_each(|(_, charge)| self.discharge_quietly(charge));
-                    must_go[at] = true;
-                }
+        let must_go = group::reprieve(&units, &violates, |unit| {
+            unit.pods.iter().for_each(|(_, charge)| self.charge_quietly(charge));
+            let fits = self.all_fit(unit, placed, counts);
+            if !fits {
+                unit.pods.iter().rev().for_each(|(_, charge)| self.discharge_quietly(charge));
             }
-        }
+            fits
+        });
         for (placed, nominated) in placed.iter().zip(nominated) {
             if let Some(nominated) = nominated {
-                self.nominator.give_back(&placed.uid, nominated);
+                self.judge.nominator_mut().give_back(&placed.uid, nominated);
             }
         }
         let mut victims = Vec::new();
@@ -254,28 +247,13 @@ impl Machine {
         Ok(victims)
     }
 
-    /// Which units some budget is against: one pod of a unit is enough.
-    ///
-    /// Source: `FilterVictimsWithPDBViolation`.
+    /// Which units some budget is against.
     fn violating(&mut self, units: &[Unit]) -> Vec<bool> {
-        let classes = &self.cache.classes;
-        let known = |class: ClassId| Some((class, classes.get(class)?.as_ref()));
+        let classes = &self.judge.cache().classes;
         let pods = units.iter().flat_map(|unit| &unit.pods);
-        let budgets = self.budgets.covering(pods.filter_map(|(pod, _)| known(pod.class)));
-        let mut allowed: Vec<i32> = budgets.iter().map(|budget| budget.disruptions_allowed).collect();
-        let mut violates = |pod: &Standing| {
-            let Some((_, class)) = known(pod.class) else { return false };
-            for (budget, allowed) in budgets.iter().zip(&mut allowed) {
-                if budget.covers(class, &pod.name) {
-                    *allowed = allowed.saturating_sub(1);
-                    if *allowed < 0 {
-                        return true;
-                    }
-                }
-            }
-            false
-        };
-        units.iter().map(|unit| unit.pods.iter().filter(|(pod, _)| violates(pod)).count() > 0).collect()
+        let known = pods.filter_map(|(pod, _)| Some((pod.class, classes.get(pod.class)?.as_ref())));
+        let budgets = self.budgets.covering(known);
+        group::violating(units, &budgets, |id| classes.get(id))
     }
 
     /// Whether the group's pods still have their places with a unit put back: each is judged beside those before it.
@@ -298,17 +276,18 @@ impl Machine {
     }
 
     fn still_fits(&mut self, placed: &Placed) -> bool {
-        let Some(node) = self.cache.nodes.get(&placed.placement.charge.node).map(|node| node.id) else { return false };
+        let Some(node) = self.judge.cache().nodes.get(&placed.placement.charge.node).map(|node| node.id) else {
+            return false;
+        };
         let Some(priority) = self.pods.get(&placed.uid).map(|pod| pod.info.priority) else { return false };
-        if !self.open(placed.subject) {
+        if !self.judge.open(placed.subject) {
             return false;
         }
-        let nominations = self.nominator.concerning(&placed.uid, priority, &self.cache);
-        let Some(dossier) = self.dossiers.get_mut(placed.subject) else { return false };
-        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
-        let mut rehearsal = Rehearsal::new(&dossier.prepared, &self.cache.snapshot, &dossier.matches);
+        let nominations = self.judge.nominator().concerning(&placed.uid, priority, self.judge.cache());
+        let Some((dossier, cache)) = self.judge.with_nodes(placed.subject) else { return false };
+        let mut rehearsal = Rehearsal::new(&dossier.prepared, &cache.snapshot, &dossier.matches);
         let beside = nominations.beside(node);
-        rehearsal.refusal(&dossier.prepared, &mut self.cache.snapshot, node, beside).is_none()
+        rehearsal.refusal(&dossier.prepared, &mut cache.snapshot, node, beside).is_none()
     }
 
     /// Has the victims deleted that are not going already.

@@ -39,8 +39,8 @@ impl Machine {
     /// Whether workers can try what is left: a class that counts nothing over the whole cluster, and has nothing to do with
     /// volumes.
     pub(super) fn may_ask(&self, round: &Round) -> bool {
-        let class = self.cache.classes.get(round.subject.1);
-        let dossier = self.dossiers.get(round.subject);
+        let class = self.judge.cache().classes.get(round.subject.1);
+        let dossier = self.judge.states().get(round.subject);
         !round.is_local
             && self.can_ask()
             && class.is_some_and(|class| class.volumes.is_none())
@@ -49,14 +49,14 @@ impl Machine {
 
     /// Asks about the next nodes. `false`: that could not be done, or nothing had to be asked.
     pub(super) fn ask_for_trials(&mut self, now_ms: TimeMs, round: &mut Round) -> bool {
-        let beside = self.nominator.concerning(&round.uid, round.priority, &self.cache);
+        let beside = self.judge.nominator().concerning(&round.uid, round.priority, self.judge.cache());
         let wanted = round.shortlist.wanted().clamp(MIN_TRIALS, MAX_TRIALS);
         let (mut nodes, mut pods) = (Vec::new(), 0);
         let mut trials: BTreeMap<WorkerId, Vec<(usize, Trial)>> = BTreeMap::new();
         while nodes.len() < wanted {
             let Some(node) = round.left.pop() else { break };
             let layout = self.layout(node, beside.beside(node), round.priority);
-            let holder = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker);
+            let holder = self.judge.cache().name(node).and_then(|name| self.judge.cache().nodes.get(name)?.worker);
             let size = layout.as_ref().map_or(0, |layout| layout.trial.victims.len() + layout.trial.beside.len());
             let has_room = pods + size <= MAX_TRIAL_PODS;
             if let (Some(layout), Some(holder), true) = (&layout, holder, has_room) {
@@ -88,7 +88,7 @@ impl Machine {
         self.next_request += 1;
         let (request, generation, class) = (self.next_request, round.generation, round.subject.1);
         let profile = self.profile(round.subject.0).map(|profile| profile.scheduler_name.clone()).unwrap_or_default();
-        let facts = self.dossiers.get(round.subject).map(|dossier| dossier.facts.clone()).unwrap_or_default();
+        let facts = self.judge.states().get(round.subject).map(|dossier| dossier.facts.clone()).unwrap_or_default();
         let mut owing = BTreeMap::new();
         for (worker, trials) in trials {
             let (places, trials): (Vec<usize>, Vec<Trial>) = trials.into_iter().unzip();
@@ -112,7 +112,7 @@ impl Machine {
             return;
         };
         let Some(places) = asked.owing.remove(&worker) else { return };
-        let nodes = &self.cache.snapshot;
+        let nodes = &self.judge.cache().snapshot;
         let sound = |(place, outcome): (&usize, &Outcome)| match outcome {
             Outcome::Victims { .. } => {
                 let asked =
@@ -170,7 +170,7 @@ impl Machine {
                 match layout {
                     Some(layout) => {
                         let outcome = outcomes.remove(&place).unwrap_or(Outcome::Stale);
-                        round.take(&layout, outcome, &self.cache.snapshot);
+                        round.take(&layout, outcome, &self.judge.cache().snapshot);
                     }
                     None => round.skip(node),
                 }
@@ -186,6 +186,6 @@ impl Machine {
         let is_queued = pod.is_some_and(|pod| pod.stage == Stage::Queued(round.subject.0));
         let waits = is_queued && self.queue.is_active(&round.uid) && generation == Some(round.generation);
         // What the cluster says about the class may have closed the dossier.
-        waits && self.leading.is_some() && self.open(round.subject)
+        waits && self.leading.is_some() && self.judge.open(round.subject)
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     event::{PreemptionId, TimeMs},
     machine::Machine,
     pods::Stage,
-    queue::Uid,
+    subject::Uid,
 };
 
 impl Machine {
@@ -32,7 +32,7 @@ impl Machine {
         diagnosis: Diagnosis,
         candidate: &Candidate,
     ) -> Progress {
-        let Some(node) = self.cache.name(candidate.node).map(Arc::clone) else { return Progress::Waiting };
+        let Some(node) = self.judge.cache().name(candidate.node).map(Arc::clone) else { return Progress::Waiting };
         let Some(priority) = self.pods.get(uid).map(|pod| pod.info.priority) else { return Progress::Decided };
         let under_way = self.preemptions.victims();
         if under_way > 0 && under_way + candidate.victims.len() > MAX_VICTIMS {
@@ -43,7 +43,7 @@ impl Machine {
         let wakes = !diagnosis.plugins.is_empty();
         let diagnosis = told(diagnosis, &words::found(&node, candidate.victims.len()));
         let progress = self.turn_down(now_ms, uid, diagnosis, Some(Arc::clone(&node)));
-        for lower in self.nominator.below(&node, priority) {
+        for lower in self.judge.nominator().below(&node, priority) {
             let nomination = self.say(now_ms, &lower, None);
             self.report_nomination(&lower, nomination);
             self.wake(now_ms, &lower);

@@ -6,7 +6,7 @@
 
 use flotilla_framework::{map::Map, shard::Revision};
 
-use crate::queue::Subject;
+use crate::subject::Subject;
 
 /// How many verdicts are remembered; with messages of some 200 bytes they take 1 MiB. They are all forgotten when there
 /// are more.

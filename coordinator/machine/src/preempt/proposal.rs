@@ -35,7 +35,7 @@ impl Machine {
         }
         let (mut nodes, mut residents, mut victims) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for candidate in &round.candidates {
-            let Some(name) = self.cache.name(candidate.node) else { continue };
+            let Some(name) = self.judge.cache().name(candidate.node) else { continue };
             let pods = candidate.victims.iter().map(|pod| Arc::clone(&pod.uid)).collect();
             nodes.insert(Arc::clone(name), Victims { pods, violations: i64::from(candidate.violations) });
             let here: BTreeSet<Arc<str>> = self.residents.on(name).cloned().collect();
@@ -94,7 +94,7 @@ impl Machine {
     fn judge_proposal(&self, round: &Round, proposal: &Proposal) -> Verdict {
         let mut candidates = Vec::new();
         for (name, victims) in &proposal.nodes {
-            let Some(node) = self.cache.nodes.get(name).map(|node| node.id) else { continue };
+            let Some(node) = self.judge.cache().nodes.get(name).map(|node| node.id) else { continue };
             let standing: BTreeMap<Arc<str>, Standing> =
                 self.standing_on(name).map(|pod| (Arc::clone(&pod.uid), pod)).collect();
             let mut pods: Vec<Standing> = victims.pods.iter().filter_map(|uid| standing.get(uid).cloned()).collect();
@@ -105,7 +105,7 @@ impl Machine {
                 return Verdict::Undecided(words::because(&reason));
             }
             pods.sort_by(|left, right| left.importance(right, NOW_NS));
-            let rank = self.cache.snapshot.slot(node).map_or(0, |slot| self.cache.snapshot.rank(slot));
+            let rank = self.judge.cache().snapshot.slot(node).map_or(0, |slot| self.judge.cache().snapshot.rank(slot));
             let violations = u32::try_from(victims.violations.max(0)).unwrap_or(u32::MAX);
             candidates.push(Candidate { node, rank, violations, victims: pods });
         }

@@ -22,7 +22,7 @@ use crate::{
     cycle::Progress,
     event::TimeMs,
     machine::Machine,
-    queue::{Subject, Uid},
+    subject::{Subject, Uid},
 };
 
 /// A search. There is one of these at most: whoever gets to the head of the queue waits for its end.
@@ -76,7 +76,7 @@ impl Machine {
             uid: Arc::clone(uid),
             subject,
             generation,
-            revision: self.cache.revision(),
+            revision: self.judge.cache().revision(),
             diagnosis,
             priority,
             objected: objected.to_vec(),
@@ -127,7 +127,7 @@ impl Machine {
         verdict: Verdict,
         revision: Revision,
     ) -> Progress {
-        let is_old = self.cache.revision() != revision;
+        let is_old = self.judge.cache().revision() != revision;
         let progress = self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, is_old);
         if is_old {
             // Whatever happened while the pod waited at the head of the queue did not wake it.
@@ -148,25 +148,24 @@ impl Machine {
     /// Tries the nodes that are left by our own view.
     fn rehearse_here(&mut self, round: &mut Round) {
         self.status.dry_runs_local += 1;
-        let beside = self.nominator.concerning(&round.uid, round.priority, &self.cache);
-        let Some(dossier) = self.dossiers.get_mut(round.subject) else { return round.left.clear() };
-        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
-        let mut rehearsal = Rehearsal::new(&dossier.prepared, &self.cache.snapshot, &dossier.matches);
+        let beside = self.judge.nominator().concerning(&round.uid, round.priority, self.judge.cache());
+        let Some((dossier, cache)) = self.judge.with_nodes(round.subject) else { return round.left.clear() };
+        let mut rehearsal = Rehearsal::new(&dossier.prepared, &cache.snapshot, &dossier.matches);
         while !round.shortlist.is_enough() {
             let Some(node) = round.left.pop() else { return };
             let Some(layout) = self.layout(node, beside.beside(node), round.priority) else {
                 round.failures.push((node, Outcome::NoVictims));
                 continue;
             };
-            let Some(dossier) = self.dossiers.get(round.subject) else { return };
-            let outcome = rehearsal.dry_run_whole(&dossier.prepared, &mut self.cache.snapshot, &layout);
-            round.take(&layout, outcome, &self.cache.snapshot);
+            let Some((prepared, cache)) = self.judge.with_prepared(round.subject) else { return };
+            let outcome = rehearsal.dry_run_whole(prepared, &mut cache.snapshot, &layout);
+            round.take(&layout, outcome, &cache.snapshot);
         }
     }
 
     /// What is to be tried on a node; `None` where no pod may go.
     pub(super) fn layout(&mut self, node: NodeId, beside: &[ClassId], priority: i32) -> Option<Layout> {
-        let name = self.cache.name(node)?;
+        let name = self.judge.cache().name(node)?;
         if self.groups.any() {
             return self.layout_of_units(node, &Arc::clone(name), beside, priority);
         }
@@ -174,7 +173,7 @@ impl Machine {
             return None;
         }
         let standing: Vec<Standing> = self.standing_on(name).filter(|pod| pod.priority < priority).collect();
-        let classes = &self.cache.classes;
+        let classes = &self.judge.cache().classes;
         let of = |pod: &Standing| Some((pod.class, classes.get(pod.class)?.as_ref()));
         let budgets = self.budgets.covering(standing.iter().filter_map(of));
         let class = |id: ClassId| classes.get(id).map(Arc::clone);
@@ -193,7 +192,7 @@ impl Machine {
             if own.as_ref() == Some(&candidate) {
                 return Some(Verdict::Found(candidate));
             }
-            if self.cache.revision() == round.revision {
+            if self.judge.cache().revision() == round.revision {
                 self.status.dry_runs_refuted += 1;
                 self.give_up_holder_of(
                     candidate.node,
@@ -210,10 +209,12 @@ impl Machine {
         if was_wrong {
             return None;
         }
-        let Some(dossier) = self.dossiers.get(round.subject) else { return Some(Verdict::Undecided(String::new())) };
-        let name = |node: &NodeId| self.cache.name(*node).map_or("", |name| &**name);
+        let Some(dossier) = self.judge.states().get(round.subject) else {
+            return Some(Verdict::Undecided(String::new()));
+        };
+        let name = |node: &NodeId| self.judge.cache().name(*node).map_or("", |name| &**name);
         let outcomes = round.failures.iter().map(|(node, outcome)| (name(node), outcome));
-        Some(match words::fruitless(&dossier.prepared, outcomes, self.cache.nodes.len()) {
+        Some(match words::fruitless(&dossier.prepared, outcomes, self.judge.cache().nodes.len()) {
             Ok(message) => Verdict::Hopeless(message),
             Err(message) => Verdict::Undecided(message),
         })
@@ -221,13 +222,12 @@ impl Machine {
 
     /// One node by our own view.
     fn try_here(&mut self, round: &Round, node: NodeId) -> Option<Candidate> {
-        let beside = self.nominator.concerning(&round.uid, round.priority, &self.cache);
+        let beside = self.judge.nominator().concerning(&round.uid, round.priority, self.judge.cache());
         let layout = self.layout(node, beside.beside(node), round.priority)?;
-        let dossier = self.dossiers.get_mut(round.subject)?;
-        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
-        let mut rehearsal = Rehearsal::new(&dossier.prepared, &self.cache.snapshot, &dossier.matches);
-        let outcome = rehearsal.dry_run_whole(&dossier.prepared, &mut self.cache.snapshot, &layout);
-        layout.candidate(&outcome, &self.cache.snapshot)
+        let (dossier, cache) = self.judge.with_nodes(round.subject)?;
+        let mut rehearsal = Rehearsal::new(&dossier.prepared, &cache.snapshot, &dossier.matches);
+        let outcome = rehearsal.dry_run_whole(&dossier.prepared, &mut cache.snapshot, &layout);
+        layout.candidate(&outcome, &cache.snapshot)
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use flotilla_framework::class::PodInfo;
 
-use crate::{event::PreemptionId, queue::Uid};
+use crate::{event::PreemptionId, subject::Uid};
 
 /// How many victims may be under way at once. The API server is asked twice for each, 32 at a time; at 5 ms each these
 /// are gone after 1.3 s. Whoever would preempt more is tried again after its backoff.

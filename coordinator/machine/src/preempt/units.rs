@@ -15,7 +15,7 @@ use flotilla_framework::{
 };
 
 use super::NOW_NS;
-use crate::{groups::GroupKey, machine::Machine, queue::Uid};
+use crate::{groups::GroupKey, machine::Machine, subject::Uid};
 
 impl Machine {
     /// What is to be tried on a node; `None` where nothing may go.
@@ -30,7 +30,7 @@ impl Machine {
         if units.is_empty() {
             return None;
         }
-        let classes = &self.cache.classes;
+        let classes = &self.judge.cache().classes;
         let of = |pod: &Standing| Some((pod.class, classes.get(pod.class)?.as_ref()));
         let pods = units.iter().flat_map(|unit| unit.pods.iter().chain(unit.elsewhere.iter().map(|(_, pod)| pod)));
         let budgets = self.budgets.covering(pods.filter_map(of));
@@ -69,7 +69,7 @@ impl Machine {
     fn add_to(&self, unit: &mut Unit, uid: &Uid, here: &Arc<str>) {
         let Some(pod) = self.pods.get(uid) else { return };
         let Some(charge) = &pod.charge else { return };
-        let Some(node) = self.cache.nodes.get(&charge.node).map(|node| node.id) else { return };
+        let Some(node) = self.judge.cache().nodes.get(&charge.node).map(|node| node.id) else { return };
         let mut standing = Standing::of(&pod.info, charge.class);
         standing.is_preempted |= self.preemptions.is_doomed(uid);
         if charge.node == *here {

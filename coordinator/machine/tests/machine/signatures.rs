@@ -91,7 +91,8 @@ fn placed_beside(late: impl Fn() -> PodBuilder, tell: impl Fn(&mut World), worke
 #[test]
 fn a_selector_that_comes_into_play_tells_standing_pods_apart() {
     let late = || pod("late").request("cpu", "10m");
-    let table: [(&str, Box<dyn Fn() -> PodBuilder>, &str); 4] = [
+    type Build = Box<dyn Fn() -> PodBuilder>;
+    let table: [(&str, Build, &str); 4] = [
         ("near the one with an index", Box::new(move || late().near(HOST, (INDEX, "1"))), "node-1"),
         ("near the other", Box::new(move || late().near(HOST, (INDEX, "0"))), "node-0"),
         ("far from all of the application", Box::new(move || late().far(HOST, ("app", "web"))), "node-2"),

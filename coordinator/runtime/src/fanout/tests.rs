@@ -73,7 +73,7 @@ async fn a_worker_joins_is_spoken_with_and_is_lost_when_it_is_not_wanted_any_mor
     let (worker, name) = joined(&mut heard).await;
     assert_eq!(*name, *address);
 
-    fanout.perform(Action::Send { worker, word: snapshot() });
+    fanout.send(worker, snapshot());
     let event = next(&mut heard).await;
     let Event::FromWorker { word, .. } = event else { panic!("{event:?}") };
     assert_eq!((word.epoch, word.revision), (7, 3));
@@ -81,7 +81,7 @@ async fn a_worker_joins_is_spoken_with_and_is_lost_when_it_is_not_wanted_any_mor
 
     fanout.disconnect(&address);
     assert_eq!(next(&mut heard).await, Event::WorkerLost { worker });
-    fanout.perform(Action::Send { worker, word: snapshot() });
+    fanout.send(worker, snapshot());
     let traffic = fanout.traffic();
     assert_eq!((traffic.attached, traffic.lost, traffic.words_dropped), (1, 1, 1));
     assert_eq!((traffic.messages_sent, traffic.messages_received), (1, 2));
@@ -95,7 +95,7 @@ async fn a_worker_that_is_dropped_is_lost_once_and_comes_back_as_another() {
     fanout.connect(&address);
     let (before, _) = joined(&mut heard).await;
     for _ in 0..2 {
-        fanout.perform(Action::DropWorker { worker: before, reason: "testing".to_owned() });
+        fanout.drop_worker(before, "testing");
     }
     assert_eq!(next(&mut heard).await, Event::WorkerLost { worker: before });
     let (after, _) = joined(&mut heard).await;
@@ -144,7 +144,7 @@ async fn an_address_that_nobody_answers_is_tried_until_it_is_not_wanted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_machine_brings_a_worker_to_work() {
-    use flotilla_machine::{event::Configuration, machine::Machine};
+    use flotilla_machine::{action::Action, event::Configuration, machine::Machine};
 
     let (address, _stop) = worker().await;
     let (actions, mut performed) = mpsc::unbounded_channel();
@@ -162,7 +162,11 @@ async fn the_real_machine_brings_a_worker_to_work() {
     let speaker = fanout.clone();
     tokio::spawn(async move {
         while let Some(action) = performed.recv().await {
-            speaker.perform(action);
+            match action {
+                Action::Send { worker, word } => speaker.send(worker, word),
+                Action::DropWorker { worker, reason } => speaker.drop_worker(worker, &reason),
+                _ => {}
+            }
         }
     });
     let ready = async { handle.watch_status().wait_for(|status| status.workers_ready == 1).await.map(drop) };

@@ -19,10 +19,10 @@ use flotilla_framework::{
 };
 
 use crate::{
-    cache::{Cache, Happening, What},
     event::{TimeMs, WorkerId},
-    queue::Subject,
-    shelves::{Kinship, Shelves},
+    judge::cache::{Cache, Happening, What},
+    judge::families::{Kinship, Shelves},
+    subject::Subject,
     trace::{Asker, Over},
 };
 

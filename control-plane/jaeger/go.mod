@@ -3,7 +3,7 @@
 //
 // To move to another release, put the go.sum of that release here, as its checksums are those it was tested with, and run
 // `go get -tool github.com/jaegertracing/jaeger/cmd/all-in-one@VERSION`.
-module flotilla/integration-tests/control-plane/jaeger
+module flotilla/control-plane/jaeger
 
 go 1.26.0
 

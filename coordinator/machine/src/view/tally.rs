@@ -21,8 +21,8 @@ use indexmap::IndexMap;
 use crate::{
     event::TimeMs,
     machine::Machine,
-    queue::{ProfileIndex, Subject, Uid},
     recent::Recent,
+    subject::{ProfileIndex, Subject, Uid},
 };
 
 /// A pod that was flushed is tried again within its longest backoff, unless there is a queue of an hour.
@@ -161,7 +161,7 @@ impl Machine {
         let began_ms = self.pods.get(uid).and_then(|pod| pod.trial.began_ms).unwrap_or(now_ms);
         self.tally.decided.push(now_ms.saturating_sub(began_ms));
         let Some((subject, is_placed)) = subject else { return };
-        if let Some(dossier) = self.dossiers.get(subject) {
+        if let Some(dossier) = self.judge.states().get(subject) {
             let parts = dossier.prepared.parts();
             let parts = if is_placed { parts } else { parts.unscored() };
             *self.tally.attempts.entry((subject.0, parts)).or_insert(0) += 1;
@@ -170,13 +170,13 @@ impl Machine {
 
     /// When an evaluation was asked for that is under way.
     pub(crate) fn asked_ms(&self, request: RequestId) -> Option<TimeMs> {
-        let subject = self.dossiers.subject_of(request)?;
-        self.dossiers.get(subject)?.ask.as_ref().map(|ask| ask.asked_ms)
+        let subject = self.judge.states().subject_of(request)?;
+        self.judge.states().get(subject)?.ask.as_ref().map(|ask| ask.asked_ms)
     }
 
     /// An answer was taken in. It was the last one if nobody waits for the evaluation any more.
     pub(crate) fn count_evaluation(&mut self, request: RequestId, asked_ms: Option<TimeMs>) {
-        if let Some(asked_ms) = asked_ms.filter(|_| self.dossiers.subject_of(request).is_none()) {
+        if let Some(asked_ms) = asked_ms.filter(|_| self.judge.states().subject_of(request).is_none()) {
             self.tally.evaluated.push(self.tally.now_ms.saturating_sub(asked_ms));
         }
     }

@@ -18,7 +18,9 @@ use flotilla_framework::{
     volumes::node::Attachment,
 };
 
-use crate::{classes::Classes, directory::Directory, event::WorkerId, images::Images, storage::Shelf};
+use crate::{
+    directory::Directory, event::WorkerId, images::Images, judge::classes::Classes, judge::storage::StorageState,
+};
 
 /// How many changes are remembered for offers to be repaired by; older offers are asked for anew. At 24 bytes each the
 /// log takes 1.5 MiB.
@@ -43,7 +45,7 @@ pub(crate) struct Cache {
     pub(crate) classes: Classes,
     pub(crate) in_play: SelectorsInPlay,
     pub(crate) directory: Directory,
-    pub(crate) storage: Shelf,
+    pub(crate) storage: StorageState,
     residents: Map<Arc<str>, Residents>,
     names: Map<NodeId, Arc<str>>,
     images: Images,

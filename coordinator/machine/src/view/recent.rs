@@ -11,7 +11,7 @@ use flotilla_framework::{class::ClassId, shard::RequestId};
 use crate::{
     event::{TimeMs, WorkerId},
     machine::Machine,
-    queue::Subject,
+    subject::Subject,
 };
 
 /// Over how many whole seconds decisions are counted.
@@ -110,16 +110,18 @@ impl Machine {
         asked: Option<(Subject, TimeMs)>,
     ) {
         let now_ms = self.tally.now_ms;
-        let Some((subject, asked_ms)) = asked.filter(|_| self.dossiers.subject_of(request).is_none()) else { return };
+        let Some((subject, asked_ms)) = asked.filter(|_| self.judge.states().subject_of(request).is_none()) else {
+            return;
+        };
         let took_ms = now_ms.saturating_sub(asked_ms);
         if !self.tally.recent.is_slow(now_ms, took_ms) {
             return;
         }
         // What is asked for a family is asked as its head, which no pod may be of.
-        let head = |about: Subject| self.dossiers.get(about).and_then(|dossier| dossier.kinship.head());
+        let head = |about: Subject| self.judge.states().get(about).and_then(|dossier| dossier.kinship.head());
         let is_meant = |about: Subject| about == subject || (about.0 == subject.0 && head(about) == Some(subject.1));
         let pod = self.queue.next_of(is_meant).and_then(|uid| self.pods.get(uid));
-        let class = self.cache.classes.get(subject.1);
+        let class = self.judge.cache().classes.get(subject.1);
         let known = self.roster.workers.get(&worker).map(|worker| Arc::clone(&worker.name));
         let evaluation = SlowEvaluation {
             at_ms: now_ms,

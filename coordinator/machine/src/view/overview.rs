@@ -13,9 +13,9 @@ use crate::{
     event::{TimeMs, WorkerId},
     machine::Machine,
     pods::Stage,
-    queue::Subject,
     recent::SlowEvaluation,
     status::Status,
+    subject::Subject,
 };
 
 /// How many classes are told of, those with the most pods that wait.
@@ -102,7 +102,7 @@ impl Machine {
 
     fn worker_views(&self, now_ms: TimeMs) -> Vec<WorkerView> {
         let mut owed: BTreeMap<WorkerId, Vec<TimeMs>> = BTreeMap::new();
-        for ask in self.dossiers.asks() {
+        for ask in self.judge.states().asks() {
             ask.owing.keys().for_each(|&worker| owed.entry(worker).or_default().push(ask.asked_ms));
         }
         if let Some((asked_ms, owing)) = self.trials_owed() {
@@ -150,7 +150,7 @@ impl Machine {
             }
         }
         let view = |(subject, [active, backing_off, unschedulable, gated]): (Subject, [usize; 4])| {
-            let class = self.cache.classes.get(subject.1);
+            let class = self.judge.cache().classes.get(subject.1);
             ClassView {
                 namespace: class.map(|class| Arc::clone(&class.namespace)).unwrap_or_default(),
                 pod: examples.get(&subject).cloned().unwrap_or_default(),

@@ -89,7 +89,7 @@ impl Default for Options {
             audit: None,
             tracing: None,
             extra_args: BTreeMap::new(),
-            cache_dir: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+            cache_dir: Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
             progress: Arc::new(Lines),
         }
     }

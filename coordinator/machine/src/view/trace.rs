@@ -18,10 +18,10 @@ use flotilla_framework::{
 use crate::{
     action::{Action, PodName, Reason},
     event::TimeMs,
+    judge::class_states::{Ask, Dossiers},
     machine::Machine,
-    offers::{Ask, Dossiers},
     pods::Pod,
-    queue::{Subject, Uid},
+    subject::{Subject, Uid},
 };
 
 /// An attempt that is traced.
@@ -252,10 +252,10 @@ impl Machine {
 
     /// Tells of the evaluations that have ended.
     pub(crate) fn tell_evaluations(&mut self) {
-        if self.dossiers.over.is_empty() {
+        if self.judge.states().over.is_empty() {
             return;
         }
-        for over in std::mem::take(&mut self.dossiers.over) {
+        for over in std::mem::take(&mut self.judge.states_mut().over) {
             let Over { asker, subject, asked_ms, revision, workers, nodes, failure } = over;
             let Some(profile) = self.profile(subject.0).map(|profile| Arc::clone(&profile.scheduler_name)) else {
                 continue;
@@ -277,15 +277,15 @@ impl Machine {
         }
         let began_ms = pod.trial.began_ms.unwrap_or(now_ms);
         let profile = self.profile_index(&pod.info.scheduler_name);
-        let dossier = profile.and_then(|profile| self.dossiers.get((profile, pod.class)));
+        let dossier = profile.and_then(|profile| self.judge.states().get((profile, pod.class)));
         let offers = dossier.and_then(|dossier| dossier.offers.as_ref());
         let own = [attempt.context.span, attempt.part(Part::Cycle).span];
         let others = offers.and_then(|offers| offers.trace).filter(|asker| !own.contains(&asker.parent));
         let decided = Decided {
             attempt,
             began_ms,
-            revision: self.cache.revision(),
-            nodes: self.cache.nodes.len(),
+            revision: self.judge.cache().revision(),
+            nodes: self.judge.cache().nodes.len(),
             feasible: offers.map(|offers| feasible(&offers.book)),
             evaluation: others.map(|asker| asker.context),
             choice,

@@ -13,7 +13,8 @@ use crate::{
     groups::GroupKey,
     machine::Machine,
     pods::{Pod, Stage},
-    queue::{Seat, Uid},
+    queue::Seat,
+    subject::Uid,
 };
 
 /// Which pod is asked about.

@@ -9,14 +9,14 @@ use anyhow::{Result, bail};
 use crate::{Files, Kind, Module, Program, Programs};
 
 const CONTROL_PLANE: Module = Module {
-    place: "integration-tests/control-plane/go.mod",
+    place: "control-plane/go.mod",
     go_mod: include_str!("../../go.mod"),
     go_sum: include_str!("../../go.sum"),
 };
 
 /// Its requirements clash with Kubernetes'.
 const JAEGER: Module = Module {
-    place: "integration-tests/control-plane/jaeger/go.mod",
+    place: "control-plane/jaeger/go.mod",
     go_mod: include_str!("../../jaeger/go.mod"),
     go_sum: include_str!("../../jaeger/go.sum"),
 };

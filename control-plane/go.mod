@@ -3,7 +3,7 @@
 //
 // To move to another release of Kubernetes, change k8s.io/kubernetes and every replacement to it, run `go mod tidy`, and
 // run the tests; they build anew because the content of this file has changed.
-module flotilla/integration-tests/control-plane
+module flotilla/control-plane
 
 go 1.26.0
 

@@ -11,31 +11,22 @@ use std::{
 };
 
 use flotilla_framework::{
-    class::{Class, ClassId, PodInfo},
-    extension::ClusterEvent,
-    node::NodeId,
+    class::{Class, ClassId},
     select::Nominations,
 };
 
+use super::cache::Cache;
 use crate::{
-    action::Nomination,
-    cache::Cache,
-    event::TimeMs,
-    machine::Machine,
     pods::{Pod, Stage},
-    queue::{Subject, Uid},
+    subject::Uid,
 };
-
-/// How many words of ours about one pod the watch may owe us. Each takes a write, and the API server is seldom behind by
-/// two.
-const MAX_UNSAID: usize = 8;
 
 /// A nominated pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Nominated {
     pub(crate) node: Arc<str>,
     pub(crate) priority: i32,
-    class: (ClassId, Arc<Class>),
+    pub(crate) class: (ClassId, Arc<Class>),
 }
 
 /// Who is nominated where. As large as the number of such pods, each of which is known anyway.
@@ -94,7 +85,7 @@ impl Nominator {
     }
 
     /// Takes over what a pod is nominated to now. Gives what it was nominated to before.
-    fn set(&mut self, uid: &Uid, now: Option<Nominated>) -> Option<Nominated> {
+    pub(crate) fn set(&mut self, uid: &Uid, now: Option<Nominated>) -> Option<Nominated> {
         if self.pods.get(uid) == now.as_ref() {
             return now;
         }
@@ -139,74 +130,5 @@ impl Nominator {
             }
         }
         nominations
-    }
-}
-
-impl Machine {
-    /// Takes over what a pod is nominated to now.
-    pub(crate) fn nominate(&mut self, uid: &Uid) -> Option<Nominated> {
-        if self.nominator.is_empty() && self.pods.get(uid).is_none_or(|pod| pod.nominated_node().is_none()) {
-            return None;
-        }
-        let before = self.nominator.set(uid, self.pods.get(uid).and_then(Nominated::of));
-        self.queue.set_alone(uid, self.nominator.of(uid).is_some());
-        before
-    }
-
-    /// Nominates a pod by our own word, or takes its nomination back; it counts at once, and until the watch shows a
-    /// change. Gives what is to be written.
-    pub(crate) fn say(&mut self, now_ms: TimeMs, uid: &Uid, node: Option<Arc<str>>) -> Nomination {
-        let Some(pod) = self.pods.get_mut(uid) else { return Nomination::Keep };
-        let is_announced = std::mem::take(&mut pod.announced);
-        if pod.nominated_node() == node.as_ref() && !is_announced {
-            return Nomination::Keep;
-        }
-        pod.unsaid.extend(pod.word.replace(node.clone()));
-        let too_many = pod.unsaid.len().saturating_sub(MAX_UNSAID);
-        pod.unsaid.drain(..too_many);
-        let before = self.nominate(uid);
-        self.end_nomination(now_ms, uid, before);
-        node.map_or(Nomination::Clear, Nomination::To)
-    }
-
-    /// The watch may show another nomination than before. Our own word is done with when it is shown, or when somebody
-    /// else has spoken since; an older word of ours that is shown only now changes nothing.
-    pub(crate) fn hear(&mut self, uid: &Uid, old: Option<&PodInfo>) {
-        let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.word.is_some()) else { return };
-        let shown = &pod.info.nominated_node_name;
-        if old.is_none_or(|old| old.nominated_node_name == *shown) {
-            return;
-        }
-        let is_old_news = pod.word.as_ref() != Some(shown) && pod.unsaid.contains(shown);
-        if !is_old_news {
-            pod.word = None;
-            pod.unsaid.clear();
-        }
-    }
-
-    /// What a pod was nominated to has come to an end, if so: the pods wake that gave way to it. Whoever takes the node
-    /// that was kept free for it makes no room.
-    pub(crate) fn end_nomination(&mut self, now_ms: TimeMs, uid: &Uid, before: Option<Nominated>) {
-        let Some(before) = before else { return };
-        let stays = self.nominator.of(uid).is_some_and(|now| now.node == before.node);
-        let charge = self.pods.get(uid).and_then(|pod| pod.charge.as_ref());
-        if !stays && charge.is_none_or(|charge| charge.node != before.node) {
-            let event = ClusterEvent::PodRemoved(&before.class.1);
-            self.wake_where(now_ms, event, |priority| priority <= before.priority);
-        }
-    }
-
-    /// Makes the subject's offers what they are for a pod, as nominations have it. Gives the pod's own nominated node
-    /// where that will do. Nothing to do, and nothing done, where nobody is nominated.
-    pub(crate) fn lay_nominations_over(&mut self, uid: &Uid, subject: Subject) -> Option<NodeId> {
-        let dossier = self.dossiers.get_mut(subject)?;
-        let offers = dossier.offers.as_mut()?;
-        if self.nominator.is_empty() && !offers.book.is_laid_over() {
-            return None;
-        }
-        let priority = self.pods.get(uid)?.info.priority;
-        let nominations = self.nominator.concerning(uid, priority, &self.cache);
-        dossier.matches.refresh(&dossier.prepared, &self.cache.snapshot);
-        offers.book.lay_over(&dossier.prepared, &mut self.cache.snapshot, &dossier.matches, &nominations)
     }
 }

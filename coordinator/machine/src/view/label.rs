@@ -35,11 +35,11 @@ impl Label {
                 Some(_) => Self::Is("UnscheduledPodDelete"),
                 None => Self::None,
             },
-            Event::NodeApplied(_) => Self::Node(machine.cache.nodes.len()),
+            Event::NodeApplied(_) => Self::Node(machine.judge.cache().nodes.len()),
             Event::NodeDeleted { .. } => Self::Is("NodeDelete"),
             Event::StorageApplied(object) => {
                 let key = object.key();
-                let is_new = machine.cache.storage.objects().get(&key).is_none();
+                let is_new = machine.judge.cache().storage.objects().get(&key).is_none();
                 Self::Is(labels::of_storage(key.kind)[usize::from(!is_new)])
             }
             Event::StorageDeleted(key) => Self::Is(labels::of_storage(key.kind)[2]),
@@ -53,7 +53,9 @@ impl Label {
             Self::None => None,
             Self::Is(label) => Some(label),
             Self::Pod(before, [added, updated]) => Some(if machine.pods.len() > before { added } else { updated }),
-            Self::Node(before) => Some(if machine.cache.nodes.len() > before { "NodeAdd" } else { "NodeUpdate" }),
+            Self::Node(before) => {
+                Some(if machine.judge.cache().nodes.len() > before { "NodeAdd" } else { "NodeUpdate" })
+            }
         }
     }
 }

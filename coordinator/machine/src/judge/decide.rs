@@ -1,14 +1,15 @@
 //! Decisions: what is to be done with one pod, as the cluster is now.
 //!
-//! Knows: when there is enough to decide on, and what has to be asked where there is not. Must not know: the queue, what is
-//! done with a decision ([`crate::cycle`], [`crate::groups`]), or how offers are merged or kept exact ([`crate::offers`] and
-//! the framework do).
+//! Knows: when there is enough to decide on, and what has to be asked where there is not. Must not know: what is done with a
+//! decision ([`crate::cycle`], [`crate::groups`]), or how offers are merged or kept exact ([`super::class_states`] and the
+//! framework do).
 
 use std::sync::Arc;
 
 use flotilla_framework::{
     diagnosis::{self, Diagnosis, NO_NODES},
     evaluation::Offer,
+    extender::Extender,
     node::NodeId,
     prepared::NodeResult,
     select::Best,
@@ -16,24 +17,36 @@ use flotilla_framework::{
     volumes::storage::Plan,
 };
 
+use super::{
+    Judge,
+    extended::{Heard, Question, Step},
+};
 use crate::{
-    event::TimeMs,
-    extend::{Question, Step},
-    groups::GroupKey,
-    machine::Machine,
     pods::Charge,
-    queue::{Subject, Uid},
+    prebind::{MAX_PREPARATIONS, VOLUME_BINDING},
+    subject::{Subject, Uid},
 };
 
-/// What is decided on.
+/// What is decided on, and all of it that is not the cluster's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt<'a> {
     pub(crate) uid: &'a Uid,
     pub(crate) subject: Subject,
+    pub(crate) priority: i32,
     /// The state of the cluster that the decision has to know of.
     pub(crate) from: Revision,
-    /// The group that the pod is decided on with, and whether room is being looked for it. Nobody is asked then.
-    pub(crate) group: Option<(&'a GroupKey, bool)>,
+    /// Workers are not waited for: what is missing is evaluated here.
+    pub(crate) alone: bool,
+    /// The pod is decided on beside others of its group, which have their places for as long as that takes.
+    pub(crate) is_member: bool,
+    /// Extenders turned down the node that the pod is nominated to, in this attempt.
+    pub(crate) own_node_refused: bool,
+    /// The extenders that filter or score nodes for the pod, in their order.
+    pub(crate) extenders: &'a [Arc<Extender>],
+    /// What they have said of members of the pod's group in this attempt, and whether room is being looked for the group.
+    pub(crate) said: Option<(&'a Heard, bool)>,
+    /// There is room for one pod more whose volumes have to be bound.
+    pub(crate) may_bind_volumes: bool,
 }
 
 /// What is to be done with a pod.
@@ -84,10 +97,11 @@ pub(crate) struct Placement {
     pub(crate) revision: Revision,
 }
 
-impl Machine {
-    /// Decides on a pod. Changes nothing but what is known of the nodes.
-    pub(crate) fn decide_on(&mut self, now_ms: TimeMs, attempt: &Attempt<'_>) -> Decision {
-        let &Attempt { uid, subject, from, group } = attempt;
+impl Judge {
+    /// Decides on a pod. Changes nothing but what is known of the nodes. What is known of a class is brought up to the
+    /// present first; where that says too little, workers have to be asked, or what is missing is evaluated here.
+    pub(crate) fn decide(&mut self, attempt: &Attempt<'_>) -> Decision {
+        let &Attempt { subject, from, is_member, extenders, .. } = attempt;
         if self.cache.nodes.is_empty() {
             let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
             return Decision::Refuse(diagnosis, Cure::Nodes);
@@ -95,10 +109,9 @@ impl Machine {
         if !self.open(subject) {
             return Decision::Fail("its profile or class is unknown".to_owned());
         }
-        let extenders = self.extenders_of(uid);
         if extenders.is_empty()
-            && self.nominator.of(uid).is_none()
-            && let Some(decision) = self.decide_shared(now_ms, attempt)
+            && self.nominator.of(attempt.uid).is_none()
+            && let Some(decision) = self.decide_shared(attempt)
         {
             return decision;
         }
@@ -106,17 +119,17 @@ impl Machine {
             if let Some(decision) = self.judge_class(subject) {
                 return decision;
             }
-            if !self.has_offers(now_ms, attempt) {
+            if !self.has_offers(attempt) {
                 return Decision::Ask(Want::Offers(subject));
             }
-            if let Some(decision) = self.try_own_node(attempt, &extenders) {
+            if let Some(decision) = self.try_own_node(attempt) {
                 return decision;
             }
             let Some(dossier) = self.dossiers.get_mut(subject) else { return Decision::Ask(Want::Offers(subject)) };
             let Some(offers) = &mut dossier.offers else { return Decision::Ask(Want::Offers(subject)) };
             // What was asked for since this pod is at the head and still says too little is made up for here.
             // Nor is a group's attempt over while nodes that its own pods were charged to are told apart from the others.
-            let is_short = (offers.book.is_laid_over() || group.is_some()) && offers.revision >= from;
+            let is_short = (offers.book.is_laid_over() || is_member) && offers.revision >= from;
             let is_current = offers.book.is_untouched() || offers.revision >= from;
             if let Some(error) = offers.book.error(&dossier.prepared) {
                 if is_current {
@@ -127,7 +140,7 @@ impl Machine {
             }
             match offers.book.best(&dossier.prepared) {
                 Best::Dry => {
-                    self.status.offers_dry += 1;
+                    self.counts.dry += 1;
                     dossier.offers = None;
                     if is_short {
                         self.evaluate_here(subject);
@@ -147,7 +160,7 @@ impl Machine {
                     Step::Told(word) => return self.go_by(attempt, word),
                 },
                 Best::Node { offer, total, repaired } => {
-                    if let Some(decision) = self.take(subject, offer, total, repaired) {
+                    if let Some(decision) = self.take(attempt, offer, total, repaired) {
                         return decision;
                     }
                 }
@@ -167,43 +180,28 @@ impl Machine {
     }
 
     /// Takes the best node, if it is as good as it was said to be.
-    fn take(&mut self, subject: Subject, offer: Offer, total: i64, repaired: bool) -> Option<Decision> {
-        let dossier = self.dossiers.get_mut(subject)?;
+    fn take(&mut self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Option<Decision> {
+        let dossier = self.dossiers.get_mut(attempt.subject)?;
         let has_choice = || dossier.offers.as_ref().is_some_and(|offers| offers.book.has_choice());
         let error = dossier.prepared.score_error().filter(|_| has_choice()).map(str::to_owned);
         if let Some(error) = error {
             return Some(Decision::Fail(error));
         }
-        self.verify(subject, offer).then(|| self.place(subject, offer, total, repaired))
+        self.verify(attempt.subject, offer).then(|| self.place(attempt, offer, total, repaired))
     }
 
     /// Brings the subject's offers up to the present, evaluating here where no worker can. `false`: they have to be asked for.
-    fn has_offers(&mut self, now_ms: TimeMs, &Attempt { subject, group, .. }: &Attempt<'_>) -> bool {
-        let alone = group.is_some() || self.is_alone(now_ms);
+    fn has_offers(&mut self, &Attempt { subject, alone, .. }: &Attempt<'_>) -> bool {
         let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
         if dossier.repair(&self.cache) {
             return true;
         }
         if alone || !dossier.can_be_asked() {
-            self.status.evaluations_refuted += u64::from(dossier.is_refuted());
+            self.counts.refuted += u64::from(dossier.is_refuted());
             self.evaluate_here(subject);
             return true;
         }
         false
-    }
-
-    pub(crate) fn evaluate_here(&mut self, subject: Subject) {
-        self.status.evaluations_local += 1;
-        self.dossiers.evaluate_here(subject, &self.cache);
-    }
-
-    /// Opens the subject's dossier. `false`: its profile or class is not known.
-    pub(crate) fn open(&mut self, (index, class_id): Subject) -> bool {
-        let Some(configuration) = self.configuration.clone() else { return false };
-        let Some(profile) = configuration.profiles.get(index) else { return false };
-        let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
-        self.dossiers.open((index, class_id), self.registry, profile, &class, &mut self.cache);
-        true
     }
 
     /// Runs every filter for the chosen node against our own view before anything is assumed. An offer that is not
@@ -217,36 +215,36 @@ impl Machine {
         {
             return true;
         }
-        self.give_up_holder(offer);
+        self.wrong(offer);
         false
     }
 
-    /// Gives up the worker that made an offer which is not what our own view gives.
-    pub(crate) fn give_up_holder(&mut self, offer: Offer) {
-        let reason = format!("it offered node {} with a score that is not the node's", offer.node.0);
-        self.give_up_holder_of(offer.node, &reason);
-    }
-
-    /// Gives up the worker that holds a node, for what it said of it.
-    pub(crate) fn give_up_holder_of(&mut self, node: NodeId, reason: &str) {
-        let holder = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker);
-        if let Some(worker) = holder {
-            self.dossiers.distrust();
-            self.drop_worker(worker, reason.to_owned());
-        }
-    }
-
     /// The placement on a node, with what Reserve will have to do there.
-    pub(crate) fn place(&self, subject: Subject, offer: Offer, total: i64, repaired: bool) -> Decision {
+    pub(super) fn place(&self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Decision {
+        let subject = attempt.subject;
         let Some(node) = self.cache.name(offer.node).map(Arc::clone) else {
             return Decision::Ask(Want::Offers(subject));
         };
-        match self.plan_volumes(subject, &node) {
-            Ok(plan) => {
-                let charge = Charge { node, class: subject.1 };
-                Decision::Place(Placement { charge, plan, total, repaired, revision: self.cache.revision() })
-            }
-            Err(error) => Decision::Fail(error),
+        let plan = self.plan_volumes(subject, &node);
+        if plan.is_some() && !attempt.may_bind_volumes {
+            return Decision::Fail(format!(
+                "{MAX_PREPARATIONS} pods wait for their volumes to be bound; this one is tried again when there is room, \
+                 see what the provisioners of their storage classes are about"
+            ));
         }
+        let charge = Charge { node, class: subject.1 };
+        Decision::Place(Placement { charge, plan, total, repaired, revision: self.cache.revision() })
+    }
+
+    /// What Reserve has to do for a subject on a node; `None`: nothing, nor does PreBind.
+    ///
+    /// Source: `VolumeBinding.Reserve`, which takes a node that its filter left no word about for one where all is bound.
+    fn plan_volumes(&self, (profile, class): Subject, node: &str) -> Option<Plan> {
+        let plugins = &self.profile(profile)?.plugins;
+        let has = |list: &[String]| list.iter().any(|name| name == VOLUME_BINDING);
+        let reserves = has(&plugins.reserve) && has(&plugins.filter);
+        let class = self.cache.classes.get(class).filter(|class| reserves && class.volumes.is_some())?;
+        let node = self.cache.nodes.get(node)?;
+        self.cache.storage.objects().plan(class, &node.info).filter(|plan| !plan.all_bound)
     }
 }

@@ -14,9 +14,9 @@ use flotilla_framework::{
 };
 
 use crate::{
-    cache::{Cache, Happening, What},
-    offers::{Dossier, Dossiers, MAX_ROWS},
-    queue::Subject,
+    judge::cache::{Cache, Happening, What},
+    judge::class_states::{Dossier, Dossiers, MAX_ROWS},
+    subject::Subject,
 };
 
 /// Every so many nodes that a class comes to hold by itself it is looked whether all have room.

@@ -1,31 +1,30 @@
 //! Decisions about classes that count over domains, from the nodes that their whole family shares.
 //!
 //! Workers are asked about the head of a family only, and the coordinator counts for itself what each class counts. What
-//! is found so is the best node. That no node will do, and why, is for the class's own offers to say ([`crate::decide`]).
+//! is found so is the best node. That no node will do, and why, is for the class's own offers to say ([`super::decide`]).
 //!
-//! Knows: when a class can do without offers of its own. Must not know: how shelves are kept ([`crate::shelves`]).
+//! Knows: when a class can do without offers of its own. Must not know: how shelves are kept ([`super::families`]).
 
 use std::sync::Arc;
 
 use flotilla_framework::{evaluation::Offer, prepared::NodeResult, select::Best};
 
-use crate::{
+use super::{
+    Judge,
     decide::{Attempt, Decision, Want},
-    event::TimeMs,
-    machine::Machine,
-    queue::Subject,
 };
+use crate::subject::Subject;
 
-impl Machine {
+impl Judge {
     /// Decides on a pod from what its family shares. `None`: its class needs offers of its own.
-    pub(crate) fn decide_shared(&mut self, now_ms: TimeMs, attempt: &Attempt<'_>) -> Option<Decision> {
-        let &Attempt { uid, subject, group, .. } = attempt;
+    pub(super) fn decide_shared(&mut self, attempt: &Attempt<'_>) -> Option<Decision> {
+        let &Attempt { uid, subject, priority, alone, .. } = attempt;
         let head = self.head_of(subject)?;
         if !self.dossiers.shelve(subject, head, &self.cache) {
             let can_be_asked = self.dossiers.get(head)?;
             let can_be_asked = can_be_asked.can_be_asked() && can_be_asked.kinship.can_be_asked();
-            if group.is_some() || self.is_alone(now_ms) || !can_be_asked {
-                self.status.evaluations_local += 1;
+            if alone || !can_be_asked {
+                self.counts.local += 1;
                 self.dossiers.evaluate_whole_here(head, &self.cache);
                 if !self.dossiers.shelve(subject, head, &self.cache) {
                     return None;
@@ -34,12 +33,11 @@ impl Machine {
                 return Some(Decision::Ask(Want::Whole(head)));
             }
         }
-        let priority = self.pods.get(uid)?.info.priority;
-        let nominations = self.nominator.concerning(uid, priority, &self.cache);
+        let nominations = self.nominations(uid, priority);
         self.dossiers.lay_nominations_over_shared(subject, &nominations, &mut self.cache);
         match self.dossiers.best_shared(subject, &self.cache)? {
             Best::Node { offer, total, repaired } if self.verify_shared(subject, offer) => {
-                Some(self.place(subject, offer, total, repaired))
+                Some(self.place(attempt, offer, total, repaired))
             }
             Best::Node { .. } | Best::Dry | Best::Nothing => {
                 self.dossiers.wants_own_offers(subject);
@@ -48,17 +46,8 @@ impl Machine {
         }
     }
 
-    /// Asks about the head of a subject's family ahead of need. `false`: the subject needs offers of its own.
-    pub(crate) fn look_ahead_shared(&mut self, now_ms: TimeMs, subject: Subject) -> bool {
-        let Some(head) = self.head_of(subject) else { return false };
-        if !self.dossiers.has_shelf(head) {
-            self.ask_whole(now_ms, head);
-        }
-        true
-    }
-
     /// The subject that stands for the whole family, its dossier open. `None`: the class needs offers of its own.
-    pub(crate) fn head_of(&mut self, subject: Subject) -> Option<Subject> {
+    pub(super) fn head_of(&mut self, subject: Subject) -> Option<Subject> {
         let dossier = self.dossiers.get_mut(subject).filter(|dossier| dossier.may_share())?;
         let known = dossier.kinship.head();
         let head = match known {
@@ -88,7 +77,7 @@ impl Machine {
         {
             return true;
         }
-        self.give_up_holder(offer);
+        self.wrong(offer);
         false
     }
 }

@@ -1,0 +1,228 @@
+//! The judge: what is known of nodes, classes and nominations, and the decisions that follow from it.
+//!
+//! Its fields are its own. Who has an event takes it in through [`Judge::cache_mut`] and [`Judge::nominator_mut`], who has
+//! an answer of workers through [`Judge::states_mut`], and who needs a decision asks [`Judge::decide`]. A decision is a value:
+//! the machine carries it out.
+//!
+//! Knows: nodes, what is charged to them, classes of pods, what workers said of them, who is nominated where. Must not know:
+//! the queue, pods and what becomes of them, actions, workers' connections.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    evaluation::Offer, node::NodeId, prepared::Prepared, profile::Profile, registry::Registry, select::Nominations,
+};
+
+use crate::{
+    event::Configuration,
+    subject::{ProfileIndex, Subject, Uid},
+};
+
+pub(crate) mod cache;
+pub(crate) mod class_states;
+pub(crate) mod classes;
+pub(crate) mod decide;
+pub(crate) mod extended;
+pub(crate) mod families;
+pub(crate) mod nominator;
+mod shared;
+pub(crate) mod storage;
+
+use cache::Cache;
+use class_states::{Dossier, Dossiers};
+use decide::{Attempt, Want};
+use nominator::Nominator;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    registry: Registry,
+    configuration: Option<Arc<Configuration>>,
+    cache: Cache,
+    dossiers: Dossiers,
+    nominator: Nominator,
+    counts: Counts,
+    /// Offers that were not what their nodes are, since [`Judge::take_wronged`].
+    wronged: Vec<Wronged>,
+}
+
+/// What was done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Evaluations made here.
+    pub(crate) local: u64,
+    /// Of those, for classes of which workers counted what is not there.
+    pub(crate) refuted: u64,
+    /// Offers that ran dry.
+    pub(crate) dry: u64,
+}
+
+/// A worker said of a node what the node is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wronged {
+    pub(crate) node: NodeId,
+    pub(crate) reason: String,
+}
+
+// === impl Judge ===
+
+impl Judge {
+    pub(crate) fn new(registry: Registry) -> Self {
+        Self {
+            registry,
+            configuration: None,
+            cache: Cache::default(),
+            dossiers: Dossiers::default(),
+            nominator: Nominator::default(),
+            counts: Counts::default(),
+            wronged: Vec::new(),
+        }
+    }
+
+    /// Other profiles are in force: nothing that was known of classes holds any more.
+    pub(crate) fn configure(&mut self, configuration: &Arc<Configuration>) {
+        let old = self.configuration.replace(Arc::clone(configuration));
+        if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
+            self.cache.reseed(configuration.tie_break_seed);
+        }
+        self.dossiers.clear();
+    }
+
+    /// The cluster as it is believed to be.
+    pub(crate) const fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The cluster, to be told what happened to it.
+    pub(crate) const fn cache_mut(&mut self) -> &mut Cache {
+        &mut self.cache
+    }
+
+    /// What is known of each class.
+    pub(crate) const fn states(&self) -> &Dossiers {
+        &self.dossiers
+    }
+
+    /// What is known of each class, to be told what workers said.
+    pub(crate) const fn states_mut(&mut self) -> &mut Dossiers {
+        &mut self.dossiers
+    }
+
+    /// Who is nominated where.
+    pub(crate) const fn nominator(&self) -> &Nominator {
+        &self.nominator
+    }
+
+    /// Who is nominated where, to be told of a nomination.
+    pub(crate) const fn nominator_mut(&mut self) -> &mut Nominator {
+        &mut self.nominator
+    }
+
+    /// What was done so far.
+    pub(crate) const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The nodes of which workers said what they are not, since this was asked last.
+    pub(crate) fn take_wronged(&mut self) -> Vec<Wronged> {
+        std::mem::take(&mut self.wronged)
+    }
+
+    /// A profile by its place.
+    pub(crate) fn profile(&self, index: ProfileIndex) -> Option<&Profile> {
+        self.configuration.as_ref()?.profiles.get(index)
+    }
+
+    /// The nominations that concern a pod of a priority.
+    pub(crate) fn nominations(&self, uid: &Uid, priority: i32) -> Nominations {
+        match self.nominator.is_empty() {
+            true => Nominations::default(),
+            false => self.nominator.concerning(uid, priority, &self.cache),
+        }
+    }
+
+    /// Has the plugins of a subject made ready, by the facts as they are. `false`: its profile or class is not known.
+    pub(crate) fn open(&mut self, (index, class_id): Subject) -> bool {
+        let Some(configuration) = self.configuration.clone() else { return false };
+        let Some(profile) = configuration.profiles.get(index) else { return false };
+        let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
+        self.dossiers.open((index, class_id), self.registry, profile, &class, &mut self.cache);
+        true
+    }
+
+    /// What workers have to be asked before the next decision on a subject that is open, beside what they are being asked;
+    /// `None`: nothing, also where they cannot be asked.
+    pub(crate) fn wants(&mut self, subject: Subject) -> Option<Want> {
+        if self.dossiers.get(subject).is_none_or(|state| state.ask.is_some()) {
+            return None;
+        }
+        if let Some(head) = self.head_of(subject) {
+            return (!self.dossiers.has_shelf(head)).then_some(Want::Whole(head));
+        }
+        let state = self.dossiers.get(subject)?;
+        let is_decided = state.prepared.refusal().is_some() || state.prepared.error().is_some();
+        let is_known = is_decided || state.offers.is_some() || !state.can_be_asked();
+        (!is_known).then_some(Want::Offers(subject))
+    }
+
+    /// Brings what workers said of a subject up to the present, or gives it up where it is too far behind.
+    pub(crate) fn bring_up(&mut self, subject: Subject) {
+        if let Some(state) = self.dossiers.get_mut(subject) {
+            state.repair(&self.cache);
+        }
+    }
+
+    /// Whether workers are being asked what a subject wants.
+    pub(crate) fn is_asked(&mut self, subject: Subject) -> bool {
+        let is_asked = |judge: &Self, subject| judge.dossiers.get(subject).is_some_and(|state| state.ask.is_some());
+        is_asked(self, subject) || self.head_of(subject).is_some_and(|head| is_asked(self, head))
+    }
+
+    /// Evaluates a subject here, without any worker.
+    pub(crate) fn evaluate_here(&mut self, subject: Subject) {
+        self.counts.local += 1;
+        self.dossiers.evaluate_here(subject, &self.cache);
+    }
+
+    /// What is known of a subject, what its pods count brought up to the present, and the cluster that pods may be put on
+    /// and taken from for a while.
+    pub(crate) fn with_nodes(&mut self, subject: Subject) -> Option<(&mut Dossier, &mut Cache)> {
+        let state = self.dossiers.get_mut(subject)?;
+        state.matches.refresh(&state.prepared, &self.cache.snapshot);
+        Some((state, &mut self.cache))
+    }
+
+    /// The plugins of a subject that is open, and the cluster that pods may be put on and taken from for a while.
+    pub(crate) fn with_prepared(&mut self, subject: Subject) -> Option<(&Prepared, &mut Cache)> {
+        Some((&self.dossiers.get(subject)?.prepared, &mut self.cache))
+    }
+
+    /// Nothing that workers have said holds: one of them says what is not so.
+    pub(crate) fn distrust(&mut self) {
+        self.dossiers.distrust();
+    }
+
+    /// Makes the subject's offers what they are for a pod, as nominations have it. Gives the pod's own nominated node
+    /// where that will do. Nothing to do, and nothing done, where nobody is nominated.
+    fn lay_nominations_over(&mut self, attempt: &Attempt<'_>) -> Option<NodeId> {
+        let is_nobody = self.nominator.is_empty();
+        let state = self.dossiers.get_mut(attempt.subject)?;
+        let offers = state.offers.as_mut()?;
+        if is_nobody && !offers.book.is_laid_over() {
+            return None;
+        }
+        let nominations = self.nominator.concerning(attempt.uid, attempt.priority, &self.cache);
+        state.matches.refresh(&state.prepared, &self.cache.snapshot);
+        offers.book.lay_over(&state.prepared, &mut self.cache.snapshot, &state.matches, &nominations)
+    }
+
+    /// An offer is not what our own view gives: nothing that workers have said holds.
+    fn wrong(&mut self, Offer { node, .. }: Offer) {
+        let is_held = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker).is_some();
+        if is_held {
+            self.dossiers.distrust();
+            let reason = format!("it offered node {} with a score that is not the node's", node.0);
+            self.wronged.push(Wronged { node, reason });
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Decisions in which HTTP extenders have a say: what they have to be asked, and what is decided by what they said.
+//!
+//! Knows: which questions there are, and which answer is to which. Must not know: what the words come to (the framework does),
+//! when extenders are asked, or how they are reached.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{
+    class::ClassId,
+    evaluation::Offer,
+    extender::{self, Extended},
+    node::NodeId,
+    select::Book,
+    shard::Generation,
+    status::Code,
+};
+
+use super::{
+    Judge,
+    class_states::Dossier,
+    decide::{Attempt, Cure, Decision, Want},
+};
+use crate::{
+    event::ExtensionOutcome,
+    subject::{Subject, Uid},
+};
+
+/// What is to be done with a pod whose feasible nodes extenders have to hear of.
+pub(crate) enum Step {
+    /// They have to be asked this.
+    Ask(Question),
+    /// The workers have to be asked for all nodes first, or the pod looked at anew.
+    Again,
+    /// They have answered already: a member of a group that is tried.
+    Told(Word),
+}
+
+/// What extenders are asked about.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) nodes: Vec<Arc<str>>,
+    pub(crate) may_score: bool,
+    pub(crate) own: bool,
+}
+
+/// About whom extenders were asked, and how.
+pub(crate) struct Asked<'a> {
+    pub(crate) uid: &'a Uid,
+    pub(crate) class: ClassId,
+    pub(crate) own: bool,
+    pub(crate) generation: Generation,
+}
+
+/// How often extenders are asked about the same member in one attempt.
+const MAX_ASKED: u8 = 3;
+
+/// How many nodes all that was said in an attempt may be about. Each takes some 40 bytes, twice that with a score.
+const MAX_NODES: usize = 1_000_000;
+
+/// What extenders said.
+#[derive(Debug, Clone)]
+pub(crate) enum Word {
+    /// All that had to answer did.
+    Said(Arc<Extended>),
+    /// One that cannot be ignored failed.
+    Failed(String),
+}
+
+/// What was said in one attempt, about which member: while room was looked for, and about the node alone that it is
+/// nominated to.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    words: BTreeMap<(bool, bool, Uid), (ClassId, Word, u8)>,
+}
+
+// === impl Word ===
+
+impl Word {
+    pub(crate) fn of(outcome: ExtensionOutcome) -> Self {
+        match outcome {
+            ExtensionOutcome::Done(extended) => Self::Said(Arc::from(extended)),
+            ExtensionOutcome::Failed(reason) => Self::Failed(reason),
+            ExtensionOutcome::Gone => Self::Failed("the pod is not there any more".to_owned()),
+        }
+    }
+
+    fn nodes(&self) -> usize {
+        match self {
+            Self::Said(extended) => extended.asked(),
+            Self::Failed(_) => 0,
+        }
+    }
+}
+
+// === impl Heard ===
+
+impl Heard {
+    /// What extenders said about a member, if that is an answer to this question.
+    fn word_about(&self, attempt: &Attempt<'_>, for_room: bool, question: &Question) -> Option<Word> {
+        let &Attempt { uid, subject: (_, class), .. } = attempt;
+        let (known, word, times) = self.words.get(&(for_room, question.own, Arc::clone(uid)))?;
+        let is_answer = match word {
+            Word::Said(extended) => extended.is_about(&question.nodes) || *times >= MAX_ASKED,
+            Word::Failed(_) => true,
+        };
+        (*known == class && is_answer).then(|| word.clone())
+    }
+
+    /// Forgets all of it: another attempt begins.
+    pub(crate) fn clear(&mut self) {
+        self.words.clear();
+    }
+
+    /// Keeps an answer.
+    pub(crate) fn keep(&mut self, asked: &Asked<'_>, for_room: bool, word: Word) {
+        let nodes: usize = self.words.values().map(|(_, word, _)| word.nodes()).sum();
+        let word = match nodes + word.nodes() > MAX_NODES {
+            false => word,
+            true => Word::Failed(format!(
+                "extenders were asked about more than {MAX_NODES} nodes for the pods of one group; make the group smaller"
+            )),
+        };
+        let key = (for_room, asked.own, Arc::clone(asked.uid));
+        let times = self.words.get(&key).map_or(0, |(_, _, times)| *times);
+        self.words.insert(key, (asked.class, word, times.saturating_add(1)));
+    }
+}
+
+// === impl Judge ===
+
+impl Judge {
+    /// What the extenders have to be asked about all feasible nodes of a pod, or have said.
+    pub(super) fn extend(&mut self, attempt: &Attempt<'_>) -> Step {
+        let subject = attempt.subject;
+        let Some(Dossier { prepared, offers: Some(offers), wants_all, .. }) = self.dossiers.get_mut(subject) else {
+            return Step::Again;
+        };
+        let Some(feasible) = offers.book.feasible(prepared) else {
+            if std::mem::replace(wants_all, true) {
+                // Even what was asked for without a limit left some out.
+                self.evaluate_here(subject);
+            } else {
+                self.dossiers.forget_offers(subject);
+            }
+            return Step::Again;
+        };
+        let may_score = prepared.score_error().is_none();
+        let names = feasible.iter().filter_map(|(offer, _)| self.cache.name(offer.node));
+        let mut nodes: Vec<Arc<str>> = names.map(Arc::clone).collect();
+        nodes.sort_unstable();
+        put(attempt, Question { nodes, may_score, own: false })
+    }
+
+    /// The node that the pod itself is nominated to comes before all others, and is taken without a score. Extenders are
+    /// asked about it alone; where they turn it down, or cannot be asked, the others have their turn.
+    ///
+    /// Source: `evaluateNominatedNode`.
+    pub(super) fn try_own_node(&mut self, attempt: &Attempt<'_>) -> Option<Decision> {
+        let node = self.lay_nominations_over(attempt)?;
+        if attempt.extenders.is_empty() {
+            return Some(self.place(attempt, Offer { node, base: 0, rank: 0 }, 0, true));
+        }
+        if attempt.own_node_refused {
+            return None;
+        }
+        let nodes = vec![Arc::clone(self.cache.name(node)?)];
+        match put(attempt, Question { nodes, may_score: false, own: true }) {
+            Step::Ask(question) => Some(Decision::AskExtenders(question)),
+            Step::Told(Word::Said(extended)) if !extended.nodes.is_empty() => self.take_extended(attempt, &extended),
+            Step::Told(_) | Step::Again => None,
+        }
+    }
+
+    /// Decides on a member by what extenders said.
+    pub(super) fn go_by(&mut self, attempt: &Attempt<'_>, word: Word) -> Decision {
+        match word {
+            Word::Failed(reason) => Decision::Fail(reason),
+            Word::Said(extended) if extended.nodes.is_empty() => self.refuse_extended(attempt.subject, &extended),
+            Word::Said(extended) => self.take_extended(attempt, &extended).unwrap_or_else(|| {
+                Decision::Fail("the nodes that extenders left do not fit the pod any more".to_owned())
+            }),
+        }
+    }
+
+    /// Takes the best of the nodes that extenders left. `None`: none of them will do any more.
+    pub(crate) fn take_extended(&mut self, attempt: &Attempt<'_>, extended: &Extended) -> Option<Decision> {
+        let nominations = self.nominations(attempt.uid, attempt.priority);
+        let subject = attempt.subject;
+        let Dossier { prepared, matches, .. } = self.dossiers.get_mut(subject)?;
+        matches.refresh(prepared, &self.cache.snapshot);
+        let nodes = extended.nodes.iter().filter_map(|name| Some(self.cache.nodes.get(name)?.id));
+        let nodes: Vec<_> = nodes.collect();
+        let evaluation = extender::evaluate(prepared, &self.cache.snapshot, matches, &nodes);
+        let mut book = Book::new(prepared, vec![evaluation]);
+        book.lay_over(prepared, &mut self.cache.snapshot, matches, &nominations);
+        let feasible = book.feasible(prepared).unwrap_or_default();
+        if feasible.len() > 1
+            && let Some(error) = prepared.score_error()
+        {
+            return Some(Decision::Fail(error.to_owned()));
+        }
+        let total = |(offer, total): (Offer, i64)| {
+            let name = self.cache.name(offer.node).map_or("", |name| name);
+            (total.wrapping_add(extended.bonus(name)), offer)
+        };
+        let (total, offer) = feasible.into_iter().map(total).max_by(|left, right| worse(*left, *right))?;
+        Some(self.place(attempt, offer, total, false))
+    }
+
+    /// Extenders left no node. What plugins refused is counted anew, so that the counts are of one state.
+    pub(crate) fn refuse_extended(&mut self, subject: Subject, extended: &Extended) -> Decision {
+        self.dossiers.evaluate_here(subject, &self.cache);
+        let Some(Dossier { prepared, offers: Some(offers), .. }) = self.dossiers.get_mut(subject) else {
+            return Decision::Ask(Want::Offers(subject));
+        };
+        let covered = offers.book.covered() as usize;
+        let diagnosis = extended.diagnosis(prepared, offers.book.refused(), covered);
+        let curable = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
+        let curable: Vec<NodeId> = curable.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
+        Decision::Refuse(diagnosis, Cure::Preemption(curable))
+    }
+}
+
+/// What extenders have said to a question, if it was asked before.
+fn put(attempt: &Attempt<'_>, question: Question) -> Step {
+    let said = attempt.said.and_then(|(heard, for_room)| heard.word_about(attempt, for_room, &question));
+    said.map_or(Step::Ask(question), Step::Told)
+}
+
+/// The order of nodes by total, then by rank, as in [`flotilla_framework::select`]; the greatest is the best.
+fn worse((left, one): (i64, Offer), (right, other): (i64, Offer)) -> std::cmp::Ordering {
+    left.cmp(&right).then(other.rank.cmp(&one.rank)).then(other.node.cmp(&one.node))
+}

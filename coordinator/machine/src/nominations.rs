@@ -1,0 +1,70 @@
+//! Nominations: by our own word and by the watch's, and who wakes when one ends.
+//!
+//! Knows: whose word counts when. Must not know: what a nomination means to a node (that is the framework's).
+//!
+//! Source: upstream's nominator in `backend/queue/nominator.go`, and `eventhandlers.go` for who is woken.
+
+use std::sync::Arc;
+
+use flotilla_framework::{class::PodInfo, extension::ClusterEvent};
+
+use crate::{action::Nomination, event::TimeMs, judge::nominator::Nominated, machine::Machine, subject::Uid};
+
+/// How many words of ours about one pod the watch may owe us. Each takes a write, and the API server is seldom behind by
+/// two.
+const MAX_UNSAID: usize = 8;
+
+impl Machine {
+    /// Takes over what a pod is nominated to now.
+    pub(crate) fn nominate(&mut self, uid: &Uid) -> Option<Nominated> {
+        if self.judge.nominator().is_empty() && self.pods.get(uid).is_none_or(|pod| pod.nominated_node().is_none()) {
+            return None;
+        }
+        let before = self.judge.nominator_mut().set(uid, self.pods.get(uid).and_then(Nominated::of));
+        self.queue.set_alone(uid, self.judge.nominator().of(uid).is_some());
+        before
+    }
+
+    /// Nominates a pod by our own word, or takes its nomination back; it counts at once, and until the watch shows a
+    /// change. Gives what is to be written.
+    pub(crate) fn say(&mut self, now_ms: TimeMs, uid: &Uid, node: Option<Arc<str>>) -> Nomination {
+        let Some(pod) = self.pods.get_mut(uid) else { return Nomination::Keep };
+        let is_announced = std::mem::take(&mut pod.announced);
+        if pod.nominated_node() == node.as_ref() && !is_announced {
+            return Nomination::Keep;
+        }
+        pod.unsaid.extend(pod.word.replace(node.clone()));
+        let too_many = pod.unsaid.len().saturating_sub(MAX_UNSAID);
+        pod.unsaid.drain(..too_many);
+        let before = self.nominate(uid);
+        self.end_nomination(now_ms, uid, before);
+        node.map_or(Nomination::Clear, Nomination::To)
+    }
+
+    /// The watch may show another nomination than before. Our own word is done with when it is shown, or when somebody
+    /// else has spoken since; an older word of ours that is shown only now changes nothing.
+    pub(crate) fn hear(&mut self, uid: &Uid, old: Option<&PodInfo>) {
+        let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.word.is_some()) else { return };
+        let shown = &pod.info.nominated_node_name;
+        if old.is_none_or(|old| old.nominated_node_name == *shown) {
+            return;
+        }
+        let is_old_news = pod.word.as_ref() != Some(shown) && pod.unsaid.contains(shown);
+        if !is_old_news {
+            pod.word = None;
+            pod.unsaid.clear();
+        }
+    }
+
+    /// What a pod was nominated to has come to an end, if so: the pods wake that gave way to it. Whoever takes the node
+    /// that was kept free for it makes no room.
+    pub(crate) fn end_nomination(&mut self, now_ms: TimeMs, uid: &Uid, before: Option<Nominated>) {
+        let Some(before) = before else { return };
+        let stays = self.judge.nominator().of(uid).is_some_and(|now| now.node == before.node);
+        let charge = self.pods.get(uid).and_then(|pod| pod.charge.as_ref());
+        if !stays && charge.is_none_or(|charge| charge.node != before.node) {
+            let event = ClusterEvent::PodRemoved(&before.class.1);
+            self.wake_where(now_ms, event, |priority| priority <= before.priority);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What the machine shows of itself: to people, to metrics, to traces.
+//!
+//! No decision on a pod looks at any of it.
+//!
+//! Knows: how to read every part of the machine. Must not know: who looks.
+
+pub mod census;
+pub(crate) mod label;
+pub mod outlook;
+pub mod overview;
+pub mod recent;
+pub mod status;
+pub mod tally;
+pub mod trace;

@@ -1,0 +1,173 @@
+//! The parts of the running process, and which of them performs which of the machine's actions.
+//!
+//! Knows: what each part needs of the others. Must not know: how any of them works, or when the process leads and ends.
+
+use std::sync::{Arc, OnceLock};
+
+use flotilla_machine::{action::Action, machine::Machine};
+use flotilla_runtime::{
+    driver::{self, Handle, Lap, Moment, Performer},
+    extender::Callers,
+    fanout::{Fanout, Transport},
+};
+use flotilla_spans::Spans;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tracing::{debug, field::display, info, warn};
+
+use super::Reloads;
+use crate::{
+    attempts::Recorder,
+    bind::Binder,
+    extender::Extenders,
+    lease::Leadership,
+    metrics::{Known, Scheduled},
+    preempt::Evictor,
+    status::Reporter,
+    volumes::VolumeBinder,
+};
+
+/// The parts that more than one task of the process works with. Cheap to clone.
+#[derive(Clone)]
+pub struct Parts {
+    /// The API server.
+    pub client: kube::Client,
+    /// Whether this process leads.
+    pub leading: watch::Receiver<Leadership>,
+    /// The machine's thread.
+    pub handle: Handle,
+    /// The streams to the workers.
+    pub fanout: Fanout,
+    /// The binds.
+    pub binder: Binder,
+    /// Calls to extenders.
+    pub callers: Callers,
+    /// The writes before binds.
+    pub volume_binder: VolumeBinder,
+    /// The deletions of victims.
+    pub evictor: Evictor,
+    /// Conditions and events.
+    pub reporter: Reporter,
+    /// What is observed one by one.
+    pub scheduled: Scheduled,
+    /// The configuration in force, as `/configz` shows it.
+    pub configz: watch::Sender<Value>,
+    /// What became of changes of the configuration file.
+    pub reloads: Arc<Reloads>,
+}
+
+impl Parts {
+    /// Starts the machine and what performs its actions. The configuration is `shown` until it changes.
+    pub(super) fn start(
+        client: kube::Client,
+        leading: watch::Receiver<Leadership>,
+        reporter: Reporter,
+        transport: Transport,
+        machine: Machine,
+        spans: Spans,
+        shown: Value,
+    ) -> Self {
+        let performers = Arc::<OnceLock<Performers>>::default();
+        let registry = machine.registry();
+        let (handle, _thread) =
+            driver::spawn(machine, Stage { performers: Arc::clone(&performers), known: Known::default() });
+        let recorder = Recorder::new(spans.clone(), handle.started());
+        let (scheduled, callers) = (Scheduled::default(), Callers::default());
+        let binder = Binder::new(
+            client.clone(),
+            handle.clone(),
+            reporter.clone(),
+            scheduled.clone(),
+            leading.clone(),
+            callers.clone(),
+            recorder.clone(),
+        );
+        let events = reporter.events().clone();
+        let parts = Self {
+            fanout: Fanout::observed(handle.clone(), transport, registry, spans, scheduled.observer()),
+            binder,
+            volume_binder: VolumeBinder::new(client.clone(), handle.clone(), leading.clone()),
+            evictor: Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone()),
+            client,
+            leading,
+            handle,
+            callers,
+            reporter,
+            scheduled,
+            configz: watch::Sender::new(shown),
+            reloads: Arc::default(),
+        };
+        let extenders = Extenders::new(parts.client.clone(), parts.handle.clone(), parts.callers.clone());
+        // Set once, here.
+        let _ = performers.set(Performers { parts: parts.clone(), extenders, recorder });
+        parts
+    }
+}
+
+/// What the machine's actions are performed by.
+struct Performers {
+    parts: Parts,
+    extenders: Extenders,
+    recorder: Recorder,
+}
+
+impl Performers {
+    /// Performs an action. Called on the machine's thread, so that it must not block.
+    fn perform(&self, action: Action, moment: Moment) {
+        let parts = &self.parts;
+        match action {
+            Action::Send { worker, word } => parts.fanout.send(worker, word),
+            Action::DropWorker { worker, reason } => parts.fanout.drop_worker(worker, &reason),
+            Action::Bind(binding) => parts.binder.bind(binding),
+            Action::Extend(extension) => self.extenders.extend(extension),
+            Action::ExtendPreemption(proposal) => self.extenders.extend_preemption(proposal),
+            Action::BindVolumes(binding) => parts.volume_binder.bind(binding),
+            Action::Preempt(preemption) => parts.evictor.preempt(preemption),
+            // Only a nomination changes.
+            Action::Report(report) if !report.write_event => parts.reporter.report(report),
+            Action::Report(report) => {
+                let trace_id = report.trace.map(|context| display(context.trace_id()));
+                let pod = format_args!("{}/{}", report.namespace, report.name);
+                debug!(%pod, reason = report.message, trace_id, "not placed");
+                if let Some(began_ms) = report.began_ms {
+                    parts.scheduled.refuse(&report, moment.since(began_ms));
+                }
+                parts.reporter.report(report);
+            }
+            Action::ReportGroup(report) => {
+                debug!(group = %format_args!("{}/{}", report.namespace, report.name), report.status, report.message, "tried");
+                parts.reporter.groups().write(report);
+            }
+            Action::Acknowledged { generation, workers } => {
+                info!(generation, workers, "the workers work by the configuration");
+                parts.configz.send_modify(|shown| {
+                    shown["flotilla"]["generation"] = json!(generation);
+                    shown["flotilla"]["acknowledgedBy"] = json!(workers);
+                });
+            }
+            Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
+            Action::Trace(trace) => self.recorder.record(*trace, moment),
+            Action::Alone(false) => info!("workers are reachable again: evaluating on them"),
+        }
+    }
+}
+
+/// The machine's thread as the performers see it. Nothing is told before they are there, so that no action is lost.
+struct Stage {
+    performers: Arc<OnceLock<Performers>>,
+    known: Known,
+}
+
+impl Performer for Stage {
+    fn perform(&mut self, action: Action, moment: Moment) {
+        if let Some(performers) = self.performers.get() {
+            performers.perform(action, moment);
+        }
+    }
+
+    fn observe(&mut self, lap: &Lap<'_>) {
+        if let Some(performers) = self.performers.get() {
+            performers.parts.scheduled.event(lap, &mut self.known);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{GroupUnit, reprieve, sort_by_importance, violating};
+use crate::{
+    class::{Class, ClassId},
+    labels::LabelSelector,
+    preemption::{Budget, Standing},
+    testing::pod,
+};
+
+fn standing(name: &str, started_ns: Option<i64>) -> Standing {
+    Standing { started_ns, ..Standing::of(&pod(name).build(), ClassId(1)) }
+}
+
+fn unit(priority: i32, is_of_group: bool, names: &[&str]) -> GroupUnit<()> {
+    GroupUnit { priority, is_of_group, pods: names.iter().map(|name| (standing(name, None), ())).collect() }
+}
+
+fn names(units: &[GroupUnit<()>]) -> Vec<String> {
+    units.iter().map(|unit| unit.pods.iter().map(|(pod, ())| &*pod.name).collect::<Vec<_>>().join("+")).collect()
+}
+
+#[test]
+fn priority_comes_before_groups_before_size_before_age_before_names() {
+    let older = GroupUnit { pods: vec![(standing("older", Some(1)), ())], ..unit(1, false, &[]) };
+    let younger = GroupUnit { pods: vec![(standing("aged", Some(2)), ())], ..unit(1, false, &[]) };
+    let mut units = vec![
+        unit(1, false, &["z"]),
+        unit(1, false, &["y"]),
+        younger,
+        older,
+        unit(1, true, &["one"]),
+        unit(1, true, &["two", "more"]),
+        unit(2, false, &["high"]),
+    ];
+    sort_by_importance(&mut units);
+    assert_eq!(names(&units), ["high", "two+more", "one", "older", "aged", "y", "z"]);
+}
+
+#[test]
+fn a_budget_is_used_up_unit_by_unit_and_one_pod_of_a_unit_is_enough() {
+    let class: Arc<Class> = Arc::new(pod("p").label("app", "web").into_class());
+    let classes = BTreeMap::from([(ClassId(1), class)]);
+    let budget = Budget {
+        namespace: "default".into(),
+        name: "keep".into(),
+        selector: LabelSelector::equal([(&"app".into(), &"web".into())]),
+        disruptions_allowed: 2,
+        disrupted: Vec::new(),
+    };
+    let units = [unit(1, false, &["a"]), unit(1, true, &["b", "c"]), unit(1, false, &["d"])];
+    assert_eq!(violating(&units, &[&budget], |id| classes.get(&id)), [false, true, true]);
+    assert_eq!(violating(&units, &[], |id| classes.get(&id)), [false; 3]);
+}
+
+#[test]
+fn what_a_budget_protects_is_put_back_first() {
+    let units = [unit(1, false, &["a"]), unit(1, false, &["b"]), unit(1, false, &["c"])];
+    let mut asked = Vec::new();
+    let must_go = reprieve(&units, &[false, true, false], |unit| {
+        asked.push(names(std::slice::from_ref(unit)).concat());
+        asked.len() < 3
+    });
+    assert_eq!(asked, ["b", "a", "c"]);
+    assert_eq!(must_go, [false, false, true]);
+}

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 use flotilla_configuration::Configuration;
-use flotilla_framework::{class::PodInfo, profile::Profile};
+use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -47,11 +47,11 @@ use extenders::Asking;
 use world::World;
 
 /// Runs `flotilla explain`.
-pub(crate) fn command(args: &ExplainArgs) -> ExitCode {
-    crate::output::end(explain(args).map(|()| ExitCode::SUCCESS))
+pub(crate) fn command(args: &ExplainArgs, registry: Registry) -> ExitCode {
+    crate::output::end(explain(args, registry).map(|()| ExitCode::SUCCESS))
 }
 
-fn explain(args: &ExplainArgs) -> Result<(), Failure> {
+fn explain(args: &ExplainArgs, registry: Registry) -> Result<(), Failure> {
     log(args.verbose);
     #[cfg(not(feature = "cluster"))]
     if !args.target.is_empty() {
@@ -60,7 +60,7 @@ fn explain(args: &ExplainArgs) -> Result<(), Failure> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the async runtime").map_err(Failure::run)?;
-    let workers = runtime.block_on(Workers::start(args.workers)).map_err(Failure::run)?;
+    let workers = runtime.block_on(Workers::start(args.workers, registry)).map_err(Failure::run)?;
     let mut out = BufWriter::new(io::stdout().lock());
     match &args.cases {
         Some(folder) => explain_cases(folder, args, &runtime, &workers, &mut out),
@@ -102,7 +102,7 @@ fn explain_cluster(
         None => cluster::read(&args.files, None, &profiles, &gates)?,
     };
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
-    let mut world = World::new(&cluster, &profiles);
+    let mut world = World::new(workers.registry(), &cluster, &profiles);
     let mut crew = runtime.block_on(hire(workers, &world, &profiles)).map_err(Failure::run)?;
     let progress = progress("{bar:40} {pos}/{len} pods explained, {eta} left");
     progress.set_length(pods.len() as u64);
@@ -144,7 +144,7 @@ async fn account(
     let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
     // Pods of other schedulers were left out when the files were read.
     let profile = profile.with_context(|| format!("pod {:?} has no profile", pod.key()))?;
-    if let Some(held) = account::held_back(pod, profile, world.groups()) {
+    if let Some(held) = account::held_back(pod, profile, world) {
         return Ok(held);
     }
     let subject = world.subject(&pod.class);

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use flotilla_framework::registry::Registry;
+
 #[cfg(not(feature = "cluster"))]
 use crate::absent;
 use crate::{args::Command, completion, config, explain, man, simulate};
@@ -10,9 +12,10 @@ use crate::{preflight, status, top, trace, up};
 
 /// Runs a command to its end.
 pub(crate) fn run(command: Command) -> ExitCode {
+    let registry = Registry::built_in();
     match command {
-        Command::Simulate(args) => simulate::command(&args),
-        Command::Explain(args) => explain::command(&args),
+        Command::Simulate(args) => simulate::command(&args, registry),
+        Command::Explain(args) => explain::command(&args, registry),
         #[cfg(feature = "cluster")]
         Command::Status(args) => status::command(&args),
         #[cfg(feature = "cluster")]
@@ -26,9 +29,9 @@ pub(crate) fn run(command: Command) -> ExitCode {
         #[cfg(feature = "cluster")]
         Command::Down => up::down(),
         #[cfg(feature = "cluster")]
-        Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator")),
+        Command::Coordinator(args) => flotilla_coordinator::run::main_from(args.line("flotilla-coordinator"), registry),
         #[cfg(feature = "cluster")]
-        Command::Worker(args) => flotilla_worker::main(args.line("flotilla-worker")),
+        Command::Worker(args) => flotilla_worker::main(args.line("flotilla-worker"), registry),
         #[cfg(not(feature = "cluster"))]
         Command::Absent(command) => absent::refuse(&command),
         Command::Config(args) => config::command(&args),

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use flotilla_configuration::features::FeatureGates;
-use flotilla_framework::profile::Profile;
+use flotilla_framework::{profile::Profile, registry::Registry};
 
 use crate::{
     args::SimulateArgs,
@@ -26,16 +26,16 @@ use output::Answer;
 use run::Settings;
 
 /// Runs `flotilla simulate`.
-pub(crate) fn command(args: &SimulateArgs) -> ExitCode {
-    crate::output::end(simulate(args).map(|()| ExitCode::SUCCESS))
+pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
+    crate::output::end(simulate(args, registry).map(|()| ExitCode::SUCCESS))
 }
 
-fn simulate(args: &SimulateArgs) -> Result<(), Failure> {
+fn simulate(args: &SimulateArgs, registry: Registry) -> Result<(), Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
     let profiles = cluster::profiles_without_extenders(args.config.as_deref(), &gates, "flotilla simulate")?;
     let cluster = read(args, &profiles, &gates)?;
-    let settings = Settings { profiles, workers: args.workers, tie_break_seed: args.tie_break_seed };
+    let settings = Settings { registry, profiles, workers: args.workers, tie_break_seed: args.tie_break_seed };
     let progress = progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = run::run(&cluster, &settings, &progress);
     progress.finish_and_clear();

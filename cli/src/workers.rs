@@ -3,18 +3,23 @@
 //! Knows: how workers are started on loopback. Must not know: what they are asked.
 
 use anyhow::Context as _;
+use flotilla_framework::registry::Registry;
 use flotilla_worker_service::{ServeError, ServeOptions, Transport, serve};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// Starts workers on ports that are free; they end when the set is dropped.
-pub(crate) async fn start(count: u16) -> anyhow::Result<(Vec<String>, JoinSet<Result<(), ServeError>>)> {
+/// Starts workers with these plugins on ports that are free; they end when the set is dropped.
+pub(crate) async fn start(
+    count: u16,
+    registry: Registry,
+) -> anyhow::Result<(Vec<String>, JoinSet<Result<(), ServeError>>)> {
     let mut addresses = Vec::new();
     let mut workers = JoinSet::new();
     for _ in 0..count {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen on 127.0.0.1 for a worker")?;
         addresses.push(listener.local_addr().context("cannot tell the address of a worker")?.to_string());
-        workers.spawn(serve(listener, ServeOptions::new(Transport::InsecurePlaintext), CancellationToken::new()));
+        let options = ServeOptions::new(Transport::InsecurePlaintext, registry);
+        workers.spawn(serve(listener, options, CancellationToken::new()));
     }
     Ok((addresses, workers))
 }

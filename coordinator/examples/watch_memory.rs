@@ -12,7 +12,12 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use flotilla_configuration::Configuration;
-use flotilla_coordinator::{lease::Leadership, status::Reporter, watch::Watches};
+use flotilla_coordinator::{
+    lease::Leadership,
+    status::Reporter,
+    watch::{Needs, Watches},
+};
+use flotilla_framework::registry::Registry;
 use flotilla_machine::{event::Event, machine::Machine};
 use flotilla_runtime::driver;
 use http::{Request, Response};
@@ -43,15 +48,16 @@ async fn measure(cluster: Cluster) -> Result<()> {
     let client = client(cluster);
     let (lead, leading) = watch::channel(Leadership::UNKNOWN);
     let reporter = Reporter::new(&client, &client, "host", &leading);
-    let (handle, _thread) = driver::spawn(Machine::new(0), drop);
+    let registry = Registry::built_in();
+    let (handle, _thread) = driver::spawn(Machine::new(0, registry), drop);
     let profiles = Configuration::default().profiles;
     let configuration = flotilla_machine::event::Configuration::new(1, profiles.clone());
     handle.tell(Event::Configured(Arc::new(configuration))).await?;
     let begin = CancellationToken::new();
+    let needs = Needs { registry, profiles: &profiles, with_groups: false };
     let (before, begun) = (memory("VmRSS")?, std::time::Instant::now());
     begin.cancel();
-    let mut watches =
-        Watches::start(client, handle.clone(), reporter, &profiles, false, begin, CancellationToken::new());
+    let mut watches = Watches::start(client, handle.clone(), reporter, needs, begin, CancellationToken::new());
     watches.wait_synced().await;
     let known = async {
         while handle.waiting() > 0 || handle.status().nodes < cluster.nodes as u64 {

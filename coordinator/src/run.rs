@@ -14,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
+use flotilla_framework::registry::Registry;
 use flotilla_machine::{event::Event, machine::Machine};
 use flotilla_runtime::driver::Stopped;
 use flotilla_telemetry::log;
@@ -28,7 +29,7 @@ use crate::{
     discovery::{self, Discovery},
     lease::{self, Leadership, LeaseError, Signals},
     status::Reporter,
-    watch::Watches,
+    watch::{Needs, Watches},
 };
 
 mod configuration;
@@ -58,15 +59,15 @@ const DRAIN_STEP: Duration = Duration::from_millis(10);
 /// A lead that nobody can take away lasts for as long as anybody will care: a hundred years.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Runs the process from the command line to its end.
+/// Runs the process from the command line to its end, with these plugins.
 #[must_use]
-pub fn main() -> ExitCode {
-    main_from(std::env::args_os())
+pub fn main(registry: Registry) -> ExitCode {
+    main_from(std::env::args_os(), registry)
 }
 
 /// As [`main`], with a command line whose first word is the program.
 #[must_use]
-pub fn main_from(line: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn main_from(line: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let args = Args::read_from(line).unwrap_or_else(|error| error.exit());
     let identity = lease::identity();
     let settings = match Settings::load(&args, &identity) {
@@ -82,7 +83,7 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ran = log::install(log::level(args.verbosity), args.logging_format).context("cannot log").and_then(|()| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.context("cannot start the async runtime")?;
-        let ran = runtime.block_on(run(args, settings, &identity));
+        let ran = runtime.block_on(run(args, settings, &identity, registry));
         // What is under way now has had its time.
         runtime.shutdown_background();
         ran
@@ -115,7 +116,7 @@ struct Coordinator {
     stop: CancellationToken,
 }
 
-async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<()> {
+async fn run(args: Args, settings: Settings, identity: &str, registry: Registry) -> anyhow::Result<()> {
     let signals = Terminations::listen().context("cannot listen for signals")?;
     let Settings { connection, election, machine, configuration, text, serve } = settings;
     info!(version = env!("CARGO_PKG_VERSION"), identity, "flotilla-coordinator");
@@ -132,12 +133,12 @@ async fn run(args: Args, settings: Settings, identity: &str) -> anyhow::Result<(
     let (transport, issuer) = transport::transport(&args, &client, &stop);
     let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
     let reporter = Reporter::new(&client, &events, host, &leading);
-    let idle = args.tracing.sampling().into_iter().fold(Machine::new(0), Machine::traced_by);
+    let idle = args.tracing.sampling().into_iter().fold(Machine::new(0, registry), Machine::traced_by);
     let shown = configuration::shown(&configuration, FIRST_GENERATION);
     let parts = Parts::start(client, leading, reporter, transport, idle, spans.clone(), shown);
     let Parts { client, handle, reporter, .. } = parts.clone();
-    let (profiles, with_groups) = (&machine.profiles, machine.generic_workload);
-    let watches = Watches::start(client, handle, reporter, profiles, with_groups, begin.clone(), stop.clone());
+    let needs = Needs { registry, profiles: &machine.profiles, with_groups: machine.generic_workload };
+    let watches = Watches::start(client, handle, reporter, needs, begin.clone(), stop.clone());
     let coordinator = Coordinator {
         parts: parts.clone(),
         begin,

@@ -10,7 +10,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use flotilla_framework::profile::Profile;
+use flotilla_framework::{profile::Profile, registry::Registry};
 use flotilla_machine::event::Event;
 use flotilla_runtime::{
     chain,
@@ -43,9 +43,21 @@ use storage::AllOf;
 /// a watch that is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
 const BARRIER: Duration = Duration::from_secs(5);
 
+/// What is to be watched.
+#[derive(Debug, Clone, Copy)]
+pub struct Needs<'a> {
+    /// The plugins that the profiles may name.
+    pub registry: Registry,
+    /// The profiles, of which each plugin has watched what it reads.
+    pub profiles: &'a [Profile],
+    /// Pod groups are watched, too.
+    pub with_groups: bool,
+}
+
 /// All watches.
 #[derive(Clone)]
 pub struct Watches {
+    registry: Registry,
     client: kube::Client,
     pods: Arc<source::Shared>,
     nodes: Arc<source::Shared>,
@@ -55,9 +67,8 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Starts listing and watching what `profiles` need once `begin` is cancelled, until `stop` or until the machine has
-    /// stopped. What is wrong with an object is told through `reporter`. Failures are retried for ever, and logged. Pod
-    /// groups are watched `with_groups` only.
+    /// Starts listing and watching what there is a need for once `begin` is cancelled, until `stop` or until the machine
+    /// has stopped. What is wrong with an object is told through `reporter`. Failures are retried for ever, and logged.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -66,8 +77,7 @@ impl Watches {
         client: kube::Client,
         handle: Handle,
         reporter: Reporter,
-        profiles: &[Profile],
-        with_groups: bool,
+        needs: Needs<'_>,
         begin: CancellationToken,
         stop: CancellationToken,
     ) -> Self {
@@ -91,13 +101,13 @@ impl Watches {
             starting.start::<AllOf<storage::CsiNode>>(),
             starting.start::<AllOf<storage::VolumeAttachment>>(),
         ];
-        if with_groups {
+        if needs.with_groups {
             all.push(starting.start::<PodGroups>());
         }
         let all = Arc::from(all);
         let (publish, synced) = watch::channel(false);
-        let watches = Self { client, pods: pods.1, nodes: nodes.1, all, begin, synced };
-        watches.want(profiles);
+        let watches = Self { registry: needs.registry, client, pods: pods.1, nodes: nodes.1, all, begin, synced };
+        watches.want(needs.profiles);
         let (mut tasks, told) = (starting.tasks, watches.clone());
         tasks.spawn(async move {
             told.begin.cancelled().await;
@@ -143,7 +153,7 @@ impl Watches {
 
     fn want(&self, profiles: &[Profile]) {
         for (what, shared) in &*self.all {
-            if needs::is_needed(what, profiles) {
+            if needs::is_needed(self.registry, what, profiles) {
                 shared.wanted.cancel();
             }
         }

@@ -4,19 +4,14 @@
 
 use crate::{
     class::{Class, PodInfo},
-    extension::Plugin,
-    plugins,
     profile::Profile,
+    registry::Registry,
 };
 
 /// The first PreEnqueue plugin of the profile that keeps a pod out, and what it says.
 #[must_use]
-pub fn gate(
-    registry: &'static [&'static dyn Plugin],
-    profile: &Profile,
-    pod: &PodInfo,
-) -> Option<(&'static str, String)> {
-    let built = profile.plugins.pre_enqueue.iter().filter_map(|name| plugins::find(registry, name));
+pub fn gate(registry: Registry, profile: &Profile, pod: &PodInfo) -> Option<(&'static str, String)> {
+    let built = profile.plugins.pre_enqueue.iter().filter_map(|name| registry.find(name));
     built.into_iter().find_map(|plugin| Some((plugin.name(), plugin.pre_enqueue(pod)?)))
 }
 

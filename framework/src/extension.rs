@@ -7,7 +7,10 @@
 //!
 //! Knows: the shapes. Must not know: any plugin, shards, or who asks.
 
+mod kind;
 pub mod labels;
+
+pub use kind::Kind;
 
 use std::sync::Arc;
 
@@ -353,7 +356,8 @@ impl ClusterEvent<'_> {
     }
 }
 
-/// A plugin: one row of the registry. Every method has the answer of a plugin without that extension point.
+/// A plugin; a [`Registry`](crate::registry::Registry) holds all of them. Every method has the answer of a plugin
+/// without that extension point.
 pub trait Plugin: Sync {
     /// The name in configurations, messages and metrics.
     fn name(&self) -> &'static str;
@@ -398,8 +402,23 @@ pub trait Plugin: Sync {
         Vec::new()
     }
 
+    /// What may have pods tried again that this plugin refused, by kube-scheduler's labels without API groups: the
+    /// resource and what happens to it, such as `NodeAdd` or `StorageClassUpdate`. Empty: any event may.
+    ///
+    /// Source: `EventsToRegister` at the default feature gates, plus the nodes that go and the namespaces that hints
+    /// listen to here and not there.
+    fn events(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether an event may make a class schedulable that this plugin refused: the queueing hint.
     fn wakes(&self, _event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {
         false
+    }
+
+    /// What the plugin reads under these arguments besides pods and nodes; nothing else is watched for it. One that reads
+    /// what selects pods is also asked for its hint when that changes, for which kube-scheduler has no event.
+    fn reads(&self, _args: &Args) -> &'static [Kind] {
+        &[]
     }
 }

@@ -28,6 +28,7 @@ pub mod preemption;
 pub mod prepared;
 pub mod profile;
 pub mod quantity;
+pub mod registry;
 pub mod replica;
 pub mod resources;
 pub mod select;

@@ -1,4 +1,4 @@
-//! The registry: the one list of the plugins that are built.
+//! The one list of the plugins that are built in.
 //!
 //! Knows: their names. Must not know: what any of them does.
 
@@ -28,8 +28,8 @@ pub mod volume_restrictions;
 pub mod volume_zone;
 pub mod wakers;
 
-/// All plugins that are built, in the order of kube-scheduler's stock configuration.
-pub static REGISTRY: &[&dyn Plugin] = &[
+/// All of them, in the order of kube-scheduler's stock configuration.
+pub(crate) const BUILT_IN: &[&dyn Plugin] = &[
     &scheduling_gates::SchedulingGates,
     &priority_sort::PrioritySort,
     &node_name::NodeName,
@@ -51,9 +51,3 @@ pub static REGISTRY: &[&dyn Plugin] = &[
     &default_binder::DefaultBinder,
     &node_declared_features::NodeDeclaredFeatures,
 ];
-
-/// The built plugin of a name.
-#[must_use]
-pub fn find(registry: &'static [&'static dyn Plugin], name: &str) -> Option<&'static dyn Plugin> {
-    registry.iter().copied().find(|plugin| plugin.name() == name)
-}

@@ -11,12 +11,11 @@ use smallvec::SmallVec;
 use crate::{
     class::{Class, ClassId},
     domains::Sums,
-    extension::{
-        Amounts, Domain, Domains, Extremes, Facts, Filter, NodeScore, Normalize, Plugin, Preparation, Score, Term,
-    },
+    extension::{Amounts, Domain, Domains, Extremes, Facts, Filter, NodeScore, Normalize, Preparation, Score, Term},
     interest::Interest,
     matches::Matches,
     profile::Profile,
+    registry::Registry,
     snapshot::{Slot, Snapshot},
     status::Refusal,
     symbols::Symbol,
@@ -163,13 +162,7 @@ impl Prepared {
     /// that it lacks are passed over; whoever admits pods holds those back that need one (see
     /// [`crate::class::Unbuilt`]).
     #[must_use]
-    pub fn new(
-        registry: &'static [&'static dyn Plugin],
-        profile: &Profile,
-        class: &Class,
-        facts: &Facts,
-        nodes: &mut Snapshot,
-    ) -> Self {
+    pub fn new(registry: Registry, profile: &Profile, class: &Class, facts: &Facts, nodes: &mut Snapshot) -> Self {
         let (symbols, taint_sets) = nodes.tables();
         let (is_pre_filtered, is_filtered) = (false, false);
         let args = &profile.args;

@@ -10,14 +10,14 @@ use crate::{
     class::{Class, ClassId},
     evaluate::{Columns, Scratch},
     explain::shard::{self, Page},
-    extension::{Facts, Plugin},
+    extension::Facts,
     laps::Laps,
     matches::Matches,
     node::NodeId,
-    plugins::REGISTRY,
     preemption::{Outcome, Rehearsal, Trial},
     prepared::Prepared,
     profile::Profile,
+    registry::Registry,
     shard::{Change, Command, Epoch, FromWorker, Generation, Reply, Revision, ToWorker, Unable},
     snapshot::Snapshot,
 };
@@ -32,7 +32,7 @@ const POSITION_BYTES: usize = 16;
 /// One shard.
 #[derive(Debug)]
 pub struct Replica {
-    registry: &'static [&'static dyn Plugin],
+    registry: Registry,
     epoch: Epoch,
     revision: Revision,
     generation: Generation,
@@ -72,24 +72,12 @@ pub struct Stats {
     pub evicted: u64,
 }
 
-impl std::fmt::Debug for dyn Plugin {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-impl Default for Replica {
-    fn default() -> Self {
-        Self::new(REGISTRY)
-    }
-}
-
 // === impl Replica ===
 
 impl Replica {
     /// An empty shard that knows these plugins.
     #[must_use]
-    pub fn new(registry: &'static [&'static dyn Plugin]) -> Self {
+    pub fn new(registry: Registry) -> Self {
         Self {
             registry,
             epoch: 0,

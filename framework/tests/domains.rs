@@ -24,6 +24,7 @@ use flotilla_framework::{
     },
     prepared::{NodeResult, Prepared},
     profile::{Args, Profile, WeightedPlugin},
+    registry::Registry,
     select::{Book, select},
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -154,7 +155,7 @@ const LIMITS: [Limit; 2] =
 const FEWEST: [Fewest; 2] =
     [Fewest { name: "FewestInZone", key: "zone" }, Fewest { name: "FewestOfSize", key: "size" }];
 
-static TOYS: &[&dyn Plugin] = &[
+const TOYS: Registry = Registry::of(&[
     &NodeName,
     &NodeUnschedulable,
     &TaintToleration,
@@ -167,7 +168,7 @@ static TOYS: &[&dyn Plugin] = &[
     &LIMITS[1],
     &FEWEST[0],
     &FEWEST[1],
-];
+]);
 
 /// Puts the toys into a profile: the filters and scores at these places among the others.
 fn with_toys(profile: &mut Profile, toys: &[(usize, usize)]) {

@@ -14,8 +14,8 @@ use flotilla_framework::{
     },
     extension::Facts,
     node::{NodeId, NodeInfo},
-    plugins::REGISTRY,
     prepared::{NodeResult, Prepared},
+    registry::Registry,
     select::Book,
     snapshot::Snapshot,
     status::Code,
@@ -39,19 +39,19 @@ proptest! {
         limit in 1..=9_usize,
     ) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         let whole = Explanation::new(&prepared, &world.profile, &pages(&prepared, &nodes, usize::MAX));
         prop_assert_eq!(whole.nodes.len(), world.nodes.len());
-        let split = Explanation::new(&prepared, &world.profile, &world.pages(REGISTRY, &owners, shards, limit));
+        let split = Explanation::new(&prepared, &world.profile, &world.pages(Registry::built_in(), &owners, shards, limit));
         prop_assert_eq!(split, whole);
     }
 
     #[test]
     fn an_account_agrees_with_the_decision(world in any_world(24), owners in vec(0..3_usize, 24)) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         let explanation = Explanation::new(&prepared, &world.profile, &pages(&prepared, &nodes, usize::MAX));
-        let mut book = Book::new(&prepared, world.answers(REGISTRY, &owners, 3, 1));
+        let mut book = Book::new(&prepared, world.answers(Registry::built_in(), &owners, 3, 1));
         if prepared.refusal().is_some() {
             let diagnosis = diagnosis::of_class(&prepared, world.nodes.len());
             prop_assert_eq!(Some(explanation.message), diagnosis.map(|diagnosis| diagnosis.message));
@@ -75,7 +75,7 @@ proptest! {
     #[test]
     fn every_node_is_told_of_as_it_is_judged(world in any_world(24)) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         // What is counted over domains no node can tell by itself.
         prop_assume!(prepared.refusal().is_none() && !prepared.is_wide());
         let explanation = Explanation::new(&prepared, &world.profile, &pages(&prepared, &nodes, 5));
@@ -103,19 +103,19 @@ proptest! {
     #[test]
     fn a_node_that_gets_all_it_lacks_will_do(world in any_world(16)) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none());
         for (place, info) in world.nodes.iter().enumerate() {
             let id = NodeId(u32::try_from(place).expect("a small cluster"));
             let slot = nodes.slot(id).expect("a known node");
             let place = Place { node: info, nodes: &nodes, slot, facts: &world.facts() };
-            let found = shortfalls(REGISTRY, &prepared, &world.profile, &world.class, place);
+            let found = shortfalls(Registry::built_in(), &prepared, &world.profile, &world.class, place);
             let feasible = matches!(prepared.judge(&nodes, slot), NodeResult::Feasible(_));
             prop_assert_eq!(found.is_empty(), feasible);
             let Some(cured) = cure(info, &found) else { continue };
             let mut after = world.whole();
             after.upsert_node(id, &cured);
-            let prepared = world.prepare(REGISTRY, &mut after);
+            let prepared = world.prepare(Registry::built_in(), &mut after);
             let slot = after.slot(id).expect("a known node");
             let judged = prepared.judge(&after, slot);
             prop_assert!(matches!(judged, NodeResult::Feasible(_)), "{:?} after {:?}", judged, found);
@@ -169,7 +169,7 @@ fn explain(nodes: &[NodeBuilder], pod: &PodBuilder) -> Explanation {
     for (number, node) in (0..).zip(nodes) {
         snapshot.upsert_node(NodeId(number), &node.clone().build());
     }
-    let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut snapshot);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut snapshot);
     Explanation::new(&prepared, &profile(), &pages(&prepared, &snapshot, 2))
 }
 
@@ -235,7 +235,7 @@ fn a_profile_that_scores_nothing_gives_every_node_the_same() {
     let mut nodes = Snapshot::new(0);
     nodes.upsert_node(NodeId(0), &node("n").build());
     let class: Class = Class::default();
-    let prepared = Prepared::new(REGISTRY, &profile, &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile, &class, &Facts::default(), &mut nodes);
     let explanation = Explanation::new(&prepared, &profile, &pages(&prepared, &nodes, 1));
     assert_eq!(explanation.nodes[&NodeId(0)], Outcome::Feasible { scores: Vec::new(), total: Some(1) });
 }
@@ -254,9 +254,9 @@ fn lacks_are_told_in_amounts_labels_taints_and_ports() {
     let info = info.capacity("pods", "0").label("disk", "hdd").taint("dedicated", "db", "NoSchedule").cordon().build();
     let mut nodes = Snapshot::new(0);
     let slot = nodes.upsert_node(NodeId(0), &info);
-    let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
     let place = Place { node: &info, nodes: &nodes, slot, facts: &Facts::default() };
-    let found = shortfalls(REGISTRY, &prepared, &profile(), &class, place);
+    let found = shortfalls(Registry::built_in(), &prepared, &profile(), &class, place);
     let plugins: Vec<&str> = found.iter().map(|shortfall| shortfall.plugin).collect();
     assert_eq!(plugins, ["NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodeResourcesFit"]);
     assert_eq!(found[0].lacks, [Lack::Cordoned]);

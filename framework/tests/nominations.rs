@@ -11,8 +11,8 @@ use flotilla_framework::{
     extension::Facts,
     matches::Matches,
     node::NodeId,
-    plugins::REGISTRY,
     prepared::{NodeResult, Order, Prepared},
+    registry::Registry,
     select::{Best, Book, Nominations},
     snapshot::Snapshot,
     status::Refusal,
@@ -73,7 +73,7 @@ fn counts(refused: &[Refused]) -> BTreeMap<String, u32> {
 }
 
 fn book(world: &World, prepared: &Prepared, owners: &[usize]) -> Book {
-    Book::new(prepared, world.answers(REGISTRY, owners, 3, 64))
+    Book::new(prepared, world.answers(Registry::built_in(), owners, 3, 64))
 }
 
 proptest! {
@@ -87,7 +87,7 @@ proptest! {
         second in any_nominations(),
     ) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none() && !prepared.is_wide());
         let mut book = book(&world, &prepared, &owners);
         let plain = (placed(book.best(&prepared)), counts(book.refused()));
@@ -98,7 +98,7 @@ proptest! {
             let (kept, refused) = by_hand(&prepared, &nodes, &nominations);
             let mut choice = nodes.clone();
             kept.into_iter().for_each(|node| choice.remove_node(node));
-            let expected = best_by_hand(REGISTRY, &world.profile, &prepared, &choice);
+            let expected = best_by_hand(Registry::built_in(), &world.profile, &prepared, &choice);
             prop_assert_eq!(placed(book.best(&prepared)), Ok(expected));
             prop_assert_eq!(counts(&book.refused_now()), refused);
             prop_assert!(book.is_untouched());
@@ -114,7 +114,7 @@ proptest! {
         nominations in any_nominations(),
     ) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none() && !prepared.is_wide() && prepared.restricting().is_empty());
         let mut book = book(&world, &prepared, &owners);
         let taken = book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations);
@@ -143,7 +143,7 @@ fn a_claim_for_one_pod_is_in_use_where_a_nominated_pod_names_it_too() {
     profile.plugins.filter.retain(|name| name == "VolumeRestrictions");
     let volumes = storage.facts(&class, &standing(&storage, []));
     let facts = Facts { volumes, ..Facts::default() };
-    let prepared = Prepared::new(REGISTRY, &profile, &class, &facts, &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile, &class, &facts, &mut nodes);
     let mut book = Book::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 2)]);
     let nominations = Nominations { beside: vec![(NodeId(0), vec![ClassId(7)])], own: None };
     book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations);
@@ -161,7 +161,7 @@ fn a_node_that_names_leave_out_is_told_by_what_its_filters_say_where_the_pod_is_
     let mut nodes = Snapshot::new(0);
     nodes.upsert_node(NodeId(0), &node("named").capacity("cpu", "1").build());
     nodes.upsert_node(NodeId(1), &node("tainted").taint("gpu", "", "NoSchedule").build());
-    let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
     let mut book = Book::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 1)]);
     let message = |book: &Book| diagnosis::of_nodes(&prepared, &book.refused_now(), 2).message;
     let plain = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].";

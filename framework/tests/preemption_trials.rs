@@ -9,9 +9,9 @@ use flotilla_framework::{
     explain::{self, Explanation},
     matches::Matches,
     node::NodeId,
-    plugins::REGISTRY,
     preemption::{Outcome, Trial, dry_run, is_local},
     prepared::Prepared,
+    registry::Registry,
     snapshot::Snapshot,
     status::Code,
     testing::pod,
@@ -147,7 +147,7 @@ fn trial(world: &World, place: usize, marks: &[(u16, bool)], beside: &[u64]) -> 
 
 fn check(world: &World, trial: &Trial) -> Result<(), TestCaseError> {
     let mut nodes = world.whole();
-    let prepared = world.prepare(REGISTRY, &mut nodes);
+    let prepared = world.prepare(Registry::built_in(), &mut nodes);
     prop_assume!(prepared.refusal().is_none() && prepared.error().is_none() && prepared.restricting().is_empty());
     let mut matches = Matches::default();
     matches.refresh(&prepared, &nodes);
@@ -161,7 +161,10 @@ fn check(world: &World, trial: &Trial) -> Result<(), TestCaseError> {
     if is_local(&prepared) {
         // A shard that holds nothing but the node says the same.
         let mut shard = world.snapshot([trial.node.0 as usize]);
-        prop_assert_eq!(&dry_run(&world.prepare(REGISTRY, &mut shard), &mut shard, &matches, trial), &found);
+        prop_assert_eq!(
+            &dry_run(&world.prepare(Registry::built_in(), &mut shard), &mut shard, &matches, trial),
+            &found
+        );
     }
     let found = match found {
         Outcome::NoVictims => {

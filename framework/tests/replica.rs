@@ -10,6 +10,7 @@ use flotilla_framework::{
     explain::shard::Local,
     extension::Facts,
     node::NodeId,
+    registry::Registry,
     replica::{Replica, Stats},
     shard::{Change, Command, FromWorker, Reply, ToWorker, Unable},
     snapshot::rank,
@@ -54,7 +55,7 @@ fn tell(replica: &mut Replica, command: Command) -> Option<Reply> {
 
 /// A shard of epoch 1 and generation 1 with two equal nodes and two classes.
 fn ready() -> Replica {
-    let mut replica = Replica::default();
+    let mut replica = Replica::new(Registry::built_in());
     tell(&mut replica, configure(1));
     tell(&mut replica, register(WEB, pod("web").request("cpu", "1")));
     tell(&mut replica, register(BIG, pod("big").request("cpu", "3")));
@@ -85,7 +86,7 @@ fn unable(replica: &mut Replica, command: Command) -> Unable {
 
 #[test]
 fn configurations_and_whole_shards_are_acknowledged_and_nothing_else_is() {
-    let mut replica = Replica::default();
+    let mut replica = Replica::new(Registry::built_in());
     assert_eq!(tell(&mut replica, configure(4)), Some(Reply::Applied { generation: 4, nodes: 0 }));
     assert_eq!(tell(&mut replica, register(WEB, pod("web"))), None);
     let word = say(&mut replica, 1, snapshot(vec![upsert(1, node("n1"))])).expect("an acknowledgement");
@@ -230,7 +231,7 @@ fn other_facts_about_the_cluster_make_everything_news() {
 #[test]
 fn the_class_that_was_not_asked_for_longest_makes_room() {
     let positions = 2;
-    let mut replica = Replica::default().with_room(2 * 16 * positions);
+    let mut replica = Replica::new(Registry::built_in()).with_room(2 * 16 * positions);
     tell(&mut replica, configure(1));
     for id in 1..=3 {
         tell(&mut replica, register(ClassId(id), pod("p").request("cpu", "1").label("id", &id.to_string())));
@@ -288,7 +289,7 @@ fn an_account_that_cannot_be_given_says_why_as_an_evaluation_does() {
 
 #[test]
 fn a_fresh_replica_knows_nothing() {
-    let mut replica = Replica::default();
+    let mut replica = Replica::new(Registry::built_in());
     assert_eq!((replica.epoch(), replica.node_count(), replica.stats()), (0, 0, Stats::default()));
     assert_eq!(unable(&mut replica, ask(WEB)), Unable::Generation);
     tell(&mut replica, configure(1));

@@ -11,8 +11,8 @@ use flotilla_framework::{
     evaluation::{Evaluation, MAX_OFFERS, TooManyStrata},
     extension::Facts,
     node::{NodeId, NodeInfo},
-    plugins::REGISTRY,
     prepared::Prepared,
+    registry::Registry,
     select::{Best, Book, select},
     snapshot::Snapshot,
     status::Refusal,
@@ -46,13 +46,13 @@ proptest! {
         shards in 1..=7_usize,
     ) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none());
-        let by_hand = best_by_hand(REGISTRY, &world.profile, &prepared, &nodes);
+        let by_hand = best_by_hand(Registry::built_in(), &world.profile, &prepared, &nodes);
         for k in K {
             let whole = select(&prepared, vec![evaluate(&prepared, &nodes, k)]);
             prop_assert_eq!(placed(whole), Ok(by_hand), "whole, k = {}", k);
-            let split = select(&prepared, world.answers(REGISTRY, &owners, shards, k));
+            let split = select(&prepared, world.answers(Registry::built_in(), &owners, shards, k));
             prop_assert_eq!(split, whole, "split, k = {}", k);
         }
     }
@@ -64,12 +64,12 @@ proptest! {
         shards in 1..=7_usize,
     ) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none());
-        let by_hand = best_by_hand(REGISTRY, &world.profile, &prepared, &nodes);
+        let by_hand = best_by_hand(Registry::built_in(), &world.profile, &prepared, &nodes);
         for k in K {
             let whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
-            let split = Book::new(&prepared, world.answers(REGISTRY, &owners, shards, k));
+            let split = Book::new(&prepared, world.answers(Registry::built_in(), &owners, shards, k));
             prop_assert_eq!(refusals(&whole), refusals(&split));
             prop_assert_eq!(whole.error(&prepared), split.error(&prepared));
             for mut book in [whole, split] {
@@ -85,10 +85,10 @@ proptest! {
         shards in 1..=7_usize,
     ) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none());
         let whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
-        let split = Book::new(&prepared, world.answers(REGISTRY, &owners, shards, 1));
+        let split = Book::new(&prepared, world.answers(Registry::built_in(), &owners, shards, 1));
         prop_assert_eq!(refusals(&whole), refusals(&split));
         prop_assert_eq!(whole.covered(), split.covered());
         prop_assert_eq!(split.covered() as usize, world.nodes.len());
@@ -102,7 +102,7 @@ proptest! {
         }),
     ) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none());
         let best = select(&prepared, vec![evaluate(&prepared, &nodes, 2)]);
         // Numbers, positions and symbols all differ; names and totals must not.
@@ -110,7 +110,7 @@ proptest! {
         turned.nodes = order.iter().map(|&place| world.nodes[place].clone()).collect();
         turned.standing = order.iter().map(|&place| world.standing[place].clone()).collect();
         let mut others = turned.whole();
-        let again = turned.prepare(REGISTRY, &mut others);
+        let again = turned.prepare(Registry::built_in(), &mut others);
         let other = select(&again, vec![evaluate(&again, &others, 2)]);
         let name = |world: &World, best| {
             placed(best).map(|placed| placed.map(|(node, total)| (world.nodes[node.0 as usize].name.clone(), total)))
@@ -166,8 +166,8 @@ fn apply(nodes: &mut Snapshot, step: &Step) -> NodeId {
 /// Repairs a book after each step and compares it with a fresh one, until it runs dry. How many steps it lasted.
 fn follow(world: &World, owners: &[usize], shards: usize, k: usize, steps: &[Step]) -> Result<usize, TestCaseError> {
     let mut nodes = world.whole();
-    let prepared = world.prepare(REGISTRY, &mut nodes);
-    let mut book = Book::new(&prepared, world.answers(REGISTRY, owners, shards, k));
+    let prepared = world.prepare(Registry::built_in(), &mut nodes);
+    let mut book = Book::new(&prepared, world.answers(Registry::built_in(), owners, shards, k));
     for (done, step) in steps.iter().enumerate() {
         let node = apply(&mut nodes, step);
         let slot = nodes.slot(node);
@@ -196,7 +196,7 @@ proptest! {
         steps in vec(any_step(), 1..40),
     ) {
         let mut nodes = world.whole();
-        prop_assume!(world.prepare(REGISTRY, &mut nodes).refusal().is_none());
+        prop_assume!(world.prepare(Registry::built_in(), &mut nodes).refusal().is_none());
         for k in K {
             let lasted = follow(&world, &owners, shards, k, &steps)?;
             prop_assert!(k != usize::MAX || lasted == steps.len());
@@ -210,7 +210,7 @@ proptest! {
         k in 1..5_usize,
     ) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         let (mut columns, mut scratch) = (Columns::default(), Scratch::default());
         prop_assert_eq!(columns.refresh(&prepared, &nodes, &mut scratch), world.nodes.len());
         for steps in steps.chunks(3) {
@@ -237,7 +237,7 @@ fn laid_out(count: u32, mask: u32) -> (Prepared, Snapshot) {
     }
     let wishes = (0..17).fold(pod("p"), |pod, bit| pod.prefer(1 << bit, &format!("b{bit:02}"), "Exists", &[]));
     let class = wishes.build().class;
-    let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
     (prepared, nodes)
 }
 
@@ -279,7 +279,7 @@ fn ranks_break_ties_between_nodes_that_plugins_see_differently() {
         for (number, count) in [(0, 0), (1, 1), (2, 101)] {
             nodes.upsert_node(NodeId(number), &tainted(&format!("n{number}"), count));
         }
-        let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);
+        let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
         let evaluation = evaluate(&prepared, &nodes, 1);
         assert_eq!(evaluation.strata.len(), 3);
         let Best::Node { offer, .. } = select(&prepared, vec![evaluation]) else { panic!("a node is feasible") };
@@ -291,7 +291,7 @@ fn ranks_break_ties_between_nodes_that_plugins_see_differently() {
 fn no_shards_and_empty_shards_know_of_no_node() {
     let mut nodes = Snapshot::new(0);
     let class = pod("p").build().class;
-    let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
     assert_eq!(select(&prepared, Vec::new()), Best::Nothing);
     assert_eq!(select(&prepared, vec![Evaluation::default(), evaluate(&prepared, &nodes, 1)]), Best::Nothing);
 }
@@ -303,7 +303,7 @@ fn a_list_that_was_cut_runs_dry_only_once_all_of_it_is_used() {
         nodes.upsert_node(NodeId(number), &node(&format!("n{number}")).build());
     }
     let class = pod("p").build().class;
-    let prepared = Prepared::new(REGISTRY, &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
     let mut book = Book::new(&prepared, vec![evaluate(&prepared, &nodes, 2)]);
     for used in 0..2 {
         let Best::Node { offer, repaired: false, .. } = book.best(&prepared) else { panic!("offer {used} is there") };

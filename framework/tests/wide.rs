@@ -12,8 +12,8 @@ use flotilla_framework::{
     extension::DefaultSelector,
     matches::Matches,
     node::{NodeId, NodeInfo},
-    plugins::REGISTRY,
     prepared::{NodeResult, Prepared},
+    registry::Registry,
     select::{Best, Book, Ground, Move, Overlay, Shelf},
     snapshot::Snapshot,
     status::Refusal,
@@ -140,9 +140,9 @@ proptest! {
         k in one_of(vec![1, 3, usize::MAX]),
     ) {
         let mut nodes = world.whole();
-        let prepared = world.prepare(REGISTRY, &mut nodes);
+        let prepared = world.prepare(Registry::built_in(), &mut nodes);
         let mut whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
-        let mut split = Book::new(&prepared, world.answers(REGISTRY, &owners, shards, k));
+        let mut split = Book::new(&prepared, world.answers(Registry::built_in(), &owners, shards, k));
         prop_assert_eq!(split.best(&prepared), whole.best(&prepared));
         prop_assert_eq!(refusals(&split), refusals(&whole));
         prop_assert_eq!(all(&split, &prepared, &world), all(&whole, &prepared, &world));
@@ -178,11 +178,11 @@ impl Family {
         let mut family = world.clone();
         family.class = world.class.head();
         family.default_selector = DefaultSelector::default();
-        let head = family.prepare(REGISTRY, nodes);
+        let head = family.prepare(Registry::built_in(), nodes);
         if !prepared.is_wide() || !prepared.follows(&head) {
             return None;
         }
-        let answers = family.answers(REGISTRY, owners, shards, usize::MAX);
+        let answers = family.answers(Registry::built_in(), owners, shards, usize::MAX);
         let shelf = Shelf::new(Ground::new(prepared, nodes), nodes, &answers).expect("every node is offered");
         let mut matches = Matches::default();
         matches.refresh(prepared, nodes);
@@ -243,10 +243,10 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
     // The class itself is one of those that come to nodes.
     let own = ClassId(6);
     nodes.register_class(own, Arc::new(world.class.clone()));
-    let prepared = world.prepare(REGISTRY, &mut nodes);
+    let prepared = world.prepare(Registry::built_in(), &mut nodes);
     let mut matches = Matches::default();
     matches.refresh(&prepared, &nodes);
-    let mut book = Book::new(&prepared, world.answers(REGISTRY, owners, shards, usize::MAX));
+    let mut book = Book::new(&prepared, world.answers(Registry::built_in(), owners, shards, usize::MAX));
     let mut family = Family::new(world, &prepared, &mut nodes, owners, shards);
     for (done, step) in steps.iter().enumerate() {
         let place = match step {

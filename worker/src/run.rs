@@ -5,6 +5,7 @@
 use std::{ffi::OsString, net::SocketAddr, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
+use flotilla_framework::registry::Registry;
 use flotilla_telemetry::log;
 use flotilla_transport::{Folder, Mutual, Role, Transport};
 use flotilla_worker_service::{ServeOptions, serve};
@@ -23,12 +24,12 @@ use crate::{
 /// Threads that move bytes; what is computed has a thread of its own.
 const RUNTIME_THREADS: usize = 2;
 
-/// Runs a worker from its command line, whose first word is the program, until a signal stops it. Help, version and usage
-/// errors end the process at once, the latter with exit code 2.
+/// Runs a worker with these plugins from its command line, whose first word is the program, until a signal stops it. Help,
+/// version and usage errors end the process at once, the latter with exit code 2.
 #[must_use]
-pub fn main(line: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn main(line: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let args = Args::read(line).unwrap_or_else(|error| error.exit());
-    match run(&args) {
+    match run(&args, registry) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("flotilla-worker: {error:#}");
@@ -37,14 +38,14 @@ pub fn main(line: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> anyhow::Result<()> {
+fn run(args: &Args, registry: Registry) -> anyhow::Result<()> {
     log::install(log::level(args.v), args.logging_format).context("starting the log")?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(RUNTIME_THREADS).enable_all().build().context("starting the runtime")?;
-    runtime.block_on(work(args))
+    runtime.block_on(work(args, registry))
 }
 
-async fn work(args: &Args) -> anyhow::Result<()> {
+async fn work(args: &Args, registry: Registry) -> anyhow::Result<()> {
     let shutdown = stop_on_signal()?;
     let listen = &args.listen;
     let transport = transport(args);
@@ -61,7 +62,7 @@ async fn work(args: &Args) -> anyhow::Result<()> {
     let how = if args.insecure_worker_transport { "in plaintext" } else { "with TLS, for coordinators" };
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening, {how}");
     let spans = flotilla_telemetry::start(&args.tracing, "flotilla-worker", &instance(address))?;
-    let options = ServeOptions { spans: spans.clone(), ..ServeOptions::new(transport.clone()) };
+    let options = ServeOptions { spans: spans.clone(), ..ServeOptions::new(transport.clone(), registry) };
     let counters = options.counters.clone();
     if let Some(listen) = &args.metrics_listen {
         let listener =

@@ -10,9 +10,9 @@ use flotilla_framework::{
     admission,
     class::PodInfo,
     ingest,
-    plugins::REGISTRY,
     pod_group::{self, PodGroup},
     profile::Profile,
+    registry::Registry,
 };
 use k8s_openapi::api::scheduling::v1beta1 as api;
 
@@ -109,7 +109,7 @@ pub(super) fn finish(
 
 impl Groups {
     /// The groups of a cluster, of whose pending pods these profiles are.
-    pub(crate) fn new(cluster: &Cluster, profiles: &[Profile]) -> Self {
+    pub(crate) fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
         let Some(objects) = &cluster.groups else { return Self::default() };
         let mut groups = Self { counts: true, ..Self::default() };
         for object in objects {
@@ -120,7 +120,7 @@ impl Groups {
             let Some(key) = groups.key(pod) else { continue };
             let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
             if let Some(profile) = profile.filter(|_| pod.node_name.is_none())
-                && let Some((plugin, message)) = admission::gate(REGISTRY, profile, pod)
+                && let Some((plugin, message)) = admission::gate(registry, profile, pod)
                 && groups.gated.get(&key).is_none_or(|(uid, ..)| *uid > pod.uid)
             {
                 groups.gated.insert(key.clone(), (Arc::clone(&pod.uid), plugin, message));

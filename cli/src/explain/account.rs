@@ -14,7 +14,6 @@ use flotilla_framework::{
     },
     extender::Extended,
     node::NodeId,
-    plugins::REGISTRY,
     prepared::Prepared,
     profile::Profile,
 };
@@ -23,7 +22,6 @@ use super::{
     preemption::Preempted,
     world::{Subject, World},
 };
-use crate::cluster::Groups;
 
 /// The account of one pod.
 #[derive(Debug)]
@@ -48,8 +46,9 @@ pub(super) struct Account {
 }
 
 /// The account of a pod that no node is asked about.
-pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile, groups: &Groups) -> Option<Account> {
-    let gate = groups.gate(pod, profile).or_else(|| admission::gate(REGISTRY, profile, pod));
+pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) -> Option<Account> {
+    let groups = world.groups();
+    let gate = groups.gate(pod, profile).or_else(|| admission::gate(world.registry(), profile, pod));
     let unbuilt = admission::unbuilt(profile, &pod.class);
     let error = groups.error(pod).filter(|_| gate.is_none() && unbuilt.is_none());
     if gate.is_none() && unbuilt.is_none() && error.is_none() {
@@ -79,7 +78,7 @@ pub(super) fn make(
     world: &mut World,
     wants_missing: bool,
 ) -> Account {
-    let prepared = Prepared::new(REGISTRY, profile, &subject.class, &subject.facts, world.snapshot_mut());
+    let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
     let nominations = world.nominations(pod);
     let explanation = Explanation::beside(&prepared, profile, pages, world.snapshot_mut(), &nominations);
     let mut missing = |(&node, outcome): (&NodeId, &Outcome)| {
@@ -91,7 +90,7 @@ pub(super) fn make(
         }
         let found = world.place(node).map(|(info, nodes, slot)| {
             let place = Place { node: info, nodes, slot, facts: &subject.facts };
-            shortfalls(REGISTRY, &prepared, profile, &subject.class, place)
+            shortfalls(world.registry(), &prepared, profile, &subject.class, place)
         });
         for &class in beside {
             world.snapshot_mut().remove_pod(node, class);
@@ -134,7 +133,7 @@ impl Account {
         world: &mut World,
     ) {
         let explanation = std::mem::take(&mut self.explanation);
-        let prepared = Prepared::new(REGISTRY, profile, &subject.class, &subject.facts, world.snapshot_mut());
+        let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
         match answer {
             Ok(extended) => {
                 let name = |id| super::answer::name(world, id);

@@ -10,6 +10,7 @@ use flotilla_framework::{
     explain::shard::{MAX_PAGE_NODES, Page},
     node::NodeId,
     profile::Profile,
+    registry::Registry,
     shard::{Command, Reply, RequestId, Unable},
 };
 use flotilla_proto::bounds::chunk_changes;
@@ -29,6 +30,7 @@ const GENERATION: u64 = 1;
 /// Running workers, and connections to them. They end with it.
 #[derive(Debug)]
 pub(super) struct Workers {
+    registry: Registry,
     connections: Vec<Connection>,
     _running: JoinSet<Result<(), ServeError>>,
 }
@@ -50,17 +52,22 @@ struct Member {
 }
 
 impl Workers {
-    /// Starts so many workers and connects to them.
+    /// Starts so many workers with these plugins and connects to them.
     ///
     /// # Errors
     /// Where a worker cannot be started or reached.
-    pub(super) async fn start(count: u16) -> anyhow::Result<Self> {
-        let (addresses, running) = workers::start(count).await?;
+    pub(super) async fn start(count: u16, registry: Registry) -> anyhow::Result<Self> {
+        let (addresses, running) = workers::start(count, registry).await?;
         let mut connections = Vec::with_capacity(addresses.len());
         for address in addresses {
             connections.push(Connection::open(&address).await?);
         }
-        Ok(Self { connections, _running: running })
+        Ok(Self { registry, connections, _running: running })
+    }
+
+    /// Their plugins, by which alone their accounts can be read.
+    pub(super) const fn registry(&self) -> Registry {
+        self.registry
     }
 }
 

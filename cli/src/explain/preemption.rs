@@ -9,7 +9,7 @@ use flotilla_framework::{
     explain::{Explanation, Outcome},
     matches::Matches,
     node::NodeId,
-    plugins::{REGISTRY, default_preemption},
+    plugins::default_preemption,
     preemption::{
         Candidate, Evaluated, Layout, NominatedNode, Shortlist, evaluate, lay_out, lay_out_units, pick_one, tied,
         why_ineligible, words,
@@ -71,7 +71,7 @@ pub(super) fn make(
     }
     let potential = explanation.nodes.iter().filter(|(_, outcome)| code(outcome) == Some(Code::Unschedulable));
     let potential: Vec<NodeId> = potential.map(|(&node, _)| node).collect();
-    let prepared = Prepared::new(REGISTRY, profile, &subject.class, &subject.facts, world.snapshot_mut());
+    let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
     let budgets = world.budgets();
     let layout = |&node: &NodeId| {
         let beside = nominations.beside.iter().find(|(known, _)| *known == node);

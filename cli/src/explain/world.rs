@@ -14,6 +14,7 @@ use flotilla_framework::{
     node::{NodeId, NodeInfo},
     preemption::{self, Budget},
     profile::Profile,
+    registry::Registry,
     select::Nominations,
     shard::Change,
     snapshot::{Slot, Snapshot},
@@ -26,6 +27,7 @@ use crate::cluster::{Cluster, Groups};
 /// The cluster.
 #[derive(Debug)]
 pub(super) struct World {
+    registry: Registry,
     nodes: Vec<Arc<NodeInfo>>,
     /// For each node how many pods of which class stand on it.
     standing: Vec<Vec<(ClassId, u32)>>,
@@ -62,14 +64,15 @@ pub(super) struct Subject {
 
 impl World {
     /// The nodes of a cluster with the pods that stand on them.
-    pub(super) fn new(cluster: &Cluster, profiles: &[Profile]) -> Self {
+    pub(super) fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
         let storage = storage(cluster);
         let mut world = Self {
+            registry,
             nodes: cluster.nodes.iter().map(|node| with_csi(node, &storage)).collect(),
             standing: vec![Vec::new(); cluster.nodes.len()],
             pods: vec![Vec::new(); cluster.nodes.len()],
             budgets: cluster.budgets.clone(),
-            groups: Groups::new(cluster, profiles),
+            groups: Groups::new(registry, cluster, profiles),
             grouped: BTreeMap::new(),
             classes: Vec::new(),
             numbers: HashMap::new(),
@@ -177,6 +180,11 @@ impl World {
     /// The pods on a node, as preemption sees them.
     pub(super) fn pods(&self, id: NodeId) -> &[preemption::Standing] {
         self.pods.get(id.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The plugins that judge.
+    pub(super) const fn registry(&self) -> Registry {
+        self.registry
     }
 
     /// All pod groups.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use flotilla_framework::{class::PodInfo, plugins::default_preemption, profile::Profile};
+use flotilla_framework::{class::PodInfo, plugins::default_preemption, profile::Profile, registry::Registry};
 use flotilla_machine::{
     action::{Action, VolumeBinding},
     event::{Configuration, Event},
@@ -51,6 +51,8 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 /// What the simulation is run with.
 #[derive(Debug)]
 pub(super) struct Settings {
+    /// The plugins of the machine and the workers.
+    pub(super) registry: Registry,
     /// All profiles.
     pub(super) profiles: Vec<Profile>,
     /// How many workers there are.
@@ -72,15 +74,16 @@ pub(super) fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
 }
 
 async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
-    let (gated, waiting) = split_gated(cluster, &settings.profiles);
-    let (addresses, _workers) = workers::start(settings.workers).await?;
+    let (gated, waiting) = split_gated(cluster, settings);
+    let (addresses, _workers) = workers::start(settings.workers, settings.registry).await?;
     let ledger = Ledger::new(&waiting);
 
     let (binds, answered) = mpsc::unbounded_channel();
     let fanout_slot = Arc::new(OnceLock::new());
     let perform = perform(ledger.clone(), binds, Arc::clone(&fanout_slot));
-    let (handle, machine) = driver::spawn(Machine::new(0), perform);
-    let fanout = fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext));
+    let (handle, machine) = driver::spawn(Machine::new(0, settings.registry), perform);
+    let fanout =
+        fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext, settings.registry));
     tokio::spawn(answer(handle.clone(), answered, Controller::new(&cluster.storage, &cluster.nodes)));
 
     feed(&handle, cluster, settings).await?;
@@ -97,8 +100,9 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
 }
 
 /// The pods that their gates or their groups keep out of the queue, and all others.
-fn split_gated(cluster: &Cluster, profiles: &[Profile]) -> (Vec<Placement>, Vec<Arc<PodInfo>>) {
-    let groups = Groups::new(cluster, profiles);
+fn split_gated(cluster: &Cluster, settings: &Settings) -> (Vec<Placement>, Vec<Arc<PodInfo>>) {
+    let profiles = &settings.profiles;
+    let groups = Groups::new(settings.registry, cluster, profiles);
     let group_gate = |pod: &PodInfo| {
         let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name)?;
         groups.gate(pod, profile)

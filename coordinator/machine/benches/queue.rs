@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flotilla_framework::{
     class::PodInfo,
+    registry::Registry,
     testing::{node, pod, profile},
 };
 use flotilla_machine::{
@@ -39,7 +40,7 @@ struct Course {
 impl Course {
     /// 5,000 nodes, and pods of so many classes that fit on none of them.
     fn new(waiting: u64, classes: u64) -> Self {
-        let mut course = Self { machine: Machine::new(0), now_ms: 0, events: 0, next: 0 };
+        let mut course = Self { machine: Machine::new(0, Registry::built_in()), now_ms: 0, events: 0, next: 0 };
         let mut configuration = Configuration::new(1, vec![profile()]);
         configuration.worker_grace_ms = 0;
         course.tell(Event::Configured(configuration.into()));

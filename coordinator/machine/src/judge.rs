@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    evaluation::Offer, extension::Plugin, node::NodeId, prepared::Prepared, profile::Profile, select::Nominations,
+    evaluation::Offer, node::NodeId, prepared::Prepared, profile::Profile, registry::Registry, select::Nominations,
 };
 
 use crate::{
@@ -36,7 +36,7 @@ use nominator::Nominator;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Judge {
-    registry: &'static [&'static dyn Plugin],
+    registry: Registry,
     configuration: Option<Arc<Configuration>>,
     cache: Cache,
     dossiers: Dossiers,
@@ -67,7 +67,7 @@ pub(crate) struct Wronged {
 // === impl Judge ===
 
 impl Judge {
-    pub(crate) fn new(registry: &'static [&'static dyn Plugin]) -> Self {
+    pub(crate) fn new(registry: Registry) -> Self {
         Self {
             registry,
             configuration: None,

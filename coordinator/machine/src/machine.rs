@@ -6,10 +6,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
-    extension::Plugin,
     map::Map,
-    plugins::REGISTRY,
     profile::Profile,
+    registry::Registry,
     shard::{Epoch, RequestId},
     trace::Sampling,
 };
@@ -46,7 +45,7 @@ const AUDIT_ALWAYS_BELOW: usize = 200;
 /// The state machine.
 #[derive(Debug)]
 pub struct Machine {
-    pub(crate) registry: &'static [&'static dyn Plugin],
+    pub(crate) registry: Registry,
     pub(crate) configuration: Option<Arc<Configuration>>,
     pub(crate) leading: Option<Epoch>,
     pub(crate) leading_since: TimeMs,
@@ -103,15 +102,9 @@ pub struct Machine {
 // === impl Machine ===
 
 impl Machine {
-    /// Knows nothing, follows, and decides nothing until it is configured, synced and leads.
+    /// Knows nothing but its plugins, follows, and decides nothing until it is configured, synced and leads.
     #[must_use]
-    pub fn new(now_ms: TimeMs) -> Self {
-        Self::with_registry(now_ms, REGISTRY)
-    }
-
-    /// As [`Self::new`], with other plugins than the built ones.
-    #[must_use]
-    pub fn with_registry(now_ms: TimeMs, registry: &'static [&'static dyn Plugin]) -> Self {
+    pub fn new(now_ms: TimeMs, registry: Registry) -> Self {
         Self {
             registry,
             configuration: None,
@@ -149,6 +142,12 @@ impl Machine {
             events: 0,
             ticked: 0,
         }
+    }
+
+    /// The plugins that profiles may name.
+    #[must_use]
+    pub const fn registry(&self) -> Registry {
+        self.registry
     }
 
     /// Takes in what happened at `now_ms` and gives back what is to be done, in order.

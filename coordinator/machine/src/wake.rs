@@ -25,7 +25,7 @@ use flotilla_framework::{
     admission,
     class::{ClassId, PodInfo},
     extension::ClusterEvent,
-    plugins::{self, default_preemption, wakers},
+    plugins::{default_preemption, wakers},
 };
 
 use crate::{
@@ -107,7 +107,7 @@ impl Machine {
     fn worth_waking(&self, event: ClusterEvent<'_>, may: impl Fn(i32) -> bool) -> BTreeMap<GroupId, Strategy> {
         let mut woken = BTreeMap::new();
         for plugin in self.queue.listeners() {
-            if !wakers::may_wake(plugin, event) {
+            if !self.may_wake(plugin, event) {
                 continue;
             }
             let mut last: Option<(Subject, bool)> = None;
@@ -130,12 +130,17 @@ impl Machine {
         woken
     }
 
+    fn may_wake(&self, plugin: &str, event: ClusterEvent<'_>) -> bool {
+        let profiles = self.configuration.as_ref().map(|known| &*known.profiles).unwrap_or_default();
+        wakers::may_wake(self.registry, profiles, plugin, event)
+    }
+
     /// Whether a plugin thinks that an event may help a subject that it refused; one that is not known may think anything.
     fn hint(&self, plugin: &str, event: ClusterEvent<'_>, (profile, class): (ProfileIndex, ClassId)) -> bool {
         let (Some(class), Some(profile)) = (self.judge.cache().classes.get(class), self.profile(profile)) else {
             return true;
         };
-        plugins::find(self.registry, plugin).is_none_or(|plugin| plugin.wakes(event, class, &profile.args))
+        self.registry.find(plugin).is_none_or(|plugin| plugin.wakes(event, class, &profile.args))
     }
 
     /// Asks the plugins again that keep pods out of the queue and listen to an event.
@@ -145,7 +150,7 @@ impl Machine {
         }
         let mut asked: Vec<Uid> = Vec::new();
         for (plugin, pods) in self.gates.by_plugin() {
-            if !wakers::may_wake(plugin, event) {
+            if !self.may_wake(plugin, event) {
                 continue;
             }
             let is_worth = |(subject, _): &&(Subject, Uid)| self.hint(plugin, event, *subject);
@@ -270,7 +275,7 @@ impl Machine {
         let (profile, pod) = (self.profile(profile)?, self.pods.get(uid)?);
         let is_in_force = |name: &str| profile.plugins.pre_enqueue.iter().any(|known| known == name);
         let last = self.gates.of(uid).and_then(|gate| gate.plugin).filter(|name| is_in_force(name));
-        let last = last.and_then(|name| plugins::find(self.registry, name));
+        let last = last.and_then(|name| self.registry.find(name));
         let word = last.and_then(|plugin| Some((plugin.name(), plugin.pre_enqueue(&pod.info)?)));
         word.or_else(|| admission::gate(self.registry, profile, &pod.info))
     }

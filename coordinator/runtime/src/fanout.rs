@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use flotilla_framework::{prepared::parts::Point, shard::ToWorker};
+use flotilla_framework::{prepared::parts::Point, registry::Registry, shard::ToWorker};
 use flotilla_machine::event::WorkerId;
 use flotilla_spans::Spans;
 use tokio::sync::{mpsc, watch};
@@ -66,6 +66,7 @@ struct Inner {
     handle: driver::Handle,
     runtime: tokio::runtime::Handle,
     transport: Transport,
+    registry: Registry,
     spans: Spans,
     observer: Observer,
     next_worker: AtomicU64,
@@ -130,13 +131,14 @@ pub struct Traffic {
 }
 
 impl Fanout {
-    /// No connections yet. What the workers say, and that they come and go, is told to `handle`.
+    /// No connections yet. What the workers say, and that they come and go, is told to `handle`. Plugins that `registry`
+    /// does not have are passed over in what they say.
     ///
     /// # Panics
     /// Outside of a tokio runtime: that is where the connections live.
     #[must_use]
-    pub fn new(handle: driver::Handle, transport: Transport) -> Self {
-        Self::observed(handle, transport, Spans::default(), Arc::new(|_, _| {}))
+    pub fn new(handle: driver::Handle, transport: Transport, registry: Registry) -> Self {
+        Self::observed(handle, transport, registry, Spans::default(), Arc::new(|_, _| {}))
     }
 
     /// As [`Self::new`], with spans of what workers are asked that is traced, and with what single plugins took for it.
@@ -144,11 +146,18 @@ impl Fanout {
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn observed(handle: driver::Handle, transport: Transport, spans: Spans, observer: Observer) -> Self {
+    pub fn observed(
+        handle: driver::Handle,
+        transport: Transport,
+        registry: Registry,
+        spans: Spans,
+        observer: Observer,
+    ) -> Self {
         let inner = Inner {
             handle,
             runtime: tokio::runtime::Handle::current(),
             transport,
+            registry,
             spans,
             observer,
             next_worker: AtomicU64::new(1),

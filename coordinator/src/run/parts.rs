@@ -68,6 +68,7 @@ impl Parts {
         shown: Value,
     ) -> Self {
         let performers = Arc::<OnceLock<Performers>>::default();
+        let registry = machine.registry();
         let (handle, _thread) =
             driver::spawn(machine, Stage { performers: Arc::clone(&performers), known: Known::default() });
         let recorder = Recorder::new(spans.clone(), handle.started());
@@ -83,7 +84,7 @@ impl Parts {
         );
         let events = reporter.events().clone();
         let parts = Self {
-            fanout: Fanout::observed(handle.clone(), transport, spans, scheduled.observer()),
+            fanout: Fanout::observed(handle.clone(), transport, registry, spans, scheduled.observer()),
             binder,
             volume_binder: VolumeBinder::new(client.clone(), handle.clone(), leading.clone()),
             evictor: Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone()),

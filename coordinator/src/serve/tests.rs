@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use flotilla_framework::registry::Registry;
 use flotilla_machine::machine::Machine;
 use flotilla_runtime::fanout::{Fanout, Transport};
 use http_body_util::{BodyExt as _, Empty};
@@ -41,7 +42,7 @@ struct Running {
 
 /// As a coordinator that knows no pods.
 fn explain() -> Explain {
-    let (handle, _thread) = flotilla_runtime::driver::spawn(Machine::new(0), |_| {});
+    let (handle, _thread) = flotilla_runtime::driver::spawn(Machine::new(0, Registry::built_in()), |_| {});
     let leading = watch::channel(Leadership::Following { holder: Some("other_1".to_owned()) }).1;
     Explain { handle, leading, identity: "this_2".into() }
 }
@@ -49,7 +50,7 @@ fn explain() -> Explain {
 /// The same, with no worker and nothing watched.
 fn status(explain: &Explain) -> StatusSource {
     let Explain { handle, leading, identity } = explain.clone();
-    let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
+    let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext, Registry::built_in());
     StatusSource { handle, fanout, watches: None, leading, identity }
 }
 

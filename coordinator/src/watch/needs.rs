@@ -1,48 +1,20 @@
 //! Which kinds of objects are watched at all: those that a plugin of some profile reads.
 //!
-//! Knows: which plugins read which kind. Must not know: how a kind is watched, or what a plugin makes of it.
+//! Knows: where a profile may name a plugin. Must not know: any plugin, how a kind is watched, or what is made of it.
 //!
 //! Source: kube-scheduler's plugins ask for the listers that they need when they are made, and only what was asked for
 //! is listed and watched. Pods and nodes always are.
 
-use flotilla_framework::profile::{PodTopologySpreadDefaulting, Profile};
+use flotilla_framework::{extension::Kind, profile::Profile, registry::Registry};
 
-const LIMITS: &str = "NodeVolumeLimits";
-const BINDING: &str = "VolumeBinding";
-const RESTRICTIONS: &str = "VolumeRestrictions";
-const SPREAD: &str = "PodTopologySpread";
-const ZONE: &str = "VolumeZone";
-
-/// The plugins that read a kind, by its plural. A kind that is not here is always watched.
-const READERS: &[(&str, &[&str])] = &[
-    ("namespaces", &["InterPodAffinity"]),
-    ("services", &[SPREAD]),
-    ("replicationcontrollers", &[SPREAD]),
-    ("replicasets", &[SPREAD]),
-    ("statefulsets", &[SPREAD]),
-    ("poddisruptionbudgets", &["DefaultPreemption"]),
-    ("persistentvolumeclaims", &[LIMITS, BINDING, RESTRICTIONS, ZONE]),
-    ("persistentvolumes", &[LIMITS, BINDING, ZONE]),
-    ("storageclasses", &[LIMITS, BINDING, ZONE]),
-    ("csidrivers", &[LIMITS, BINDING]),
-    ("csistoragecapacities", &[BINDING]),
-    ("csinodes", &[LIMITS, BINDING]),
-    ("volumeattachments", &[LIMITS]),
-];
-
-/// Whether a plugin of one of the profiles reads this kind.
-pub(super) fn is_needed(what: &str, profiles: &[Profile]) -> bool {
-    let readers = READERS.iter().find(|(kind, _)| *kind == what).map(|(_, readers)| *readers);
-    readers.is_none_or(|readers| profiles.iter().any(|profile| readers.iter().any(|reader| reads(profile, reader))))
-}
-
-/// Whether a profile has a plugin, and has it read anything: PodTopologySpread reads what selects pods only where pods
-/// without constraints of their own get some by default.
-fn reads(profile: &Profile, plugin: &str) -> bool {
-    let args = &profile.args.pod_topology_spread;
-    let is_by_default =
-        args.defaulting_type == PodTopologySpreadDefaulting::System || !args.default_constraints.is_empty();
-    has(profile, plugin) && (plugin != SPREAD || is_by_default)
+/// Whether a plugin of one of the profiles reads a kind, named by its plural. One that is not among those that plugins
+/// name is always watched.
+pub(super) fn is_needed(registry: Registry, what: &str, profiles: &[Profile]) -> bool {
+    let Some(kind) = Kind::of(what) else { return true };
+    profiles.iter().any(|profile| {
+        let mut readers = registry.iter().filter(|plugin| plugin.reads(&profile.args).contains(&kind));
+        readers.any(|reader| has(profile, reader.name()))
+    })
 }
 
 fn has(profile: &Profile, plugin: &str) -> bool {
@@ -64,7 +36,10 @@ fn has(profile: &Profile, plugin: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use flotilla_framework::testing;
+    use flotilla_framework::{
+        profile::{Plugins, PodTopologySpreadDefaulting},
+        testing,
+    };
 
     use super::*;
 
@@ -94,24 +69,28 @@ mod tests {
         profile
     }
 
+    fn is_needed(what: &str, profiles: &[Profile]) -> bool {
+        super::is_needed(Registry::built_in(), what, profiles)
+    }
+
     fn needed(profiles: &[Profile]) -> Vec<&'static str> {
-        READERS.iter().map(|(kind, _)| *kind).filter(|kind| is_needed(kind, profiles)).collect()
+        Kind::ALL.into_iter().map(Kind::plural).filter(|kind| is_needed(kind, profiles)).collect()
     }
 
     #[test]
     fn the_stock_profile_needs_every_kind() {
-        assert_eq!(needed(&[profile()]).len(), READERS.len());
+        assert_eq!(needed(&[profile()]).len(), Kind::ALL.len());
     }
 
     #[test]
     fn a_kind_is_watched_as_long_as_one_plugin_of_one_profile_reads_it() {
-        let storage = [LIMITS, BINDING, RESTRICTIONS, ZONE];
+        let storage = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"];
         let bare = without(&storage);
         let left =
             ["namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets", "poddisruptionbudgets"];
         assert_eq!(needed(std::slice::from_ref(&bare)), left);
-        assert_eq!(needed(&[bare, profile()]).len(), READERS.len());
-        let with_restrictions = without(&[LIMITS, BINDING, ZONE]);
+        assert_eq!(needed(&[bare, profile()]).len(), Kind::ALL.len());
+        let with_restrictions = without(&["NodeVolumeLimits", "VolumeBinding", "VolumeZone"]);
         assert!(needed(&[with_restrictions]).ends_with(&["persistentvolumeclaims"]));
         assert!(is_needed("pods", &[]) && is_needed("nodes", &[]));
     }
@@ -125,5 +104,29 @@ mod tests {
         profile.args.pod_topology_spread.default_constraints =
             vec![k8s_openapi::api::core::v1::TopologySpreadConstraint::default()];
         assert!(is_needed("services", &[profile]));
+    }
+
+    #[test]
+    fn each_plugin_has_what_it_reads_watched() {
+        let all = |kinds: &[&'static str]| kinds.to_vec();
+        let selecting = ["services", "replicationcontrollers", "replicasets", "statefulsets"];
+        let (claims, volumes, classes) = ("persistentvolumeclaims", "persistentvolumes", "storageclasses");
+        let limits = [claims, volumes, classes, "csidrivers", "csinodes", "volumeattachments"];
+        let binding = [claims, volumes, classes, "csidrivers", "csistoragecapacities", "csinodes"];
+        for plugin in Registry::built_in().iter() {
+            let mut profile = Profile { plugins: Plugins::default(), ..profile() };
+            profile.plugins.filter = vec![plugin.name().to_owned()];
+            let expected = match plugin.name() {
+                "InterPodAffinity" => all(&["namespaces"]),
+                "PodTopologySpread" => all(&selecting),
+                "DefaultPreemption" => all(&["poddisruptionbudgets"]),
+                "NodeVolumeLimits" => all(&limits),
+                "VolumeBinding" => all(&binding),
+                "VolumeRestrictions" => all(&[claims]),
+                "VolumeZone" => all(&[claims, volumes, classes]),
+                _ => Vec::new(),
+            };
+            assert_eq!(needed(&[profile]), expected, "{}", plugin.name());
+        }
     }
 }

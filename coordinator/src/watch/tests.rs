@@ -4,8 +4,10 @@ use std::{collections::VecDeque, sync::Mutex};
 
 use flotilla_framework::{
     class::OwnerKind,
+    extension,
     labels::LabelSelector,
     quantity::Quantity,
+    registry::Registry,
     testing::profile,
     volumes::objects::{
         BindingMode, Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, StorageObject, Volume, VolumeAttachment,
@@ -26,6 +28,11 @@ use crate::lease::Leadership;
 
 /// What a watch that has nothing to tell sends.
 type Silence = Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>;
+
+/// What profiles need that have the built-in plugins.
+fn needs(profiles: &[Profile]) -> Needs<'_> {
+    Needs { registry: Registry::built_in(), profiles, with_groups: false }
+}
 
 /// A start that nobody waits for.
 fn begun() -> CancellationToken {
@@ -333,7 +340,7 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     let reporter = server.reporter();
     server.lists("10", &[]);
     let stop = CancellationToken::new();
-    let mut watches = Watches::start(server.client(), handle, reporter, &[profile()], false, begun(), stop);
+    let mut watches = Watches::start(server.client(), handle, reporter, needs(&[profile()]), begun(), stop);
     watches.wait_synced().await;
     assert_eq!(heard.recv().await, Some(Event::Synced));
     // All watches hang. The hurried one is the next to be answered.
@@ -351,7 +358,7 @@ async fn a_leader_does_not_wait_for_ever_to_catch_up() {
     let (handle, _heard) = listener();
     let reporter = server.reporter();
     let watches =
-        Watches::start(server.client(), handle, reporter, &[profile()], false, begun(), CancellationToken::new());
+        Watches::start(server.client(), handle, reporter, needs(&[profile()]), begun(), CancellationToken::new());
     watches.catch_up().await;
 }
 
@@ -363,7 +370,7 @@ async fn nothing_is_asked_of_the_api_server_before_the_watches_are_to_begin() {
     let reporter = server.reporter();
     server.lists("10", &[]);
     let mut watches =
-        Watches::start(server.client(), handle, reporter, &[profile()], false, begin.clone(), CancellationToken::new());
+        Watches::start(server.client(), handle, reporter, needs(&[profile()]), begin.clone(), CancellationToken::new());
     tokio::time::sleep(BARRIER).await;
     assert_eq!(server.asked.lock().expect("unpoisoned").len(), 0);
     begin.cancel();
@@ -575,7 +582,7 @@ async fn nobody_is_judged_before_every_first_list_is_through() {
             server.answers(format!("list {missing}"), 403, &forbidden);
         }
         let mut watches =
-            Watches::start(server.client(), handle, reporter, &[profile()], false, begun(), CancellationToken::new());
+            Watches::start(server.client(), handle, reporter, needs(&[profile()]), begun(), CancellationToken::new());
         assert_eq!(told(&mut heard, 1).await, ["+u1"]);
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!watches.synced() && heard.try_recv().is_err(), "{missing}");
@@ -609,7 +616,7 @@ async fn what_no_profile_needs_is_not_asked_for_until_one_does() {
         server.answers("list volumeattachments", 403, &forbidden);
     }
     let reporter = server.reporter();
-    let watches = Watches::start(server.client(), handle, reporter, &[bare], false, begun(), CancellationToken::new());
+    let watches = Watches::start(server.client(), handle, reporter, needs(&[bare]), begun(), CancellationToken::new());
     assert_eq!(heard.recv().await, Some(Event::Synced), "no right to read storage is needed");
     let whats: Vec<_> = watches.tallies().map(|(what, _)| what).collect();
     assert_eq!(whats.len(), 7, "{whats:?}");
@@ -619,4 +626,19 @@ async fn what_no_profile_needs_is_not_asked_for_until_one_does() {
     server.script.lock().expect("unpoisoned").clear();
     assert_eq!(watches.provide(&[profile()], patience).await, Ok(()));
     assert_eq!(watches.tallies().count(), 14);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_that_a_plugin_may_read_can_be_watched_and_the_others_always_are() {
+    let server = Server::default();
+    let (handle, _heard) = listener();
+    let (needs, stop) = (Needs { with_groups: true, ..needs(&[]) }, CancellationToken::new());
+    let watches = Watches::start(server.client(), handle, server.reporter(), needs, begun(), stop);
+    let (read, always): (Vec<_>, Vec<_>) =
+        watches.all.iter().partition(|(what, _)| extension::Kind::of(what).is_some());
+    assert_eq!(
+        read.iter().map(|(what, _)| *what).collect::<Vec<_>>(),
+        extension::Kind::ALL.map(extension::Kind::plural)
+    );
+    assert_eq!(always.iter().map(|(what, _)| *what).collect::<Vec<_>>(), ["pods", "nodes", "podgroups"]);
 }

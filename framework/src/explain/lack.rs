@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::{
     class::{Class, HostPort, Requirement, Taint},
-    extension::{Facts, Filter, Plugin},
+    extension::{Facts, Filter},
     node::NodeInfo,
-    plugins,
     prepared::Prepared,
     profile::Profile,
+    registry::Registry,
     snapshot::{Slot, Snapshot},
 };
 
@@ -103,7 +103,7 @@ pub fn counts_domains(prepared: &Prepared) -> bool {
 /// What every node-local filter that refuses a node misses there, in the profile's order; empty where none refuses.
 #[must_use]
 pub fn shortfalls(
-    registry: &'static [&'static dyn Plugin],
+    registry: Registry,
     prepared: &Prepared,
     profile: &Profile,
     class: &Class,
@@ -114,7 +114,7 @@ pub fn shortfalls(
         Filter::Domain(_) => false,
     });
     let shortfall = |plugin: &'static str| {
-        let found = plugins::find(registry, plugin);
+        let found = registry.find(plugin);
         Shortfall { plugin, lacks: found.map_or_else(Vec::new, |found| found.lacks(class, &profile.args, place)) }
     };
     refusing.map(|prepared| shortfall(prepared.plugin)).collect()

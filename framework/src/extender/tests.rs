@@ -3,8 +3,8 @@
 use super::*;
 use crate::{
     extension::Facts,
-    plugins::REGISTRY,
     profile::duration::GoDuration,
+    registry::Registry,
     select::Book,
     snapshot::Snapshot,
     testing::{self, node, pod},
@@ -150,7 +150,7 @@ fn the_diagnosis_counts_extenders_words_beside_those_of_plugins() {
         nodes.upsert_node(crate::node::NodeId(id), &built.build());
     }
     let diagnose = |class: &crate::class::Class, nodes: &mut Snapshot| {
-        let prepared = Prepared::new(REGISTRY, &testing::profile(), class, &Facts::default(), nodes);
+        let prepared = Prepared::new(Registry::built_in(), &testing::profile(), class, &Facts::default(), nodes);
         let mut columns = crate::evaluate::Columns::default();
         let mut scratch = crate::evaluate::Scratch::default();
         columns.refresh(&prepared, nodes, &mut scratch);

@@ -2,7 +2,10 @@
 //!
 //! Knows: where in a profile the plugin stands. Must not know: what it does there, which is [`crate::preemption`].
 
-use crate::{extension::Plugin, profile::Profile};
+use crate::{
+    extension::{Kind, Plugin},
+    profile::{Args, Profile},
+};
 
 /// The plugin. No event wakes a pod by its hint: upstream registers that assigned pods go away, and its hint always
 /// skips. Those wake the pod that the plugins which refused it wait for.
@@ -15,6 +18,10 @@ pub const NAME: &str = "DefaultPreemption";
 impl Plugin for DefaultPreemption {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn reads(&self, _args: &Args) -> &'static [Kind] {
+        &[Kind::PodDisruptionBudget]
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::{
     extension::{NodeScore, Plugin, PreFilter, Preparation, Score},
+    plugins::wakers::{NODE_ADD, NODE_ALLOCATABLE, NODE_LABEL},
     snapshot::{Slot, Snapshot},
 };
 
@@ -23,6 +24,21 @@ impl Plugin for DynamicResources {
 
     fn score(&self, _preparation: &mut Preparation<'_>) -> Option<Score> {
         Some(Score::Node(Box::new(Nothing)))
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        &[
+            NODE_ADD,
+            NODE_LABEL,
+            NODE_ALLOCATABLE,
+            "ResourceClaimAdd",
+            "ResourceClaimUpdate",
+            "ResourceClaimDelete",
+            "DeviceClassAdd",
+            "DeviceClassUpdate",
+            "ResourceSliceAdd",
+            "ResourceSliceUpdate",
+        ]
     }
 }
 

@@ -15,8 +15,8 @@ use crate::{
     domains::Sums,
     explain::lack::Lack,
     extension::{
-        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Facts, Filter, MAX_NODE_SCORE, Normalize,
-        Plugin, PreFilter, PreScore, Preparation, Score, Term,
+        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Facts, Filter, Kind, MAX_NODE_SCORE,
+        Normalize, Plugin, PreFilter, PreScore, Preparation, Score, Term,
     },
     interest::Interest,
     labels::{LabelSelector, Labels},
@@ -82,8 +82,16 @@ impl Plugin for InterPodAffinity {
         Some(normalized)
     }
 
+    fn events(&self) -> &'static [&'static str] {
+        hints::EVENTS
+    }
+
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
         hints::wakes(event, class)
+    }
+
+    fn reads(&self, _args: &Args) -> &'static [Kind] {
+        &[Kind::Namespace]
     }
 }
 

@@ -15,7 +15,10 @@ use crate::{
     },
     ingest,
     node::NodeInfo,
-    plugins::normalize,
+    plugins::{
+        normalize,
+        wakers::{NODE_ADD, NODE_LABEL},
+    },
     profile::Args,
     selector::{self, LoneNode, Term, TermOver},
     snapshot::{Slot, Snapshot},
@@ -81,6 +84,10 @@ impl Plugin for NodeAffinity {
 
     /// Upstream's hint compares an old node with the pod's own affinity alone, and so does this one; terms that cannot
     /// be read wake the pod.
+    fn events(&self) -> &'static [&'static str] {
+        &[NODE_ADD, NODE_LABEL]
+    }
+
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
         let (node, old) = match event {
             ClusterEvent::NodeAdded(node) => (node, None),

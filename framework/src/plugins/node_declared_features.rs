@@ -7,6 +7,7 @@ use crate::{
     declared::DeclaredFeatures,
     explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    plugins::wakers::{NODE_ADD, NODE_FEATURE, TARGET_UPDATE},
     profile::Args,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -32,6 +33,10 @@ impl Plugin for NodeDeclaredFeatures {
 
     fn lacks(&self, class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
         class.declared_features.without(place.node.declared_features).names().map(Lack::Feature).collect()
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        &[NODE_ADD, NODE_FEATURE, TARGET_UPDATE]
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {

@@ -8,6 +8,7 @@ use crate::{
     class::{Class, Requirement},
     explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    plugins::wakers::NODE_ADD,
     profile::Args,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -41,6 +42,10 @@ impl Plugin for NodeName {
             Lack::Name(Requirement { key, operator, values: vec![Arc::clone(name)] })
         };
         class.node_name.iter().map(requirement).collect()
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        &[NODE_ADD]
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {

@@ -6,6 +6,7 @@ use crate::{
     class::{Class, HostPort},
     explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    plugins::wakers::{NODE_ADD, POD_DELETE},
     profile::Args,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -32,6 +33,10 @@ impl Plugin for NodePorts {
         let taken = place.nodes.ports(place.slot);
         let wanted = class.host_ports.iter().filter(|&port| taken.iter().any(|other| port.conflicts(other)));
         wanted.cloned().map(Lack::Port).collect()
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        &[POD_DELETE, NODE_ADD]
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {

@@ -12,7 +12,10 @@ use crate::{
     explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, Plugin, Preparation, Score},
     node::NodeInfo,
-    plugins::scorer::{self, Shareholders},
+    plugins::{
+        scorer::{self, Shareholders},
+        wakers::{NODE_ADD, NODE_ALLOCATABLE, POD_DELETE, POD_SCALE_DOWN, TARGET_SCALE_DOWN},
+    },
     profile::{Args, NodeResourcesFitArgs, ScoringStrategyKind},
     resources::is_extended,
     snapshot::{Accounts, ScalarColumn, Slot, Snapshot},
@@ -62,6 +65,10 @@ impl Plugin for NodeResourcesFit {
     }
 
     /// Upstream's hint forgets which resources the filter ignores, and so does this one.
+    fn events(&self) -> &'static [&'static str] {
+        &[POD_DELETE, POD_SCALE_DOWN, NODE_ADD, NODE_ALLOCATABLE, TARGET_SCALE_DOWN]
+    }
+
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
         let fits = || Fits::new(class, &[], &[]);
         match event {

@@ -6,6 +6,7 @@ use crate::{
     class::{Class, Taint},
     explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, Plugin, Preparation},
+    plugins::wakers::{NODE_ADD, NODE_TAINT, TARGET_TOLERATION},
     profile::Args,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -26,6 +27,10 @@ impl Plugin for NodeUnschedulable {
 
     fn lacks(&self, _class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
         if place.node.unschedulable { vec![Lack::Cordoned] } else { Vec::new() }
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        &[NODE_ADD, NODE_TAINT, TARGET_TOLERATION]
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 use crate::{
     class::Class,
     explain::lack::{Lack, Place},
-    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Kind, NodeFilter, Plugin, PreFilter, Preparation},
+    plugins::wakers::{CLAIM_ADD, CSI_NODE_ADD, CSI_NODE_UPDATE, POD_DELETE},
     profile::Args,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -54,6 +55,10 @@ impl Plugin for NodeVolumeLimits {
         limits.lacks(place.nodes, place.slot)
     }
 
+    fn events(&self) -> &'static [&'static str] {
+        &[CSI_NODE_ADD, CSI_NODE_UPDATE, POD_DELETE, CLAIM_ADD, "VolumeAttachmentDelete"]
+    }
+
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
         match event {
             ClusterEvent::PodRemoved(gone) => gone.volumes.iter().any(|volumes| volumes.may_be_limited()),
@@ -71,6 +76,17 @@ impl Plugin for NodeVolumeLimits {
             }
             _ => false,
         }
+    }
+
+    fn reads(&self, _args: &Args) -> &'static [Kind] {
+        &[
+            Kind::PersistentVolumeClaim,
+            Kind::PersistentVolume,
+            Kind::StorageClass,
+            Kind::CsiDriver,
+            Kind::CsiNode,
+            Kind::VolumeAttachment,
+        ]
     }
 }
 

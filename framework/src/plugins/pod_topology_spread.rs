@@ -12,8 +12,8 @@ use crate::{
     domains::Sums,
     explain::lack::Lack,
     extension::{
-        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Filter, MAX_NODE_SCORE, Normalize, Plugin,
-        PreFilter, PreScore, Preparation, Score, Term,
+        Amounts, ClusterEvent, DomainFilter, DomainScore, Domains, Extremes, Filter, Kind, MAX_NODE_SCORE, Normalize,
+        Plugin, PreFilter, PreScore, Preparation, Score, Term,
     },
     ingest::pods::spread_constraint,
     interest::Interest,
@@ -97,8 +97,20 @@ impl Plugin for PodTopologySpread {
         Some(normalized)
     }
 
+    fn events(&self) -> &'static [&'static str] {
+        hints::EVENTS
+    }
+
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
         hints::wakes(event, class, args)
+    }
+
+    fn reads(&self, args: &Args) -> &'static [Kind] {
+        let args = &args.pod_topology_spread;
+        let is_by_default =
+            args.defaulting_type == PodTopologySpreadDefaulting::System || !args.default_constraints.is_empty();
+        // Constraints of the pod itself have selectors of their own.
+        if is_by_default { Kind::SELECTING } else { &[] }
     }
 }
 

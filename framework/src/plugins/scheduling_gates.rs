@@ -2,7 +2,7 @@
 //!
 //! Knows: a pod's gates. Must not know: nodes.
 
-use crate::{class::PodInfo, extension::Plugin};
+use crate::{class::PodInfo, extension::Plugin, plugins::wakers::TARGET_UNGATED};
 
 /// The plugin.
 #[derive(Debug)]
@@ -15,6 +15,10 @@ impl Plugin for SchedulingGates {
 
     fn pre_enqueue(&self, pod: &PodInfo) -> Option<String> {
         (!pod.gates.is_empty()).then(|| format!("waiting for scheduling gates: [{}]", pod.gates.join(" ")))
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        &[TARGET_UNGATED]
     }
 }
 

@@ -6,7 +6,10 @@ use crate::{
     class::{Class, Taint, Toleration},
     explain::lack::{Lack, Place},
     extension::{ClusterEvent, Filter, NodeFilter, NodeScore, Normalize, Plugin, Preparation, Score},
-    plugins::normalize,
+    plugins::{
+        normalize,
+        wakers::{NODE_ADD, NODE_TAINT, TARGET_TOLERATION},
+    },
     profile::Args,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -44,6 +47,10 @@ impl Plugin for TaintToleration {
 
     fn lacks(&self, class: &Class, _args: &Args, place: Place<'_>) -> Vec<Lack> {
         refusing(&place.node.taints, &class.tolerations).cloned().map(Lack::Toleration).collect()
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        &[NODE_ADD, NODE_TAINT, TARGET_TOLERATION]
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {

@@ -8,7 +8,11 @@ use indexmap::IndexMap;
 use super::{dynamic_resources::Nothing, scorer::broken_line};
 use crate::{
     class::Class,
-    extension::{ClusterEvent, Filter, NodeFilter, NodeScore, Plugin, PreFilter, PreScore, Preparation, Score},
+    extension::{ClusterEvent, Filter, Kind, NodeFilter, NodeScore, Plugin, PreFilter, PreScore, Preparation, Score},
+    plugins::wakers::{
+        CLAIM_ADD, CLAIM_UPDATE, CLASS_ADD, CLASS_UPDATE, CSI_NODE_ADD, CSI_NODE_UPDATE, NODE_ADD, NODE_LABEL,
+        VOLUME_ADD, VOLUME_UPDATE,
+    },
     profile::{Args, ShapePoint},
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -79,6 +83,24 @@ impl Plugin for VolumeBinding {
         }))
     }
 
+    fn events(&self) -> &'static [&'static str] {
+        &[
+            CLASS_ADD,
+            CLASS_UPDATE,
+            CLAIM_ADD,
+            CLAIM_UPDATE,
+            VOLUME_ADD,
+            VOLUME_UPDATE,
+            NODE_ADD,
+            NODE_LABEL,
+            CSI_NODE_ADD,
+            CSI_NODE_UPDATE,
+            "CSIDriverUpdate",
+            "CSIStorageCapacityAdd",
+            "CSIStorageCapacityUpdate",
+        ]
+    }
+
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
         match event {
             ClusterEvent::NodeAdded(_) => true,
@@ -86,6 +108,17 @@ impl Plugin for VolumeBinding {
             ClusterEvent::StorageChanged { old, new: Some(new) } => changed(old, new, class),
             _ => false,
         }
+    }
+
+    fn reads(&self, _args: &Args) -> &'static [Kind] {
+        &[
+            Kind::PersistentVolumeClaim,
+            Kind::PersistentVolume,
+            Kind::StorageClass,
+            Kind::CsiDriver,
+            Kind::CsiStorageCapacity,
+            Kind::CsiNode,
+        ]
     }
 }
 

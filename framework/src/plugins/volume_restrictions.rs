@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::{
     class::Class,
-    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Kind, NodeFilter, Plugin, PreFilter, Preparation},
+    plugins::wakers::{CLAIM_ADD, NODE_ADD, POD_DELETE},
     profile::Args,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -50,6 +51,10 @@ impl Plugin for VolumeRestrictions {
         })))
     }
 
+    fn events(&self) -> &'static [&'static str] {
+        &[POD_DELETE, NODE_ADD, CLAIM_ADD]
+    }
+
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
         match event {
             ClusterEvent::NodeAdded(_) => true,
@@ -59,6 +64,10 @@ impl Plugin for VolumeRestrictions {
             }
             _ => false,
         }
+    }
+
+    fn reads(&self, _args: &Args) -> &'static [Kind] {
+        &[Kind::PersistentVolumeClaim]
     }
 }
 

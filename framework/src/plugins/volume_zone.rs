@@ -5,7 +5,8 @@
 
 use crate::{
     class::Class,
-    extension::{ClusterEvent, Filter, NodeFilter, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Filter, Kind, NodeFilter, Plugin, PreFilter, Preparation},
+    plugins::wakers::{CLAIM_ADD, CLAIM_UPDATE, CLASS_ADD, NODE_ADD, NODE_LABEL, VOLUME_ADD, VOLUME_UPDATE},
     profile::Args,
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
@@ -54,6 +55,10 @@ impl Plugin for VolumeZone {
         Some(Filter::Node(Box::new(Zones { constraints, wanted })))
     }
 
+    fn events(&self) -> &'static [&'static str] {
+        &[CLASS_ADD, NODE_ADD, NODE_LABEL, CLAIM_ADD, CLAIM_UPDATE, VOLUME_ADD, VOLUME_UPDATE]
+    }
+
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
         match event {
             ClusterEvent::NodeAdded(_) => true,
@@ -61,6 +66,10 @@ impl Plugin for VolumeZone {
             ClusterEvent::StorageChanged { old, new: Some(new) } => changed(old, new, class),
             _ => false,
         }
+    }
+
+    fn reads(&self, _args: &Args) -> &'static [Kind] {
+        &[Kind::PersistentVolumeClaim, Kind::PersistentVolume, Kind::StorageClass]
     }
 }
 

@@ -1,128 +1,52 @@
-//! Which kinds of events may change a plugin's mind, for people who wait for one.
+//! Which kinds of events may change a plugin's mind: for people who wait for one, and before its queueing hint is asked.
 //!
-//! Knows: the events that each plugin's queueing hint listens to, by kube-scheduler's labels: the resource and what
-//! happens to it. Must not know: what a hint makes of an event; that is [`Plugin::wakes`](crate::extension::Plugin).
-//!
-//! The lists are kube-scheduler's `EventsToRegister` at the default feature gates, plus the nodes that go and the
-//! namespaces that hints listen to here and not there.
+//! Knows: kube-scheduler's labels of events, and which of them each plugin [declares](crate::extension::Plugin::events).
+//! Must not know: what a hint makes of an event; that is [`Plugin::wakes`](crate::extension::Plugin::wakes).
 
-use crate::extension::ClusterEvent;
+use crate::{
+    extension::{ClusterEvent, Kind},
+    profile::Profile,
+    registry::Registry,
+};
 
-const NODE_ADD: &str = "NodeAdd";
-const NODE_DELETE: &str = "NodeDelete";
-const NODE_ALLOCATABLE: &str = "NodeUpdateNodeAllocatable";
-const NODE_LABEL: &str = "NodeUpdateNodeLabel";
-const NODE_TAINT: &str = "NodeUpdateNodeTaint";
-const NODE_FEATURE: &str = "NodeUpdateNodeDeclaredFeature";
-const POD_ADD: &str = "AssignedPodAdd";
-const POD_DELETE: &str = "AssignedPodDelete";
-const POD_LABEL: &str = "AssignedPodUpdatePodLabel";
-const POD_SCALE_DOWN: &str = "AssignedPodUpdatePodScaleDown";
-const CLAIM_ADD: &str = "PersistentVolumeClaimAdd";
-const CLAIM_UPDATE: &str = "PersistentVolumeClaimUpdate";
-const VOLUME_ADD: &str = "PersistentVolumeAdd";
-const VOLUME_UPDATE: &str = "PersistentVolumeUpdate";
-const CLASS_ADD: &str = "StorageClassAdd";
-const CLASS_UPDATE: &str = "StorageClassUpdate";
-const CSI_NODE_ADD: &str = "CSINodeAdd";
-const CSI_NODE_UPDATE: &str = "CSINodeUpdate";
-const TARGET_LABEL: &str = "TargetPodUpdatePodLabel";
-const TARGET_SCALE_DOWN: &str = "TargetPodUpdatePodScaleDown";
-const TARGET_TOLERATION: &str = "TargetPodUpdatePodToleration";
-const TARGET_UNGATED: &str = "TargetPodUpdatePodSchedulingGatesEliminated";
-const TARGET_UPDATE: &str = "TargetPodUpdate";
-
-/// Each plugin that can refuse a pod or keep it out of the queue.
-const EVENTS: &[(&str, &[&str])] = &[
-    (
-        "DynamicResources",
-        &[
-            NODE_ADD,
-            NODE_LABEL,
-            NODE_ALLOCATABLE,
-            "ResourceClaimAdd",
-            "ResourceClaimUpdate",
-            "ResourceClaimDelete",
-            "DeviceClassAdd",
-            "DeviceClassUpdate",
-            "ResourceSliceAdd",
-            "ResourceSliceUpdate",
-        ],
-    ),
-    (
-        "InterPodAffinity",
-        &[
-            POD_ADD,
-            POD_LABEL,
-            POD_DELETE,
-            NODE_ADD,
-            NODE_DELETE,
-            NODE_LABEL,
-            TARGET_LABEL,
-            "NamespaceAdd",
-            "NamespaceUpdate",
-            "NamespaceDelete",
-        ],
-    ),
-    ("NodeAffinity", &[NODE_ADD, NODE_LABEL]),
-    ("NodeDeclaredFeatures", &[NODE_ADD, NODE_FEATURE, TARGET_UPDATE]),
-    ("NodeName", &[NODE_ADD]),
-    ("NodePorts", &[POD_DELETE, NODE_ADD]),
-    ("NodeResourcesFit", &[POD_DELETE, POD_SCALE_DOWN, NODE_ADD, NODE_ALLOCATABLE, TARGET_SCALE_DOWN]),
-    ("NodeUnschedulable", &[NODE_ADD, NODE_TAINT, TARGET_TOLERATION]),
-    ("NodeVolumeLimits", &[CSI_NODE_ADD, CSI_NODE_UPDATE, POD_DELETE, CLAIM_ADD, "VolumeAttachmentDelete"]),
-    (
-        "PodTopologySpread",
-        &[
-            POD_ADD,
-            POD_LABEL,
-            POD_DELETE,
-            NODE_ADD,
-            NODE_DELETE,
-            NODE_LABEL,
-            NODE_TAINT,
-            TARGET_LABEL,
-            TARGET_TOLERATION,
-        ],
-    ),
-    ("SchedulingGates", &[TARGET_UNGATED]),
-    ("TaintToleration", &[NODE_ADD, NODE_TAINT, TARGET_TOLERATION]),
-    (
-        "VolumeBinding",
-        &[
-            CLASS_ADD,
-            CLASS_UPDATE,
-            CLAIM_ADD,
-            CLAIM_UPDATE,
-            VOLUME_ADD,
-            VOLUME_UPDATE,
-            NODE_ADD,
-            NODE_LABEL,
-            CSI_NODE_ADD,
-            CSI_NODE_UPDATE,
-            "CSIDriverUpdate",
-            "CSIStorageCapacityAdd",
-            "CSIStorageCapacityUpdate",
-        ],
-    ),
-    ("VolumeRestrictions", &[POD_DELETE, NODE_ADD, CLAIM_ADD]),
-    ("VolumeZone", &[CLASS_ADD, NODE_ADD, NODE_LABEL, CLAIM_ADD, CLAIM_UPDATE, VOLUME_ADD, VOLUME_UPDATE]),
-];
+pub(super) const NODE_ADD: &str = "NodeAdd";
+pub(super) const NODE_DELETE: &str = "NodeDelete";
+pub(super) const NODE_ALLOCATABLE: &str = "NodeUpdateNodeAllocatable";
+pub(super) const NODE_LABEL: &str = "NodeUpdateNodeLabel";
+pub(super) const NODE_TAINT: &str = "NodeUpdateNodeTaint";
+pub(super) const NODE_FEATURE: &str = "NodeUpdateNodeDeclaredFeature";
+pub(super) const POD_ADD: &str = "AssignedPodAdd";
+pub(super) const POD_DELETE: &str = "AssignedPodDelete";
+pub(super) const POD_LABEL: &str = "AssignedPodUpdatePodLabel";
+pub(super) const POD_SCALE_DOWN: &str = "AssignedPodUpdatePodScaleDown";
+pub(super) const CLAIM_ADD: &str = "PersistentVolumeClaimAdd";
+pub(super) const CLAIM_UPDATE: &str = "PersistentVolumeClaimUpdate";
+pub(super) const VOLUME_ADD: &str = "PersistentVolumeAdd";
+pub(super) const VOLUME_UPDATE: &str = "PersistentVolumeUpdate";
+pub(super) const CLASS_ADD: &str = "StorageClassAdd";
+pub(super) const CLASS_UPDATE: &str = "StorageClassUpdate";
+pub(super) const CSI_NODE_ADD: &str = "CSINodeAdd";
+pub(super) const CSI_NODE_UPDATE: &str = "CSINodeUpdate";
+pub(super) const TARGET_LABEL: &str = "TargetPodUpdatePodLabel";
+pub(super) const TARGET_SCALE_DOWN: &str = "TargetPodUpdatePodScaleDown";
+pub(super) const TARGET_TOLERATION: &str = "TargetPodUpdatePodToleration";
+pub(super) const TARGET_UNGATED: &str = "TargetPodUpdatePodSchedulingGatesEliminated";
+pub(super) const TARGET_UPDATE: &str = "TargetPodUpdate";
 
 /// What may have a pod tried again that this plugin refused: labels such as `NodeAdd`. Empty for a plugin that is not
 /// known, whose pods wait for any event.
 #[must_use]
-pub fn of(plugin: &str) -> &'static [&'static str] {
-    EVENTS.iter().find(|(name, _)| *name == plugin).map_or(&[], |(_, events)| events)
+pub fn of(registry: Registry, plugin: &str) -> &'static [&'static str] {
+    registry.find(plugin).map_or(&[], |plugin| plugin.events())
 }
 
-/// Whether a plugin listens to events of this kind, so that its hint is worth asking. One that is not known may listen to
-/// anything.
+/// Whether a plugin of these profiles listens to events of this kind, so that its hint is worth asking. One that is not
+/// known, or names no event, may listen to anything.
 ///
 /// Source: `isEventOfInterest` and `MatchAnyClusterEvent`.
 #[must_use]
-pub fn may_wake(plugin: &str, event: ClusterEvent<'_>) -> bool {
-    let known = of(plugin);
+pub fn may_wake(registry: Registry, profiles: &[Profile], plugin: &str, event: ClusterEvent<'_>) -> bool {
+    let known = of(registry, plugin);
     let listens = |prefix: &str| known.iter().any(|label| label.starts_with(prefix));
     known.is_empty()
         || match event {
@@ -136,25 +60,59 @@ pub fn may_wake(plugin: &str, event: ClusterEvent<'_>) -> bool {
             }
             ClusterEvent::TargetUpdated { .. } => listens("TargetPod"),
             ClusterEvent::NamespaceChanged(_) => listens("Namespace"),
-            ClusterEvent::SelectorChanged(_) => plugin == "PodTopologySpread",
+            // kube-scheduler has no event of it, and so no label.
+            ClusterEvent::SelectorChanged(_) => reads_selectors(registry, profiles, plugin),
             ClusterEvent::StorageChanged { .. } => {
                 ["PersistentVolume", "StorageClass", "CSI", "VolumeAttachment"].into_iter().any(listens)
             }
         }
 }
 
+/// Whether a plugin reads what selects pods, by the arguments of one of these profiles.
+fn reads_selectors(registry: Registry, profiles: &[Profile], plugin: &str) -> bool {
+    registry.find(plugin).is_some_and(|plugin| {
+        let mut kinds = profiles.iter().flat_map(|profile| plugin.reads(&profile.args));
+        kinds.any(|kind| Kind::SELECTING.contains(kind))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        extension::ClusterEvent,
-        plugins::REGISTRY,
-        profile::Profile,
+        extension::Plugin,
+        profile::PodTopologySpreadDefaulting,
         testing::{self, node, pod},
     };
 
+    /// What the labels of built-in plugins begin with, further than which nothing here reads them.
+    const RESOURCES: [&str; 14] = [
+        "AssignedPod",
+        "CSIDriver",
+        "CSINode",
+        "CSIStorageCapacity",
+        "DeviceClass",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "ResourceClaim",
+        "ResourceSlice",
+        "StorageClass",
+        "TargetPod",
+        "VolumeAttachment",
+    ];
+
+    fn of(plugin: &str) -> &'static [&'static str] {
+        super::of(Registry::built_in(), plugin)
+    }
+
+    fn may_wake(plugin: &str, event: ClusterEvent<'_>) -> bool {
+        super::may_wake(Registry::built_in(), &[testing::profile()], plugin, event)
+    }
+
     /// Events that wake somebody, each with its label.
-    fn woken_by(plugin: &dyn crate::extension::Plugin, profile: &Profile) -> Vec<&'static str> {
+    fn woken_by(plugin: &dyn Plugin, profile: &Profile) -> Vec<&'static str> {
         let wants = pod("wants").request("cpu", "1").build().class;
         let (small, large) = (node("n").capacity("cpu", "1").build(), node("n").capacity("cpu", "64").build());
         let cordoned = node("n").cordon().build();
@@ -174,7 +132,7 @@ mod tests {
     #[test]
     fn whatever_wakes_a_pod_is_in_the_list_of_the_plugin() {
         let profile = testing::profile();
-        for &plugin in REGISTRY {
+        for plugin in Registry::built_in().iter() {
             for label in woken_by(plugin, &profile) {
                 // A cordon is a taint too, and uncordoning here leaves the node with more than it had there.
                 let is_listed = of(plugin.name()).contains(&label);
@@ -203,7 +161,8 @@ mod tests {
         for (new, label, expected) in updates {
             let new = new.build().class;
             let event = ClusterEvent::TargetUpdated { old: &old, new: &new };
-            let woken = REGISTRY.iter().filter(|plugin| plugin.wakes(event, &new, &profile.args));
+            let registry = Registry::built_in();
+            let woken = registry.iter().filter(|plugin| plugin.wakes(event, &new, &profile.args));
             let woken: Vec<&str> = woken.map(|plugin| plugin.name()).collect();
             assert_eq!((event.label(), &woken), (label, &expected));
             assert!(woken.iter().all(|name| of(name).contains(&label) && may_wake(name, event)));
@@ -221,14 +180,34 @@ mod tests {
 
     #[test]
     fn every_plugin_that_filters_by_default_waits_for_something_and_nothing_is_listed_twice() {
-        assert!(EVENTS.is_sorted_by(|one, next| one.0 < next.0));
         for name in &testing::profile().plugins.filter {
             assert!(!of(name).is_empty(), "{name}");
         }
-        for (name, events) in EVENTS {
-            let distinct: std::collections::BTreeSet<_> = events.iter().collect();
-            assert_eq!(distinct.len(), events.len(), "{name}");
+        for plugin in Registry::built_in().iter() {
+            let distinct: std::collections::BTreeSet<_> = plugin.events().iter().collect();
+            assert_eq!(distinct.len(), plugin.events().len(), "{}", plugin.name());
         }
         assert!(of("Unheard").is_empty());
+    }
+
+    #[test]
+    fn every_label_is_a_resource_and_what_happens_to_it() {
+        for label in Registry::built_in().iter().flat_map(Plugin::events) {
+            let mut verbs = RESOURCES.into_iter().filter_map(|resource| label.strip_prefix(resource));
+            assert!(verbs.any(|verb| verb == "Add" || verb == "Delete" || verb.starts_with("Update")), "{label}");
+        }
+    }
+
+    #[test]
+    fn what_selects_pods_concerns_the_plugin_that_reads_it_where_constraints_are_given_by_default() {
+        let event = ClusterEvent::SelectorChanged("default");
+        for name in Registry::built_in().iter().map(Plugin::name).filter(|name| !of(name).is_empty()) {
+            assert_eq!(may_wake(name, event), name == "PodTopologySpread", "{name}");
+        }
+        let mut bare = testing::profile();
+        bare.args.pod_topology_spread.defaulting_type = PodTopologySpreadDefaulting::List;
+        let may_wake =
+            |profiles: &[Profile]| super::may_wake(Registry::built_in(), profiles, "PodTopologySpread", event);
+        assert!(!may_wake(std::slice::from_ref(&bare)) && may_wake(&[bare, testing::profile()]));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Knows: the registry's order. Must not know: how often a class is judged, or who counts.
 
-use crate::extension::Plugin;
+use crate::registry::Registry;
 
 /// One bit for each plugin at its place in the registry, for each of the points that upstream counts.
 ///
@@ -45,9 +45,8 @@ impl Point {
 
 impl Parts {
     /// A plugin has a part. One beyond the sixty-fourth of a registry is not counted; there are some twenty.
-    pub(super) fn add(&mut self, registry: &'static [&'static dyn Plugin], point: Point, plugin: &str) {
-        let place = registry.iter().position(|known| known.name() == plugin);
-        let bit = place.and_then(|place| 1_u64.checked_shl(u32::try_from(place).ok()?));
+    pub(super) fn add(&mut self, registry: Registry, point: Point, plugin: &str) {
+        let bit = registry.number(plugin).and_then(|place| 1_u64.checked_shl(u32::try_from(place).ok()?));
         self.points[point as usize] |= bit.unwrap_or(0);
     }
 
@@ -59,7 +58,7 @@ impl Parts {
     }
 
     /// The plugins that have a part at a point, in the registry's order.
-    pub fn of(self, registry: &'static [&'static dyn Plugin], point: Point) -> impl Iterator<Item = &'static str> {
+    pub fn of(self, registry: Registry, point: Point) -> impl Iterator<Item = &'static str> {
         let bits = self.points[point as usize];
         registry
             .iter()

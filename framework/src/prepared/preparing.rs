@@ -7,21 +7,21 @@ use super::{
     ClassRefusal, NormalizedScore, PlacedTerm, PlainScore, Prepared, PreparedFilter, Restriction, Scorer, ScorerPlace,
 };
 use crate::{
-    extension::{Domains, Filter, Plugin, PreFilter, PreScore, Preparation, Score},
-    plugins,
+    extension::{Domains, Filter, PreFilter, PreScore, Preparation, Score},
     profile::Profile,
+    registry::Registry,
     symbols::Symbol,
 };
 
 impl Prepared {
     pub(super) fn run_pre_filters(
         &mut self,
-        registry: &'static [&'static dyn Plugin],
+        registry: Registry,
         profile: &Profile,
         preparation: &mut Preparation<'_>,
     ) -> Vec<&'static str> {
         let mut skipped = Vec::new();
-        for plugin in profile.plugins.pre_filter.iter().filter_map(|name| plugins::find(registry, name)) {
+        for plugin in profile.plugins.pre_filter.iter().filter_map(|name| registry.find(name)) {
             let answer = plugin.pre_filter(preparation);
             if answer != PreFilter::Skip {
                 self.parts.add(registry, Point::PreFilter, plugin.name());
@@ -74,13 +74,13 @@ impl Prepared {
 
     pub(super) fn prepare_filters(
         &mut self,
-        registry: &'static [&'static dyn Plugin],
+        registry: Registry,
         profile: &Profile,
         skipped: &[&str],
         preparation: &mut Preparation<'_>,
     ) {
         for (order, name) in (1..).zip(&profile.plugins.filter) {
-            let Some(plugin) = plugins::find(registry, name).filter(|plugin| !skipped.contains(&plugin.name())) else {
+            let Some(plugin) = registry.find(name).filter(|plugin| !skipped.contains(&plugin.name())) else {
                 continue;
             };
             preparation.is_pre_filtered = profile.plugins.pre_filter.contains(name);
@@ -94,16 +94,11 @@ impl Prepared {
         }
     }
 
-    pub(super) fn prepare_scores(
-        &mut self,
-        registry: &'static [&'static dyn Plugin],
-        profile: &Profile,
-        preparation: &mut Preparation<'_>,
-    ) {
+    pub(super) fn prepare_scores(&mut self, registry: Registry, profile: &Profile, preparation: &mut Preparation<'_>) {
         let mut raws = 0;
         let mut failed = None;
         for weighted in &profile.plugins.score {
-            let Some(plugin) = plugins::find(registry, &weighted.name) else { continue };
+            let Some(plugin) = registry.find(&weighted.name) else { continue };
             preparation.is_pre_filtered = profile.plugins.pre_filter.contains(&weighted.name);
             preparation.is_filtered = profile.plugins.filter.contains(&weighted.name);
             if profile.plugins.pre_score.contains(&weighted.name) {

@@ -10,9 +10,10 @@ use crate::{
     evaluation::Evaluation,
     extension::{ClusterEvent, Extremes, Facts, Plugin, PreFilter, Preparation},
     node::{NodeId, NodeInfo},
-    plugins::{self, REGISTRY, image_locality, inter_pod_affinity},
+    plugins::{image_locality, inter_pod_affinity},
     prepared::{NodeResult, Prepared},
     profile::{Args, Plugins, Profile, WeightedPlugin},
+    registry::Registry,
     select::Book,
     snapshot::Snapshot,
     status::Code,
@@ -110,7 +111,7 @@ impl Alone {
     }
 
     fn plugin(&self) -> &'static dyn Plugin {
-        plugins::find(REGISTRY, &self.profile.plugins.filter[0]).expect("a built plugin")
+        Registry::built_in().find(&self.profile.plugins.filter[0]).expect("a built plugin")
     }
 
     /// What PreFilter says: `continue`, `skip`, `only <names>` or `refuse <message>`.
@@ -230,7 +231,7 @@ impl Alone {
         if !filters {
             profile.plugins.filter.clear();
         }
-        let prepared = Prepared::new(REGISTRY, &profile, &class, &facts, &mut snapshot);
+        let prepared = Prepared::new(Registry::built_in(), &profile, &class, &facts, &mut snapshot);
         (prepared, snapshot)
     }
 }

@@ -10,11 +10,12 @@ use flotilla_framework::{
     evaluate::{Columns, Scratch},
     evaluation::Evaluation,
     explain::shard::{self, Page},
-    extension::{DefaultSelector, Extremes, Facts, Plugin},
+    extension::{DefaultSelector, Extremes, Facts},
     node::{NodeId, NodeInfo},
-    plugins::{self, image_locality, inter_pod_affinity},
+    plugins::{image_locality, inter_pod_affinity},
     prepared::{NodeResult, Prepared},
     profile::{Profile, ResourceWeight, ScoringStrategyKind, ShapePoint},
+    registry::Registry,
     select::Best,
     snapshot::{Slot, Snapshot},
     testing::{NodeBuilder, PodBuilder, node, pod, profile, storage as build},
@@ -236,19 +237,13 @@ impl World {
     }
 
     /// The pod's plugins, ready for the nodes of one snapshot.
-    pub(crate) fn prepare(&self, registry: &'static [&'static dyn Plugin], nodes: &mut Snapshot) -> Prepared {
+    pub(crate) fn prepare(&self, registry: Registry, nodes: &mut Snapshot) -> Prepared {
         Prepared::new(registry, &self.profile, &self.class, &self.facts(), nodes)
     }
 
     /// The answers of shards: `owners` says for each node which of `shards` holds it.
     #[allow(dead_code, reason = "not every property draws from these")]
-    pub(crate) fn answers(
-        &self,
-        registry: &'static [&'static dyn Plugin],
-        owners: &[usize],
-        shards: usize,
-        k: usize,
-    ) -> Vec<Evaluation> {
+    pub(crate) fn answers(&self, registry: Registry, owners: &[usize], shards: usize, k: usize) -> Vec<Evaluation> {
         let answer = |shard| {
             let own = (0..self.nodes.len()).filter(|&place| owners[place % owners.len()] % shards == shard);
             let mut nodes = self.snapshot(own);
@@ -260,13 +255,7 @@ impl World {
 
     /// The accounts of shards, page by page.
     #[allow(dead_code, reason = "not every property is about accounts")]
-    pub(crate) fn pages(
-        &self,
-        registry: &'static [&'static dyn Plugin],
-        owners: &[usize],
-        shards: usize,
-        limit: usize,
-    ) -> Vec<Page> {
+    pub(crate) fn pages(&self, registry: Registry, owners: &[usize], shards: usize, limit: usize) -> Vec<Page> {
         let answer = |shard| {
             let own = (0..self.nodes.len()).filter(|&place| owners[place % owners.len()] % shards == shard);
             let mut nodes = self.snapshot(own);
@@ -300,7 +289,7 @@ pub(crate) fn evaluate(prepared: &Prepared, nodes: &Snapshot, k: usize) -> Evalu
 /// feasible nodes, the largest sum wins and the smaller rank breaks ties.
 #[allow(dead_code, reason = "not every property has a slow way")]
 pub(crate) fn best_by_hand(
-    registry: &'static [&'static dyn Plugin],
+    registry: Registry,
     profile: &Profile,
     prepared: &Prepared,
     nodes: &Snapshot,
@@ -311,9 +300,8 @@ pub(crate) fn best_by_hand(
     };
     let feasible: Vec<_> = nodes.live().filter_map(judge).collect();
     let weighted = profile.plugins.score.iter();
-    let normalizing: Vec<_> = weighted
-        .filter_map(|weighted| Some((weighted.weight, plugins::find(registry, &weighted.name)?.normalize()?)))
-        .collect();
+    let normalizing: Vec<_> =
+        weighted.filter_map(|weighted| Some((weighted.weight, registry.find(&weighted.name)?.normalize()?))).collect();
     let total = |base: i64, raws: &[i64]| {
         // TaintToleration is never skipped and comes first; NodeAffinity has no raw score where it is.
         let parts = raws.iter().enumerate().map(|(place, &raw)| {

@@ -4,7 +4,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use flotilla_framework::{extension::Plugin, plugins::REGISTRY};
+use flotilla_framework::registry::Registry;
 use flotilla_proto::{FILE_DESCRIPTOR_SET, SERVICE_NAME, bounds::MAX_MESSAGE_BYTES, pb::worker_server::WorkerServer};
 use flotilla_spans::Spans;
 use flotilla_transport::{Incoming, Transport};
@@ -38,7 +38,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// The plugins that profiles may name.
-    pub registry: &'static [&'static dyn Plugin],
+    pub registry: Registry,
     /// How long connections may linger after a stop; streams to leaders are ended at once.
     pub grace: Duration,
     /// Counts what happens; keep a clone to read it.
@@ -50,16 +50,10 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// What the binary uses, over this transport.
+    /// What the binary uses, over this transport and with these plugins.
     #[must_use]
-    pub fn new(transport: Transport) -> Self {
-        Self {
-            registry: REGISTRY,
-            grace: Duration::from_secs(5),
-            counters: Arc::default(),
-            transport,
-            spans: Spans::default(),
-        }
+    pub fn new(transport: Transport, registry: Registry) -> Self {
+        Self { registry, grace: Duration::from_secs(5), counters: Arc::default(), transport, spans: Spans::default() }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use flotilla_framework::{extension::Plugin, replica::Replica, shard::Epoch};
+use flotilla_framework::{registry::Registry, replica::Replica, shard::Epoch};
 use flotilla_proto::pb;
 use flotilla_spans::Spans;
 use tokio::sync::{
@@ -29,7 +29,7 @@ use crate::{
 /// What all streams of a worker share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) registry: &'static [&'static dyn Plugin],
+    pub(crate) registry: Registry,
     pub(crate) counters: Arc<Counters>,
     pub(crate) seat: Seat,
     pub(crate) spans: Spans,

@@ -13,6 +13,7 @@ use flotilla_framework::{
     extension::{Amounts, DomainFilter, Domains, Facts, Filter, Plugin, PreFilter, Preparation, Term},
     node::NodeId,
     profile::{Plugins, Profile},
+    registry::Registry,
     replica::Replica,
     shard::{Change, Command, Epoch, FromWorker, Reply, ToWorker, Unable},
     status::Verdict,
@@ -44,7 +45,7 @@ struct Worker {
 
 impl Worker {
     async fn start() -> Self {
-        Self::start_with(ServeOptions::new(Transport::InsecurePlaintext)).await
+        Self::start_with(ServeOptions::new(Transport::InsecurePlaintext, Registry::built_in())).await
     }
 
     async fn start_with(options: ServeOptions) -> Self {
@@ -207,7 +208,7 @@ async fn the_answers_are_those_of_the_replica_in_order() {
     for word in &words {
         leader.say(word).await;
     }
-    let mut replica = Replica::default();
+    let mut replica = Replica::new(Registry::built_in());
     for expected in words.into_iter().filter_map(|word| replica.apply(word)) {
         assert_eq!(leader.hear().await, expected);
     }
@@ -221,7 +222,7 @@ async fn an_account_comes_page_by_page() {
     let mut leader = worker.attach().await;
     let words =
         [configure(1, vec![profile()]), snapshot(1), register(1), explain(1, None, 12), explain(2, Some(11), 12)];
-    let mut replica = Replica::default();
+    let mut replica = Replica::new(Registry::built_in());
     for word in words {
         leader.say(&word).await;
         if let Some(expected) = replica.apply(word) {
@@ -267,12 +268,9 @@ impl Plugin for Wordy {
     }
 }
 
-static WORDY: [&dyn Plugin; 1] = [&Wordy];
-
 #[tokio::test]
 async fn a_page_that_is_too_large_is_refused_and_a_smaller_one_is_not() {
-    let worker =
-        Worker::start_with(ServeOptions { registry: &WORDY, ..ServeOptions::new(Transport::InsecurePlaintext) }).await;
+    let worker = Worker::start_with(ServeOptions::new(Transport::InsecurePlaintext, Registry::of(&[&Wordy]))).await;
     let plugins = Plugins { filter: vec!["Wordy".to_owned()], ..Plugins::default() };
     let mut leader = worker.attach().await;
     leader.say(&configure(1, vec![Profile { plugins, ..profile() }])).await;
@@ -403,12 +401,9 @@ impl Plugin for Broken {
     }
 }
 
-static BROKEN: [&dyn Plugin; 1] = [&Broken];
-
 #[tokio::test]
 async fn a_panic_ends_its_stream_and_nothing_else() {
-    let worker =
-        Worker::start_with(ServeOptions { registry: &BROKEN, ..ServeOptions::new(Transport::InsecurePlaintext) }).await;
+    let worker = Worker::start_with(ServeOptions::new(Transport::InsecurePlaintext, Registry::of(&[&Broken]))).await;
     let names = vec!["Broken".to_owned()];
     let plugins = Plugins { pre_filter: names.clone(), filter: names, ..Plugins::default() };
     let profiles = vec![Profile { plugins, ..profile() }];
@@ -465,7 +460,8 @@ async fn a_worker_that_stops_says_so() {
 
 #[tokio::test]
 async fn a_client_that_lingers_cannot_keep_a_worker_from_stopping() {
-    let options = ServeOptions { grace: Duration::ZERO, ..ServeOptions::new(Transport::InsecurePlaintext) };
+    let options =
+        ServeOptions { grace: Duration::ZERO, ..ServeOptions::new(Transport::InsecurePlaintext, Registry::built_in()) };
     let worker = Worker::start_with(options).await;
     let mut client = HealthClient::new(worker.channel().await);
     let _watch = soon(client.watch(HealthCheckRequest::default())).await.expect("a stream");

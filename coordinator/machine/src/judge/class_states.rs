@@ -8,11 +8,12 @@ use flotilla_framework::{
     class::{Class, ClassId},
     evaluate::{Columns, Scratch, tallies},
     evaluation::Evaluation,
-    extension::{Facts, Plugin},
+    extension::Facts,
     map::Map,
     matches::Matches,
     prepared::Prepared,
     profile::Profile,
+    registry::Registry,
     select::Book,
     shard::{RequestId, Revision},
 };
@@ -124,7 +125,7 @@ impl Dossiers {
     pub(crate) fn open(
         &mut self,
         subject: Subject,
-        registry: &'static [&'static dyn Plugin],
+        registry: Registry,
         profile: &Profile,
         class: &Class,
         cache: &mut Cache,

@@ -186,7 +186,8 @@ impl Machine {
             Some(Seat::Parked { rejectors, since_ms, looked_at_ms }) => {
                 let longest = self.configuration.as_ref().map_or(0, |known| known.pod_max_in_unschedulable_ms);
                 let rejected_by = rejectors.plugins.iter().chain(rejectors.pending.iter());
-                let rejected_by = rejected_by.map(|&plugin| Rejection { plugin, waits_for: wakers::of(plugin) });
+                let rejected_by =
+                    rejected_by.map(|&plugin| Rejection { plugin, waits_for: wakers::of(self.registry, plugin) });
                 Standing::Unschedulable {
                     for_ms: now_ms.saturating_sub(since_ms),
                     rejected_by: rejected_by.collect(),

@@ -10,10 +10,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
-    extension::Plugin,
     map::Map,
     prepared::parts::{Parts, Point},
     profile::Profile,
+    registry::Registry,
     shard::RequestId,
 };
 use indexmap::IndexMap;
@@ -132,18 +132,14 @@ impl Tally {
     }
 
     /// The places of profiles mean something else from now on.
-    pub(crate) fn reconfigured(&mut self, registry: &'static [&'static dyn Plugin], profiles: &[Profile]) {
+    pub(crate) fn reconfigured(&mut self, registry: Registry, profiles: &[Profile]) {
         self.earlier = self.judged(registry, profiles);
         self.attempts.clear();
         self.flushed.clear();
     }
 
     /// Attempts since the start, by the plugins that had a part in them.
-    pub(crate) fn judged(
-        &self,
-        registry: &'static [&'static dyn Plugin],
-        profiles: &[Profile],
-    ) -> BTreeMap<Judged, u64> {
+    pub(crate) fn judged(&self, registry: Registry, profiles: &[Profile]) -> BTreeMap<Judged, u64> {
         let mut judged = self.earlier.clone();
         for (&(index, parts), &count) in &self.attempts {
             let Some(profile) = profiles.get(index).map(|profile| &profile.scheduler_name) else { continue };

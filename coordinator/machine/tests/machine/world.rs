@@ -10,6 +10,7 @@ use flotilla_framework::{
     class::{Class, PodInfo},
     node::NodeInfo,
     profile::Profile,
+    registry::Registry,
     replica::Replica,
     shard::{FromWorker, ToWorker},
     testing,
@@ -114,7 +115,7 @@ impl World {
 
     /// Configured, but neither synced nor leading.
     pub(crate) fn dormant(profiles: Vec<Profile>) -> Self {
-        Self::dormant_with(Machine::new(0), profiles)
+        Self::dormant_with(Machine::new(0, Registry::built_in()), profiles)
     }
 
     fn dormant_with(machine: Machine, profiles: Vec<Profile>) -> Self {
@@ -154,7 +155,7 @@ impl World {
 
     /// With a profile and this many workers, tracing so many attempts.
     pub(crate) fn with_tracing(workers: usize, profile: Profile, sampling: Sampling) -> Self {
-        let mut world = Self::dormant_with(Machine::new(0).traced_by(sampling), vec![profile]);
+        let mut world = Self::dormant_with(Machine::new(0, Registry::built_in()).traced_by(sampling), vec![profile]);
         world.tell(Event::Synced);
         world.tell(Event::Leading { epoch: 1 });
         for index in 0..workers {
@@ -257,7 +258,8 @@ impl World {
         self.next_worker += 1;
         let id = WorkerId(self.next_worker);
         let (inbox, outbox) = (VecDeque::new(), VecDeque::new());
-        let worker = Worker { name: name.to_owned(), replica: Replica::default(), inbox, outbox, silent: false };
+        let worker =
+            Worker { name: name.to_owned(), replica: Replica::new(Registry::built_in()), inbox, outbox, silent: false };
         self.workers.insert(id, worker);
         self.tell(Event::WorkerJoined { worker: id, name: name.into() });
         id

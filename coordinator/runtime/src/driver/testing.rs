@@ -1,5 +1,6 @@
 //! A machine that only listens, for the tests of those who tell it.
 
+use flotilla_framework::registry::Registry;
 use flotilla_machine::{
     action::Action,
     event::{Event, TimeMs},
@@ -49,6 +50,6 @@ impl Course for Listener {
 #[must_use]
 pub fn listener() -> (Handle, mpsc::UnboundedReceiver<Event>) {
     let (told, heard) = mpsc::unbounded_channel();
-    let (handle, _thread) = spawn_course(Listener { told, machine: Machine::new(0) }, |_| {});
+    let (handle, _thread) = spawn_course(Listener { told, machine: Machine::new(0, Registry::built_in()) }, |_| {});
     (handle, heard)
 }

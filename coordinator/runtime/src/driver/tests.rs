@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, mpsc as std_mpsc};
 
+use flotilla_framework::registry::Registry;
 use flotilla_machine::event::WorkerId;
 
 use super::*;
@@ -20,7 +21,7 @@ struct Puppet {
 impl Puppet {
     fn new(wakeups: Vec<TimeMs>) -> (Self, Log) {
         let log = Log::default();
-        let (status, actions, machine) = (Status::default(), Vec::new(), Machine::new(0));
+        let (status, actions, machine) = (Status::default(), Vec::new(), Machine::new(0, Registry::built_in()));
         (Self { status, wakeups, log: Arc::clone(&log), actions, machine }, log)
     }
 }

@@ -13,8 +13,8 @@ use std::{
 };
 
 use flotilla_framework::{
-    plugins::{self, REGISTRY},
     prepared::parts::Point,
+    registry::Registry,
     shard::{Command, FromWorker, Reply, RequestId, ToWorker},
     trace::Context,
 };
@@ -35,6 +35,7 @@ const LAPS: usize = 128;
 
 /// The questions to one worker.
 pub(super) struct Questions {
+    registry: Registry,
     spans: Spans,
     observer: Observer,
     address: Arc<str>,
@@ -61,8 +62,8 @@ struct Traced {
 }
 
 impl Questions {
-    pub(super) fn new(spans: Spans, observer: Observer, address: Arc<str>) -> Self {
-        Self { spans, observer, address, inner: Mutex::default() }
+    pub(super) fn new(registry: Registry, spans: Spans, observer: Observer, address: Arc<str>) -> Self {
+        Self { registry, spans, observer, address, inner: Mutex::default() }
     }
 
     /// A word goes out. A question that is traced names the span of asking this worker from here on. Whether its plugins are
@@ -109,7 +110,7 @@ impl Questions {
             }
             question
         };
-        let laps: Vec<PluginLap> = laps.iter().take(LAPS).filter_map(read).collect();
+        let laps: Vec<PluginLap> = laps.iter().take(LAPS).filter_map(|lap| read(self.registry, lap)).collect();
         if !laps.is_empty() {
             (self.observer)(&question.profile, &laps);
         }
@@ -155,8 +156,8 @@ impl Questions {
 }
 
 /// A lap of a plugin that is known here; another release may have more.
-fn read(lap: &pb::Lap) -> Option<PluginLap> {
-    let plugin = plugins::find(REGISTRY, &lap.plugin)?.name();
+fn read(registry: Registry, lap: &pb::Lap) -> Option<PluginLap> {
+    let plugin = registry.find(&lap.plugin)?.name();
     let point = match lap.point() {
         pb::LapPoint::Filter => Point::Filter,
         pb::LapPoint::Score => Point::Score,
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     fn questions() -> Questions {
-        Questions::new(Spans::default(), Arc::new(|_, _| {}), "worker:1".into())
+        Questions::new(Registry::built_in(), Spans::default(), Arc::new(|_, _| {}), "worker:1".into())
     }
 
     fn evaluate(request: RequestId) -> ToWorker {
@@ -226,7 +227,7 @@ mod tests {
             lap("NodePorts", pb::LapPoint::Unspecified, 5),
             lap("ImageLocality", pb::LapPoint::Score, 0),
         ];
-        let read: Vec<_> = laps.iter().filter_map(read).collect();
+        let read: Vec<_> = laps.iter().filter_map(|lap| read(Registry::built_in(), lap)).collect();
         let took = Duration::from_micros(5);
         assert_eq!(read, [PluginLap { plugin: "NodePorts", point: Point::Filter, nodes: 5, took }]);
     }

@@ -161,7 +161,8 @@ async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, E
 async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> Result<Attached, End> {
     let Connected { channel, peer, .. } = connected;
     let (words, outbox) = mpsc::channel(WORDS);
-    let questions = Questions::new(inner.spans.clone(), Arc::clone(&inner.observer), Arc::clone(address));
+    let questions =
+        Questions::new(inner.registry, inner.spans.clone(), Arc::clone(&inner.observer), Arc::clone(address));
     let questions = Arc::new(questions);
     let outgoing = wire::outgoing(outbox, Arc::clone(inner), Arc::clone(&questions));
     let greeting = async {

@@ -24,7 +24,7 @@ async fn worker_over(transport: Transport) -> (String, CancellationToken) {
     let stop = CancellationToken::new();
     tokio::spawn(flotilla_worker_service::serve(
         socket,
-        flotilla_worker_service::ServeOptions::new(transport),
+        flotilla_worker_service::ServeOptions::new(transport, Registry::built_in()),
         stop.clone(),
     ));
     (address, stop)
@@ -67,7 +67,7 @@ fn snapshot() -> ToWorker {
 async fn a_worker_joins_is_spoken_with_and_is_lost_when_it_is_not_wanted_any_more() {
     let (address, _stop) = worker().await;
     let (handle, mut heard) = listener();
-    let fanout = Fanout::new(handle, Transport::InsecurePlaintext);
+    let fanout = Fanout::new(handle, Transport::InsecurePlaintext, Registry::built_in());
     fanout.connect(&address);
     fanout.connect(&address);
     let (worker, name) = joined(&mut heard).await;
@@ -91,7 +91,7 @@ async fn a_worker_joins_is_spoken_with_and_is_lost_when_it_is_not_wanted_any_mor
 async fn a_worker_that_is_dropped_is_lost_once_and_comes_back_as_another() {
     let (address, _stop) = worker().await;
     let (handle, mut heard) = listener();
-    let fanout = Fanout::new(handle, Transport::InsecurePlaintext);
+    let fanout = Fanout::new(handle, Transport::InsecurePlaintext, Registry::built_in());
     fanout.connect(&address);
     let (before, _) = joined(&mut heard).await;
     for _ in 0..2 {
@@ -106,7 +106,7 @@ async fn a_worker_that_is_dropped_is_lost_once_and_comes_back_as_another() {
 async fn a_worker_that_stops_is_lost_and_the_others_stay() {
     let ((first, stop_first), (second, _stop)) = (worker().await, worker().await);
     let (handle, mut heard) = listener();
-    let fanout = Fanout::new(handle, Transport::InsecurePlaintext);
+    let fanout = Fanout::new(handle, Transport::InsecurePlaintext, Registry::built_in());
     fanout.set([first.clone(), second.clone()].into());
     let mut workers = BTreeMap::new();
     while workers.len() < 2 {
@@ -131,7 +131,7 @@ async fn an_address_that_nobody_answers_is_tried_until_it_is_not_wanted() {
     let address = socket.local_addr().expect("bound").to_string();
     drop(socket);
     let (handle, _heard) = listener();
-    let fanout = Fanout::new(handle, Transport::InsecurePlaintext);
+    let fanout = Fanout::new(handle, Transport::InsecurePlaintext, Registry::built_in());
     fanout.set([address, "no such address".to_owned()].into());
     while fanout.traffic().attach_failures < 4 {
         tokio::task::yield_now().await;
@@ -148,11 +148,11 @@ async fn the_real_machine_brings_a_worker_to_work() {
 
     let (address, _stop) = worker().await;
     let (actions, mut performed) = mpsc::unbounded_channel();
-    let (handle, _thread) = driver::spawn(Machine::new(0), move |action| {
+    let (handle, _thread) = driver::spawn(Machine::new(0, Registry::built_in()), move |action| {
         // The test may be over.
         let _ = actions.send(action);
     });
-    let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext);
+    let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext, Registry::built_in());
     let profiles = flotilla_configuration::Configuration::default().profiles;
     let configuration = Arc::new(Configuration::new(1, profiles));
     for event in [Event::Configured(configuration), Event::Synced, Event::Leading { epoch: 1 }] {
@@ -181,7 +181,7 @@ async fn workers_are_attached_with_certificates_and_anew_when_the_authority_is_a
     let (coordinator, other_end) = (end(Role::Coordinator, &first), end(Role::Worker, &first));
     let (address, _stop) = worker_over(Transport::Mutual(other_end.clone())).await;
     let (handle, mut heard) = listener();
-    let fanout = Fanout::new(handle, Transport::Mutual(coordinator.clone()));
+    let fanout = Fanout::new(handle, Transport::Mutual(coordinator.clone()), Registry::built_in());
     fanout.connect(&address);
     let (worker, _) = joined(&mut heard).await;
     let shown = other_end.credentials.ready().await.validity().not_after_s;
@@ -204,7 +204,7 @@ async fn nothing_is_said_before_there_is_a_certificate() {
     let (address, _stop) = worker_over(Transport::Mutual(end(Role::Worker, &authority))).await;
     let (handle, mut heard) = listener();
     let coordinator = Mutual::new(Role::Coordinator);
-    let fanout = Fanout::new(handle, Transport::Mutual(coordinator.clone()));
+    let fanout = Fanout::new(handle, Transport::Mutual(coordinator.clone()), Registry::built_in());
     fanout.connect(&address);
     tokio::task::yield_now().await;
     assert_eq!(fanout.traffic(), Traffic::default());

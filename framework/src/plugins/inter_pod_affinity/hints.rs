@@ -10,9 +10,23 @@ use crate::{
     class::{AffinityTerm, Class},
     extension::ClusterEvent,
     node::NodeInfo,
+    plugins::wakers::{NODE_ADD, NODE_DELETE, NODE_LABEL, POD_ADD, POD_DELETE, POD_LABEL, TARGET_LABEL},
 };
 
 use super::selects_namespaces;
+
+pub(super) const EVENTS: &[&str] = &[
+    POD_ADD,
+    POD_LABEL,
+    POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    NODE_LABEL,
+    TARGET_LABEL,
+    "NamespaceAdd",
+    "NamespaceUpdate",
+    "NamespaceDelete",
+];
 
 pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class) -> bool {
     let (near, far) = (&class.pod_affinity.required, &class.pod_affinity.required_anti);

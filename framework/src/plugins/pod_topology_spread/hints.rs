@@ -11,10 +11,16 @@ use crate::{
     class::{Class, SpreadConstraint},
     extension::ClusterEvent,
     node::NodeInfo,
+    plugins::wakers::{
+        NODE_ADD, NODE_DELETE, NODE_LABEL, NODE_TAINT, POD_ADD, POD_DELETE, POD_LABEL, TARGET_LABEL, TARGET_TOLERATION,
+    },
     profile::{Args, PodTopologySpreadDefaulting},
 };
 
 use super::defaults;
+
+pub(super) const EVENTS: &[&str] =
+    &[POD_ADD, POD_LABEL, POD_DELETE, NODE_ADD, NODE_DELETE, NODE_LABEL, NODE_TAINT, TARGET_LABEL, TARGET_TOLERATION];
 
 pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool {
     let defaulted = class.spread.is_empty();

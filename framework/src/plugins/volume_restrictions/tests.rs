@@ -4,8 +4,8 @@ use crate::{
     class::ClassId,
     extension::{ClusterEvent, Facts},
     node::NodeId,
-    plugins::REGISTRY,
     prepared::{NodeResult, Prepared},
+    registry::Registry,
     status::Code,
     testing::{
         PodBuilder,
@@ -81,7 +81,7 @@ fn a_claim_of_one_pod_keeps_others_from_every_node() {
         let mut profile = profile();
         profile.plugins.pre_filter.retain(|name| name == NAME);
         profile.plugins.filter.retain(|name| name == NAME);
-        let prepared = Prepared::new(REGISTRY, &profile, &wanting, &facts, &mut nodes);
+        let prepared = Prepared::new(Registry::built_in(), &profile, &wanting, &facts, &mut nodes);
         for id in [NodeId(0), NodeId(1)] {
             let slot = nodes.slot(id).expect("a node");
             let refused = match prepared.judge(&nodes, slot) {

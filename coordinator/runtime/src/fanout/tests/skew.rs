@@ -41,7 +41,7 @@ async fn of_release(protocol: u32) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_of_another_protocol_is_left_alone_and_tried_again() {
     let (handle, mut heard) = listener();
-    let fanout = Fanout::new(handle, Transport::InsecurePlaintext);
+    let fanout = Fanout::new(handle, Transport::InsecurePlaintext, Registry::built_in());
     fanout.connect(&of_release(PROTOCOL_VERSION + 1).await);
     while fanout.traffic().undecodable < 2 {
         tokio::task::yield_now().await;

@@ -25,7 +25,6 @@ mod account;
 mod answer;
 mod args;
 mod cases;
-mod crew;
 mod extenders;
 #[cfg(feature = "cluster")]
 pub(crate) mod live;
@@ -35,6 +34,7 @@ mod selection;
 mod table;
 mod target;
 mod words;
+mod workers;
 mod world;
 
 pub(crate) use args::ExplainArgs;
@@ -42,8 +42,8 @@ pub(crate) use args::ExplainArgs;
 use account::Account;
 use answer::Answer;
 use args::Format;
-use crew::{Crew, Workers};
 use extenders::Asking;
+use workers::{Crew, Workers};
 use world::World;
 
 /// Runs `flotilla explain`.

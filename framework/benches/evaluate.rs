@@ -1,6 +1,6 @@
 //! What a decision costs: an evaluation from scratch, one brought up to date, an answer, a book under 10,000 decisions,
 //! a merge of four shards; and for classes with wishes about other pods a new class of a known family, and 10,000
-//! decisions from the family's shelf.
+//! decisions from the family's sorted list.
 //!
 //! Knows: how to lay out 5,000 nodes. Must not know: what is fast enough.
 
@@ -16,7 +16,7 @@ use flotilla_framework::{
     node::{NodeId, NodeInfo},
     prepared::Prepared,
     registry::Registry,
-    select::{Best, Book, Ground, Overlay, Shelf, select},
+    select::{Best, Book, Ground, Overlay, SortedNodes, select},
     snapshot::Snapshot,
     testing::{PodBuilder, node, pod, profile},
 };
@@ -186,49 +186,50 @@ fn books(bench: &mut Criterion) {
     group.finish();
 }
 
-/// The nodes of a family on a shelf for a class of it, and the head's plugins.
-fn shelf(cluster: &mut Cluster, class: &Class) -> (Prepared, Shelf) {
+/// The nodes of a family on a sorted list for a class of it, and the head's plugins.
+fn sorted(cluster: &mut Cluster, class: &Class) -> (Prepared, SortedNodes) {
     let facts = Facts { image_contributions: vec![350 << 20], ..Facts::default() };
     let head = Prepared::new(Registry::built_in(), &profile(), &class.head(), &facts, &mut cluster.nodes);
     let of_head = Cluster { nodes: cluster.nodes.clone(), prepared: head };
     let answer = evaluate(&of_head, usize::MAX);
     let ground = Ground::new(&cluster.prepared, &cluster.nodes);
-    let shelf = Shelf::new(ground, &cluster.nodes, &[answer]).unwrap_or_else(|| unreachable!("all nodes are offered"));
-    (of_head.prepared, shelf)
+    let sorted =
+        SortedNodes::new(ground, &cluster.nodes, &[answer]).unwrap_or_else(|| unreachable!("all nodes are offered"));
+    (of_head.prepared, sorted)
 }
 
 fn families(bench: &mut Criterion) {
     for (name, class) in [("spread", spread_pod()), ("near", near_pod())] {
         let mut cluster = cluster(0..NODES, zoned_node, &class);
-        let (head, shelf) = shelf(&mut cluster, &class);
+        let (head, sorted) = sorted(&mut cluster, &class);
         bench.bench_function(&format!("a new class of a known family/{name}/5000"), |bencher| {
             bencher.iter(|| {
                 let mut matches = Matches::default();
                 matches.refresh(&cluster.prepared, &cluster.nodes);
-                let mut overlay = Overlay::new(&cluster.prepared, &cluster.nodes, &matches, &shelf);
-                black_box(overlay.best(&cluster.prepared, &cluster.nodes, &shelf))
+                let mut overlay = Overlay::new(&cluster.prepared, &cluster.nodes, &matches, &sorted);
+                black_box(overlay.best(&cluster.prepared, &cluster.nodes, &sorted))
             });
         });
-        let ground = shelf.ground();
+        let ground = sorted.ground();
         let mut matches = Matches::default();
         matches.refresh(&cluster.prepared, &cluster.nodes);
-        bench.bench_function(&format!("shelf: 10,000 decisions on 5,000 nodes/{name}"), |bencher| {
+        bench.bench_function(&format!("sorted: 10,000 decisions on 5,000 nodes/{name}"), |bencher| {
             bencher.iter_batched(
                 || {
-                    let shelf = shelf.regrouped(ground.clone(), &cluster.nodes);
-                    let overlay = Overlay::new(&cluster.prepared, &cluster.nodes, &matches, &shelf);
-                    (cluster.nodes.clone(), shelf, overlay)
+                    let sorted = sorted.regrouped(ground.clone(), &cluster.nodes);
+                    let overlay = Overlay::new(&cluster.prepared, &cluster.nodes, &matches, &sorted);
+                    (cluster.nodes.clone(), sorted, overlay)
                 },
-                |(mut nodes, mut shelf, mut overlay)| {
+                |(mut nodes, mut sorted, mut overlay)| {
                     for _ in 0..10_000 {
-                        let Best::Node { offer, .. } = overlay.best(&cluster.prepared, &nodes, &shelf) else { break };
+                        let Best::Node { offer, .. } = overlay.best(&cluster.prepared, &nodes, &sorted) else { break };
                         nodes.add_pod(offer.node, PLACED);
                         let result = nodes.slot(offer.node).map(|slot| head.judge(&nodes, slot));
-                        shelf.repair(&nodes, offer.node, result);
+                        sorted.repair(&nodes, offer.node, result);
                         let moved = std::iter::once((offer.node, matches.of(PLACED), 1));
-                        overlay.follow(&cluster.prepared, &nodes, &matches, &shelf, moved);
+                        overlay.follow(&cluster.prepared, &nodes, &matches, &sorted, moved);
                     }
-                    (nodes, shelf, overlay)
+                    (nodes, sorted, overlay)
                 },
                 BatchSize::LargeInput,
             );

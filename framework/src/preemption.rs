@@ -3,7 +3,7 @@
 //!
 //! The steps follow each other like this. [`why_ineligible`] tells whether the pod may preempt at all. The nodes that
 //! are refused with [`Code::Unschedulable`](crate::status::Code) are tried, one [`Trial`] each, in an order and up to a
-//! number that [`Shortlist`] knows: [`lay_out`] says which pods may go, [`Rehearsal::dry_run`] which of them must. What
+//! number that [`Shortlist`] knows: [`lay_out`] says which pods may go, [`DryRun::dry_run`] which of them must. What
 //! comes of it are [`Candidate`]s, of which [`pick_one`] takes one. [`words`] has what is told of it.
 //!
 //! Knows: the order of those steps. Must not know: how victims are evicted, who waits for that, or extenders.
@@ -15,10 +15,10 @@
 
 mod budget;
 mod candidate;
+mod dry_run;
 mod eligibility;
 mod evaluate;
 pub mod group;
-mod rehearsal;
 mod shortlist;
 mod standing;
 mod trial;
@@ -26,9 +26,9 @@ pub mod words;
 
 pub use budget::Budget;
 pub use candidate::{Candidate, pick_one, tied};
+pub use dry_run::{DryRun, Outcome, dry_run, is_local};
 pub use eligibility::{NominatedNode, why_ineligible};
 pub use evaluate::{Evaluated, evaluate};
-pub use rehearsal::{Outcome, Rehearsal, dry_run, is_local};
 pub use shortlist::Shortlist;
 pub use standing::Standing;
 pub use trial::{Layout, Trial, Unit, Whole, lay_out, lay_out_units};

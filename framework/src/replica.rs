@@ -14,7 +14,7 @@ use crate::{
     laps::Laps,
     matches::Matches,
     node::NodeId,
-    preemption::{Outcome, Rehearsal, Trial},
+    preemption::{DryRun, Outcome, Trial},
     prepared::Prepared,
     profile::Profile,
     registry::Registry,
@@ -258,9 +258,9 @@ impl Replica {
         let Some(warm) = self.warm.get(&key) else { return Err(Unable::Class) };
         let mut matches = Matches::default();
         matches.refresh(&warm.prepared, &self.nodes);
-        let mut rehearsal = Rehearsal::new(&warm.prepared, &self.nodes, &matches);
+        let mut dry_run = DryRun::new(&warm.prepared, &self.nodes, &matches);
         self.stats.trials += trials.len() as u64;
-        Ok(trials.iter().map(|trial| rehearsal.dry_run(&warm.prepared, &mut self.nodes, trial)).collect())
+        Ok(trials.iter().map(|trial| dry_run.dry_run(&warm.prepared, &mut self.nodes, trial)).collect())
     }
 
     fn explain(

@@ -23,14 +23,14 @@ pub(crate) mod account;
 mod nominations;
 mod overlay;
 mod plain;
-mod shelf;
+mod sorted;
 mod wide;
 
 use nominations::Changed;
 pub use nominations::Nominations;
 pub use overlay::{Move, Overlay};
 use plain::Plain;
-pub use shelf::{Ground, Shelf};
+pub use sorted::{Ground, SortedNodes};
 use wide::Wide;
 
 /// What the book says when asked for the best node.

@@ -14,7 +14,7 @@ use flotilla_framework::{
     node::{NodeId, NodeInfo},
     prepared::{NodeResult, Prepared},
     registry::Registry,
-    select::{Best, Book, Ground, Move, Overlay, Shelf},
+    select::{Best, Book, Ground, Move, Overlay, SortedNodes},
     snapshot::Snapshot,
     status::Refusal,
     testing::{PodBuilder, node, pod, profile, selecting},
@@ -166,10 +166,10 @@ fn any_step(places: usize) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a class finds on the shelf of its family, where it has one.
+/// What a class finds on the sorted list of its family, where it has one.
 struct Family {
     head: Arc<Prepared>,
-    shelf: Shelf,
+    sorted: SortedNodes,
     overlay: Overlay,
 }
 
@@ -183,17 +183,17 @@ impl Family {
             return None;
         }
         let answers = family.answers(Registry::built_in(), owners, shards, usize::MAX);
-        let shelf = Shelf::new(Ground::new(prepared, nodes), nodes, &answers).expect("every node is offered");
+        let sorted = SortedNodes::new(Ground::new(prepared, nodes), nodes, &answers).expect("every node is offered");
         let mut matches = Matches::default();
         matches.refresh(prepared, nodes);
-        let overlay = Overlay::new(prepared, nodes, &matches, &shelf);
-        Some(Self { head: Arc::new(head), shelf, overlay })
+        let overlay = Overlay::new(prepared, nodes, &matches, &sorted);
+        Some(Self { head: Arc::new(head), sorted, overlay })
     }
 
     fn follow(&mut self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches, moved: Move<'_>) {
         let result = nodes.slot(moved.0).map(|slot| self.head.judge(nodes, slot));
-        self.shelf.repair(nodes, moved.0, result);
-        self.overlay.follow(prepared, nodes, matches, &self.shelf, std::iter::once(moved));
+        self.sorted.repair(nodes, moved.0, result);
+        self.overlay.follow(prepared, nodes, matches, &self.sorted, std::iter::once(moved));
     }
 
     /// It says what a book of the class's own says.
@@ -205,28 +205,28 @@ impl Family {
         book: &mut Book,
         best: Best,
     ) -> Result<(), TestCaseError> {
-        let (overlay, shelf) = (&mut self.overlay, &self.shelf);
-        let own = overlay.best(prepared, nodes, shelf);
+        let (overlay, sorted) = (&mut self.overlay, &self.sorted);
+        let own = overlay.best(prepared, nodes, sorted);
         prop_assert_eq!(placed(own), placed(best));
         prop_assert_eq!(overlay.has_choice(), book.has_choice());
         for slot in nodes.live() {
             let node = nodes.id(slot).expect("it is live");
-            prop_assert_eq!(overlay.judged(prepared, shelf, node), book.judged(prepared, node), "{:?}", node);
+            prop_assert_eq!(overlay.judged(prepared, sorted, node), book.judged(prepared, node), "{:?}", node);
         }
         if let (Best::Node { offer, .. }, Some(slot)) = (own, nodes.slot(node_of(own))) {
             let NodeResult::Feasible(feasible) = prepared.judge_with(nodes, slot, matches) else {
                 return Err(TestCaseError::fail("the best node is refused"));
             };
-            prop_assert!(overlay.confirms(offer, &feasible, shelf));
+            prop_assert!(overlay.confirms(offer, &feasible, sorted));
         }
         Ok(())
     }
 
     /// The same with everything counted and laid out anew.
     fn renewed(&self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {
-        let (head, shelf) = (Arc::clone(&self.head), self.shelf.regrouped(self.shelf.ground().clone(), nodes));
-        let overlay = Overlay::new(prepared, nodes, matches, &shelf);
-        Self { head, shelf, overlay }
+        let (head, sorted) = (Arc::clone(&self.head), self.sorted.regrouped(self.sorted.ground().clone(), nodes));
+        let overlay = Overlay::new(prepared, nodes, matches, &sorted);
+        Self { head, sorted, overlay }
     }
 }
 

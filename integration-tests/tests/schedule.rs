@@ -111,15 +111,15 @@ async fn whoever_cannot_land_is_told_why_and_lands_once_that_is_gone() -> anyhow
     let _fleet = Fleet::start(&cluster, "flotilla", 2).await?;
     cluster.create_pods(held_back()).await?;
     let taint = "1 node(s) had untolerated taint(s)";
-    let hopeless = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
+    let unresolvable = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
     let expected = [
         (
             "elsewhere",
             format!(
-                "0/3 nodes are available: {taint}, 2 node(s) didn't match Pod's node affinity/selector. {hopeless}"
+                "0/3 nodes are available: {taint}, 2 node(s) didn't match Pod's node affinity/selector. {unresolvable}"
             ),
         ),
-        ("huge", format!("0/3 nodes are available: {taint}, 2 Insufficient cpu. {hopeless}")),
+        ("huge", format!("0/3 nodes are available: {taint}, 2 Insufficient cpu. {unresolvable}")),
     ];
     for (name, message) in expected {
         assert_eq!(wait_until_refused(&cluster, name).await?, ("Unschedulable".to_owned(), message.clone()), "{name}");

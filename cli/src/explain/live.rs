@@ -16,9 +16,9 @@ use super::{
     account::Account,
     answer::Answer,
     args::{ExplainArgs, Format},
-    crew::Workers,
     extenders::Asking,
     hire, table, target,
+    workers::Workers,
     world::World,
 };
 use crate::{

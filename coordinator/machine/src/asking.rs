@@ -8,7 +8,7 @@ use flotilla_framework::shard::Command;
 
 use crate::{
     event::TimeMs,
-    judge::class_states::{Ask, Dossiers},
+    judge::class_states::{Ask, ClassStates},
     judge::decide::Want,
     machine::Machine,
     subject::Subject,
@@ -34,7 +34,7 @@ impl Machine {
                 subjects.push(subject);
             }
         }
-        let mut wide = Dossiers::wide_bound(self.judge.cache().nodes.len());
+        let mut wide = ClassStates::wide_bound(self.judge.cache().nodes.len());
         for subject in subjects {
             if wide == 0 || self.judge.states().asks_len() >= LOOK_AHEAD {
                 break;
@@ -73,11 +73,11 @@ impl Machine {
     pub(crate) fn ask_for(&mut self, now_ms: TimeMs, subject: Subject, k: u32, whole: bool) {
         let Some(configuration) = self.configuration.clone().filter(|_| self.can_ask()) else { return };
         let Some(profile) = configuration.profiles.get(subject.0) else { return };
-        let Some((dossier, _)) = self.judge.with_nodes(subject).filter(|(dossier, _)| dossier.ask.is_none()) else {
+        let Some((state, _)) = self.judge.with_nodes(subject).filter(|(state, _)| state.ask.is_none()) else {
             return;
         };
-        let k = if dossier.wants_all { u32::MAX } else { k };
-        let facts = dossier.facts.clone();
+        let k = if state.wants_all { u32::MAX } else { k };
+        let facts = state.facts.clone();
         self.next_request += 1;
         let request = self.next_request;
         let asker = self.asker(request);

@@ -210,7 +210,7 @@ impl Machine {
         group.object = Some(Arc::clone(object));
         self.groups.changed.insert(key);
         if is_other_victim {
-            self.forget_hopeless();
+            self.forget_unresolvable();
         }
     }
 
@@ -220,7 +220,7 @@ impl Machine {
         (group.object, group.told) = (None, None);
         group.forget_attempt();
         self.groups.changed.insert(key);
-        self.forget_hopeless();
+        self.forget_unresolvable();
     }
 
     /// Takes note of a pod that is there: of which group it is a member, and was.

@@ -29,7 +29,7 @@ mod shared;
 pub(crate) mod storage;
 
 use cache::Cache;
-use class_states::{Dossier, Dossiers};
+use class_states::{ClassState, ClassStates};
 use decide::{Attempt, Want};
 use nominator::Nominator;
 
@@ -39,7 +39,7 @@ pub(crate) struct Judge {
     registry: Registry,
     configuration: Option<Arc<Configuration>>,
     cache: Cache,
-    dossiers: Dossiers,
+    states: ClassStates,
     nominator: Nominator,
     counts: Counts,
     /// Offers that were not what their nodes are, since [`Judge::take_wronged`].
@@ -72,7 +72,7 @@ impl Judge {
             registry,
             configuration: None,
             cache: Cache::default(),
-            dossiers: Dossiers::default(),
+            states: ClassStates::default(),
             nominator: Nominator::default(),
             counts: Counts::default(),
             wronged: Vec::new(),
@@ -85,7 +85,7 @@ impl Judge {
         if old.is_none_or(|old| old.tie_break_seed != configuration.tie_break_seed) {
             self.cache.reseed(configuration.tie_break_seed);
         }
-        self.dossiers.clear();
+        self.states.clear();
     }
 
     /// The cluster as it is believed to be.
@@ -99,13 +99,13 @@ impl Judge {
     }
 
     /// What is known of each class.
-    pub(crate) const fn states(&self) -> &Dossiers {
-        &self.dossiers
+    pub(crate) const fn states(&self) -> &ClassStates {
+        &self.states
     }
 
     /// What is known of each class, to be told what workers said.
-    pub(crate) const fn states_mut(&mut self) -> &mut Dossiers {
-        &mut self.dossiers
+    pub(crate) const fn states_mut(&mut self) -> &mut ClassStates {
+        &mut self.states
     }
 
     /// Who is nominated where.
@@ -146,20 +146,20 @@ impl Judge {
         let Some(configuration) = self.configuration.clone() else { return false };
         let Some(profile) = configuration.profiles.get(index) else { return false };
         let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };
-        self.dossiers.open((index, class_id), self.registry, profile, &class, &mut self.cache);
+        self.states.open((index, class_id), self.registry, profile, &class, &mut self.cache);
         true
     }
 
     /// What workers have to be asked before the next decision on a subject that is open, beside what they are being asked;
     /// `None`: nothing, also where they cannot be asked.
     pub(crate) fn wants(&mut self, subject: Subject) -> Option<Want> {
-        if self.dossiers.get(subject).is_none_or(|state| state.ask.is_some()) {
+        if self.states.get(subject).is_none_or(|state| state.ask.is_some()) {
             return None;
         }
         if let Some(head) = self.head_of(subject) {
-            return (!self.dossiers.has_shelf(head)).then_some(Want::Whole(head));
+            return (!self.states.has_sorted_nodes(head)).then_some(Want::Whole(head));
         }
-        let state = self.dossiers.get(subject)?;
+        let state = self.states.get(subject)?;
         let is_decided = state.prepared.refusal().is_some() || state.prepared.error().is_some();
         let is_known = is_decided || state.offers.is_some() || !state.can_be_asked();
         (!is_known).then_some(Want::Offers(subject))
@@ -167,46 +167,46 @@ impl Judge {
 
     /// Brings what workers said of a subject up to the present, or gives it up where it is too far behind.
     pub(crate) fn bring_up(&mut self, subject: Subject) {
-        if let Some(state) = self.dossiers.get_mut(subject) {
+        if let Some(state) = self.states.get_mut(subject) {
             state.repair(&self.cache);
         }
     }
 
     /// Whether workers are being asked what a subject wants.
     pub(crate) fn is_asked(&mut self, subject: Subject) -> bool {
-        let is_asked = |judge: &Self, subject| judge.dossiers.get(subject).is_some_and(|state| state.ask.is_some());
+        let is_asked = |judge: &Self, subject| judge.states.get(subject).is_some_and(|state| state.ask.is_some());
         is_asked(self, subject) || self.head_of(subject).is_some_and(|head| is_asked(self, head))
     }
 
     /// Evaluates a subject here, without any worker.
     pub(crate) fn evaluate_here(&mut self, subject: Subject) {
         self.counts.local += 1;
-        self.dossiers.evaluate_here(subject, &self.cache);
+        self.states.evaluate_here(subject, &self.cache);
     }
 
     /// What is known of a subject, what its pods count brought up to the present, and the cluster that pods may be put on
     /// and taken from for a while.
-    pub(crate) fn with_nodes(&mut self, subject: Subject) -> Option<(&mut Dossier, &mut Cache)> {
-        let state = self.dossiers.get_mut(subject)?;
+    pub(crate) fn with_nodes(&mut self, subject: Subject) -> Option<(&mut ClassState, &mut Cache)> {
+        let state = self.states.get_mut(subject)?;
         state.matches.refresh(&state.prepared, &self.cache.snapshot);
         Some((state, &mut self.cache))
     }
 
     /// The plugins of a subject that is open, and the cluster that pods may be put on and taken from for a while.
     pub(crate) fn with_prepared(&mut self, subject: Subject) -> Option<(&Prepared, &mut Cache)> {
-        Some((&self.dossiers.get(subject)?.prepared, &mut self.cache))
+        Some((&self.states.get(subject)?.prepared, &mut self.cache))
     }
 
     /// Nothing that workers have said holds: one of them says what is not so.
     pub(crate) fn distrust(&mut self) {
-        self.dossiers.distrust();
+        self.states.distrust();
     }
 
     /// Makes the subject's offers what they are for a pod, as nominations have it. Gives the pod's own nominated node
     /// where that will do. Nothing to do, and nothing done, where nobody is nominated.
     fn lay_nominations_over(&mut self, attempt: &Attempt<'_>) -> Option<NodeId> {
         let is_nobody = self.nominator.is_empty();
-        let state = self.dossiers.get_mut(attempt.subject)?;
+        let state = self.states.get_mut(attempt.subject)?;
         let offers = state.offers.as_mut()?;
         if is_nobody && !offers.book.is_laid_over() {
             return None;
@@ -220,7 +220,7 @@ impl Judge {
     fn wrong(&mut self, Offer { node, .. }: Offer) {
         let is_held = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker).is_some();
         if is_held {
-            self.dossiers.distrust();
+            self.states.distrust();
             let reason = format!("it offered node {} with a score that is not the node's", node.0);
             self.wronged.push(Wronged { node, reason });
         }

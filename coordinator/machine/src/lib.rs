@@ -9,7 +9,6 @@
 pub mod action;
 mod asking;
 pub mod audit;
-mod crew;
 mod cycle;
 pub mod directory;
 pub mod event;
@@ -32,6 +31,7 @@ mod subject;
 mod unread;
 mod view;
 mod wake;
+mod workers;
 
-pub use view::{census, outlook, overview, recent, status, tally, trace};
 use view::label;
+pub use view::{census, outlook, overview, recent, status, tally, trace};

@@ -1,7 +1,7 @@
 //! The machine itself: one owner of all state, one door to change it.
 //!
 //! Knows: which part of the machine an event concerns. Must not know: what that part does with it; that is in
-//! [`intake`](crate::intake), [`cycle`](crate::cycle), [`crew`](crate::crew).
+//! [`intake`](crate::intake), [`cycle`](crate::cycle), [`workers`](crate::workers).
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
     label,
     pods::{Pod, Stage},
     prebind::Preparations,
-    preempt::{Budgets, Hopeless, Preemptions, Residents, Round},
+    preempt::{Budgets, Preemptions, Residents, Round, Unresolvable},
     queue::{Pace, Queue, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
@@ -50,7 +50,7 @@ pub struct Machine {
     pub(crate) leading: Option<Epoch>,
     pub(crate) leading_since: TimeMs,
     /// Whether a worker was ever there in this leadership.
-    pub(crate) crewed: bool,
+    pub(crate) had_workers: bool,
     /// Whether the shell was told that the coordinator evaluates by itself.
     pub(crate) alone: bool,
     /// Whether the shell was told that all workers have acknowledged.
@@ -75,7 +75,7 @@ pub struct Machine {
     /// Preemptions that are carried out.
     pub(crate) preemptions: Preemptions,
     /// Subjects that nobody can make room for.
-    pub(crate) hopeless: Hopeless,
+    pub(crate) unresolvable: Unresolvable,
     /// Which pods are on which node.
     pub(crate) residents: Residents,
     pub(crate) budgets: Budgets,
@@ -110,7 +110,7 @@ impl Machine {
             configuration: None,
             leading: None,
             leading_since: now_ms,
-            crewed: false,
+            had_workers: false,
             alone: false,
             settled: false,
             synced: false,
@@ -126,7 +126,7 @@ impl Machine {
             groups: Groups::default(),
             preempting: None,
             preemptions: Preemptions::default(),
-            hopeless: Hopeless::default(),
+            unresolvable: Unresolvable::default(),
             residents: Residents::default(),
             budgets: Budgets::default(),
             next_request: 0,
@@ -220,9 +220,9 @@ impl Machine {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<TimeMs> {
         let configuration = self.configuration.as_ref()?;
-        let waits_for_crew = self.leading.is_some() && self.synced && !self.crewed && !self.alone;
+        let waits_for_workers = self.leading.is_some() && self.synced && !self.had_workers && !self.alone;
         let grace =
-            self.queue.head().filter(|_| waits_for_crew).map(|_| self.leading_since + configuration.worker_grace_ms);
+            self.queue.head().filter(|_| waits_for_workers).map(|_| self.leading_since + configuration.worker_grace_ms);
         let deadlines = self.judge.states().asks().map(|ask| ask.asked_ms);
         let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
         let trials = self.trials_owed().map(|(asked_ms, _)| asked_ms);
@@ -300,7 +300,7 @@ impl Machine {
             pops: configuration.pops_from_backoff,
         });
         self.groups.forget_attempts();
-        self.hopeless.clear();
+        self.unresolvable.clear();
         self.configure_workers(now_ms);
         // Another configuration may have another place for every pod that is not on its way to a node yet.
         let undecided = |pod: &Pod| !pod.stage.is_decided() && pod.stage != Stage::Assigned;
@@ -315,7 +315,7 @@ impl Machine {
         self.drop_all("another leadership has begun");
         self.leading = Some(epoch);
         self.leading_since = now_ms;
-        self.crewed = false;
+        self.had_workers = false;
         self.alone = false;
         self.extending = None;
         self.groups.forget_attempts();

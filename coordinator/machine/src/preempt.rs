@@ -25,12 +25,12 @@ use flotilla_framework::{
     diagnosis::Diagnosis,
     node::NodeId,
     plugins::default_preemption,
-    preemption::{Candidate, NominatedNode, Outcome, Rehearsal, Standing, why_ineligible, words},
+    preemption::{Candidate, DryRun, NominatedNode, Outcome, Standing, why_ineligible, words},
     status::Code,
 };
 
 pub(crate) use budgets::Budgets;
-pub(crate) use memory::Hopeless;
+pub(crate) use memory::Unresolvable;
 pub(crate) use residents::Residents;
 pub(crate) use round::Round;
 pub(crate) use under_way::{MAX_VICTIMS, Preemptions};
@@ -56,7 +56,7 @@ pub(crate) enum Verdict {
     /// The pod may not preempt, or it cannot be told; its nomination stays. What is told of it.
     Undecided(String),
     /// Nobody can make room. What is told of it.
-    Hopeless(String),
+    Unresolvable(String),
     /// These can.
     Found(Candidate),
 }
@@ -81,12 +81,12 @@ impl Machine {
         if self.preemptions.is_under_way(uid) {
             return self.set_aside(now_ms, uid, told(diagnosis, &words::because(words::RUNNING)), Nomination::Keep);
         }
-        if let Some(message) = self.known_hopeless(uid, subject).filter(|_| objected.is_empty()) {
+        if let Some(message) = self.known_unresolvable(uid, subject).filter(|_| objected.is_empty()) {
             let diagnosis = told(diagnosis, &message);
             return self.turn_down(now_ms, uid, diagnosis, None);
         }
         match self.survey(uid, subject, diagnosis, objected) {
-            Ok(round) => self.rehearse(now_ms, round),
+            Ok(round) => self.try_nodes(now_ms, round),
             Err((diagnosis, verdict)) => self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, false),
         }
     }
@@ -106,9 +106,9 @@ impl Machine {
                 let diagnosis = told(diagnosis, &message);
                 self.set_aside(now_ms, uid, diagnosis, Nomination::Keep)
             }
-            Verdict::Hopeless(message) => {
+            Verdict::Unresolvable(message) => {
                 if !is_old {
-                    self.remember_hopeless(uid, subject, &message);
+                    self.remember_unresolvable(uid, subject, &message);
                 }
                 let diagnosis = told(diagnosis, &message);
                 self.turn_down(now_ms, uid, diagnosis, None)
@@ -135,7 +135,7 @@ impl Machine {
             && !self.groups.any_below(priority)
             && let Some(message) = self.nobody_is_below(subject)
         {
-            return Err((diagnosis, Verdict::Hopeless(message)));
+            return Err((diagnosis, Verdict::Unresolvable(message)));
         }
         let own =
             pod.nominated_node().and_then(|node| Some((self.judge.cache().nodes.get(node)?.id, Arc::clone(node))));
@@ -151,9 +151,9 @@ impl Machine {
 
     /// What is told where no pod on any node has a lower priority: nothing has to be tried for that.
     fn nobody_is_below(&self, (profile, class): Subject) -> Option<String> {
-        let dossier = self.judge.states().get((profile, class))?;
-        let potential: usize = match &dossier.offers {
-            _ if dossier.prepared.refusal().is_some() => 0,
+        let state = self.judge.states().get((profile, class))?;
+        let potential: usize = match &state.offers {
+            _ if state.prepared.refusal().is_some() => 0,
             Some(offers) => {
                 let refused = offers.book.refused_now();
                 let potential = refused.iter().filter(|group| group.refusal.code == Code::Unschedulable);
@@ -162,7 +162,7 @@ impl Machine {
             None => return None,
         };
         let outcomes = std::iter::repeat_n(("", &Outcome::NoVictims), potential);
-        words::fruitless(&dossier.prepared, outcomes, self.judge.cache().nodes.len()).ok()
+        words::fruitless(&state.prepared, outcomes, self.judge.cache().nodes.len()).ok()
     }
 
     /// The nodes on which taking pods away may help, the smallest rank first; and how the pod's own nominated node is
@@ -178,21 +178,21 @@ impl Machine {
         let priority = self.pods.get(uid).map_or(0, |pod| pod.info.priority);
         let nominations = self.judge.nominations(uid, priority);
         let known = self.judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
-        let Some((dossier, cache)) = known else { return (Vec::new(), own_code) };
+        let Some((state, cache)) = known else { return (Vec::new(), own_code) };
         let snapshot = &mut cache.snapshot;
-        let mut rehearsal = Rehearsal::new(&dossier.prepared, snapshot, &dossier.matches);
+        let mut dry_run = DryRun::new(&state.prepared, snapshot, &state.matches);
         let slots: Vec<_> = snapshot.live().collect();
         let mut potential = Vec::new();
         for slot in slots {
             let Some(node) = snapshot.id(slot) else { continue };
             let beside = nominations.beside(node);
-            let refusal = rehearsal.refusal(&dossier.prepared, snapshot, node, beside);
+            let refusal = dry_run.refusal(&state.prepared, snapshot, node, beside);
             let code = match refusal {
                 Some((_, refusal)) => Some(refusal.code),
                 None => objected.contains(&node).then_some(Code::Unschedulable),
             };
             if own == Some(node) {
-                let refusal = rehearsal.filters_refuse(&dossier.prepared, snapshot, node, beside);
+                let refusal = dry_run.filters_refuse(&state.prepared, snapshot, node, beside);
                 own_code = refusal.map_or(Code::Unschedulable, |(_, refusal)| refusal.code);
             }
             if code == Some(Code::Unschedulable) {
@@ -229,22 +229,22 @@ impl Machine {
     }
 
     /// What is told of a pod that nobody can make room for, if that is known.
-    fn known_hopeless(&self, uid: &Uid, subject: Subject) -> Option<String> {
+    fn known_unresolvable(&self, uid: &Uid, subject: Subject) -> Option<String> {
         let pod = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && !pod.info.never_preempts)?;
-        let known = self.hopeless.message(subject, pod.info.priority, self.as_of(subject)?);
+        let known = self.unresolvable.message(subject, pod.info.priority, self.as_of(subject)?);
         known.map(str::to_owned)
     }
 
     /// What is known of who can make room does not hold any more.
-    pub(crate) fn forget_hopeless(&mut self) {
-        self.hopeless.clear();
+    pub(crate) fn forget_unresolvable(&mut self) {
+        self.unresolvable.clear();
     }
 
-    fn remember_hopeless(&mut self, uid: &Uid, subject: Subject, message: &str) {
+    fn remember_unresolvable(&mut self, uid: &Uid, subject: Subject, message: &str) {
         let asks_nobody = self.extenders_of(uid).is_empty();
         let Some(pod) = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && asks_nobody) else { return };
         if let Some(as_of) = self.as_of(subject) {
-            self.hopeless.remember(subject, pod.info.priority, as_of, message);
+            self.unresolvable.remember(subject, pod.info.priority, as_of, message);
         }
     }
 }

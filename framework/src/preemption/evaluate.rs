@@ -2,7 +2,7 @@
 //!
 //! Knows: that trials follow each other until there are enough candidates. Must not know: what is done with them.
 
-use super::{Candidate, Layout, Outcome, Rehearsal, Shortlist};
+use super::{Candidate, DryRun, Layout, Outcome, Shortlist};
 use crate::{matches::Matches, node::NodeId, prepared::Prepared, snapshot::Snapshot};
 
 /// What came of the trials.
@@ -25,14 +25,14 @@ pub fn evaluate(
     layouts: impl IntoIterator<Item = Layout>,
     mut shortlist: Shortlist,
 ) -> Evaluated {
-    let mut rehearsal = Rehearsal::new(prepared, nodes, matches);
+    let mut dry_run = DryRun::new(prepared, nodes, matches);
     let (mut others, mut violating, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
     for layout in layouts {
         if shortlist.is_enough() {
             break;
         }
         let node = layout.trial.node;
-        let outcome = rehearsal.dry_run_whole(prepared, nodes, &layout);
+        let outcome = dry_run.dry_run_whole(prepared, nodes, &layout);
         if let Some(candidate) = layout.candidate(&outcome, nodes)
             && shortlist.add(candidate.violations)
         {

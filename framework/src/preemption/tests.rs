@@ -435,11 +435,11 @@ fn what_goes_elsewhere_along_with_a_victim_is_not_counted_there_any_more() {
         lay_out_units(NodeId(0), units, Vec::new(), 6, NOW_NS, &[], |_| Some(Arc::clone(&class)))
     };
     let (alone, together) = (layout(vec![]), layout(vec![standing("b", 0, 1, None)]));
-    let mut rehearsal = Rehearsal::new(&prepared, &nodes, &matches);
+    let mut dry_run = DryRun::new(&prepared, &nodes, &matches);
     for _ in 0..2 {
-        let outcome = rehearsal.dry_run_whole(&prepared, &mut nodes, &alone);
+        let outcome = dry_run.dry_run_whole(&prepared, &mut nodes, &alone);
         assert_eq!(outcome, Outcome::Victims { indexes: vec![0], violations: 0 }, "one on each side is left");
-        let outcome = rehearsal.dry_run_whole(&prepared, &mut nodes, &together);
+        let outcome = dry_run.dry_run_whole(&prepared, &mut nodes, &together);
         assert!(matches!(outcome, Outcome::Refused(..)), "none on the other side: {outcome:?}");
     }
 }

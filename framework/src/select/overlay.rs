@@ -1,16 +1,16 @@
 //! What one class counts, laid over the nodes of its family.
 //!
 //! To most classes that count something over domains, most nodes are special in nothing but their zone. Those are left on
-//! the family's [`Shelf`]; the class itself holds only the nodes on which, or in whose domain of a label with many values,
+//! the family's [`SortedNodes`]; the class itself holds only the nodes on which, or in whose domain of a label with many values,
 //! something is counted. So a class that is new costs time by the pods that it counts, not by the nodes there are.
 //!
-//! Knows: which nodes are special to a class. Must not know: when the shelf is brought up to date.
+//! Knows: which nodes are special to a class. Must not know: when the sorted list is brought up to date.
 
 use smallvec::SmallVec;
 
 use super::{
     Best, Nominations,
-    shelf::Shelf,
+    sorted::SortedNodes,
     wide::{Raws, Wide},
 };
 use crate::{
@@ -35,9 +35,9 @@ const MAX_PASSES: usize = 8;
 #[derive(Debug)]
 pub struct Overlay {
     wide: Wide,
-    /// The group of each stratum of the shelf, and how many of the stratum's nodes are special.
+    /// The group of each stratum of the sorted list, and how many of the stratum's nodes are special.
     strata: Vec<(usize, usize)>,
-    /// The special nodes, and which stratum of the shelf each is in.
+    /// The special nodes, and which stratum of the sorted list each is in.
     special: Map<NodeId, Option<usize>>,
     /// Special nodes of which something has changed.
     stale: Vec<NodeId>,
@@ -53,51 +53,51 @@ pub type Move<'a> = (NodeId, &'a [(u16, i64)], i64);
 // === impl Overlay ===
 
 impl Overlay {
-    /// Counts for a class whose family's nodes are on a shelf of its [`super::Ground`].
+    /// Counts for a class whose family's nodes are on a sorted list of its [`super::Ground`].
     #[must_use]
-    pub fn new(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, shelf: &Shelf) -> Self {
-        let wide = Wide::with_tables(Tables::uncounted(prepared, &shelf.ground().by_count()));
+    pub fn new(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, sorted: &SortedNodes) -> Self {
+        let wide = Wide::with_tables(Tables::uncounted(prepared, &sorted.ground().by_count()));
         let (strata, special, stale, out) = (Vec::new(), Map::default(), Vec::new(), SmallVec::new());
         let mut overlay = Self { wide, strata, special, stale, out, passes: 0 };
         overlay.learn_empty_domains(prepared, nodes);
         for (class, amounts) in matches.all() {
             for (slot, pods) in nodes.homes(class) {
-                overlay.count(prepared, nodes, shelf, slot, amounts, i64::from(pods));
+                overlay.count(prepared, nodes, sorted, slot, amounts, i64::from(pods));
             }
         }
-        overlay.refresh(prepared, nodes, matches, shelf);
+        overlay.refresh(prepared, nodes, matches, sorted);
         overlay
     }
 
-    /// Takes over what happened to nodes, the shelf being up to date: a node that something happened to, and if it was a
+    /// Takes over what happened to nodes, the sorted list being up to date: a node that something happened to, and if it was a
     /// pod that came or left, what of it is counted.
     pub fn follow<'a>(
         &mut self,
         prepared: &Prepared,
         nodes: &Snapshot,
         matches: &Matches,
-        shelf: &Shelf,
+        sorted: &SortedNodes,
         moves: impl Iterator<Item = Move<'a>>,
     ) {
         for (node, amounts, pods) in moves {
             if let Some(slot) = nodes.slot(node) {
-                self.count(prepared, nodes, shelf, slot, amounts, pods);
+                self.count(prepared, nodes, sorted, slot, amounts, pods);
             }
             if self.special.contains_key(&node) {
                 self.stale.push(node);
             }
         }
-        self.refresh(prepared, nodes, matches, shelf);
+        self.refresh(prepared, nodes, matches, sorted);
     }
 
-    /// Makes the nodes that other pods are nominated to what they are for one pod, the shelf being up to date: a node is no
+    /// Makes the nodes that other pods are nominated to what they are for one pod, the sorted list being up to date: a node is no
     /// choice that is refused with those pods on it. The pod's own nominated node is not looked at.
     pub fn lay_over(
         &mut self,
         prepared: &Prepared,
         nodes: &mut Snapshot,
         matches: &Matches,
-        shelf: &Shelf,
+        sorted: &SortedNodes,
         nominations: &Nominations,
     ) {
         if nominations.beside.is_empty() && self.out.is_empty() {
@@ -127,13 +127,13 @@ impl Overlay {
             self.special.entry(node).or_insert(None);
             self.stale.push(node);
         }
-        self.refresh(prepared, nodes, matches, shelf);
+        self.refresh(prepared, nodes, matches, sorted);
     }
 
-    /// The best node as things stand, the shelf being up to date.
-    pub fn best(&mut self, prepared: &Prepared, nodes: &Snapshot, shelf: &Shelf) -> Best {
-        self.learn_strata(prepared, nodes, shelf);
-        for (&(group, taken), stratum) in self.strata.iter().zip(shelf.strata()) {
+    /// The best node as things stand, the sorted list being up to date.
+    pub fn best(&mut self, prepared: &Prepared, nodes: &Snapshot, sorted: &SortedNodes) -> Best {
+        self.learn_strata(prepared, nodes, sorted);
+        for (&(group, taken), stratum) in self.strata.iter().zip(sorted.strata()) {
             let left = stratum.members.len().saturating_sub(taken);
             let mut members = stratum.members.iter();
             let head = members.by_ref().take(if left == 0 { 0 } else { usize::MAX }).find(|member| {
@@ -141,7 +141,7 @@ impl Overlay {
                 self.passes += usize::from(special);
                 !special
             });
-            let head = head.map(|&member| (member, shelf.is_repaired(member.node)));
+            let head = head.map(|&member| (member, sorted.is_repaired(member.node)));
             self.wide.set_shared(group, left, head);
         }
         self.wide.best(prepared)
@@ -155,8 +155,8 @@ impl Overlay {
 
     /// Whether a book of the class's own is cheaper by now.
     #[must_use]
-    pub fn is_outgrown(&self, shelf: &Shelf) -> bool {
-        self.passes > MAX_PASSES * shelf.len()
+    pub fn is_outgrown(&self, sorted: &SortedNodes) -> bool {
+        self.passes > MAX_PASSES * sorted.len()
     }
 
     /// How many nodes the class holds by itself.
@@ -166,24 +166,29 @@ impl Overlay {
     }
 
     /// Whether what is known of a node is what it is by itself.
-    pub fn confirms(&mut self, offer: Offer, feasible: &Feasible, shelf: &Shelf) -> bool {
+    pub fn confirms(&mut self, offer: Offer, feasible: &Feasible, sorted: &SortedNodes) -> bool {
         if self.special.contains_key(&offer.node) {
             return self.wide.confirms(offer.node, feasible);
         }
-        let group = shelf.stratum_of(offer.node).and_then(|stratum| self.strata.get(stratum));
-        shelf.base(offer.node) == Some(feasible.base)
+        let group = sorted.stratum_of(offer.node).and_then(|stratum| self.strata.get(stratum));
+        sorted.base(offer.node) == Some(feasible.base)
             && group.is_some_and(|&(group, _)| self.wide.raws_of(group) == feasible.raws.as_slice())
     }
 
     /// How a node that passes every filter which needs it alone does otherwise: its total as of the last [`Self::best`],
     /// or the first domain-level filter that refuses it.
     #[must_use]
-    pub fn judged(&self, prepared: &Prepared, shelf: &Shelf, node: NodeId) -> Option<Result<i64, (Order, Refusal)>> {
+    pub fn judged(
+        &self,
+        prepared: &Prepared,
+        sorted: &SortedNodes,
+        node: NodeId,
+    ) -> Option<Result<i64, (Order, Refusal)>> {
         if self.special.contains_key(&node) {
             return self.wide.judged(prepared, node);
         }
-        let (group, _) = *self.strata.get(shelf.stratum_of(node)?)?;
-        Some(self.wide.judged_in(prepared, group, shelf.base(node)?))
+        let (group, _) = *self.strata.get(sorted.stratum_of(node)?)?;
+        Some(self.wide.judged_in(prepared, group, sorted.base(node)?))
     }
 
     /// Domains of some terms are known although nothing is counted in them.
@@ -216,12 +221,12 @@ impl Overlay {
         }
     }
 
-    /// Takes over the strata that the shelf has got since.
-    fn learn_strata(&mut self, prepared: &Prepared, nodes: &Snapshot, shelf: &Shelf) {
-        for stratum in shelf.strata().iter().skip(self.strata.len()) {
-            let local = |local| if stratum.has_local(shelf.ground(), local) { 0 } else { -1 };
+    /// Takes over the strata that the sorted list has got since.
+    fn learn_strata(&mut self, prepared: &Prepared, nodes: &Snapshot, sorted: &SortedNodes) {
+        for stratum in sorted.strata().iter().skip(self.strata.len()) {
+            let local = |local| if stratum.has_local(sorted.ground(), local) { 0 } else { -1 };
             let raws = raws(prepared, stratum.raws(), local);
-            let group = self.wide.share(raws, &stratum.domains(shelf.ground(), nodes));
+            let group = self.wide.share(raws, &stratum.domains(sorted.ground(), nodes));
             self.strata.push((group, 0));
         }
     }
@@ -231,7 +236,7 @@ impl Overlay {
         &mut self,
         prepared: &Prepared,
         nodes: &Snapshot,
-        shelf: &Shelf,
+        sorted: &SortedNodes,
         slot: Slot,
         amounts: &[(u16, i64)],
         pods: i64,
@@ -243,8 +248,8 @@ impl Overlay {
         for &(at, _) in amounts {
             match prepared.terms().get(at as usize) {
                 None => self.single_out(nodes.id(slot).as_slice()),
-                Some(term) if shelf.ground().is_by_count(term.key) => {
-                    self.single_out(shelf.residents(term.spec.key, nodes.label(term.spec.key, slot)));
+                Some(term) if sorted.ground().is_by_count(term.key) => {
+                    self.single_out(sorted.residents(term.spec.key, nodes.label(term.spec.key, slot)));
                 }
                 Some(_) => {}
             }
@@ -262,14 +267,14 @@ impl Overlay {
     }
 
     /// Puts the stale nodes where they belong.
-    fn refresh(&mut self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches, shelf: &Shelf) {
-        self.learn_strata(prepared, nodes, shelf);
+    fn refresh(&mut self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches, sorted: &SortedNodes) {
+        self.learn_strata(prepared, nodes, sorted);
         let mut stale = std::mem::take(&mut self.stale);
         stale.sort_unstable();
         stale.dedup();
         for node in stale.drain(..) {
             let Some(known) = self.special.get_mut(&node) else { continue };
-            let place = shelf.stratum_of(node);
+            let place = sorted.stratum_of(node);
             if let Some((_, taken)) = std::mem::replace(known, place).and_then(|old| self.strata.get_mut(old)) {
                 *taken -= 1;
             }
@@ -277,12 +282,12 @@ impl Overlay {
                 *taken += 1;
             }
             let place = place.filter(|_| !self.out.contains(&node));
-            let feasible = place.zip(shelf.base(node)).zip(nodes.slot(node)).map(|((place, base), slot)| {
+            let feasible = place.zip(sorted.base(node)).zip(nodes.slot(node)).map(|((place, base), slot)| {
                 let local = |local| prepared.local(nodes, slot, local, matches);
-                let raws = raws(prepared, shelf.strata()[place].raws(), local);
+                let raws = raws(prepared, sorted.strata()[place].raws(), local);
                 Feasible { base, raws, domains: prepared.domains(nodes, slot) }
             });
-            self.wide.repair(node, shelf.rank(node), feasible);
+            self.wide.repair(node, sorted.rank(node), feasible);
         }
         self.stale = stale;
     }

@@ -48,7 +48,7 @@ struct Group {
     members: BTreeSet<Member>,
     open: bool,
     bonus: i64,
-    /// It has nodes on a shelf besides, as of the last time that anybody looked.
+    /// It has nodes on a sorted list besides, as of the last time that anybody looked.
     is_shared: bool,
     /// How many.
     shared: usize,
@@ -280,7 +280,7 @@ impl Wide {
         self.tables.add(term, domain, amount);
     }
 
-    /// The group of nodes on a shelf with these raw scores, in these domains, which stays from now on.
+    /// The group of nodes on a sorted list with these raw scores, in these domains, which stays from now on.
     pub(super) fn share(&mut self, raws: Raws, domains: &[Domain]) -> usize {
         let codes = self.tables.uncounted_codes(domains);
         let group = self.group(Key { raws, codes });
@@ -288,7 +288,7 @@ impl Wide {
         group
     }
 
-    /// How many nodes a group has on a shelf now, and the best of them.
+    /// How many nodes a group has on a sorted list now, and the best of them.
     pub(super) fn set_shared(&mut self, group: usize, shared: usize, head: Option<(Member, bool)>) {
         let group = &mut self.groups[group];
         (group.shared, group.shared_head) = (shared, head);

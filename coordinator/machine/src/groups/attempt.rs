@@ -29,7 +29,7 @@ use crate::{
         room::{Room, Seeker},
     },
     judge::{
-        class_states::Dossiers,
+        class_states::ClassStates,
         decide::{Attempt, Decision, Placement, Want},
         extended::Question,
         nominator::Nominated,
@@ -119,8 +119,8 @@ impl Machine {
         let from = self.begin_attempt(now_ms, &key);
         let (scheduled, _) = self.groups.known.get(&key).map_or((0, 0), |group| self.counts(group));
         let seeker = Seeker { object: &object, profile, members: &members, scheduled, from };
-        let is_hopeless = self.feasibility(&object, profile, scheduled, members.len());
-        let tried = match is_hopeless {
+        let feasibility = self.feasibility(&object, profile, scheduled, members.len());
+        let tried = match feasibility {
             Feasibility::Never(reason) => {
                 let reason = format!("{}, {reason}", flotilla_framework::pod_group::UNSCHEDULABLE);
                 Tried {
@@ -219,7 +219,7 @@ impl Machine {
         for uid in members {
             let Some(profile) = self.member_profile(uid) else { continue };
             let Some(pod) = self.pods.get(uid) else { continue };
-            let bound = MAX_CLASSES.min(Dossiers::wide_bound(self.judge.cache().nodes.len()));
+            let bound = MAX_CLASSES.min(ClassStates::wide_bound(self.judge.cache().nodes.len()));
             if subjects.len() < bound || subjects.contains_key(&(profile, pod.class)) {
                 *subjects.entry((profile, pod.class)).or_insert(0) += 1;
             }

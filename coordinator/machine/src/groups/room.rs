@@ -22,7 +22,7 @@ use flotilla_framework::{
     plugins::default_preemption,
     pod_group::PodGroup,
     preemption::{
-        Rehearsal, Standing,
+        DryRun, Standing,
         group::{self, GroupUnit},
         is_local, words,
     },
@@ -213,7 +213,7 @@ impl Machine {
     fn reprieve(&mut self, units: Vec<Unit>, placed: &[Placed]) -> Result<Vec<Standing>, String> {
         let counts = placed
             .iter()
-            .any(|placed| self.judge.states().get(placed.subject).is_none_or(|dossier| !is_local(&dossier.prepared)));
+            .any(|placed| self.judge.states().get(placed.subject).is_none_or(|state| !is_local(&state.prepared)));
         let counted = units.len().saturating_mul(placed.len()).saturating_mul(self.judge.cache().nodes.len());
         if counts && counted > MAX_COUNTED {
             units.iter().flat_map(|unit| &unit.pods).for_each(|(_, charge)| self.charge_quietly(charge));
@@ -284,10 +284,10 @@ impl Machine {
             return false;
         }
         let nominations = self.judge.nominator().concerning(&placed.uid, priority, self.judge.cache());
-        let Some((dossier, cache)) = self.judge.with_nodes(placed.subject) else { return false };
-        let mut rehearsal = Rehearsal::new(&dossier.prepared, &cache.snapshot, &dossier.matches);
+        let Some((state, cache)) = self.judge.with_nodes(placed.subject) else { return false };
+        let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
         let beside = nominations.beside(node);
-        rehearsal.refusal(&dossier.prepared, &mut cache.snapshot, node, beside).is_none()
+        dry_run.refusal(&state.prepared, &mut cache.snapshot, node, beside).is_none()
     }
 
     /// Has the victims deleted that are not going already.

@@ -21,7 +21,7 @@ use flotilla_framework::{
 use crate::{
     event::{TimeMs, WorkerId},
     judge::cache::{Cache, Happening, What},
-    judge::families::{Kinship, Shelves},
+    judge::families::{Families, Kin},
     subject::Subject,
     trace::{Asker, Over},
 };
@@ -48,7 +48,7 @@ pub(crate) struct Ask {
     /// Who owes an answer, and how many nodes it must cover.
     pub(crate) owing: BTreeMap<WorkerId, u32>,
     pub(crate) answers: Vec<Evaluation>,
-    /// All nodes are wanted, for a shelf of the subject's family.
+    /// All nodes are wanted, for a sorted list of the subject's family.
     pub(crate) whole: bool,
     /// Its span, if it is traced.
     pub(crate) trace: Option<Asker>,
@@ -70,7 +70,7 @@ pub(crate) struct Offers {
 
 /// All that is known about one subject.
 #[derive(Debug)]
-pub(crate) struct Dossier {
+pub(crate) struct ClassState {
     pub(crate) prepared: Prepared,
     pub(crate) facts: Facts,
     facts_version: u64,
@@ -78,7 +78,7 @@ pub(crate) struct Dossier {
     pub(crate) ask: Option<Ask>,
     /// What each class adds to what this one counts over domains.
     pub(crate) matches: Matches,
-    pub(crate) kinship: Kinship,
+    pub(crate) kin: Kin,
     columns: Option<Columns>,
     used: u64,
     /// Extenders are to hear of every feasible node, so that all are asked for.
@@ -91,12 +91,12 @@ pub(crate) struct Dossier {
     can_be_told: bool,
 }
 
-/// All dossiers.
+/// All class states.
 #[derive(Debug, Default)]
-pub(crate) struct Dossiers {
-    pub(crate) known: Map<Subject, Dossier>,
-    pub(crate) shelves: Shelves,
-    /// Heads of families that one dossier less needs.
+pub(crate) struct ClassStates {
+    pub(crate) known: Map<Subject, ClassState>,
+    pub(crate) families: Families,
+    /// Heads of families that one class state less needs.
     released: Vec<ClassId>,
     requests: Map<RequestId, Subject>,
     scratch: Scratch,
@@ -105,23 +105,23 @@ pub(crate) struct Dossiers {
     pub(crate) over: Vec<Over>,
 }
 
-// === impl Dossiers ===
+// === impl ClassStates ===
 
-impl Dossiers {
+impl ClassStates {
     /// Forgets everything: the plugins or the leader changed.
     pub(crate) fn clear(&mut self) {
-        self.released.extend(self.known.values().filter_map(|dossier| dossier.kinship.head()));
+        self.released.extend(self.known.values().filter_map(|state| state.kin.head()));
         self.known.clear();
         self.requests.clear();
-        self.shelves.clear();
+        self.families.clear();
     }
 
-    /// The heads of families that dossiers needed which are closed; each is to be released once.
+    /// The heads of families that class states needed which are closed; each is to be released once.
     pub(crate) fn take_released(&mut self) -> Vec<ClassId> {
         std::mem::take(&mut self.released)
     }
 
-    /// The dossier of a subject, opened now if there is none, its facts up to date.
+    /// The class state of a subject, opened now if there is none, its facts up to date.
     pub(crate) fn open(
         &mut self,
         subject: Subject,
@@ -129,13 +129,13 @@ impl Dossiers {
         profile: &Profile,
         class: &Class,
         cache: &mut Cache,
-    ) -> &mut Dossier {
+    ) -> &mut ClassState {
         self.clock += 1;
         let version = cache.facts_version(class);
         let stale = self
             .known
             .get(&subject)
-            .is_some_and(|dossier| dossier.facts_version != version && dossier.facts != cache.facts(class));
+            .is_some_and(|state| state.facts_version != version && state.facts != cache.facts(class));
         if stale {
             self.close(subject);
         }
@@ -143,18 +143,18 @@ impl Dossiers {
             self.make_room();
         }
         let clock = self.clock;
-        let dossier = self.known.entry(subject).or_insert_with(|| {
+        let state = self.known.entry(subject).or_insert_with(|| {
             let facts = cache.facts(class);
             let can_be_told = facts.volumes.as_ref().is_none_or(|volumes| volumes.can_be_told());
             let prepared = Prepared::new(registry, profile, class, &facts, &mut cache.snapshot);
-            Dossier {
+            ClassState {
                 prepared,
                 facts,
                 facts_version: version,
                 offers: None,
                 ask: None,
                 matches: Matches::default(),
-                kinship: Kinship::default(),
+                kin: Kin::default(),
                 columns: None,
                 used: clock,
                 wants_all: false,
@@ -163,33 +163,33 @@ impl Dossiers {
                 can_be_told,
             }
         });
-        dossier.facts_version = version;
-        dossier.used = clock;
-        dossier
+        state.facts_version = version;
+        state.used = clock;
+        state
     }
 
     /// Gives up all offers: one of those who made them cannot be trusted.
     pub(crate) fn distrust(&mut self) {
-        for dossier in self.known.values_mut() {
-            dossier.offers = None;
+        for state in self.known.values_mut() {
+            state.offers = None;
         }
-        self.shelves.clear();
+        self.families.clear();
     }
 
     /// Gives up the offers of one subject: they are to be asked for anew.
     pub(crate) fn forget_offers(&mut self, subject: Subject) {
-        if let Some(dossier) = self.known.get_mut(&subject) {
-            dossier.offers = None;
+        if let Some(state) = self.known.get_mut(&subject) {
+            state.offers = None;
         }
     }
 
-    /// A dossier that is open.
-    pub(crate) fn get(&self, subject: Subject) -> Option<&Dossier> {
+    /// A class state that is open.
+    pub(crate) fn get(&self, subject: Subject) -> Option<&ClassState> {
         self.known.get(&subject)
     }
 
-    /// A dossier that is open, to be changed.
-    pub(crate) fn get_mut(&mut self, subject: Subject) -> Option<&mut Dossier> {
+    /// A class state that is open, to be changed.
+    pub(crate) fn get_mut(&mut self, subject: Subject) -> Option<&mut ClassState> {
         self.known.get_mut(&subject)
     }
 
@@ -197,13 +197,13 @@ impl Dossiers {
     /// for soon, so its offers are not among those that are given up first.
     pub(crate) fn keep_covered(&mut self, subject: Subject) -> Option<bool> {
         let clock = self.clock;
-        let dossier = self.known.get_mut(&subject)?;
-        if dossier.offers.is_some() || dossier.ask.is_some() {
-            dossier.used = clock;
-            return Some(dossier.prepared.is_wide());
+        let state = self.known.get_mut(&subject)?;
+        if state.offers.is_some() || state.ask.is_some() {
+            state.used = clock;
+            return Some(state.prepared.is_wide());
         }
-        // What is laid over a shelf holds next to no nodes of its own.
-        self.is_shelved(subject).then_some(false)
+        // What is laid over a sorted list holds next to no nodes of its own.
+        self.is_sorted_for(subject).then_some(false)
     }
 
     /// How many classes that count over domains may keep their offers at a time.
@@ -213,13 +213,13 @@ impl Dossiers {
 
     /// Forgets a subject.
     pub(crate) fn close(&mut self, subject: Subject) {
-        let Some(dossier) = self.known.swap_remove(&subject) else { return };
-        if let Some(ask) = dossier.ask {
+        let Some(state) = self.known.swap_remove(&subject) else { return };
+        if let Some(ask) = state.ask {
             self.requests.swap_remove(&ask.request);
             self.note_end(subject, &ask, Some("it is not needed any more"));
         }
-        self.released.extend(dossier.kinship.head());
-        self.shelves.close(subject);
+        self.released.extend(state.kin.head());
+        self.families.close(subject);
     }
 
     /// Forgets every subject of a class.
@@ -230,9 +230,9 @@ impl Dossiers {
 
     /// An evaluation is under way.
     pub(crate) fn asked(&mut self, subject: Subject, ask: Ask) {
-        let Some(dossier) = self.known.get_mut(&subject) else { return };
+        let Some(state) = self.known.get_mut(&subject) else { return };
         self.requests.insert(ask.request, subject);
-        if let Some(old) = dossier.ask.replace(ask) {
+        if let Some(old) = state.ask.replace(ask) {
             self.requests.swap_remove(&old.request);
         }
     }
@@ -250,8 +250,8 @@ impl Dossiers {
         evaluation: Evaluation,
     ) -> Result<(), (u32, u32)> {
         let Some(subject) = self.subject_of(request) else { return Ok(()) };
-        let Some(dossier) = self.known.get_mut(&subject) else { return Ok(()) };
-        let Some(ask) = &mut dossier.ask else { return Ok(()) };
+        let Some(state) = self.known.get_mut(&subject) else { return Ok(()) };
+        let Some(ask) = &mut state.ask else { return Ok(()) };
         let Some(nodes) = ask.owing.remove(&worker) else { return Ok(()) };
         if evaluation.covered != nodes {
             ask.owing.insert(worker, nodes);
@@ -259,20 +259,20 @@ impl Dossiers {
         }
         ask.answers.push(evaluation);
         if ask.owing.is_empty()
-            && let Some(ask) = dossier.ask.take()
+            && let Some(ask) = state.ask.take()
         {
             self.requests.swap_remove(&ask.request);
             self.note_end(subject, &ask, None);
-            let Some(dossier) = self.known.get_mut(&subject) else { return Ok(()) };
+            let Some(state) = self.known.get_mut(&subject) else { return Ok(()) };
             if ask.whole {
-                dossier.kinship.set_whole(ask.answers, ask.revision);
+                state.kin.set_whole(ask.answers, ask.revision);
                 self.make_room_for_rows(subject);
                 return Ok(());
             }
-            dossier.kinship.has_own();
-            let book = Book::new(&dossier.prepared, ask.answers);
+            state.kin.has_own();
+            let book = Book::new(&state.prepared, ask.answers);
             let (counted, trace) = (!book.is_wide(), ask.trace);
-            dossier.offers = Some(Offers { book, revision: ask.revision, repaired_to: ask.revision, counted, trace });
+            state.offers = Some(Offers { book, revision: ask.revision, repaired_to: ask.revision, counted, trace });
             self.make_room_for_rows(subject);
         }
         Ok(())
@@ -281,9 +281,9 @@ impl Dossiers {
     /// Gives up the evaluations that a worker owes an answer to; they are asked again of those that are left.
     pub(crate) fn give_up(&mut self, worker: WorkerId) {
         let mut given_up = Vec::new();
-        for (subject, dossier) in &mut self.known {
-            if dossier.ask.as_ref().is_some_and(|ask| ask.owing.contains_key(&worker))
-                && let Some(ask) = dossier.ask.take()
+        for (subject, state) in &mut self.known {
+            if state.ask.as_ref().is_some_and(|ask| ask.owing.contains_key(&worker))
+                && let Some(ask) = state.ask.take()
             {
                 self.requests.swap_remove(&ask.request);
                 given_up.push((*subject, ask));
@@ -295,10 +295,10 @@ impl Dossiers {
     /// Gives up one evaluation for good: no answer can hold all its strata.
     pub(crate) fn give_up_strata(&mut self, request: RequestId) {
         if let Some(subject) = self.requests.swap_remove(&request)
-            && let Some(dossier) = self.known.get_mut(&subject)
+            && let Some(state) = self.known.get_mut(&subject)
         {
-            dossier.too_many_strata = true;
-            if let Some(ask) = dossier.ask.take() {
+            state.too_many_strata = true;
+            if let Some(ask) = state.ask.take() {
                 self.note_end(subject, &ask, Some("an answer has no room for all strata"));
             }
         }
@@ -306,7 +306,7 @@ impl Dossiers {
 
     /// The evaluations under way: since when, and who owes.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.known.values().filter_map(|dossier| dossier.ask.as_ref())
+        self.known.values().filter_map(|state| state.ask.as_ref())
     }
 
     /// How many evaluations are under way.
@@ -317,24 +317,24 @@ impl Dossiers {
     /// Evaluates here, over all nodes, without any worker.
     pub(crate) fn evaluate_here(&mut self, subject: Subject, cache: &Cache) {
         let Some(evaluation) = self.evaluation_here(subject, cache) else { return };
-        let Some(dossier) = self.known.get_mut(&subject) else { return };
-        dossier.matches.refresh(&dossier.prepared, &cache.snapshot);
-        dossier.refuted = false;
-        dossier.kinship.has_own();
-        let book = Book::new(&dossier.prepared, vec![evaluation]);
+        let Some(state) = self.known.get_mut(&subject) else { return };
+        state.matches.refresh(&state.prepared, &cache.snapshot);
+        state.refuted = false;
+        state.kin.has_own();
+        let book = Book::new(&state.prepared, vec![evaluation]);
         let revision = cache.revision();
-        dossier.offers = Some(Offers { book, revision, repaired_to: revision, counted: true, trace: None });
+        state.offers = Some(Offers { book, revision, repaired_to: revision, counted: true, trace: None });
         self.make_room_for_rows(subject);
     }
 
     /// What all nodes together say of a subject.
     pub(crate) fn evaluation_here(&mut self, subject: Subject, cache: &Cache) -> Option<Evaluation> {
-        let dossier = self.known.get_mut(&subject)?;
-        let is_new = dossier.columns.is_none();
-        let columns = dossier.columns.get_or_insert_default();
-        columns.refresh(&dossier.prepared, &cache.snapshot, &mut self.scratch);
+        let state = self.known.get_mut(&subject)?;
+        let is_new = state.columns.is_none();
+        let columns = state.columns.get_or_insert_default();
+        columns.refresh(&state.prepared, &cache.snapshot, &mut self.scratch);
         let everything = cache.snapshot.node_count().max(1);
-        let evaluation = columns.answer_all(&dossier.prepared, &cache.snapshot, everything, &mut self.scratch);
+        let evaluation = columns.answer_all(&state.prepared, &cache.snapshot, everything, &mut self.scratch);
         if is_new {
             self.make_room_for_columns(subject, cache.snapshot.capacity());
         }
@@ -344,11 +344,11 @@ impl Dossiers {
     /// Forgets what was found out here of the nodes for subjects that were longest not asked for; that of one subject
     /// always has room.
     fn make_room_for_columns(&mut self, newest: Subject, positions: usize) {
-        let kept = self.known.values().filter(|dossier| dossier.columns.is_some()).count();
+        let kept = self.known.values().filter(|state| state.columns.is_some()).count();
         for _ in (MAX_POSITIONS / positions.max(1)).max(1)..kept {
             let others =
-                self.known.iter_mut().filter(|(subject, dossier)| **subject != newest && dossier.columns.is_some());
-            let Some((_, oldest)) = others.min_by_key(|(_, dossier)| dossier.used) else { break };
+                self.known.iter_mut().filter(|(subject, state)| **subject != newest && state.columns.is_some());
+            let Some((_, oldest)) = others.min_by_key(|(_, state)| state.used) else { break };
             oldest.columns = None;
         }
     }
@@ -356,25 +356,24 @@ impl Dossiers {
     /// Gives up the offers of the subjects that were longest not asked for, until what is left has room; those of one
     /// subject always have.
     pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
-        let rows =
-            |dossier: &Dossier| dossier.kinship.rows() + dossier.offers.as_ref().map_or(0, |offers| offers.book.rows());
-        if self.known.get(&newest).is_none_or(|dossier| rows(dossier) == 0) {
+        let rows = |state: &ClassState| state.kin.rows() + state.offers.as_ref().map_or(0, |offers| offers.book.rows());
+        if self.known.get(&newest).is_none_or(|state| rows(state) == 0) {
             return;
         }
         let mut total: usize = self.known.values().map(rows).sum();
         while total > MAX_ROWS {
-            let others = self.known.iter_mut().filter(|(subject, dossier)| **subject != newest && rows(dossier) > 0);
-            let Some((_, oldest)) = others.min_by_key(|(_, dossier)| dossier.used) else { break };
+            let others = self.known.iter_mut().filter(|(subject, state)| **subject != newest && rows(state) > 0);
+            let Some((_, oldest)) = others.min_by_key(|(_, state)| state.used) else { break };
             total -= rows(oldest);
             oldest.offers = None;
-            oldest.kinship.give_up_rows();
+            oldest.kin.give_up_rows();
         }
     }
 
     fn make_room(&mut self) {
         while self.known.len() >= MAX_SUBJECTS {
-            let idle = self.known.iter().filter(|(_, dossier)| dossier.ask.is_none());
-            let oldest = idle.min_by_key(|(_, dossier)| dossier.used).map(|(subject, _)| *subject);
+            let idle = self.known.iter().filter(|(_, state)| state.ask.is_none());
+            let oldest = idle.min_by_key(|(_, state)| state.used).map(|(subject, _)| *subject);
             // With an evaluation under way for each of them the bound on those has been passed; it is lower.
             let Some(subject) = oldest else { break };
             self.close(subject);
@@ -382,7 +381,7 @@ impl Dossiers {
     }
 }
 
-impl Dossier {
+impl ClassState {
     /// Whether workers can be asked about it.
     pub(crate) const fn can_be_asked(&self) -> bool {
         !self.too_many_strata && !self.refuted && self.can_be_told

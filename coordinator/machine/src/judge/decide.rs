@@ -125,23 +125,23 @@ impl Judge {
             if let Some(decision) = self.try_own_node(attempt) {
                 return decision;
             }
-            let Some(dossier) = self.dossiers.get_mut(subject) else { return Decision::Ask(Want::Offers(subject)) };
-            let Some(offers) = &mut dossier.offers else { return Decision::Ask(Want::Offers(subject)) };
+            let Some(state) = self.states.get_mut(subject) else { return Decision::Ask(Want::Offers(subject)) };
+            let Some(offers) = &mut state.offers else { return Decision::Ask(Want::Offers(subject)) };
             // What was asked for since this pod is at the head and still says too little is made up for here.
             // Nor is a group's attempt over while nodes that its own pods were charged to are told apart from the others.
             let is_short = (offers.book.is_laid_over() || is_member) && offers.revision >= from;
             let is_current = offers.book.is_untouched() || offers.revision >= from;
-            if let Some(error) = offers.book.error(&dossier.prepared) {
+            if let Some(error) = offers.book.error(&state.prepared) {
                 if is_current {
                     return Decision::Fail(error);
                 }
-                dossier.offers = None;
+                state.offers = None;
                 continue;
             }
-            match offers.book.best(&dossier.prepared) {
+            match offers.book.best(&state.prepared) {
                 Best::Dry => {
                     self.counts.dry += 1;
-                    dossier.offers = None;
+                    state.offers = None;
                     if is_short {
                         self.evaluate_here(subject);
                     }
@@ -150,10 +150,10 @@ impl Judge {
                 Best::Nothing if (is_short || is_current) && !offers.book.is_untouched() => self.evaluate_here(subject),
                 Best::Nothing if is_current => {
                     let covered = offers.book.covered() as usize;
-                    let diagnosis = diagnosis::of_nodes(&dossier.prepared, &offers.book.refused_now(), covered);
+                    let diagnosis = diagnosis::of_nodes(&state.prepared, &offers.book.refused_now(), covered);
                     return Decision::Refuse(diagnosis, Cure::Preemption(Vec::new()));
                 }
-                Best::Nothing => dossier.offers = None,
+                Best::Nothing => state.offers = None,
                 Best::Node { .. } if !extenders.is_empty() => match self.extend(attempt) {
                     Step::Ask(question) => return Decision::AskExtenders(question),
                     Step::Again => {}
@@ -171,7 +171,7 @@ impl Judge {
     /// What can be said of the pod whatever the nodes are.
     fn judge_class(&self, subject: Subject) -> Option<Decision> {
         let nodes = self.cache.nodes.len();
-        let prepared = &self.dossiers.get(subject)?.prepared;
+        let prepared = &self.states.get(subject)?.prepared;
         if let Some(error) = prepared.error().map(str::to_owned) {
             return Some(Decision::Fail(error));
         }
@@ -181,9 +181,9 @@ impl Judge {
 
     /// Takes the best node, if it is as good as it was said to be.
     fn take(&mut self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Option<Decision> {
-        let dossier = self.dossiers.get_mut(attempt.subject)?;
-        let has_choice = || dossier.offers.as_ref().is_some_and(|offers| offers.book.has_choice());
-        let error = dossier.prepared.score_error().filter(|_| has_choice()).map(str::to_owned);
+        let state = self.states.get_mut(attempt.subject)?;
+        let has_choice = || state.offers.as_ref().is_some_and(|offers| offers.book.has_choice());
+        let error = state.prepared.score_error().filter(|_| has_choice()).map(str::to_owned);
         if let Some(error) = error {
             return Some(Decision::Fail(error));
         }
@@ -192,12 +192,12 @@ impl Judge {
 
     /// Brings the subject's offers up to the present, evaluating here where no worker can. `false`: they have to be asked for.
     fn has_offers(&mut self, &Attempt { subject, alone, .. }: &Attempt<'_>) -> bool {
-        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
-        if dossier.repair(&self.cache) {
+        let Some(state) = self.states.get_mut(subject) else { return false };
+        if state.repair(&self.cache) {
             return true;
         }
-        if alone || !dossier.can_be_asked() {
-            self.counts.refuted += u64::from(dossier.is_refuted());
+        if alone || !state.can_be_asked() {
+            self.counts.refuted += u64::from(state.is_refuted());
             self.evaluate_here(subject);
             return true;
         }
@@ -207,10 +207,10 @@ impl Judge {
     /// Runs every filter for the chosen node against our own view before anything is assumed. An offer that is not
     /// what our own view gives is a worker's error: the worker is given up, and its word does not count.
     fn verify(&mut self, subject: Subject, offer: Offer) -> bool {
-        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
+        let Some(state) = self.states.get_mut(subject) else { return false };
         let slot = self.cache.snapshot.slot(offer.node);
-        let result = slot.map(|slot| dossier.prepared.judge_with(&self.cache.snapshot, slot, &dossier.matches));
-        if let (Some(NodeResult::Feasible(feasible)), Some(offers)) = (&result, &mut dossier.offers)
+        let result = slot.map(|slot| state.prepared.judge_with(&self.cache.snapshot, slot, &state.matches));
+        if let (Some(NodeResult::Feasible(feasible)), Some(offers)) = (&result, &mut state.offers)
             && offers.book.confirms(offer, feasible)
         {
             return true;

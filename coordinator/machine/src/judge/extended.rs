@@ -17,7 +17,7 @@ use flotilla_framework::{
 
 use super::{
     Judge,
-    class_states::Dossier,
+    class_states::ClassState,
     decide::{Attempt, Cure, Decision, Want},
 };
 use crate::{
@@ -132,7 +132,7 @@ impl Judge {
     /// What the extenders have to be asked about all feasible nodes of a pod, or have said.
     pub(super) fn extend(&mut self, attempt: &Attempt<'_>) -> Step {
         let subject = attempt.subject;
-        let Some(Dossier { prepared, offers: Some(offers), wants_all, .. }) = self.dossiers.get_mut(subject) else {
+        let Some(ClassState { prepared, offers: Some(offers), wants_all, .. }) = self.states.get_mut(subject) else {
             return Step::Again;
         };
         let Some(feasible) = offers.book.feasible(prepared) else {
@@ -140,7 +140,7 @@ impl Judge {
                 // Even what was asked for without a limit left some out.
                 self.evaluate_here(subject);
             } else {
-                self.dossiers.forget_offers(subject);
+                self.states.forget_offers(subject);
             }
             return Step::Again;
         };
@@ -186,7 +186,7 @@ impl Judge {
     pub(crate) fn take_extended(&mut self, attempt: &Attempt<'_>, extended: &Extended) -> Option<Decision> {
         let nominations = self.nominations(attempt.uid, attempt.priority);
         let subject = attempt.subject;
-        let Dossier { prepared, matches, .. } = self.dossiers.get_mut(subject)?;
+        let ClassState { prepared, matches, .. } = self.states.get_mut(subject)?;
         matches.refresh(prepared, &self.cache.snapshot);
         let nodes = extended.nodes.iter().filter_map(|name| Some(self.cache.nodes.get(name)?.id));
         let nodes: Vec<_> = nodes.collect();
@@ -209,8 +209,8 @@ impl Judge {
 
     /// Extenders left no node. What plugins refused is counted anew, so that the counts are of one state.
     pub(crate) fn refuse_extended(&mut self, subject: Subject, extended: &Extended) -> Decision {
-        self.dossiers.evaluate_here(subject, &self.cache);
-        let Some(Dossier { prepared, offers: Some(offers), .. }) = self.dossiers.get_mut(subject) else {
+        self.states.evaluate_here(subject, &self.cache);
+        let Some(ClassState { prepared, offers: Some(offers), .. }) = self.states.get_mut(subject) else {
             return Decision::Ask(Want::Offers(subject));
         };
         let covered = offers.book.covered() as usize;

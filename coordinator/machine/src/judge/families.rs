@@ -1,6 +1,6 @@
 //! The nodes of families of classes, kept up to date once for all classes of a family.
 //!
-//! Knows: how a shelf and what is laid over it are brought up to the present. Must not know: pods, or how workers are
+//! Knows: how sorted lists and what is laid over them are brought up to the present. Must not know: pods, or how workers are
 //! reached.
 
 use flotilla_framework::{
@@ -9,39 +9,39 @@ use flotilla_framework::{
     map::Map,
     matches::Matches,
     prepared::{Feasible, Prepared},
-    select::{Best, Ground, Move, Nominations, Overlay, Shelf},
+    select::{Best, Ground, Move, Nominations, Overlay, SortedNodes},
     shard::Revision,
 };
 
 use crate::{
     judge::cache::{Cache, Happening, What},
-    judge::class_states::{Dossier, Dossiers, MAX_ROWS},
+    judge::class_states::{ClassState, ClassStates, MAX_ROWS},
     subject::Subject,
 };
 
 /// Every so many nodes that a class comes to hold by itself it is looked whether all have room.
 const ROWS_BETWEEN_LOOKS: usize = 256;
 
-/// A shelf, and the state up to which it is repaired.
+/// A sorted list, and the state up to which it is repaired.
 #[derive(Debug)]
 struct Stand {
-    shelf: Shelf,
+    sorted: SortedNodes,
     repaired_to: Revision,
     /// Tells it apart from others that stood in its place.
     number: u64,
     used: u64,
 }
 
-/// All shelves: of which head, and by what nodes are told apart.
+/// All sorted lists: of which head, and by what nodes are told apart.
 #[derive(Debug, Default)]
-pub(crate) struct Shelves {
+pub(crate) struct Families {
     stands: Map<(Subject, Ground), Stand>,
     clock: u64,
 }
 
 /// What a class has to do with its family.
 #[derive(Debug, Default)]
-pub(crate) struct Kinship {
+pub(crate) struct Kin {
     head: Option<ClassId>,
     /// It was found to need offers of its own, and has none yet.
     wants_own: bool,
@@ -52,11 +52,11 @@ pub(crate) struct Kinship {
     is_cut: bool,
 }
 
-/// What a class counts, laid over a shelf.
+/// What a class counts, laid over a sorted list.
 #[derive(Debug)]
 struct Laid {
     overlay: Overlay,
-    /// Where the shelf was the last time, and its number.
+    /// Where the sorted list was the last time, and its number.
     at: usize,
     number: u64,
     repaired_to: Revision,
@@ -64,9 +64,9 @@ struct Laid {
     looked_at: usize,
 }
 
-// === impl Kinship ===
+// === impl Kin ===
 
-impl Kinship {
+impl Kin {
     /// The head of the family, if it is known.
     pub(crate) const fn head(&self) -> Option<ClassId> {
         self.head
@@ -113,15 +113,15 @@ impl Kinship {
     }
 }
 
-// === impl Shelves ===
+// === impl Families ===
 
-impl Shelves {
-    /// Takes all shelves down.
+impl Families {
+    /// Takes all sorted lists down.
     pub(crate) fn clear(&mut self) {
         self.stands.clear();
     }
 
-    /// Takes down the shelves of a head.
+    /// Takes down the sorted list of a head.
     pub(crate) fn close(&mut self, head: Subject) {
         self.stands.retain(|(known, _), _| *known != head);
     }
@@ -130,25 +130,25 @@ impl Shelves {
         self.stands.keys().any(|(known, _)| *known == head)
     }
 
-    /// A shelf by what is laid over it.
+    /// A sorted list by what is laid over it.
     fn under(&self, laid: &Laid) -> Option<&Stand> {
         self.stands.get_index(laid.at).map(|(_, stand)| stand).filter(|stand| stand.number == laid.number)
     }
 
-    fn put(&mut self, place: (Subject, Ground), shelf: Shelf, repaired_to: Revision) {
+    fn put(&mut self, place: (Subject, Ground), sorted: SortedNodes, repaired_to: Revision) {
         self.clock += 1;
-        let stand = Stand { shelf, repaired_to, number: self.clock, used: self.clock };
+        let stand = Stand { sorted, repaired_to, number: self.clock, used: self.clock };
         self.stands.insert(place, stand);
-        // What is longest not in use goes first; one shelf always has room.
-        let mut rows: usize = self.stands.values().map(|stand| stand.shelf.len()).sum();
+        // What is longest not in use goes first; one sorted list always has room.
+        let mut rows: usize = self.stands.values().map(|stand| stand.sorted.len()).sum();
         while rows > MAX_ROWS && self.stands.len() > 1 {
             let oldest = self.stands.values().enumerate().min_by_key(|(_, stand)| stand.used).map(|(index, _)| index);
             let Some((_, gone)) = oldest.and_then(|index| self.stands.swap_remove_index(index)) else { break };
-            rows -= gone.shelf.len();
+            rows -= gone.sorted.len();
         }
     }
 
-    /// Brings a shelf up to the present. `false`: there is none, or it was so far behind that it is taken down.
+    /// Brings a sorted list up to the present. `false`: there is none, or it was so far behind that it is taken down.
     fn repair(&mut self, at: usize, head: &Prepared, cache: &Cache) -> bool {
         self.clock += 1;
         let Some(((_, ground), stand)) = self.stands.get_index_mut(at) else { return false };
@@ -161,7 +161,7 @@ impl Shelves {
             return false;
         };
         if changes.iter().any(|change| change.what == What::Reshaped) {
-            stand.shelf = stand.shelf.regrouped(ground.clone(), &cache.snapshot);
+            stand.sorted = stand.sorted.regrouped(ground.clone(), &cache.snapshot);
             stand.number = self.clock;
         }
         let mut nodes: Vec<_> = changes.into_iter().map(|change| change.node).collect();
@@ -171,7 +171,7 @@ impl Shelves {
         for node in nodes {
             let slot = cache.snapshot.slot(node);
             let result = slot.map(|slot| head.judge_with(&cache.snapshot, slot, &none));
-            stand.shelf.repair(&cache.snapshot, node, result);
+            stand.sorted.repair(&cache.snapshot, node, result);
         }
         stand.repaired_to = cache.revision();
         true
@@ -184,14 +184,14 @@ fn changes(cache: &Cache, since: Revision) -> Option<Vec<Happening>> {
     cache.changes_since(since).filter(|changes| changes.len() <= bound).map(Iterator::collect)
 }
 
-// === impl Dossier ===
+// === impl ClassState ===
 
-impl Dossier {
+impl ClassState {
     /// Whether the class may do without offers of its own: none are there or on their way. A filter of volumes may fail
-    /// for a node, which a shelf does not tell.
+    /// for a node, which a sorted list does not tell.
     pub(crate) fn may_share(&self) -> bool {
         self.prepared.is_wide()
-            && !self.kinship.wants_own
+            && !self.kin.wants_own
             && self.offers.is_none()
             && self.ask.is_none()
             && self.facts.volumes.is_none()
@@ -200,21 +200,21 @@ impl Dossier {
     }
 }
 
-// === impl Dossiers ===
+// === impl ClassStates ===
 
-impl Dossiers {
-    /// Notes the head of a subject's family, which is released when the subject's dossier is closed.
+impl ClassStates {
+    /// Notes the head of a subject's family, which is released when the subject's class state is closed.
     pub(crate) fn set_head(&mut self, subject: Subject, head: ClassId) {
-        if let Some(dossier) = self.get_mut(subject) {
-            dossier.kinship.head = Some(head);
+        if let Some(state) = self.get_mut(subject) {
+            state.kin.head = Some(head);
         }
     }
 
     /// A subject cannot be decided on from what its family shares.
     pub(crate) fn wants_own_offers(&mut self, subject: Subject) {
-        if let Some(dossier) = self.get_mut(subject) {
-            dossier.kinship.wants_own = true;
-            dossier.kinship.laid = None;
+        if let Some(state) = self.get_mut(subject) {
+            state.kin.wants_own = true;
+            state.kin.laid = None;
         }
     }
 
@@ -225,118 +225,118 @@ impl Dossiers {
         if first { own.prepared.follows(&head.prepared) } else { !head.prepared.is_wide() }
     }
 
-    /// Whether the nodes of a family are on a shelf, or are about to be.
-    pub(crate) fn has_shelf(&self, head: Subject) -> bool {
-        let coming = |dossier: &Dossier| dossier.ask.is_some() || dossier.kinship.whole.is_some();
-        self.shelves.has(head) || self.get(head).is_some_and(coming)
+    /// Whether the nodes of a family are on a sorted list, or are about to be.
+    pub(crate) fn has_sorted_nodes(&self, head: Subject) -> bool {
+        let coming = |state: &ClassState| state.ask.is_some() || state.kin.whole.is_some();
+        self.families.has(head) || self.get(head).is_some_and(coming)
     }
 
-    /// Whether a subject can be decided on from a shelf that is there.
-    pub(crate) fn is_shelved(&self, subject: Subject) -> bool {
-        let kinship = self.get(subject).filter(|dossier| dossier.may_share()).map(|dossier| &dossier.kinship);
-        kinship.and_then(Kinship::head).is_some_and(|head| self.shelves.has((subject.0, head)))
+    /// Whether a subject can be decided on from a sorted list that is there.
+    pub(crate) fn is_sorted_for(&self, subject: Subject) -> bool {
+        let kin = self.get(subject).filter(|state| state.may_share()).map(|state| &state.kin);
+        kin.and_then(Kin::head).is_some_and(|head| self.families.has((subject.0, head)))
     }
 
     /// Judges the head of a family here, without any worker.
     pub(crate) fn evaluate_whole_here(&mut self, head: Subject, cache: &Cache) {
         let Some(evaluation) = self.evaluation_here(head, cache) else { return };
-        if let Some(dossier) = self.get_mut(head) {
-            dossier.kinship.set_whole(vec![evaluation], cache.revision());
+        if let Some(state) = self.get_mut(head) {
+            state.kin.set_whole(vec![evaluation], cache.revision());
         }
     }
 
-    /// Puts the nodes of a subject's family on a shelf that tells them apart as the subject needs, brings it up to the
+    /// Puts the nodes of a subject's family on a sorted list that tells them apart as the subject needs, brings it up to the
     /// present, and lays over it what the subject counts. `false`: the shards have to be asked about the head.
     pub(crate) fn shelve(&mut self, subject: Subject, head: Subject, cache: &Cache) -> bool {
         let Some(own) = self.known.get(&subject) else { return false };
-        let known = own.kinship.laid.as_ref().filter(|laid| self.shelves.under(laid).is_some()).map(|laid| laid.at);
-        let Some(at) = known.or_else(|| self.find_shelf(subject, head, cache)) else { return false };
+        let known = own.kin.laid.as_ref().filter(|laid| self.families.under(laid).is_some()).map(|laid| laid.at);
+        let Some(at) = known.or_else(|| self.find_sorted_nodes(subject, head, cache)) else { return false };
         let Some(of_head) = self.known.get(&head) else { return false };
-        if !self.shelves.repair(at, &of_head.prepared, cache) {
-            self.shelves.close(head);
+        if !self.families.repair(at, &of_head.prepared, cache) {
+            self.families.close(head);
             return false;
         }
-        let (Some((_, stand)), Some(own)) = (self.shelves.stands.get_index(at), self.known.get_mut(&subject)) else {
+        let (Some((_, stand)), Some(own)) = (self.families.stands.get_index(at), self.known.get_mut(&subject)) else {
             return false;
         };
         own.lay_over(at, stand, cache);
-        if own.kinship.has_grown() {
+        if own.kin.has_grown() {
             self.make_room_for_rows(subject);
         }
         true
     }
 
-    /// The place of the shelf that tells the nodes of a subject's family apart as the subject needs, laid out now from what
-    /// shards said or from another shelf of the family.
-    fn find_shelf(&mut self, subject: Subject, head: Subject, cache: &Cache) -> Option<usize> {
+    /// The place of the sorted list that tells the nodes of a subject's family apart as the subject needs, laid out now from what
+    /// shards said or from another sorted list of the family.
+    fn find_sorted_nodes(&mut self, subject: Subject, head: Subject, cache: &Cache) -> Option<usize> {
         let place = (head, Ground::new(&self.known.get(&subject)?.prepared, &cache.snapshot));
         let of_head = self.known.get_mut(&head)?;
-        if let Some((answers, revision)) = of_head.kinship.whole.take() {
-            match Shelf::new(place.1.clone(), &cache.snapshot, &answers) {
-                Some(shelf) => self.shelves.put(place.clone(), shelf, revision),
-                None => of_head.kinship.is_cut = true,
+        if let Some((answers, revision)) = of_head.kin.whole.take() {
+            match SortedNodes::new(place.1.clone(), &cache.snapshot, &answers) {
+                Some(sorted) => self.families.put(place.clone(), sorted, revision),
+                None => of_head.kin.is_cut = true,
             }
         }
-        if let Some(at) = self.shelves.stands.get_index_of(&place) {
+        if let Some(at) = self.families.stands.get_index_of(&place) {
             return Some(at);
         }
-        let (_, other) = self.shelves.stands.iter().find(|((known, _), _)| *known == head)?;
-        let (shelf, revision) = (other.shelf.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
-        self.shelves.put(place.clone(), shelf, revision);
-        self.shelves.stands.get_index_of(&place)
+        let (_, other) = self.families.stands.iter().find(|((known, _), _)| *known == head)?;
+        let (sorted, revision) = (other.sorted.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
+        self.families.put(place.clone(), sorted, revision);
+        self.families.stands.get_index_of(&place)
     }
 
-    /// Makes what is laid over a shelf what it is for a pod that these nominations concern.
+    /// Makes what is laid over a sorted list what it is for a pod that these nominations concern.
     pub(crate) fn lay_nominations_over_shared(
         &mut self,
         subject: Subject,
         nominations: &Nominations,
         cache: &mut Cache,
     ) {
-        let Some(Dossier { prepared, matches, kinship, .. }) = self.known.get_mut(&subject) else { return };
-        let Some(laid) = kinship.laid.as_mut() else { return };
-        if let Some(stand) = self.shelves.under(laid) {
-            laid.overlay.lay_over(prepared, &mut cache.snapshot, matches, &stand.shelf, nominations);
+        let Some(ClassState { prepared, matches, kin, .. }) = self.known.get_mut(&subject) else { return };
+        let Some(laid) = kin.laid.as_mut() else { return };
+        if let Some(stand) = self.families.under(laid) {
+            laid.overlay.lay_over(prepared, &mut cache.snapshot, matches, &stand.sorted, nominations);
         }
     }
 
-    /// The best node by what is laid over a shelf; `None` where nothing is.
+    /// The best node by what is laid over a sorted list; `None` where nothing is.
     pub(crate) fn best_shared(&mut self, subject: Subject, cache: &Cache) -> Option<Best> {
-        let dossier = self.known.get_mut(&subject)?;
-        let laid = dossier.kinship.laid.as_mut()?;
-        let shelf = &self.shelves.under(laid)?.shelf;
-        let best = laid.overlay.best(&dossier.prepared, &cache.snapshot, shelf);
-        (!laid.overlay.is_outgrown(shelf)).then_some(best).or(Some(Best::Dry))
+        let state = self.known.get_mut(&subject)?;
+        let laid = state.kin.laid.as_mut()?;
+        let sorted = &self.families.under(laid)?.sorted;
+        let best = laid.overlay.best(&state.prepared, &cache.snapshot, sorted);
+        (!laid.overlay.is_outgrown(sorted)).then_some(best).or(Some(Best::Dry))
     }
 
-    /// Whether a shelf says of a node what the node is by itself.
+    /// Whether a sorted list says of a node what the node is by itself.
     pub(crate) fn confirms_shared(&mut self, subject: Subject, offer: Offer, feasible: &Feasible) -> bool {
-        let laid = self.known.get_mut(&subject).and_then(|dossier| dossier.kinship.laid.as_mut());
+        let laid = self.known.get_mut(&subject).and_then(|state| state.kin.laid.as_mut());
         let Some(laid) = laid else { return false };
-        let Some(stand) = self.shelves.under(laid) else { return false };
-        laid.overlay.confirms(offer, feasible, &stand.shelf)
+        let Some(stand) = self.families.under(laid) else { return false };
+        laid.overlay.confirms(offer, feasible, &stand.sorted)
     }
 }
 
-impl Dossier {
+impl ClassState {
     /// Brings what the class counts up to the present.
     fn lay_over(&mut self, at: usize, stand: &Stand, cache: &Cache) {
-        let Self { prepared, matches, kinship, .. } = self;
+        let Self { prepared, matches, kin, .. } = self;
         matches.refresh(prepared, &cache.snapshot);
         let now = cache.revision();
-        if let Some(laid) = kinship.laid.as_mut().filter(|laid| laid.number == stand.number) {
+        if let Some(laid) = kin.laid.as_mut().filter(|laid| laid.number == stand.number) {
             if laid.repaired_to == now {
                 return;
             }
             if let Some(changes) = changes(cache, laid.repaired_to) {
                 let moves = changes.iter().map(|change| moved(*change, matches));
-                laid.overlay.follow(prepared, &cache.snapshot, matches, &stand.shelf, moves);
+                laid.overlay.follow(prepared, &cache.snapshot, matches, &stand.sorted, moves);
                 laid.repaired_to = now;
                 return;
             }
         }
-        let overlay = Overlay::new(prepared, &cache.snapshot, matches, &stand.shelf);
-        kinship.laid = Some(Laid { overlay, at, number: stand.number, repaired_to: now, looked_at: 0 });
+        let overlay = Overlay::new(prepared, &cache.snapshot, matches, &stand.sorted);
+        kin.laid = Some(Laid { overlay, at, number: stand.number, repaired_to: now, looked_at: 0 });
     }
 }
 

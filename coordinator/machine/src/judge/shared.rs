@@ -3,7 +3,7 @@
 //! Workers are asked about the head of a family only, and the coordinator counts for itself what each class counts. What
 //! is found so is the best node. That no node will do, and why, is for the class's own offers to say ([`super::decide`]).
 //!
-//! Knows: when a class can do without offers of its own. Must not know: how shelves are kept ([`super::families`]).
+//! Knows: when a class can do without offers of its own. Must not know: how sorted lists are kept ([`super::families`]).
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ impl Judge {
     pub(super) fn decide_shared(&mut self, attempt: &Attempt<'_>) -> Option<Decision> {
         let &Attempt { uid, subject, priority, alone, .. } = attempt;
         let head = self.head_of(subject)?;
-        if !self.dossiers.shelve(subject, head, &self.cache) {
-            let can_be_asked = self.dossiers.get(head)?;
-            let can_be_asked = can_be_asked.can_be_asked() && can_be_asked.kinship.can_be_asked();
+        if !self.states.shelve(subject, head, &self.cache) {
+            let can_be_asked = self.states.get(head)?;
+            let can_be_asked = can_be_asked.can_be_asked() && can_be_asked.kin.can_be_asked();
             if alone || !can_be_asked {
                 self.counts.local += 1;
-                self.dossiers.evaluate_whole_here(head, &self.cache);
-                if !self.dossiers.shelve(subject, head, &self.cache) {
+                self.states.evaluate_whole_here(head, &self.cache);
+                if !self.states.shelve(subject, head, &self.cache) {
                     return None;
                 }
             } else {
@@ -34,46 +34,46 @@ impl Judge {
             }
         }
         let nominations = self.nominations(uid, priority);
-        self.dossiers.lay_nominations_over_shared(subject, &nominations, &mut self.cache);
-        match self.dossiers.best_shared(subject, &self.cache)? {
+        self.states.lay_nominations_over_shared(subject, &nominations, &mut self.cache);
+        match self.states.best_shared(subject, &self.cache)? {
             Best::Node { offer, total, repaired } if self.verify_shared(subject, offer) => {
                 Some(self.place(attempt, offer, total, repaired))
             }
             Best::Node { .. } | Best::Dry | Best::Nothing => {
-                self.dossiers.wants_own_offers(subject);
+                self.states.wants_own_offers(subject);
                 None
             }
         }
     }
 
-    /// The subject that stands for the whole family, its dossier open. `None`: the class needs offers of its own.
+    /// The subject that stands for the whole family, its class state open. `None`: the class needs offers of its own.
     pub(super) fn head_of(&mut self, subject: Subject) -> Option<Subject> {
-        let dossier = self.dossiers.get_mut(subject).filter(|dossier| dossier.may_share())?;
-        let known = dossier.kinship.head();
+        let state = self.states.get_mut(subject).filter(|state| state.may_share())?;
+        let known = state.kin.head();
         let head = match known {
             Some(head) => head,
             None => {
                 let class = self.cache.classes.get(subject.1)?.head();
                 let head = self.cache.acquire_class(&Arc::new(class));
-                self.dossiers.set_head(subject, head);
+                self.states.set_head(subject, head);
                 head
             }
         };
         let head = (subject.0, head);
-        if head == subject || !self.open(head) || !self.dossiers.follows(subject, head, known.is_none()) {
-            self.dossiers.wants_own_offers(subject);
+        if head == subject || !self.open(head) || !self.states.follows(subject, head, known.is_none()) {
+            self.states.wants_own_offers(subject);
             return None;
         }
         Some(head)
     }
 
-    /// As [`Self::verify`], for an offer from a shelf.
+    /// As [`Self::verify`], for an offer from a sorted list.
     fn verify_shared(&mut self, subject: Subject, offer: Offer) -> bool {
-        let Some(dossier) = self.dossiers.get_mut(subject) else { return false };
+        let Some(state) = self.states.get_mut(subject) else { return false };
         let slot = self.cache.snapshot.slot(offer.node);
-        let result = slot.map(|slot| dossier.prepared.judge_with(&self.cache.snapshot, slot, &dossier.matches));
+        let result = slot.map(|slot| state.prepared.judge_with(&self.cache.snapshot, slot, &state.matches));
         if let Some(NodeResult::Feasible(feasible)) = &result
-            && self.dossiers.confirms_shared(subject, offer, feasible)
+            && self.states.confirms_shared(subject, offer, feasible)
         {
             return true;
         }

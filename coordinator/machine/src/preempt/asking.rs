@@ -40,11 +40,11 @@ impl Machine {
     /// volumes.
     pub(super) fn may_ask(&self, round: &Round) -> bool {
         let class = self.judge.cache().classes.get(round.subject.1);
-        let dossier = self.judge.states().get(round.subject);
+        let state = self.judge.states().get(round.subject);
         !round.is_local
             && self.can_ask()
             && class.is_some_and(|class| class.volumes.is_none())
-            && dossier.is_some_and(|dossier| dossier.can_be_asked() && is_local(&dossier.prepared))
+            && state.is_some_and(|state| state.can_be_asked() && is_local(&state.prepared))
     }
 
     /// Asks about the next nodes. `false`: that could not be done, or nothing had to be asked.
@@ -88,7 +88,7 @@ impl Machine {
         self.next_request += 1;
         let (request, generation, class) = (self.next_request, round.generation, round.subject.1);
         let profile = self.profile(round.subject.0).map(|profile| profile.scheduler_name.clone()).unwrap_or_default();
-        let facts = self.judge.states().get(round.subject).map(|dossier| dossier.facts.clone()).unwrap_or_default();
+        let facts = self.judge.states().get(round.subject).map(|state| state.facts.clone()).unwrap_or_default();
         let mut owing = BTreeMap::new();
         for (worker, trials) in trials {
             let (places, trials): (Vec<usize>, Vec<Trial>) = trials.into_iter().unzip();
@@ -130,7 +130,7 @@ impl Machine {
     }
 
     /// A worker does not try what it was asked to.
-    pub(crate) fn cannot_rehearse(&mut self, worker: WorkerId, request: RequestId, why: &str) {
+    pub(crate) fn cannot_dry_run(&mut self, worker: WorkerId, request: RequestId, why: &str) {
         let asked = self.preempting.as_ref().and_then(|round| round.asked.as_ref());
         if asked.is_some_and(|asked| asked.request == request && asked.owing.contains_key(&worker)) {
             self.drop_worker(worker, format!("it cannot try preemption: {why}"));
@@ -176,7 +176,7 @@ impl Machine {
                 }
             }
         }
-        self.rehearse(now_ms, round);
+        self.try_nodes(now_ms, round);
     }
 
     /// Whether a search is about a pod that still waits, as it did and under the same configuration.
@@ -185,7 +185,7 @@ impl Machine {
         let pod = self.pods.get(&round.uid).filter(|pod| pod.class == round.subject.1);
         let is_queued = pod.is_some_and(|pod| pod.stage == Stage::Queued(round.subject.0));
         let waits = is_queued && self.queue.is_active(&round.uid) && generation == Some(round.generation);
-        // What the cluster says about the class may have closed the dossier.
+        // What the cluster says about the class may have closed the class state.
         waits && self.leading.is_some() && self.judge.open(round.subject)
     }
 }

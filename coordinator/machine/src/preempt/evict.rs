@@ -101,7 +101,7 @@ impl Machine {
     /// Gives up all preemptions: whoever leads next finds in the API what was done, and goes on from there.
     pub(crate) fn give_up_preemptions(&mut self, now_ms: TimeMs) {
         self.preempting = None;
-        self.hopeless.clear();
+        self.unresolvable.clear();
         for uid in self.preemptions.give_up() {
             self.wake(now_ms, &uid);
         }

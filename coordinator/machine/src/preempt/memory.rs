@@ -25,13 +25,13 @@ pub(crate) struct AsOf {
 
 /// The verdicts.
 #[derive(Debug, Default)]
-pub(crate) struct Hopeless {
+pub(crate) struct Unresolvable {
     known: Map<(Subject, i32), (AsOf, String)>,
 }
 
-// === impl Hopeless ===
+// === impl Unresolvable ===
 
-impl Hopeless {
+impl Unresolvable {
     /// What was told of pods of a subject and priority, if all is as it was.
     pub(crate) fn message(&self, subject: Subject, priority: i32, as_of: AsOf) -> Option<&str> {
         let (known, message) = self.known.get(&(subject, priority))?;

@@ -12,7 +12,7 @@ use flotilla_framework::{
     class::ClassId,
     diagnosis::Diagnosis,
     node::NodeId,
-    preemption::{Candidate, Layout, Outcome, Rehearsal, Shortlist, Standing, lay_out, pick_one, words},
+    preemption::{Candidate, DryRun, Layout, Outcome, Shortlist, Standing, lay_out, pick_one, words},
     shard::{Generation, RequestId, Revision},
     snapshot::Snapshot,
 };
@@ -93,10 +93,10 @@ impl Machine {
     }
 
     /// Tries nodes until there are enough candidates, or no nodes; or until workers have to be waited for.
-    pub(super) fn rehearse(&mut self, now_ms: TimeMs, mut round: Round) -> Progress {
+    pub(super) fn try_nodes(&mut self, now_ms: TimeMs, mut round: Round) -> Progress {
         while !round.left.is_empty() && !round.shortlist.is_enough() {
             if !self.may_ask(&round) {
-                self.rehearse_here(&mut round);
+                self.try_nodes_here(&mut round);
             } else if self.ask_for_trials(now_ms, &mut round) {
                 self.preempting = Some(round);
                 return Progress::Waiting;
@@ -106,7 +106,7 @@ impl Machine {
             self.preempting = Some(round);
             return Progress::Waiting;
         }
-        let Some(verdict) = self.choose(&mut round) else { return self.rehearse_again(now_ms, round) };
+        let Some(verdict) = self.choose(&mut round) else { return self.try_nodes_again(now_ms, round) };
         let Round { uid, subject, diagnosis, revision, .. } = round;
         self.finish(now_ms, &uid, subject, diagnosis, verdict, revision)
     }
@@ -137,20 +137,20 @@ impl Machine {
     }
 
     /// What workers said does not hold: everything is tried here.
-    fn rehearse_again(&mut self, now_ms: TimeMs, round: Round) -> Progress {
+    fn try_nodes_again(&mut self, now_ms: TimeMs, round: Round) -> Progress {
         let Round { uid, subject, diagnosis, objected, revision, .. } = round;
         match self.survey(&uid, subject, diagnosis, &objected) {
-            Ok(round) => self.rehearse(now_ms, Round { is_local: true, revision, ..round }),
+            Ok(round) => self.try_nodes(now_ms, Round { is_local: true, revision, ..round }),
             Err((diagnosis, verdict)) => self.finish(now_ms, &uid, subject, diagnosis, verdict, revision),
         }
     }
 
     /// Tries the nodes that are left by our own view.
-    fn rehearse_here(&mut self, round: &mut Round) {
+    fn try_nodes_here(&mut self, round: &mut Round) {
         self.status.dry_runs_local += 1;
         let beside = self.judge.nominator().concerning(&round.uid, round.priority, self.judge.cache());
-        let Some((dossier, cache)) = self.judge.with_nodes(round.subject) else { return round.left.clear() };
-        let mut rehearsal = Rehearsal::new(&dossier.prepared, &cache.snapshot, &dossier.matches);
+        let Some((state, cache)) = self.judge.with_nodes(round.subject) else { return round.left.clear() };
+        let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
         while !round.shortlist.is_enough() {
             let Some(node) = round.left.pop() else { return };
             let Some(layout) = self.layout(node, beside.beside(node), round.priority) else {
@@ -158,7 +158,7 @@ impl Machine {
                 continue;
             };
             let Some((prepared, cache)) = self.judge.with_prepared(round.subject) else { return };
-            let outcome = rehearsal.dry_run_whole(prepared, &mut cache.snapshot, &layout);
+            let outcome = dry_run.dry_run_whole(prepared, &mut cache.snapshot, &layout);
             round.take(&layout, outcome, &cache.snapshot);
         }
     }
@@ -209,13 +209,13 @@ impl Machine {
         if was_wrong {
             return None;
         }
-        let Some(dossier) = self.judge.states().get(round.subject) else {
+        let Some(state) = self.judge.states().get(round.subject) else {
             return Some(Verdict::Undecided(String::new()));
         };
         let name = |node: &NodeId| self.judge.cache().name(*node).map_or("", |name| &**name);
         let outcomes = round.failures.iter().map(|(node, outcome)| (name(node), outcome));
-        Some(match words::fruitless(&dossier.prepared, outcomes, self.judge.cache().nodes.len()) {
-            Ok(message) => Verdict::Hopeless(message),
+        Some(match words::fruitless(&state.prepared, outcomes, self.judge.cache().nodes.len()) {
+            Ok(message) => Verdict::Unresolvable(message),
             Err(message) => Verdict::Undecided(message),
         })
     }
@@ -224,9 +224,9 @@ impl Machine {
     fn try_here(&mut self, round: &Round, node: NodeId) -> Option<Candidate> {
         let beside = self.judge.nominator().concerning(&round.uid, round.priority, self.judge.cache());
         let layout = self.layout(node, beside.beside(node), round.priority)?;
-        let (dossier, cache) = self.judge.with_nodes(round.subject)?;
-        let mut rehearsal = Rehearsal::new(&dossier.prepared, &cache.snapshot, &dossier.matches);
-        let outcome = rehearsal.dry_run_whole(&dossier.prepared, &mut cache.snapshot, &layout);
+        let (state, cache) = self.judge.with_nodes(round.subject)?;
+        let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
+        let outcome = dry_run.dry_run_whole(&state.prepared, &mut cache.snapshot, &layout);
         layout.candidate(&outcome, &cache.snapshot)
     }
 }

@@ -161,8 +161,8 @@ impl Machine {
         let began_ms = self.pods.get(uid).and_then(|pod| pod.trial.began_ms).unwrap_or(now_ms);
         self.tally.decided.push(now_ms.saturating_sub(began_ms));
         let Some((subject, is_placed)) = subject else { return };
-        if let Some(dossier) = self.judge.states().get(subject) {
-            let parts = dossier.prepared.parts();
+        if let Some(state) = self.judge.states().get(subject) {
+            let parts = state.prepared.parts();
             let parts = if is_placed { parts } else { parts.unscored() };
             *self.tally.attempts.entry((subject.0, parts)).or_insert(0) += 1;
         }

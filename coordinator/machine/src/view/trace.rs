@@ -18,7 +18,7 @@ use flotilla_framework::{
 use crate::{
     action::{Action, PodName, Reason},
     event::TimeMs,
-    judge::class_states::{Ask, Dossiers},
+    judge::class_states::{Ask, ClassStates},
     machine::Machine,
     pods::Pod,
     subject::{Subject, Uid},
@@ -192,9 +192,9 @@ impl Course {
     }
 }
 
-// === impl Dossiers ===
+// === impl ClassStates ===
 
-impl Dossiers {
+impl ClassStates {
     /// Notes the end of an evaluation, if it is traced.
     pub(crate) fn note_end(&mut self, subject: Subject, ask: &Ask, failure: Option<&'static str>) {
         let Some(asker) = ask.trace else { return };
@@ -277,8 +277,8 @@ impl Machine {
         }
         let began_ms = pod.trial.began_ms.unwrap_or(now_ms);
         let profile = self.profile_index(&pod.info.scheduler_name);
-        let dossier = profile.and_then(|profile| self.judge.states().get((profile, pod.class)));
-        let offers = dossier.and_then(|dossier| dossier.offers.as_ref());
+        let state = profile.and_then(|profile| self.judge.states().get((profile, pod.class)));
+        let offers = state.and_then(|state| state.offers.as_ref());
         let own = [attempt.context.span, attempt.part(Part::Cycle).span];
         let others = offers.and_then(|offers| offers.trace).filter(|asker| !own.contains(&asker.parent));
         let decided = Decided {

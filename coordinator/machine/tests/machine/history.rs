@@ -489,7 +489,7 @@ fn pods_of_high_priority_that_fit_nowhere_kept_all_others_from_being_tried() {
     let mut world = World::new(2);
     world.node(node("n").capacity("cpu", "64").capacity("pods", "200").build());
     for index in 0..40 {
-        world.pod(pod(&format!("hopeless{index}")).priority(100).request("cpu", "99").build());
+        world.pod(pod(&format!("unresolvable{index}")).priority(100).request("cpu", "99").build());
     }
     world.settle();
     let before = world.machine.status().decisions;

@@ -2,7 +2,6 @@
 
 mod census;
 mod course;
-mod crew;
 mod extenders;
 mod group_extenders;
 mod group_simulation;
@@ -21,4 +20,5 @@ mod traces;
 mod verdicts;
 mod volume_simulation;
 mod volumes;
+mod workers;
 mod world;

@@ -290,7 +290,7 @@ fn a_worker_that_counts_wrong_misplaces_nothing() {
         answer_without_counts(&mut world);
         world.settle();
         assert_ne!(zone_of(&world, "second"), Some("a".to_owned()));
-        // Only of a class that finds no place on its family's shelf are the workers' counts asked for.
+        // Only of a class that finds no place on its family's sorted list are the workers' counts asked for.
         let (bound, refuted) = if taken == 6 { (0, 1) } else { (1, 0) };
         assert_eq!((world.bound.len(), world.machine.status().evaluations_refuted), (bound, refuted));
     }

@@ -30,7 +30,7 @@ impl Machine {
             self.drop_worker(stale, "it has connected anew".to_owned());
         }
         self.roster.join(worker, name, now_ms);
-        self.crewed = true;
+        self.had_workers = true;
         self.settled = false;
         if std::mem::take(&mut self.alone) {
             self.actions.push(Action::Alone(false));
@@ -96,7 +96,7 @@ impl Machine {
             Reply::Rehearsed { request, outcomes } => self.rehearsed(worker, request, outcomes),
             Reply::Unable { request, why: Unable::TooManyStrata } => self.judge.states_mut().give_up_strata(request),
             Reply::Unable { request, why } => {
-                self.cannot_rehearse(worker, request, &why.to_string());
+                self.cannot_dry_run(worker, request, &why.to_string());
                 if self.judge.states().subject_of(request).is_some() {
                     self.drop_worker(worker, format!("it cannot evaluate: {why}"));
                 }
@@ -126,7 +126,7 @@ impl Machine {
     /// Whether there is no worker to wait for, so that the coordinator evaluates by itself.
     pub(crate) fn is_alone(&mut self, now_ms: TimeMs) -> bool {
         let grace = self.configuration.as_ref().map_or(0, |configuration| configuration.worker_grace_ms);
-        let alone = self.roster.workers.is_empty() && (self.crewed || now_ms >= self.leading_since + grace);
+        let alone = self.roster.workers.is_empty() && (self.had_workers || now_ms >= self.leading_since + grace);
         if alone && !self.alone {
             self.alone = true;
             self.actions.push(Action::Alone(true));

@@ -57,7 +57,7 @@ struct Row {
 
 /// The nodes of a family that are feasible as far as one node tells.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct SortedNodes {
     ground: Ground,
     rows: Map<NodeId, Row>,
     keys: Map<Key, usize>,
@@ -117,9 +117,9 @@ impl Stratum {
     }
 }
 
-// === impl Shelf ===
+// === impl SortedNodes ===
 
-impl Shelf {
+impl SortedNodes {
     /// Lays out the nodes that shards offered the head of a family; `None` where they left some out.
     #[must_use]
     pub fn new(ground: Ground, nodes: &Snapshot, evaluations: &[Evaluation]) -> Option<Self> {
@@ -127,39 +127,39 @@ impl Shelf {
         if strata().any(|stratum| stratum.offers.len() < stratum.size as usize) {
             return None;
         }
-        let mut shelf = Self::empty(ground, nodes);
+        let mut sorted = Self::empty(ground, nodes);
         let mut rows: Vec<(usize, Member)> = Vec::new();
         for stratum in strata() {
             let raws = Raws::from_slice(&stratum.raws);
             for offer in &stratum.offers {
                 // A node that is gone by now is taken off with the changes since.
                 let Some(slot) = nodes.slot(offer.node) else { continue };
-                let place = shelf.stratum(Key { raws: raws.clone(), labels: shelf.ground.labels(nodes, slot) });
+                let place = sorted.stratum(Key { raws: raws.clone(), labels: sorted.ground.labels(nodes, slot) });
                 let member = Member { base: Reverse(offer.base), rank: offer.rank, node: offer.node };
                 // No honest shard offers a node twice, or one of another's.
-                if shelf.rows.insert(offer.node, Row { stratum: place, member, repaired: false }).is_none() {
+                if sorted.rows.insert(offer.node, Row { stratum: place, member, repaired: false }).is_none() {
                     rows.push((place, member));
                 }
             }
         }
-        let mut members: Vec<Vec<Member>> = vec![Vec::new(); shelf.strata.len()];
+        let mut members: Vec<Vec<Member>> = vec![Vec::new(); sorted.strata.len()];
         rows.into_iter().for_each(|(place, member)| members[place].push(member));
-        for (stratum, members) in shelf.strata.iter_mut().zip(members) {
+        for (stratum, members) in sorted.strata.iter_mut().zip(members) {
             stratum.members = members.into_iter().collect();
         }
-        Some(shelf)
+        Some(sorted)
     }
 
     /// The same nodes told apart by something else.
     #[must_use]
     pub fn regrouped(&self, ground: Ground, nodes: &Snapshot) -> Self {
-        let mut shelf = Self::empty(ground, nodes);
+        let mut sorted = Self::empty(ground, nodes);
         for (&node, row) in &self.rows {
             let Some(slot) = nodes.slot(node) else { continue };
             let raws = self.strata[row.stratum].key.raws.clone();
-            shelf.put(row.member, raws, row.repaired, nodes, slot);
+            sorted.put(row.member, raws, row.repaired, nodes, slot);
         }
-        shelf
+        sorted
     }
 
     fn empty(ground: Ground, nodes: &Snapshot) -> Self {
@@ -178,7 +178,7 @@ impl Shelf {
         Self { ground, rows: Map::default(), keys: Map::default(), strata: Vec::new(), residents }
     }
 
-    /// Takes over what a node looks like now. A node that is new, gone or has other labels makes the shelf worthless.
+    /// Takes over what a node looks like now. A node that is new, gone or has other labels makes the sorted list worthless.
     pub fn repair(&mut self, nodes: &Snapshot, node: NodeId, result: Option<NodeResult>) {
         if let Some(old) = self.rows.swap_remove(&node) {
             self.strata[old.stratum].members.remove(&old.member);

@@ -47,7 +47,7 @@ pub enum Outcome {
 ///
 /// Bound: one count for each domain and term of the class. Made once for a preemptor, and good until a pod or node moves.
 #[derive(Debug)]
-pub struct Rehearsal {
+pub struct DryRun {
     tables: Tables,
     idle: Idle,
     shifts: Shifts,
@@ -59,17 +59,17 @@ pub fn is_local(prepared: &Prepared) -> bool {
     prepared.filters().iter().all(|prepared| matches!(prepared.filter, Filter::Node(_)))
 }
 
-/// One trial. Whoever has several makes one [`Rehearsal`] for all of them.
+/// One trial. Whoever has several makes one [`DryRun`] for all of them.
 ///
 /// `nodes` are all nodes, or a shard's where [`is_local`] says that these will do. The snapshot is as it was afterwards,
 /// its stamps too. `matches` has to be refreshed.
 pub fn dry_run(prepared: &Prepared, nodes: &mut Snapshot, matches: &Matches, trial: &Trial) -> Outcome {
-    Rehearsal::new(prepared, nodes, matches).dry_run(prepared, nodes, trial)
+    DryRun::new(prepared, nodes, matches).dry_run(prepared, nodes, trial)
 }
 
-// === impl Rehearsal ===
+// === impl DryRun ===
 
-impl Rehearsal {
+impl DryRun {
     /// Counts what the filters of a class count. `matches` has to be refreshed.
     #[must_use]
     pub fn new(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {

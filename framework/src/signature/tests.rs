@@ -1,3 +1,5 @@
+//! What is kept of labels tells each selector in play as much as the labels do.
+
 use std::sync::Arc;
 
 use super::{News, OTHER, SelectorsInPlay};

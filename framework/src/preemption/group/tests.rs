@@ -1,3 +1,5 @@
+//! Units in order, budgets that are used up, and who is put back first.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{GroupUnit, reprieve, sort_by_importance, violating};

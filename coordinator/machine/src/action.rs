@@ -18,6 +18,8 @@ use crate::{
     trace::{Trace, Traced},
 };
 
+pub use crate::subject::{PodName, Reason};
+
 /// Something is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
@@ -206,17 +208,6 @@ pub struct PreemptionProposal {
     pub extenders: Arc<[Arc<Extender>]>,
 }
 
-/// A pod by all its names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodName {
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// Its namespace.
-    pub namespace: Arc<str>,
-    /// Its name.
-    pub name: Arc<str>,
-}
-
 /// A pod that makes room. What is written to it and its deletion name its UID, so that a pod of the same name that was
 /// made since is left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -311,24 +302,4 @@ pub enum Nomination {
     Clear,
     /// It is this node from now on.
     To(Arc<str>),
-}
-
-/// The reason of a `PodScheduled` condition that is `False`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// Every node was judged and none would do. Autoscalers buy machines on this word.
-    Unschedulable,
-    /// Something went wrong that says nothing about the nodes.
-    SchedulerError,
-}
-
-impl Reason {
-    /// The word in the condition.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unschedulable => "Unschedulable",
-            Self::SchedulerError => "SchedulerError",
-        }
-    }
 }

@@ -9,7 +9,7 @@ use flotilla_framework::shard::Command;
 use crate::{
     event::TimeMs,
     judge::class_states::{Ask, ClassStates},
-    judge::decide::Want,
+    judge::decision::Want,
     machine::Machine,
     subject::Subject,
 };

@@ -11,11 +11,11 @@ use crate::{
     event::{BindFailure, TimeMs},
     judge::{
         Wronged,
-        decide::{Attempt, Cure, Decision, Placement, Want},
+        decision::{Attempt, Cure, Decision, Placement, Want},
+        storage::MAX_PREPARATIONS,
     },
     machine::Machine,
     pods::Stage,
-    prebind::MAX_PREPARATIONS,
     queue::{Plugins, Rejectors},
     subject::{Subject, Uid},
     trace::Choice,

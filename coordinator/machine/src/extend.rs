@@ -12,47 +12,28 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::ClassId,
     extender::{self, Extended, Extender},
-    shard::{Generation, RequestId},
+    shard::RequestId,
 };
 
 use crate::{
     action::{Action, Extension},
     event::{ExtensionOutcome, TimeMs},
+    extending::Extending,
     groups::GroupKey,
     judge::{
-        decide::Attempt,
-        extended::{Asked, Question, Word},
+        decision::Attempt,
+        said::{Question, Word},
+        storage::MAX_PREPARATIONS,
     },
     machine::Machine,
     pods::Stage,
-    prebind::MAX_PREPARATIONS,
     subject::{Subject, Uid},
 };
 
 /// What the shell may take on top of the extenders' own timeouts, to read the pod and the nodes that it tells them of.
 /// An answer that is later than that is lost, and the queue goes on.
 pub(crate) const MARGIN_MS: TimeMs = 30_000;
-
-/// Extenders are being asked. There is one of these at most: whoever gets to the head of the queue waits for the answer.
-/// Only answers that are given up as lost leave work under way beside it, and each of those has outlasted its own
-/// deadline by [`MARGIN_MS`]; they are counted.
-#[derive(Debug)]
-pub(crate) struct Extending {
-    request: RequestId,
-    uid: Uid,
-    class: ClassId,
-    generation: Generation,
-    /// What had happened when they were asked.
-    happenings: u64,
-    /// They are asked about the node alone that the pod is nominated to.
-    own: bool,
-    /// The group that is tried, and whether room is being looked for it.
-    group: Option<(GroupKey, bool)>,
-    /// When the answer counts as lost.
-    pub(crate) until_ms: TimeMs,
-}
 
 impl Machine {
     /// The extenders that filter or score nodes for a pod, in their order.
@@ -197,14 +178,5 @@ impl Machine {
             // None of them will do any more: the pod is at the head of the queue still, and is tried anew.
             None => self.status.extensions_discarded += 1,
         }
-    }
-}
-
-// === impl Extending ===
-
-impl Extending {
-    /// About whom extenders are asked, and how.
-    pub(crate) fn asked(&self) -> Asked<'_> {
-        Asked { uid: &self.uid, class: self.class, own: self.own, generation: self.generation }
     }
 }

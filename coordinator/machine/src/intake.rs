@@ -16,9 +16,10 @@ use flotilla_framework::{
 use crate::{
     action::{Action, Nomination, Reason, Report},
     event::{Selecting, TimeMs},
+    judge::cache::Charge,
     judge::cache::NodeEvent,
     machine::Machine,
-    pods::{Charge, Pod, Stage},
+    pods::{Pod, Stage},
     queue::incoming::UNSCHEDULED_POD_ADD,
     subject::{ProfileIndex, Uid},
     tally::Trial,

@@ -21,16 +21,19 @@ use crate::{
 pub(crate) mod cache;
 pub(crate) mod class_states;
 pub(crate) mod classes;
-pub(crate) mod decide;
-pub(crate) mod extended;
-pub(crate) mod families;
+mod decide;
+pub(crate) mod decision;
+mod extended;
+mod families;
 pub(crate) mod nominator;
+pub(crate) mod said;
 mod shared;
+mod sorted_lists;
 pub(crate) mod storage;
 
 use cache::Cache;
 use class_states::{ClassState, ClassStates};
-use decide::{Attempt, Want};
+use decision::{Attempt, Want};
 use nominator::Nominator;
 
 /// See the module.

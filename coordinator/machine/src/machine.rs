@@ -16,14 +16,13 @@ use flotilla_framework::{
 use crate::{
     action::Action,
     event::{Configuration, Event, TimeMs},
-    extend::Extending,
+    extending::Extending,
     gates::Gates,
     groups::Groups,
     judge::Judge,
-    label,
     pods::{Pod, Stage},
-    prebind::Preparations,
     preempt::{Budgets, Preemptions, Residents, Round, Unresolvable},
+    preparations::Preparations,
     queue::{Pace, Queue, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
@@ -160,10 +159,10 @@ impl Machine {
     /// whom it wakes. [`Self::go_on`] has to follow. Gives kube-scheduler's label of the event, where it has one.
     pub fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
         self.tally.begin(now_ms);
-        let label = label::Label::before(self, &event);
+        let label = self.label_before(&event);
         self.pops = self.pops_for(&event);
         self.dispatch(now_ms, event);
-        label.after(self)
+        self.label_after(label)
     }
 
     /// The second half of [`Self::apply`]: decisions, and what is due by time.

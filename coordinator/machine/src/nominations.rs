@@ -8,11 +8,28 @@ use std::sync::Arc;
 
 use flotilla_framework::{class::PodInfo, extension::ClusterEvent};
 
-use crate::{action::Nomination, event::TimeMs, judge::nominator::Nominated, machine::Machine, subject::Uid};
+use crate::{
+    action::Nomination,
+    event::TimeMs,
+    judge::nominator::Nominated,
+    machine::Machine,
+    pods::{Pod, Stage},
+    subject::Uid,
+};
 
 /// How many words of ours about one pod the watch may owe us. Each takes a write, and the API server is seldom behind by
 /// two.
 const MAX_UNSAID: usize = 8;
+
+impl Nominated {
+    /// What a pod is nominated to now: as long as it waits, also behind a gate.
+    pub(crate) fn of(pod: &Pod) -> Option<Self> {
+        let waits = matches!(pod.stage, Stage::Queued(_) | Stage::Gated(_) | Stage::Member(_));
+        let node = pod.nominated_node().filter(|_| waits)?;
+        let class = (pod.class, Arc::clone(&pod.info.class));
+        Some(Self { node: Arc::clone(node), priority: pod.info.priority, class })
+    }
+}
 
 impl Machine {
     /// Takes over what a pod is nominated to now.

@@ -12,6 +12,7 @@ use flotilla_framework::{
 use crate::{
     action::{PodName, Reason},
     event::TimeMs,
+    judge::cache::Charge,
     subject::ProfileIndex,
     tally::Trial,
     trace::Course,
@@ -52,13 +53,6 @@ pub(crate) struct Pod {
     pub(crate) trial: Trial,
     /// What was told of its attempts where they are traced.
     pub(crate) trace: Course,
-}
-
-/// A charge for a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Charge {
-    pub(crate) node: Arc<str>,
-    pub(crate) class: ClassId,
 }
 
 /// Where a pod stands.

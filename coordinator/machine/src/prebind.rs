@@ -11,17 +11,14 @@
 //! Source: VolumeBinding's Reserve, PreBind and Unreserve, `BindPodVolumes`, `bindAPIUpdate`. Upstream looks once a
 //! second at what it waits for; here each change of it is a reason to look.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use flotilla_framework::{
     node::NodeInfo,
     profile::Profile,
     volumes::{
         binding::{self, Written, volume_key},
-        objects::{ClaimReference, StorageKey, StorageKind, StorageObject},
+        objects::{ClaimReference, StorageKey, StorageObject},
         storage::{Plan, Storage},
     },
 };
@@ -29,145 +26,12 @@ use flotilla_framework::{
 use crate::{
     action::{Action, Binding, ClaimWrite, VolumeBinding, VolumeWrite},
     event::{PreparationId, TimeMs},
+    judge::storage::VOLUME_BINDING,
     machine::Machine,
     pods::Stage,
+    preparations::{Phase, Preparation, keys},
     subject::{ProfileIndex, Uid},
 };
-
-/// The plugin whose points these are.
-pub(crate) const VOLUME_BINDING: &str = "VolumeBinding";
-
-/// How many pods may be on this way at once. They do not count among the binds under way, or ten minutes of a
-/// provisioner's silence would keep everybody else from being decided. At some 1 KB each (the binding, the plan, what
-/// was written) they take 16 MiB; a provisioner that needs a minute for each volume and has all of them under way at
-/// once makes 273 pods a second. A pod more is tried again after its backoff. Those that get ready at once are binds
-/// under way then: at most `max_binds_in_flight` and this many.
-pub(crate) const MAX_PREPARATIONS: usize = 16_384;
-
-/// A pod on its way.
-#[derive(Debug)]
-struct Preparation {
-    id: PreparationId,
-    /// What follows.
-    binding: Binding,
-    plan: Plan,
-    /// What was written, and by now, what there is to wait for.
-    written: Written,
-    phase: Phase,
-}
-
-#[derive(Debug)]
-enum Phase {
-    /// The answer to the writes is not there yet. These are what was to be written, in order, and how long to wait then.
-    Writing(Vec<StorageKey>, TimeMs),
-    /// Until then for the claims to be bound.
-    Waiting(TimeMs),
-}
-
-/// All pods on their way.
-#[derive(Debug, Default)]
-pub(crate) struct Preparations {
-    by_pod: BTreeMap<Uid, Preparation>,
-    /// Who waits for an object.
-    by_object: BTreeMap<StorageKey, BTreeSet<Uid>>,
-    deadlines: BTreeSet<(TimeMs, Uid)>,
-    last_id: u64,
-}
-
-// === impl Preparations ===
-
-impl Preparations {
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.by_pod.len()
-    }
-
-    /// Whether a pod is on its way.
-    pub(crate) fn contains(&self, uid: &Uid) -> bool {
-        self.by_pod.contains_key(uid)
-    }
-
-    /// When the first of them has waited for too long.
-    pub(crate) fn next_deadline(&self) -> Option<TimeMs> {
-        self.deadlines.first().map(|(until_ms, _)| *until_ms)
-    }
-
-    /// Until when a pod waits for its claims, if everything is written that had to be.
-    pub(crate) fn deadline(&self, uid: &Uid) -> Option<TimeMs> {
-        match self.by_pod.get(uid)?.phase {
-            Phase::Waiting(until_ms) => Some(until_ms),
-            Phase::Writing(..) => None,
-        }
-    }
-
-    /// All pods on their way.
-    pub(crate) fn uids(&self) -> Vec<Uid> {
-        self.by_pod.keys().cloned().collect()
-    }
-
-    fn next_id(&mut self) -> PreparationId {
-        self.last_id += 1;
-        PreparationId(self.last_id)
-    }
-
-    fn insert(&mut self, uid: &Uid, preparation: Preparation) {
-        for key in keys(&preparation.plan) {
-            self.by_object.entry(key).or_default().insert(Arc::clone(uid));
-        }
-        if let Phase::Waiting(until_ms) = preparation.phase {
-            self.deadlines.insert((until_ms, Arc::clone(uid)));
-        }
-        self.by_pod.insert(Arc::clone(uid), preparation);
-    }
-
-    /// Takes out a preparation of a pod, unless it is another one by now.
-    fn remove_if(&mut self, uid: &Uid, id: PreparationId) -> Option<Preparation> {
-        self.by_pod.get(uid).filter(|known| known.id == id)?;
-        self.remove(uid)
-    }
-
-    fn remove(&mut self, uid: &Uid) -> Option<Preparation> {
-        let preparation = self.by_pod.remove(uid)?;
-        for key in keys(&preparation.plan) {
-            if let Some(uids) = self.by_object.get_mut(&key) {
-                uids.remove(uid);
-                if uids.is_empty() {
-                    self.by_object.remove(&key);
-                }
-            }
-        }
-        if let Phase::Waiting(until_ms) = preparation.phase {
-            self.deadlines.remove(&(until_ms, Arc::clone(uid)));
-        }
-        Some(preparation)
-    }
-
-    /// The pods for which a change of an object may be what they wait for. A volume that was made for a claim is known
-    /// by the claim that it names.
-    fn concerned(&self, key: &StorageKey, object: Option<&StorageObject>) -> BTreeSet<Uid> {
-        let of = |key: &StorageKey| self.by_object.get(key).into_iter().flatten().cloned();
-        let named = match object {
-            Some(StorageObject::Volume(volume)) => volume.claim.as_ref().map(claim_key),
-            _ => None,
-        };
-        of(key).chain(named.iter().flat_map(of)).collect()
-    }
-
-    fn on_node(&self, node: &str) -> Vec<Uid> {
-        self.by_pod.iter().filter(|(_, known)| &*known.plan.node == node).map(|(uid, _)| Arc::clone(uid)).collect()
-    }
-}
-
-/// The objects that a plan is about.
-fn keys(plan: &Plan) -> impl Iterator<Item = StorageKey> {
-    let bindings = plan.bindings.iter().flat_map(|binding| [binding.claim.storage_key(), volume_key(&binding.volume)]);
-    bindings.chain(plan.provisions.iter().map(|claim| claim.storage_key()))
-}
-
-fn claim_key(claim: &ClaimReference) -> StorageKey {
-    let (namespace, name) = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
-    StorageKey { kind: StorageKind::Claim, namespace, name }
-}
 
 impl Machine {
     /// The decided pod's volumes are promised to it; then it is bound, as soon as they are.

@@ -11,11 +11,7 @@ use flotilla_framework::{
     signature::News,
 };
 
-use crate::{
-    machine::Machine,
-    pods::{Charge, Stage},
-    subject::Uid,
-};
+use crate::{judge::cache::Charge, machine::Machine, pods::Stage, subject::Uid};
 
 impl Machine {
     /// How many keys of labels some selector reads now.

@@ -5,10 +5,12 @@
 //! Knows: how to read every part of the machine. Must not know: who looks.
 
 pub mod census;
-pub(crate) mod label;
+mod counting;
+mod label;
 pub mod outlook;
 pub mod overview;
 pub mod recent;
 pub mod status;
 pub mod tally;
 pub mod trace;
+mod tracing;

@@ -2,7 +2,8 @@
 //!
 //! Knows: the insides of a book. Must not know: who asks, or what is made of the answer.
 
-use super::{Book, Offers};
+use super::book::{Book, Offers};
+pub(crate) use super::normalized::Normalized;
 use crate::{
     explain::lack::Shortfall,
     extension::{Domain, Extremes},
@@ -10,18 +11,6 @@ use crate::{
     prepared::{Order, Prepared},
     status::Refusal,
 };
-
-/// A plugin's score of one node, before and after it is normalised over all feasible nodes and weighted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Normalized {
-    pub(crate) raw: i64,
-    pub(crate) weighted: i64,
-}
-
-impl Normalized {
-    /// What a plugin gives a node that it leaves out of normalising.
-    pub(crate) const NOTHING: Self = Self { raw: 0, weighted: 0 };
-}
 
 /// What there is to know before single nodes are asked about.
 #[derive(Debug)]

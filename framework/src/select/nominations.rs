@@ -12,10 +12,12 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::{Book, Offers};
+use super::{
+    book::{Book, Offers},
+    nominated::{Changed, Nominations},
+};
 use crate::{
     beside::{self, Beside, Idle, Shifts, known},
-    class::ClassId,
     evaluation::Refused,
     matches::Matches,
     node::NodeId,
@@ -23,40 +25,6 @@ use crate::{
     snapshot::Snapshot,
     status::{Code, Refusal},
 };
-
-/// The nominations that concern one pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Nominations {
-    /// Nodes with the classes of the pods nominated to them that the pod has to give way to: other pods, of its priority
-    /// or a higher one. A node at most once; a class as often as there are pods of it.
-    pub beside: Vec<(NodeId, Vec<ClassId>)>,
-    /// The node that the pod itself is nominated to.
-    pub own: Option<NodeId>,
-}
-
-/// A node whose verdict is another one because of nominations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Changed {
-    /// The verdict without them; `None`: it would do.
-    before: Option<(Order, Refusal)>,
-    after: (Order, Refusal),
-}
-
-// === impl Nominations ===
-
-impl Nominations {
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.beside.is_empty() && self.own.is_none()
-    }
-
-    /// The classes of the pods that it has to give way to on a node.
-    #[must_use]
-    pub fn beside(&self, node: NodeId) -> &[ClassId] {
-        self.beside.iter().find(|(known, _)| *known == node).map_or(&[], |(_, classes)| classes)
-    }
-}
 
 // === impl Book ===
 

@@ -9,7 +9,8 @@
 use smallvec::SmallVec;
 
 use super::{
-    Best, Nominations,
+    best::Best,
+    nominated::Nominations,
     sorted::SortedNodes,
     wide::{Raws, Wide},
 };

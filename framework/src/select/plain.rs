@@ -9,7 +9,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use smallvec::SmallVec;
 
-use super::{Best, better};
+use super::best::{Best, better};
 use crate::{
     evaluation::{Offer, Stratum},
     extension::Extremes,

@@ -11,7 +11,10 @@ use std::{cmp::Reverse, collections::BTreeSet, ops::Range};
 
 use smallvec::SmallVec;
 
-use super::{Best, account::Normalized, better};
+use super::{
+    best::{Best, better},
+    normalized::Normalized,
+};
 use crate::{
     domains::{Codes, DomainId, Places, Sums, Tables},
     evaluation::{Evaluation, Offer, Stratum},

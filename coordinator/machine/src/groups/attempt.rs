@@ -25,18 +25,17 @@ use crate::{
     event::TimeMs,
     groups::{
         GroupKey,
-        heard::Asks,
-        room::{Room, Seeker},
+        tried::{Asks, Outcome, Placed, Room, Seeker, Tried, Verdict},
     },
+    judge::cache::Charge,
     judge::{
         class_states::ClassStates,
-        decide::{Attempt, Decision, Placement, Want},
-        extended::Question,
-        nominator::Nominated,
+        decision::{Attempt, Decision, Placement, Want},
+        said::Question,
+        storage::MAX_PREPARATIONS,
     },
     machine::Machine,
-    pods::{Charge, Stage},
-    prebind::MAX_PREPARATIONS,
+    pods::Stage,
     subject::{ProfileIndex, Subject, Uid},
     tally::GroupAttempt,
 };
@@ -45,17 +44,6 @@ use crate::{
 /// each index; the classes beyond are evaluated here, one after the other.
 const MAX_CLASSES: usize = 64;
 
-/// What came of one member.
-#[derive(Debug)]
-pub(super) enum Verdict {
-    /// It has a place.
-    Placed,
-    /// No node would take it.
-    Refused(Diagnosis),
-    /// Something went wrong that says nothing about the nodes.
-    Failed(String),
-}
-
 /// What came of a member before others are tried beside it.
 enum Tentative {
     Placed(Placed),
@@ -63,39 +51,6 @@ enum Tentative {
     Failed(String),
     /// Extenders have to be asked first.
     AskExtenders(Question),
-}
-
-/// A member that has a place for now.
-#[derive(Debug)]
-pub(super) struct Placed {
-    pub(super) uid: Uid,
-    pub(super) subject: Subject,
-    pub(super) placement: Placement,
-    /// What it is nominated to while it has none.
-    nominated: Option<Nominated>,
-}
-
-/// What became of a group.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// Enough members have a place.
-    Met,
-    /// Too few have, for this reason.
-    Rejected(String),
-    /// Something went wrong.
-    Failed(String),
-}
-
-/// A group whose members were tried.
-#[derive(Debug)]
-pub(super) struct Tried {
-    pub(super) outcome: Outcome,
-    /// What came of each member that was tried, in order.
-    pub(super) verdicts: Vec<(Uid, Verdict)>,
-    /// The members that nobody came to.
-    pub(super) untried: Vec<Uid>,
-    /// Those that have a place, in order. They are charged nowhere any more.
-    pub(super) placed: Vec<Placed>,
 }
 
 impl Machine {

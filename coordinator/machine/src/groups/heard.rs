@@ -10,13 +10,12 @@
 //!
 //! Source: `podGroupPodSchedulingAlgorithm`, which asks them as for any pod, each member beside those before it.
 
-use super::GroupKey;
+use super::{GroupKey, tried::Asks};
 use crate::{
     cycle::Progress,
     event::TimeMs,
-    judge::extended::{Asked, Question, Word},
+    judge::said::{Asked, Word},
     machine::Machine,
-    subject::Uid,
 };
 
 impl Machine {
@@ -38,11 +37,4 @@ impl Machine {
         self.send(now_ms, &uid, &extenders, question, Some((key.clone(), for_room)));
         Progress::Waiting
     }
-}
-
-/// What extenders have to be asked before a group can be decided on.
-#[derive(Debug)]
-pub(super) struct Asks {
-    pub(super) uid: Uid,
-    pub(super) question: Question,
 }

@@ -13,8 +13,7 @@ use flotilla_framework::pod_group::{PodGroup, UNSCHEDULABLE};
 
 use super::{
     GroupKey,
-    attempt::{Outcome, Placed, Tried, Verdict},
-    room::Room,
+    tried::{Outcome, Placed, Room, Tried, Verdict},
 };
 use crate::{
     action::{Action, GroupReport, Nomination, Reason},

@@ -26,20 +26,17 @@ use flotilla_framework::{
         group::{self, GroupUnit},
         is_local, words,
     },
-    shard::Revision,
 };
 
-use super::{
-    attempt::{Outcome, Placed, Tried},
-    heard::Asks,
-};
+use super::tried::{Asks, Outcome, Placed, Room, Seeker, Tried};
 use crate::{
     action::{Action, PodName, Preemption, PreemptorKind, Victim},
     event::TimeMs,
+    judge::cache::Charge,
     machine::Machine,
-    pods::{Charge, Pod, Stage},
+    pods::{Pod, Stage},
     preempt::MAX_VICTIMS,
-    subject::{ProfileIndex, Uid},
+    subject::Uid,
 };
 
 /// What stands before everything that the plugin says of a group.
@@ -49,27 +46,6 @@ const NO_CLAIMS: &str = "deallocation and deletion of ResourceClaims completed";
 /// How many nodes may be counted over again while it is found out who can stay. Only groups whose pods have wishes about
 /// others count so; at some 20 ns for each this is a second.
 const MAX_COUNTED: usize = 50_000_000;
-
-/// What came of looking for room.
-pub(super) enum Room {
-    /// There is none, and this is told of it.
-    None(String),
-    /// There will be: where members are nominated to meanwhile, `None` taking back what they are nominated to.
-    Coming(String, BTreeMap<Uid, Option<Arc<str>>>),
-    /// Something went wrong.
-    Failed(String),
-}
-
-/// The group that room is looked for.
-pub(super) struct Seeker<'a> {
-    pub(super) object: &'a PodGroup,
-    pub(super) profile: ProfileIndex,
-    /// Its members that have no place.
-    pub(super) members: &'a [Uid],
-    /// How many have one.
-    pub(super) scheduled: usize,
-    pub(super) from: Revision,
-}
 
 /// Pods that go together, each with its charge.
 type Unit = GroupUnit<Charge>;

@@ -26,6 +26,13 @@ use crate::{
 /// log takes 1.5 MiB.
 const MAX_LOG: usize = 65_536;
 
+/// A charge for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Charge {
+    pub(crate) node: Arc<str>,
+    pub(crate) class: ClassId,
+}
+
 /// A node and who holds it.
 #[derive(Debug)]
 pub(crate) struct Node {

@@ -21,7 +21,7 @@ use flotilla_framework::{
 use crate::{
     event::{TimeMs, WorkerId},
     judge::cache::{Cache, Happening, What},
-    judge::families::{Families, Kin},
+    judge::families::{Families, Kin, MAX_ROWS},
     subject::Subject,
     trace::{Asker, Over},
 };
@@ -29,10 +29,6 @@ use crate::{
 /// How many subjects keep their offers. Each takes up to 24 bytes for every offer, 2.3 MB at 100,000 nodes; most take
 /// the few kilobytes that the workers sent.
 const MAX_SUBJECTS: usize = 1_024;
-
-/// How many nodes the books of all classes that count over domains may hold: such a class knows each of its nodes. At
-/// some 120 bytes each they take 126 MB; at 5,000 nodes 209 such classes keep their offers, at 100,000 nodes 10.
-pub(crate) const MAX_ROWS: usize = 1 << 20;
 
 /// How many verdicts on nodes are kept of the subjects that were evaluated here. At 16 bytes each they take 64 MiB: 838
 /// subjects at 5,000 nodes, 41 at 100,000.
@@ -447,5 +443,15 @@ fn shift(book: &mut Book, prepared: &Prepared, matches: &Matches, cache: &Cache,
         if let Some(slot) = cache.snapshot.slot(change.node) {
             book.shift(prepared, &cache.snapshot, slot, matches.of(class), pods);
         }
+    }
+}
+
+impl ClassStates {
+    /// Notes the end of an evaluation, if it is traced.
+    pub(crate) fn note_end(&mut self, subject: Subject, ask: &Ask, failure: Option<&'static str>) {
+        let Some(asker) = ask.trace else { return };
+        let nodes = ask.answers.iter().map(|answer| u64::from(answer.covered)).sum();
+        let (asked_ms, revision, workers) = (ask.asked_ms, ask.revision, ask.answers.len());
+        self.over.push(Over { asker, subject, asked_ms, revision, workers, nodes, failure });
     }
 }

@@ -3,130 +3,23 @@
 //! Knows: which questions there are, and which answer is to which. Must not know: what the words come to (the framework does),
 //! when extenders are asked, or how they are reached.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use flotilla_framework::{
-    class::ClassId,
     evaluation::Offer,
     extender::{self, Extended},
     node::NodeId,
     select::Book,
-    shard::Generation,
     status::Code,
 };
 
 use super::{
     Judge,
     class_states::ClassState,
-    decide::{Attempt, Cure, Decision, Want},
+    decision::{Attempt, Cure, Decision, Want},
+    said::{Question, Step, Word},
 };
-use crate::{
-    event::ExtensionOutcome,
-    subject::{Subject, Uid},
-};
-
-/// What is to be done with a pod whose feasible nodes extenders have to hear of.
-pub(crate) enum Step {
-    /// They have to be asked this.
-    Ask(Question),
-    /// The workers have to be asked for all nodes first, or the pod looked at anew.
-    Again,
-    /// They have answered already: a member of a group that is tried.
-    Told(Word),
-}
-
-/// What extenders are asked about.
-#[derive(Debug)]
-pub(crate) struct Question {
-    pub(crate) nodes: Vec<Arc<str>>,
-    pub(crate) may_score: bool,
-    pub(crate) own: bool,
-}
-
-/// About whom extenders were asked, and how.
-pub(crate) struct Asked<'a> {
-    pub(crate) uid: &'a Uid,
-    pub(crate) class: ClassId,
-    pub(crate) own: bool,
-    pub(crate) generation: Generation,
-}
-
-/// How often extenders are asked about the same member in one attempt.
-const MAX_ASKED: u8 = 3;
-
-/// How many nodes all that was said in an attempt may be about. Each takes some 40 bytes, twice that with a score.
-const MAX_NODES: usize = 1_000_000;
-
-/// What extenders said.
-#[derive(Debug, Clone)]
-pub(crate) enum Word {
-    /// All that had to answer did.
-    Said(Arc<Extended>),
-    /// One that cannot be ignored failed.
-    Failed(String),
-}
-
-/// What was said in one attempt, about which member: while room was looked for, and about the node alone that it is
-/// nominated to.
-#[derive(Debug, Default)]
-pub(crate) struct Heard {
-    words: BTreeMap<(bool, bool, Uid), (ClassId, Word, u8)>,
-}
-
-// === impl Word ===
-
-impl Word {
-    pub(crate) fn of(outcome: ExtensionOutcome) -> Self {
-        match outcome {
-            ExtensionOutcome::Done(extended) => Self::Said(Arc::from(extended)),
-            ExtensionOutcome::Failed(reason) => Self::Failed(reason),
-            ExtensionOutcome::Gone => Self::Failed("the pod is not there any more".to_owned()),
-        }
-    }
-
-    fn nodes(&self) -> usize {
-        match self {
-            Self::Said(extended) => extended.asked(),
-            Self::Failed(_) => 0,
-        }
-    }
-}
-
-// === impl Heard ===
-
-impl Heard {
-    /// What extenders said about a member, if that is an answer to this question.
-    fn word_about(&self, attempt: &Attempt<'_>, for_room: bool, question: &Question) -> Option<Word> {
-        let &Attempt { uid, subject: (_, class), .. } = attempt;
-        let (known, word, times) = self.words.get(&(for_room, question.own, Arc::clone(uid)))?;
-        let is_answer = match word {
-            Word::Said(extended) => extended.is_about(&question.nodes) || *times >= MAX_ASKED,
-            Word::Failed(_) => true,
-        };
-        (*known == class && is_answer).then(|| word.clone())
-    }
-
-    /// Forgets all of it: another attempt begins.
-    pub(crate) fn clear(&mut self) {
-        self.words.clear();
-    }
-
-    /// Keeps an answer.
-    pub(crate) fn keep(&mut self, asked: &Asked<'_>, for_room: bool, word: Word) {
-        let nodes: usize = self.words.values().map(|(_, word, _)| word.nodes()).sum();
-        let word = match nodes + word.nodes() > MAX_NODES {
-            false => word,
-            true => Word::Failed(format!(
-                "extenders were asked about more than {MAX_NODES} nodes for the pods of one group; make the group smaller"
-            )),
-        };
-        let key = (for_room, asked.own, Arc::clone(asked.uid));
-        let times = self.words.get(&key).map_or(0, |(_, _, times)| *times);
-        self.words.insert(key, (asked.class, word, times.saturating_add(1)));
-    }
-}
-
-// === impl Judge ===
+use crate::subject::Subject;
 
 impl Judge {
     /// What the extenders have to be asked about all feasible nodes of a pod, or have said.
@@ -223,7 +116,9 @@ impl Judge {
 
 /// What extenders have said to a question, if it was asked before.
 fn put(attempt: &Attempt<'_>, question: Question) -> Step {
-    let said = attempt.said.and_then(|(heard, for_room)| heard.word_about(attempt, for_room, &question));
+    let said = attempt
+        .said
+        .and_then(|(heard, for_room)| heard.word_about(attempt.uid, attempt.subject.1, for_room, &question));
     said.map_or(Step::Ask(question), Step::Told)
 }
 

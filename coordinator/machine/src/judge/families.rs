@@ -5,63 +5,64 @@
 
 use flotilla_framework::{
     class::ClassId,
-    evaluation::{Evaluation, Offer},
+    evaluation::Evaluation,
     map::Map,
     matches::Matches,
-    prepared::{Feasible, Prepared},
-    select::{Best, Ground, Move, Nominations, Overlay, SortedNodes},
+    prepared::Prepared,
+    select::{Ground, Overlay, SortedNodes},
     shard::Revision,
 };
 
-use crate::{
-    judge::cache::{Cache, Happening, What},
-    judge::class_states::{ClassState, ClassStates, MAX_ROWS},
-    subject::Subject,
-};
+use super::cache::{Cache, Happening, What};
+use crate::subject::Subject;
+
+/// How many nodes the books of all classes that count over domains may hold: such a class knows each of its nodes. At
+/// some 120 bytes each they take 126 MB; at 5,000 nodes 209 such classes keep their offers, at 100,000 nodes 10.
+pub(crate) const MAX_ROWS: usize = 1 << 20;
 
 /// Every so many nodes that a class comes to hold by itself it is looked whether all have room.
 const ROWS_BETWEEN_LOOKS: usize = 256;
 
 /// A sorted list, and the state up to which it is repaired.
 #[derive(Debug)]
-struct Stand {
-    sorted: SortedNodes,
-    repaired_to: Revision,
+pub(super) struct Stand {
+    pub(super) sorted: SortedNodes,
+    pub(super) repaired_to: Revision,
     /// Tells it apart from others that stood in its place.
-    number: u64,
-    used: u64,
+    pub(super) number: u64,
+    pub(super) used: u64,
 }
 
 /// All sorted lists: of which head, and by what nodes are told apart.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
-    stands: Map<(Subject, Ground), Stand>,
-    clock: u64,
+    pub(super) stands: Map<(Subject, Ground), Stand>,
+    pub(super) clock: u64,
 }
 
 /// What a class has to do with its family.
 #[derive(Debug, Default)]
 pub(crate) struct Kin {
-    head: Option<ClassId>,
+    pub(super) head: Option<ClassId>,
     /// It was found to need offers of its own, and has none yet.
-    wants_own: bool,
-    laid: Option<Laid>,
+    pub(super) wants_own: bool,
+    pub(super) laid: Option<Laid>,
     /// For a head: all that the shards said about it, and the state that they said it of.
-    whole: Option<(Vec<Evaluation>, Revision)>,
+    pub(super) whole: Option<(Vec<Evaluation>, Revision)>,
     /// For a head: some shard has more nodes than an answer may hold.
-    is_cut: bool,
+    pub(super) is_cut: bool,
 }
 
 /// What a class counts, laid over a sorted list.
 #[derive(Debug)]
-struct Laid {
-    overlay: Overlay,
+pub(super) struct Laid {
+    pub(super) overlay: Overlay,
     /// Where the sorted list was the last time, and its number.
-    at: usize,
-    number: u64,
-    repaired_to: Revision,
+    pub(super) at: usize,
+    pub(super) number: u64,
+    pub(super) repaired_to: Revision,
     /// How many nodes it held when it was last looked whether all have room.
-    looked_at: usize,
+    pub(super) looked_at: usize,
 }
 
 // === impl Kin ===
@@ -97,7 +98,7 @@ impl Kin {
     }
 
     /// Whether the class has come to hold so many nodes that others may have to give theirs up.
-    fn has_grown(&mut self) -> bool {
+    pub(super) fn has_grown(&mut self) -> bool {
         let Some(laid) = &mut self.laid else { return false };
         let grown = laid.overlay.rows() >= laid.looked_at + ROWS_BETWEEN_LOOKS;
         if grown {
@@ -126,16 +127,16 @@ impl Families {
         self.stands.retain(|(known, _), _| *known != head);
     }
 
-    fn has(&self, head: Subject) -> bool {
+    pub(super) fn has(&self, head: Subject) -> bool {
         self.stands.keys().any(|(known, _)| *known == head)
     }
 
     /// A sorted list by what is laid over it.
-    fn under(&self, laid: &Laid) -> Option<&Stand> {
+    pub(super) fn under(&self, laid: &Laid) -> Option<&Stand> {
         self.stands.get_index(laid.at).map(|(_, stand)| stand).filter(|stand| stand.number == laid.number)
     }
 
-    fn put(&mut self, place: (Subject, Ground), sorted: SortedNodes, repaired_to: Revision) {
+    pub(super) fn put(&mut self, place: (Subject, Ground), sorted: SortedNodes, repaired_to: Revision) {
         self.clock += 1;
         let stand = Stand { sorted, repaired_to, number: self.clock, used: self.clock };
         self.stands.insert(place, stand);
@@ -149,7 +150,7 @@ impl Families {
     }
 
     /// Brings a sorted list up to the present. `false`: there is none, or it was so far behind that it is taken down.
-    fn repair(&mut self, at: usize, head: &Prepared, cache: &Cache) -> bool {
+    pub(super) fn repair(&mut self, at: usize, head: &Prepared, cache: &Cache) -> bool {
         self.clock += 1;
         let Some(((_, ground), stand)) = self.stands.get_index_mut(at) else { return false };
         stand.used = self.clock;
@@ -179,172 +180,7 @@ impl Families {
 }
 
 /// What happened since a state; `None` where that is so much that to begin anew is cheaper.
-fn changes(cache: &Cache, since: Revision) -> Option<Vec<Happening>> {
+pub(super) fn changes(cache: &Cache, since: Revision) -> Option<Vec<Happening>> {
     let bound = (cache.nodes.len() / 2).max(256);
     cache.changes_since(since).filter(|changes| changes.len() <= bound).map(Iterator::collect)
-}
-
-// === impl ClassState ===
-
-impl ClassState {
-    /// Whether the class may do without offers of its own: none are there or on their way. A filter of volumes may fail
-    /// for a node, which a sorted list does not tell.
-    pub(crate) fn may_share(&self) -> bool {
-        self.prepared.is_wide()
-            && !self.kin.wants_own
-            && self.offers.is_none()
-            && self.ask.is_none()
-            && self.facts.volumes.is_none()
-            && self.prepared.refusal().is_none()
-            && self.prepared.score_error().is_none()
-    }
-}
-
-// === impl ClassStates ===
-
-impl ClassStates {
-    /// Notes the head of a subject's family, which is released when the subject's class state is closed.
-    pub(crate) fn set_head(&mut self, subject: Subject, head: ClassId) {
-        if let Some(state) = self.get_mut(subject) {
-            state.kin.head = Some(head);
-        }
-    }
-
-    /// A subject cannot be decided on from what its family shares.
-    pub(crate) fn wants_own_offers(&mut self, subject: Subject) {
-        if let Some(state) = self.get_mut(subject) {
-            state.kin.wants_own = true;
-            state.kin.laid = None;
-        }
-    }
-
-    /// Whether what one node says of a subject is what it says of its head. What does not change is looked at the first
-    /// time only.
-    pub(crate) fn follows(&self, subject: Subject, head: Subject, first: bool) -> bool {
-        let (Some(own), Some(head)) = (self.get(subject), self.get(head)) else { return false };
-        if first { own.prepared.follows(&head.prepared) } else { !head.prepared.is_wide() }
-    }
-
-    /// Whether the nodes of a family are on a sorted list, or are about to be.
-    pub(crate) fn has_sorted_nodes(&self, head: Subject) -> bool {
-        let coming = |state: &ClassState| state.ask.is_some() || state.kin.whole.is_some();
-        self.families.has(head) || self.get(head).is_some_and(coming)
-    }
-
-    /// Whether a subject can be decided on from a sorted list that is there.
-    pub(crate) fn is_sorted_for(&self, subject: Subject) -> bool {
-        let kin = self.get(subject).filter(|state| state.may_share()).map(|state| &state.kin);
-        kin.and_then(Kin::head).is_some_and(|head| self.families.has((subject.0, head)))
-    }
-
-    /// Judges the head of a family here, without any worker.
-    pub(crate) fn evaluate_whole_here(&mut self, head: Subject, cache: &Cache) {
-        let Some(evaluation) = self.evaluation_here(head, cache) else { return };
-        if let Some(state) = self.get_mut(head) {
-            state.kin.set_whole(vec![evaluation], cache.revision());
-        }
-    }
-
-    /// Puts the nodes of a subject's family on a sorted list that tells them apart as the subject needs, brings it up to the
-    /// present, and lays over it what the subject counts. `false`: the shards have to be asked about the head.
-    pub(crate) fn shelve(&mut self, subject: Subject, head: Subject, cache: &Cache) -> bool {
-        let Some(own) = self.known.get(&subject) else { return false };
-        let known = own.kin.laid.as_ref().filter(|laid| self.families.under(laid).is_some()).map(|laid| laid.at);
-        let Some(at) = known.or_else(|| self.find_sorted_nodes(subject, head, cache)) else { return false };
-        let Some(of_head) = self.known.get(&head) else { return false };
-        if !self.families.repair(at, &of_head.prepared, cache) {
-            self.families.close(head);
-            return false;
-        }
-        let (Some((_, stand)), Some(own)) = (self.families.stands.get_index(at), self.known.get_mut(&subject)) else {
-            return false;
-        };
-        own.lay_over(at, stand, cache);
-        if own.kin.has_grown() {
-            self.make_room_for_rows(subject);
-        }
-        true
-    }
-
-    /// The place of the sorted list that tells the nodes of a subject's family apart as the subject needs, laid out now from what
-    /// shards said or from another sorted list of the family.
-    fn find_sorted_nodes(&mut self, subject: Subject, head: Subject, cache: &Cache) -> Option<usize> {
-        let place = (head, Ground::new(&self.known.get(&subject)?.prepared, &cache.snapshot));
-        let of_head = self.known.get_mut(&head)?;
-        if let Some((answers, revision)) = of_head.kin.whole.take() {
-            match SortedNodes::new(place.1.clone(), &cache.snapshot, &answers) {
-                Some(sorted) => self.families.put(place.clone(), sorted, revision),
-                None => of_head.kin.is_cut = true,
-            }
-        }
-        if let Some(at) = self.families.stands.get_index_of(&place) {
-            return Some(at);
-        }
-        let (_, other) = self.families.stands.iter().find(|((known, _), _)| *known == head)?;
-        let (sorted, revision) = (other.sorted.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
-        self.families.put(place.clone(), sorted, revision);
-        self.families.stands.get_index_of(&place)
-    }
-
-    /// Makes what is laid over a sorted list what it is for a pod that these nominations concern.
-    pub(crate) fn lay_nominations_over_shared(
-        &mut self,
-        subject: Subject,
-        nominations: &Nominations,
-        cache: &mut Cache,
-    ) {
-        let Some(ClassState { prepared, matches, kin, .. }) = self.known.get_mut(&subject) else { return };
-        let Some(laid) = kin.laid.as_mut() else { return };
-        if let Some(stand) = self.families.under(laid) {
-            laid.overlay.lay_over(prepared, &mut cache.snapshot, matches, &stand.sorted, nominations);
-        }
-    }
-
-    /// The best node by what is laid over a sorted list; `None` where nothing is.
-    pub(crate) fn best_shared(&mut self, subject: Subject, cache: &Cache) -> Option<Best> {
-        let state = self.known.get_mut(&subject)?;
-        let laid = state.kin.laid.as_mut()?;
-        let sorted = &self.families.under(laid)?.sorted;
-        let best = laid.overlay.best(&state.prepared, &cache.snapshot, sorted);
-        (!laid.overlay.is_outgrown(sorted)).then_some(best).or(Some(Best::Dry))
-    }
-
-    /// Whether a sorted list says of a node what the node is by itself.
-    pub(crate) fn confirms_shared(&mut self, subject: Subject, offer: Offer, feasible: &Feasible) -> bool {
-        let laid = self.known.get_mut(&subject).and_then(|state| state.kin.laid.as_mut());
-        let Some(laid) = laid else { return false };
-        let Some(stand) = self.families.under(laid) else { return false };
-        laid.overlay.confirms(offer, feasible, &stand.sorted)
-    }
-}
-
-impl ClassState {
-    /// Brings what the class counts up to the present.
-    fn lay_over(&mut self, at: usize, stand: &Stand, cache: &Cache) {
-        let Self { prepared, matches, kin, .. } = self;
-        matches.refresh(prepared, &cache.snapshot);
-        let now = cache.revision();
-        if let Some(laid) = kin.laid.as_mut().filter(|laid| laid.number == stand.number) {
-            if laid.repaired_to == now {
-                return;
-            }
-            if let Some(changes) = changes(cache, laid.repaired_to) {
-                let moves = changes.iter().map(|change| moved(*change, matches));
-                laid.overlay.follow(prepared, &cache.snapshot, matches, &stand.sorted, moves);
-                laid.repaired_to = now;
-                return;
-            }
-        }
-        let overlay = Overlay::new(prepared, &cache.snapshot, matches, &stand.sorted);
-        kin.laid = Some(Laid { overlay, at, number: stand.number, repaired_to: now, looked_at: 0 });
-    }
-}
-
-/// What of a change a class counts.
-fn moved(change: Happening, matches: &Matches) -> Move<'_> {
-    match change.what {
-        What::Came(class) => (change.node, matches.of(class), 1),
-        What::Left(class) => (change.node, matches.of(class), -1),
-        What::Changed | What::Reshaped => (change.node, &[], 0),
-    }
 }

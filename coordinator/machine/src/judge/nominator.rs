@@ -16,10 +16,7 @@ use flotilla_framework::{
 };
 
 use super::cache::Cache;
-use crate::{
-    pods::{Pod, Stage},
-    subject::Uid,
-};
+use crate::subject::Uid;
 
 /// A nominated pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,16 +34,6 @@ pub(crate) struct Nominator {
     nodes: BTreeMap<Arc<str>, BTreeSet<Uid>>,
     /// Counts changes.
     version: u64,
-}
-
-impl Nominated {
-    /// What a pod is nominated to now: as long as it waits, also behind a gate.
-    pub(crate) fn of(pod: &Pod) -> Option<Self> {
-        let waits = matches!(pod.stage, Stage::Queued(_) | Stage::Gated(_) | Stage::Member(_));
-        let node = pod.nominated_node().filter(|_| waits)?;
-        let class = (pod.class, Arc::clone(&pod.info.class));
-        Some(Self { node: Arc::clone(node), priority: pod.info.priority, class })
-    }
 }
 
 // === impl Nominator ===

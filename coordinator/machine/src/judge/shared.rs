@@ -11,7 +11,7 @@ use flotilla_framework::{evaluation::Offer, prepared::NodeResult, select::Best};
 
 use super::{
     Judge,
-    decide::{Attempt, Decision, Want},
+    decision::{Attempt, Decision, Want},
 };
 use crate::subject::Subject;
 

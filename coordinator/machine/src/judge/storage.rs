@@ -20,6 +20,16 @@ use flotilla_framework::{
     },
 };
 
+/// The plugin by whose word volumes are bound.
+pub(crate) const VOLUME_BINDING: &str = "VolumeBinding";
+
+/// How many pods may be on this way at once. They do not count among the binds under way, or ten minutes of a
+/// provisioner's silence would keep everybody else from being decided. At some 1 KB each (the binding, the plan, what
+/// was written) they take 16 MiB; a provisioner that needs a minute for each volume and has all of them under way at
+/// once makes 273 pods a second. A pod more is tried again after its backoff. Those that get ready at once are binds
+/// under way then: at most `max_binds_in_flight` and this many.
+pub(crate) const MAX_PREPARATIONS: usize = 16_384;
+
 /// All of them, and what the pods on nodes hold of them.
 #[derive(Debug, Default)]
 pub(crate) struct StorageState {

@@ -13,7 +13,7 @@ use flotilla_framework::{
     shard::{Command, MAX_TRIAL_PODS, MAX_TRIALS, RequestId},
 };
 
-use super::Round;
+use super::{Round, search::Asked};
 use crate::{
     event::{TimeMs, WorkerId},
     machine::Machine,
@@ -22,18 +22,6 @@ use crate::{
 
 /// The fewest nodes that are tried at once, as far as there are so many: a round trip costs as much as trying ten.
 const MIN_TRIALS: usize = 64;
-
-/// A part of the nodes that workers are asked about.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    request: RequestId,
-    asked_ms: TimeMs,
-    /// Who owes an answer, and to which trials.
-    owing: BTreeMap<WorkerId, Vec<usize>>,
-    /// The nodes in order; without a layout where no pod may go.
-    nodes: Vec<(NodeId, Option<Layout>)>,
-    outcomes: BTreeMap<usize, Outcome>,
-}
 
 impl Machine {
     /// Whether workers can try what is left: a class that counts nothing over the whole cluster, and has nothing to do with

@@ -13,7 +13,7 @@ use flotilla_framework::{
     preemption::{Candidate, Standing, words},
 };
 
-use super::{PLUGIN, told, under_way::MAX_VICTIMS};
+use super::{PLUGIN, refuse::told, under_way::MAX_VICTIMS};
 use crate::{
     action::{Action, Nomination, Preemption, PreemptorKind, Reason, Report, Victim},
     cycle::Progress,

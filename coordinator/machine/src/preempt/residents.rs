@@ -5,7 +5,7 @@
 use flotilla_framework::map::Map;
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::{pods::Charge, subject::Uid};
+use crate::{judge::cache::Charge, subject::Uid};
 
 /// The pods that are charged to each node, whether it is known or not: as many entries as there are charges.
 #[derive(Debug, Default)]

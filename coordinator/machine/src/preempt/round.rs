@@ -13,45 +13,16 @@ use flotilla_framework::{
     diagnosis::Diagnosis,
     node::NodeId,
     preemption::{Candidate, DryRun, Layout, Outcome, Shortlist, Standing, lay_out, pick_one, words},
-    shard::{Generation, RequestId, Revision},
-    snapshot::Snapshot,
+    shard::Revision,
 };
 
-use super::{NOW_NS, Verdict, asking::Asked};
+use super::{NOW_NS, Round, Verdict};
 use crate::{
     cycle::Progress,
     event::TimeMs,
     machine::Machine,
     subject::{Subject, Uid},
 };
-
-/// A search. There is one of these at most: whoever gets to the head of the queue waits for its end.
-#[derive(Debug)]
-pub(crate) struct Round {
-    pub(super) uid: Uid,
-    pub(super) subject: Subject,
-    pub(super) generation: Generation,
-    /// The state of the cluster that it began in.
-    revision: Revision,
-    diagnosis: Diagnosis,
-    pub(super) priority: i32,
-    /// Nodes that extenders left out.
-    objected: Vec<NodeId>,
-    /// What is left to try, the next one last.
-    pub(super) left: Vec<NodeId>,
-    pub(super) shortlist: Shortlist,
-    pub(super) candidates: Vec<Candidate>,
-    /// Of nodes that are no candidates.
-    failures: Vec<(NodeId, Outcome)>,
-    /// Workers are being asked.
-    pub(super) asked: Option<Asked>,
-    /// Workers were asked, so that the choice has to be borne out.
-    pub(super) is_hearsay: bool,
-    /// Workers are not asked any more.
-    pub(super) is_local: bool,
-    /// Extenders are being asked: the number of the question, and when the answer counts as lost.
-    pub(super) proposed: Option<(RequestId, TimeMs)>,
-}
 
 impl Machine {
     /// A search on these nodes, which has not begun.
@@ -228,23 +199,5 @@ impl Machine {
         let mut dry_run = DryRun::new(&state.prepared, &cache.snapshot, &state.matches);
         let outcome = dry_run.dry_run_whole(&state.prepared, &mut cache.snapshot, &layout);
         layout.candidate(&outcome, &cache.snapshot)
-    }
-}
-
-// === impl Round ===
-
-impl Round {
-    /// Takes what came of trying a node.
-    pub(super) fn take(&mut self, layout: &Layout, outcome: Outcome, nodes: &Snapshot) {
-        match layout.candidate(&outcome, nodes) {
-            Some(candidate) if self.shortlist.add(candidate.violations) => self.candidates.push(candidate),
-            Some(_) => {}
-            None => self.failures.push((layout.trial.node, outcome)),
-        }
-    }
-
-    /// No pod on a node may go.
-    pub(super) fn skip(&mut self, node: NodeId) {
-        self.failures.push((node, Outcome::NoVictims));
     }
 }

@@ -18,44 +18,42 @@ pub(crate) enum Label {
     Node(usize),
 }
 
-impl Label {
-    /// Of an event that is about to be taken in.
-    pub(crate) fn before(machine: &Machine, event: &Event) -> Self {
+impl Machine {
+    /// What will tell the label of an event that is about to be taken in.
+    pub(crate) fn label_before(&self, event: &Event) -> Label {
         match event {
             // A pod that gets its node is a new one among those that have.
-            Event::PodApplied(pod) if pod.node_name.is_some() => match machine.pods.get(&pod.uid) {
-                Some(known) if known.info.node_name.is_some() => Self::Is("AssignedPodUpdate"),
-                _ => Self::Is("AssignedPodAdd"),
+            Event::PodApplied(pod) if pod.node_name.is_some() => match self.pods.get(&pod.uid) {
+                Some(known) if known.info.node_name.is_some() => Label::Is("AssignedPodUpdate"),
+                _ => Label::Is("AssignedPodAdd"),
             },
-            Event::PodApplied(pod) if machine.profile_index(&pod.scheduler_name).is_some() => {
-                Self::Pod(machine.pods.len(), ["UnscheduledPodAdd", "UnscheduledPodUpdate"])
+            Event::PodApplied(pod) if self.profile_index(&pod.scheduler_name).is_some() => {
+                Label::Pod(self.pods.len(), ["UnscheduledPodAdd", "UnscheduledPodUpdate"])
             }
-            Event::PodDeleted { uid } => match machine.pods.get(uid) {
-                Some(pod) if pod.info.node_name.is_some() => Self::Is("AssignedPodDelete"),
-                Some(_) => Self::Is("UnscheduledPodDelete"),
-                None => Self::None,
+            Event::PodDeleted { uid } => match self.pods.get(uid) {
+                Some(pod) if pod.info.node_name.is_some() => Label::Is("AssignedPodDelete"),
+                Some(_) => Label::Is("UnscheduledPodDelete"),
+                None => Label::None,
             },
-            Event::NodeApplied(_) => Self::Node(machine.judge.cache().nodes.len()),
-            Event::NodeDeleted { .. } => Self::Is("NodeDelete"),
+            Event::NodeApplied(_) => Label::Node(self.judge.cache().nodes.len()),
+            Event::NodeDeleted { .. } => Label::Is("NodeDelete"),
             Event::StorageApplied(object) => {
                 let key = object.key();
-                let is_new = machine.judge.cache().storage.objects().get(&key).is_none();
-                Self::Is(labels::of_storage(key.kind)[usize::from(!is_new)])
+                let is_new = self.judge.cache().storage.objects().get(&key).is_none();
+                Label::Is(labels::of_storage(key.kind)[usize::from(!is_new)])
             }
-            Event::StorageDeleted(key) => Self::Is(labels::of_storage(key.kind)[2]),
-            _ => Self::None,
+            Event::StorageDeleted(key) => Label::Is(labels::of_storage(key.kind)[2]),
+            _ => Label::None,
         }
     }
 
     /// The label, now that the event is taken in.
-    pub(crate) fn after(self, machine: &Machine) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Is(label) => Some(label),
-            Self::Pod(before, [added, updated]) => Some(if machine.pods.len() > before { added } else { updated }),
-            Self::Node(before) => {
-                Some(if machine.judge.cache().nodes.len() > before { "NodeAdd" } else { "NodeUpdate" })
-            }
+    pub(crate) fn label_after(&self, label: Label) -> Option<&'static str> {
+        match label {
+            Label::None => None,
+            Label::Is(label) => Some(label),
+            Label::Pod(before, [added, updated]) => Some(if self.pods.len() > before { added } else { updated }),
+            Label::Node(before) => Some(if self.judge.cache().nodes.len() > before { "NodeAdd" } else { "NodeUpdate" }),
         }
     }
 }

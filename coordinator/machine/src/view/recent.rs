@@ -6,13 +6,9 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use flotilla_framework::{class::ClassId, shard::RequestId};
+use flotilla_framework::class::ClassId;
 
-use crate::{
-    event::{TimeMs, WorkerId},
-    machine::Machine,
-    subject::Subject,
-};
+use crate::event::TimeMs;
 
 /// Over how many whole seconds decisions are counted.
 const SECONDS: u64 = 10;
@@ -77,12 +73,12 @@ impl Recent {
     }
 
     /// Whether an evaluation is worth remembering.
-    fn is_slow(&self, now_ms: TimeMs, took_ms: TimeMs) -> bool {
+    pub(super) fn is_slow(&self, now_ms: TimeMs, took_ms: TimeMs) -> bool {
         let slower = self.slow.iter().filter(|slow| slow.is_fresh(now_ms) && slow.took_ms >= took_ms).count();
         took_ms > 0 && slower < SLOW
     }
 
-    fn remember(&mut self, now_ms: TimeMs, evaluation: SlowEvaluation) {
+    pub(super) fn remember(&mut self, now_ms: TimeMs, evaluation: SlowEvaluation) {
         self.slow.retain(|slow| slow.is_fresh(now_ms));
         self.slow.push(evaluation);
         self.slow.sort_by_key(|slow| std::cmp::Reverse(slow.took_ms));
@@ -98,44 +94,6 @@ impl Recent {
 impl SlowEvaluation {
     fn is_fresh(&self, now_ms: TimeMs) -> bool {
         now_ms.saturating_sub(self.at_ms) < REMEMBERED_MS
-    }
-}
-
-impl Machine {
-    /// A worker has answered. `asked`: what had been asked, and when. It was the last answer if nobody waits any more.
-    pub(crate) fn remember_evaluation(
-        &mut self,
-        worker: WorkerId,
-        request: RequestId,
-        asked: Option<(Subject, TimeMs)>,
-    ) {
-        let now_ms = self.tally.now_ms;
-        let Some((subject, asked_ms)) = asked.filter(|_| self.judge.states().subject_of(request).is_none()) else {
-            return;
-        };
-        let took_ms = now_ms.saturating_sub(asked_ms);
-        if !self.tally.recent.is_slow(now_ms, took_ms) {
-            return;
-        }
-        // What is asked for a family is asked as its head, which no pod may be of.
-        let head = |about: Subject| self.judge.states().get(about).and_then(|state| state.kin.head());
-        let is_meant = |about: Subject| about == subject || (about.0 == subject.0 && head(about) == Some(subject.1));
-        let pod = self.queue.next_of(is_meant).and_then(|uid| self.pods.get(uid));
-        let class = self.judge.cache().classes.get(subject.1);
-        let known = self.roster.workers.get(&worker).map(|worker| Arc::clone(&worker.name));
-        let evaluation = SlowEvaluation {
-            at_ms: now_ms,
-            took_ms,
-            namespace: class.map(|class| Arc::clone(&class.namespace)).unwrap_or_default(),
-            pod: pod.map(|pod| Arc::clone(&pod.info.name)),
-            scheduler_name: self
-                .profile(subject.0)
-                .map(|profile| Arc::clone(&profile.scheduler_name))
-                .unwrap_or_default(),
-            class: subject.1,
-            last_worker: known.unwrap_or_default(),
-        };
-        self.tally.recent.remember(now_ms, evaluation);
     }
 }
 

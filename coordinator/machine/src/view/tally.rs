@@ -14,15 +14,13 @@ use flotilla_framework::{
     prepared::parts::{Parts, Point},
     profile::Profile,
     registry::Registry,
-    shard::RequestId,
 };
 use indexmap::IndexMap;
 
 use crate::{
     event::TimeMs,
-    machine::Machine,
     recent::Recent,
-    subject::{ProfileIndex, Subject, Uid},
+    subject::{ProfileIndex, Subject},
 };
 
 /// A pod that was flushed is tried again within its longest backoff, unless there is a queue of an hour.
@@ -56,15 +54,15 @@ pub(crate) struct Tally {
     pub(crate) now_ms: TimeMs,
     /// What went on lately.
     pub(crate) recent: Recent,
-    decided: Vec<TimeMs>,
-    evaluated: Vec<TimeMs>,
-    groups: Vec<GroupAttempt>,
+    pub(crate) decided: Vec<TimeMs>,
+    pub(crate) evaluated: Vec<TimeMs>,
+    pub(crate) groups: Vec<GroupAttempt>,
     /// When pods of a subject were last flushed from among those that no node would take, for an hour.
-    flushed: Map<Subject, TimeMs>,
+    pub(crate) flushed: Map<Subject, TimeMs>,
     /// Attempts by the plugins that had a part in them, since the profiles were configured.
-    attempts: IndexMap<(ProfileIndex, Parts), u64>,
+    pub(crate) attempts: IndexMap<(ProfileIndex, Parts), u64>,
     /// The same of the profiles before, by plugin, point and profile.
-    earlier: BTreeMap<Judged, u64>,
+    pub(crate) earlier: BTreeMap<Judged, u64>,
 }
 
 /// What the last event brought to its end.
@@ -151,41 +149,6 @@ impl Tally {
             }
         }
         judged
-    }
-}
-
-impl Machine {
-    /// An attempt has ended with a node, a refusal or an error. `subject`: what was judged, if it came to that, and whether
-    /// a node was found.
-    pub(crate) fn count_attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Option<(Subject, bool)>) {
-        let began_ms = self.pods.get(uid).and_then(|pod| pod.trial.began_ms).unwrap_or(now_ms);
-        self.tally.decided.push(now_ms.saturating_sub(began_ms));
-        let Some((subject, is_placed)) = subject else { return };
-        if let Some(state) = self.judge.states().get(subject) {
-            let parts = state.prepared.parts();
-            let parts = if is_placed { parts } else { parts.unscored() };
-            *self.tally.attempts.entry((subject.0, parts)).or_insert(0) += 1;
-        }
-    }
-
-    /// When an evaluation was asked for that is under way.
-    pub(crate) fn asked_ms(&self, request: RequestId) -> Option<TimeMs> {
-        let subject = self.judge.states().subject_of(request)?;
-        self.judge.states().get(subject)?.ask.as_ref().map(|ask| ask.asked_ms)
-    }
-
-    /// An answer was taken in. It was the last one if nobody waits for the evaluation any more.
-    pub(crate) fn count_evaluation(&mut self, request: RequestId, asked_ms: Option<TimeMs>) {
-        if let Some(asked_ms) = asked_ms.filter(|_| self.judge.states().subject_of(request).is_none()) {
-            self.tally.evaluated.push(self.tally.now_ms.saturating_sub(asked_ms));
-        }
-    }
-
-    /// What the last event brought to its end.
-    #[must_use]
-    pub fn ended(&self) -> Ended<'_> {
-        let Tally { decided, evaluated, groups, .. } = &self.tally;
-        Ended { decided, evaluated, groups }
     }
 }
 

@@ -1,0 +1,85 @@
+//! What is decided on, and what a decision can be.
+//!
+//! Must not know: how a decision is made, or carried out.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    diagnosis::Diagnosis, extender::Extender, node::NodeId, shard::Revision, volumes::storage::Plan,
+};
+
+use super::{
+    cache::Charge,
+    said::{Heard, Question},
+};
+use crate::subject::{Subject, Uid};
+
+/// What is decided on, and all of it that is not the cluster's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attempt<'a> {
+    pub(crate) uid: &'a Uid,
+    pub(crate) subject: Subject,
+    pub(crate) priority: i32,
+    /// The state of the cluster that the decision has to know of.
+    pub(crate) from: Revision,
+    /// Workers are not waited for: what is missing is evaluated here.
+    pub(crate) alone: bool,
+    /// The pod is decided on beside others of its group, which have their places for as long as that takes.
+    pub(crate) is_member: bool,
+    /// Extenders turned down the node that the pod is nominated to, in this attempt.
+    pub(crate) own_node_refused: bool,
+    /// The extenders that filter or score nodes for the pod, in their order.
+    pub(crate) extenders: &'a [Arc<Extender>],
+    /// What they have said of members of the pod's group in this attempt, and whether room is being looked for the group.
+    pub(crate) said: Option<(&'a Heard, bool)>,
+    /// There is room for one pod more whose volumes have to be bound.
+    pub(crate) may_bind_volumes: bool,
+}
+
+/// What is to be done with a pod.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    /// It goes there.
+    Place(Placement),
+    /// No node will do, and what may change that.
+    Refuse(Diagnosis, Cure),
+    /// Something went wrong that says nothing about the nodes.
+    Fail(String),
+    /// Workers have to be asked first.
+    Ask(Want),
+    /// Extenders have to be asked first.
+    AskExtenders(Question),
+}
+
+/// What may make room for a pod that no node will take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cure {
+    /// Nodes: there are none.
+    Nodes,
+    /// Taking pods away; also on these nodes, which extenders alone turned down.
+    Preemption(Vec<NodeId>),
+}
+
+/// What workers have to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// The best nodes for a subject.
+    Offers(Subject),
+    /// All nodes for the head of a family.
+    Whole(Subject),
+}
+
+/// Where a pod goes by a decision.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    /// What is charged.
+    pub(crate) charge: Charge,
+    /// What Reserve has to do.
+    pub(crate) plan: Option<Plan>,
+    /// The weighted score.
+    pub(crate) total: i64,
+    /// The node was judged anew here.
+    pub(crate) repaired: bool,
+    /// The state that the decision was made on.
+    pub(crate) revision: Revision,
+}

@@ -1,0 +1,223 @@
+//! What follows where no node would take a pod: whether others may make room, and where that is tried.
+//!
+//! Knows: the order of the questions. Must not know: how a node is tried ([`super::round`]), or what is done to victims
+//! ([`super::evict`]).
+//!
+//! Source: `Evaluator.Preempt`.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    diagnosis::Diagnosis,
+    node::NodeId,
+    plugins::default_preemption,
+    preemption::{DryRun, NominatedNode, Outcome, Standing, why_ineligible, words},
+    status::Code,
+};
+
+use super::{Round, Verdict, memory::AsOf};
+use crate::{
+    action::Nomination,
+    cycle::Progress,
+    event::TimeMs,
+    machine::Machine,
+    pods::Stage,
+    subject::{Subject, Uid},
+};
+
+impl Machine {
+    /// No node would take the pod: others may have to make room for it, also on these nodes, which extenders turned down and
+    /// which taking pods away may change.
+    pub(crate) fn refuse_beside(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        diagnosis: Diagnosis,
+        objected: &[NodeId],
+    ) -> Progress {
+        let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
+        let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
+        let subject = (profile, pod.class);
+        if !self.profile(profile).is_some_and(default_preemption::is_on) {
+            return self.turn_down(now_ms, uid, diagnosis, None);
+        }
+        self.status.preemption_attempts += 1;
+        if self.preemptions.is_under_way(uid) {
+            return self.set_aside(now_ms, uid, told(diagnosis, &words::because(words::RUNNING)), Nomination::Keep);
+        }
+        if let Some(message) = self.known_unresolvable(uid, subject).filter(|_| objected.is_empty()) {
+            let diagnosis = told(diagnosis, &message);
+            return self.turn_down(now_ms, uid, diagnosis, None);
+        }
+        match self.survey(uid, subject, diagnosis, objected) {
+            Ok(round) => self.try_nodes(now_ms, round),
+            Err((diagnosis, verdict)) => self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, false),
+        }
+    }
+
+    /// What follows from looking for room. `is_old`: something has happened since.
+    pub(super) fn conclude_preemption(
+        &mut self,
+        now_ms: TimeMs,
+        uid: &Uid,
+        subject: Subject,
+        diagnosis: Diagnosis,
+        verdict: Verdict,
+        is_old: bool,
+    ) -> Progress {
+        match verdict {
+            Verdict::Undecided(message) => {
+                let diagnosis = told(diagnosis, &message);
+                self.set_aside(now_ms, uid, diagnosis, Nomination::Keep)
+            }
+            Verdict::Unresolvable(message) => {
+                if !is_old {
+                    self.remember_unresolvable(uid, subject, &message);
+                }
+                let diagnosis = told(diagnosis, &message);
+                self.turn_down(now_ms, uid, diagnosis, None)
+            }
+            Verdict::Found(candidate) => self.preempt(now_ms, uid, diagnosis, &candidate),
+        }
+    }
+
+    /// Finds the nodes to try, in order. `Err`: that settles it.
+    pub(super) fn survey(
+        &mut self,
+        uid: &Uid,
+        subject: Subject,
+        diagnosis: Diagnosis,
+        objected: &[NodeId],
+    ) -> Result<Round, (Diagnosis, Verdict)> {
+        let Some(pod) = self.pods.get(uid) else { return Err((diagnosis, Verdict::Undecided(String::new()))) };
+        let (priority, info) = (pod.info.priority, Arc::clone(&pod.info));
+        if let Some(reason) = why_ineligible(&info, None) {
+            return Err((diagnosis, Verdict::Undecided(words::because(reason))));
+        }
+        if objected.is_empty()
+            && !self.residents.any_at_all_below(priority)
+            && !self.groups.any_below(priority)
+            && let Some(message) = self.nobody_is_below(subject)
+        {
+            return Err((diagnosis, Verdict::Unresolvable(message)));
+        }
+        let own =
+            pod.nominated_node().and_then(|node| Some((self.judge.cache().nodes.get(node)?.id, Arc::clone(node))));
+        let (potential, code) = self.potential_nodes(uid, subject, own.as_ref().map(|(id, _)| *id), objected);
+        if let Some((_, name)) = &own {
+            let pods: Vec<Standing> = self.ranked_on(name).collect();
+            if let Some(reason) = why_ineligible(&info, Some(NominatedNode { code, pods: &pods })) {
+                return Err((diagnosis, Verdict::Undecided(words::because(reason))));
+            }
+        }
+        Ok(self.round(uid, subject, diagnosis, priority, potential, objected))
+    }
+
+    /// What is told where no pod on any node has a lower priority: nothing has to be tried for that.
+    fn nobody_is_below(&self, (profile, class): Subject) -> Option<String> {
+        let state = self.judge.states().get((profile, class))?;
+        let potential: usize = match &state.offers {
+            _ if state.prepared.refusal().is_some() => 0,
+            Some(offers) => {
+                let refused = offers.book.refused_now();
+                let potential = refused.iter().filter(|group| group.refusal.code == Code::Unschedulable);
+                potential.map(|group| group.count as usize).sum()
+            }
+            None => return None,
+        };
+        let outcomes = std::iter::repeat_n(("", &Outcome::NoVictims), potential);
+        words::fruitless(&state.prepared, outcomes, self.judge.cache().nodes.len()).ok()
+    }
+
+    /// The nodes on which taking pods away may help, the smallest rank first; and how the pod's own nominated node is
+    /// refused.
+    fn potential_nodes(
+        &mut self,
+        uid: &Uid,
+        subject: Subject,
+        own: Option<NodeId>,
+        objected: &[NodeId],
+    ) -> (Vec<NodeId>, Code) {
+        let mut own_code = Code::UnschedulableAndUnresolvable;
+        let priority = self.pods.get(uid).map_or(0, |pod| pod.info.priority);
+        let nominations = self.judge.nominations(uid, priority);
+        let known = self.judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
+        let Some((state, cache)) = known else { return (Vec::new(), own_code) };
+        let snapshot = &mut cache.snapshot;
+        let mut dry_run = DryRun::new(&state.prepared, snapshot, &state.matches);
+        let slots: Vec<_> = snapshot.live().collect();
+        let mut potential = Vec::new();
+        for slot in slots {
+            let Some(node) = snapshot.id(slot) else { continue };
+            let beside = nominations.beside(node);
+            let refusal = dry_run.refusal(&state.prepared, snapshot, node, beside);
+            let code = match refusal {
+                Some((_, refusal)) => Some(refusal.code),
+                None => objected.contains(&node).then_some(Code::Unschedulable),
+            };
+            if own == Some(node) {
+                let refusal = dry_run.filters_refuse(&state.prepared, snapshot, node, beside);
+                own_code = refusal.map_or(Code::Unschedulable, |(_, refusal)| refusal.code);
+            }
+            if code == Some(Code::Unschedulable) {
+                potential.push((snapshot.rank(slot), node));
+            }
+        }
+        potential.sort_unstable();
+        (potential.into_iter().map(|(_, node)| node).collect(), own_code)
+    }
+
+    /// The pods on a node. Those that are on their way out by our own hand count as such before the watch says so.
+    pub(crate) fn standing_on(&self, node: &str) -> impl Iterator<Item = Standing> {
+        self.residents.on(node).filter_map(|uid| {
+            let pod = self.pods.get(uid)?;
+            let charge = pod.charge.as_ref()?;
+            let mut standing = Standing::of(&pod.info, charge.class);
+            standing.is_preempted |= self.preemptions.is_doomed(uid);
+            Some(standing)
+        })
+    }
+
+    /// The same, each with the priority that it is preempted by.
+    fn ranked_on(&self, node: &str) -> impl Iterator<Item = Standing> {
+        self.standing_on(node).map(|standing| {
+            let priority = self.pods.get(&standing.uid).map_or(standing.priority, |pod| self.rank_of(pod));
+            Standing { priority, ..standing }
+        })
+    }
+
+    fn as_of(&self, subject: Subject) -> Option<AsOf> {
+        let class = self.judge.cache().classes.get(subject.1).filter(|class| class.volumes.is_none())?;
+        let facts = self.judge.cache().facts_version(class);
+        Some(AsOf { revision: self.judge.cache().revision(), nominations: self.judge.nominator().version(), facts })
+    }
+
+    /// What is told of a pod that nobody can make room for, if that is known.
+    fn known_unresolvable(&self, uid: &Uid, subject: Subject) -> Option<String> {
+        let pod = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && !pod.info.never_preempts)?;
+        let known = self.unresolvable.message(subject, pod.info.priority, self.as_of(subject)?);
+        known.map(str::to_owned)
+    }
+
+    /// What is known of who can make room does not hold any more.
+    pub(crate) fn forget_unresolvable(&mut self) {
+        self.unresolvable.clear();
+    }
+
+    fn remember_unresolvable(&mut self, uid: &Uid, subject: Subject, message: &str) {
+        let asks_nobody = self.extenders_of(uid).is_empty();
+        let Some(pod) = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && asks_nobody) else { return };
+        if let Some(as_of) = self.as_of(subject) {
+            self.unresolvable.remember(subject, pod.info.priority, as_of, message);
+        }
+    }
+}
+
+/// A diagnosis with what PostFilter says.
+pub(super) fn told(mut diagnosis: Diagnosis, message: &str) -> Diagnosis {
+    if !message.is_empty() {
+        diagnosis.message.push(' ');
+        diagnosis.message.push_str(message);
+    }
+    diagnosis
+}

@@ -92,10 +92,11 @@ pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<PathBuf
     let variable = target.replace('-', "_");
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--profile", profile, "--target", target, "--bins", "--features", "flotilla/cluster"]);
-    // Whatever the profile: what a debugger wants would be most of the image, and names of functions a third.
-    for setting in ["debug=false", "strip=\"symbols\""] {
-        cargo.args(["--config", &format!("profile.{profile}.{setting}")]);
-    }
+    // Whatever the profile: what a debugger wants would be most of the image.
+    cargo.args(["--config", &format!("profile.{profile}.debug=false")]);
+    // Names of functions would be a third of it. A program whose package has settings of its own in the profile is not
+    // stripped of them by the profile's `strip`.
+    cargo.args(["--config", &format!("target.{target}.rustflags=[\"-Cstrip=symbols\"]")]);
     for (package, _) in PROGRAMS {
         cargo.args(["--package", package]);
     }

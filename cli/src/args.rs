@@ -44,9 +44,9 @@ Made-up clusters:
             kinds: apart-host, apart-zone, near-zone, prefer-near, prefer-apart
   spread and affinity also take classes=N, into how many applications the pods fall (one for each ten pods unless
   given), and kind=KIND, where all of them are to be of one kind.
-  All take labels=unique, by which each pod has a label of its own that no selector reads, as those of a StatefulSet have;
-  namespaces=N, over how many namespaces the pods fall; and standing=N, how many pods of other applications, each with a
-  label of its own, are on the nodes already.
+  All also take labels=unique, where each pod has one more label with a unique value, like the pods of a StatefulSet, and
+  no selector reads it; namespaces=N, the number of namespaces that have pods; and standing=N, how many pods of other
+  applications run on the nodes already, each with a unique label.
 
 The answer:
   Pods are listed in the order in which they were decided on; those with scheduling gates, which nobody decides on, come

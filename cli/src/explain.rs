@@ -43,7 +43,7 @@ use account::Account;
 use answer::Answer;
 use args::Format;
 use extenders::Asking;
-use workers::{Crew, Workers};
+use workers::{AttachedWorkers, Workers};
 use world::World;
 
 /// Runs `flotilla explain`.
@@ -103,20 +103,21 @@ fn explain_cluster(
     };
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
     let mut world = World::new(workers.registry(), &cluster, &profiles);
-    let mut crew = runtime.block_on(hire(workers, &world, &profiles)).map_err(Failure::run)?;
+    let mut attached = runtime.block_on(hire(workers, &world, &profiles)).map_err(Failure::run)?;
     let progress = progress("{bar:40} {pos}/{len} pods explained, {eta} left");
     progress.set_length(pods.len() as u64);
     let mut failure = None;
     let printed = crate::output::print_to(out, |out| {
         for pod in pods {
             let asked = asking.as_ref().map(|asking| (asking, &cluster.texts));
-            let account = match runtime.block_on(account(pod, &mut world, &mut crew, &profiles, (args.output, asked))) {
-                Ok(account) => account,
-                Err(error) => {
-                    failure = Some(Failure::run(error));
-                    break;
-                }
-            };
+            let account =
+                match runtime.block_on(account(pod, &mut world, &mut attached, &profiles, (args.output, asked))) {
+                    Ok(account) => account,
+                    Err(error) => {
+                        failure = Some(Failure::run(error));
+                        break;
+                    }
+                };
             progress.suspend(|| print(args.output, &account, &world, out))?;
             progress.inc(1);
         }
@@ -127,17 +128,17 @@ fn explain_cluster(
 }
 
 /// Workers that hold the cluster.
-async fn hire(workers: &Workers, world: &World, profiles: &[Profile]) -> anyhow::Result<Crew> {
-    let mut crew = Crew::attach(workers).await?;
-    crew.lay_out(world, profiles).await?;
-    Ok(crew)
+async fn hire(workers: &Workers, world: &World, profiles: &[Profile]) -> anyhow::Result<AttachedWorkers> {
+    let mut attached = AttachedWorkers::attach(workers).await?;
+    attached.lay_out(world, profiles).await?;
+    Ok(attached)
 }
 
 /// The account of one pod.
 async fn account(
     pod: &Arc<PodInfo>,
     world: &mut World,
-    crew: &mut Crew,
+    attached: &mut AttachedWorkers,
     profiles: &[Profile],
     (format, asked): (Format, Option<(&Asking, &Texts)>),
 ) -> anyhow::Result<Account> {
@@ -148,7 +149,7 @@ async fn account(
         return Ok(held);
     }
     let subject = world.subject(&pod.class);
-    let pages = crew.ask(&profile.scheduler_name, &subject).await?;
+    let pages = attached.ask(&profile.scheduler_name, &subject).await?;
     let wants_missing = matches!(format, Format::Table | Format::Wide);
     let mut account = account::make(pod, profile, &subject, &pages, world, wants_missing);
     if let Some((asking, texts)) = asked {

@@ -175,8 +175,8 @@ fn judge(
         Failure::run(anyhow::anyhow!("pod {key:?} is not pending any more, or makes no sense; ask again"))
     })?;
     let mut world = World::new(workers.registry(), cluster, profiles);
-    let mut crew = runtime.block_on(hire(workers, &world, profiles)).map_err(Failure::run)?;
-    let account = super::account(pod, &mut world, &mut crew, profiles, wanted);
+    let mut attached = runtime.block_on(hire(workers, &world, profiles)).map_err(Failure::run)?;
+    let account = super::account(pod, &mut world, &mut attached, profiles, wanted);
     let account = runtime.block_on(account).map_err(Failure::run)?;
     Ok((account, world))
 }

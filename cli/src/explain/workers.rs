@@ -37,7 +37,7 @@ pub(super) struct Workers {
 
 /// Workers that are attached to.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct AttachedWorkers {
     members: Vec<Member>,
     registered: HashSet<ClassId>,
     next_request: RequestId,
@@ -71,7 +71,7 @@ impl Workers {
     }
 }
 
-impl Crew {
+impl AttachedWorkers {
     /// Opens a stream to each worker. Whoever was attached before is sent away.
     ///
     /// # Errors

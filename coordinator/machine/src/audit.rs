@@ -39,6 +39,8 @@ pub enum Invariant {
     GroupsHoldWhoWaits,
     /// The columns and the cache hold the same nodes.
     ColumnsMatchCache,
+    /// Selectors in play can tell as much of each pod's class as of the pod's labels.
+    ClassesTellWhatSelectorsRead,
     /// Whoever waits and is nominated to a node has that node kept free, and nobody else has.
     NominationsAreThoseOfWaitingPods,
 }
@@ -64,6 +66,14 @@ impl Machine {
             }
             if (pod.stage.is_decided() || pod.stage == Stage::Assigned) != pod.charge.is_some() {
                 broken(Invariant::BindsHaveCharges, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
+            }
+            let in_play = &self.judge.cache().in_play;
+            let class = self.judge.cache().classes.get(pod.class);
+            if class.is_none_or(|class| in_play.signed(&class.labels) != in_play.signed(&pod.info.class.labels)) {
+                broken(
+                    Invariant::ClassesTellWhatSelectorsRead,
+                    format!("pod {} of class {}", pod.info.key(), pod.class.0),
+                );
             }
             let nominated = Nominated::of(pod);
             nominations += usize::from(nominated.is_some());

@@ -10,7 +10,7 @@ use crate::{
     action::{Action, Binding, Nomination, Reason},
     event::{BindFailure, TimeMs},
     judge::{
-        Wronged,
+        Mismatch,
         decision::{Attempt, Cure, Decision, Placement, Want},
         storage::MAX_PREPARATIONS,
     },
@@ -76,24 +76,28 @@ impl Machine {
             self.queue.remove(uid);
             return Progress::Decided;
         };
-        let alone = self.is_alone(now_ms);
         let extenders = self.extenders_of(uid);
-        let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
-        let attempt = Attempt {
-            uid,
-            subject,
-            priority: pod.info.priority,
-            from,
-            alone,
-            is_member: false,
-            own_node_refused: pod.own_node_refused == Some(from),
-            extenders: &extenders,
-            said: None,
-            may_bind_volumes: self.preparations.len() < MAX_PREPARATIONS,
-        };
-        let decision = self.judge.decide(&attempt);
-        self.give_up_the_wrong();
-        self.carry_out(now_ms, uid, subject, decision)
+        // Each turn but the last drops a worker.
+        loop {
+            let alone = self.is_alone(now_ms);
+            let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
+            let attempt = Attempt {
+                uid,
+                subject,
+                priority: pod.info.priority,
+                from,
+                alone,
+                is_member: false,
+                own_node_refused: pod.own_node_refused == Some(from),
+                extenders: &extenders,
+                said: None,
+                may_bind_volumes: self.preparations.len() < MAX_PREPARATIONS,
+            };
+            let decision = self.judge.decide(&attempt);
+            if !self.drop_mismatched_workers() || !matches!(decision, Decision::Ask(_)) {
+                return self.carry_out(now_ms, uid, subject, decision);
+            }
+        }
     }
 
     /// Has a decision on a pod that is no member of a group carried out.
@@ -136,21 +140,19 @@ impl Machine {
         Some(*pod.attempt_from.get_or_insert(revision))
     }
 
-    /// Gives up the workers that said of nodes what these are not.
-    pub(crate) fn give_up_the_wrong(&mut self) {
-        for Wronged { node, reason } in self.judge.take_wronged() {
-            self.give_up_holder_of(node, &reason);
-        }
+    /// Drops the workers that said of nodes what these are not. `false`: there were none.
+    pub(crate) fn drop_mismatched_workers(&mut self) -> bool {
+        let mismatches = self.judge.take_mismatches();
+        mismatches.into_iter().fold(false, |any, Mismatch { node, reason }| self.drop_holder_of(node, &reason) || any)
     }
 
-    /// Gives up the worker that holds a node, for what it said of it.
-    pub(crate) fn give_up_holder_of(&mut self, node: NodeId, reason: &str) {
+    /// Drops the worker that holds a node, for what it said of it. `false`: nobody holds it.
+    pub(crate) fn drop_holder_of(&mut self, node: NodeId, reason: &str) -> bool {
         let cache = self.judge.cache();
-        let holder = cache.name(node).and_then(|name| cache.nodes.get(name)?.worker);
-        if let Some(worker) = holder {
-            self.judge.distrust();
-            self.drop_worker(worker, reason.to_owned());
-        }
+        let Some(worker) = cache.name(node).and_then(|name| cache.nodes.get(name)?.worker) else { return false };
+        self.judge.distrust();
+        self.drop_worker(worker, reason.to_owned());
+        true
     }
 
     /// A pod that woke with others was not asked for its gates then.

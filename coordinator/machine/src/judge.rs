@@ -45,8 +45,8 @@ pub(crate) struct Judge {
     states: ClassStates,
     nominator: Nominator,
     counts: Counts,
-    /// Offers that were not what their nodes are, since [`Judge::take_wronged`].
-    wronged: Vec<Wronged>,
+    /// Offers that were not what their nodes are, since [`Judge::take_mismatches`].
+    mismatches: Vec<Mismatch>,
 }
 
 /// What was done so far.
@@ -62,7 +62,7 @@ pub(crate) struct Counts {
 
 /// A worker said of a node what the node is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wronged {
+pub(crate) struct Mismatch {
     pub(crate) node: NodeId,
     pub(crate) reason: String,
 }
@@ -78,7 +78,7 @@ impl Judge {
             states: ClassStates::default(),
             nominator: Nominator::default(),
             counts: Counts::default(),
-            wronged: Vec::new(),
+            mismatches: Vec::new(),
         }
     }
 
@@ -127,8 +127,8 @@ impl Judge {
     }
 
     /// The nodes of which workers said what they are not, since this was asked last.
-    pub(crate) fn take_wronged(&mut self) -> Vec<Wronged> {
-        std::mem::take(&mut self.wronged)
+    pub(crate) fn take_mismatches(&mut self) -> Vec<Mismatch> {
+        std::mem::take(&mut self.mismatches)
     }
 
     /// A profile by its place.
@@ -220,12 +220,12 @@ impl Judge {
     }
 
     /// An offer is not what our own view gives: nothing that workers have said holds.
-    fn wrong(&mut self, Offer { node, .. }: Offer) {
+    fn note_mismatch(&mut self, Offer { node, .. }: Offer) {
         let is_held = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker).is_some();
         if is_held {
             self.states.distrust();
             let reason = format!("it offered node {} with a score that is not the node's", node.0);
-            self.wronged.push(Wronged { node, reason });
+            self.mismatches.push(Mismatch { node, reason });
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{judge::cache::Charge, machine::Machine, pods::Stage, subject::Uid};
 impl Machine {
     /// How many keys of labels some selector reads now.
     #[must_use]
-    pub fn selectors_in_play(&self) -> usize {
+    pub fn label_keys_in_play(&self) -> usize {
         self.judge.cache().in_play.len()
     }
 

@@ -274,7 +274,7 @@ impl Machine {
             may_bind_volumes: self.preparations.len() < MAX_PREPARATIONS,
         };
         let decision = self.judge.decide(&attempt);
-        self.give_up_the_wrong();
+        self.drop_mismatched_workers();
         match decision {
             Decision::Place(placement) => Tentative::Placed(self.place_for_now(uid, subject, placement)),
             Decision::Refuse(diagnosis, _) => Tentative::Refused(diagnosis),

@@ -142,16 +142,6 @@ impl Cache {
         id
     }
 
-    /// The number of a class as it is, kept as long as it is needed. Counts one more that needs it.
-    pub(crate) fn acquire_class(&mut self, class: &Arc<Class>) -> ClassId {
-        let (id, new) = self.classes.acquire(class);
-        if new {
-            class.selectors().for_each(|selector| self.in_play.enter(selector, &mut Vec::new()));
-            self.snapshot.register_class(id, Arc::clone(class));
-        }
-        id
-    }
-
     /// Counts one less that needs a class; gives back one that is to be forgotten by all.
     pub(crate) fn release_class(&mut self, id: ClassId) -> Option<ClassId> {
         let (gone, class) = self.classes.release(id)?;

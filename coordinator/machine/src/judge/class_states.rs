@@ -21,7 +21,7 @@ use flotilla_framework::{
 use crate::{
     event::{TimeMs, WorkerId},
     judge::cache::{Cache, Happening, What},
-    judge::families::{Families, Kin, MAX_ROWS},
+    judge::families::{Families, FamilyState, MAX_ROWS},
     subject::Subject,
     trace::{Asker, Over},
 };
@@ -74,7 +74,7 @@ pub(crate) struct ClassState {
     pub(crate) ask: Option<Ask>,
     /// What each class adds to what this one counts over domains.
     pub(crate) matches: Matches,
-    pub(crate) kin: Kin,
+    pub(crate) family: FamilyState,
     columns: Option<Columns>,
     used: u64,
     /// Extenders are to hear of every feasible node, so that all are asked for.
@@ -106,7 +106,7 @@ pub(crate) struct ClassStates {
 impl ClassStates {
     /// Forgets everything: the plugins or the leader changed.
     pub(crate) fn clear(&mut self) {
-        self.released.extend(self.known.values().filter_map(|state| state.kin.head()));
+        self.released.extend(self.known.values().filter_map(|state| state.family.head()));
         self.known.clear();
         self.requests.clear();
         self.families.clear();
@@ -150,7 +150,7 @@ impl ClassStates {
                 offers: None,
                 ask: None,
                 matches: Matches::default(),
-                kin: Kin::default(),
+                family: FamilyState::default(),
                 columns: None,
                 used: clock,
                 wants_all: false,
@@ -214,7 +214,7 @@ impl ClassStates {
             self.requests.swap_remove(&ask.request);
             self.note_end(subject, &ask, Some("it is not needed any more"));
         }
-        self.released.extend(state.kin.head());
+        self.released.extend(state.family.head());
         self.families.close(subject);
     }
 
@@ -261,11 +261,11 @@ impl ClassStates {
             self.note_end(subject, &ask, None);
             let Some(state) = self.known.get_mut(&subject) else { return Ok(()) };
             if ask.whole {
-                state.kin.set_whole(ask.answers, ask.revision);
+                state.family.set_whole(ask.answers, ask.revision);
                 self.make_room_for_rows(subject);
                 return Ok(());
             }
-            state.kin.has_own();
+            state.family.has_own();
             let book = Book::new(&state.prepared, ask.answers);
             let (counted, trace) = (!book.is_wide(), ask.trace);
             state.offers = Some(Offers { book, revision: ask.revision, repaired_to: ask.revision, counted, trace });
@@ -316,7 +316,7 @@ impl ClassStates {
         let Some(state) = self.known.get_mut(&subject) else { return };
         state.matches.refresh(&state.prepared, &cache.snapshot);
         state.refuted = false;
-        state.kin.has_own();
+        state.family.has_own();
         let book = Book::new(&state.prepared, vec![evaluation]);
         let revision = cache.revision();
         state.offers = Some(Offers { book, revision, repaired_to: revision, counted: true, trace: None });
@@ -352,7 +352,8 @@ impl ClassStates {
     /// Gives up the offers of the subjects that were longest not asked for, until what is left has room; those of one
     /// subject always have.
     pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
-        let rows = |state: &ClassState| state.kin.rows() + state.offers.as_ref().map_or(0, |offers| offers.book.rows());
+        let rows =
+            |state: &ClassState| state.family.rows() + state.offers.as_ref().map_or(0, |offers| offers.book.rows());
         if self.known.get(&newest).is_none_or(|state| rows(state) == 0) {
             return;
         }
@@ -362,7 +363,7 @@ impl ClassStates {
             let Some((_, oldest)) = others.min_by_key(|(_, state)| state.used) else { break };
             total -= rows(oldest);
             oldest.offers = None;
-            oldest.kin.give_up_rows();
+            oldest.family.give_up_rows();
         }
     }
 

@@ -141,7 +141,7 @@ impl Judge {
         {
             return true;
         }
-        self.wrong(offer);
+        self.note_mismatch(offer);
         false
     }
 

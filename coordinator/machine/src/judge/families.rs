@@ -42,7 +42,7 @@ pub(crate) struct Families {
 
 /// What a class has to do with its family.
 #[derive(Debug, Default)]
-pub(crate) struct Kin {
+pub(crate) struct FamilyState {
     pub(super) head: Option<ClassId>,
     /// It was found to need offers of its own, and has none yet.
     pub(super) wants_own: bool,
@@ -65,9 +65,9 @@ pub(super) struct Laid {
     pub(super) looked_at: usize,
 }
 
-// === impl Kin ===
+// === impl FamilyState ===
 
-impl Kin {
+impl FamilyState {
     /// The head of the family, if it is known.
     pub(crate) const fn head(&self) -> Option<ClassId> {
         self.head

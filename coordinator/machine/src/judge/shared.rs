@@ -20,13 +20,13 @@ impl Judge {
     pub(super) fn decide_shared(&mut self, attempt: &Attempt<'_>) -> Option<Decision> {
         let &Attempt { uid, subject, priority, alone, .. } = attempt;
         let head = self.head_of(subject)?;
-        if !self.states.shelve(subject, head, &self.cache) {
+        if !self.states.sort_for(subject, head, &self.cache) {
             let can_be_asked = self.states.get(head)?;
-            let can_be_asked = can_be_asked.can_be_asked() && can_be_asked.kin.can_be_asked();
+            let can_be_asked = can_be_asked.can_be_asked() && can_be_asked.family.can_be_asked();
             if alone || !can_be_asked {
                 self.counts.local += 1;
                 self.states.evaluate_whole_here(head, &self.cache);
-                if !self.states.shelve(subject, head, &self.cache) {
+                if !self.states.sort_for(subject, head, &self.cache) {
                     return None;
                 }
             } else {
@@ -49,12 +49,13 @@ impl Judge {
     /// The subject that stands for the whole family, its class state open. `None`: the class needs offers of its own.
     pub(super) fn head_of(&mut self, subject: Subject) -> Option<Subject> {
         let state = self.states.get_mut(subject).filter(|state| state.may_share())?;
-        let known = state.kin.head();
+        let known = state.family.head();
         let head = match known {
             Some(head) => head,
             None => {
+                // It has no selectors and no labels.
                 let class = self.cache.classes.get(subject.1)?.head();
-                let head = self.cache.acquire_class(&Arc::new(class));
+                let head = self.cache.acquire_signed(&Arc::new(class), &mut Vec::new());
                 self.states.set_head(subject, head);
                 head
             }
@@ -77,7 +78,7 @@ impl Judge {
         {
             return true;
         }
-        self.wrong(offer);
+        self.note_mismatch(offer);
         false
     }
 }

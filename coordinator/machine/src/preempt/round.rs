@@ -165,10 +165,7 @@ impl Machine {
             }
             if self.judge.cache().revision() == round.revision {
                 self.status.dry_runs_refuted += 1;
-                self.give_up_holder_of(
-                    candidate.node,
-                    "it tried preemption there with another outcome than the node's",
-                );
+                self.drop_holder_of(candidate.node, "it tried preemption there with another outcome than the node's");
                 return None;
             }
             // Something has happened since. Of what it is now the node may still be the best.

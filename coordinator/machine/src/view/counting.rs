@@ -64,7 +64,7 @@ impl Machine {
             return;
         }
         // What is asked for a family is asked as its head, which no pod may be of.
-        let head = |about: Subject| self.judge.states().get(about).and_then(|state| state.kin.head());
+        let head = |about: Subject| self.judge.states().get(about).and_then(|state| state.family.head());
         let is_meant = |about: Subject| about == subject || (about.0 == subject.0 && head(about) == Some(subject.1));
         let pod = self.queue.next_of(is_meant).and_then(|uid| self.pods.get(uid));
         let class = self.judge.cache().classes.get(subject.1);

@@ -165,7 +165,7 @@ fn what_selectors_that_are_gone_told_apart_is_forgotten() {
     world.settle();
     // A thousand classes are kept for the next pod of their kind.
     assert!(world.machine.status().classes <= classes + 1_100, "{} classes", world.machine.status().classes);
-    assert!(world.machine.selectors_in_play() <= 1_100);
+    assert!(world.machine.label_keys_in_play() <= 1_100);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::class::ClassId;
+use flotilla_framework::class::{Class, ClassId};
 
 use crate::{
     judge::nominator::Nominated,
@@ -67,14 +67,6 @@ impl Machine {
             if (pod.stage.is_decided() || pod.stage == Stage::Assigned) != pod.charge.is_some() {
                 broken(Invariant::BindsHaveCharges, format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
             }
-            let in_play = &self.judge.cache().in_play;
-            let class = self.judge.cache().classes.get(pod.class);
-            if class.is_none_or(|class| in_play.signed(&class.labels) != in_play.signed(&pod.info.class.labels)) {
-                broken(
-                    Invariant::ClassesTellWhatSelectorsRead,
-                    format!("pod {} of class {}", pod.info.key(), pod.class.0),
-                );
-            }
             let nominated = Nominated::of(pod);
             nominations += usize::from(nominated.is_some());
             if self.judge.nominator().of(uid) != nominated.as_ref() {
@@ -126,7 +118,21 @@ impl Machine {
             broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
         }
         violations.extend(self.audit_groups());
+        violations.extend(self.audit_classes());
         violations
+    }
+
+    fn audit_classes(&self) -> impl Iterator<Item = Violation> {
+        let cache = self.judge.cache();
+        let is_wrong = |pod: &&Pod| {
+            let class = cache.classes.get(pod.class);
+            let told = |class: &Class| cache.in_play.signed(&class.labels);
+            class.is_none_or(|class| told(class) != told(&pod.info.class))
+        };
+        self.pods.values().filter(is_wrong).map(|pod| {
+            let place = format!("pod {} of class {}", pod.info.key(), pod.class.0);
+            Violation { invariant: Invariant::ClassesTellWhatSelectorsRead, place }
+        })
     }
 
     fn audit_groups(&self) -> impl Iterator<Item = Violation> {

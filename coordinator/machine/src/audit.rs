@@ -117,8 +117,7 @@ impl Machine {
         if self.judge.cache().snapshot.node_count() != self.judge.cache().nodes.len() {
             broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
         }
-        violations.extend(self.audit_groups());
-        violations.extend(self.audit_classes());
+        violations.extend(self.audit_groups().chain(self.audit_classes()));
         violations
     }
 

@@ -18,5 +18,5 @@ pub mod preempt;
 pub mod run;
 pub mod serve;
 pub mod status;
-pub mod volumes;
 pub mod watch;
+pub mod writer;

@@ -286,7 +286,7 @@ impl Coordinator {
     }
 
     async fn drain(&self) {
-        tokio::join!(self.parts.binder.drained(), self.parts.volume_binder.drained(), self.parts.evictor.drained());
+        tokio::join!(self.parts.binder.drained(), self.parts.writer.drained(), self.parts.evictor.drained());
         let leads = self.parts.leading.borrow().epoch_at(lease::now()).is_some();
         while leads && self.parts.reporter.events().tally().waiting > 0 {
             tokio::time::sleep(DRAIN_STEP).await;

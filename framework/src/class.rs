@@ -63,6 +63,17 @@ pub struct Class {
     pub unbuilt: Vec<Unbuilt>,
 }
 
+// === impl Class ===
+
+impl Class {
+    /// Whether the pod names objects of the API that a plugin keeps
+    /// ([`ObjectCache`](crate::extension::objects::ObjectCache)). One that names none costs such plugins nothing.
+    #[must_use]
+    pub const fn uses_objects(&self) -> bool {
+        self.volumes.is_some()
+    }
+}
+
 /// A part of a pod's specification whose plugin is not built yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unbuilt {

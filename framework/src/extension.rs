@@ -9,8 +9,10 @@
 
 mod kind;
 pub mod labels;
+pub mod objects;
 
 pub use kind::Kind;
+use objects::ObjectCache;
 
 use std::sync::Arc;
 
@@ -54,6 +56,22 @@ pub struct Facts {
     pub default_selector: DefaultSelector,
     /// What the objects of storage say; `None` for a class without volumes that any plugin reads.
     pub volumes: Option<Arc<VolumeFacts>>,
+}
+
+// === impl Facts ===
+
+impl Facts {
+    /// Whether any of it comes from objects that a plugin keeps.
+    #[must_use]
+    pub const fn come_from_objects(&self) -> bool {
+        self.volumes.is_some()
+    }
+
+    /// Whether these facts can be told to a worker: they are small enough for a message.
+    #[must_use]
+    pub fn can_be_told(&self) -> bool {
+        self.volumes.as_ref().is_none_or(|volumes| volumes.can_be_told())
+    }
 }
 
 /// The selector of the services and the controller of a pod; by default everything, which stands for none.
@@ -420,5 +438,10 @@ pub trait Plugin: Sync {
     /// what selects pods is also asked for its hint when that changes, for which kube-scheduler has no event.
     fn reads(&self, _args: &Args) -> &'static [Kind] {
         &[]
+    }
+
+    /// Reserve and PreBind: what keeps the plugin's objects, none of which is known yet. `None`: it keeps none.
+    fn objects(&self) -> Option<Box<dyn ObjectCache>> {
+        None
     }
 }

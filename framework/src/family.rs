@@ -18,7 +18,7 @@ impl Class {
     #[must_use]
     pub fn head(&self) -> Self {
         // Only volumes make it matter to one node alone in which namespace a pod is.
-        let namespace = if self.volumes.is_some() { Arc::clone(&self.namespace) } else { Arc::default() };
+        let namespace = if self.uses_objects() { Arc::clone(&self.namespace) } else { Arc::default() };
         Self {
             namespace,
             labels: Vec::new(),

@@ -22,6 +22,7 @@ pub mod laps;
 pub mod map;
 pub mod matches;
 pub mod node;
+pub mod objects;
 pub mod plugins;
 pub mod pod_group;
 pub mod preemption;

@@ -7,6 +7,7 @@
 //! are not theirs. Must not know: who watches them or writes to them.
 
 pub mod binding;
+pub(crate) mod cache;
 pub mod facts;
 pub(crate) mod finder;
 pub mod mounts;
@@ -17,4 +18,5 @@ mod resolve;
 pub mod standing;
 pub mod storage;
 pub mod translate;
+mod writes;
 pub(crate) mod zones;

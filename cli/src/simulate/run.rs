@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use flotilla_framework::{class::PodInfo, plugins::default_preemption, profile::Profile, registry::Registry};
 use flotilla_machine::{
-    action::{Action, VolumeBinding},
+    action::{Action, PreBind},
     event::{Configuration, Event},
     machine::Machine,
 };
@@ -130,7 +130,7 @@ fn split_gated(cluster: &Cluster, settings: &Settings) -> (Vec<Placement>, Vec<A
 enum Request {
     /// A pod as it looks once it is bound.
     Bind(Arc<PodInfo>),
-    BindVolumes(VolumeBinding),
+    PreBind(PreBind),
 }
 
 /// What is done with each action, on the machine's own thread: nothing here waits.
@@ -146,7 +146,7 @@ fn perform(
                 let _ = binds.send(Request::Bind(pod));
             }
         }
-        Action::BindVolumes(binding) => drop(binds.send(Request::BindVolumes(binding))),
+        Action::PreBind(pre_bind) => drop(binds.send(Request::PreBind(pre_bind))),
         Action::Report(report) => ledger.reported(report, Instant::now()),
         Action::Send { worker, word } => {
             if let Some(fanout) = fanout.get() {
@@ -158,8 +158,10 @@ fn perform(
                 fanout.drop_worker(worker, &reason);
             }
         }
-        // Without extenders in its configuration the machine asks none, and without the plugin nobody preempts.
-        Action::Extend(_)
+        // Without extenders in its configuration the machine asks none, and without the plugin nobody preempts. What was
+        // written for a pod whose attempt failed stays, as it does for volumes.
+        Action::Unreserve(_)
+        | Action::Extend(_)
         | Action::ExtendPreemption(_)
         | Action::Preempt(_)
         | Action::ReportGroup(_)
@@ -174,7 +176,7 @@ async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, mut
     while let Some(request) = binds.recv().await {
         let events = match request {
             Request::Bind(pod) => vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)],
-            Request::BindVolumes(binding) => controller.bind(binding),
+            Request::PreBind(pre_bind) => controller.carry_out(pre_bind),
         };
         for event in events {
             if handle.tell(event).await.is_err() {
@@ -207,7 +209,7 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         handle.tell(selected).await?;
     }
     for object in &cluster.storage {
-        handle.tell(Event::StorageApplied(Arc::new(object.clone()))).await?;
+        handle.tell(Event::ObjectApplied(object.clone().into())).await?;
     }
     for group in cluster.groups.iter().flatten() {
         handle.tell(Event::PodGroupApplied(Arc::new(group.clone()))).await?;

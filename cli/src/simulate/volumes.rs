@@ -6,13 +6,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     class::{NodeTerm, Requirement},
+    extension::objects::{ObjectKey, Patch},
     node::NodeInfo,
-    volumes::{
-        binding::volume_key,
-        objects::{Claim, ClaimReference, StorageKey, StorageKind, StorageObject, Volume},
-    },
+    volumes::objects::{Claim, ClaimReference, StorageKey, StorageKind, StorageObject, Volume},
 };
-use flotilla_machine::{action::VolumeBinding, event::Event};
+use flotilla_machine::{action::PreBind, event::Event};
 
 /// The versions of what is written begin here, above those in files.
 const FIRST_VERSION: u64 = 1 << 62;
@@ -37,23 +35,29 @@ impl Controller {
     }
 
     /// Binds the claims of a pod. What to tell the machine: how everything looks now, and then that it is written.
-    pub(super) fn bind(&mut self, binding: VolumeBinding) -> Vec<Event> {
+    pub(super) fn carry_out(&mut self, pre_bind: PreBind) -> Vec<Event> {
         let mut versions = Vec::new();
         let mut seen = Vec::new();
-        for write in &binding.volumes {
-            let Some(StorageObject::Volume(volume)) = self.objects.get(&volume_key(&write.name)).cloned() else {
-                return vec![failed(binding, versions, "its volume is gone")];
+        for write in &pre_bind.writes {
+            let (claim, volume) = match &write.patch {
+                Patch::SetAside { claim, .. } => {
+                    let ObjectKey::Storage(key) = &write.object;
+                    let Some(StorageObject::Volume(volume)) = self.objects.get(key).cloned() else {
+                        return vec![failed(pre_bind, versions, "its volume is gone")];
+                    };
+                    (&claim.name, volume)
+                }
+                Patch::SelectNode(node) => {
+                    let name = write.object.name();
+                    let Some(claim) = self.claim(&pre_bind.namespace, name) else {
+                        return vec![failed(pre_bind, versions, "its claim is gone")];
+                    };
+                    (name, made_for(&claim, self.hostnames.get(node).unwrap_or(node)))
+                }
             };
-            versions.push(self.bind_claim(&write.claim.name, &binding, volume, &mut seen).unwrap_or_default());
+            versions.push(self.bind_claim(claim, &pre_bind, volume, &mut seen).unwrap_or_default());
         }
-        for write in &binding.claims {
-            let Some(claim) = self.claim(&binding.namespace, &write.name) else {
-                return vec![failed(binding, versions, "its claim is gone")];
-            };
-            let made = made_for(&claim, self.hostnames.get(&binding.node).unwrap_or(&binding.node));
-            versions.push(self.bind_claim(&write.name, &binding, made, &mut seen).unwrap_or_default());
-        }
-        let written = Event::VolumesWritten { uid: binding.uid, id: binding.id, versions, failure: None };
+        let written = Event::Written { uid: pre_bind.uid, id: pre_bind.id, versions, failure: None };
         seen.into_iter().chain(std::iter::once(written)).collect()
     }
 
@@ -61,11 +65,11 @@ impl Controller {
     fn bind_claim(
         &mut self,
         name: &Arc<str>,
-        binding: &VolumeBinding,
+        pre_bind: &PreBind,
         volume: Volume,
         seen: &mut Vec<Event>,
     ) -> Option<Arc<str>> {
-        let claim = self.claim(&binding.namespace, name)?;
+        let claim = self.claim(&pre_bind.namespace, name)?;
         if claim.bind_completed {
             // For another pod that has the same claim.
             return Some(claim.resource_version);
@@ -80,7 +84,7 @@ impl Controller {
             volume_name,
             bind_completed: true,
             has_annotations: true,
-            selected_node: claim.selected_node.clone().or_else(|| Some(Arc::clone(&binding.node))),
+            selected_node: claim.selected_node.clone().or_else(|| Some(Arc::clone(&pre_bind.node))),
             resource_version: resource_version(),
             ..claim
         };
@@ -88,7 +92,7 @@ impl Controller {
             Volume { claim: Some(reference), is_available: false, resource_version: resource_version(), ..volume };
         for object in [StorageObject::Volume(taken), StorageObject::Claim(bound)] {
             self.objects.insert(object.key(), object.clone());
-            seen.push(Event::StorageApplied(Arc::new(object)));
+            seen.push(Event::ObjectApplied(object.into()));
         }
         Some(version)
     }
@@ -102,8 +106,8 @@ impl Controller {
     }
 }
 
-fn failed(binding: VolumeBinding, versions: Vec<Arc<str>>, why: &str) -> Event {
-    Event::VolumesWritten { uid: binding.uid, id: binding.id, versions, failure: Some(why.to_owned()) }
+fn failed(pre_bind: PreBind, versions: Vec<Arc<str>>, why: &str) -> Event {
+    Event::Written { uid: pre_bind.uid, id: pre_bind.id, versions, failure: Some(why.to_owned()) }
 }
 
 /// The volume that a provisioner makes: as large as was asked for, and for its node alone.

@@ -8,9 +8,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     extender::{Extender, Proposal},
+    extension::objects::Write,
     shard::{Generation, RequestId, Revision, ToWorker},
     trace::Context,
-    volumes::objects::ClaimReference,
 };
 
 use crate::{
@@ -44,9 +44,11 @@ pub enum Action {
     Extend(Extension),
     /// Ask extenders about the victims of a preemption; answered by exactly one [`crate::event::Event::Proposed`].
     ExtendPreemption(PreemptionProposal),
-    /// Announce a pod's node, set volumes aside for its claims and tell provisioners the node; answered by exactly one
-    /// [`crate::event::Event::VolumesWritten`].
-    BindVolumes(VolumeBinding),
+    /// Announce a pod's node, and write what plugins' PreBind has to; answered by exactly one
+    /// [`crate::event::Event::Written`].
+    PreBind(PreBind),
+    /// Write what plugins' Unreserve has to. Not answered.
+    Unreserve(Unreserve),
     /// Take pods off a node so that another one finds room there; answered by exactly one
     /// [`crate::event::Event::Preempted`].
     Preempt(Preemption),
@@ -88,8 +90,10 @@ pub struct Binding {
     pub began_ms: TimeMs,
     /// When the node was chosen.
     pub decided_ms: TimeMs,
-    /// How long its volumes took to be bound since, where that was waited for.
+    /// How long PreBind took since, where that was waited for.
     pub prepared_ms: Option<u64>,
+    /// The same for each plugin, by its name.
+    pub pre_bound: Vec<(&'static str, u64)>,
     /// It was tried only because it had waited for too long among the unschedulable.
     pub flushed: bool,
     /// The state of the cluster that the decision was made on.
@@ -121,55 +125,36 @@ pub struct Extension {
     pub may_score: bool,
 }
 
-/// What is to be written before a pod can be bound: its node in `status.nominatedNodeName`, which may fail; then the
-/// volumes and the claims, in order, up to the first that fails. What was written is not taken back.
+/// What is to be written before a pod can be bound: its node in `status.nominatedNodeName`, which may fail; then what
+/// plugins write, in order, up to the first that fails. What was written is not taken back.
 ///
-/// Source: `bindingCycle` and `bindAPIUpdate`.
+/// Source: `bindingCycle`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VolumeBinding {
-    /// Which preparation it is part of; the answer names it.
+pub struct PreBind {
+    /// Which PreBind it is; the answer names it.
     pub id: PreparationId,
     /// The pod's UID.
     pub uid: Arc<str>,
-    /// The pod's namespace, and that of its claims.
+    /// The pod's namespace.
     pub namespace: Arc<str>,
     /// The pod's name.
     pub name: Arc<str>,
     /// The node's name.
     pub node: Arc<str>,
-    /// Volumes that get a claim.
-    pub volumes: Vec<VolumeWrite>,
-    /// Claims whose provisioner is told the node.
-    pub claims: Vec<ClaimWrite>,
+    /// The writes of all plugins, in the order of Reserve.
+    pub writes: Vec<Write>,
 }
 
-/// A volume that is to be set aside for a claim.
+/// What is to be written because a pod does not get what was reserved for it. One that fails keeps no other from being
+/// written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VolumeWrite {
-    /// The volume's name.
-    pub name: Arc<str>,
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// The version that the decision was made on: of any other one nothing is written.
-    pub resource_version: Arc<str>,
-    /// Which claim `spec.claimRef` is to name.
-    pub claim: ClaimReference,
-    /// The version of the claim, for `spec.claimRef`.
-    pub claim_version: Arc<str>,
-    /// Whether the annotation `pv.kubernetes.io/bound-by-controller` is to say that the claim was chosen here, and not by
-    /// whoever made the volume.
-    pub bound_by_controller: bool,
-}
-
-/// A claim whose annotation `volume.kubernetes.io/selected-node` is to name the node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimWrite {
-    /// The claim's name.
-    pub name: Arc<str>,
-    /// Its UID.
-    pub uid: Arc<str>,
-    /// The version that the decision was made on: of any other one nothing is written.
-    pub resource_version: Arc<str>,
+pub struct Unreserve {
+    /// Which pod.
+    pub pod: PodName,
+    /// The plugin, for the log.
+    pub plugin: &'static str,
+    /// The writes.
+    pub writes: Vec<Write>,
 }
 
 /// Pods that make room for another one.

@@ -31,7 +31,8 @@ pub enum Invariant {
     ChargesAddUp,
     /// A bind under way belongs to a pod that is assumed, confirmed or gone; an assumed pod is charged.
     BindsHaveCharges,
-    /// A pod's volumes are being bound if its stage says so, and otherwise not.
+    /// A pod is in PreBind if its stage says so, and otherwise not; what is reserved for a bind belongs to a pod that is
+    /// assumed.
     PreparationsHavePods,
     /// Every node belongs to a worker that is there, as soon as one is, and each worker's count is right.
     NodesHaveHolders,
@@ -81,6 +82,10 @@ impl Machine {
         }
         if let Some(uid) = self.preparations.uids().iter().find(|uid| !self.pods.contains_key(*uid)) {
             broken(Invariant::PreparationsHavePods, format!("pod {uid} is gone"));
+        }
+        let is_assumed = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| matches!(pod.stage, Stage::Assumed(_)));
+        if let Some(uid) = self.preparations.binding.keys().find(|uid| !is_assumed(uid)) {
+            broken(Invariant::PreparationsHavePods, format!("pod {uid} is not to be bound"));
         }
         let resident: u32 = charges.values().sum();
         if self.residents.len() != resident as usize {

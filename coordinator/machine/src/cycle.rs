@@ -12,7 +12,7 @@ use crate::{
     judge::{
         Mismatch,
         decision::{Attempt, Cure, Decision, Placement, Want},
-        storage::MAX_PREPARATIONS,
+        reserve::MAX_PREPARATIONS,
     },
     machine::Machine,
     pods::Stage,
@@ -83,6 +83,7 @@ impl Machine {
             let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
             let attempt = Attempt {
                 uid,
+                pod: &pod.info,
                 subject,
                 priority: pod.info.priority,
                 from,
@@ -91,7 +92,7 @@ impl Machine {
                 own_node_refused: pod.own_node_refused == Some(from),
                 extenders: &extenders,
                 said: None,
-                may_bind_volumes: self.preparations.len() < MAX_PREPARATIONS,
+                may_prepare: self.preparations.len() < MAX_PREPARATIONS,
             };
             let decision = self.judge.decide(&attempt);
             if !self.drop_mismatched_workers() || !matches!(decision, Decision::Ask(_)) {
@@ -165,7 +166,7 @@ impl Machine {
 
     /// Has a pod go where it was decided, its charge being made.
     pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, placement: Placement) {
-        let Placement { charge, plan, total, repaired, revision } = placement;
+        let Placement { charge, reservations, total, repaired, revision } = placement;
         let extender = self.binder_of(uid);
         self.count_attempt(now_ms, uid, Some((subject, true)));
         self.queue.remove(uid);
@@ -190,6 +191,7 @@ impl Machine {
             began_ms: pod.trial.began_ms.unwrap_or(now_ms),
             decided_ms: now_ms,
             prepared_ms: None,
+            pre_bound: Vec::new(),
             flushed: std::mem::take(&mut pod.trial.flushed),
             revision,
             total,
@@ -201,7 +203,7 @@ impl Machine {
         if let Some(class) = self.judge.cache().classes.get(subject.1).map(Arc::clone) {
             self.wake_for(now_ms, ClusterEvent::PodAdded(&class));
         }
-        self.prepare(subject.0, binding, plan);
+        self.prepare(subject.0, binding, reservations);
         self.status.decisions += 1;
         self.status.placed += 1;
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
@@ -298,6 +300,7 @@ impl Machine {
 
     pub(crate) fn bound(&mut self, uid: &Uid) {
         self.binding.remove(uid);
+        self.preparations.binding.remove(uid);
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.errors = 0;
         }
@@ -307,7 +310,11 @@ impl Machine {
         self.binding.remove(uid);
         self.status.bind_failures += 1;
         // The watch may have told the truth before the answer came: then there is nothing to forget.
-        let Some(pod) = self.pods.get_mut(uid).filter(|pod| matches!(pod.stage, Stage::Assumed(_))) else { return };
+        if self.pods.get(uid).is_none_or(|pod| !matches!(pod.stage, Stage::Assumed(_))) {
+            return;
+        }
+        self.unreserve(now_ms, uid);
+        let Some(pod) = self.pods.get_mut(uid) else { return };
         match failure {
             // The watch will say where it went, or that it went.
             BindFailure::Gone | BindFailure::Elsewhere => pod.stage = Stage::Foreign,

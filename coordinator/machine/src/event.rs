@@ -7,13 +7,13 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::{OwnerKind, PodInfo},
     extender::{Extended, Extender, Proposal},
+    extension::objects::{Object, ObjectKey},
     labels::LabelSelector,
     node::NodeInfo,
     pod_group::PodGroup,
     preemption::Budget,
     profile::Profile,
     shard::{Epoch, FromWorker, Generation, RequestId},
-    volumes::objects::{StorageKey, StorageObject},
 };
 
 /// A point in time, in milliseconds since a start that the shell chose; it never goes back.
@@ -23,7 +23,7 @@ pub type TimeMs = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u64);
 
-/// Tells one preparation of a pod's volumes from another one of the same pod; never used twice.
+/// Tells one PreBind of a pod from another one of the same pod; never used twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PreparationId(pub u64);
 
@@ -84,10 +84,10 @@ pub enum Event {
         /// Which.
         object: Selecting,
     },
-    /// A claim, a volume or another object of storage is new or looks like this now.
-    StorageApplied(Arc<StorageObject>),
-    /// An object of storage is gone.
-    StorageDeleted(StorageKey),
+    /// An object that plugins keep, such as a claim or a volume, is new or looks like this now.
+    ObjectApplied(Object),
+    /// Such an object is gone.
+    ObjectDeleted(ObjectKey),
     /// A pod group is new or looks like this now.
     PodGroupApplied(Arc<PodGroup>),
     /// A pod group is gone.
@@ -144,11 +144,11 @@ pub enum Event {
         /// What came of it.
         outcome: ExtensionOutcome,
     },
-    /// The answer to [`crate::action::Action::BindVolumes`].
-    VolumesWritten {
+    /// The answer to [`crate::action::Action::PreBind`].
+    Written {
         /// The pod.
         uid: Arc<str>,
-        /// Which preparation.
+        /// Which PreBind.
         id: PreparationId,
         /// The versions that the written objects have now, in the order they were asked for.
         versions: Vec<Arc<str>>,

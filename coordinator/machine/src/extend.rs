@@ -23,8 +23,8 @@ use crate::{
     groups::GroupKey,
     judge::{
         decision::Attempt,
+        reserve::MAX_PREPARATIONS,
         said::{Question, Word},
-        storage::MAX_PREPARATIONS,
     },
     machine::Machine,
     pods::Stage,
@@ -161,6 +161,7 @@ impl Machine {
         let Some(pod) = self.pods.get(&extending.uid) else { return };
         let attempt = Attempt {
             uid: &extending.uid,
+            pod: &pod.info,
             subject,
             priority: pod.info.priority,
             from: pod.attempt_from.unwrap_or_default(),
@@ -169,7 +170,7 @@ impl Machine {
             own_node_refused: false,
             extenders: &[],
             said: None,
-            may_bind_volumes: self.preparations.len() < MAX_PREPARATIONS,
+            may_prepare: self.preparations.len() < MAX_PREPARATIONS,
         };
         match self.judge.take_extended(&attempt, extended) {
             Some(decision) => {

@@ -106,7 +106,7 @@ impl Machine {
         if self.judge.cache().nodes.get(&info.name).is_some_and(|known| known.info.uid != info.uid) {
             self.node_deleted(now_ms, &info.name);
         }
-        let info = &self.judge.cache().storage.complete(info);
+        let info = &self.judge.cache().objects.complete(info);
         match self.judge.cache_mut().apply_node(info) {
             NodeEvent::Added => {
                 self.assign_node(&info.name);
@@ -198,6 +198,9 @@ impl Machine {
 
     /// Makes a pod's charge and stage what they should be, and wakes those who may have room now.
     fn settle(&mut self, now_ms: TimeMs, uid: &Uid, charge: Option<Charge>, stage: Stage) {
+        if let Some(charge) = &charge {
+            self.confirm_reserved(uid, &charge.node);
+        }
         self.unreserve(now_ms, uid);
         self.leave_queue(uid, stage);
         let Some(pod) = self.pods.get_mut(uid) else { return };

@@ -26,10 +26,10 @@ pub(crate) mod decision;
 mod extended;
 mod families;
 pub(crate) mod nominator;
+pub(crate) mod reserve;
 pub(crate) mod said;
 mod shared;
 mod sorted_lists;
-pub(crate) mod storage;
 
 use cache::Cache;
 use class_states::{ClassState, ClassStates};
@@ -74,7 +74,7 @@ impl Judge {
         Self {
             registry,
             configuration: None,
-            cache: Cache::default(),
+            cache: Cache::new(registry),
             states: ClassStates::default(),
             nominator: Nominator::default(),
             counts: Counts::default(),

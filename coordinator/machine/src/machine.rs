@@ -63,7 +63,7 @@ pub struct Machine {
     pub(crate) binding: BTreeSet<Uid>,
     /// Extenders are being asked about a pod.
     pub(crate) extending: Option<Extending>,
-    /// Pods whose volumes are being bound.
+    /// Pods for which plugins have reserved something.
     pub(crate) preparations: Preparations,
     pub(crate) queue: Queue,
     pub(crate) judge: Judge,
@@ -202,11 +202,9 @@ impl Machine {
             Event::Extended { request, outcome } => self.extended(now_ms, request, outcome),
             Event::PodGroupApplied(group) => self.pod_group_applied(&group),
             Event::PodGroupDeleted { namespace, name } => self.pod_group_deleted(&namespace, &name),
-            Event::StorageApplied(object) => self.storage_applied(now_ms, &object),
-            Event::StorageDeleted(key) => self.storage_deleted(now_ms, &key),
-            Event::VolumesWritten { uid, id, versions, failure } => {
-                self.volumes_written(now_ms, &uid, id, versions, failure);
-            }
+            Event::ObjectApplied(object) => self.object_applied(now_ms, &object),
+            Event::ObjectDeleted(key) => self.object_deleted(now_ms, &key),
+            Event::Written { uid, id, versions, failure } => self.written(now_ms, &uid, id, versions, failure),
             Event::BudgetApplied(budget) => self.budget_applied(&budget),
             Event::BudgetDeleted { namespace, name } => self.budget_deleted(&namespace, &name),
             Event::Proposed { request, outcome } => self.proposed(now_ms, request, outcome),

@@ -68,7 +68,7 @@ pub(crate) enum Stage {
     Member(ProfileIndex),
     /// Decided; the API server has not said yes yet, or the watch has not shown it.
     Assumed(ProfileIndex),
-    /// Decided; its volumes are being bound, and then it will be.
+    /// Decided; PreBind waits for something, and then it will be bound.
     Preparing(ProfileIndex),
     /// On its node, the watch says so.
     Assigned,

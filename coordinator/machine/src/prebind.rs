@@ -1,58 +1,83 @@
-//! From the decision to the bind, for pods whose volumes are not bound yet: what is promised, written and waited for.
+//! From the decision to the bind, for pods with objects that plugins keep: what is reserved, written and waited for.
 //!
-//! A pod that was decided holds its node and what its plan promises of claims and volumes (Reserve). What the API server
-//! does not know of that yet is written, once; then the pod waits for what the watches tell until every claim is bound,
-//! and is bound itself (PreBind). Whatever goes wrong on the way gives up all that is not written (Unreserve) and has
-//! the pod tried again.
+//! A pod that was decided holds its node and what its plugins have planned (Reserve). What the API server does not know of
+//! that yet is written, once; then the pod waits for what the watches tell until each plugin has what it waits for, and is
+//! bound itself (PreBind). Whatever goes wrong on the way, the bind included, gives up all that is not written (Unreserve)
+//! and has the pod tried again.
 //!
-//! Knows: which pods are on this way, what each waits for, and for how long. Must not know: whether a claim is bound
-//! (that is [`flotilla_framework::volumes::binding`]), or how anything is written.
+//! Knows: which pods are on this way, what each waits for, and for how long. Must not know: any plugin, what a plan says, or
+//! how anything is written ([`flotilla_framework::extension::objects`]).
 //!
-//! Source: VolumeBinding's Reserve, PreBind and Unreserve, `BindPodVolumes`, `bindAPIUpdate`. Upstream looks once a
-//! second at what it waits for; here each change of it is a reason to look.
+//! Source: `RunReservePluginsReserve`, `RunPreBindPlugins` and `RunReservePluginsUnreserve`. Upstream's plugins look at what
+//! they wait for every second or five; here each change of it is a reason to look.
 
 use std::sync::Arc;
 
 use flotilla_framework::{
-    node::NodeInfo,
-    profile::Profile,
-    volumes::{
-        binding::{self, Written, volume_key},
-        objects::{ClaimReference, StorageKey, StorageObject},
-        storage::{Plan, Storage},
-    },
+    extension::objects::{Object, ObjectKey, Write, Written},
+    objects::Reservation,
 };
 
 use crate::{
-    action::{Action, Binding, ClaimWrite, VolumeBinding, VolumeWrite},
+    action::{Action, Binding, PreBind, Unreserve},
     event::{PreparationId, TimeMs},
-    judge::storage::VOLUME_BINDING,
     machine::Machine,
-    pods::Stage,
-    preparations::{Phase, Preparation, keys},
+    pods::{Pod, Stage},
+    preparations::{Phase, Preparation, Step},
     subject::{ProfileIndex, Uid},
 };
 
 impl Machine {
-    /// The decided pod's volumes are promised to it; then it is bound, as soon as they are.
-    pub(crate) fn prepare(&mut self, profile: ProfileIndex, binding: Binding, plan: Option<Plan>) {
-        let Some(plan) = plan else { return self.bind(binding) };
-        let waits = self.profile(profile).filter(|profile| has(&profile.plugins.pre_bind)).map(timeout_ms);
-        let (writes, targets) = writes(self.judge.cache().storage.objects(), &plan, &binding);
-        self.judge.cache_mut().storage.assume(&plan);
-        let Some(timeout_ms) = waits else { return self.bind(binding) };
+    /// What was planned for the decided pod is reserved; then it is bound, as soon as that is there.
+    pub(crate) fn prepare(&mut self, profile: ProfileIndex, binding: Binding, reservations: Vec<Reservation>) {
+        if reservations.is_empty() {
+            return self.bind(binding);
+        }
+        let (steps, targets, writes) = self.steps(profile, reservations);
+        if steps.iter().all(|step| step.timeout_ms.is_none()) {
+            self.preparations.binding.insert(Arc::clone(&binding.uid), steps);
+            return self.bind(binding);
+        }
         let (uid, id) = (Arc::clone(&binding.uid), self.preparations.next_id());
         if let Some(pod) = self.pods.get_mut(&uid) {
             pod.stage = Stage::Preparing(profile);
             pod.announced = true;
         }
-        self.actions.push(Action::BindVolumes(VolumeBinding { id, ..writes }));
-        let (written, phase) = (Written::new(), Phase::Writing(targets, timeout_ms));
-        self.preparations.insert(&uid, Preparation { id, binding, plan, written, phase });
+        self.actions.push(Action::PreBind(PreBind {
+            id,
+            uid: Arc::clone(&uid),
+            namespace: Arc::clone(&binding.namespace),
+            name: Arc::clone(&binding.name),
+            node: Arc::clone(&binding.node),
+            writes,
+        }));
+        self.preparations.insert(&uid, Preparation { id, binding, steps, phase: Phase::Writing(targets) });
+    }
+
+    /// What PreBind has to write, and of which object for which step that is; then all is reserved.
+    fn steps(
+        &mut self,
+        profile: ProfileIndex,
+        reservations: Vec<Reservation>,
+    ) -> (Vec<Step>, Vec<(usize, ObjectKey)>, Vec<Write>) {
+        let (mut targets, mut all) = (Vec::new(), Vec::new());
+        let mut timeouts = Vec::with_capacity(reservations.len());
+        for (place, reservation) in reservations.iter().enumerate() {
+            let profile = self.profile(profile);
+            let objects = &self.judge.cache().objects;
+            let pre_bind = profile.and_then(|profile| objects.pre_bind(reservation, profile));
+            let (writes, timeout_ms) = pre_bind.map_or((Vec::new(), None), |(writes, ms)| (writes, Some(ms)));
+            targets.extend(writes.iter().map(|write| (place, write.object.clone())));
+            all.extend(writes);
+            timeouts.push(timeout_ms);
+        }
+        self.judge.reserve(&reservations);
+        let step = |(reservation, timeout_ms)| Step { reservation, written: Written::new(), timeout_ms };
+        (reservations.into_iter().zip(timeouts).map(step).collect(), targets, all)
     }
 
     /// The API server has answered.
-    pub(crate) fn volumes_written(
+    pub(crate) fn written(
         &mut self,
         now_ms: TimeMs,
         uid: &Uid,
@@ -62,23 +87,21 @@ impl Machine {
     ) {
         // Of a preparation that was given up meanwhile the watches will tell what came of it.
         let Some(mut preparation) = self.preparations.remove_if(uid, id) else { return };
-        let Phase::Writing(targets, timeout_ms) = preparation.phase else { return };
-        preparation.written.extend(targets.into_iter().zip(versions));
-        preparation.phase = Phase::Waiting(now_ms.saturating_add(timeout_ms));
+        let Phase::Writing(targets) = std::mem::replace(&mut preparation.phase, Phase::Waiting(now_ms)) else { return };
+        let unwritten = targets.get(versions.len()).map(|&(place, _)| place);
+        for ((place, key), version) in targets.into_iter().zip(versions) {
+            preparation.steps[place].written.insert(key, version);
+        }
+        let failed = unwritten.map_or(preparation.plugin(), |place| preparation.steps[place].reservation.plugin);
         self.preparations.insert(uid, preparation);
         match failure {
             None => self.look_at(now_ms, uid),
-            Some(failure) => self.abandon(now_ms, uid, &failure),
+            Some(failure) => self.abandon(now_ms, uid, failed, &failure),
         }
     }
 
-    /// An object of storage has changed or is gone; `object` is as it is now, or was last.
-    pub(crate) fn look_at_those_who_wait_for(
-        &mut self,
-        now_ms: TimeMs,
-        key: &StorageKey,
-        object: Option<&StorageObject>,
-    ) {
+    /// An object has changed or is gone; `object` is as it is now, or was last.
+    pub(crate) fn look_at_those_who_wait_for(&mut self, now_ms: TimeMs, key: &ObjectKey, object: Option<&Object>) {
         for uid in self.preparations.concerned(key, object) {
             self.look_at(now_ms, &uid);
         }
@@ -97,26 +120,46 @@ impl Machine {
             && until_ms <= now_ms
         {
             self.look_at(now_ms, &uid);
-            if self.preparations.deadlines.contains(&(until_ms, Arc::clone(&uid))) {
-                self.abandon(now_ms, &uid, "binding volumes: context deadline exceeded");
-            }
+            let Some(known) = self.preparations.by_pod.get(&uid) else { continue };
+            let Some((_, place)) = known.deadline().filter(|(until_ms, _)| *until_ms <= now_ms) else { continue };
+            let reservation = &known.steps[place].reservation;
+            let (plugin, error) = (reservation.plugin, self.judge.cache().objects.timed_out(reservation));
+            self.abandon(now_ms, &uid, plugin, &error);
         }
     }
 
-    /// Gives up what a pod was promised and what is not written of it. What is written stays promised until the watches
-    /// bring it.
+    /// Gives up what is reserved for a pod and not written. What is written stays assumed until the watches bring it.
     pub(crate) fn unreserve(&mut self, now_ms: TimeMs, uid: &Uid) {
-        let Some(preparation) = self.preparations.remove(uid) else { return };
-        let Preparation { mut plan, written, .. } = preparation;
-        plan.bindings.retain(|binding| !written.contains_key(&volume_key(&binding.volume)));
-        plan.provisions.retain(|claim| !written.contains_key(&claim.storage_key()));
-        let before: Vec<_> = keys(&plan).map(|key| (self.judge.cache().storage.objects().get(&key), key)).collect();
-        self.judge.cache_mut().storage.restore(&plan);
+        let preparing = self.preparations.remove(uid).map(|preparation| preparation.steps);
+        for step in preparing.or_else(|| self.preparations.binding.remove(uid)).into_iter().flatten().rev() {
+            self.take_back_step(now_ms, uid, &step);
+        }
+    }
+
+    /// A pod is on a node: if that is where it was to be bound, it has what was reserved for it.
+    pub(crate) fn confirm_reserved(&mut self, uid: &Uid, node: &str) {
+        let is_there = |pod: &Pod| pod.charge.as_ref().is_some_and(|charge| &*charge.node == node);
+        if self.preparations.binding.contains_key(uid) && self.pods.get(uid).is_some_and(is_there) {
+            self.preparations.binding.remove(uid);
+        }
+    }
+
+    fn take_back_step(&mut self, now_ms: TimeMs, uid: &Uid, Step { reservation, written, .. }: &Step) {
+        let objects = |machine: &Self, key: &ObjectKey| machine.judge.cache().objects.get(key);
+        let keys = reservation.objects().into_iter().filter(|key| !written.contains_key(key));
+        let before: Vec<_> = keys.map(|key| (objects(self, &key), key)).collect();
+        let writes = self.judge.unreserve_one(reservation, written);
         for (old, key) in before {
-            let new = self.judge.cache().storage.objects().get(&key);
+            let new = objects(self, &key);
             if old != new {
-                self.wake_for_storage(now_ms, old.as_ref(), new.as_ref());
+                self.wake_for_object(now_ms, old.as_ref(), new.as_ref());
             }
+        }
+        if !writes.is_empty()
+            && self.leading.is_some()
+            && let Some(pod) = self.pods.get(uid)
+        {
+            self.actions.push(Action::Unreserve(Unreserve { pod: pod.name(), plugin: reservation.plugin, writes }));
         }
     }
 
@@ -128,102 +171,69 @@ impl Machine {
         }
     }
 
-    /// Whether a pod's claims are bound by now.
+    /// Whether what a pod waits for is there by now.
     fn look_at(&mut self, now_ms: TimeMs, uid: &Uid) {
         let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
-        let Preparation { plan, written, phase: Phase::Waiting(_), .. } = preparation else { return };
-        let node: Option<&NodeInfo> = self.judge.cache().nodes.get(&plan.node).map(|node| &*node.info);
-        match binding::is_bound(self.judge.cache().storage.objects(), plan, written, node) {
-            Ok(false) => {}
-            Ok(true) => {
-                let Some(Preparation { mut binding, .. }) = self.preparations.remove(uid) else { return };
-                let Some(pod) = self.pods.get_mut(uid) else { return };
-                let Stage::Preparing(profile) = pod.stage else { return };
-                pod.stage = Stage::Assumed(profile);
-                binding.waited_ms = now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms));
-                binding.prepared_ms = Some(now_ms.saturating_sub(binding.decided_ms));
-                self.bind(binding);
+        let Preparation { binding, steps, phase: Phase::Waiting(_), .. } = preparation else { return };
+        let cache = self.judge.cache();
+        let node = cache.nodes.get(&binding.node).map(|node| &*node.info);
+        let mut bound = Vec::new();
+        for (place, step) in steps.iter().enumerate().filter(|(_, step)| step.timeout_ms.is_some()) {
+            match cache.objects.is_bound(&step.reservation, &step.written, node) {
+                Ok(true) => bound.push(place),
+                Ok(false) => {}
+                Err(error) => return self.abandon(now_ms, uid, step.reservation.plugin, &error),
             }
-            Err(error) => self.abandon(now_ms, uid, &error),
+        }
+        if !bound.is_empty() {
+            self.end_steps(now_ms, uid, &bound);
         }
     }
 
-    /// Something went wrong: the pod gives back its place and is tried again.
-    fn abandon(&mut self, now_ms: TimeMs, uid: &Uid, error: &str) {
-        self.status.volume_failures += 1;
-        self.take_back(now_ms, uid, error);
+    /// The PreBind of these steps is over. Where that of all is, the pod is bound.
+    fn end_steps(&mut self, now_ms: TimeMs, uid: &Uid, places: &[usize]) {
+        let Some(mut preparation) = self.preparations.remove(uid) else { return };
+        let Preparation { binding, steps, .. } = &mut preparation;
+        let took_ms = now_ms.saturating_sub(binding.decided_ms);
+        for &place in places {
+            let step = &mut steps[place];
+            step.timeout_ms = None;
+            binding.pre_bound.push((step.reservation.plugin, took_ms));
+        }
+        if steps.iter().any(|step| step.timeout_ms.is_some()) {
+            return self.preparations.insert(uid, preparation);
+        }
+        let Preparation { mut binding, steps, .. } = preparation;
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Stage::Preparing(profile) = pod.stage else { return };
+        pod.stage = Stage::Assumed(profile);
+        binding.waited_ms = now_ms.saturating_sub(pod.first_queued_ms.unwrap_or(now_ms));
+        binding.prepared_ms = Some(took_ms);
+        self.preparations.binding.insert(Arc::clone(uid), steps);
+        self.bind(binding);
+    }
+
+    /// The PreBind of a plugin has failed: the pod gives back its place and is tried again.
+    fn abandon(&mut self, now_ms: TimeMs, uid: &Uid, plugin: &'static str, error: &str) {
+        *self.preparations.failures.entry(plugin).or_insert(0) += 1;
+        self.fail_pre_bind(now_ms, uid, plugin, error);
     }
 
     /// A pod on its way gives back its place, for this reason, and is tried again.
     pub(crate) fn take_back(&mut self, now_ms: TimeMs, uid: &Uid, error: &str) {
-        self.give_back(now_ms, uid);
-        self.retry_later(now_ms, uid);
-        self.report_failure(now_ms, uid, format!("running PreBind plugin \"{VOLUME_BINDING}\": {error}"));
+        let plugin = self.preparations.by_pod.get(uid).map_or("", Preparation::plugin);
+        self.fail_pre_bind(now_ms, uid, plugin, error);
     }
 
-    /// A pod gives back its volumes and its place on the node.
+    fn fail_pre_bind(&mut self, now_ms: TimeMs, uid: &Uid, plugin: &str, error: &str) {
+        self.give_back(now_ms, uid);
+        self.retry_later(now_ms, uid);
+        self.report_failure(now_ms, uid, format!("running PreBind plugin \"{plugin}\": {error}"));
+    }
+
+    /// A pod gives back what is reserved for it and its place on the node.
     fn give_back(&mut self, now_ms: TimeMs, uid: &Uid) {
         self.unreserve(now_ms, uid);
         self.forget(now_ms, uid);
     }
-}
-
-fn has(plugins: &[String]) -> bool {
-    plugins.iter().any(|name| name == VOLUME_BINDING)
-}
-
-fn timeout_ms(profile: &Profile) -> TimeMs {
-    u64::try_from(profile.args.volume_binding.bind_timeout_seconds).unwrap_or(0).saturating_mul(1_000)
-}
-
-/// What of a plan the API server has to be told, and of which objects that is in order. What it has already, from an attempt
-/// or a leader before, is not written again; upstream writes that too, which changes nothing.
-///
-/// Source: `AssumePodVolumes` and `GetBindVolumeToClaim`.
-fn writes(storage: &Storage, plan: &Plan, binding: &Binding) -> (VolumeBinding, Vec<StorageKey>) {
-    let mut targets = Vec::new();
-    let (mut volumes, mut claims) = (Vec::new(), Vec::new());
-    for planned in &plan.bindings {
-        let claim = storage.api_claim(&planned.claim.namespace, &planned.claim.name);
-        let (Some(volume), Some(claim)) = (storage.api_volume(&planned.volume), claim) else { continue };
-        let (namespace, name) = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
-        let wanted = ClaimReference { namespace, name, uid: Arc::clone(&planned.claim_uid) };
-        if volume.claim.as_ref() == Some(&wanted) {
-            continue;
-        }
-        let is_for_it = |set: &ClaimReference| {
-            set.namespace == wanted.namespace
-                && set.name == wanted.name
-                && (set.uid.is_empty() || set.uid == wanted.uid)
-        };
-        targets.push(volume_key(&volume.name));
-        volumes.push(VolumeWrite {
-            name: Arc::clone(&volume.name),
-            uid: Arc::clone(&volume.uid),
-            resource_version: Arc::clone(&volume.resource_version),
-            bound_by_controller: !volume.claim.as_ref().is_some_and(is_for_it),
-            claim: wanted,
-            claim_version: Arc::clone(&claim.resource_version),
-        });
-    }
-    for key in &plan.provisions {
-        let claim = storage.api_claim(&key.namespace, &key.name);
-        let Some(claim) = claim.filter(|claim| claim.selected_node.as_ref() != Some(&plan.node)) else { continue };
-        targets.push(key.storage_key());
-        claims.push(ClaimWrite {
-            name: Arc::clone(&claim.name),
-            uid: Arc::clone(&claim.uid),
-            resource_version: Arc::clone(&claim.resource_version),
-        });
-    }
-    let writes = VolumeBinding {
-        id: PreparationId::default(),
-        uid: Arc::clone(&binding.uid),
-        namespace: Arc::clone(&binding.namespace),
-        name: Arc::clone(&binding.name),
-        node: Arc::clone(&binding.node),
-        volumes,
-        claims,
-    };
-    (writes, targets)
 }

@@ -1,4 +1,5 @@
-//! Pods that were decided and whose volumes are being bound.
+//! Pods that were decided and hold what plugins have reserved for them: while PreBind writes and waits, and while the bind
+//! is under way.
 //!
 //! Knows: which pods are on this way, what each waits for, and for how long. Must not know: what follows.
 
@@ -7,10 +8,9 @@ use std::{
     sync::Arc,
 };
 
-use flotilla_framework::volumes::{
-    binding::{Written, volume_key},
-    objects::{ClaimReference, StorageKey, StorageKind, StorageObject},
-    storage::Plan,
+use flotilla_framework::{
+    extension::objects::{Object, ObjectKey, Written},
+    objects::Reservation,
 };
 
 use crate::{
@@ -19,23 +19,32 @@ use crate::{
     subject::Uid,
 };
 
-/// A pod on its way.
+/// A pod in PreBind.
 #[derive(Debug)]
 pub(crate) struct Preparation {
     pub(crate) id: PreparationId,
     /// What follows.
     pub(crate) binding: Binding,
-    pub(crate) plan: Plan,
-    /// What was written, and by now, what there is to wait for.
-    pub(crate) written: Written,
+    /// What its plugins have reserved, in the order of Reserve.
+    pub(crate) steps: Vec<Step>,
     pub(crate) phase: Phase,
+}
+
+/// What one plugin has reserved for a pod.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) reservation: Reservation,
+    /// What was written of it.
+    pub(crate) written: Written,
+    /// How long its PreBind may wait after the writes; `None`: it does not wait, or not any more.
+    pub(crate) timeout_ms: Option<TimeMs>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// The answer to the writes is not there yet. These are what was to be written, in order, and how long to wait then.
-    Writing(Vec<StorageKey>, TimeMs),
-    /// Until then for the claims to be bound.
+    /// The answer to the writes is not there yet. These are what was to be written, in order, and for which step.
+    Writing(Vec<(usize, ObjectKey)>),
+    /// What there is to write is written since then.
     Waiting(TimeMs),
 }
 
@@ -43,21 +52,46 @@ pub(crate) enum Phase {
 #[derive(Debug, Default)]
 pub(crate) struct Preparations {
     pub(crate) by_pod: BTreeMap<Uid, Preparation>,
-    /// Who waits for an object.
-    pub(crate) by_object: BTreeMap<StorageKey, BTreeSet<Uid>>,
+    /// What is reserved for pods whose bind is under way. As many pods as binds at most.
+    pub(crate) binding: BTreeMap<Uid, Vec<Step>>,
+    /// How often the PreBind of a plugin has failed, by its name.
+    pub(crate) failures: BTreeMap<&'static str, u64>,
     pub(crate) deadlines: BTreeSet<(TimeMs, Uid)>,
-    pub(crate) last_id: u64,
+    /// Who waits for an object.
+    by_object: BTreeMap<ObjectKey, BTreeSet<Uid>>,
+    last_id: u64,
+}
+
+// === impl Preparation ===
+
+impl Preparation {
+    /// When the first of its plugins has waited for too long, and which one; `None` while anything is being written.
+    pub(crate) fn deadline(&self) -> Option<(TimeMs, usize)> {
+        let Phase::Waiting(since_ms) = self.phase else { return None };
+        let until_ms = |step: &Step| Some(since_ms.saturating_add(step.timeout_ms?));
+        self.steps.iter().enumerate().filter_map(|(place, step)| Some((until_ms(step)?, place))).min()
+    }
+
+    /// The name of the first plugin whose PreBind is not over.
+    pub(crate) fn plugin(&self) -> &'static str {
+        let step = self.steps.iter().find(|step| step.timeout_ms.is_some());
+        step.map_or("", |step| step.reservation.plugin)
+    }
+
+    fn objects(&self) -> impl Iterator<Item = ObjectKey> {
+        self.steps.iter().filter(|step| step.timeout_ms.is_some()).flat_map(|step| step.reservation.objects())
+    }
 }
 
 // === impl Preparations ===
 
 impl Preparations {
-    /// How many there are.
+    /// How many pods are in PreBind.
     pub(crate) fn len(&self) -> usize {
         self.by_pod.len()
     }
 
-    /// Whether a pod is on its way.
+    /// Whether a pod is in PreBind.
     pub(crate) fn contains(&self, uid: &Uid) -> bool {
         self.by_pod.contains_key(uid)
     }
@@ -67,15 +101,12 @@ impl Preparations {
         self.deadlines.first().map(|(until_ms, _)| *until_ms)
     }
 
-    /// Until when a pod waits for its claims, if everything is written that had to be.
+    /// Until when a pod waits, if everything is written that had to be.
     pub(crate) fn deadline(&self, uid: &Uid) -> Option<TimeMs> {
-        match self.by_pod.get(uid)?.phase {
-            Phase::Waiting(until_ms) => Some(until_ms),
-            Phase::Writing(..) => None,
-        }
+        self.by_pod.get(uid)?.deadline().map(|(until_ms, _)| until_ms)
     }
 
-    /// All pods on their way.
+    /// All pods in PreBind.
     pub(crate) fn uids(&self) -> Vec<Uid> {
         self.by_pod.keys().cloned().collect()
     }
@@ -86,10 +117,10 @@ impl Preparations {
     }
 
     pub(crate) fn insert(&mut self, uid: &Uid, preparation: Preparation) {
-        for key in keys(&preparation.plan) {
+        for key in preparation.objects() {
             self.by_object.entry(key).or_default().insert(Arc::clone(uid));
         }
-        if let Phase::Waiting(until_ms) = preparation.phase {
+        if let Some((until_ms, _)) = preparation.deadline() {
             self.deadlines.insert((until_ms, Arc::clone(uid)));
         }
         self.by_pod.insert(Arc::clone(uid), preparation);
@@ -103,7 +134,7 @@ impl Preparations {
 
     pub(crate) fn remove(&mut self, uid: &Uid) -> Option<Preparation> {
         let preparation = self.by_pod.remove(uid)?;
-        for key in keys(&preparation.plan) {
+        for key in preparation.objects() {
             if let Some(uids) = self.by_object.get_mut(&key) {
                 uids.remove(uid);
                 if uids.is_empty() {
@@ -111,35 +142,21 @@ impl Preparations {
                 }
             }
         }
-        if let Phase::Waiting(until_ms) = preparation.phase {
+        if let Some((until_ms, _)) = preparation.deadline() {
             self.deadlines.remove(&(until_ms, Arc::clone(uid)));
         }
         Some(preparation)
     }
 
-    /// The pods for which a change of an object may be what they wait for. A volume that was made for a claim is known
-    /// by the claim that it names.
-    pub(crate) fn concerned(&self, key: &StorageKey, object: Option<&StorageObject>) -> BTreeSet<Uid> {
-        let of = |key: &StorageKey| self.by_object.get(key).into_iter().flatten().cloned();
-        let named = match object {
-            Some(StorageObject::Volume(volume)) => volume.claim.as_ref().map(claim_key),
-            _ => None,
-        };
+    /// The pods for which a change of an object may be what they wait for. An object that was made for another one is
+    /// known by the name that it has of that one.
+    pub(crate) fn concerned(&self, key: &ObjectKey, object: Option<&Object>) -> BTreeSet<Uid> {
+        let of = |key: &ObjectKey| self.by_object.get(key).into_iter().flatten().cloned();
+        let named = object.and_then(Object::names);
         of(key).chain(named.iter().flat_map(of)).collect()
     }
 
     pub(crate) fn on_node(&self, node: &str) -> Vec<Uid> {
-        self.by_pod.iter().filter(|(_, known)| &*known.plan.node == node).map(|(uid, _)| Arc::clone(uid)).collect()
+        self.by_pod.iter().filter(|(_, known)| &*known.binding.node == node).map(|(uid, _)| Arc::clone(uid)).collect()
     }
-}
-
-/// The objects that a plan is about.
-pub(crate) fn keys(plan: &Plan) -> impl Iterator<Item = StorageKey> {
-    let bindings = plan.bindings.iter().flat_map(|binding| [binding.claim.storage_key(), volume_key(&binding.volume)]);
-    bindings.chain(plan.provisions.iter().map(|claim| claim.storage_key()))
-}
-
-fn claim_key(claim: &ClaimReference) -> StorageKey {
-    let (namespace, name) = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
-    StorageKey { kind: StorageKind::Claim, namespace, name }
 }

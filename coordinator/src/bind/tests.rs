@@ -89,6 +89,7 @@ fn binding() -> Binding {
         began_ms: 0,
         decided_ms: 0,
         prepared_ms: None,
+        pre_bound: Vec::new(),
         flushed: false,
         revision: 1,
         total: 100,

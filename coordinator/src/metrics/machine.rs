@@ -17,7 +17,8 @@ pub(super) fn upstream(status: &Status, census: &Census) -> Vec<MetricFamily> {
     ];
     let cached = [("nodes", status.nodes), ("pods", census.pods), ("assumed_pods", census.assumed_pods)];
     // As upstream, which shows a stage from its first error on.
-    let stages: Vec<_> = [("bind", status.volume_failures)].into_iter().filter(|(_, errors)| *errors > 0).collect();
+    let stages: Vec<_> =
+        census.pre_bind_failures.get("VolumeBinding").map(|errors| ("bind", *errors)).into_iter().collect();
     vec![
         gauges(
             "scheduler_pending_pods",

@@ -159,7 +159,10 @@ impl Scheduled {
         if let Some(prepared_ms) = binding.prepared_ms {
             let prepared = Duration::from_millis(prepared_ms);
             self.point("PreBind", "Success", profile, prepared);
-            self.plugins.with_label_values(&["VolumeBinding", "PreBind", "Success"]).observe(prepared.as_secs_f64());
+        }
+        for &(plugin, took_ms) in &binding.pre_bound {
+            let took = Duration::from_millis(took_ms);
+            self.plugins.with_label_values(&[plugin, "PreBind", "Success"]).observe(took.as_secs_f64());
         }
         if binding.flushed {
             self.after_flush.inc();

@@ -77,7 +77,7 @@ fn workers(sources: &Sources) -> [MetricFamily; 4] {
 }
 
 fn binds(sources: &Sources) -> [MetricFamily; 5] {
-    let (tally, volumes) = (sources.parts.binder.tally(), sources.parts.volume_binder.tally());
+    let (tally, volumes) = (sources.parts.binder.tally(), sources.parts.writer.tally());
     let outcomes =
         [("bound", tally.bound), ("gone", tally.gone), ("elsewhere", tally.elsewhere), ("error", tally.errors)];
     let written = [("written", volumes.written), ("failed", volumes.failed)];
@@ -96,7 +96,7 @@ fn extenders(sources: &Sources) -> [MetricFamily; 3] {
     let tally = sources.parts.callers.tally();
     let running = [
         ("Filter", sources.parts.handle.status().evaluations_in_flight),
-        ("binding", sources.parts.binder.tally().in_flight + sources.parts.volume_binder.tally().in_flight),
+        ("binding", sources.parts.binder.tally().in_flight + sources.parts.writer.tally().in_flight),
         ("prioritizing_extender", tally.prioritizing),
     ];
     let help = "[BETA] Number of running goroutines split by the work they do such as binding.";

@@ -24,7 +24,7 @@ use crate::{
     metrics::{Known, Scheduled},
     preempt::Evictor,
     status::Reporter,
-    volumes::VolumeBinder,
+    writer::Writer,
 };
 
 /// The parts that more than one task of the process works with. Cheap to clone.
@@ -43,7 +43,7 @@ pub struct Parts {
     /// Calls to extenders.
     pub callers: Callers,
     /// The writes before binds.
-    pub volume_binder: VolumeBinder,
+    pub writer: Writer,
     /// The deletions of victims.
     pub evictor: Evictor,
     /// Conditions and events.
@@ -86,7 +86,7 @@ impl Parts {
         let parts = Self {
             fanout: Fanout::observed(handle.clone(), transport, registry, spans, scheduled.observer()),
             binder,
-            volume_binder: VolumeBinder::new(client.clone(), handle.clone(), leading.clone()),
+            writer: Writer::new(client.clone(), handle.clone(), leading.clone()),
             evictor: Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone()),
             client,
             leading,
@@ -121,7 +121,8 @@ impl Performers {
             Action::Bind(binding) => parts.binder.bind(binding),
             Action::Extend(extension) => self.extenders.extend(extension),
             Action::ExtendPreemption(proposal) => self.extenders.extend_preemption(proposal),
-            Action::BindVolumes(binding) => parts.volume_binder.bind(binding),
+            Action::PreBind(pre_bind) => parts.writer.pre_bind(pre_bind),
+            Action::Unreserve(unreserve) => parts.writer.unreserve(unreserve),
             Action::Preempt(preemption) => parts.evictor.preempt(preemption),
             // Only a nomination changes.
             Action::Report(report) if !report.write_event => parts.reporter.report(report),

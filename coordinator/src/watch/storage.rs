@@ -42,12 +42,13 @@ impl<S: Stores> Kind for AllOf<S> {
     type Object = S::Object;
 
     fn applied(object: S::Object) -> Result<Event, IngestError> {
-        Ok(Event::StorageApplied(Arc::new(S::read(object)?)))
+        Ok(Event::ObjectApplied(S::read(object)?.into()))
     }
 
     fn deleted(gone: Gone) -> Event {
         let (namespace, name) = gone.key.split_once('/').unwrap_or(("", &gone.key));
-        Event::StorageDeleted(StorageKey { kind: S::KIND, namespace: Arc::from(namespace), name: Arc::from(name) })
+        let (namespace, name) = (Arc::from(namespace), Arc::from(name));
+        Event::ObjectDeleted(StorageKey { kind: S::KIND, namespace, name }.into())
     }
 
     fn regarding(_: &Metadata) -> Option<Regarding> {

@@ -550,7 +550,7 @@ async fn drivers_nodes_capacities_and_attachments_are_told_with_what_scheduling_
 fn check_told(table: impl IntoIterator<Item = (StorageObject, [Event; 2])>) {
     for (object, told) in table {
         let key = object.key();
-        assert_eq!(told, [Event::StorageApplied(Arc::new(object)), Event::StorageDeleted(key)]);
+        assert_eq!(told, [Event::ObjectApplied(object.into()), Event::ObjectDeleted(key.into())]);
     }
 }
 
@@ -563,7 +563,7 @@ async fn an_object_of_storage_that_makes_no_sense_spoils_no_other() {
     let (mut heard, shared, _) = server.heard_of::<AllOf<storage::Volume>>();
     let capacity = Quantity::from_units(1);
     let good = Volume { name: "b".into(), capacity, ..Volume::default() };
-    assert_eq!(heard.recv().await, Some(Event::StorageApplied(Arc::new(StorageObject::Volume(good)))));
+    assert_eq!(heard.recv().await, Some(Event::ObjectApplied(StorageObject::Volume(good).into())));
     assert_eq!(shared.tally().unusable, 1);
 }
 

@@ -8,7 +8,10 @@ use indexmap::IndexMap;
 use super::{dynamic_resources::Nothing, scorer::broken_line};
 use crate::{
     class::Class,
-    extension::{ClusterEvent, Filter, Kind, NodeFilter, NodeScore, Plugin, PreFilter, PreScore, Preparation, Score},
+    extension::{
+        ClusterEvent, Filter, Kind, NodeFilter, NodeScore, Plugin, PreFilter, PreScore, Preparation, Score,
+        objects::ObjectCache,
+    },
     plugins::wakers::{
         CLAIM_ADD, CLAIM_UPDATE, CLASS_ADD, CLASS_UPDATE, CSI_NODE_ADD, CSI_NODE_UPDATE, NODE_ADD, NODE_LABEL,
         VOLUME_ADD, VOLUME_UPDATE,
@@ -17,6 +20,7 @@ use crate::{
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
     volumes::{
+        cache::VolumeCache,
         facts::{Binding, BoundClaim, Claims},
         finder::{BIND_CONFLICT, Finder, Found, Lacking, NO_SPACE, NO_VOLUME, NODE_CONFLICT},
         mounts::Mount,
@@ -119,6 +123,10 @@ impl Plugin for VolumeBinding {
             Kind::CsiStorageCapacity,
             Kind::CsiNode,
         ]
+    }
+
+    fn objects(&self) -> Option<Box<dyn ObjectCache>> {
+        Some(Box::new(VolumeCache::of(self.name())))
     }
 }
 

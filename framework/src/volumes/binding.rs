@@ -6,17 +6,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     objects::{Claim, CsiNode, StorageKey, StorageKind, Volume, VolumeSource},
     resolve::{is_migrated, reach},
     storage::{ClaimKey, Plan, Storage},
 };
-use crate::{class::NodeTerm, node::NodeInfo, selector::LoneNode};
-
-/// The versions that objects got by being written. What the API has is too old to look at before it has these.
-pub type Written = BTreeMap<StorageKey, Arc<str>>;
+use crate::{class::NodeTerm, extension::objects::Written, node::NodeInfo, selector::LoneNode};
 
 impl ClaimKey {
     /// The same claim as an object of storage.
@@ -63,7 +60,7 @@ impl Check<'_> {
             let volume =
                 volume.ok_or_else(|| format!("failed to check binding: persistentvolumes {name:?} not found"))?;
             let claim = self.claim(&binding.claim).map_err(|error| format!("failed to check binding: {error}"))?;
-            if self.is_older(&volume_key(name), &volume.resource_version) {
+            if self.is_older(volume_key(name), &volume.resource_version) {
                 return Ok(false);
             }
             self.check_affinity(volume, "failed to translate pv to csi: ")?;
@@ -80,7 +77,7 @@ impl Check<'_> {
     fn provisions(&self, plan: &Plan) -> Result<bool, String> {
         for key in &plan.provisions {
             let claim = self.claim(key).map_err(|error| format!("failed to check provisioning pvc: {error}"))?;
-            if self.is_older(&key.storage_key(), &claim.resource_version) {
+            if self.is_older(key.storage_key(), &claim.resource_version) {
                 return Ok(false);
             }
             let name = &claim.name;
@@ -107,9 +104,9 @@ impl Check<'_> {
     }
 
     /// Whether the API's object is from before our own write of it. Versions that are no numbers are taken as they come.
-    fn is_older(&self, key: &StorageKey, version: &str) -> bool {
+    fn is_older(&self, key: StorageKey, version: &str) -> bool {
         let number = |version: &str| version.parse::<u128>().ok();
-        let written = self.written.get(key).and_then(|written| number(written));
+        let written = self.written.get(&key.into()).and_then(|written| number(written));
         written.zip(number(version)).is_some_and(|(written, version)| written > version)
     }
 

@@ -31,8 +31,8 @@ use crate::{
     judge::{
         class_states::ClassStates,
         decision::{Attempt, Decision, Placement, Want},
+        reserve::MAX_PREPARATIONS,
         said::Question,
-        storage::MAX_PREPARATIONS,
     },
     machine::Machine,
     pods::Stage,
@@ -263,6 +263,7 @@ impl Machine {
         let (key, for_room) = group;
         let attempt = Attempt {
             uid,
+            pod: &pod.info,
             subject,
             priority: pod.info.priority,
             from,
@@ -271,7 +272,7 @@ impl Machine {
             own_node_refused: pod.own_node_refused == Some(from),
             extenders: &extenders,
             said: self.groups.known.get(key).map(|group| (&group.heard, for_room)),
-            may_bind_volumes: self.preparations.len() < MAX_PREPARATIONS,
+            may_prepare: self.preparations.len() < MAX_PREPARATIONS,
         };
         let decision = self.judge.decide(&attempt);
         self.drop_mismatched_workers();
@@ -288,9 +289,7 @@ impl Machine {
     /// A member has a place for as long as its group is tried.
     fn place_for_now(&mut self, uid: &Uid, subject: Subject, placement: Placement) -> Placed {
         self.charge_quietly(&placement.charge);
-        if let Some(plan) = &placement.plan {
-            self.judge.cache_mut().storage.assume(plan);
-        }
+        self.judge.reserve(&placement.reservations);
         let nominated = self.judge.nominator_mut().withhold(uid);
         Placed { uid: Arc::clone(uid), subject, placement, nominated }
     }
@@ -299,9 +298,7 @@ impl Machine {
         if let Some(nominated) = placed.nominated.take() {
             self.judge.nominator_mut().give_back(&placed.uid, nominated);
         }
-        if let Some(plan) = &placed.placement.plan {
-            self.judge.cache_mut().storage.restore(plan);
-        }
+        self.judge.unreserve(&placed.placement.reservations);
         self.discharge_quietly(&placed.placement.charge);
     }
 

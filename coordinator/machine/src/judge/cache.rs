@@ -12,15 +12,15 @@ use flotilla_framework::{
     extension::Facts,
     map::Map,
     node::{NodeId, NodeInfo},
+    objects::Objects,
+    registry::Registry,
     shard::{Change, Revision},
     signature::{News, SelectorsInPlay},
     snapshot::Snapshot,
     volumes::node::Attachment,
 };
 
-use crate::{
-    directory::Directory, event::WorkerId, images::Images, judge::classes::Classes, judge::storage::StorageState,
-};
+use crate::{directory::Directory, event::WorkerId, images::Images, judge::classes::Classes};
 
 /// How many changes are remembered for offers to be repaired by; older offers are asked for anew. At 24 bytes each the
 /// log takes 1.5 MiB.
@@ -52,7 +52,8 @@ pub(crate) struct Cache {
     pub(crate) classes: Classes,
     pub(crate) in_play: SelectorsInPlay,
     pub(crate) directory: Directory,
-    pub(crate) storage: StorageState,
+    /// What plugins keep.
+    pub(crate) objects: Objects,
     residents: Map<Arc<str>, Residents>,
     names: Map<NodeId, Arc<str>>,
     images: Images,
@@ -95,6 +96,11 @@ pub(crate) enum NodeEvent {
 // === impl Cache ===
 
 impl Cache {
+    /// An empty cluster, for these plugins.
+    pub(crate) fn new(registry: Registry) -> Self {
+        Self { objects: Objects::of(registry), ..Self::default() }
+    }
+
     /// Starts the snapshot anew with another seed for ranks; everything known stays.
     pub(crate) fn reseed(&mut self, seed: u64) {
         self.snapshot.clear_nodes();
@@ -154,18 +160,16 @@ impl Cache {
     /// before its first pod stands on a node, so that what it says of others does not change at that moment.
     pub(crate) fn facts(&self, class: &Class) -> Facts {
         let image_contributions = self.images.contributions(class, self.nodes.len());
-        let volumes = self.storage.facts(class);
-        Facts {
-            image_contributions,
-            volumes,
-            ..self.directory.facts(class, self.snapshot.classes_that_mean(&class.labels))
-        }
+        let of_directory = self.directory.facts(class, self.snapshot.classes_that_mean(&class.labels));
+        let mut facts = Facts { image_contributions, ..of_directory };
+        self.objects.resolve(class, &mut facts);
+        facts
     }
 
     /// Changes whenever [`Self::facts`] of a class may have.
-    pub(crate) const fn facts_version(&self, class: &Class) -> u64 {
-        let of_storage = if class.volumes.is_some() { self.storage.version() } else { 0 };
-        self.images.version() + self.directory.version() + self.classes.affine_version() + of_storage
+    pub(crate) fn facts_version(&self, class: &Class) -> u64 {
+        let of_objects = self.objects.version(class);
+        self.images.version() + self.directory.version() + self.classes.affine_version() + of_objects
     }
 
     /// What each pod of a class attaches to its node; the nodes with such pods have changed.

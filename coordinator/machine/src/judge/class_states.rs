@@ -141,7 +141,7 @@ impl ClassStates {
         let clock = self.clock;
         let state = self.known.entry(subject).or_insert_with(|| {
             let facts = cache.facts(class);
-            let can_be_told = facts.volumes.as_ref().is_none_or(|volumes| volumes.can_be_told());
+            let can_be_told = facts.can_be_told();
             let prepared = Prepared::new(registry, profile, class, &facts, &mut cache.snapshot);
             ClassState {
                 prepared,

@@ -11,7 +11,6 @@ use flotilla_framework::{
     evaluation::Offer,
     prepared::NodeResult,
     select::Best,
-    volumes::storage::Plan,
 };
 
 use super::{
@@ -19,7 +18,6 @@ use super::{
     cache::Charge,
     decision::{Attempt, Cure, Decision, Placement, Want},
     said::Step,
-    storage::{MAX_PREPARATIONS, VOLUME_BINDING},
 };
 use crate::subject::Subject;
 
@@ -151,26 +149,11 @@ impl Judge {
         let Some(node) = self.cache.name(offer.node).map(Arc::clone) else {
             return Decision::Ask(Want::Offers(subject));
         };
-        let plan = self.plan_volumes(subject, &node);
-        if plan.is_some() && !attempt.may_bind_volumes {
-            return Decision::Fail(format!(
-                "{MAX_PREPARATIONS} pods wait for their volumes to be bound; this one is tried again when there is room, \
-                 see what the provisioners of their storage classes are about"
-            ));
-        }
+        let reservations = match self.plan(attempt, &node) {
+            Ok(reservations) => reservations,
+            Err(error) => return Decision::Fail(error),
+        };
         let charge = Charge { node, class: subject.1 };
-        Decision::Place(Placement { charge, plan, total, repaired, revision: self.cache.revision() })
-    }
-
-    /// What Reserve has to do for a subject on a node; `None`: nothing, nor does PreBind.
-    ///
-    /// Source: `VolumeBinding.Reserve`, which takes a node that its filter left no word about for one where all is bound.
-    fn plan_volumes(&self, (profile, class): Subject, node: &str) -> Option<Plan> {
-        let plugins = &self.profile(profile)?.plugins;
-        let has = |list: &[String]| list.iter().any(|name| name == VOLUME_BINDING);
-        let reserves = has(&plugins.reserve) && has(&plugins.filter);
-        let class = self.cache.classes.get(class).filter(|class| reserves && class.volumes.is_some())?;
-        let node = self.cache.nodes.get(node)?;
-        self.cache.storage.objects().plan(class, &node.info).filter(|plan| !plan.all_bound)
+        Decision::Place(Placement { charge, reservations, total, repaired, revision: self.cache.revision() })
     }
 }

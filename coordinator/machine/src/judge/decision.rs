@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    diagnosis::Diagnosis, extender::Extender, node::NodeId, shard::Revision, volumes::storage::Plan,
+    class::PodInfo, diagnosis::Diagnosis, extender::Extender, node::NodeId, objects::Reservation, shard::Revision,
 };
 
 use super::{
@@ -18,6 +18,7 @@ use crate::subject::{Subject, Uid};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt<'a> {
     pub(crate) uid: &'a Uid,
+    pub(crate) pod: &'a PodInfo,
     pub(crate) subject: Subject,
     pub(crate) priority: i32,
     /// The state of the cluster that the decision has to know of.
@@ -32,8 +33,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) extenders: &'a [Arc<Extender>],
     /// What they have said of members of the pod's group in this attempt, and whether room is being looked for the group.
     pub(crate) said: Option<(&'a Heard, bool)>,
-    /// There is room for one pod more whose volumes have to be bound.
-    pub(crate) may_bind_volumes: bool,
+    /// There is room for one pod more that PreBind has to wait for.
+    pub(crate) may_prepare: bool,
 }
 
 /// What is to be done with a pod.
@@ -74,8 +75,8 @@ pub(crate) enum Want {
 pub(crate) struct Placement {
     /// What is charged.
     pub(crate) charge: Charge,
-    /// What Reserve has to do.
-    pub(crate) plan: Option<Plan>,
+    /// What Reserve has to do, in the order of its plugins.
+    pub(crate) reservations: Vec<Reservation>,
     /// The weighted score.
     pub(crate) total: i64,
     /// The node was judged anew here.

@@ -27,7 +27,7 @@ impl ClassState {
             && !self.family.wants_own
             && self.offers.is_none()
             && self.ask.is_none()
-            && self.facts.volumes.is_none()
+            && !self.facts.come_from_objects()
             && self.prepared.refusal().is_none()
             && self.prepared.score_error().is_none()
     }

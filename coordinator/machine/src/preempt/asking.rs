@@ -24,14 +24,14 @@ use crate::{
 const MIN_TRIALS: usize = 64;
 
 impl Machine {
-    /// Whether workers can try what is left: a class that counts nothing over the whole cluster, and has nothing to do with
-    /// volumes.
+    /// Whether workers can try what is left: a class that counts nothing over the whole cluster, and uses no
+    /// objects.
     pub(super) fn may_ask(&self, round: &Round) -> bool {
         let class = self.judge.cache().classes.get(round.subject.1);
         let state = self.judge.states().get(round.subject);
         !round.is_local
             && self.can_ask()
-            && class.is_some_and(|class| class.volumes.is_none())
+            && class.is_some_and(|class| !class.uses_objects())
             && state.is_some_and(|state| state.can_be_asked() && is_local(&state.prepared))
     }
 

@@ -187,7 +187,7 @@ impl Machine {
     }
 
     fn as_of(&self, subject: Subject) -> Option<AsOf> {
-        let class = self.judge.cache().classes.get(subject.1).filter(|class| class.volumes.is_none())?;
+        let class = self.judge.cache().classes.get(subject.1).filter(|class| !class.uses_objects())?;
         let facts = self.judge.cache().facts_version(class);
         Some(AsOf { revision: self.judge.cache().revision(), nominations: self.judge.nominator().version(), facts })
     }

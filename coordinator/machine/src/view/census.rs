@@ -23,6 +23,8 @@ pub struct Census {
     pub unschedulable: BTreeMap<(Arc<str>, &'static str), u64>,
     /// Attempts since the start, by the plugins that had a part in them.
     pub judged: BTreeMap<Judged, u64>,
+    /// How often the PreBind of a plugin has failed since the start, by its name.
+    pub pre_bind_failures: BTreeMap<&'static str, u64>,
     /// Pods that came into a queue since the start.
     pub incoming: Incoming,
 }
@@ -40,7 +42,13 @@ impl Machine {
         let profiles = self.configuration.as_ref().map(|configuration| &*configuration.profiles).unwrap_or_default();
         let judged = self.tally.judged(self.registry, profiles);
         let unschedulable = self.unschedulable_by_plugin();
-        let mut census = Census { judged, unschedulable, incoming: self.queue_incoming().clone(), ..Census::default() };
+        let mut census = Census {
+            judged,
+            unschedulable,
+            pre_bind_failures: self.preparations.failures.clone(),
+            incoming: self.queue_incoming().clone(),
+            ..Census::default()
+        };
         for pod in self.pods.values() {
             census.pods += u64::from(pod.charge.is_some());
             census.assumed_pods += u64::from(pod.stage.is_decided());

@@ -5,8 +5,6 @@
 //! Whether an object is new is told by whether there are more of its kind after the event, which costs no look-up. Of an
 //! update of a node or a pod kube-scheduler's label says what changed; here it says only that something did.
 
-use flotilla_framework::extension::labels;
-
 use crate::{event::Event, machine::Machine};
 
 /// What will tell the label once the event is taken in.
@@ -37,12 +35,12 @@ impl Machine {
             },
             Event::NodeApplied(_) => Label::Node(self.judge.cache().nodes.len()),
             Event::NodeDeleted { .. } => Label::Is("NodeDelete"),
-            Event::StorageApplied(object) => {
+            Event::ObjectApplied(object) => {
                 let key = object.key();
-                let is_new = self.judge.cache().storage.objects().get(&key).is_none();
-                Label::Is(labels::of_storage(key.kind)[usize::from(!is_new)])
+                let [added, updated, _] = key.labels();
+                Label::Is(if self.judge.cache().objects.get(&key).is_none() { added } else { updated })
             }
-            Event::StorageDeleted(key) => Label::Is(labels::of_storage(key.kind)[2]),
+            Event::ObjectDeleted(key) => Label::Is(key.labels()[2]),
             _ => Label::None,
         }
     }

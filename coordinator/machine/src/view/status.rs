@@ -35,7 +35,7 @@ pub struct Status {
     pub evaluations_in_flight: u64,
     /// Whether extenders are being asked about a pod, which the others wait for.
     pub extensions_in_flight: u64,
-    /// Pods whose volumes are being bound, before they are.
+    /// Pods in PreBind: their volumes are being bound, before they are.
     pub preparations: u64,
     /// Pod groups known.
     pub pod_groups: u64,
@@ -57,8 +57,6 @@ pub struct Status {
     pub groups_refused: u64,
     /// Counter: binds that failed.
     pub bind_failures: u64,
-    /// Counter: pods whose volumes could not be bound.
-    pub volume_failures: u64,
     /// Counter: evaluations asked of workers, one for each class and round.
     pub evaluations_asked: u64,
     /// Counter: evaluations made here for want of workers.

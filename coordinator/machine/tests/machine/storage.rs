@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::{NodeTerm, PodInfo, Requirement},
+    extension::objects::{ObjectKey, Patch},
     profile::{Profile, WeightedPlugin},
     quantity::Quantity,
     testing::{self, PodBuilder},
@@ -17,7 +18,7 @@ use flotilla_framework::{
     },
 };
 use flotilla_machine::{
-    action::VolumeBinding,
+    action::PreBind,
     event::{Event, PreparationId},
 };
 
@@ -134,7 +135,7 @@ impl World {
             _ => {}
         }
         self.storage.insert(object.key(), object.clone());
-        self.observe_storage(Event::StorageApplied(Arc::new(object)));
+        self.observe_storage(Event::ObjectApplied(object.into()));
     }
 
     /// The watches of storage tell in order: at once if nothing is pending and they do not lag, else later.
@@ -155,7 +156,7 @@ impl World {
 
     pub(crate) fn unstore(&mut self, key: &StorageKey) {
         if self.storage.remove(key).is_some() {
-            self.observe_storage(Event::StorageDeleted(key.clone()));
+            self.observe_storage(Event::ObjectDeleted(key.clone().into()));
         }
     }
 
@@ -192,42 +193,46 @@ impl World {
     }
 
     /// The API server takes the oldest writes of volumes, up to the first that was decided on another version.
-    pub(crate) fn run_volume_binding(&mut self) -> bool {
-        let Some(binding) = self.volume_bindings.pop_front() else { return false };
+    pub(crate) fn run_pre_bind(&mut self) -> bool {
+        let Some(binding) = self.pre_binds.pop_front() else { return false };
         let (versions, failure) = self.write(&binding);
-        self.tell(Event::VolumesWritten { uid: binding.uid, id: binding.id, versions, failure });
+        self.tell(Event::Written { uid: binding.uid, id: binding.id, versions, failure });
         true
     }
 
     /// What the API server makes of writes, without an answer.
-    pub(crate) fn write(&mut self, binding: &VolumeBinding) -> (Vec<Arc<str>>, Option<String>) {
+    pub(crate) fn write(&mut self, pre_bind: &PreBind) -> (Vec<Arc<str>>, Option<String>) {
         let mut versions = Vec::new();
-        for write in &binding.volumes {
-            let known = self.volume(&write.name).filter(|known| known.resource_version == write.resource_version);
-            let Some(known) = known.cloned() else {
-                return (versions, Some(format!("conflict on volume {}", write.name)));
+        for write in &pre_bind.writes {
+            let ObjectKey::Storage(key) = &write.object;
+            let (kind, version) = match &write.patch {
+                Patch::SetAside { .. } => ("volume", self.volume(&key.name).map(|known| &known.resource_version)),
+                Patch::SelectNode(_) => ("claim", self.claim(&key.name).map(|known| &known.resource_version)),
             };
-            assert_eq!(known.uid, write.uid, "the version is that of another volume");
-            self.store_volume(Volume { claim: Some(write.claim.clone()), ..known });
-            versions.push(self.last_version.to_string().into());
-        }
-        for write in &binding.claims {
-            let known = self.claim(&write.name).filter(|known| known.resource_version == write.resource_version);
-            let Some(known) = known.cloned() else {
-                return (versions, Some(format!("conflict on claim {}", write.name)));
-            };
-            assert_eq!(known.uid, write.uid, "the version is that of another claim");
-            self.store_claim(Claim { selected_node: Some(Arc::clone(&binding.node)), ..known });
+            if version != Some(&write.resource_version) {
+                return (versions, Some(format!("conflict on {kind} {}", key.name)));
+            }
+            match (self.storage.get(key).cloned(), &write.patch) {
+                (Some(StorageObject::Volume(known)), Patch::SetAside { claim, .. }) => {
+                    assert_eq!(known.uid, write.uid, "the version is that of another volume");
+                    self.store_volume(Volume { claim: Some(claim.clone()), ..known });
+                }
+                (Some(StorageObject::Claim(known)), Patch::SelectNode(node)) => {
+                    assert_eq!(known.uid, write.uid, "the version is that of another claim");
+                    self.store_claim(Claim { selected_node: Some(Arc::clone(node)), ..known });
+                }
+                (known, patch) => panic!("{patch:?} is not for {known:?}"),
+            }
             versions.push(self.last_version.to_string().into());
         }
         (versions, None)
     }
 
     /// The answer of an API server that takes nothing.
-    pub(crate) fn refuse_volume_binding(&mut self, why: &str) -> PreparationId {
-        let binding = self.volume_bindings.pop_front().expect("writes under way");
+    pub(crate) fn refuse_pre_bind(&mut self, why: &str) -> PreparationId {
+        let binding = self.pre_binds.pop_front().expect("writes under way");
         let failure = Some(why.to_owned());
-        self.tell(Event::VolumesWritten { uid: binding.uid, id: binding.id, versions: Vec::new(), failure });
+        self.tell(Event::Written { uid: binding.uid, id: binding.id, versions: Vec::new(), failure });
         binding.id
     }
 

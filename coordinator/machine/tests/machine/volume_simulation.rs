@@ -72,7 +72,7 @@ fn any_node(seed: &mut Seed, world: &mut World) {
 
 /// The API server takes the oldest writes, or not, and says so, or not.
 fn any_answer(seed: &mut Seed, world: &mut World) {
-    let Some(binding) = world.volume_bindings.pop_front() else { return };
+    let Some(binding) = world.pre_binds.pop_front() else { return };
     let (mut versions, mut failure) = match seed.below(4) {
         0 => (Vec::new(), Some("refused".to_owned())),
         _ => world.write(&binding),
@@ -81,7 +81,7 @@ fn any_answer(seed: &mut Seed, world: &mut World) {
         // It was carried out, and the answer was lost.
         (versions, failure) = (Vec::new(), Some("no answer".to_owned()));
     }
-    world.tell(Event::VolumesWritten { uid: binding.uid, id: binding.id, versions, failure });
+    world.tell(Event::Written { uid: binding.uid, id: binding.id, versions, failure });
 }
 
 /// A provisioner gives up, or somebody takes a claim's volume away before it is bound.
@@ -236,7 +236,7 @@ fn run(seed_number: u64) {
     let mut fresh = World::dormant(vec![profile()]);
     world.known_nodes().into_iter().for_each(|info| fresh.tell(Event::NodeApplied(info)));
     for object in world.storage.values() {
-        fresh.tell(Event::StorageApplied(Arc::new(object.clone())));
+        fresh.tell(Event::ObjectApplied(object.clone().into()));
     }
     world.api.values().for_each(|info| fresh.pod(info.clone()));
     fresh.tell(Event::Synced);
@@ -244,7 +244,7 @@ fn run(seed_number: u64) {
     fresh.advance(1_000);
     let told: Vec<_> = fresh.bound.iter().map(|(pod, _)| world.message_of(pod)).collect();
     assert_eq!(fresh.bound, [], "seed {seed_number}: these would have fitted, but were told {told:?}");
-    assert!(fresh.volume_bindings.is_empty(), "seed {seed_number}: {:?}", fresh.volume_bindings);
+    assert!(fresh.pre_binds.is_empty(), "seed {seed_number}: {:?}", fresh.pre_binds);
 }
 
 #[test]

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
+    extension::objects::{Patch, Write},
     testing::{node, pod},
     volumes::objects::{AccessModes, BindingMode, Claim, StorageKey, StorageKind, StorageObject, Volume},
 };
 use flotilla_machine::{
-    action::{Nomination, Reason, VolumeBinding},
+    action::{Nomination, PreBind, Reason},
     event::{Configuration, Event},
 };
 
@@ -30,6 +31,12 @@ fn world(volumes: &[(&str, &str)]) -> World {
     }
     world.settle();
     world
+}
+
+/// The claim that a write sets a volume aside for, its UID, and whether that is marked as chosen by a controller.
+fn set_aside_for(patch: &Patch) -> (&str, &str, bool) {
+    let Patch::SetAside { claim, bound_by_controller, .. } = patch else { panic!("{patch:?} is for a claim") };
+    (&claim.name, &claim.uid, *bound_by_controller)
 }
 
 impl World {
@@ -68,13 +75,12 @@ fn a_volume_is_set_aside_then_waited_for_and_only_then_the_pod_is_bound() {
     world.store_claim(claim("data", "local"));
     world.pod(pod_with("web", &["data"]));
     world.settle_without_writes();
-    let [VolumeBinding { volumes, claims, node, .. }] = world.volume_bindings.make_contiguous() else {
-        panic!("one pod's writes, not {:?}", world.volume_bindings);
+    let [PreBind { writes, node, .. }] = world.pre_binds.make_contiguous() else {
+        panic!("one pod's writes, not {:?}", world.pre_binds);
     };
-    assert_eq!((volumes.len(), claims.len(), &**node), (1, 0, "n2"));
-    let write = &volumes[0];
-    assert_eq!((&*write.name, &*write.uid, &*write.claim.uid), ("disk", "volume-disk", "claim-data"));
-    assert!(write.bound_by_controller);
+    let [Write { object, uid, patch, .. }] = &**writes else { panic!("one write, not {writes:?}") };
+    assert_eq!((&**node, &**object.name(), &**uid), ("n2", "disk", "volume-disk"));
+    assert_eq!(set_aside_for(patch), ("data", "claim-data", true));
     world.settle();
     assert_eq!(world.claim_of("disk"), Some("data"));
     assert!(world.bound.is_empty() && world.waits_for_volumes() == 1, "the claim is not bound yet");
@@ -95,8 +101,7 @@ fn a_volume_that_was_reserved_by_hand_is_not_marked_as_chosen_by_a_controller() 
     world.store_claim(claim("data", "local"));
     world.pod(pod_with("web", &["data"]));
     world.settle_without_writes();
-    let write = &world.volume_bindings[0].volumes[0];
-    assert_eq!((&*write.claim.uid, write.bound_by_controller), ("claim-data", false));
+    assert_eq!(set_aside_for(&world.pre_binds[0].writes[0].patch), ("data", "claim-data", false));
 }
 
 #[test]
@@ -132,7 +137,7 @@ fn a_write_that_fails_is_told_in_the_servers_words_and_the_pod_is_tried_again() 
     world.store_claim(claim("data", "local"));
     world.pod(pod_with("web", &["data"]));
     world.settle_without_writes();
-    world.refuse_volume_binding("etcd is away");
+    world.refuse_pre_bind("etcd is away");
     assert!(world.failed("web", "etcd is away"), "{:?}", world.message_of("web"));
     assert_eq!((world.waits_for_volumes(), world.machine.status().pods_backoff), (0, 1));
     let report = world.reports.last().expect("it was told");
@@ -148,7 +153,7 @@ fn a_volume_that_changed_since_the_decision_is_not_written_and_the_next_attempt_
     world.store_claim(claim("data", "local"));
     world.pod(pod_with("web", &["data"]));
     world.settle_without_writes();
-    let taken = world.volume_bindings[0].volumes[0].name.to_string();
+    let taken = world.pre_binds[0].writes[0].object.name().to_string();
     let theirs = flotilla_framework::volumes::objects::ClaimReference {
         namespace: "default".into(),
         name: "theirs".into(),
@@ -156,7 +161,7 @@ fn a_volume_that_changed_since_the_decision_is_not_written_and_the_next_attempt_
     };
     let volume = world.volume(&taken).cloned().expect("it is there");
     world.store_volume(Volume { claim: Some(theirs), is_available: false, ..volume });
-    world.run_volume_binding();
+    world.run_pre_bind();
     assert!(world.failed("web", &format!("conflict on volume {taken}")));
     world.controlled = true;
     world.store_claim(Claim { uid: "claim-theirs".into(), ..claim("theirs", "local") });
@@ -268,13 +273,13 @@ fn a_pod_that_goes_before_anything_is_written_gives_its_volume_to_the_next() {
     let refusal = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind.";
     assert_eq!(world.message_of("second"), Some(refusal));
     world.delete_pod("uid-first");
-    let late = world.volume_bindings.pop_front().expect("the writes of the first");
+    let late = world.pre_binds.pop_front().expect("the writes of the first");
     world.controlled = true;
     world.settle();
     world.advance(2_000);
     assert_eq!((world.claim_of("disk"), world.place_of("second")), (Some("other"), Some("n2")));
     let (uid, id) = (late.uid, late.id);
-    world.tell(Event::VolumesWritten { uid, id, versions: Vec::new(), failure: Some("conflict".to_owned()) });
+    world.tell(Event::Written { uid, id, versions: Vec::new(), failure: Some("conflict".to_owned()) });
     assert_eq!(world.waits_for_volumes(), 0, "nobody waits for an answer that comes too late");
 }
 
@@ -301,20 +306,21 @@ fn what_was_written_before_a_failure_stays_promised_and_the_rest_does_not() {
     world.store_claim(claim("two", "local"));
     world.pod(pod_with("web", &["one", "two"]));
     world.settle_without_writes();
-    let binding = world.volume_bindings.pop_front().expect("writes");
-    let half = VolumeBinding { volumes: binding.volumes[..1].to_vec(), ..binding.clone() };
+    let binding = world.pre_binds.pop_front().expect("writes");
+    let half = PreBind { writes: binding.writes[..1].to_vec(), ..binding.clone() };
     world.store_claim(claim("three", "local"));
     world.storage_lags = true;
     let (versions, _) = world.write(&half);
-    let (kept, freed) = (binding.volumes[0].claim.name.to_string(), binding.volumes[1].name.to_string());
+    let (kept, freed) =
+        (set_aside_for(&binding.writes[0].patch).0.to_owned(), binding.writes[1].object.name().to_string());
     // The watch has not told of it when the answer comes.
     let failure = Some("etcd is away".to_owned());
-    world.tell(Event::VolumesWritten { uid: binding.uid, id: binding.id, versions, failure });
+    world.tell(Event::Written { uid: binding.uid, id: binding.id, versions, failure });
     world.pod(pod_with("other", &["three"]));
     world.run_workers();
     world.run_workers();
-    let next = world.volume_bindings.front().expect("the other pod's writes");
-    assert_eq!(&*next.volumes[0].name, &*freed, "{next:?}");
+    let next = world.pre_binds.front().expect("the other pod's writes");
+    assert_eq!(**next.writes[0].object.name(), *freed, "{next:?}");
     world.storage_lags = false;
     world.controlled = true;
     world.settle();
@@ -343,13 +349,13 @@ fn a_new_leader_goes_on_where_the_one_before_ended() {
         after.last_version = before.last_version;
         for object in before.storage.values() {
             after.storage.insert(object.key(), object.clone());
-            after.storage_watch.push_back(Event::StorageApplied(Arc::new(object.clone())));
+            after.storage_watch.push_back(Event::ObjectApplied(object.clone().into()));
         }
         after.settle();
         after.pod(pod_with("web", &["data", "made"]));
         after.settle_without_writes();
-        let written = |binding: &VolumeBinding| binding.volumes.is_empty() && binding.claims.is_empty();
-        assert!(after.volume_bindings.iter().all(written), "everything is written: {:?}", after.volume_bindings);
+        let written = |pre_bind: &PreBind| pre_bind.writes.is_empty();
+        assert!(after.pre_binds.iter().all(written), "everything is written: {:?}", after.pre_binds);
         assert_eq!(after.waits_for_volumes(), u64::from(!is_bound));
         after.controlled = true;
         after.settle();
@@ -489,10 +495,10 @@ fn however_many_workers_there_are_the_pods_and_their_volumes_go_to_the_same_plac
         world.settle_without_writes();
         // What is decided from here on hangs on who is told of what first.
         let decided: Vec<_> = world
-            .volume_bindings
+            .pre_binds
             .iter()
             .map(|binding| {
-                let volume = binding.volumes.first().map(|volume| volume.name.to_string());
+                let volume = binding.writes.first().map(|write| write.object.name().to_string());
                 (binding.name.to_string(), binding.node.to_string(), volume)
             })
             .collect();

@@ -19,7 +19,7 @@ use flotilla_framework::{
 };
 use flotilla_machine::{
     action::{
-        Action, Binding, Extension, GroupReport, Nomination, Preemption, PreemptionProposal, Report, VolumeBinding,
+        Action, Binding, Extension, GroupReport, Nomination, PreBind, Preemption, PreemptionProposal, Report, Unreserve,
     },
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
@@ -56,7 +56,8 @@ pub(crate) struct World {
     /// Whether the watches of storage tell only when they are asked to.
     pub(crate) storage_lags: bool,
     /// Writes before binds that were asked for and have no outcome yet.
-    pub(crate) volume_bindings: VecDeque<VolumeBinding>,
+    pub(crate) pre_binds: VecDeque<PreBind>,
+    pub(crate) unreserves: Vec<Unreserve>,
     /// Preemptions that were asked for and have no outcome yet.
     pub(crate) preemptions: VecDeque<Preemption>,
     /// Preemptions that extenders are to be asked about and were not yet.
@@ -130,7 +131,8 @@ impl World {
             last_version: 0,
             storage_watch: VecDeque::new(),
             storage_lags: false,
-            volume_bindings: VecDeque::new(),
+            pre_binds: VecDeque::new(),
+            unreserves: Vec::new(),
             preemptions: VecDeque::new(),
             proposals: VecDeque::new(),
             evicts_slowly: false,
@@ -205,7 +207,8 @@ impl World {
                 }
                 Action::Bind(binding) => self.binds.push_back(binding),
                 Action::Extend(extension) => self.extensions.push_back(extension),
-                Action::BindVolumes(binding) => self.volume_bindings.push_back(binding),
+                Action::PreBind(pre_bind) => self.pre_binds.push_back(pre_bind),
+                Action::Unreserve(unreserve) => self.unreserves.push(unreserve),
                 Action::ExtendPreemption(proposal) => self.proposals.push_back(proposal),
                 Action::Preempt(preemption) => self.preemptions.push_back(preemption),
                 Action::Report(report) => {
@@ -412,7 +415,7 @@ impl World {
             while self.run_bind() || (!self.evicts_slowly && self.run_preemption()) {
                 busy = true;
             }
-            while self.run_watch() || self.run_storage_watch() || self.run_volume_binding() {
+            while self.run_watch() || self.run_storage_watch() || self.run_pre_bind() {
                 busy = true;
             }
             busy |= self.controlled && self.run_volume_controller();

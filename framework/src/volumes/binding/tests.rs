@@ -65,7 +65,7 @@ fn provisioning_plan() -> Plan {
 
 fn outcome(storage: &Storage, plan: &Plan, version: &str) -> Result<bool, String> {
     let keys = [key().storage_key(), volume_key(&"pv".into())];
-    let written = keys.into_iter().map(|key| (key, version.into())).collect();
+    let written = keys.into_iter().map(|key| (key.into(), version.into())).collect();
     is_bound(storage, plan, &written, Some(&testing::node("n1").label("zone", "a").build()))
 }
 

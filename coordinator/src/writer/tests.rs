@@ -2,8 +2,14 @@
 
 use std::{collections::VecDeque, sync::Mutex};
 
-use flotilla_framework::volumes::objects::ClaimReference;
-use flotilla_machine::event::PreparationId;
+use flotilla_framework::{
+    extension::objects::Write,
+    volumes::{
+        binding::volume_key,
+        objects::{ClaimReference, StorageKey, StorageKind},
+    },
+};
+use flotilla_machine::{action::PodName, event::PreparationId};
 use http::{Response, StatusCode};
 use kube::client::Body;
 use tokio::sync::mpsc;
@@ -55,38 +61,43 @@ fn client(script: Vec<Act>) -> (kube::Client, Asked) {
     (kube::Client::new(service, "default"), asked)
 }
 
-fn binding() -> VolumeBinding {
+fn written_to(object: StorageKey, version: &str, patch: objects::Patch) -> Write {
+    let uid = format!("uid-{}", object.name).into();
+    Write { object: object.into(), uid, resource_version: version.into(), patch }
+}
+
+fn set_aside(name: &str, bound_by_controller: bool) -> Write {
     let claim = ClaimReference { namespace: "default".into(), name: "data".into(), uid: "claim-uid".into() };
-    let volume = |name: &str, bound_by_controller| VolumeWrite {
-        name: name.into(),
-        uid: format!("uid-{name}").into(),
-        resource_version: "7".into(),
-        claim: claim.clone(),
-        claim_version: "5".into(),
-        bound_by_controller,
-    };
-    let scratch = ClaimWrite { name: "scratch".into(), uid: "uid-scratch".into(), resource_version: "6".into() };
-    VolumeBinding {
+    let patch = objects::Patch::SetAside { claim, claim_version: "5".into(), bound_by_controller };
+    written_to(volume_key(&name.into()), "7", patch)
+}
+
+fn select_node() -> Write {
+    let object = StorageKey { kind: StorageKind::Claim, namespace: "default".into(), name: "scratch".into() };
+    written_to(object, "6", objects::Patch::SelectNode("n1".into()))
+}
+
+fn pre_bind() -> PreBind {
+    PreBind {
         id: PreparationId(3),
         uid: "u1".into(),
         namespace: "default".into(),
         name: "web-1".into(),
         node: "n1".into(),
-        volumes: vec![volume("disk", true), volume("reserved", false)],
-        claims: vec![scratch],
+        writes: vec![set_aside("disk", true), set_aside("reserved", false), select_node()],
     }
 }
 
-/// The one event that a binding is answered by, and what was asked of the API server.
+/// The one event that a PreBind is answered by, and what was asked of the API server.
 async fn outcome_with(lead: Duration, script: Vec<Act>) -> (Event, Asked) {
     let (client, asked) = client(script);
     let (_leading, follows) = watch::channel(Leadership::Leading { epoch: 1, valid_until: lease::now() + lead });
     let (handle, mut heard): (_, mpsc::UnboundedReceiver<Event>) = listener();
-    let binder = VolumeBinder::new(client, handle, follows);
-    binder.bind(binding());
-    binder.drained().await;
+    let writer = Writer::new(client, handle, follows);
+    writer.pre_bind(pre_bind());
+    writer.drained().await;
     let event = heard.recv().await.expect("an answer");
-    binder.inner.handle.stop();
+    writer.inner.handle.stop();
     assert_eq!(heard.recv().await, None, "and no other");
     (event, asked)
 }
@@ -97,7 +108,7 @@ async fn outcome(script: Vec<Act>) -> (Event, Asked) {
 
 fn written(versions: &[&str], failure: Option<&str>) -> Event {
     let versions = versions.iter().map(|version| Arc::from(*version)).collect();
-    Event::VolumesWritten { uid: "u1".into(), id: PreparationId(3), versions, failure: failure.map(str::to_owned) }
+    Event::Written { uid: "u1".into(), id: PreparationId(3), versions, failure: failure.map(str::to_owned) }
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +158,7 @@ async fn the_first_failure_ends_it_and_nothing_is_sent_twice() {
         assert_eq!(asked.lock().expect("unpoisoned").len(), requests);
     }
     let (event, asked) = outcome(vec![Version("10"), Break]).await;
-    assert!(matches!(event, Event::VolumesWritten { failure: Some(_), .. }), "{event:?}");
+    assert!(matches!(event, Event::Written { failure: Some(_), .. }), "{event:?}");
     assert_eq!(asked.lock().expect("unpoisoned").len(), 2);
 }
 
@@ -166,4 +177,22 @@ async fn without_the_lead_nothing_is_sent_and_no_write_outlasts_it() {
     assert!(asked.lock().expect("unpoisoned").is_empty());
     let (event, _) = outcome_with(Duration::from_secs(2), vec![Version("10"), Hang]).await;
     assert_eq!(event, written(&[], Some("the API server did not answer within 2s")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_back_is_written_whatever_becomes_of_each_and_nobody_is_told() {
+    let (client, asked) = client(vec![Refuse(409, "conflict"), Version("11")]);
+    let until = lease::now() + Duration::from_secs(10);
+    let (_leading, follows) = watch::channel(Leadership::Leading { epoch: 1, valid_until: until });
+    let (handle, mut heard): (_, mpsc::UnboundedReceiver<Event>) = listener();
+    let writer = Writer::new(client, handle, follows);
+    let pod = PodName { uid: "u1".into(), namespace: "default".into(), name: "web-1".into() };
+    writer.unreserve(Unreserve { pod, plugin: "Test", writes: vec![set_aside("disk", true), select_node()] });
+    writer.drained().await;
+    let paths: Vec<String> = asked.lock().expect("unpoisoned").iter().map(|(_, path, _)| path.clone()).collect();
+    let claim = "/api/v1/namespaces/default/persistentvolumeclaims/scratch";
+    assert_eq!(paths, ["/api/v1/persistentvolumes/disk", claim]);
+    assert_eq!(writer.tally(), Tally { written: 1, failed: 1, in_flight: 0 });
+    writer.inner.handle.stop();
+    assert_eq!(heard.recv().await, None);
 }

@@ -1,8 +1,7 @@
-//! Writes to the API server which node a pod is on its way to, which volumes are for which claims, and tells provisioners the
-//! node.
+//! Writes to the API server what PreBind and Unreserve of plugins have to, and which node a pod is on its way to.
 //!
-//! Knows: the three patches, their deadline, and what each answer means. Must not know: why that volume or that node, or what
-//! is waited for afterwards.
+//! Knows: the patch for each write, its deadline, and what each answer means. Must not know: why that object or that node, or
+//! what is waited for afterwards.
 //!
 //! kube-scheduler sends whole objects back. What is kept of them here is only what scheduling reads, so that a JSON merge
 //! patch says the few fields that change; `metadata.resourceVersion` in it makes the API server refuse it, with
@@ -21,8 +20,9 @@ use std::{
     time::Duration,
 };
 
+use flotilla_framework::extension::objects;
 use flotilla_machine::{
-    action::{ClaimWrite, VolumeBinding, VolumeWrite},
+    action::{PreBind, Unreserve},
     event::Event,
 };
 use flotilla_runtime::driver::Handle;
@@ -52,9 +52,9 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// The node that a claim's volume is to be made for.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Writes volumes and claims. Cheap to clone.
+/// Writes objects of plugins. Cheap to clone.
 #[derive(Clone)]
-pub struct VolumeBinder {
+pub struct Writer {
     inner: Arc<Inner>,
 }
 
@@ -72,12 +72,12 @@ pub struct Tally {
     pub written: u64,
     /// Writes that failed, were refused, or were not sent because this process did not lead any more.
     pub failed: u64,
-    /// Pods whose volumes are being written.
+    /// Pods for which something is being written.
     pub in_flight: u64,
 }
 
-impl VolumeBinder {
-    /// A binder that tells `handle` what became of each binding. It sends nothing when `leading` does not say that this
+impl Writer {
+    /// A writer that tells `handle` what became of each PreBind. It sends nothing when `leading` does not say that this
     /// process leads.
     ///
     /// # Panics
@@ -88,10 +88,16 @@ impl VolumeBinder {
         Self { inner: Arc::new(Inner { outgoing, handle, written: AtomicU64::new(0), failed: AtomicU64::new(0) }) }
     }
 
-    /// Writes what a pod needs, which is answered by exactly one [`Event::VolumesWritten`]. Never blocks.
-    pub fn bind(&self, binding: VolumeBinding) {
+    /// Writes what PreBind has to, which is answered by exactly one [`Event::Written`]. Never blocks.
+    pub fn pre_bind(&self, pre_bind: PreBind) {
         let inner = Arc::clone(&self.inner);
-        self.inner.outgoing.spawn(async move { inner.carry_out(binding).await });
+        self.inner.outgoing.spawn(async move { inner.carry_out(pre_bind).await });
+    }
+
+    /// Writes what Unreserve has to, which is not answered. Never blocks.
+    pub fn unreserve(&self, unreserve: Unreserve) {
+        let inner = Arc::clone(&self.inner);
+        self.inner.outgoing.spawn(async move { inner.take_back(unreserve).await });
     }
 
     /// Returns when nothing is being written any more.
@@ -112,43 +118,56 @@ impl VolumeBinder {
 }
 
 impl Inner {
-    async fn carry_out(&self, binding: VolumeBinding) {
-        let mut versions = Vec::with_capacity(binding.volumes.len() + binding.claims.len());
-        let written = AssertUnwindSafe(self.write_all(&binding, &mut versions)).catch_unwind().await;
+    async fn carry_out(&self, pre_bind: PreBind) {
+        let mut versions = Vec::with_capacity(pre_bind.writes.len());
+        let written = AssertUnwindSafe(self.write_all(&pre_bind, &mut versions)).catch_unwind().await;
         let outcome = written.unwrap_or_else(|_| Err("the task that wrote it panicked".to_owned()));
         // Nobody is left to hear of it when the machine has stopped, and the process is ending.
-        let _ = self.handle.tell(self.conclude(binding, versions, outcome)).await;
+        let _ = self.handle.tell(self.conclude(pre_bind, versions, outcome)).await;
     }
 
-    fn conclude(&self, binding: VolumeBinding, versions: Vec<Arc<str>>, outcome: Result<(), String>) -> Event {
+    fn conclude(&self, pre_bind: PreBind, versions: Vec<Arc<str>>, outcome: Result<(), String>) -> Event {
         self.written.fetch_add(versions.len() as u64, Ordering::Relaxed);
-        let VolumeBinding { id, uid, namespace, name, node, .. } = binding;
+        let PreBind { id, uid, namespace, name, node, .. } = pre_bind;
         let pod = format_args!("{namespace}/{name}");
         match &outcome {
-            Ok(()) => debug!(%pod, %node, objects = versions.len(), "volumes written, waiting for them to be bound"),
+            Ok(()) => {
+                debug!(%pod, %node, objects = versions.len(), "written before the bind, waiting for what follows")
+            }
             Err(reason) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                warn!(%pod, %node, reason, "cannot write volumes");
+                warn!(%pod, %node, reason, "cannot write what comes before the bind");
             }
         }
-        Event::VolumesWritten { uid, id, versions, failure: outcome.err() }
+        Event::Written { uid, id, versions, failure: outcome.err() }
     }
 
     /// One after the other, as a later one is of no use without an earlier one; but for the announcement, which is only a
     /// word to others.
-    async fn write_all(&self, binding: &VolumeBinding, versions: &mut Vec<Arc<str>>) -> Result<(), String> {
-        if let Err(reason) = self.write(announcement(binding)).await {
-            let VolumeBinding { namespace, name, node, .. } = binding;
+    async fn write_all(&self, pre_bind: &PreBind, versions: &mut Vec<Arc<str>>) -> Result<(), String> {
+        if let Err(reason) = self.write(announcement(pre_bind)).await {
+            let PreBind { namespace, name, node, .. } = pre_bind;
             let pod = format!("{namespace}/{name}");
-            debug!(pod, %node, reason, "cannot announce the node of a pod; its volumes are bound regardless");
+            debug!(pod, %node, reason, "cannot announce the node of a pod; what it needs there is written regardless");
         }
-        for volume in &binding.volumes {
-            versions.push(self.write(volume_patch(volume)).await?);
-        }
-        for claim in &binding.claims {
-            versions.push(self.write(claim_patch(claim, binding)).await?);
+        for write in &pre_bind.writes {
+            versions.push(self.write(patch(write)).await?);
         }
         Ok(())
+    }
+
+    /// One after the other, whatever becomes of each.
+    async fn take_back(&self, Unreserve { pod, plugin, writes }: Unreserve) {
+        for write in &writes {
+            match self.write(patch(write)).await {
+                Ok(_) => _ = self.written.fetch_add(1, Ordering::Relaxed),
+                Err(reason) => {
+                    self.failed.fetch_add(1, Ordering::Relaxed);
+                    let (pod, object) = (format_args!("{}/{}", pod.namespace, pod.name), write.object.name());
+                    warn!(%pod, plugin, %object, reason, "cannot take back what was written before the bind");
+                }
+            }
+        }
     }
 
     /// Sends a patch and gives the version that the object has then.
@@ -163,37 +182,40 @@ impl Inner {
 /// Tells others, such as a cluster autoscaler, which node a pod is about to be bound to.
 ///
 /// Source: `bindingCycle`, under the feature gate NominatedNodeNameForExpectation.
-fn announcement(binding: &VolumeBinding) -> Result<HttpRequest<Vec<u8>>, String> {
-    let path = format!("/api/v1/namespaces/{}/pods", binding.namespace);
-    let patch = json!({ "metadata": { "uid": binding.uid }, "status": { "nominatedNodeName": binding.node } });
+fn announcement(pre_bind: &PreBind) -> Result<HttpRequest<Vec<u8>>, String> {
+    let path = format!("/api/v1/namespaces/{}/pods", pre_bind.namespace);
+    let patch = json!({ "metadata": { "uid": pre_bind.uid }, "status": { "nominatedNodeName": pre_bind.node } });
     let patch = Patch::Merge(patch);
-    let request = Request::new(path).patch_subresource("status", &binding.name, &PatchParams::default(), &patch);
+    let request = Request::new(path).patch_subresource("status", &pre_bind.name, &PatchParams::default(), &patch);
     request.map_err(|error| error.to_string())
 }
 
-fn volume_patch(volume: &VolumeWrite) -> Result<HttpRequest<Vec<u8>>, String> {
-    let mut patch = json!({
-        "metadata": { "uid": volume.uid, "resourceVersion": volume.resource_version },
-        "spec": { "claimRef": {
-            "kind": "PersistentVolumeClaim",
-            "apiVersion": "v1",
-            "namespace": volume.claim.namespace,
-            "name": volume.claim.name,
-            "uid": volume.claim.uid,
-            "resourceVersion": volume.claim_version,
-        } },
-    });
-    if volume.bound_by_controller {
-        patch["metadata"]["annotations"] = json!({ BOUND_BY_CONTROLLER: "yes" });
+/// The request for a write.
+fn patch(write: &objects::Write) -> Result<HttpRequest<Vec<u8>>, String> {
+    let mut metadata = json!({ "uid": write.uid, "resourceVersion": write.resource_version });
+    let (namespace, name) = (write.object.namespace(), write.object.name());
+    match &write.patch {
+        objects::Patch::SetAside { claim, claim_version, bound_by_controller } => {
+            if *bound_by_controller {
+                metadata["annotations"] = json!({ BOUND_BY_CONTROLLER: "yes" });
+            }
+            let claim = json!({
+                "kind": "PersistentVolumeClaim",
+                "apiVersion": "v1",
+                "namespace": claim.namespace,
+                "name": claim.name,
+                "uid": claim.uid,
+                "resourceVersion": claim_version,
+            });
+            let patch = json!({ "metadata": metadata, "spec": { "claimRef": claim } });
+            request("/api/v1/persistentvolumes", name, patch)
+        }
+        objects::Patch::SelectNode(node) => {
+            metadata["annotations"] = json!({ SELECTED_NODE: node });
+            let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
+            request(&path, name, json!({ "metadata": metadata }))
+        }
     }
-    request("/api/v1/persistentvolumes", &volume.name, patch)
-}
-
-fn claim_patch(claim: &ClaimWrite, binding: &VolumeBinding) -> Result<HttpRequest<Vec<u8>>, String> {
-    let annotations = json!({ SELECTED_NODE: binding.node });
-    let metadata = json!({ "uid": claim.uid, "resourceVersion": claim.resource_version, "annotations": annotations });
-    let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims", binding.namespace);
-    request(&path, &claim.name, json!({ "metadata": metadata }))
 }
 
 fn request(path: &str, name: &str, patch: Value) -> Result<HttpRequest<Vec<u8>>, String> {

@@ -1,0 +1,266 @@
+//! Objects of the API that a plugin keeps, and what it does with them: the facts of a class, Reserve and PreBind.
+//!
+//! Knows: the shapes. Must not know: any plugin's objects but by the family they belong to, who watches them, or who
+//! writes them.
+
+use std::{
+    any::Any,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    sync::Arc,
+};
+
+use super::{ClusterEvent, Facts, labels};
+use crate::{
+    class::{Class, ClassId, PodInfo},
+    node::NodeInfo,
+    profile::{Args, Profile},
+    volumes::{
+        node::Attachment,
+        objects::{ClaimReference, StorageKey, StorageKind, StorageObject},
+    },
+};
+
+/// An object of the API that a plugin keeps, as far as scheduling reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Object {
+    /// Of storage.
+    Storage(Arc<StorageObject>),
+}
+
+/// Which object: its kind and its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKey {
+    /// Of storage.
+    Storage(StorageKey),
+}
+
+/// What the pods of classes on nodes attach to their nodes.
+pub type Attachments = Vec<(ClassId, Arc<[Attachment]>)>;
+
+/// What follows from an object that has changed or is gone.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The object before, as the API had it.
+    pub old: Option<Object>,
+    /// The nodes that [`ObjectCache::complete`] may complete in another way now.
+    pub nodes: BTreeSet<Arc<str>>,
+    /// What may be attached otherwise than before.
+    pub attachments: Attachments,
+}
+
+/// What Reserve has to do for one pod on one node, in the words of the plugin that has planned it.
+pub trait Plan: Any + Debug + Send + Sync {
+    /// The objects that it is about. While PreBind waits, [`ObjectCache::is_bound`] is asked again when one of them
+    /// changes.
+    fn objects(&self) -> Vec<ObjectKey>;
+}
+
+/// A write to an object of the API. It is refused where the object is not the one, or has not the version, that was
+/// decided on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// The object.
+    pub object: ObjectKey,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The version that the decision was made on.
+    pub resource_version: Arc<str>,
+    /// What changes.
+    pub patch: Patch,
+}
+
+/// What a write changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Patch {
+    /// A volume is set aside for a claim.
+    SetAside {
+        /// Which claim `spec.claimRef` is to name.
+        claim: ClaimReference,
+        /// The version of the claim, for `spec.claimRef`.
+        claim_version: Arc<str>,
+        /// Whether the annotation `pv.kubernetes.io/bound-by-controller` is to say that the claim was chosen here, and not
+        /// by whoever made the volume.
+        bound_by_controller: bool,
+    },
+    /// The annotation `volume.kubernetes.io/selected-node` of a claim names this node.
+    SelectNode(Arc<str>),
+}
+
+/// The versions that objects got by being written. What the API has is too old to look at before it has these.
+pub type Written = BTreeMap<ObjectKey, Arc<str>>;
+
+/// What a plugin's PreBind waits for, in words for a pod that has to wait until fewer others do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Awaited {
+    /// What pods wait for, such as `their volumes to be bound`.
+    pub what: &'static str,
+    /// Where to look if that takes long.
+    pub see: &'static str,
+}
+
+/// The objects that a plugin keeps, with what is assumed of them: its lister and its assume cache. There is one for each
+/// plugin that has any ([`Plugin::objects`](super::Plugin::objects)), kept by whoever decides.
+///
+/// It is asked about classes for which [`Class::uses_objects`] says so, and about no others.
+///
+/// # Reserve and PreBind
+///
+/// 1. [`plan`](Self::plan) says what Reserve has to do, and changes nothing. All Reserve plugins of the profile are asked in
+///    its order; the first that fails ends the attempt, and nothing is to be taken back.
+/// 2. [`reserve`](Self::reserve) assumes the plan, again in the profile's order, when the pod is assumed.
+/// 3. [`writes`](Self::writes) is what PreBind has to write, where the profile runs the plugin's PreBind. The writes of all
+///    plugins are carried out one after the other, up to the first that fails.
+/// 4. Then [`is_bound`](Self::is_bound) is asked at once, and again when an object of the plan or the node changes, for as
+///    long as [`timeout_ms`](Self::timeout_ms). Plugins wait beside each other, as upstream's whose PreBindPreFlight says
+///    `AllowParallel`. The pod is bound when none waits any more.
+/// 5. If any of this fails, or the bind does, or the pod goes away, [`unreserve`](Self::unreserve) takes back what is not
+///    written, last plugin first.
+///
+/// Source: `ReservePlugin`, `PreBindPlugin`, `passiveAssumeCache`.
+pub trait ObjectCache: Debug + Send + Sync {
+    /// Takes an object as the API has it now. `None`: that is no news, or the object is none of its own. The first other
+    /// version of an object puts an end to what is assumed of it.
+    fn apply(&mut self, object: &Object) -> Option<Changes>;
+
+    /// An object is gone. `None`: it was not there, or is none of its own.
+    fn delete(&mut self, key: &ObjectKey) -> Option<Changes>;
+
+    /// An object as it is now, with what is assumed of it.
+    fn get(&self, key: &ObjectKey) -> Option<Object>;
+
+    /// Changes whenever [`Self::resolve`] of some class may say something else.
+    fn version(&self) -> u64;
+
+    /// Puts into the facts of a class what the objects say about it.
+    fn resolve(&self, _class: &Class, _facts: &mut Facts) {}
+
+    /// Puts into a node what the objects say about it.
+    fn complete(&self, _node: &mut Arc<NodeInfo>) {}
+
+    /// A pod of a class came to a node. Gives what is to be known of its attachments from now on. At most one plugin may
+    /// say what pods of a class attach.
+    fn pod_added(&mut self, _id: ClassId, _class: &Arc<Class>) -> Attachments {
+        Vec::new()
+    }
+
+    /// A pod of a class left its node.
+    fn pod_removed(&mut self, _id: ClassId, _class: &Class) {}
+
+    /// What Reserve has to do for a pod on a node. `None`: nothing, nor does PreBind.
+    ///
+    /// # Errors
+    /// Why Reserve fails.
+    fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Option<Box<dyn Plan>>, String>;
+
+    /// Reserve: a plan counts as carried out, until the API says otherwise.
+    fn reserve(&mut self, plan: &dyn Plan);
+
+    /// Unreserve: a plan counts no more, but for what was `written`: that stays assumed until the watches bring it. Gives
+    /// what has to be written because of that; nobody waits for it, and what fails is only logged.
+    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Vec<Write>;
+
+    /// PreBind: what of a plan the API has to be told, in order, each on the version that it has now. What it has already,
+    /// from an attempt or a leader before, is left out.
+    fn writes(&self, plan: &dyn Plan) -> Vec<Write>;
+
+    /// PreBind: whether all is there that a plan waits for, by what the API says; what is assumed does not count. `node` is
+    /// `None` where it is gone.
+    ///
+    /// # Errors
+    /// It will not come to that: the pod has to be scheduled anew.
+    fn is_bound(&self, plan: &dyn Plan, written: &Written, node: Option<&NodeInfo>) -> Result<bool, String>;
+
+    /// PreBind: how long it may wait after its writes, in milliseconds.
+    fn timeout_ms(&self, args: &Args) -> u64;
+
+    /// PreBind: the error where it has waited for so long.
+    fn timed_out(&self, plan: &dyn Plan) -> String;
+
+    /// PreBind: what it waits for.
+    fn awaited(&self) -> Awaited;
+}
+
+// === impl Object ===
+
+impl Object {
+    /// Which object it is.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        match self {
+            Self::Storage(object) => ObjectKey::Storage(object.key()),
+        }
+    }
+
+    /// Another object that this one names, and that a change of this one is about as well: of a volume, its claim.
+    #[must_use]
+    pub fn names(&self) -> Option<ObjectKey> {
+        let Self::Storage(object) = self;
+        let StorageObject::Volume(volume) = &**object else { return None };
+        let ClaimReference { namespace, name, .. } = volume.claim.as_ref()?;
+        let (namespace, name) = (Arc::clone(namespace), Arc::clone(name));
+        Some(ObjectKey::Storage(StorageKey { kind: StorageKind::Claim, namespace, name }))
+    }
+}
+
+impl From<StorageObject> for Object {
+    fn from(object: StorageObject) -> Self {
+        Self::Storage(Arc::new(object))
+    }
+}
+
+// === impl ObjectKey ===
+
+impl ObjectKey {
+    /// `metadata.namespace`; empty for kinds that belong to none.
+    #[must_use]
+    pub const fn namespace(&self) -> &Arc<str> {
+        match self {
+            Self::Storage(key) => &key.namespace,
+        }
+    }
+
+    /// `metadata.name`.
+    #[must_use]
+    pub const fn name(&self) -> &Arc<str> {
+        match self {
+            Self::Storage(key) => &key.name,
+        }
+    }
+
+    /// kube-scheduler's labels of the events that such an object is new, has changed, or is gone.
+    #[must_use]
+    pub const fn labels(&self) -> [&'static str; 3] {
+        match self {
+            Self::Storage(key) => labels::of_storage(key.kind),
+        }
+    }
+}
+
+impl From<StorageKey> for ObjectKey {
+    fn from(key: StorageKey) -> Self {
+        Self::Storage(key)
+    }
+}
+
+// === impl ClusterEvent ===
+
+impl<'a> ClusterEvent<'a> {
+    /// The event that an object is new, has changed, or is gone. Both are of one kind.
+    #[must_use]
+    pub fn of_object(old: Option<&'a Object>, new: Option<&'a Object>) -> Self {
+        let storage = |object: Option<&'a Object>| object.map(|Object::Storage(object)| &**object);
+        Self::StorageChanged { old: storage(old), new: storage(new) }
+    }
+}
+
+// === impl Plan ===
+
+impl dyn Plan {
+    /// The plan as its plugin has made it; `None`: it is another plugin's.
+    #[must_use]
+    pub fn of<P: Plan>(&self) -> Option<&P> {
+        let plan: &dyn Any = self;
+        plan.downcast_ref()
+    }
+}

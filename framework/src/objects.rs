@@ -1,0 +1,193 @@
+//! The objects of all plugins that keep any: what whoever decides holds of them, and the order of Reserve and Unreserve.
+//!
+//! Knows: which plugin keeps which objects, and what each has reserved. Must not know: any plugin, or when anything is
+//! reserved or written.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::{
+    class::{Class, ClassId, PodInfo},
+    extension::{
+        Facts,
+        objects::{Attachments, Awaited, Changes, Object, ObjectCache, ObjectKey, Plan, Write, Written},
+    },
+    node::NodeInfo,
+    profile::Profile,
+    registry::Registry,
+};
+
+/// The objects of each plugin that keeps any, in the registry's order.
+#[derive(Debug, Default)]
+pub struct Objects(Vec<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    plugin: &'static str,
+    cache: Box<dyn ObjectCache>,
+}
+
+/// What a plugin has planned to reserve for a pod on a node, or has reserved.
+#[derive(Debug)]
+pub struct Reservation {
+    /// The plugin's name.
+    pub plugin: &'static str,
+    /// The place of its objects.
+    place: usize,
+    plan: Box<dyn Plan>,
+}
+
+// === impl Reservation ===
+
+impl Reservation {
+    /// The objects that it is about.
+    #[must_use]
+    pub fn objects(&self) -> Vec<ObjectKey> {
+        self.plan.objects()
+    }
+}
+
+// === impl Objects ===
+
+impl Objects {
+    /// The objects of all plugins of a registry, none of which is known yet.
+    #[must_use]
+    pub fn of(registry: Registry) -> Self {
+        Self(
+            registry
+                .iter()
+                .filter_map(|plugin| Some(Kept { plugin: plugin.name(), cache: plugin.objects()? }))
+                .collect(),
+        )
+    }
+
+    /// Takes an object as the API has it now. `None`: that is no news to anybody.
+    pub fn apply(&mut self, object: &Object) -> Option<Changes> {
+        self.change(|cache| cache.apply(object))
+    }
+
+    /// An object is gone. `None`: it was not there.
+    pub fn delete(&mut self, key: &ObjectKey) -> Option<Changes> {
+        self.change(|cache| cache.delete(key))
+    }
+
+    /// Several plugins may keep the same object.
+    fn change(&mut self, change: impl Fn(&mut dyn ObjectCache) -> Option<Changes>) -> Option<Changes> {
+        let changes = self.0.iter_mut().filter_map(|kept| change(&mut *kept.cache));
+        changes.reduce(|mut all, one| {
+            all.old = all.old.or(one.old);
+            all.nodes.extend(one.nodes);
+            all.attachments.extend(one.attachments);
+            all
+        })
+    }
+
+    /// An object as it is now, with what is assumed of it.
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
+        self.0.iter().find_map(|kept| kept.cache.get(key))
+    }
+
+    /// Changes whenever what [`Self::resolve`] says about a class may have changed; always 0 for a class that uses no
+    /// objects.
+    #[must_use]
+    pub fn version(&self, class: &Class) -> u64 {
+        if class.uses_objects() { self.0.iter().map(|kept| kept.cache.version()).sum() } else { 0 }
+    }
+
+    /// Puts into the facts of a class what the objects say about it.
+    pub fn resolve(&self, class: &Class, facts: &mut Facts) {
+        if class.uses_objects() {
+            self.0.iter().for_each(|kept| kept.cache.resolve(class, facts));
+        }
+    }
+
+    /// A node with what the objects say about it.
+    #[must_use]
+    pub fn complete(&self, node: &Arc<NodeInfo>) -> Arc<NodeInfo> {
+        let mut node = Arc::clone(node);
+        self.0.iter().for_each(|kept| kept.cache.complete(&mut node));
+        node
+    }
+
+    /// A pod of a class that uses objects came to a node. Gives what is to be known of its attachments from now on.
+    pub fn pod_added(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
+        self.0.iter_mut().flat_map(|kept| kept.cache.pod_added(id, class)).collect()
+    }
+
+    /// A pod of a class that uses objects left its node.
+    pub fn pod_removed(&mut self, id: ClassId, class: &Class) {
+        self.0.iter_mut().for_each(|kept| kept.cache.pod_removed(id, class));
+    }
+
+    /// What the Reserve plugins of a profile have to do for a pod on a node, in the profile's order; nothing is reserved
+    /// yet. Empty, and nobody is asked, where the pod uses no objects.
+    ///
+    /// # Errors
+    /// What the first plugin says that fails, in upstream's words.
+    ///
+    /// Source: `RunReservePluginsReserve`.
+    pub fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Vec<Reservation>, String> {
+        let mut reservations = Vec::new();
+        if !pod.class.uses_objects() {
+            return Ok(reservations);
+        }
+        for name in &profile.plugins.reserve {
+            let Some(place) = self.0.iter().position(|kept| kept.plugin == name) else { continue };
+            let Kept { plugin, cache } = &self.0[place];
+            let plan = cache.plan(pod, node, profile);
+            let plan = plan.map_err(|error| format!("running Reserve plugin {plugin:?}: {error}"))?;
+            reservations.extend(plan.map(|plan| Reservation { plugin, place, plan }));
+        }
+        Ok(reservations)
+    }
+
+    /// Reserve. Those of one pod in their order.
+    pub fn reserve(&mut self, reservation: &Reservation) {
+        if let Some(kept) = self.0.get_mut(reservation.place) {
+            kept.cache.reserve(&*reservation.plan);
+        }
+    }
+
+    /// Unreserve, but for what was written. Those of one pod in reverse order. Gives what has to be written because of it.
+    pub fn unreserve(&mut self, reservation: &Reservation, written: &Written) -> Vec<Write> {
+        let kept = self.0.get_mut(reservation.place);
+        kept.map(|kept| kept.cache.unreserve(&*reservation.plan, written)).unwrap_or_default()
+    }
+
+    /// What PreBind has to write, and how long it may wait then, in milliseconds. `None`: the profile leaves it out.
+    #[must_use]
+    pub fn pre_bind(&self, reservation: &Reservation, profile: &Profile) -> Option<(Vec<Write>, u64)> {
+        let kept = self.0.get(reservation.place)?;
+        let runs = profile.plugins.pre_bind.iter().any(|name| name == kept.plugin);
+        runs.then(|| (kept.cache.writes(&*reservation.plan), kept.cache.timeout_ms(&profile.args)))
+    }
+
+    /// Whether all is there that PreBind waits for. `node` is `None` where it is gone.
+    ///
+    /// # Errors
+    /// It will not come to that: the pod has to be scheduled anew.
+    pub fn is_bound(
+        &self,
+        reservation: &Reservation,
+        written: &Written,
+        node: Option<&NodeInfo>,
+    ) -> Result<bool, String> {
+        let kept = self.0.get(reservation.place);
+        kept.map_or(Ok(true), |kept| kept.cache.is_bound(&*reservation.plan, written, node))
+    }
+
+    /// The error of a PreBind that has waited for too long.
+    #[must_use]
+    pub fn timed_out(&self, reservation: &Reservation) -> String {
+        self.0.get(reservation.place).map(|kept| kept.cache.timed_out(&*reservation.plan)).unwrap_or_default()
+    }
+
+    /// What PreBind waits for.
+    #[must_use]
+    pub fn awaited(&self, reservation: &Reservation) -> Option<Awaited> {
+        self.0.get(reservation.place).map(|kept| kept.cache.awaited())
+    }
+}

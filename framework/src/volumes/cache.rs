@@ -1,0 +1,283 @@
+//! The objects of storage as a plugin keeps them: what they say about classes, nodes and the pods on nodes, and what Reserve
+//! and PreBind do for the volumes of a pod.
+//!
+//! VolumeBinding keeps them. VolumeRestrictions, NodeVolumeLimits and VolumeZone read what they come to in the facts.
+//!
+//! Knows: when what storage says of classes and nodes may have changed. Must not know: what a filter makes of it, or who
+//! hears of it.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    binding,
+    objects::{StorageKey, StorageKind, StorageObject, VolumeAttachment},
+    standing::Standing,
+    storage::{self, Storage},
+};
+use crate::{
+    class::{Class, ClassId, PodInfo},
+    extension::{
+        Facts,
+        objects::{Attachments, Awaited, Changes, Object, ObjectCache, ObjectKey, Plan, Write, Written},
+    },
+    node::NodeInfo,
+    profile::{Args, Profile},
+};
+
+/// All of them, and what the pods on nodes hold of them.
+#[derive(Debug)]
+pub(crate) struct VolumeCache {
+    /// The plugin that keeps them.
+    plugin: &'static str,
+    objects: Storage,
+    standing: Standing,
+    /// The classes with volumes whose pods stand on nodes.
+    holders: BTreeMap<ClassId, Holder>,
+    /// The standing classes whose attachments hang on an object.
+    by_object: BTreeMap<StorageKey, BTreeSet<ClassId>>,
+    /// The nodes that a volume is attached to.
+    by_volume: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Changes whenever the facts of some class with volumes may have.
+    version: u64,
+}
+
+/// A class with volumes whose pods stand on nodes.
+#[derive(Debug)]
+struct Holder {
+    class: Arc<Class>,
+    pods: u32,
+    /// The objects that its attachments hang on.
+    keys: Vec<StorageKey>,
+}
+
+// === impl VolumeCache ===
+
+impl VolumeCache {
+    /// No objects, kept by a plugin of this name.
+    pub(crate) fn of(plugin: &'static str) -> Self {
+        Self {
+            plugin,
+            objects: Storage::default(),
+            standing: Standing::default(),
+            holders: BTreeMap::new(),
+            by_object: BTreeMap::new(),
+            by_volume: BTreeMap::new(),
+            version: 0,
+        }
+    }
+
+    /// An object as the API has it.
+    fn api(&self, key: &StorageKey) -> Option<StorageObject> {
+        match key.kind {
+            StorageKind::Claim => self.objects.api_claim(&key.namespace, &key.name).cloned().map(StorageObject::Claim),
+            StorageKind::Volume => self.objects.api_volume(&key.name).cloned().map(StorageObject::Volume),
+            _ => self.objects.get(key),
+        }
+    }
+
+    fn attach(&mut self, attachment: &VolumeAttachment) {
+        if let Some(volume) = &attachment.volume {
+            self.by_volume.entry(Arc::clone(volume)).or_default().insert(Arc::clone(&attachment.node));
+        }
+    }
+
+    fn detach(&mut self, key: &StorageKey) {
+        let known = if key.kind == StorageKind::VolumeAttachment { self.objects.get(key) } else { None };
+        let Some(StorageObject::VolumeAttachment(VolumeAttachment { volume: Some(volume), node, .. })) = known else {
+            return;
+        };
+        if let Some(nodes) = self.by_volume.get_mut(&volume) {
+            nodes.remove(&node);
+            if nodes.is_empty() {
+                self.by_volume.remove(&volume);
+            }
+        }
+    }
+
+    /// The nodes of which an object says something.
+    fn nodes_of(&self, object: &StorageObject) -> BTreeSet<Arc<str>> {
+        match object {
+            StorageObject::CsiNode(node) => BTreeSet::from([Arc::clone(&node.name)]),
+            StorageObject::VolumeAttachment(attachment) => BTreeSet::from([Arc::clone(&attachment.node)]),
+            StorageObject::Volume(volume) => self.by_volume.get(&volume.name).cloned().unwrap_or_default(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Takes note of which objects the attachments of a class hang on.
+    fn follow(&mut self, id: ClassId) {
+        self.unfollow(id);
+        let Some(holder) = self.holders.get_mut(&id) else { return };
+        let class = &holder.class;
+        let namespace = &class.namespace;
+        let key = |kind, namespace: &Arc<str>, name: &Arc<str>| {
+            let (namespace, name) = (Arc::clone(namespace), Arc::clone(name));
+            StorageKey { kind, namespace, name }
+        };
+        for (name, _) in class.volumes.iter().flat_map(|volumes| volumes.claims()) {
+            holder.keys.push(key(StorageKind::Claim, namespace, name));
+            if let Some(claim) = self.objects.claim(namespace, name) {
+                // A volume that is not made yet is attached by the driver of its storage class.
+                let is_made = !claim.volume_name.is_empty();
+                let (kind, name) = if is_made {
+                    (StorageKind::Volume, &claim.volume_name)
+                } else {
+                    (StorageKind::StorageClass, &claim.storage_class)
+                };
+                holder.keys.push(key(kind, &Arc::default(), name));
+            }
+        }
+        for key in &holder.keys {
+            self.by_object.entry(key.clone()).or_default().insert(id);
+        }
+    }
+
+    fn unfollow(&mut self, id: ClassId) {
+        let keys = self.holders.get_mut(&id).map(|holder| std::mem::take(&mut holder.keys));
+        for key in keys.into_iter().flatten() {
+            if let Some(classes) = self.by_object.get_mut(&key) {
+                classes.remove(&id);
+                if classes.is_empty() {
+                    self.by_object.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// What each pod of a class on a node attaches to it.
+    fn attachments(&mut self, id: ClassId) -> Attachments {
+        self.follow(id);
+        let Some(holder) = self.holders.get(&id) else { return Vec::new() };
+        let (attachments, error) = match self.objects.attached_by(&holder.class) {
+            Ok(attachments) => (attachments, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        self.version += u64::from(self.standing.set_uncountable(id, error));
+        vec![(id, attachments.into())]
+    }
+
+    /// What follows from an object that is news.
+    fn changes(&mut self, key: &StorageKey, old: Option<StorageObject>, new: Option<&StorageObject>) -> Changes {
+        self.version += 1;
+        let nodes = [old.as_ref(), new].into_iter().flatten().flat_map(|object| self.nodes_of(object)).collect();
+        let classes = self.by_object.get(key).cloned().unwrap_or_default();
+        let attachments = classes.into_iter().flat_map(|class| self.attachments(class)).collect();
+        Changes { old: old.map(Object::from), nodes, attachments }
+    }
+}
+
+impl ObjectCache for VolumeCache {
+    fn apply(&mut self, object: &Object) -> Option<Changes> {
+        let Object::Storage(object) = object;
+        let key = object.key();
+        let old = self.api(&key);
+        if let StorageObject::VolumeAttachment(attachment) = &**object {
+            self.detach(&key);
+            self.attach(attachment);
+        }
+        self.objects.apply(StorageObject::clone(object)).then(|| self.changes(&key, old, Some(object)))
+    }
+
+    fn delete(&mut self, key: &ObjectKey) -> Option<Changes> {
+        let ObjectKey::Storage(key) = key;
+        let old = self.api(key);
+        self.detach(key);
+        self.objects.delete(key).then(|| self.changes(key, old, None))
+    }
+
+    fn get(&self, key: &ObjectKey) -> Option<Object> {
+        let ObjectKey::Storage(key) = key;
+        self.objects.get(key).map(Object::from)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn resolve(&self, class: &Class, facts: &mut Facts) {
+        facts.volumes = self.objects.facts(class, &self.standing);
+    }
+
+    fn complete(&self, node: &mut Arc<NodeInfo>) {
+        let csi = self.objects.node_csi(&node.name);
+        if node.csi != csi {
+            *node = Arc::new(NodeInfo { csi, ..NodeInfo::clone(node) });
+        }
+    }
+
+    /// Of the first pod of a class nobody knows what it attaches.
+    fn pod_added(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
+        if class.volumes.is_none() {
+            return Vec::new();
+        }
+        self.version += u64::from(self.standing.add(class));
+        let new = || Holder { class: Arc::clone(class), pods: 0, keys: Vec::new() };
+        let holder = self.holders.entry(id).or_insert_with(new);
+        holder.pods += 1;
+        if holder.pods == 1 { self.attachments(id) } else { Vec::new() }
+    }
+
+    fn pod_removed(&mut self, id: ClassId, class: &Class) {
+        let Some(holder) = self.holders.get_mut(&id) else { return };
+        self.version += u64::from(self.standing.remove(class));
+        holder.pods -= 1;
+        if holder.pods == 0 {
+            self.unfollow(id);
+            self.holders.remove(&id);
+            self.version += u64::from(self.standing.set_uncountable(id, None));
+        }
+    }
+
+    /// A node that the filter left no word about is taken for one where all is bound.
+    ///
+    /// Source: `VolumeBinding.Reserve`.
+    fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Option<Box<dyn Plan>>, String> {
+        let is_filtered = profile.plugins.filter.iter().any(|name| name == self.plugin);
+        if !is_filtered || pod.class.volumes.is_none() {
+            return Ok(None);
+        }
+        let plan = self.objects.plan(&pod.class, node).filter(|plan| !plan.all_bound);
+        Ok(plan.map(|plan| Box::new(plan) as Box<dyn Plan>))
+    }
+
+    fn reserve(&mut self, plan: &dyn Plan) {
+        let Some(plan) = plan.of() else { return };
+        self.version += 1;
+        self.objects.assume(plan);
+    }
+
+    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Vec<Write> {
+        if let Some(plan) = plan.of::<storage::Plan>() {
+            self.version += 1;
+            self.objects.restore(&plan.without(written));
+        }
+        Vec::new()
+    }
+
+    fn writes(&self, plan: &dyn Plan) -> Vec<Write> {
+        plan.of().map(|plan| self.objects.writes(plan)).unwrap_or_default()
+    }
+
+    fn is_bound(&self, plan: &dyn Plan, written: &Written, node: Option<&NodeInfo>) -> Result<bool, String> {
+        plan.of().map_or(Ok(true), |plan| binding::is_bound(&self.objects, plan, written, node))
+    }
+
+    /// Source: `VolumeBindingArgs.BindTimeoutSeconds`.
+    fn timeout_ms(&self, args: &Args) -> u64 {
+        u64::try_from(args.volume_binding.bind_timeout_seconds).unwrap_or(0).saturating_mul(1_000)
+    }
+
+    fn timed_out(&self, _plan: &dyn Plan) -> String {
+        "binding volumes: context deadline exceeded".to_owned()
+    }
+
+    fn awaited(&self) -> Awaited {
+        Awaited { what: "their volumes to be bound", see: "what the provisioners of their storage classes are about" }
+    }
+}

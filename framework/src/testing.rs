@@ -15,6 +15,7 @@ use crate::{
 };
 
 pub mod checks;
+pub mod licences;
 mod stock;
 pub mod storage;
 

@@ -23,6 +23,10 @@ impl Judge {
     /// # Errors
     /// Why a plugin's Reserve fails, or why the pod cannot be on its way yet.
     pub(super) fn plan(&self, attempt: &Attempt<'_>, node: &str) -> Result<Vec<Reservation>, String> {
+        // Most pods have nothing to reserve.
+        if !attempt.pod.class.uses_objects() {
+            return Ok(Vec::new());
+        }
         let (Some(profile), Some(node)) = (self.profile(attempt.subject.0), self.cache.nodes.get(node)) else {
             return Ok(Vec::new());
         };

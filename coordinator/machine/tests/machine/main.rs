@@ -13,6 +13,7 @@ mod outlook;
 mod overview;
 mod preemption;
 mod queues;
+mod reserve;
 mod signatures;
 mod simulation;
 mod storage;

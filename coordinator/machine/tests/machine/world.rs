@@ -114,6 +114,16 @@ impl World {
         world
     }
 
+    /// As [`Self::with_profiles`], with these plugins and one worker, which has the built-in ones.
+    pub(crate) fn with_plugins(registry: Registry, profile: Profile) -> Self {
+        let mut world = Self::dormant_with(Machine::new(0, registry), vec![profile]);
+        world.tell(Event::Synced);
+        world.tell(Event::Leading { epoch: 1 });
+        world.join("worker-0");
+        world.settle();
+        world
+    }
+
     /// Configured, but neither synced nor leading.
     pub(crate) fn dormant(profiles: Vec<Profile>) -> Self {
         Self::dormant_with(Machine::new(0, Registry::built_in()), profiles)

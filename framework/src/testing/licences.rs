@@ -1,0 +1,204 @@
+//! A plugin with objects of its own, for tests of Reserve and PreBind: each pod with volumes takes one licence.
+//!
+//! A licence is a PersistentVolumeClaim in the plugin's namespace: given away when its annotation names a node, and good
+//! when it is bound. What the plugin is asked to do is written down, so that a test can tell in which order that was.
+//!
+//! Knows: the extension point. Must not know: who asks.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{
+    class::PodInfo,
+    extension::{
+        Kind, Plugin,
+        objects::{Awaited, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, Write, Written},
+    },
+    node::NodeInfo,
+    profile::{Args, Profile},
+    volumes::objects::{Claim, StorageKey, StorageKind, StorageObject},
+};
+
+/// What plugins were asked to do, in order, such as `First reserves a`.
+#[derive(Debug, Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<String>>>);
+
+/// The plugin. Its namespace is its name in lower case.
+#[derive(Debug)]
+pub struct Licences {
+    /// The plugin's name.
+    pub name: &'static str,
+    /// How long PreBind waits, in milliseconds.
+    pub timeout_ms: u64,
+    /// Where it is written down what it was asked to do.
+    pub log: Log,
+}
+
+#[derive(Debug)]
+struct Cache {
+    plugin: &'static str,
+    namespace: Arc<str>,
+    timeout_ms: u64,
+    log: Log,
+    licences: BTreeMap<Arc<str>, Claim>,
+    /// The nodes for which licences are assumed to be given away.
+    assumed: BTreeMap<Arc<str>, Arc<str>>,
+    version: u64,
+}
+
+#[derive(Debug)]
+struct Licence {
+    key: StorageKey,
+    node: Arc<str>,
+}
+
+// === impl Log ===
+
+impl Log {
+    /// What was asked for since this was called last.
+    #[must_use]
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, line: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+}
+
+// === impl Licences ===
+
+impl Plugin for Licences {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn reads(&self, _: &Args) -> &'static [Kind] {
+        &[Kind::PersistentVolumeClaim]
+    }
+
+    fn objects(&self) -> Option<Box<dyn ObjectCache>> {
+        Some(Box::new(Cache {
+            plugin: self.name,
+            namespace: self.name.to_lowercase().into(),
+            timeout_ms: self.timeout_ms,
+            log: self.log.clone(),
+            licences: BTreeMap::new(),
+            assumed: BTreeMap::new(),
+            version: 0,
+        }))
+    }
+}
+
+impl Plan for Licence {
+    fn objects(&self) -> Vec<ObjectKey> {
+        vec![self.key.clone().into()]
+    }
+}
+
+// === impl Cache ===
+
+impl Cache {
+    fn key(&self, name: &Arc<str>) -> StorageKey {
+        StorageKey { kind: StorageKind::Claim, namespace: Arc::clone(&self.namespace), name: Arc::clone(name) }
+    }
+
+    fn write(&self, licence: &Licence, node: &Arc<str>) -> Option<Write> {
+        let known = self.licences.get(&licence.key.name)?;
+        Some(Write {
+            object: licence.key.clone().into(),
+            uid: Arc::clone(&known.uid),
+            resource_version: Arc::clone(&known.resource_version),
+            patch: Patch::SelectNode(Arc::clone(node)),
+        })
+    }
+
+    fn changes(&mut self, old: Option<Claim>) -> Changes {
+        self.version += 1;
+        Changes { old: old.map(|old| StorageObject::Claim(old).into()), ..Changes::default() }
+    }
+}
+
+impl ObjectCache for Cache {
+    fn apply(&mut self, object: &Object) -> Option<Changes> {
+        let Object::Storage(object) = object;
+        let StorageObject::Claim(claim) = &**object else { return None };
+        if claim.namespace != self.namespace {
+            return None;
+        }
+        self.assumed.remove(&claim.name);
+        let old = self.licences.insert(Arc::clone(&claim.name), claim.clone());
+        (old.as_ref() != Some(claim)).then(|| self.changes(old))
+    }
+
+    fn delete(&mut self, key: &ObjectKey) -> Option<Changes> {
+        let ObjectKey::Storage(StorageKey { kind: StorageKind::Claim, namespace, name }) = key else { return None };
+        if *namespace != self.namespace {
+            return None;
+        }
+        let old = self.licences.remove(name)?;
+        Some(self.changes(Some(old)))
+    }
+
+    fn get(&self, key: &ObjectKey) -> Option<Object> {
+        let known = self.licences.get(key.name()).filter(|_| *key == self.key(key.name()).into())?;
+        let assumed = self.assumed.get(&known.name).or(known.selected_node.as_ref());
+        Some(StorageObject::Claim(Claim { selected_node: assumed.cloned(), ..known.clone() }).into())
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn plan(&self, pod: &PodInfo, node: &NodeInfo, _: &Profile) -> Result<Option<Box<dyn Plan>>, String> {
+        self.log.note(format!("{} plans for {}", self.plugin, pod.name));
+        let is_free = |known: &&Claim| known.selected_node.is_none() && !self.assumed.contains_key(&known.name);
+        let free = self.licences.values().find(is_free).ok_or("no licence is left")?;
+        Ok(Some(Box::new(Licence { key: self.key(&free.name), node: Arc::clone(&node.name) })))
+    }
+
+    fn reserve(&mut self, plan: &dyn Plan) {
+        let Some(Licence { key, node }) = plan.of() else { return };
+        self.log.note(format!("{} reserves {}", self.plugin, key.name));
+        self.version += 1;
+        self.assumed.insert(Arc::clone(&key.name), Arc::clone(node));
+    }
+
+    /// What was written is taken back by another write.
+    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Vec<Write> {
+        let Some(licence) = plan.of::<Licence>() else { return Vec::new() };
+        self.log.note(format!("{} unreserves {}", self.plugin, licence.key.name));
+        self.version += 1;
+        let Some(version) = written.get(&licence.key.clone().into()) else {
+            self.assumed.remove(&licence.key.name);
+            return Vec::new();
+        };
+        let write = self.write(licence, &Arc::default());
+        write.map(|write| Write { resource_version: Arc::clone(version), ..write }).into_iter().collect()
+    }
+
+    fn writes(&self, plan: &dyn Plan) -> Vec<Write> {
+        plan.of().and_then(|licence: &Licence| self.write(licence, &licence.node)).into_iter().collect()
+    }
+
+    fn is_bound(&self, plan: &dyn Plan, _: &Written, node: Option<&NodeInfo>) -> Result<bool, String> {
+        let licence = plan.of::<Licence>().filter(|_| node.is_some()).ok_or("the node is gone")?;
+        let known = self.licences.get(&licence.key.name).ok_or("the licence is gone")?;
+        Ok(known.bind_completed)
+    }
+
+    fn timeout_ms(&self, _: &Args) -> u64 {
+        self.timeout_ms
+    }
+
+    fn timed_out(&self, plan: &dyn Plan) -> String {
+        let name = plan.of().map(|licence: &Licence| Arc::clone(&licence.key.name)).unwrap_or_default();
+        format!("licence {name} is not good yet")
+    }
+
+    fn awaited(&self) -> Awaited {
+        Awaited { what: "their licences", see: "the office that gives them out" }
+    }
+}

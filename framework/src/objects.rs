@@ -84,10 +84,16 @@ impl Objects {
         })
     }
 
-    /// An object as it is now, with what is assumed of it.
+    /// Whether an object is there.
     #[must_use]
-    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.0.iter().find_map(|kept| kept.cache.get(key))
+    pub fn contains(&self, key: &ObjectKey) -> bool {
+        self.0.iter().any(|kept| kept.cache.get(key).is_some())
+    }
+
+    /// An object as it is now for the plugin that has reserved something, with what it assumes of it.
+    #[must_use]
+    pub fn get_for(&self, reservation: &Reservation, key: &ObjectKey) -> Option<Object> {
+        self.0.get(reservation.place)?.cache.get(key)
     }
 
     /// Changes whenever what [`Self::resolve`] says about a class may have changed; always 0 for a class that uses no

@@ -80,13 +80,6 @@ impl Machine {
         if nominations != self.judge.nominator().len() {
             broken(Invariant::NominationsAreThoseOfWaitingPods, "of a pod that is gone".to_owned());
         }
-        if let Some(uid) = self.preparations.uids().iter().find(|uid| !self.pods.contains_key(*uid)) {
-            broken(Invariant::PreparationsHavePods, format!("pod {uid} is gone"));
-        }
-        let is_assumed = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| matches!(pod.stage, Stage::Assumed(_)));
-        if let Some(uid) = self.preparations.binding.keys().find(|uid| !is_assumed(uid)) {
-            broken(Invariant::PreparationsHavePods, format!("pod {uid} is not to be bound"));
-        }
         let resident: u32 = charges.values().sum();
         if self.residents.len() != resident as usize {
             broken(Invariant::ChargesAddUp, format!("{} residents for {resident} charges", self.residents.len()));
@@ -122,8 +115,19 @@ impl Machine {
         if self.judge.cache().snapshot.node_count() != self.judge.cache().nodes.len() {
             broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
         }
-        violations.extend(self.audit_groups().chain(self.audit_classes()));
+        violations.extend(self.audit_groups().chain(self.audit_classes()).chain(self.audit_preparations()));
         violations
+    }
+
+    /// Whoever has something reserved is there, and is to be bound.
+    fn audit_preparations(&self) -> impl Iterator<Item = Violation> {
+        let is_known = |uid: &Uid| self.pods.contains_key(uid);
+        let is_assumed = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| matches!(pod.stage, Stage::Assumed(_)));
+        let gone = self.preparations.by_pod.keys().filter(move |uid| !is_known(uid));
+        let gone = gone.map(|uid| format!("pod {uid} is gone"));
+        let unbound = self.preparations.binding.keys().filter(move |uid| !is_assumed(uid));
+        let unbound = unbound.map(|uid| format!("pod {uid} is not to be bound"));
+        gone.chain(unbound).map(|place| Violation { invariant: Invariant::PreparationsHavePods, place })
     }
 
     fn audit_classes(&self) -> impl Iterator<Item = Violation> {

@@ -92,7 +92,8 @@ impl Machine {
         for ((place, key), version) in targets.into_iter().zip(versions) {
             preparation.steps[place].written.insert(key, version);
         }
-        let failed = unwritten.map_or(preparation.plugin(), |place| preparation.steps[place].reservation.plugin);
+        let failed =
+            unwritten.map_or_else(|| preparation.plugin(), |place| preparation.steps[place].reservation.plugin);
         self.preparations.insert(uid, preparation);
         match failure {
             None => self.look_at(now_ms, uid),
@@ -145,12 +146,12 @@ impl Machine {
     }
 
     fn take_back_step(&mut self, now_ms: TimeMs, uid: &Uid, Step { reservation, written, .. }: &Step) {
-        let objects = |machine: &Self, key: &ObjectKey| machine.judge.cache().objects.get(key);
+        let get = |machine: &Self, key: &ObjectKey| machine.judge.cache().objects.get_for(reservation, key);
         let keys = reservation.objects().into_iter().filter(|key| !written.contains_key(key));
-        let before: Vec<_> = keys.map(|key| (objects(self, &key), key)).collect();
+        let before: Vec<_> = keys.map(|key| (get(self, &key), key)).collect();
         let writes = self.judge.unreserve_one(reservation, written);
         for (old, key) in before {
-            let new = objects(self, &key);
+            let new = get(self, &key);
             if old != new {
                 self.wake_for_object(now_ms, old.as_ref(), new.as_ref());
             }

@@ -77,13 +77,13 @@ fn what_is_reserved_is_nobody_elses_until_it_is_taken_back() {
     objects.apply(&licence("first", "a"));
     let (node, profile) = (node("n1").build(), reserving(&["First"]));
     let key = licence("first", "a").key();
-    let before = objects.get(&key);
     let plans = objects.plan(&licensed("p"), &node, &profile).expect("a licence");
+    let before = objects.get_for(&plans[0], &key);
     objects.reserve(&plans[0]);
-    assert_ne!(objects.get(&key), before, "what is assumed is seen");
+    assert_ne!(objects.get_for(&plans[0], &key), before, "what is assumed is seen");
     assert!(objects.plan(&licensed("q"), &node, &profile).is_err());
     assert_eq!(objects.unreserve(&plans[0], &Written::new()), []);
-    assert_eq!(objects.get(&key), before);
+    assert_eq!(objects.get_for(&plans[0], &key), before);
     assert!(objects.plan(&licensed("q"), &node, &profile).is_ok());
 
     objects.reserve(&plans[0]);
@@ -132,5 +132,5 @@ fn an_object_that_several_plugins_keep_is_news_once() {
     assert_eq!(objects.apply(&object).expect("news").old, None);
     assert!(objects.apply(&object).is_none(), "neither VolumeBinding nor the plugin has news");
     assert_eq!(objects.delete(&object.key()).expect("it was there").old, Some(object.clone()));
-    assert!(objects.delete(&object.key()).is_none() && objects.get(&object.key()).is_none());
+    assert!(objects.delete(&object.key()).is_none() && !objects.contains(&object.key()));
 }

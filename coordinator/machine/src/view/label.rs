@@ -38,7 +38,7 @@ impl Machine {
             Event::ObjectApplied(object) => {
                 let key = object.key();
                 let [added, updated, _] = key.labels();
-                Label::Is(if self.judge.cache().objects.get(&key).is_none() { added } else { updated })
+                Label::Is(if self.judge.cache().objects.contains(&key) { updated } else { added })
             }
             Event::ObjectDeleted(key) => Label::Is(key.labels()[2]),
             _ => Label::None,

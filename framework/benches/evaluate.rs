@@ -1,4 +1,4 @@
-//! What a decision costs: an evaluation from scratch, one brought up to date, an answer, a book under 10,000 decisions,
+//! What a decision costs: an evaluation from scratch, one brought up to date, an answer, a view under 10,000 decisions,
 //! a merge of four shards; and for classes with wishes about other pods a new class of a known family, and 10,000
 //! decisions from the family's sorted list.
 //!
@@ -16,7 +16,7 @@ use flotilla_framework::{
     node::{NodeId, NodeInfo},
     prepared::Prepared,
     registry::Registry,
-    select::{Best, Book, Ground, Overlay, SortedNodes, select},
+    select::{Best, Ground, SortedNodes, View, select},
     snapshot::Snapshot,
     testing::{PodBuilder, node, pod, profile},
 };
@@ -152,31 +152,31 @@ fn refreshes(bench: &mut Criterion) {
     });
 }
 
-/// Places pods of one class until there were so many decisions; the book is asked for, repaired, and never run dry.
-fn decide(cluster: &mut Cluster, mut book: Book, decisions: usize) -> usize {
+/// Places pods of one class until there were so many decisions; the view is asked for, repaired, and never run dry.
+fn decide(cluster: &mut Cluster, mut view: View, decisions: usize) -> usize {
     for decision in 0..decisions {
-        let Best::Node { offer, .. } = book.best(&cluster.prepared) else { return decision };
+        let Best::Node { offer, .. } = view.best(&cluster.prepared, None) else { return decision };
         cluster.nodes.add_pod(offer.node, PLACED);
         let slot = cluster.nodes.slot(offer.node);
         let result = slot.map(|slot| cluster.prepared.judge(&cluster.nodes, slot));
-        book.repair(offer.node, offer.rank, result);
+        view.repair(&cluster.prepared, &cluster.nodes, &Matches::default(), offer.node, result);
     }
     decisions
 }
 
-fn books(bench: &mut Criterion) {
-    let mut group = bench.benchmark_group("book: 10,000 decisions on 5,000 nodes");
+fn views(bench: &mut Criterion) {
+    let mut group = bench.benchmark_group("view: 10,000 decisions on 5,000 nodes");
     let layouts: [Layout; 2] = [("basic", basic_node, basic_pod()), ("mixed", mixed_node, mixed_pod())];
     for (name, node, class) in layouts {
         group.bench_function(name, |bencher| {
             bencher.iter_batched(
                 || {
                     let cluster = cluster(0..NODES, node, &class);
-                    let book = Book::new(&cluster.prepared, vec![evaluate(&cluster, usize::MAX)]);
-                    (cluster, book)
+                    let view = View::new(&cluster.prepared, vec![evaluate(&cluster, usize::MAX)]);
+                    (cluster, view)
                 },
-                |(mut cluster, book)| {
-                    let decided = decide(&mut cluster, book, 10_000);
+                |(mut cluster, view)| {
+                    let decided = decide(&mut cluster, view, 10_000);
                     (decided, cluster)
                 },
                 BatchSize::LargeInput,
@@ -206,8 +206,8 @@ fn families(bench: &mut Criterion) {
             bencher.iter(|| {
                 let mut matches = Matches::default();
                 matches.refresh(&cluster.prepared, &cluster.nodes);
-                let mut overlay = Overlay::new(&cluster.prepared, &cluster.nodes, &matches, &sorted);
-                black_box(overlay.best(&cluster.prepared, &cluster.nodes, &sorted))
+                let mut view = View::over(&cluster.prepared, &cluster.nodes, &matches, &sorted);
+                black_box(view.best(&cluster.prepared, Some(&sorted)))
             });
         });
         let ground = sorted.ground();
@@ -217,19 +217,19 @@ fn families(bench: &mut Criterion) {
             bencher.iter_batched(
                 || {
                     let sorted = sorted.regrouped(ground.clone(), &cluster.nodes);
-                    let overlay = Overlay::new(&cluster.prepared, &cluster.nodes, &matches, &sorted);
-                    (cluster.nodes.clone(), sorted, overlay)
+                    let view = View::over(&cluster.prepared, &cluster.nodes, &matches, &sorted);
+                    (cluster.nodes.clone(), sorted, view)
                 },
-                |(mut nodes, mut sorted, mut overlay)| {
+                |(mut nodes, mut sorted, mut view)| {
                     for _ in 0..10_000 {
-                        let Best::Node { offer, .. } = overlay.best(&cluster.prepared, &nodes, &sorted) else { break };
+                        let Best::Node { offer, .. } = view.best(&cluster.prepared, Some(&sorted)) else { break };
                         nodes.add_pod(offer.node, PLACED);
                         let result = nodes.slot(offer.node).map(|slot| head.judge(&nodes, slot));
-                        sorted.repair(&nodes, offer.node, result);
+                        sorted.repair(&nodes, offer.node, result.as_ref());
                         let moved = std::iter::once((offer.node, matches.of(PLACED), 1));
-                        overlay.follow(&cluster.prepared, &nodes, &matches, &sorted, moved);
+                        view.follow(&cluster.prepared, &nodes, &matches, &sorted, moved);
                     }
-                    (nodes, sorted, overlay)
+                    (nodes, sorted, view)
                 },
                 BatchSize::LargeInput,
             );
@@ -257,6 +257,6 @@ fn short() -> Criterion {
 criterion_group! {
     name = benches;
     config = short();
-    targets = evaluations, refreshes, books, families, merges
+    targets = evaluations, refreshes, views, families, merges
 }
 criterion_main!(benches);

@@ -362,10 +362,10 @@ impl Columns {
             let (own, others) = rest.split_at_mut(size as usize);
             rest = others;
             if k < own.len() {
-                own.select_nth_unstable_by(k, Offer::order);
+                own.select_nth_unstable_by(k, Offer::cmp);
             }
             let best = &mut own[..k.min(size as usize)];
-            best.sort_unstable_by(Offer::order);
+            best.sort_unstable_by(Offer::cmp);
             strata.push(Stratum {
                 raws: key.raws.to_vec(),
                 domains: key.domains.iter().map(|&value| domain(nodes, value)).collect(),

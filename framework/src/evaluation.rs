@@ -50,11 +50,16 @@ pub struct Offer {
     pub rank: u64,
 }
 
-impl Offer {
-    /// Sorts the better offer first.
-    #[must_use]
-    pub fn order(&self, other: &Self) -> std::cmp::Ordering {
+/// The better offer is the lesser.
+impl Ord for Offer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.base.cmp(&self.base).then(self.rank.cmp(&other.rank)).then(self.node.cmp(&other.node))
+    }
+}
+
+impl PartialOrd for Offer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A decision needs the best node only, and counts of the refusals; a person who asks why a pod is pending needs all of
 //! it. The account is made in two halves like a decision, and by the same code: a shard says what it can of each of its
-//! nodes ([`shard`]), and here the shards are put together in a [`Book`], which judges domains and normalises.
+//! nodes ([`shard`]), and here the shards are put together in a [`View`], which judges domains and normalises.
 //!
-//! Knows: how a book's knowledge is told node by node. Must not know: names of nodes or pods, or who reads the account.
+//! Knows: how a view's knowledge is told node by node. Must not know: names of nodes or pods, or who reads the account.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     prepared::{Order, Prepared, ScorerPlace},
     profile::Profile,
     select::{
-        Book, Nominations,
+        Nominations, View,
         account::{Normalized, Scores},
     },
     snapshot::Snapshot,
@@ -90,9 +90,9 @@ impl Explanation {
     /// node too.
     #[must_use]
     pub fn new(prepared: &Prepared, profile: &Profile, pages: &[Page]) -> Self {
-        let book = || Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
+        let view = || View::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
         let failed = Self::of_class(prepared, pages).or_else(|| Self::of_error(prepared, pages));
-        failed.unwrap_or_else(|| Self::of_book(prepared, profile, pages, book(), None))
+        failed.unwrap_or_else(|| Self::of_view(prepared, profile, pages, view(), None))
     }
 
     /// As [`Self::new`], of a pod that nominations concern. `nodes` are all nodes of the pages, with all that stands on
@@ -108,21 +108,21 @@ impl Explanation {
         if let Some(explanation) = Self::of_class(prepared, pages).or_else(|| Self::of_error(prepared, pages)) {
             return explanation;
         }
-        let mut book = Book::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
+        let mut view = View::new(prepared, pages.iter().map(|page| evaluation(prepared, page)).collect());
         let mut matches = Matches::default();
         matches.refresh(prepared, nodes);
-        let nominated = book.lay_over(prepared, nodes, &matches, nominations);
-        Self::of_book(prepared, profile, pages, book, nominated)
+        let nominated = view.lay_over(prepared, nodes, &matches, nominations, None);
+        Self::of_view(prepared, profile, pages, view, nominated)
     }
 
-    fn of_book(
+    fn of_view(
         prepared: &Prepared,
         profile: &Profile,
         pages: &[Page],
-        mut book: Book,
+        mut view: View,
         nominated: Option<NodeId>,
     ) -> Self {
-        let mut merge = Merge { prepared, profile, scores: book.scores(prepared), book, words: IndexMap::new() };
+        let mut merge = Merge { prepared, profile, scores: view.scores(prepared), view, words: IndexMap::new() };
         let nodes: BTreeMap<_, _> = accounts(pages).map(|account| (account.node, merge.outcome(account))).collect();
         // Nobody looks at the others where the pod takes the node that it is nominated to.
         if let Some(error) = failure(&nodes).filter(|_| nominated.is_none()) {
@@ -133,7 +133,7 @@ impl Explanation {
         } else if nodes.values().any(|outcome| matches!(outcome, Outcome::Feasible { .. })) {
             String::new()
         } else {
-            diagnosis::of_nodes(prepared, &merge.book.refused_now(), nodes.len()).message
+            diagnosis::of_nodes(prepared, &merge.view.refused_now(), nodes.len()).message
         };
         let explanation = Self { nodes, error: None, message, nominated };
         // A single feasible node is taken without a score, and so is the one that the pod is nominated to.
@@ -275,7 +275,7 @@ fn evaluation(prepared: &Prepared, page: &Page) -> Evaluation {
 struct Merge<'a> {
     prepared: &'a Prepared,
     profile: &'a Profile,
-    book: Book,
+    view: View,
     scores: Scores,
     /// The words of each refusal, put together once.
     words: IndexMap<(Order, u64), Arc<[String]>>,
@@ -284,16 +284,16 @@ struct Merge<'a> {
 impl Merge<'_> {
     fn outcome(&mut self, account: &NodeAccount) -> Outcome {
         let NodeAccount { domains, local, .. } = account;
-        if let Some(changed) = self.book.changed(account.node) {
+        if let Some(changed) = self.view.changed(account.node) {
             return self.refused(changed, domains);
         }
         match local {
             Local::Refused(order, refusal) => {
                 let known = (*order, *refusal);
-                let first = self.book.refusal(self.prepared, domains, Some(known)).unwrap_or(known);
+                let first = self.view.refusal(self.prepared, domains, Some(known)).unwrap_or(known);
                 self.refused(first, domains)
             }
-            Local::Feasible(raws) => match self.book.refusal(self.prepared, domains, None) {
+            Local::Feasible(raws) => match self.view.refusal(self.prepared, domains, None) {
                 Some(first) => self.refused(first, domains),
                 None => self.feasible(account.node, raws),
             },
@@ -301,14 +301,14 @@ impl Merge<'_> {
     }
 
     fn refused(&mut self, first: (Order, Refusal), domains: &[Domain]) -> Outcome {
-        let (order, refusal) = self.book.told(first);
+        let (order, refusal) = self.view.told(first);
         let words = || self.prepared.reasons(order, refusal.detail).into();
         let reasons = self.words.entry((order, refusal.detail)).or_insert_with(words);
         Outcome::Refused {
             code: refusal.code,
             plugin: self.prepared.plugin(order),
             reasons: Arc::clone(reasons),
-            domain: self.book.shortfall(self.prepared, domains),
+            domain: self.view.shortfall(self.prepared, domains),
         }
     }
 
@@ -319,7 +319,7 @@ impl Merge<'_> {
         // Upstream gives every node the same total where the profile scores nothing.
         let mut total = i64::from(self.profile.plugins.score.is_empty());
         let (_, normalizing) = split(self.prepared, raws);
-        let normalized = self.book.normalized(self.prepared, &self.scores, node, normalizing);
+        let normalized = self.view.normalized(&self.scores, node, normalizing);
         let mut scores = Vec::with_capacity(self.prepared.scorers().len());
         for scorer in self.prepared.scorers() {
             let (raw, weighted) = match scorer.place {

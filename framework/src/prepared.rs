@@ -445,7 +445,7 @@ impl Prepared {
     #[must_use]
     pub fn reasons(&self, order: Order, detail: u64) -> Vec<String> {
         if order == RESTRICTION {
-            // The detail is the place of a filter that is named besides, if any: see `Book::lay_over`.
+            // The detail is the place of a filter that is named besides, if any: see `View::lay_over`.
             let besides = Order::try_from(detail).ok().and_then(|order| self.plugin(order));
             let mut plugins: Vec<&str> = self.restricting().iter().copied().chain(besides).collect();
             plugins.sort_unstable();

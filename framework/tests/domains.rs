@@ -25,7 +25,7 @@ use flotilla_framework::{
     prepared::{NodeResult, Prepared},
     profile::{Args, Profile, WeightedPlugin},
     registry::Registry,
-    select::{Book, select},
+    select::{View, select},
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
     symbols::Symbol,
@@ -249,9 +249,9 @@ fn by_hand(world: &World, nodes: &mut Snapshot, prepared: &Prepared) -> ByHand {
     ByHand { best, refused }
 }
 
-fn refusals(book: &Book) -> BTreeMap<(u16, Refusal), u32> {
+fn refusals(view: &View) -> BTreeMap<(u16, Refusal), u32> {
     let mut counts = BTreeMap::new();
-    for group in book.refused() {
+    for group in view.refused() {
         *counts.entry((group.order, group.refusal)).or_default() += group.count;
     }
     counts
@@ -273,11 +273,11 @@ proptest! {
         let prepared = world.prepare(TOYS, &mut nodes);
         prop_assume!(prepared.refusal().is_none());
         let by_hand = by_hand(&world, &mut nodes, &prepared);
-        let whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
-        prop_assert!(whole.is_wide());
+        let whole = View::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
+        prop_assert!(prepared.is_wide());
         prop_assert_eq!(&refusals(&whole), &by_hand.refused, "whole");
         let answers = world.answers(TOYS, &owners, shards, k);
-        prop_assert_eq!(&refusals(&Book::new(&prepared, answers.clone())), &by_hand.refused, "split");
+        prop_assert_eq!(&refusals(&View::new(&prepared, answers.clone())), &by_hand.refused, "split");
         prop_assert_eq!(placed(select(&prepared, vec![evaluate(&prepared, &nodes, k)])), Ok(by_hand.best), "whole");
         prop_assert_eq!(placed(select(&prepared, answers)), Ok(by_hand.best), "split");
     }
@@ -344,8 +344,8 @@ fn message(place: usize) -> String {
     let mut nodes = world.whole();
     let prepared = world.prepare(TOYS, &mut nodes);
     let answers = world.answers(TOYS, &[0, 1, 2, 3], 4, 1);
-    let book = Book::new(&prepared, answers);
-    flotilla_framework::diagnosis::of_nodes(&prepared, book.refused(), book.covered() as usize).message
+    let view = View::new(&prepared, answers);
+    flotilla_framework::diagnosis::of_nodes(&prepared, view.refused(), view.covered() as usize).message
 }
 
 #[test]

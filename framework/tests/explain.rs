@@ -1,6 +1,6 @@
 //! What an account of every node must agree with: the decision, the diagnosis, and itself however the nodes are split.
 //!
-//! Knows: accounts, books, and how a lack is cured. Must not know: any plugin.
+//! Knows: accounts, views, and how a lack is cured. Must not know: any plugin.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use flotilla_framework::{
     node::{NodeId, NodeInfo},
     prepared::{NodeResult, Prepared},
     registry::Registry,
-    select::Book,
+    select::View,
     snapshot::Snapshot,
     status::Code,
     testing::{NodeBuilder, PodBuilder, node, pod, profile},
@@ -51,13 +51,13 @@ proptest! {
         let mut nodes = world.whole();
         let prepared = world.prepare(Registry::built_in(), &mut nodes);
         let explanation = Explanation::new(&prepared, &world.profile, &pages(&prepared, &nodes, usize::MAX));
-        let mut book = Book::new(&prepared, world.answers(Registry::built_in(), &owners, 3, 1));
+        let mut view = View::new(&prepared, world.answers(Registry::built_in(), &owners, 3, 1));
         if prepared.refusal().is_some() {
             let diagnosis = diagnosis::of_class(&prepared, world.nodes.len());
             prop_assert_eq!(Some(explanation.message), diagnosis.map(|diagnosis| diagnosis.message));
             return Ok(());
         }
-        match placed(book.best(&prepared)) {
+        match placed(view.best(&prepared, None)) {
             Ok(Some((node, total))) => {
                 prop_assert!(explanation.best().contains(&node));
                 prop_assert_eq!(explanation.nodes[&node].total(), Some(total));
@@ -65,7 +65,7 @@ proptest! {
             }
             Ok(None) => {
                 prop_assert_eq!(explanation.best(), []);
-                let diagnosis = diagnosis::of_nodes(&prepared, book.refused(), world.nodes.len());
+                let diagnosis = diagnosis::of_nodes(&prepared, view.refused(), world.nodes.len());
                 prop_assert_eq!(explanation.message, diagnosis.message);
             }
             Err(dry) => prop_assert!(false, "{}", dry),

@@ -1,6 +1,6 @@
-//! What nominations change in a book: the same as if the nodes that are kept free were no choice, and nothing that stays.
+//! What nominations change in a view: the same as if the nodes that are kept free were no choice, and nothing that stays.
 //!
-//! Knows: books, and both passes done the slow way. Must not know: any plugin.
+//! Knows: views, and both passes done the slow way. Must not know: any plugin.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use flotilla_framework::{
     node::NodeId,
     prepared::{NodeResult, Order, Prepared},
     registry::Registry,
-    select::{Best, Book, Nominations},
+    select::{Best, Nominations, View},
     snapshot::Snapshot,
     status::Refusal,
     testing::{
@@ -72,8 +72,8 @@ fn counts(refused: &[Refused]) -> BTreeMap<String, u32> {
     refused.iter().map(|group| (format!("{:?}", (group.order, group.refusal)), group.count)).collect()
 }
 
-fn book(world: &World, prepared: &Prepared, owners: &[usize]) -> Book {
-    Book::new(prepared, world.answers(Registry::built_in(), owners, 3, 64))
+fn view(world: &World, prepared: &Prepared, owners: &[usize]) -> View {
+    View::new(prepared, world.answers(Registry::built_in(), owners, 3, 64))
 }
 
 proptest! {
@@ -89,22 +89,22 @@ proptest! {
         let mut nodes = world.whole();
         let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none() && !prepared.is_wide());
-        let mut book = book(&world, &prepared, &owners);
-        let plain = (placed(book.best(&prepared)), counts(book.refused()));
+        let mut view = view(&world, &prepared, &owners);
+        let plain = (placed(view.best(&prepared, None)), counts(view.refused()));
         // One pod after the other: what the one before had laid over leaves no trace.
         for nominations in [first, second] {
             let nominations = Nominations { own: None, ..nominations };
-            book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations);
+            view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None);
             let (kept, refused) = by_hand(&prepared, &nodes, &nominations);
             let mut choice = nodes.clone();
             kept.into_iter().for_each(|node| choice.remove_node(node));
             let expected = best_by_hand(Registry::built_in(), &world.profile, &prepared, &choice);
-            prop_assert_eq!(placed(book.best(&prepared)), Ok(expected));
-            prop_assert_eq!(counts(&book.refused_now()), refused);
-            prop_assert!(book.is_untouched());
+            prop_assert_eq!(placed(view.best(&prepared, None)), Ok(expected));
+            prop_assert_eq!(counts(&view.refused_now()), refused);
+            prop_assert!(view.is_untouched());
         }
-        prop_assert_eq!(book.lay_over(&prepared, &mut nodes, &Matches::default(), &Nominations::default()), None);
-        prop_assert_eq!((placed(book.best(&prepared)), counts(&book.refused_now())), plain);
+        prop_assert_eq!(view.lay_over(&prepared, &mut nodes, &Matches::default(), &Nominations::default(), None), None);
+        prop_assert_eq!((placed(view.best(&prepared, None)), counts(&view.refused_now())), plain);
     }
 
     #[test]
@@ -116,8 +116,8 @@ proptest! {
         let mut nodes = world.whole();
         let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none() && !prepared.is_wide() && prepared.restricting().is_empty());
-        let mut book = book(&world, &prepared, &owners);
-        let taken = book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations);
+        let mut view = view(&world, &prepared, &owners);
+        let taken = view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None);
         let passes = |node: &NodeId| {
             let beside = nominations.beside.iter().find(|(known, _)| known == node);
             let first = beside.and_then(|(_, pods)| refusal(&prepared, &nodes, *node, pods));
@@ -144,15 +144,15 @@ fn a_claim_for_one_pod_is_in_use_where_a_nominated_pod_names_it_too() {
     let volumes = storage.facts(&class, &standing(&storage, []));
     let facts = Facts { volumes, ..Facts::default() };
     let prepared = Prepared::new(Registry::built_in(), &profile, &class, &facts, &mut nodes);
-    let mut book = Book::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 2)]);
+    let mut view = View::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 2)]);
     let nominations = Nominations { beside: vec![(NodeId(0), vec![ClassId(7)])], own: None };
-    book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations);
+    view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None);
     let words: Vec<String> =
-        book.refused_now().iter().flat_map(|group| prepared.reasons(group.order, group.refusal.detail)).collect();
+        view.refused_now().iter().flat_map(|group| prepared.reasons(group.order, group.refusal.detail)).collect();
     let expected = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
                     another pod";
     assert_eq!(words, [expected]);
-    assert!(matches!(book.best(&prepared), Best::Node { offer, .. } if offer.node == NodeId(1)));
+    assert!(matches!(view.best(&prepared, None), Best::Node { offer, .. } if offer.node == NodeId(1)));
 }
 
 #[test]
@@ -162,20 +162,20 @@ fn a_node_that_names_leave_out_is_told_by_what_its_filters_say_where_the_pod_is_
     nodes.upsert_node(NodeId(0), &node("named").capacity("cpu", "1").build());
     nodes.upsert_node(NodeId(1), &node("tainted").taint("gpu", "", "NoSchedule").build());
     let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
-    let mut book = Book::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 1)]);
-    let message = |book: &Book| diagnosis::of_nodes(&prepared, &book.refused_now(), 2).message;
+    let mut view = View::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 1)]);
+    let message = |view: &View| diagnosis::of_nodes(&prepared, &view.refused_now(), 2).message;
     let plain = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].";
-    assert_eq!(message(&book), plain);
+    assert_eq!(message(&view), plain);
     let nominations = Nominations { own: Some(NodeId(1)), ..Nominations::default() };
-    assert_eq!(book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations), None);
+    assert_eq!(view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None), None);
     let expected = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).";
-    assert_eq!(message(&book), expected);
+    assert_eq!(message(&view), expected);
     // Whichever filter refuses the pod's own nominated node is named with those that left the others out.
     let nominations = Nominations { own: Some(NodeId(0)), ..Nominations::default() };
-    assert_eq!(book.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations), None);
+    assert_eq!(view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None), None);
     let expected = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity \
                     NodeResourcesFit].";
-    assert_eq!(message(&book), expected);
-    book.lay_over(&prepared, &mut nodes, &Matches::default(), &Nominations::default());
-    assert_eq!(message(&book), plain);
+    assert_eq!(message(&view), expected);
+    view.lay_over(&prepared, &mut nodes, &Matches::default(), &Nominations::default(), None);
+    assert_eq!(message(&view), plain);
 }

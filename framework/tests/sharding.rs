@@ -10,10 +10,11 @@ use flotilla_framework::{
     evaluate::{Columns, Scratch},
     evaluation::{Evaluation, MAX_OFFERS, TooManyStrata},
     extension::Facts,
+    matches::Matches,
     node::{NodeId, NodeInfo},
     prepared::Prepared,
     registry::Registry,
-    select::{Best, Book, select},
+    select::{Best, View, select},
     snapshot::Snapshot,
     status::Refusal,
     testing::{NodeBuilder, node, pod, profile},
@@ -28,9 +29,9 @@ use cluster::{World, any_node, any_world, any_world_with_volumes, best_by_hand, 
 /// Lists of offers as a leader may ask for: one, a few, all.
 const K: [usize; 3] = [1, 3, usize::MAX];
 
-fn refusals(book: &Book) -> BTreeMap<(u16, Refusal), u32> {
+fn refusals(view: &View) -> BTreeMap<(u16, Refusal), u32> {
     let mut counts = BTreeMap::new();
-    for group in book.refused() {
+    for group in view.refused() {
         *counts.entry((group.order, group.refusal)).or_default() += group.count;
     }
     counts
@@ -68,12 +69,12 @@ proptest! {
         prop_assume!(prepared.refusal().is_none());
         let by_hand = best_by_hand(Registry::built_in(), &world.profile, &prepared, &nodes);
         for k in K {
-            let whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
-            let split = Book::new(&prepared, world.answers(Registry::built_in(), &owners, shards, k));
+            let whole = View::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
+            let split = View::new(&prepared, world.answers(Registry::built_in(), &owners, shards, k));
             prop_assert_eq!(refusals(&whole), refusals(&split));
             prop_assert_eq!(whole.error(&prepared), split.error(&prepared));
-            for mut book in [whole, split] {
-                prop_assert_eq!(placed(book.best(&prepared)), Ok(by_hand), "k = {}", k);
+            for mut view in [whole, split] {
+                prop_assert_eq!(placed(view.best(&prepared, None)), Ok(by_hand), "k = {}", k);
             }
         }
     }
@@ -87,8 +88,8 @@ proptest! {
         let mut nodes = world.whole();
         let prepared = world.prepare(Registry::built_in(), &mut nodes);
         prop_assume!(prepared.refusal().is_none());
-        let whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
-        let split = Book::new(&prepared, world.answers(Registry::built_in(), &owners, shards, 1));
+        let whole = View::new(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
+        let split = View::new(&prepared, world.answers(Registry::built_in(), &owners, shards, 1));
         prop_assert_eq!(refusals(&whole), refusals(&split));
         prop_assert_eq!(whole.covered(), split.covered());
         prop_assert_eq!(split.covered() as usize, world.nodes.len());
@@ -163,24 +164,24 @@ fn apply(nodes: &mut Snapshot, step: &Step) -> NodeId {
     }
 }
 
-/// Repairs a book after each step and compares it with a fresh one, until it runs dry. How many steps it lasted.
+/// Repairs a view after each step and compares it with a fresh one, until it runs dry. How many steps it lasted.
 fn follow(world: &World, owners: &[usize], shards: usize, k: usize, steps: &[Step]) -> Result<usize, TestCaseError> {
     let mut nodes = world.whole();
     let prepared = world.prepare(Registry::built_in(), &mut nodes);
-    let mut book = Book::new(&prepared, world.answers(Registry::built_in(), owners, shards, k));
+    let mut view = View::new(&prepared, world.answers(Registry::built_in(), owners, shards, k));
     for (done, step) in steps.iter().enumerate() {
         let node = apply(&mut nodes, step);
         let slot = nodes.slot(node);
-        let rank = slot.map_or(0, |slot| nodes.rank(slot));
-        book.repair(node, rank, slot.map(|slot| prepared.judge(&nodes, slot)));
-        let best = book.best(&prepared);
+        let result = slot.map(|slot| prepared.judge(&nodes, slot));
+        view.repair(&prepared, &nodes, &Matches::default(), node, result);
+        let best = view.best(&prepared, None);
         if best == Best::Dry {
             prop_assert_ne!(k, usize::MAX, "a complete list cannot run dry");
             return Ok(done);
         }
         let fresh = select(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
         prop_assert_eq!(placed(best), placed(fresh), "after step {} of {:?}", done, steps);
-        prop_assert!(!book.is_untouched() && book.touched() <= done + 1);
+        prop_assert!(!view.is_untouched() && view.touched() <= done + 1);
     }
     Ok(steps.len())
 }
@@ -304,13 +305,16 @@ fn a_list_that_was_cut_runs_dry_only_once_all_of_it_is_used() {
     }
     let class = pod("p").build().class;
     let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
-    let mut book = Book::new(&prepared, vec![evaluate(&prepared, &nodes, 2)]);
+    let mut view = View::new(&prepared, vec![evaluate(&prepared, &nodes, 2)]);
     for used in 0..2 {
-        let Best::Node { offer, repaired: false, .. } = book.best(&prepared) else { panic!("offer {used} is there") };
-        book.repair(offer.node, offer.rank, None);
+        let Best::Node { offer, repaired: false, .. } = view.best(&prepared, None) else {
+            panic!("offer {used} is there")
+        };
+        view.repair(&prepared, &nodes, &Matches::default(), offer.node, None);
     }
-    assert_eq!(book.best(&prepared), Best::Dry);
-    // Not even a node that is better than any other makes up for what the book does not know.
-    book.repair(NodeId(0), 0, Some(prepared.judge(&nodes, 0)));
-    assert_eq!(book.best(&prepared), Best::Dry);
+    assert_eq!(view.best(&prepared, None), Best::Dry);
+    // Not even a node that is better than any other makes up for what the view does not know.
+    let result = prepared.judge(&nodes, 0);
+    view.repair(&prepared, &nodes, &Matches::default(), NodeId(0), Some(result));
+    assert_eq!(view.best(&prepared, None), Best::Dry);
 }

@@ -14,7 +14,7 @@ use flotilla_framework::{
     node::{NodeId, NodeInfo},
     prepared::{NodeResult, Prepared},
     registry::Registry,
-    select::{Best, Book, Ground, Move, Overlay, SortedNodes},
+    select::{Best, Ground, Move, SortedNodes, View},
     snapshot::Snapshot,
     status::Refusal,
     testing::{PodBuilder, node, pod, profile, selecting},
@@ -119,14 +119,14 @@ fn any_world(most: usize) -> impl Strategy<Value = World> {
     })
 }
 
-fn refusals(book: &Book) -> BTreeMap<(u16, Refusal), u32> {
-    let groups = book.refused().iter();
+fn refusals(view: &View) -> BTreeMap<(u16, Refusal), u32> {
+    let groups = view.refused().iter();
     groups.map(|group| ((group.order, group.refusal), group.count)).collect()
 }
 
 /// How every node does: its total, or who refuses it.
-fn all(book: &Book, prepared: &Prepared, world: &World) -> Vec<Option<Result<i64, (u16, Refusal)>>> {
-    (0..).zip(&world.nodes).map(|(node, _)| book.judged(prepared, NodeId(node))).collect()
+fn all(view: &View, prepared: &Prepared, world: &World) -> Vec<Option<Result<i64, (u16, Refusal)>>> {
+    (0..).zip(&world.nodes).map(|(node, _)| view.judged(prepared, NodeId(node), None)).collect()
 }
 
 proptest! {
@@ -141,9 +141,9 @@ proptest! {
     ) {
         let mut nodes = world.whole();
         let prepared = world.prepare(Registry::built_in(), &mut nodes);
-        let mut whole = Book::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
-        let mut split = Book::new(&prepared, world.answers(Registry::built_in(), &owners, shards, k));
-        prop_assert_eq!(split.best(&prepared), whole.best(&prepared));
+        let mut whole = View::new(&prepared, vec![evaluate(&prepared, &nodes, k)]);
+        let mut split = View::new(&prepared, world.answers(Registry::built_in(), &owners, shards, k));
+        prop_assert_eq!(split.best(&prepared, None), whole.best(&prepared, None));
         prop_assert_eq!(refusals(&split), refusals(&whole));
         prop_assert_eq!(all(&split, &prepared, &world), all(&whole, &prepared, &world));
         prop_assert_eq!(split.covered() as usize, world.nodes.len());
@@ -170,7 +170,7 @@ fn any_step(places: usize) -> impl Strategy<Value = Step> {
 struct Family {
     head: Arc<Prepared>,
     sorted: SortedNodes,
-    overlay: Overlay,
+    view: View,
 }
 
 impl Family {
@@ -186,38 +186,43 @@ impl Family {
         let sorted = SortedNodes::new(Ground::new(prepared, nodes), nodes, &answers).expect("every node is offered");
         let mut matches = Matches::default();
         matches.refresh(prepared, nodes);
-        let overlay = Overlay::new(prepared, nodes, &matches, &sorted);
-        Some(Self { head: Arc::new(head), sorted, overlay })
+        let view = View::over(prepared, nodes, &matches, &sorted);
+        Some(Self { head: Arc::new(head), sorted, view })
     }
 
     fn follow(&mut self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches, moved: Move<'_>) {
         let result = nodes.slot(moved.0).map(|slot| self.head.judge(nodes, slot));
-        self.sorted.repair(nodes, moved.0, result);
-        self.overlay.follow(prepared, nodes, matches, &self.sorted, std::iter::once(moved));
+        self.sorted.repair(nodes, moved.0, result.as_ref());
+        self.view.follow(prepared, nodes, matches, &self.sorted, std::iter::once(moved));
     }
 
-    /// It says what a book of the class's own says.
+    /// It says what a view of the class's own answers says.
     fn equals(
         &mut self,
         prepared: &Prepared,
         nodes: &Snapshot,
         matches: &Matches,
-        book: &mut Book,
+        own_answers: &View,
         best: Best,
     ) -> Result<(), TestCaseError> {
-        let (overlay, sorted) = (&mut self.overlay, &self.sorted);
-        let own = overlay.best(prepared, nodes, sorted);
+        let (view, sorted) = (&mut self.view, Some(&self.sorted));
+        let own = view.best(prepared, sorted);
         prop_assert_eq!(placed(own), placed(best));
-        prop_assert_eq!(overlay.has_choice(), book.has_choice());
+        prop_assert_eq!(view.has_choice(sorted), own_answers.has_choice(None));
         for slot in nodes.live() {
             let node = nodes.id(slot).expect("it is live");
-            prop_assert_eq!(overlay.judged(prepared, sorted, node), book.judged(prepared, node), "{:?}", node);
+            prop_assert_eq!(
+                view.judged(prepared, node, sorted),
+                own_answers.judged(prepared, node, None),
+                "{:?}",
+                node
+            );
         }
         if let (Best::Node { offer, .. }, Some(slot)) = (own, nodes.slot(node_of(own))) {
             let NodeResult::Feasible(feasible) = prepared.judge_with(nodes, slot, matches) else {
                 return Err(TestCaseError::fail("the best node is refused"));
             };
-            prop_assert!(overlay.confirms(offer, &feasible, sorted));
+            prop_assert!(view.confirms(offer, &feasible, sorted));
         }
         Ok(())
     }
@@ -225,8 +230,8 @@ impl Family {
     /// The same with everything counted and laid out anew.
     fn renewed(&self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {
         let (head, sorted) = (Arc::clone(&self.head), self.sorted.regrouped(self.sorted.ground().clone(), nodes));
-        let overlay = Overlay::new(prepared, nodes, matches, &sorted);
-        Self { head, sorted, overlay }
+        let view = View::over(prepared, nodes, matches, &sorted);
+        Self { head, sorted, view }
     }
 }
 
@@ -237,7 +242,7 @@ fn node_of(best: Best) -> NodeId {
     }
 }
 
-/// The book of the whole after each step, kept up to date from shards' answers, against one from scratch.
+/// The view of the whole after each step, kept up to date from shards' answers, against one from scratch.
 fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut nodes = world.whole();
     // The class itself is one of those that come to nodes.
@@ -246,7 +251,7 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
     let prepared = world.prepare(Registry::built_in(), &mut nodes);
     let mut matches = Matches::default();
     matches.refresh(&prepared, &nodes);
-    let mut book = Book::new(&prepared, world.answers(Registry::built_in(), owners, shards, usize::MAX));
+    let mut view = View::new(&prepared, world.answers(Registry::built_in(), owners, shards, usize::MAX));
     let mut family = Family::new(world, &prepared, &mut nodes, owners, shards);
     for (done, step) in steps.iter().enumerate() {
         let place = match step {
@@ -269,23 +274,24 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
             }
             Step::Add(..) | Step::Remove(..) => {}
         }
-        book.shift(&prepared, &nodes, slot, moved.1, moved.2);
-        book.repair(id, nodes.rank(slot), Some(prepared.judge_with(&nodes, slot, &matches)));
-        let best = book.best(&prepared);
+        view.shift(&prepared, &nodes, slot, moved.1, moved.2);
+        let result = prepared.judge_with(&nodes, slot, &matches);
+        view.repair(&prepared, &nodes, &matches, id, Some(result));
+        let best = view.best(&prepared, None);
         if let Some(family) = &mut family {
             family.follow(&prepared, &nodes, &matches, moved);
-            family.equals(&prepared, &nodes, &matches, &mut book, best)?;
+            family.equals(&prepared, &nodes, &matches, &view, best)?;
             if done % 4 == 3 {
                 *family = family.renewed(&prepared, &nodes, &matches);
-                family.equals(&prepared, &nodes, &matches, &mut book, best)?;
+                family.equals(&prepared, &nodes, &matches, &view, best)?;
             }
         }
-        let mut fresh = Book::new(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
-        prop_assert_eq!(placed(best), placed(fresh.best(&prepared)), "after step {} of {:?}", done, steps);
+        let mut fresh = View::new(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
+        prop_assert_eq!(placed(best), placed(fresh.best(&prepared, None)), "after step {} of {:?}", done, steps);
         prop_assert_ne!(best, Best::Dry);
-        if book.is_wide() {
-            prop_assert_eq!(all(&book, &prepared, world), all(&fresh, &prepared, world), "after step {}", done);
-            prop_assert!(book.agrees(&prepared, &tallies(&prepared, &nodes, &matches)));
+        if prepared.is_wide() {
+            prop_assert_eq!(all(&view, &prepared, world), all(&fresh, &prepared, world), "after step {}", done);
+            prop_assert!(view.agrees(&prepared, &tallies(&prepared, &nodes, &matches)));
         }
     }
     Ok(())
@@ -343,6 +349,6 @@ fn many_domains_are_told_apart_by_their_counts_alone() {
         world.classes.push(Arc::new(world.class.clone()));
         let steps: Vec<Step> = (0..120).map(|step| Step::Add(step * 37 % 200, [0, 6][step % 2])).collect();
         let owners: Vec<usize> = (0..200).map(|number| number * 7 % 5).collect();
-        follow(&world, &owners, 3, &steps).expect("a repaired book equals a fresh one");
+        follow(&world, &owners, 3, &steps).expect("a repaired view equals a fresh one");
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     node::NodeId,
     prepared::Prepared,
     profile::Profile,
-    select::Book,
+    select::View,
     status::Code,
 };
 
@@ -56,8 +56,8 @@ impl Explanation {
             }
         }
         if explanation.feasible() == 0 && extended.took_any() {
-            let book = Book::new(prepared, kept.iter().map(|page| evaluation(prepared, page)).collect());
-            explanation.message = extended.diagnosis(prepared, book.refused(), count).message;
+            let view = View::new(prepared, kept.iter().map(|page| evaluation(prepared, page)).collect());
+            explanation.message = extended.diagnosis(prepared, view.refused(), count).message;
         }
         explanation
     }

@@ -33,7 +33,7 @@ pub fn evaluate(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, among:
         }
     }
     let strata = strata.into_iter().map(|((raws, domains), mut offers)| {
-        offers.sort_unstable_by(Offer::order);
+        offers.sort_unstable_by(Offer::cmp);
         Stratum { raws: raws.to_vec(), domains, size: u32::try_from(offers.len()).unwrap_or(u32::MAX), offers }
     });
     Evaluation {

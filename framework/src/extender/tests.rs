@@ -5,7 +5,7 @@ use crate::{
     extension::Facts,
     profile::duration::GoDuration,
     registry::Registry,
-    select::Book,
+    select::View,
     snapshot::Snapshot,
     testing::{self, node, pod},
 };
@@ -154,11 +154,11 @@ fn the_diagnosis_counts_extenders_words_beside_those_of_plugins() {
         let mut columns = crate::evaluate::Columns::default();
         let mut scratch = crate::evaluate::Scratch::default();
         columns.refresh(&prepared, nodes, &mut scratch);
-        let book = Book::new(&prepared, vec![columns.answer_all(&prepared, nodes, 10, &mut scratch)]);
+        let view = View::new(&prepared, vec![columns.answer_all(&prepared, nodes, 10, &mut scratch)]);
         let mut extended = asked(&names[1..]);
         let answer = FilterAnswer { failed_nodes: messages(&[("a", "no"), ("b", "no")]), ..FilterAnswer::default() };
         extended.filter(&extender("u"), Ok(answer)).expect("an answer");
-        extended.diagnosis(&prepared, book.refused(), book.covered() as usize)
+        extended.diagnosis(&prepared, view.refused(), view.covered() as usize)
     };
     let any = diagnose(&pod("p").build().class, &mut nodes);
     assert_eq!(any.message, "0/4 nodes are available: 1 node(s) had untolerated taint(s), 2 no.");

@@ -4,7 +4,7 @@
 
 use crate::evaluation::Offer;
 
-/// What the book says when asked for the best node.
+/// What a view says when asked for the best node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Best {
     /// This node, with this total.
@@ -16,7 +16,7 @@ pub enum Best {
         /// Whether the node was judged anew since the shards answered.
         repaired: bool,
     },
-    /// Some list ran dry: the shards know more than the book.
+    /// Some list ran dry: the shards know more than the view.
     Dry,
     /// No node is feasible.
     Nothing,

@@ -1,35 +1,34 @@
-//! Nodes that are kept free for nominated pods, laid over a book for one pod after the other.
+//! Nodes that are kept free for nominated pods, laid over a view for one pod after the other.
 //!
 //! Two pods of a class may differ in priority, so what nominated pods take away is not the class's. It is judged for each
-//! pod on the few nodes that are kept free, and those nodes are taken out of the book and put back as it has to be. A node
+//! pod on the few nodes that are kept free, and those nodes are taken out of the view and put back as it has to be. A node
 //! is judged twice: with the nominated pods on it, and without; it must do both times.
 //!
-//! Knows: how both passes change what a book says. Must not know: priorities, or who nominates.
+//! Knows: how both passes change what a view says. Must not know: priorities, or who nominates.
 //!
 //! Source: `RunFilterPluginsWithNominatedPods`, `addGENominatedPods` and `evaluateNominatedNode`.
 
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
-
 use super::{
-    book::{Book, Offers},
     nominated::{Changed, Nominations},
+    sorted::SortedNodes,
+    view::View,
 };
 use crate::{
-    beside::{self, Beside, Idle, Shifts, known},
+    beside::{self, Beside, known},
     evaluation::Refused,
     matches::Matches,
     node::NodeId,
-    prepared::{NodeResult, Order, Prepared, RESTRICTION},
+    prepared::{Order, Prepared, RESTRICTION},
     snapshot::Snapshot,
-    status::{Code, Refusal},
+    status::Refusal,
 };
 
-// === impl Book ===
+// === impl View ===
 
-impl Book {
-    /// Makes the book what it is for a pod that these nominations concern, instead of those it was last told. Gives the
+impl View {
+    /// Makes the view what it is for a pod that these nominations concern, instead of those it was last told. Gives the
     /// pod's own nominated node where that will do: upstream takes it without a look at the others.
     ///
     /// The snapshot is as it was afterwards: pods are put on nodes and taken off again.
@@ -39,30 +38,65 @@ impl Book {
         nodes: &mut Snapshot,
         matches: &Matches,
         nominations: &Nominations,
+        family: Option<&SortedNodes>,
     ) -> Option<NodeId> {
         if nominations.is_empty() && !self.is_laid_over() {
             return None;
         }
-        let old = std::mem::take(&mut self.changed);
+        let old = self.out();
+        self.changed.clear();
+        let taken = self.judge_nominations(prepared, nodes, nominations);
+        let new = self.out();
+        let moved: Vec<NodeId> =
+            old.iter().chain(&new).copied().filter(|&node| self.is_out(node) != old.contains(&node)).collect();
+        for &node in &moved {
+            let slot = nodes.slot(node);
+            let judged = || slot.map(|slot| prepared.judge_with(nodes, slot, matches));
+            match &mut self.own {
+                Some(own) => own.repair(nodes, node, judged().as_ref()),
+                None if family.is_some() => {}
+                None => {
+                    let result = if self.is_out(node) { None } else { judged() };
+                    self.replace(nodes, node, result);
+                    continue;
+                }
+            }
+            self.single_out(&[node]);
+            self.note(family, node);
+        }
+        self.learn_own_strata(prepared);
+        self.refresh(prepared, nodes, matches, family);
+        taken
+    }
+
+    /// Judges the nodes that nominations are about, and notes what they change. Gives the pod's own nominated node where that
+    /// will do.
+    fn judge_nominations(
+        &mut self,
+        prepared: &Prepared,
+        nodes: &mut Snapshot,
+        nominations: &Nominations,
+    ) -> Option<NodeId> {
+        let Self { counted, changed, blamed, .. } = self;
+        let counts = prepared.is_wide();
+        let idle = beside::idle(prepared, counts.then(|| counted.tables()));
         let mut shifts = beside::no_shifts(prepared);
-        let idle = match &self.offers {
-            Offers::Plain(_) => beside::idle(prepared, None),
-            Offers::Wide(wide) => beside::idle(prepared, Some(wide.tables())),
-        };
-        self.blamed = 0;
+        let tables = counts.then(|| counted.tables_mut());
+        let mut beside = Beside { prepared, tables, shifts: &mut shifts, idle: &idle };
+        *blamed = 0;
         let mut taken = None;
         if let Some(node) = nominations.own
             && let Some(slot) = nodes.slot(node)
         {
             // The names that PreFilters left are not asked here, and what the filters say of the node is what is told.
             let others = known(nodes, nominations.beside(node));
-            match self.counted(prepared, &mut shifts, &idle).both_passes(nodes, (node, slot), &others) {
+            match beside.both_passes(nodes, (node, slot), &others) {
                 None => taken = Some(node),
                 Some(after) if prepared.is_restricted() => {
-                    self.blamed = after.0;
+                    *blamed = after.0;
                     if !prepared.admits_name(nodes, slot) {
                         let before = Some((RESTRICTION, Refusal::unresolvable(0)));
-                        self.changed.insert(node, Changed { before, after });
+                        changed.insert(node, Changed { before, after });
                     }
                 }
                 Some(_) => {}
@@ -71,24 +105,24 @@ impl Book {
         for (node, classes) in &nominations.beside {
             let Some(slot) = nodes.slot(*node).filter(|&slot| prepared.admits_name(nodes, slot)) else { continue };
             let others = known(nodes, classes);
-            let mut counted = self.counted(prepared, &mut shifts, &idle);
-            let before = counted.first_refusal(nodes, slot);
-            if let Some(after) = counted.first_pass(nodes, (*node, slot), &others)
+            let before = beside.first_refusal(nodes, slot);
+            if let Some(after) = beside.first_pass(nodes, (*node, slot), &others)
                 && before != Some(after)
             {
-                self.changed.insert(*node, Changed { before, after });
+                changed.insert(*node, Changed { before, after });
             }
         }
-        let is_out = |changed: Option<&Changed>| changed.is_some_and(|changed| changed.before.is_none());
-        for node in old.iter().filter(|(_, old)| old.before.is_none()).map(|(node, _)| *node) {
-            if !is_out(self.changed.get(&node)) {
-                self.put(prepared, nodes, matches, node);
-            }
-        }
-        let out: SmallVec<[NodeId; 4]> =
-            self.changed.iter().filter(|(_, changed)| changed.before.is_none()).map(|(node, _)| *node).collect();
-        out.into_iter().for_each(|node| self.replace(node, 0, None));
         taken
+    }
+
+    /// The nodes that would do but for nominations.
+    fn out(&self) -> Vec<NodeId> {
+        self.changed.iter().filter(|(_, changed)| changed.before.is_none()).map(|(node, _)| *node).collect()
+    }
+
+    /// Whether a node would do but for nominations.
+    pub(super) fn is_out(&self, node: NodeId) -> bool {
+        self.changed.get(&node).is_some_and(|changed| changed.before.is_none())
     }
 
     /// Whether nominations change what is said of any node, as of the last [`Self::lay_over`].
@@ -136,38 +170,5 @@ impl Book {
     /// How a node is refused because of nominations; `None` where they change nothing.
     pub(crate) fn changed(&self, node: NodeId) -> Option<(Order, Refusal)> {
         self.changed.get(&node).map(|changed| changed.after)
-    }
-
-    /// What the filters of the class count, for pods that are put on nodes for now.
-    fn counted<'a>(&'a mut self, prepared: &'a Prepared, shifts: &'a mut Shifts, idle: &'a Idle) -> Beside<'a> {
-        let tables = match &mut self.offers {
-            Offers::Plain(_) => None,
-            Offers::Wide(wide) => Some(wide.tables_mut()),
-        };
-        Beside { prepared, tables, shifts, idle }
-    }
-
-    /// Puts a node that was taken out back, as it is now.
-    fn put(&mut self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches, node: NodeId) {
-        let Some(slot) = nodes.slot(node) else { return };
-        self.replace(node, nodes.rank(slot), Some(prepared.judge_with(nodes, slot, matches)));
-    }
-
-    /// Takes over what a node looks like, or takes it out.
-    pub(super) fn replace(&mut self, node: NodeId, rank: u64, result: Option<NodeResult>) {
-        match result {
-            Some(NodeResult::Refused(order, refusal)) if refusal.code == Code::Error => {
-                self.failing.insert(node, (order, refusal));
-            }
-            _ => _ = self.failing.remove(&node),
-        }
-        let feasible = match result {
-            Some(NodeResult::Feasible(feasible)) => Some(feasible),
-            Some(NodeResult::Refused(..)) | None => None,
-        };
-        match &mut self.offers {
-            Offers::Plain(plain) => plain.repair(node, rank, feasible.as_ref()),
-            Offers::Wide(wide) => wide.repair(node, rank, feasible),
-        }
     }
 }

@@ -1,20 +1,20 @@
-//! The nodes of a whole family of classes, in the order in which all of them would take them.
+//! Feasible nodes in the order in which a class takes them: what one node by itself says.
 //!
-//! What one node says is the same for all of a family, so it is kept once: nodes in strata of equal raw scores and equal
-//! domains, the best first. What a class counts comes on top of that ([`super::overlay`]), and where it counts nothing, a
-//! stratum is the same to it as to all others.
+//! Nodes are in strata of equal raw scores and, for classes that count, of equal domains. In a stratum each shard's nodes
+//! are a list, complete or cut, with the best first; nodes that were judged anew since are in a set beside the lists. A
+//! list may serve all classes of a family: what one class counts comes on top of it ([`super::view`]).
 //!
 //! Knows: strata of nodes by themselves. Must not know: what is counted over domains.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use super::wide::{Member, Raws};
+use super::counted::Raws;
 use crate::{
     domains,
-    evaluation::Evaluation,
+    evaluation::{Evaluation, Offer},
     extension::Domain,
     map::Map,
     node::NodeId,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// By what a family's nodes are told apart besides their raw scores.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Ground {
     /// The labels that are counted over, and whether their domains are told apart by their counts alone. Nodes are told
     /// apart then by whether they have the label, and otherwise by its value.
@@ -40,28 +40,42 @@ struct Key {
     labels: SmallVec<[Symbol; 4]>,
 }
 
-/// The nodes that share a key, best first.
+/// The nodes of one shard that share a key, best first.
+#[derive(Debug)]
+struct List {
+    offers: Vec<Offer>,
+    /// No node of this shard and stratum is left out of `offers`.
+    complete: bool,
+}
+
+/// The nodes that share a key.
 #[derive(Debug, Default)]
 pub(super) struct Stratum {
     key: Key,
-    pub(super) members: BTreeSet<Member>,
+    lists: SmallVec<[List; 2]>,
+    /// Those that were judged anew since the shards answered.
+    moved: BTreeSet<Offer>,
+    /// How many there are, where each is known ([`SortedNodes::rows`]).
+    len: usize,
 }
 
-#[derive(Debug)]
-struct Row {
-    stratum: usize,
-    member: Member,
-    /// It was judged anew since the shards answered.
-    repaired: bool,
+/// How far one reader of a stratum has come: all before is out of date, or special to the reader for ever.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    lists: SmallVec<[u32; 2]>,
+    moved: Option<Offer>,
 }
 
-/// The nodes of a family that are feasible as far as one node tells.
-#[derive(Debug)]
+/// The nodes that are feasible as far as one node tells.
+#[derive(Debug, Default)]
 pub struct SortedNodes {
     ground: Ground,
-    rows: Map<NodeId, Row>,
     keys: Map<Key, usize>,
     strata: Vec<Stratum>,
+    /// Where each node stood when the shards answered; only for classes that count, which look nodes up.
+    rows: Option<Map<NodeId, (usize, Offer)>>,
+    /// The nodes that were judged anew since, and where each stands; `None`: it is not feasible.
+    moved: Map<NodeId, Option<(usize, Offer)>>,
     /// For each label that only has to be there: the nodes of each of its values, feasible or not.
     residents: Vec<(Symbol, IndexMap<Symbol, Vec<NodeId>>)>,
 }
@@ -115,6 +129,22 @@ impl Stratum {
     pub(super) fn has_local(&self, ground: &Ground, local: usize) -> bool {
         self.key.labels.get(ground.keys.len() + local).is_some_and(|&label| label != Symbol::NONE)
     }
+
+    /// How many nodes there are, on lists that know where each stands.
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+}
+
+// === impl Cursor ===
+
+impl Cursor {
+    /// A node was judged anew and stands here now.
+    pub(super) fn rewind(&mut self, offer: Offer) {
+        if self.moved.is_some_and(|from| offer < from) {
+            self.moved = Some(offer);
+        }
+    }
 }
 
 // === impl SortedNodes ===
@@ -128,36 +158,38 @@ impl SortedNodes {
             return None;
         }
         let mut sorted = Self::empty(ground, nodes);
-        let mut rows: Vec<(usize, Member)> = Vec::new();
         for stratum in strata() {
             let raws = Raws::from_slice(&stratum.raws);
-            for offer in &stratum.offers {
-                // A node that is gone by now is taken off with the changes since.
-                let Some(slot) = nodes.slot(offer.node) else { continue };
-                let place = sorted.stratum(Key { raws: raws.clone(), labels: sorted.ground.labels(nodes, slot) });
-                let member = Member { base: Reverse(offer.base), rank: offer.rank, node: offer.node };
-                // No honest shard offers a node twice, or one of another's.
-                if sorted.rows.insert(offer.node, Row { stratum: place, member, repaired: false }).is_none() {
-                    rows.push((place, member));
-                }
-            }
-        }
-        let mut members: Vec<Vec<Member>> = vec![Vec::new(); sorted.strata.len()];
-        rows.into_iter().for_each(|(place, member)| members[place].push(member));
-        for (stratum, members) in sorted.strata.iter_mut().zip(members) {
-            stratum.members = members.into_iter().collect();
+            // A node that is gone by now is taken off with the changes since.
+            let offers =
+                stratum.offers.iter().filter_map(|offer| Some((*offer, raws.clone(), nodes.slot(offer.node)?)));
+            sorted.add(nodes, offers);
         }
         Some(sorted)
+    }
+
+    /// Takes over what shards offered a class that counts nothing; they may have left nodes out.
+    pub(super) fn of_answers(evaluations: Vec<Evaluation>) -> Self {
+        let mut sorted = Self::default();
+        for stratum in evaluations.into_iter().flat_map(|evaluation| evaluation.strata) {
+            let complete = stratum.offers.len() == stratum.size as usize;
+            let place = sorted.stratum(Key { raws: Raws::from_slice(&stratum.raws), labels: SmallVec::new() });
+            sorted.strata[place].lists.push(List { offers: stratum.offers, complete });
+        }
+        sorted
     }
 
     /// The same nodes told apart by something else.
     #[must_use]
     pub fn regrouped(&self, ground: Ground, nodes: &Snapshot) -> Self {
         let mut sorted = Self::empty(ground, nodes);
-        for (&node, row) in &self.rows {
-            let Some(slot) = nodes.slot(node) else { continue };
-            let raws = self.strata[row.stratum].key.raws.clone();
-            sorted.put(row.member, raws, row.repaired, nodes, slot);
+        let standing = |(stratum, offer): (usize, Offer)| {
+            Some((offer, self.strata[stratum].key.raws.clone(), nodes.slot(offer.node)?))
+        };
+        let rows = self.rows.iter().flatten().filter(|(node, _)| !self.moved.contains_key(*node));
+        sorted.add(nodes, rows.filter_map(|(_, &row)| standing(row)));
+        for (offer, raws, slot) in self.moved.values().flatten().filter_map(|&row| standing(row)) {
+            sorted.put(offer, raws, nodes, slot);
         }
         sorted
     }
@@ -175,19 +207,48 @@ impl SortedNodes {
             (key, residents)
         });
         let residents = residents.collect();
-        Self { ground, rows: Map::default(), keys: Map::default(), strata: Vec::new(), residents }
+        Self { ground, rows: Some(Map::default()), residents, ..Self::default() }
     }
 
-    /// Takes over what a node looks like now. A node that is new, gone or has other labels makes the sorted list worthless.
-    pub fn repair(&mut self, nodes: &Snapshot, node: NodeId, result: Option<NodeResult>) {
-        if let Some(old) = self.rows.swap_remove(&node) {
-            self.strata[old.stratum].members.remove(&old.member);
+    /// Lays out nodes, each with its raw scores and its place.
+    fn add(&mut self, nodes: &Snapshot, offers: impl Iterator<Item = (Offer, Raws, Slot)>) {
+        let mut lists: Vec<Vec<Offer>> = Vec::new();
+        for (offer, raws, slot) in offers {
+            let place = self.stratum(Key { raws, labels: self.ground.labels(nodes, slot) });
+            // No honest shard offers a node twice, or one of another's.
+            if self.rows.get_or_insert_default().insert(offer.node, (place, offer)).is_none() {
+                lists.resize_with(self.strata.len(), Vec::new);
+                lists[place].push(offer);
+            }
         }
-        if let Some(NodeResult::Feasible(Feasible { base, raws, .. })) = result
-            && let Some(slot) = nodes.slot(node)
-        {
-            let member = Member { base: Reverse(base), rank: nodes.rank(slot), node };
-            self.put(member, raws, true, nodes, slot);
+        for (stratum, mut offers) in self.strata.iter_mut().zip(lists).filter(|(_, offers)| !offers.is_empty()) {
+            offers.sort_unstable();
+            stratum.len += offers.len();
+            stratum.lists.push(List { offers, complete: true });
+        }
+    }
+
+    /// Takes over what a node looks like now. For classes that count, a node that is new, gone or has other labels makes
+    /// the list worthless.
+    pub fn repair(&mut self, nodes: &Snapshot, node: NodeId, result: Option<&NodeResult>) {
+        match self.moved.get(&node) {
+            Some(Some((stratum, offer))) => {
+                let stratum = &mut self.strata[*stratum];
+                stratum.moved.remove(offer);
+                stratum.len -= 1;
+            }
+            Some(None) => {}
+            None => {
+                if let Some((stratum, _)) = self.rows.as_ref().and_then(|rows| rows.get(&node)) {
+                    self.strata[*stratum].len -= 1;
+                }
+            }
+        }
+        match (result, nodes.slot(node)) {
+            (Some(NodeResult::Feasible(Feasible { base, raws, .. })), Some(slot)) => {
+                self.put(Offer { node, base: *base, rank: nodes.rank(slot) }, raws.clone(), nodes, slot);
+            }
+            _ => _ = self.moved.insert(node, None),
         }
     }
 
@@ -197,16 +258,26 @@ impl SortedNodes {
         &self.ground
     }
 
-    /// How many nodes there are.
+    /// How many nodes are feasible, on lists that know where each stands.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.strata.iter().map(Stratum::len).sum()
     }
 
-    /// Whether no node is feasible.
+    /// Whether no node is feasible, on lists that know where each stands.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.len() == 0
+    }
+
+    /// How many nodes were judged anew since the shards answered.
+    pub(super) fn touched(&self) -> usize {
+        self.moved.len()
+    }
+
+    /// Whether each node's place is known.
+    pub(super) const fn is_indexed(&self) -> bool {
+        self.rows.is_some()
     }
 
     /// All strata there ever were; none changes its place or its key.
@@ -214,24 +285,60 @@ impl SortedNodes {
         &self.strata
     }
 
-    /// The stratum that a node is in.
-    pub(super) fn stratum_of(&self, node: NodeId) -> Option<usize> {
-        self.rows.get(&node).map(|row| row.stratum)
+    /// The stratum that a node is in, and what it scores by itself; `None` where it is not feasible, or nobody knows.
+    pub(super) fn row(&self, node: NodeId) -> Option<(usize, Offer)> {
+        match self.moved.get(&node) {
+            Some(moved) => *moved,
+            None => self.rows.as_ref()?.get(&node).copied(),
+        }
     }
 
-    /// Whether a node was judged anew since the shards answered.
-    pub(super) fn is_repaired(&self, node: NodeId) -> bool {
-        self.rows.get(&node).is_some_and(|row| row.repaired)
+    /// The best node of a stratum that is not special to the reader, and whether it was judged anew. `Err`: a list ran dry,
+    /// so that nodes nobody told of could be next.
+    pub(super) fn head(
+        &self,
+        stratum: usize,
+        cursor: &mut Cursor,
+        is_special: impl Fn(NodeId) -> bool,
+    ) -> Result<Option<(Offer, bool)>, Dry> {
+        let Some(Stratum { lists, moved, .. }) = self.strata.get(stratum) else { return Ok(None) };
+        cursor.lists.resize(lists.len(), 0);
+        let mut head: Option<(Offer, bool)> = None;
+        for (list, next) in lists.iter().zip(&mut cursor.lists) {
+            let mut rest = list.offers.get(*next as usize..).unwrap_or_default().iter();
+            let live = rest.find(|offer| {
+                let passed = self.moved.contains_key(&offer.node) || is_special(offer.node);
+                *next += u32::from(passed);
+                !passed
+            });
+            match live {
+                Some(offer) if head.is_none_or(|(head, _)| *offer < head) => head = Some((*offer, false)),
+                None if !list.complete => return Err(Dry),
+                _ => {}
+            }
+        }
+        for &offer in moved.range(cursor.moved.unwrap_or(FIRST)..) {
+            cursor.moved = Some(offer);
+            if !is_special(offer.node) {
+                return Ok(head.filter(|(head, _)| *head < offer).or(Some((offer, true))));
+            }
+        }
+        Ok(head)
     }
 
-    /// What a node scores by itself.
-    pub(super) fn base(&self, node: NodeId) -> Option<i64> {
-        self.rows.get(&node).map(|row| row.member.base.0)
-    }
-
-    /// A node's rank; 0 for one that is not feasible.
-    pub(super) fn rank(&self, node: NodeId) -> u64 {
-        self.rows.get(&node).map_or(0, |row| row.member.rank)
+    /// The feasible nodes of a stratum that are not special to the reader, in no order, with whether none is left out.
+    pub(super) fn rest(
+        &self,
+        stratum: usize,
+        cursor: &Cursor,
+        is_special: impl Fn(NodeId) -> bool + Copy,
+    ) -> (bool, impl Iterator<Item = Offer>) {
+        let stratum = &self.strata[stratum];
+        let complete = stratum.lists.iter().all(|list| list.complete);
+        let nexts = cursor.lists.iter().copied().chain(std::iter::repeat(0));
+        let fresh = stratum.lists.iter().zip(nexts).flat_map(|(list, next)| list.offers.get(next as usize..)).flatten();
+        let fresh = fresh.filter(|offer| !self.moved.contains_key(&offer.node));
+        (complete, fresh.chain(&stratum.moved).filter(move |offer| !is_special(offer.node)).copied())
     }
 
     /// The nodes with a value of a label whose domains are told apart by their counts.
@@ -240,10 +347,12 @@ impl SortedNodes {
         residents.and_then(|(_, residents)| residents.get(&value)).map_or(&[], Vec::as_slice)
     }
 
-    fn put(&mut self, member: Member, raws: Raws, repaired: bool, nodes: &Snapshot, slot: Slot) {
-        let stratum = self.stratum(Key { raws, labels: self.ground.labels(nodes, slot) });
-        self.strata[stratum].members.insert(member);
-        self.rows.insert(member.node, Row { stratum, member, repaired });
+    fn put(&mut self, offer: Offer, raws: Raws, nodes: &Snapshot, slot: Slot) {
+        let place = self.stratum(Key { raws, labels: self.ground.labels(nodes, slot) });
+        let stratum = &mut self.strata[place];
+        stratum.moved.insert(offer);
+        stratum.len += 1;
+        self.moved.insert(offer.node, Some((place, offer)));
     }
 
     /// The place of a stratum, made now if it is new.
@@ -251,8 +360,15 @@ impl SortedNodes {
         if let Some(place) = self.keys.get(&key) {
             return *place;
         }
-        self.strata.push(Stratum { key: key.clone(), members: BTreeSet::new() });
+        self.strata.push(Stratum { key: key.clone(), ..Stratum::default() });
         self.keys.insert(key, self.strata.len() - 1);
         self.strata.len() - 1
     }
 }
+
+/// A list ran dry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dry;
+
+/// No offer comes before it.
+const FIRST: Offer = Offer { node: NodeId(0), base: i64::MAX, rank: 0 };

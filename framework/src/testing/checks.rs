@@ -14,7 +14,7 @@ use crate::{
     prepared::{NodeResult, Prepared},
     profile::{Args, Plugins, Profile, WeightedPlugin},
     registry::Registry,
-    select::Book,
+    select::View,
     snapshot::Snapshot,
     status::Code,
     testing::storage::{standing, stored},
@@ -159,8 +159,8 @@ impl Alone {
     #[must_use]
     pub fn verdicts(&self, pod: &PodBuilder, nodes: &[Standing]) -> Vec<Said> {
         let (prepared, snapshot) = self.prepare(pod, nodes, true);
-        let book = Book::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
-        let said = |place| match book.judged(&prepared, NodeId(place)) {
+        let view = View::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
+        let said = |place| match view.judged(&prepared, NodeId(place), None) {
             None | Some(Ok(_)) => Ok(()),
             Some(Err((order, refusal))) => Err((refusal.code, prepared.reasons(order, refusal.detail))),
         };
@@ -171,9 +171,9 @@ impl Alone {
     #[must_use]
     pub fn totals(&self, pod: &PodBuilder, nodes: &[Standing]) -> Option<Vec<i64>> {
         let (prepared, snapshot) = self.prepare(pod, nodes, false);
-        let mut book = Book::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
-        book.best(&prepared);
-        (0..).zip(nodes).map(|(place, _)| book.judged(&prepared, NodeId(place))?.ok()).collect()
+        let mut view = View::new(&prepared, vec![evaluate(&prepared, &snapshot)]);
+        view.best(&prepared, None);
+        (0..).zip(nodes).map(|(place, _)| view.judged(&prepared, NodeId(place), None)?.ok()).collect()
     }
 
     /// The scores of nodes, normalised where the plugin does that; `None` where PreScore skips it.

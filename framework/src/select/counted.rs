@@ -1,13 +1,14 @@
-//! All feasible nodes of a class that counts something over domains.
+//! What one class counts over domains, and how groups of nodes fare by it.
 //!
-//! Such a class knows each of its nodes, grouped into strata of equal raw scores and equal domains: which strata are
-//! open, how they score, and by how many nodes the scores are weighed, is worked out anew for each decision from counts
-//! that every pod moves. A decision costs time by strata, of which there are few, and a pod that comes or goes costs the
-//! time to move the nodes of one domain at most.
+//! Nodes are in groups of equal raw scores and equal domains: which groups are open, how they score, and by how many nodes
+//! the scores are weighed, is worked out anew for each decision from counts that every pod moves. A decision costs time by
+//! groups, of which there are few, and a pod that comes or goes costs the time to move the nodes of one domain at most.
+//! A group has nodes of its own, nodes on a sorted list, or both. Where nothing is counted, a group is a stratum.
 //!
-//! Knows: strata over domains, and how counts move. Must not know: how counts are held ([`crate::domains`]).
+//! Knows: groups over domains, and how counts move. Must not know: how counts are held ([`crate::domains`]), or where
+//! nodes come from.
 
-use std::{cmp::Reverse, collections::BTreeSet, ops::Range};
+use std::{collections::BTreeSet, ops::Range};
 
 use smallvec::SmallVec;
 
@@ -37,18 +38,10 @@ struct Key {
     codes: Codes,
 }
 
-/// A node in the order of its stratum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Member {
-    pub(super) base: Reverse<i64>,
-    pub(super) rank: u64,
-    pub(super) node: NodeId,
-}
-
 #[derive(Debug, Default)]
 struct Group {
     key: Key,
-    members: BTreeSet<Member>,
+    members: BTreeSet<Offer>,
     open: bool,
     bonus: i64,
     /// It has nodes on a sorted list besides, as of the last time that anybody looked.
@@ -56,7 +49,7 @@ struct Group {
     /// How many.
     shared: usize,
     /// The best of them, and whether it was judged anew.
-    shared_head: Option<(Member, bool)>,
+    shared_head: Option<(Offer, bool)>,
 }
 
 impl Group {
@@ -74,15 +67,15 @@ impl Group {
 #[derive(Debug)]
 struct Row {
     places: Places,
-    member: Member,
+    offer: Offer,
     group: usize,
     /// It was judged anew since the shards answered.
     repaired: bool,
 }
 
-/// The nodes.
+/// The groups.
 #[derive(Debug)]
-pub(super) struct Wide {
+pub(super) struct Counted {
     tables: Tables,
     rows: Map<NodeId, Row>,
     keys: Map<Key, usize>,
@@ -91,11 +84,13 @@ pub(super) struct Wide {
     free: Vec<usize>,
     /// The nodes of each domain that is told apart by its counts.
     residents: Map<DomainId, Vec<NodeId>>,
+    /// The scores are those of the groups that are open.
+    is_scored: bool,
 }
 
-// === impl Wide ===
+// === impl Counted ===
 
-impl Wide {
+impl Counted {
     /// Adds up what the shards counted.
     pub(super) fn new(prepared: &Prepared, evaluations: &[Evaluation]) -> Self {
         let tallies = evaluations.iter().map(|evaluation| evaluation.tallies.as_slice());
@@ -115,6 +110,7 @@ impl Wide {
             groups: Vec::new(),
             free: Vec::new(),
             residents: Map::default(),
+            is_scored: false,
         }
     }
 
@@ -164,12 +160,11 @@ impl Wide {
         self.rows.reserve(stratum.offers.len());
         let mut members = Vec::with_capacity(stratum.offers.len());
         for offer in &stratum.offers {
-            let member = Member { base: Reverse(offer.base), rank: offer.rank, node: offer.node };
-            let row = Row { places: places.clone(), member, group, repaired: false };
+            let row = Row { places: places.clone(), offer: *offer, group, repaired: false };
             // No honest shard offers a node twice, or one of another's.
             if self.rows.insert(offer.node, row).is_none() {
                 self.settle(offer.node, &places);
-                members.push(member);
+                members.push(*offer);
             }
         }
         let known = &mut self.groups[group].members;
@@ -223,35 +218,40 @@ impl Wide {
 
     /// The best node as things stand.
     pub(super) fn best(&mut self, prepared: &Prepared) -> Best {
-        let tables = &self.tables;
+        let (tables, counts) = (&self.tables, prepared.is_wide());
         for group in &mut self.groups {
-            group.open = group.size() > 0 && prepared.judge_sums(group.sums(tables, 0, 0..0), Order::MAX).is_ok();
-            group.bonus = 0;
+            let suits = || !counts || prepared.judge_sums(group.sums(tables, 0, 0..0), Order::MAX).is_ok();
+            let open = group.size() > 0 && suits();
+            self.is_scored &= open == group.open;
+            group.open = open;
         }
-        for normalized in prepared.normalized() {
-            self.normalize(normalized);
+        // Where nothing is counted, scores depend only on which groups are open.
+        if counts || !self.is_scored {
+            self.groups.iter_mut().for_each(|group| group.bonus = 0);
+            prepared.normalized().iter().for_each(|normalized| self.normalize(normalized));
+            self.is_scored = true;
         }
         let heads = self.groups.iter().filter(|group| group.open).filter_map(|group| {
             let own = group.members.first().copied();
             let shared = group.shared_head.filter(|(head, _)| own.is_none_or(|own| *head < own));
-            let (Member { base: Reverse(base), rank, node }, repaired) = match shared {
+            let (offer, repaired) = match shared {
                 Some(shared) => shared,
                 None => own.map(|own| (own, self.rows.get(&own.node).is_some_and(|row| row.repaired)))?,
             };
-            Some((base.saturating_add(group.bonus), Offer { node, base, rank }, repaired))
+            Some((offer.base.saturating_add(group.bonus), offer, repaired))
         });
         better(heads)
     }
 
-    /// All feasible nodes with their totals.
-    pub(super) fn feasible(&mut self, prepared: &Prepared) -> Vec<(Offer, i64)> {
-        self.best(prepared);
+    /// The nodes that groups hold themselves and that are feasible, with their totals, as of the last [`Self::best`].
+    pub(super) fn feasible(&self) -> impl Iterator<Item = (Offer, i64)> {
         let open = self.groups.iter().filter(|group| group.open);
-        let members = open.flat_map(|group| group.members.iter().map(|member| (member, group.bonus)));
-        let total = |(&Member { base: Reverse(base), rank, node }, bonus): (&Member, i64)| {
-            (Offer { node, base, rank }, base.saturating_add(bonus))
-        };
-        members.map(total).collect()
+        open.flat_map(|group| group.members.iter().map(|offer| (*offer, offer.base.saturating_add(group.bonus))))
+    }
+
+    /// What a group's nodes score beside what each scores by itself, as of the last [`Self::best`]; `None`: it is not open.
+    pub(super) fn bonus(&self, group: usize) -> Option<i64> {
+        self.groups.get(group).filter(|group| group.open).map(|group| group.bonus)
     }
 
     /// How many nodes are known.
@@ -268,7 +268,7 @@ impl Wide {
     /// or the first domain-level filter that refuses it.
     pub(super) fn judged(&self, prepared: &Prepared, node: NodeId) -> Option<Result<i64, (Order, Refusal)>> {
         let row = self.rows.get(&node)?;
-        Some(self.judged_in(prepared, row.group, row.member.base.0))
+        Some(self.judged_in(prepared, row.group, row.offer.base))
     }
 
     /// As [`Self::judged`], for a node of a group with this score by itself.
@@ -292,7 +292,7 @@ impl Wide {
     }
 
     /// How many nodes a group has on a sorted list now, and the best of them.
-    pub(super) fn set_shared(&mut self, group: usize, shared: usize, head: Option<(Member, bool)>) {
+    pub(super) fn set_shared(&mut self, group: usize, shared: usize, head: Option<(Offer, bool)>) {
         let group = &mut self.groups[group];
         (group.shared, group.shared_head) = (shared, head);
     }
@@ -307,7 +307,7 @@ impl Wide {
         let places = self.tables.places(&feasible.domains);
         let same = |row: &Row| {
             let raws = &self.groups[row.group].key.raws;
-            *raws == feasible.raws && row.places == places && row.member.base.0 == feasible.base
+            *raws == feasible.raws && row.places == places && row.offer.base == feasible.base
         };
         self.rows.get(&node).is_some_and(same)
     }
@@ -378,18 +378,22 @@ impl Wide {
         }
     }
 
-    /// The group of a node.
-    pub(super) fn group_of(&self, node: NodeId) -> Option<usize> {
-        self.rows.get(&node).map(|row| row.group)
+    /// The group of a node that is held here, or of any node with these raw scores where nothing is counted.
+    pub(super) fn group_of(&self, node: NodeId, raws: &[i64]) -> Option<usize> {
+        let key = || Key { raws: Raws::from_slice(raws), codes: Codes::new() };
+        self.rows.get(&node).map(|row| row.group).or_else(|| self.keys.get(&key()).copied())
+    }
+
+    /// Whether a node is held here.
+    pub(super) fn holds(&self, node: NodeId) -> bool {
+        self.rows.contains_key(&node)
     }
 
     fn insert(&mut self, offer: Offer, raws: Raws, places: Places, repaired: bool) {
-        let Offer { node, base, rank } = offer;
-        self.settle(node, &places);
-        let member = Member { base: Reverse(base), rank, node };
+        self.settle(offer.node, &places);
         let group = self.group(Key { raws, codes: self.tables.codes(&places) });
-        self.groups[group].members.insert(member);
-        self.rows.insert(node, Row { places, member, group, repaired });
+        self.groups[group].members.insert(offer);
+        self.rows.insert(offer.node, Row { places, offer, group, repaired });
     }
 
     /// Notes a node with its domains that are told apart by their counts.
@@ -403,7 +407,7 @@ impl Wide {
 
     fn remove(&mut self, node: NodeId) {
         let Some(row) = self.rows.swap_remove(&node) else { return };
-        self.leave(row.group, &row.member);
+        self.leave(row.group, &row.offer);
         for (key, &place) in row.places.iter().enumerate() {
             if let Some(residents) = self.residents.get_mut(&(key, place)) {
                 residents.retain(|known| *known != node);
@@ -414,21 +418,21 @@ impl Wide {
     /// Puts a node where it belongs now that the counts of its domains have changed.
     fn regroup(&mut self, node: NodeId) {
         let Some(row) = self.rows.get(&node) else { return };
-        let (member, old) = (row.member, row.group);
+        let (offer, old) = (row.offer, row.group);
         let key = Key { raws: self.groups[old].key.raws.clone(), codes: self.tables.codes(&row.places) };
         if self.groups[old].key == key {
             return;
         }
-        self.leave(old, &member);
+        self.leave(old, &offer);
         let group = self.group(key);
-        self.groups[group].members.insert(member);
+        self.groups[group].members.insert(offer);
         if let Some(row) = self.rows.get_mut(&node) {
             row.group = group;
         }
     }
 
-    fn leave(&mut self, group: usize, member: &Member) {
-        self.groups[group].members.remove(member);
+    fn leave(&mut self, group: usize, offer: &Offer) {
+        self.groups[group].members.remove(offer);
         self.leave_if_empty(group);
     }
 
@@ -448,7 +452,7 @@ impl Wide {
             self.groups.push(Group::default());
             self.groups.len() - 1
         });
-        self.groups[place].key = key.clone();
+        self.groups[place] = Group { key: key.clone(), ..Group::default() };
         self.keys.insert(key, place);
         place
     }

@@ -25,11 +25,10 @@ mod decide;
 pub(crate) mod decision;
 mod extended;
 mod families;
+pub(crate) mod live;
 pub(crate) mod nominator;
 pub(crate) mod reserve;
 pub(crate) mod said;
-mod shared;
-mod sorted_lists;
 
 use cache::Cache;
 use class_states::{ClassState, ClassStates};
@@ -164,7 +163,7 @@ impl Judge {
         }
         let state = self.states.get(subject)?;
         let is_decided = state.prepared.refusal().is_some() || state.prepared.error().is_some();
-        let is_known = is_decided || state.offers.is_some() || !state.can_be_asked();
+        let is_known = is_decided || state.own().is_some() || !state.can_be_asked();
         (!is_known).then_some(Want::Offers(subject))
     }
 
@@ -205,18 +204,17 @@ impl Judge {
         self.states.distrust();
     }
 
-    /// Makes the subject's offers what they are for a pod, as nominations have it. Gives the pod's own nominated node
-    /// where that will do. Nothing to do, and nothing done, where nobody is nominated.
+    /// Makes the subject's view what it is for a pod, as nominations have it. Gives the pod's own nominated node where that
+    /// will do. Nothing to do, and nothing done, where nobody is nominated.
     fn lay_nominations_over(&mut self, attempt: &Attempt<'_>) -> Option<NodeId> {
         let is_nobody = self.nominator.is_empty();
-        let state = self.states.get_mut(attempt.subject)?;
-        let offers = state.offers.as_mut()?;
-        if is_nobody && !offers.book.is_laid_over() {
+        let laid_over = self.states.known(attempt.subject)?.view.is_laid_over();
+        if is_nobody && !laid_over {
             return None;
         }
         let nominations = self.nominator.concerning(attempt.uid, attempt.priority, &self.cache);
-        state.matches.refresh(&state.prepared, &self.cache.snapshot);
-        offers.book.lay_over(&state.prepared, &mut self.cache.snapshot, &state.matches, &nominations)
+        self.with_nodes(attempt.subject)?;
+        self.states.known(attempt.subject)?.lay_over(&mut self.cache, &nominations)
     }
 
     /// An offer is not what our own view gives: nothing that workers have said holds.

@@ -1,12 +1,13 @@
-//! What is known about each subject: its plugins made ready, the offers of its last evaluation, the one under way.
+//! What is known about each subject: its plugins made ready, its view of the nodes, the evaluation under way.
 //!
-//! Knows: how offers are kept exact while the cluster changes. Must not know: pods, or how workers are reached.
+//! Knows: which answer is to which question, and who has to make room. Must not know: pods, how workers are reached, or how a
+//! view follows the cluster ([`super::live`]).
 
 use std::collections::BTreeMap;
 
 use flotilla_framework::{
     class::{Class, ClassId},
-    evaluate::{Columns, Scratch, tallies},
+    evaluate::{Columns, Scratch},
     evaluation::Evaluation,
     extension::Facts,
     map::Map,
@@ -14,19 +15,20 @@ use flotilla_framework::{
     prepared::Prepared,
     profile::Profile,
     registry::Registry,
-    select::Book,
+    select::View,
     shard::{RequestId, Revision},
 };
 
 use crate::{
     event::{TimeMs, WorkerId},
-    judge::cache::{Cache, Happening, What},
+    judge::cache::Cache,
     judge::families::{Families, FamilyState, MAX_ROWS},
+    judge::live::Live,
     subject::Subject,
     trace::{Asker, Over},
 };
 
-/// How many subjects keep their offers. Each takes up to 24 bytes for every offer, 2.3 MB at 100,000 nodes; most take
+/// How many subjects keep their views. Each takes up to 24 bytes for every offer, 2.3 MB at 100,000 nodes; most take
 /// the few kilobytes that the workers sent.
 const MAX_SUBJECTS: usize = 1_024;
 
@@ -50,27 +52,14 @@ pub(crate) struct Ask {
     pub(crate) trace: Option<Asker>,
 }
 
-/// The offers of an evaluation.
-#[derive(Debug)]
-pub(crate) struct Offers {
-    pub(crate) book: Book,
-    /// The state that the shards answered for.
-    pub(crate) revision: Revision,
-    /// The state up to which the book is repaired.
-    repaired_to: Revision,
-    /// What is counted over domains was compared with our own view.
-    counted: bool,
-    /// The evaluation, if it is traced.
-    pub(crate) trace: Option<Asker>,
-}
-
 /// All that is known about one subject.
 #[derive(Debug)]
 pub(crate) struct ClassState {
     pub(crate) prepared: Prepared,
     pub(crate) facts: Facts,
     facts_version: u64,
-    pub(crate) offers: Option<Offers>,
+    /// What it finds on all nodes.
+    pub(crate) live: Option<Live>,
     pub(crate) ask: Option<Ask>,
     /// What each class adds to what this one counts over domains.
     pub(crate) matches: Matches,
@@ -82,7 +71,7 @@ pub(crate) struct ClassState {
     /// More strata than an answer may hold: only the coordinator can evaluate it.
     too_many_strata: bool,
     /// What workers counted is not what is there.
-    refuted: bool,
+    pub(super) refuted: bool,
     /// The facts fit in a message.
     can_be_told: bool,
 }
@@ -90,8 +79,8 @@ pub(crate) struct ClassState {
 /// All class states.
 #[derive(Debug, Default)]
 pub(crate) struct ClassStates {
-    pub(crate) known: Map<Subject, ClassState>,
-    pub(crate) families: Families,
+    pub(super) all: Map<Subject, ClassState>,
+    pub(super) families: Families,
     /// Heads of families that one class state less needs.
     released: Vec<ClassId>,
     requests: Map<RequestId, Subject>,
@@ -106,8 +95,8 @@ pub(crate) struct ClassStates {
 impl ClassStates {
     /// Forgets everything: the plugins or the leader changed.
     pub(crate) fn clear(&mut self) {
-        self.released.extend(self.known.values().filter_map(|state| state.family.head()));
-        self.known.clear();
+        self.released.extend(self.all.values().filter_map(|state| state.family.head()));
+        self.all.clear();
         self.requests.clear();
         self.families.clear();
     }
@@ -129,17 +118,17 @@ impl ClassStates {
         self.clock += 1;
         let version = cache.facts_version(class);
         let stale = self
-            .known
+            .all
             .get(&subject)
             .is_some_and(|state| state.facts_version != version && state.facts != cache.facts(class));
         if stale {
             self.close(subject);
         }
-        if !self.known.contains_key(&subject) {
+        if !self.all.contains_key(&subject) {
             self.make_room();
         }
         let clock = self.clock;
-        let state = self.known.entry(subject).or_insert_with(|| {
+        let state = self.all.entry(subject).or_insert_with(|| {
             let facts = cache.facts(class);
             let can_be_told = facts.can_be_told();
             let prepared = Prepared::new(registry, profile, class, &facts, &mut cache.snapshot);
@@ -147,7 +136,7 @@ impl ClassStates {
                 prepared,
                 facts,
                 facts_version: version,
-                offers: None,
+                live: None,
                 ask: None,
                 matches: Matches::default(),
                 family: FamilyState::default(),
@@ -164,37 +153,37 @@ impl ClassStates {
         state
     }
 
-    /// Gives up all offers: one of those who made them cannot be trusted.
+    /// Gives up all views: one of those who made the offers cannot be trusted.
     pub(crate) fn distrust(&mut self) {
-        for state in self.known.values_mut() {
-            state.offers = None;
+        for state in self.all.values_mut() {
+            state.live = None;
         }
         self.families.clear();
     }
 
-    /// Gives up the offers of one subject: they are to be asked for anew.
-    pub(crate) fn forget_offers(&mut self, subject: Subject) {
-        if let Some(state) = self.known.get_mut(&subject) {
-            state.offers = None;
+    /// Gives up the view of one subject: workers are to be asked anew.
+    pub(crate) fn forget_view(&mut self, subject: Subject) {
+        if let Some(state) = self.all.get_mut(&subject) {
+            state.live = None;
         }
     }
 
     /// A class state that is open.
     pub(crate) fn get(&self, subject: Subject) -> Option<&ClassState> {
-        self.known.get(&subject)
+        self.all.get(&subject)
     }
 
     /// A class state that is open, to be changed.
     pub(crate) fn get_mut(&mut self, subject: Subject) -> Option<&mut ClassState> {
-        self.known.get_mut(&subject)
+        self.all.get_mut(&subject)
     }
 
-    /// Whether a subject has offers or is being asked about, and if so, whether it counts over domains. It will be asked
-    /// for soon, so its offers are not among those that are given up first.
+    /// Whether a subject has answers of its own or is being asked about, and if so, whether it counts over domains. It will
+    /// be asked for soon, so its view is not among those that are given up first.
     pub(crate) fn keep_covered(&mut self, subject: Subject) -> Option<bool> {
         let clock = self.clock;
-        let state = self.known.get_mut(&subject)?;
-        if state.offers.is_some() || state.ask.is_some() {
+        let state = self.all.get_mut(&subject)?;
+        if state.own().is_some() || state.ask.is_some() {
             state.used = clock;
             return Some(state.prepared.is_wide());
         }
@@ -202,14 +191,14 @@ impl ClassStates {
         self.is_sorted_for(subject).then_some(false)
     }
 
-    /// How many classes that count over domains may keep their offers at a time.
+    /// How many classes that count over domains may keep answers of their own at a time.
     pub(crate) fn wide_bound(nodes: usize) -> usize {
         (MAX_ROWS / nodes.max(1)).max(1)
     }
 
     /// Forgets a subject.
     pub(crate) fn close(&mut self, subject: Subject) {
-        let Some(state) = self.known.swap_remove(&subject) else { return };
+        let Some(state) = self.all.swap_remove(&subject) else { return };
         if let Some(ask) = state.ask {
             self.requests.swap_remove(&ask.request);
             self.note_end(subject, &ask, Some("it is not needed any more"));
@@ -220,13 +209,13 @@ impl ClassStates {
 
     /// Forgets every subject of a class.
     pub(crate) fn close_class(&mut self, class: ClassId) {
-        let gone: Vec<Subject> = self.known.keys().filter(|(_, known)| *known == class).copied().collect();
+        let gone: Vec<Subject> = self.all.keys().filter(|(_, known)| *known == class).copied().collect();
         gone.into_iter().for_each(|subject| self.close(subject));
     }
 
     /// An evaluation is under way.
     pub(crate) fn asked(&mut self, subject: Subject, ask: Ask) {
-        let Some(state) = self.known.get_mut(&subject) else { return };
+        let Some(state) = self.all.get_mut(&subject) else { return };
         self.requests.insert(ask.request, subject);
         if let Some(old) = state.ask.replace(ask) {
             self.requests.swap_remove(&old.request);
@@ -246,7 +235,7 @@ impl ClassStates {
         evaluation: Evaluation,
     ) -> Result<(), (u32, u32)> {
         let Some(subject) = self.subject_of(request) else { return Ok(()) };
-        let Some(state) = self.known.get_mut(&subject) else { return Ok(()) };
+        let Some(state) = self.all.get_mut(&subject) else { return Ok(()) };
         let Some(ask) = &mut state.ask else { return Ok(()) };
         let Some(nodes) = ask.owing.remove(&worker) else { return Ok(()) };
         if evaluation.covered != nodes {
@@ -259,16 +248,15 @@ impl ClassStates {
         {
             self.requests.swap_remove(&ask.request);
             self.note_end(subject, &ask, None);
-            let Some(state) = self.known.get_mut(&subject) else { return Ok(()) };
+            let Some(state) = self.all.get_mut(&subject) else { return Ok(()) };
             if ask.whole {
                 state.family.set_whole(ask.answers, ask.revision);
                 self.make_room_for_rows(subject);
                 return Ok(());
             }
-            state.family.has_own();
-            let book = Book::new(&state.prepared, ask.answers);
-            let (counted, trace) = (!book.is_wide(), ask.trace);
-            state.offers = Some(Offers { book, revision: ask.revision, repaired_to: ask.revision, counted, trace });
+            state.family.wants_own = false;
+            let view = View::new(&state.prepared, ask.answers);
+            state.live = Some(Live::new(view, ask.revision, !state.prepared.is_wide(), ask.trace));
             self.make_room_for_rows(subject);
         }
         Ok(())
@@ -277,7 +265,7 @@ impl ClassStates {
     /// Gives up the evaluations that a worker owes an answer to; they are asked again of those that are left.
     pub(crate) fn give_up(&mut self, worker: WorkerId) {
         let mut given_up = Vec::new();
-        for (subject, state) in &mut self.known {
+        for (subject, state) in &mut self.all {
             if state.ask.as_ref().is_some_and(|ask| ask.owing.contains_key(&worker))
                 && let Some(ask) = state.ask.take()
             {
@@ -291,7 +279,7 @@ impl ClassStates {
     /// Gives up one evaluation for good: no answer can hold all its strata.
     pub(crate) fn give_up_strata(&mut self, request: RequestId) {
         if let Some(subject) = self.requests.swap_remove(&request)
-            && let Some(state) = self.known.get_mut(&subject)
+            && let Some(state) = self.all.get_mut(&subject)
         {
             state.too_many_strata = true;
             if let Some(ask) = state.ask.take() {
@@ -302,7 +290,7 @@ impl ClassStates {
 
     /// The evaluations under way: since when, and who owes.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.known.values().filter_map(|state| state.ask.as_ref())
+        self.all.values().filter_map(|state| state.ask.as_ref())
     }
 
     /// How many evaluations are under way.
@@ -313,19 +301,18 @@ impl ClassStates {
     /// Evaluates here, over all nodes, without any worker.
     pub(crate) fn evaluate_here(&mut self, subject: Subject, cache: &Cache) {
         let Some(evaluation) = self.evaluation_here(subject, cache) else { return };
-        let Some(state) = self.known.get_mut(&subject) else { return };
+        let Some(state) = self.all.get_mut(&subject) else { return };
         state.matches.refresh(&state.prepared, &cache.snapshot);
         state.refuted = false;
-        state.family.has_own();
-        let book = Book::new(&state.prepared, vec![evaluation]);
-        let revision = cache.revision();
-        state.offers = Some(Offers { book, revision, repaired_to: revision, counted: true, trace: None });
+        state.family.wants_own = false;
+        let view = View::new(&state.prepared, vec![evaluation]);
+        state.live = Some(Live::new(view, cache.revision(), true, None));
         self.make_room_for_rows(subject);
     }
 
     /// What all nodes together say of a subject.
     pub(crate) fn evaluation_here(&mut self, subject: Subject, cache: &Cache) -> Option<Evaluation> {
-        let state = self.known.get_mut(&subject)?;
+        let state = self.all.get_mut(&subject)?;
         let is_new = state.columns.is_none();
         let columns = state.columns.get_or_insert_default();
         columns.refresh(&state.prepared, &cache.snapshot, &mut self.scratch);
@@ -340,36 +327,34 @@ impl ClassStates {
     /// Forgets what was found out here of the nodes for subjects that were longest not asked for; that of one subject
     /// always has room.
     fn make_room_for_columns(&mut self, newest: Subject, positions: usize) {
-        let kept = self.known.values().filter(|state| state.columns.is_some()).count();
+        let kept = self.all.values().filter(|state| state.columns.is_some()).count();
         for _ in (MAX_POSITIONS / positions.max(1)).max(1)..kept {
-            let others =
-                self.known.iter_mut().filter(|(subject, state)| **subject != newest && state.columns.is_some());
+            let others = self.all.iter_mut().filter(|(subject, state)| **subject != newest && state.columns.is_some());
             let Some((_, oldest)) = others.min_by_key(|(_, state)| state.used) else { break };
             oldest.columns = None;
         }
     }
 
-    /// Gives up the offers of the subjects that were longest not asked for, until what is left has room; those of one
-    /// subject always have.
+    /// Gives up the views of the subjects that were longest not asked for, until what is left has room; that of one
+    /// subject always has.
     pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
-        let rows =
-            |state: &ClassState| state.family.rows() + state.offers.as_ref().map_or(0, |offers| offers.book.rows());
-        if self.known.get(&newest).is_none_or(|state| rows(state) == 0) {
+        let rows = |state: &ClassState| state.family.rows() + state.live.as_ref().map_or(0, |live| live.view.rows());
+        if self.all.get(&newest).is_none_or(|state| rows(state) == 0) {
             return;
         }
-        let mut total: usize = self.known.values().map(rows).sum();
+        let mut total: usize = self.all.values().map(rows).sum();
         while total > MAX_ROWS {
-            let others = self.known.iter_mut().filter(|(subject, state)| **subject != newest && rows(state) > 0);
+            let others = self.all.iter_mut().filter(|(subject, state)| **subject != newest && rows(state) > 0);
             let Some((_, oldest)) = others.min_by_key(|(_, state)| state.used) else { break };
             total -= rows(oldest);
-            oldest.offers = None;
-            oldest.family.give_up_rows();
+            oldest.live = None;
+            oldest.family.whole = None;
         }
     }
 
     fn make_room(&mut self) {
-        while self.known.len() >= MAX_SUBJECTS {
-            let idle = self.known.iter().filter(|(_, state)| state.ask.is_none());
+        while self.all.len() >= MAX_SUBJECTS {
+            let idle = self.all.iter().filter(|(_, state)| state.ask.is_none());
             let oldest = idle.min_by_key(|(_, state)| state.used).map(|(subject, _)| *subject);
             // With an evaluation under way for each of them the bound on those has been passed; it is lower.
             let Some(subject) = oldest else { break };
@@ -387,63 +372,6 @@ impl ClassState {
     /// Whether what workers counted was not what is there, so that it has to be evaluated here.
     pub(crate) const fn is_refuted(&self) -> bool {
         self.refuted
-    }
-
-    /// Brings the offers up to the present: by judging anew every node that changed, and by what each pod that came or
-    /// left adds to counts over domains. `false`: there are none, or they are so far behind that asking again is
-    /// cheaper, or nodes have come, gone or moved to other domains; they are given up.
-    pub(crate) fn repair(&mut self, cache: &Cache) -> bool {
-        let Self { prepared, offers, matches, .. } = self;
-        let Some(live) = offers else { return false };
-        let now = cache.revision();
-        if live.repaired_to == now && live.counted {
-            return true;
-        }
-        let bound = (cache.nodes.len() / 2).max(256);
-        let changes = cache.changes_since(live.repaired_to).filter(|changes| changes.len() <= bound);
-        let changes: Option<Vec<Happening>> = changes.map(Iterator::collect);
-        let reshaped = |changes: &Vec<Happening>| changes.iter().any(|change| change.what == What::Reshaped);
-        let Some(changes) = changes.filter(|changes| !live.book.is_wide() || !reshaped(changes)) else {
-            *offers = None;
-            return false;
-        };
-        matches.refresh(prepared, &cache.snapshot);
-        if live.book.is_wide() {
-            shift(&mut live.book, prepared, matches, cache, &changes);
-        }
-        let mut nodes: Vec<_> = changes.into_iter().map(|change| change.node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        for node in nodes {
-            let slot = cache.snapshot.slot(node);
-            let result = slot.map(|slot| prepared.judge_with(&cache.snapshot, slot, matches));
-            let rank = slot.map_or(0, |slot| cache.snapshot.rank(slot));
-            live.book.repair(node, rank, result);
-        }
-        live.repaired_to = now;
-        if !live.counted {
-            live.counted = true;
-            if !live.book.agrees(prepared, &tallies(prepared, &cache.snapshot, matches)) {
-                self.refuted = true;
-                self.offers = None;
-                return false;
-            }
-        }
-        true
-    }
-}
-
-/// Moves what is counted over domains by what came and what left.
-fn shift(book: &mut Book, prepared: &Prepared, matches: &Matches, cache: &Cache, changes: &[Happening]) {
-    for change in changes {
-        let (class, pods) = match change.what {
-            What::Came(class) => (class, 1),
-            What::Left(class) => (class, -1),
-            What::Changed | What::Reshaped => continue,
-        };
-        if let Some(slot) = cache.snapshot.slot(change.node) {
-            book.shift(prepared, &cache.snapshot, slot, matches.of(class), pods);
-        }
     }
 }
 

@@ -1,15 +1,17 @@
 //! Decisions: what is to be done with one pod, as the cluster is now.
 //!
 //! Knows: when there is enough to decide on, and what has to be asked where there is not. Must not know: what is done with a
-//! decision ([`crate::cycle`], [`crate::groups`]), or how offers are merged or kept exact ([`super::class_states`] and the
-//! framework do).
+//! decision ([`crate::cycle`], [`crate::groups`]), or how offers are merged or kept exact ([`super::live`] and the framework
+//! do).
+//!
+//! Workers are asked about the head of a family where a class counts over domains, and the coordinator counts for itself what
+//! each class counts. What is found so is the best node. That no node will do, and why, is for the class's own answers to say.
 
 use std::sync::Arc;
 
 use flotilla_framework::{
     diagnosis::{self, Diagnosis, NO_NODES},
     evaluation::Offer,
-    prepared::NodeResult,
     select::Best,
 };
 
@@ -33,63 +35,112 @@ impl Judge {
         if !self.open(subject) {
             return Decision::Fail("its profile or class is unknown".to_owned());
         }
-        if extenders.is_empty()
-            && self.nominator.of(attempt.uid).is_none()
-            && let Some(decision) = self.decide_shared(attempt)
-        {
+        if let Some(decision) = self.judge_class(subject) {
             return decision;
         }
         loop {
-            if let Some(decision) = self.judge_class(subject) {
-                return decision;
-            }
-            if !self.has_offers(attempt) {
-                return Decision::Ask(Want::Offers(subject));
+            if let Some(want) = self.missing(attempt) {
+                return Decision::Ask(want);
             }
             if let Some(decision) = self.try_own_node(attempt) {
                 return decision;
             }
-            let Some(state) = self.states.get_mut(subject) else { return Decision::Ask(Want::Offers(subject)) };
-            let Some(offers) = &mut state.offers else { return Decision::Ask(Want::Offers(subject)) };
+            let Some(mut known) = self.states.known(subject) else { return Decision::Ask(Want::Offers(subject)) };
             // What was asked for since this pod is at the head and still says too little is made up for here.
             // Nor is a group's attempt over while nodes that its own pods were charged to are told apart from the others.
-            let is_short = (offers.book.is_laid_over() || is_member) && offers.revision >= from;
-            let is_current = offers.book.is_untouched() || offers.revision >= from;
-            if let Some(error) = offers.book.error(&state.prepared) {
+            let is_short = (known.view.is_laid_over() || is_member) && known.revision >= from;
+            let is_current = known.view.is_untouched() || known.revision >= from;
+            if let Some(error) = known.view.error(known.prepared) {
                 if is_current {
                     return Decision::Fail(error);
                 }
-                state.offers = None;
+                self.states.forget_view(subject);
                 continue;
             }
-            match offers.book.best(&state.prepared) {
-                Best::Dry => {
-                    self.counts.dry += 1;
-                    state.offers = None;
-                    if is_short {
-                        self.evaluate_here(subject);
-                    }
-                }
-                // What is said to the pod's owner is counted in one state, as kube-scheduler's is.
-                Best::Nothing if (is_short || is_current) && !offers.book.is_untouched() => self.evaluate_here(subject),
-                Best::Nothing if is_current => {
-                    let covered = offers.book.covered() as usize;
-                    let diagnosis = diagnosis::of_nodes(&state.prepared, &offers.book.refused_now(), covered);
-                    return Decision::Refuse(diagnosis, Cure::Preemption(Vec::new()));
-                }
-                Best::Nothing => state.offers = None,
+            match known.best() {
                 Best::Node { .. } if !extenders.is_empty() => match self.extend(attempt) {
                     Step::Ask(question) => return Decision::AskExtenders(question),
                     Step::Again => {}
                     Step::Told(word) => return self.go_by(attempt, word),
                 },
                 Best::Node { offer, total, repaired } => {
-                    if let Some(decision) = self.take(attempt, offer, total, repaired) {
-                        return decision;
+                    if let Some(error) = known.score_error() {
+                        return Decision::Fail(error);
+                    }
+                    if self.verify(subject, offer) {
+                        return self.place(attempt, offer, total, repaired);
                     }
                 }
+                Best::Dry | Best::Nothing if known.family.is_some() => self.states.wants_own_answers(subject),
+                Best::Dry => {
+                    self.counts.dry += 1;
+                    self.states.forget_view(subject);
+                    if is_short {
+                        self.evaluate_here(subject);
+                    }
+                }
+                // What is said to the pod's owner is counted in one state, as kube-scheduler's is.
+                Best::Nothing if (is_short || is_current) && !known.view.is_untouched() => self.evaluate_here(subject),
+                Best::Nothing if is_current => {
+                    let covered = known.view.covered() as usize;
+                    let diagnosis = diagnosis::of_nodes(known.prepared, &known.view.refused_now(), covered);
+                    return Decision::Refuse(diagnosis, Cure::Preemption(Vec::new()));
+                }
+                Best::Nothing => self.states.forget_view(subject),
             }
         }
+    }
+
+    /// Brings the subject's view up to the present: over the sorted list of its family, or of answers of its own. What is
+    /// missing is evaluated here where no worker can; else it has to be asked for.
+    fn missing(&mut self, &Attempt { subject, alone, .. }: &Attempt<'_>) -> Option<Want> {
+        if let Some(head) = self.head_of(subject) {
+            if self.states.sort_for(subject, head, &self.cache) {
+                return None;
+            }
+            let of_head = self.states.get(head);
+            if !alone && of_head.is_some_and(|state| state.can_be_asked() && state.family.can_be_asked()) {
+                return Some(Want::Whole(head));
+            }
+            self.counts.local += 1;
+            self.states.evaluate_whole_here(head, &self.cache);
+            if self.states.sort_for(subject, head, &self.cache) {
+                return None;
+            }
+            self.states.wants_own_answers(subject);
+        }
+        let state = self.states.get_mut(subject)?;
+        if state.repair(&self.cache) {
+            return None;
+        }
+        if !alone && state.can_be_asked() {
+            return Some(Want::Offers(subject));
+        }
+        self.counts.refuted += u64::from(state.is_refuted());
+        self.evaluate_here(subject);
+        None
+    }
+
+    /// The subject that stands for the whole family, its class state open. `None`: the class needs answers of its own.
+    pub(super) fn head_of(&mut self, subject: Subject) -> Option<Subject> {
+        let state = self.states.get_mut(subject).filter(|state| state.may_share())?;
+        let known = state.family.head();
+        let head = match known {
+            Some(head) => head,
+            None => {
+                // It has no selectors and no labels.
+                let class = self.cache.classes.get(subject.1)?.head();
+                let head = self.cache.acquire_signed(&Arc::new(class), &mut Vec::new());
+                self.states.set_head(subject, head);
+                head
+            }
+        };
+        let head = (subject.0, head);
+        if head == subject || !self.open(head) || !self.states.follows(subject, head, known.is_none()) {
+            self.states.wants_own_answers(subject);
+            return None;
+        }
+        Some(head)
     }
 
     /// What can be said of the pod whatever the nodes are.
@@ -103,41 +154,15 @@ impl Judge {
         Some(Decision::Refuse(diagnosis, Cure::Preemption(Vec::new())))
     }
 
-    /// Takes the best node, if it is as good as it was said to be.
-    fn take(&mut self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Option<Decision> {
-        let state = self.states.get_mut(attempt.subject)?;
-        let has_choice = || state.offers.as_ref().is_some_and(|offers| offers.book.has_choice());
-        let error = state.prepared.score_error().filter(|_| has_choice()).map(str::to_owned);
-        if let Some(error) = error {
-            return Some(Decision::Fail(error));
-        }
-        self.verify(attempt.subject, offer).then(|| self.place(attempt, offer, total, repaired))
-    }
-
-    /// Brings the subject's offers up to the present, evaluating here where no worker can. `false`: they have to be asked for.
-    fn has_offers(&mut self, &Attempt { subject, alone, .. }: &Attempt<'_>) -> bool {
-        let Some(state) = self.states.get_mut(subject) else { return false };
-        if state.repair(&self.cache) {
-            return true;
-        }
-        if alone || !state.can_be_asked() {
-            self.counts.refuted += u64::from(state.is_refuted());
-            self.evaluate_here(subject);
-            return true;
-        }
-        false
-    }
-
     /// Runs every filter for the chosen node against our own view before anything is assumed. An offer that is not
     /// what our own view gives is a worker's error: the worker is given up, and its word does not count.
     fn verify(&mut self, subject: Subject, offer: Offer) -> bool {
-        let Some(state) = self.states.get_mut(subject) else { return false };
-        let slot = self.cache.snapshot.slot(offer.node);
-        let result = slot.map(|slot| state.prepared.judge_with(&self.cache.snapshot, slot, &state.matches));
-        if let (Some(NodeResult::Feasible(feasible)), Some(offers)) = (&result, &mut state.offers)
-            && offers.book.confirms(offer, feasible)
-        {
+        let Some(mut known) = self.states.known(subject) else { return false };
+        if known.confirms(&self.cache, offer) {
             return true;
+        }
+        if known.family.is_some() {
+            self.states.wants_own_answers(subject);
         }
         self.note_mismatch(offer);
         false

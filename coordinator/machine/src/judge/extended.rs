@@ -9,7 +9,7 @@ use flotilla_framework::{
     evaluation::Offer,
     extender::{self, Extended},
     node::NodeId,
-    select::Book,
+    select::View,
     status::Code,
 };
 
@@ -25,19 +25,18 @@ impl Judge {
     /// What the extenders have to be asked about all feasible nodes of a pod, or have said.
     pub(super) fn extend(&mut self, attempt: &Attempt<'_>) -> Step {
         let subject = attempt.subject;
-        let Some(ClassState { prepared, offers: Some(offers), wants_all, .. }) = self.states.get_mut(subject) else {
-            return Step::Again;
-        };
-        let Some(feasible) = offers.book.feasible(prepared) else {
-            if std::mem::replace(wants_all, true) {
+        let Some(mut known) = self.states.known(subject) else { return Step::Again };
+        let (may_score, feasible) = (known.prepared.score_error().is_none(), known.feasible());
+        let Some(feasible) = feasible else {
+            let wants_all = self.states.get_mut(subject).map(|state| std::mem::replace(&mut state.wants_all, true));
+            if wants_all == Some(true) {
                 // Even what was asked for without a limit left some out.
                 self.evaluate_here(subject);
             } else {
-                self.states.forget_offers(subject);
+                self.states.forget_view(subject);
             }
             return Step::Again;
         };
-        let may_score = prepared.score_error().is_none();
         let names = feasible.iter().filter_map(|(offer, _)| self.cache.name(offer.node));
         let mut nodes: Vec<Arc<str>> = names.map(Arc::clone).collect();
         nodes.sort_unstable();
@@ -84,9 +83,9 @@ impl Judge {
         let nodes = extended.nodes.iter().filter_map(|name| Some(self.cache.nodes.get(name)?.id));
         let nodes: Vec<_> = nodes.collect();
         let evaluation = extender::evaluate(prepared, &self.cache.snapshot, matches, &nodes);
-        let mut book = Book::new(prepared, vec![evaluation]);
-        book.lay_over(prepared, &mut self.cache.snapshot, matches, &nominations);
-        let feasible = book.feasible(prepared).unwrap_or_default();
+        let mut view = View::new(prepared, vec![evaluation]);
+        view.lay_over(prepared, &mut self.cache.snapshot, matches, &nominations, None);
+        let feasible = view.feasible(prepared, None).unwrap_or_default();
         if feasible.len() > 1
             && let Some(error) = prepared.score_error()
         {
@@ -103,11 +102,8 @@ impl Judge {
     /// Extenders left no node. What plugins refused is counted anew, so that the counts are of one state.
     pub(crate) fn refuse_extended(&mut self, subject: Subject, extended: &Extended) -> Decision {
         self.states.evaluate_here(subject, &self.cache);
-        let Some(ClassState { prepared, offers: Some(offers), .. }) = self.states.get_mut(subject) else {
-            return Decision::Ask(Want::Offers(subject));
-        };
-        let covered = offers.book.covered() as usize;
-        let diagnosis = extended.diagnosis(prepared, offers.book.refused(), covered);
+        let Some(known) = self.states.known(subject) else { return Decision::Ask(Want::Offers(subject)) };
+        let diagnosis = extended.diagnosis(known.prepared, known.view.refused(), known.view.covered() as usize);
         let curable = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
         let curable: Vec<NodeId> = curable.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
         Decision::Refuse(diagnosis, Cure::Preemption(curable))

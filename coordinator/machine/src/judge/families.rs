@@ -1,6 +1,6 @@
 //! The nodes of families of classes, kept up to date once for all classes of a family.
 //!
-//! Knows: how sorted lists and what is laid over them are brought up to the present. Must not know: pods, or how workers are
+//! Knows: how sorted lists are brought up to the present. Must not know: what is laid over them, pods, or how workers are
 //! reached.
 
 use flotilla_framework::{
@@ -9,19 +9,19 @@ use flotilla_framework::{
     map::Map,
     matches::Matches,
     prepared::Prepared,
-    select::{Ground, Overlay, SortedNodes},
+    select::{Ground, SortedNodes},
     shard::Revision,
 };
 
-use super::cache::{Cache, Happening, What};
+use super::{
+    cache::{Cache, Happening, What},
+    live::nodes_of,
+};
 use crate::subject::Subject;
 
-/// How many nodes the books of all classes that count over domains may hold: such a class knows each of its nodes. At
-/// some 120 bytes each they take 126 MB; at 5,000 nodes 209 such classes keep their offers, at 100,000 nodes 10.
+/// How many nodes the views of all classes that count over domains may hold: such a class knows each of its nodes. At
+/// some 120 bytes each they take 126 MB; at 5,000 nodes 209 such classes keep answers of their own, at 100,000 nodes 10.
 pub(crate) const MAX_ROWS: usize = 1 << 20;
-
-/// Every so many nodes that a class comes to hold by itself it is looked whether all have room.
-const ROWS_BETWEEN_LOOKS: usize = 256;
 
 /// A sorted list, and the state up to which it is repaired.
 #[derive(Debug)]
@@ -44,25 +44,12 @@ pub(crate) struct Families {
 #[derive(Debug, Default)]
 pub(crate) struct FamilyState {
     pub(super) head: Option<ClassId>,
-    /// It was found to need offers of its own, and has none yet.
+    /// It was found to need answers of its own, and has none yet.
     pub(super) wants_own: bool,
-    pub(super) laid: Option<Laid>,
     /// For a head: all that the shards said about it, and the state that they said it of.
     pub(super) whole: Option<(Vec<Evaluation>, Revision)>,
     /// For a head: some shard has more nodes than an answer may hold.
     pub(super) is_cut: bool,
-}
-
-/// What a class counts, laid over a sorted list.
-#[derive(Debug)]
-pub(super) struct Laid {
-    pub(super) overlay: Overlay,
-    /// Where the sorted list was the last time, and its number.
-    pub(super) at: usize,
-    pub(super) number: u64,
-    pub(super) repaired_to: Revision,
-    /// How many nodes it held when it was last looked whether all have room.
-    pub(super) looked_at: usize,
 }
 
 // === impl FamilyState ===
@@ -83,34 +70,11 @@ impl FamilyState {
         self.whole = Some((answers, revision));
     }
 
-    /// How many nodes are held for the class alone, or wait to be laid out.
+    /// How many nodes wait to be laid out.
     pub(crate) fn rows(&self) -> usize {
         let offers =
             |evaluation: &Evaluation| evaluation.strata.iter().map(|stratum| stratum.offers.len()).sum::<usize>();
-        let whole = self.whole.as_ref().map_or(0, |(answers, _)| answers.iter().map(offers).sum());
-        whole + self.laid.as_ref().map_or(0, |laid| laid.overlay.rows())
-    }
-
-    /// Gives those nodes up; they are counted, or asked for, anew when they are needed.
-    pub(crate) fn give_up_rows(&mut self) {
-        self.laid = None;
-        self.whole = None;
-    }
-
-    /// Whether the class has come to hold so many nodes that others may have to give theirs up.
-    pub(super) fn has_grown(&mut self) -> bool {
-        let Some(laid) = &mut self.laid else { return false };
-        let grown = laid.overlay.rows() >= laid.looked_at + ROWS_BETWEEN_LOOKS;
-        if grown {
-            laid.looked_at = laid.overlay.rows();
-        }
-        grown
-    }
-
-    /// The class has offers of its own now; when those are given up it may share again.
-    pub(crate) fn has_own(&mut self) {
-        self.wants_own = false;
-        self.laid = None;
+        self.whole.as_ref().map_or(0, |(answers, _)| answers.iter().map(offers).sum())
     }
 }
 
@@ -131,9 +95,9 @@ impl Families {
         self.stands.keys().any(|(known, _)| *known == head)
     }
 
-    /// A sorted list by what is laid over it.
-    pub(super) fn under(&self, laid: &Laid) -> Option<&Stand> {
-        self.stands.get_index(laid.at).map(|(_, stand)| stand).filter(|stand| stand.number == laid.number)
+    /// A sorted list by its place and its number.
+    pub(super) fn under(&self, (at, number): (usize, u64)) -> Option<&Stand> {
+        self.stands.get_index(at).map(|(_, stand)| stand).filter(|stand| stand.number == number)
     }
 
     pub(super) fn put(&mut self, place: (Subject, Ground), sorted: SortedNodes, repaired_to: Revision) {
@@ -165,14 +129,11 @@ impl Families {
             stand.sorted = stand.sorted.regrouped(ground.clone(), &cache.snapshot);
             stand.number = self.clock;
         }
-        let mut nodes: Vec<_> = changes.into_iter().map(|change| change.node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
         let none = Matches::default();
-        for node in nodes {
+        for node in nodes_of(&changes) {
             let slot = cache.snapshot.slot(node);
             let result = slot.map(|slot| head.judge_with(&cache.snapshot, slot, &none));
-            stand.sorted.repair(&cache.snapshot, node, result);
+            stand.sorted.repair(&cache.snapshot, node, result.as_ref());
         }
         stand.repaired_to = cache.revision();
         true

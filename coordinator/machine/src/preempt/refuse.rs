@@ -116,10 +116,10 @@ impl Machine {
     /// What is told where no pod on any node has a lower priority: nothing has to be tried for that.
     fn nobody_is_below(&self, (profile, class): Subject) -> Option<String> {
         let state = self.judge.states().get((profile, class))?;
-        let potential: usize = match &state.offers {
+        let potential: usize = match state.own() {
             _ if state.prepared.refusal().is_some() => 0,
-            Some(offers) => {
-                let refused = offers.book.refused_now();
+            Some(own) => {
+                let refused = own.view.refused_now();
                 let potential = refused.iter().filter(|group| group.refusal.code == Code::Unschedulable);
                 potential.map(|group| group.count as usize).sum()
             }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    select::Book,
+    select::View,
     shard::RequestId,
     trace::{Context, Sampling},
 };
@@ -92,15 +92,15 @@ impl Machine {
         let began_ms = pod.trial.began_ms.unwrap_or(now_ms);
         let profile = self.profile_index(&pod.info.scheduler_name);
         let state = profile.and_then(|profile| self.judge.states().get((profile, pod.class)));
-        let offers = state.and_then(|state| state.offers.as_ref());
+        let answers = state.and_then(|state| state.own());
         let own = [attempt.context.span, attempt.part(Part::Cycle).span];
-        let others = offers.and_then(|offers| offers.trace).filter(|asker| !own.contains(&asker.parent));
+        let others = answers.and_then(|answers| answers.trace).filter(|asker| !own.contains(&asker.parent));
         let decided = Decided {
             attempt,
             began_ms,
             revision: self.judge.cache().revision(),
             nodes: self.judge.cache().nodes.len(),
-            feasible: offers.map(|offers| feasible(&offers.book)),
+            feasible: answers.map(|answers| feasible(&answers.view)),
             evaluation: others.map(|asker| asker.context),
             choice,
         };
@@ -136,7 +136,7 @@ impl Machine {
 }
 
 /// How many nodes would do when workers answered.
-fn feasible(book: &Book) -> u64 {
-    let refused: u64 = book.refused().iter().map(|group| u64::from(group.count)).sum();
-    u64::from(book.covered()).saturating_sub(refused)
+fn feasible(view: &View) -> u64 {
+    let refused: u64 = view.refused().iter().map(|group| u64::from(group.count)).sum();
+    u64::from(view.covered()).saturating_sub(refused)
 }

@@ -14,7 +14,7 @@ use flotilla_framework::{
     node::{NodeId, NodeInfo},
     prepared::{NodeResult, Prepared},
     registry::Registry,
-    select::{Best, Ground, Move, SortedNodes, View},
+    select::{Best, Ground, Move, Nominations, SortedNodes, View},
     snapshot::Snapshot,
     status::Refusal,
     testing::{PodBuilder, node, pod, profile, selecting},
@@ -227,6 +227,24 @@ impl Family {
         Ok(())
     }
 
+    /// A pod that nominations concern finds the same as from the class's own answers, and the next one no trace of them.
+    fn equals_beside(
+        &mut self,
+        prepared: &Prepared,
+        nodes: &mut Snapshot,
+        matches: &Matches,
+        own_answers: &mut View,
+        nominations: &Nominations,
+    ) -> Result<(), TestCaseError> {
+        for nominations in [nominations, &Nominations::default()] {
+            let taken = own_answers.lay_over(prepared, nodes, matches, nominations, None);
+            prop_assert_eq!(self.view.lay_over(prepared, nodes, matches, nominations, Some(&self.sorted)), taken);
+            let best = own_answers.best(prepared, None);
+            self.equals(prepared, nodes, matches, own_answers, best)?;
+        }
+        Ok(())
+    }
+
     /// The same with everything counted and laid out anew.
     fn renewed(&self, prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Self {
         let (head, sorted) = (Arc::clone(&self.head), self.sorted.regrouped(self.sorted.ground().clone(), nodes));
@@ -281,6 +299,10 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
         if let Some(family) = &mut family {
             family.follow(&prepared, &nodes, &matches, moved);
             family.equals(&prepared, &nodes, &matches, &view, best)?;
+            let kept = NodeId(u32::try_from((done * 7 + place) % world.nodes.len()).expect("a small cluster"));
+            let beside = vec![(kept, vec![ClassId(done as u64 % 7)])];
+            let nominations = Nominations { beside, own: (done % 3 == 0).then_some(id) };
+            family.equals_beside(&prepared, &mut nodes, &matches, &mut view, &nominations)?;
             if done % 4 == 3 {
                 *family = family.renewed(&prepared, &nodes, &matches);
                 family.equals(&prepared, &nodes, &matches, &view, best)?;
@@ -301,7 +323,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn a_book_that_hears_of_every_pod_equals_a_fresh_one(
+    fn a_view_that_hears_of_every_pod_equals_a_fresh_one(
         mut world in any_world(12),
         owners in vec(0..4_usize, 12),
         shards in 1..=4_usize,

@@ -44,6 +44,8 @@ struct Key {
 #[derive(Debug)]
 struct List {
     offers: Vec<Offer>,
+    /// All before were judged anew.
+    next: u32,
     /// No node of this shard and stratum is left out of `offers`.
     complete: bool,
 }
@@ -174,7 +176,7 @@ impl SortedNodes {
         for stratum in evaluations.into_iter().flat_map(|evaluation| evaluation.strata) {
             let complete = stratum.offers.len() == stratum.size as usize;
             let place = sorted.stratum(Key { raws: Raws::from_slice(&stratum.raws), labels: SmallVec::new() });
-            sorted.strata[place].lists.push(List { offers: stratum.offers, complete });
+            sorted.strata[place].lists.push(List { offers: stratum.offers, next: 0, complete });
         }
         sorted
     }
@@ -224,31 +226,56 @@ impl SortedNodes {
         for (stratum, mut offers) in self.strata.iter_mut().zip(lists).filter(|(_, offers)| !offers.is_empty()) {
             offers.sort_unstable();
             stratum.len += offers.len();
-            stratum.lists.push(List { offers, complete: true });
+            stratum.lists.push(List { offers, next: 0, complete: true });
         }
     }
 
     /// Takes over what a node looks like now. For classes that count, a node that is new, gone or has other labels makes
     /// the list worthless.
     pub fn repair(&mut self, nodes: &Snapshot, node: NodeId, result: Option<&NodeResult>) {
-        match self.moved.get(&node) {
-            Some(Some((stratum, offer))) => {
-                let stratum = &mut self.strata[*stratum];
-                stratum.moved.remove(offer);
-                stratum.len -= 1;
+        let known = self.moved.get_index_of(&node);
+        let (mut left, mut before) = (None, None);
+        match known.and_then(|at| *self.moved.get_index(at)?.1) {
+            Some((stratum, offer)) => {
+                let known = &mut self.strata[stratum];
+                known.moved.remove(&offer);
+                known.len -= 1;
+                before = Some(stratum);
             }
-            Some(None) => {}
-            None => {
-                if let Some((stratum, _)) = self.rows.as_ref().and_then(|rows| rows.get(&node)) {
-                    self.strata[*stratum].len -= 1;
-                }
+            None if known.is_none() => {
+                left = self.rows.as_ref().and_then(|rows| rows.get(&node)).map(|(stratum, _)| *stratum);
             }
+            None => {}
         }
-        match (result, nodes.slot(node)) {
+        let now = match (result, nodes.slot(node)) {
             (Some(NodeResult::Feasible(Feasible { base, raws, .. })), Some(slot)) => {
-                self.put(Offer { node, base: *base, rank: nodes.rank(slot) }, raws.clone(), nodes, slot);
+                let labels = self.ground.labels(nodes, slot);
+                let offer = Offer { node, base: *base, rank: nodes.rank(slot) };
+                // Most nodes stay in their stratum.
+                let stays = before.filter(|&stratum| {
+                    let key = &self.strata[stratum].key;
+                    key.raws == *raws && key.labels == labels
+                });
+                let place = stays.unwrap_or_else(|| self.stratum(Key { raws: raws.clone(), labels }));
+                let stratum = &mut self.strata[place];
+                stratum.moved.insert(offer);
+                stratum.len += 1;
+                Some((place, offer))
             }
-            _ => _ = self.moved.insert(node, None),
+            _ => None,
+        };
+        match known.and_then(|at| self.moved.get_index_mut(at)) {
+            Some((_, known)) => *known = now,
+            None => _ = self.moved.insert(node, now),
+        }
+        if let Some(stratum) = left.and_then(|stratum| self.strata.get_mut(stratum)) {
+            stratum.len -= 1;
+            // A class that is new need not pass over what no class will find there.
+            for List { offers, next, .. } in &mut stratum.lists {
+                let rest = offers.get(*next as usize..).unwrap_or_default().iter();
+                let passed = rest.take_while(|offer| self.moved.contains_key(&offer.node)).count();
+                *next += u32::try_from(passed).unwrap_or(u32::MAX);
+            }
         }
     }
 
@@ -305,6 +332,7 @@ impl SortedNodes {
         cursor.lists.resize(lists.len(), 0);
         let mut head: Option<(Offer, bool)> = None;
         for (list, next) in lists.iter().zip(&mut cursor.lists) {
+            *next = list.next.max(*next);
             let mut rest = list.offers.get(*next as usize..).unwrap_or_default().iter();
             let live = rest.find(|offer| {
                 let passed = self.moved.contains_key(&offer.node) || is_special(offer.node);

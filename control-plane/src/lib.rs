@@ -76,6 +76,9 @@ pub struct Options {
     /// Below which folder the programs are kept once they are built, in one named `control-plane`. The default is the
     /// target folder of the checkout that this was built from.
     pub cache_dir: PathBuf,
+    /// In which folder the temporary folder is made, with the data of etcd in it. Without one it is that of the operating
+    /// system.
+    pub folder_in: Option<PathBuf>,
     /// Who is told of what is built and started. The default writes of builds on the standard error.
     pub progress: Arc<dyn Progress>,
 }
@@ -90,6 +93,7 @@ impl Default for Options {
             tracing: None,
             extra_args: BTreeMap::new(),
             cache_dir: Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
+            folder_in: None,
             progress: Arc::new(Lines),
         }
     }
@@ -167,11 +171,12 @@ impl ControlPlane {
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let progress = Arc::clone(&options.progress);
         let binaries = build(&options.cache_dir, &*progress).await?;
+        let folder_in = options.folder_in.clone().unwrap_or_else(env::temp_dir);
         let folder = tempfile::Builder::new()
             .prefix("flotilla-")
             .disable_cleanup(keeps_folders())
-            .tempdir()
-            .context("cannot create a temporary folder; is TMPDIR writable?")?;
+            .tempdir_in(&folder_in)
+            .with_context(|| format!("cannot create a temporary folder in {}; is it writable?", folder_in.display()))?;
         progress.tell(Step::Folder { path: folder.path() });
         let processes = ProcessGroup::new(folder.path().join("logs"))?;
         let credentials = Credentials::create(folder.path().join("pki"))?;

@@ -115,6 +115,12 @@ impl ProcessGroup {
         member(&mut members, name)?.try_wait().with_context(|| format!("cannot ask for the state of {name}"))
     }
 
+    /// The process id of a member, also after it has ended.
+    pub fn id(&self, name: &str) -> anyhow::Result<u32> {
+        let mut members = self.members();
+        Ok(member(&mut members, name)?.id())
+    }
+
     /// The names of all that were ever started here.
     pub fn names(&self) -> Vec<String> {
         self.members().keys().cloned().collect()

@@ -14,7 +14,7 @@ use flotilla_go_programs::{
 };
 
 pub use flotilla_go_programs::Reaper;
-pub use own::{ORACLES, oracle, prometheus_operator};
+pub use own::{ORACLES, load, oracle, prometheus_operator};
 
 const HELM: Module = Module {
     place: "integration-tests/helm/go.mod",

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+// waitingLimit is how many pods wait for their turn to be bound: more than any run creates, 100,000 in the largest, at 32
+// bytes each.
+const waitingLimit = 1 << 18
+
+// target is all that a binding says.
+type target struct {
+	namespace, name string
+	uid             types.UID
+}
+
+// ceiling binds every pod to the next node in turn. It decides nothing, and writes nothing but bindings: no scheduler that
+// binds pods one by one can be faster.
+func ceiling(ctx context.Context, client *kubernetes.Clientset, s settings) error {
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return fmt.Errorf("cannot list the nodes: %w", err)
+	}
+	if len(nodes.Items) == 0 {
+		return fmt.Errorf("there are no nodes")
+	}
+	names := make([]string, len(nodes.Items))
+	for index, node := range nodes.Items {
+		names[index] = node.Name
+	}
+	waiting := make(chan target, waitingLimit)
+	var next atomic.Int64
+	for range s.inFlight {
+		go func() {
+			for target := range waiting {
+				node := names[int(next.Add(1))%len(names)]
+				if err := bind(ctx, client, target, node); err != nil && ctx.Err() == nil {
+					fmt.Fprintf(os.Stderr, "cannot bind %s/%s: %v\n", target.namespace, target.name, err)
+				}
+			}
+		}()
+	}
+	return watchUnbound(ctx, client, waiting)
+}
+
+func bind(ctx context.Context, client *kubernetes.Clientset, target target, node string) error {
+	binding := &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: target.namespace, Name: target.name, UID: target.uid},
+		Target:     v1.ObjectReference{Kind: "Node", Name: node},
+	}
+	return client.CoreV1().Pods(target.namespace).Bind(ctx, binding, metav1.CreateOptions{})
+}
+
+// watchUnbound sends each pod without a node once. Pods that fit nowhere are left alone.
+func watchUnbound(ctx context.Context, client *kubernetes.Clientset, waiting chan<- target) error {
+	unbound := fields.OneTermEqualSelector("spec.nodeName", "").String()
+	pods := client.CoreV1().Pods("")
+	list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: unbound})
+	if err != nil {
+		return fmt.Errorf("cannot list the pods: %w", err)
+	}
+	for index := range list.Items {
+		send(&list.Items[index], waiting)
+	}
+	version := list.ResourceVersion
+	for ctx.Err() == nil {
+		events, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: unbound, ResourceVersion: version})
+		if err != nil {
+			return fmt.Errorf("cannot watch the pods: %w", err)
+		}
+		for event := range events.ResultChan() {
+			pod, isPod := event.Object.(*v1.Pod)
+			if !isPod {
+				return fmt.Errorf("the watch of the pods failed: %v", event.Object)
+			}
+			version = pod.ResourceVersion
+			if event.Type == watch.Added {
+				send(pod, waiting)
+			}
+		}
+	}
+	return nil
+}
+
+func send(pod *v1.Pod, waiting chan<- target) {
+	if pod.Labels[roleLabel] != roleNowhere {
+		waiting <- target{pod.Namespace, pod.Name, pod.UID}
+	}
+}

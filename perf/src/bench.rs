@@ -1,0 +1,135 @@
+//! All runs that were asked for, one after the other, and the report on them.
+//!
+//! Knows: the order of the runs, and how a person ends them. Must not know: what a run consists of.
+
+use std::{fs, process::ExitCode};
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    args::{Args, Output},
+    cluster::data_folder,
+    measured::Measured,
+    programs::Programs,
+    report::Report,
+    run::Plan,
+    schedulers::Scheduler,
+    shape::{Shape, Size},
+};
+
+/// Some pods were not bound in time.
+const INCOMPLETE: u8 = 3;
+/// As a shell says of a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// Does all runs and prints the report. Who interrupts it ends all processes.
+pub(crate) async fn bench(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    // What is dropped here ends its processes and removes its folder.
+    tokio::select! {
+        outcome = all(args) => outcome,
+        _ = tokio::signal::ctrl_c() => Ok(interrupted()),
+        _ = terminate.recv() => Ok(interrupted()),
+    }
+}
+
+fn interrupted() -> ExitCode {
+    eprintln!("perf: interrupted; all processes have been ended");
+    ExitCode::from(INTERRUPTED)
+}
+
+async fn all(args: &Args) -> anyhow::Result<ExitCode> {
+    let programs = Programs::find(args.programs.as_deref()).await?;
+    let plans = plans(args);
+    let mut measured: Vec<Measured> = Vec::new();
+    for (index, plan) in plans.iter().enumerate() {
+        eprintln!("perf: run {} of {}: {}", index + 1, plans.len(), plan.heading);
+        let run = plan.run(&programs).await.with_context(|| plan.heading.clone())?;
+        eprintln!(
+            "perf: {}: {} of {} pods bound, {:.1} per second",
+            plan.heading, run.rate.bound, run.size.pods, run.rate.mean
+        );
+        measured.push(run);
+    }
+    let is_complete = measured.iter().all(Measured::is_complete);
+    let report = Report::new(measured);
+    match args.output {
+        Output::Table => print!("{}", report.tables()),
+        Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+    }
+    if let Some(path) = &args.svg {
+        fs::write(path, report.picture()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+}
+
+/// Shape by shape, round by round, and within a round one scheduler after the other. Each round begins with another one.
+fn plans(args: &Args) -> Vec<Plan> {
+    let (schedulers, data_in) = (args.schedulers(), data_folder(args.data_in.as_deref()));
+    let mut plans = Vec::new();
+    for shape in args.shapes() {
+        for round in 1..=args.rounds {
+            for index in 0..schedulers.len() {
+                let scheduler = schedulers[(index + round as usize - 1) % schedulers.len()];
+                plans.push(plan(args, shape, round, scheduler, data_in.clone()));
+            }
+        }
+    }
+    plans
+}
+
+fn plan(args: &Args, shape: Shape, round: u32, scheduler: Scheduler, data_in: Option<std::path::PathBuf>) -> Plan {
+    let usual = shape.size();
+    let size = Size {
+        nodes: args.nodes.unwrap_or(usual.nodes),
+        standing: args.standing.unwrap_or(usual.standing),
+        pods: args.pods.unwrap_or(usual.pods),
+        rate: usual.rate,
+    };
+    Plan {
+        shape,
+        size,
+        round,
+        scheduler,
+        workers: args.workers,
+        timeout: args.timeout,
+        data_in,
+        heading: format!("{}, round {round} of {}, {}", shape.name(), args.rounds, scheduler.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn schedulers_take_turns_within_a_round_and_each_round_begins_with_another() {
+        let args = Args::try_parse_from(["perf", "--shape", "basic", "--rounds", "3"]).expect("it is valid");
+        let order: Vec<(u32, Scheduler)> = plans(&args).iter().map(|plan| (plan.round, plan.scheduler)).collect();
+        let [ceiling, theirs, ours] = Scheduler::ALL;
+        let expected = [
+            (1, ceiling),
+            (1, theirs),
+            (1, ours),
+            (2, theirs),
+            (2, ours),
+            (2, ceiling),
+            (3, ours),
+            (3, ceiling),
+            (3, theirs),
+        ];
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn numbers_of_the_command_line_take_the_place_of_those_of_the_shape() {
+        let args = ["perf", "--shape", "spread", "--scheduler", "flotilla", "--nodes", "7", "--standing", "0"];
+        let plans = plans(&Args::try_parse_from(args).expect("it is valid"));
+        let usual = Shape::Spread.size();
+        assert_eq!(plans.len(), 1);
+        assert_eq!(plans[0].size, Size { nodes: 7, standing: 0, ..usual });
+    }
+}

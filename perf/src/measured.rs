@@ -1,0 +1,154 @@
+//! What was measured of one run.
+//!
+//! Knows: which figures there are, and how they follow from what was noted. Must not know: how any of it is shown.
+
+use serde::Serialize;
+
+use crate::{
+    facts::{Fact, Facts},
+    requests::Row,
+    schedulers::Scheduler,
+    shape::{Shape, Size},
+    statistics::{percentile, windows},
+    usage::Usages,
+};
+
+/// The windows over which pods per second are counted.
+const WINDOW_US: u64 = 1_000_000;
+/// The points of the picture of pods bound over time.
+const POINT_US: u64 = 250_000;
+
+/// One scheduler, one shape, one round.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Measured {
+    pub(crate) shape: Shape,
+    pub(crate) size: Size,
+    /// From 1.
+    pub(crate) round: u32,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) rate: Rate,
+    pub(crate) latency: Latency,
+    /// What each process took from the first creation until the last event was written.
+    pub(crate) processes: Usages,
+    /// Requests at the API server in the same time.
+    pub(crate) requests: Vec<Row>,
+    /// How long after the last pod was bound the last write came, in seconds.
+    pub(crate) settle_s: f64,
+    /// What is wrong with where the pods are; empty where nothing is.
+    pub(crate) misplaced: Vec<String>,
+}
+
+/// How fast pods were bound.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Rate {
+    /// Pods that exist.
+    pub(crate) created: usize,
+    /// Pods that are bound.
+    pub(crate) bound: usize,
+    /// From the first creation to the last binding.
+    pub(crate) seconds: f64,
+    /// Pods bound per second, on average.
+    pub(crate) mean: f64,
+    /// Percentiles of the pods bound in each second that was over before the last pod was bound.
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
+    /// Pods bound so far, each 250 ms.
+    pub(crate) bound_over_time: Vec<u64>,
+}
+
+/// From when a pod was created to when it was bound, as the client saw it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) max_ms: f64,
+}
+
+impl Rate {
+    pub(crate) fn of(facts: &Facts) -> Self {
+        let begin = facts.pods.iter().filter_map(|pod| pod.sent_us.or(pod.seen_us)).min().unwrap_or(0);
+        let bound: Vec<u64> =
+            facts.pods.iter().filter_map(|pod| pod.bound_us).map(|instant| instant.saturating_sub(begin)).collect();
+        let seconds = bound.iter().max().copied().unwrap_or(0) as f64 / 1e6;
+        let mut counts: Vec<f64> = windows(&bound, WINDOW_US).into_iter().map(|count| count as f64).collect();
+        // The last second is not over, unless it is the only one.
+        if counts.len() > 1 {
+            counts.pop();
+        }
+        let points = windows(&bound, POINT_US).into_iter().scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        Self {
+            created: facts.pods.iter().filter(|pod| pod.created_us().is_some()).count(),
+            bound: bound.len(),
+            seconds,
+            mean: if seconds > 0.0 { bound.len() as f64 / seconds } else { 0.0 },
+            p50: percentile(&counts, 0.5).unwrap_or(0.0),
+            p90: percentile(&counts, 0.9).unwrap_or(0.0),
+            p99: percentile(&counts, 0.99).unwrap_or(0.0),
+            bound_over_time: points.collect(),
+        }
+    }
+}
+
+impl Latency {
+    pub(crate) fn of(facts: &Facts) -> Self {
+        let values: Vec<f64> = facts.pods.iter().filter_map(Fact::latency_ms).collect();
+        let at = |share| percentile(&values, share).unwrap_or(0.0);
+        Self { p50_ms: at(0.5), p99_ms: at(0.99), max_ms: at(1.0) }
+    }
+}
+
+impl Measured {
+    /// Whether all pods were bound.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.rate.bound >= self.size.pods as usize
+    }
+
+    /// CPU seconds of a process per thousand pods that were bound.
+    pub(crate) fn cpu_per_thousand(&self, process: &str) -> Option<f64> {
+        let usage = self.processes.get(process)?;
+        (self.rate.bound > 0).then(|| usage.cpu_s * 1000.0 / self.rate.bound as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(pods: impl IntoIterator<Item = (u64, Option<u64>)>) -> Facts {
+        let fact = |(sent, bound)| Fact { sent_us: Some(sent), seen_us: Some(sent + 100), bound_us: bound, ..Fact::default() };
+        Facts { client_cpu_s: 0.0, pods: pods.into_iter().map(fact).collect() }
+    }
+
+    #[test]
+    fn the_rate_counts_from_the_first_creation_to_the_last_binding() {
+        // Ten pods, the first sent at 1 s; one is bound each 100 ms, the last at 2.5 s after that.
+        let rate = Rate::of(&facts((0..10).map(|pod| (1_000_000 + pod, Some(1_000_000 + 100_000 * pod + 1_600_000)))));
+        assert_eq!((rate.created, rate.bound), (10, 10));
+        assert_eq!(rate.seconds, 2.5);
+        assert_eq!(rate.mean, 4.0);
+    }
+
+    #[test]
+    fn the_second_that_is_not_over_is_no_window() {
+        let rate = Rate::of(&facts([(0, Some(100_000)), (0, Some(200_000)), (0, Some(1_500_000)), (0, Some(2_000_000))]));
+        assert_eq!((rate.p50, rate.p99), (1.0, 2.0));
+        assert_eq!(rate.bound_over_time, [2, 2, 2, 2, 2, 2, 3, 3, 4]);
+    }
+
+    #[test]
+    fn pods_that_are_not_bound_count_as_created() {
+        let rate = Rate::of(&facts([(0, Some(100_000)), (0, None)]));
+        assert_eq!((rate.created, rate.bound), (2, 1));
+        assert_eq!(Rate::of(&Facts::default()), Rate { bound_over_time: Vec::new(), ..Rate::default() });
+    }
+
+    #[test]
+    fn latencies_are_those_of_the_pods_that_are_bound() {
+        let latency = Latency::of(&facts([(0, Some(1_100)), (0, Some(3_100)), (0, None)]));
+        assert_eq!(latency, Latency { p50_ms: 1.0, p99_ms: 3.0, max_ms: 3.0 });
+    }
+}

@@ -1,0 +1,127 @@
+//! What the runs say together.
+//!
+//! Knows: medians over rounds, and ratios within a round. Must not know: how a run is done.
+
+mod picture;
+mod tables;
+
+use serde::Serialize;
+
+use crate::{
+    measured::Measured,
+    schedulers::Scheduler,
+    shape::Shape,
+    statistics::median,
+};
+
+/// All runs, and what follows from them.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Report {
+    pub(crate) summaries: Vec<Summary>,
+    pub(crate) runs: Vec<Measured>,
+}
+
+/// One scheduler on one shape: medians over the rounds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) shape: Shape,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) rounds: usize,
+    pub(crate) pods_per_second: f64,
+    pub(crate) lowest: f64,
+    pub(crate) highest: f64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) max_ms: f64,
+    /// Pods per second over those of another scheduler in the same round; absent where that was not run.
+    pub(crate) to_ceiling: Option<f64>,
+    pub(crate) to_kube_scheduler: Option<f64>,
+    /// CPU seconds per thousand pods, and memory at most, of each process.
+    pub(crate) processes: Vec<Process>,
+    /// Of the scheduler's own processes over those of the API server and etcd.
+    pub(crate) own_cpu_share: Option<f64>,
+}
+
+/// One process of a summary.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Process {
+    pub(crate) name: String,
+    pub(crate) cpu_s_per_thousand: f64,
+    pub(crate) peak_bytes: u64,
+}
+
+/// Processes that are there whatever the scheduler is.
+pub(crate) const SERVERS: [&str; 2] = ["kube-apiserver", "etcd"];
+/// Processes of the load.
+pub(crate) const LOAD: [&str; 2] = ["client", "kube-controller-manager"];
+
+impl Report {
+    pub(crate) fn new(runs: Vec<Measured>) -> Self {
+        let mut summaries = Vec::new();
+        for shape in Shape::ALL {
+            for scheduler in Scheduler::ALL {
+                summaries.extend(summary(&runs, shape, scheduler));
+            }
+        }
+        Self { summaries, runs }
+    }
+}
+
+fn summary(all: &[Measured], shape: Shape, scheduler: Scheduler) -> Option<Summary> {
+    let runs: Vec<&Measured> = all.iter().filter(|run| run.shape == shape && run.scheduler == scheduler).collect();
+    let middle = |value: fn(&Measured) -> f64| median(&runs.iter().map(|run| value(run)).collect::<Vec<_>>());
+    let rates: Vec<f64> = runs.iter().map(|run| run.rate.mean).collect();
+    let shares: Vec<f64> = runs.iter().filter_map(|run| own_cpu_share(run)).collect();
+    Some(Summary {
+        shape,
+        scheduler,
+        rounds: runs.len(),
+        pods_per_second: median(&rates)?,
+        lowest: rates.iter().copied().min_by(f64::total_cmp)?,
+        highest: rates.iter().copied().max_by(f64::total_cmp)?,
+        p50_ms: middle(|run| run.latency.p50_ms)?,
+        p99_ms: middle(|run| run.latency.p99_ms)?,
+        max_ms: middle(|run| run.latency.max_ms)?,
+        to_ceiling: ratio(all, &runs, Scheduler::Ceiling),
+        to_kube_scheduler: ratio(all, &runs, Scheduler::KubeScheduler),
+        processes: processes(&runs),
+        own_cpu_share: median(&shares),
+    })
+}
+
+/// The median of the ratios to another scheduler, each within a round. A round in which either did not bind all pods has none.
+fn ratio(all: &[Measured], runs: &[&Measured], other: Scheduler) -> Option<f64> {
+    let ratios: Vec<f64> = runs
+        .iter()
+        .filter_map(|run| {
+            let same = |beside: &&Measured| {
+                beside.scheduler == other && beside.shape == run.shape && beside.round == run.round
+            };
+            let beside = all.iter().find(same)?;
+            (run.is_complete() && beside.is_complete()).then(|| run.rate.mean / beside.rate.mean)
+        })
+        .collect();
+    median(&ratios)
+}
+
+fn processes(runs: &[&Measured]) -> Vec<Process> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let process = |name: &String| {
+        let cpu: Vec<f64> = runs.iter().filter_map(|run| run.cpu_per_thousand(name)).collect();
+        let peaks = runs.iter().filter_map(|run| run.processes.get(name)).map(|usage| usage.peak_bytes);
+        Some(Process { name: name.clone(), cpu_s_per_thousand: median(&cpu)?, peak_bytes: peaks.max()? })
+    };
+    first.processes.keys().filter_map(process).collect()
+}
+
+fn own_cpu_share(run: &Measured) -> Option<f64> {
+    let sum = |wanted: &dyn Fn(&str) -> bool| -> f64 {
+        run.processes.iter().filter(|(name, _)| wanted(name)).map(|(_, usage)| usage.cpu_s).sum()
+    };
+    let servers = sum(&|name| SERVERS.contains(&name));
+    let own = sum(&|name| !SERVERS.contains(&name) && !LOAD.contains(&name));
+    (servers > 0.0).then(|| own / servers)
+}
+
+#[cfg(test)]
+mod tests;

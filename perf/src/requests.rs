@@ -1,0 +1,205 @@
+//! Requests and bytes at the API server, by verb and kind.
+//!
+//! Knows: the names of the API server's metrics, and the text format. Must not know: who sent the requests.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// A kind of request: the verb in capitals, and the resource with its subresource, such as `POST` and `pods/binding`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Kind {
+    pub(crate) verb: String,
+    pub(crate) resource: String,
+}
+
+/// How many requests of a kind there were, and how large they were. Watches count where they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Traffic {
+    pub(crate) requests: f64,
+    /// Those that were answered with 429 Too Many Requests.
+    pub(crate) refused: f64,
+    pub(crate) request_bytes: f64,
+    pub(crate) response_bytes: f64,
+}
+
+/// The events of watches of one resource.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Watched {
+    pub(crate) events: f64,
+    pub(crate) bytes: f64,
+}
+
+/// All that an API server has counted so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Counts {
+    pub(crate) requests: BTreeMap<Kind, Traffic>,
+    pub(crate) watches: BTreeMap<String, Watched>,
+}
+
+/// A row of the report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Row {
+    pub(crate) verb: String,
+    pub(crate) resource: String,
+    pub(crate) requests: f64,
+    pub(crate) refused: f64,
+    pub(crate) request_bytes: f64,
+    pub(crate) response_bytes: f64,
+}
+
+impl Counts {
+    /// Reads a page of metrics.
+    pub(crate) fn parse(page: &str) -> Self {
+        let mut counts = Self::default();
+        for line in page.lines().filter(|line| !line.starts_with('#')) {
+            let Some((series, value)) = line.rsplit_once(' ') else { continue };
+            let Some((name, labels)) = series.split_once('{') else { continue };
+            let Ok(value) = value.parse::<f64>() else { continue };
+            counts.add(name, labels, value);
+        }
+        counts
+    }
+
+    fn add(&mut self, name: &str, labels: &str, value: f64) {
+        match name {
+            "apiserver_request_total" => {
+                let traffic = self.requests.entry(kind(labels)).or_default();
+                traffic.requests += value;
+                if label(labels, "code") == "429" {
+                    traffic.refused += value;
+                }
+            }
+            "apiserver_response_sizes_sum" => {
+                self.requests.entry(kind(labels)).or_default().response_bytes += value;
+            }
+            "apiserver_request_body_size_bytes_sum" => {
+                self.requests.entry(kind(labels)).or_default().request_bytes += value;
+            }
+            "apiserver_watch_events_sizes_sum" => self.watched(labels).bytes += value,
+            "apiserver_watch_events_sizes_count" => self.watched(labels).events += value,
+            _ => {}
+        }
+    }
+
+    fn watched(&mut self, labels: &str) -> &mut Watched {
+        self.watches.entry(label(labels, "resource").to_owned()).or_default()
+    }
+
+    /// What was counted since.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let requests = self.requests.iter().map(|(kind, now)| {
+            let then = before.requests.get(kind).copied().unwrap_or_default();
+            let traffic = Traffic {
+                requests: now.requests - then.requests,
+                refused: now.refused - then.refused,
+                request_bytes: now.request_bytes - then.request_bytes,
+                response_bytes: now.response_bytes - then.response_bytes,
+            };
+            (kind.clone(), traffic)
+        });
+        let watches = self.watches.iter().map(|(resource, now)| {
+            let then = before.watches.get(resource).copied().unwrap_or_default();
+            let watched = Watched { events: now.events - then.events, bytes: now.bytes - then.bytes };
+            (resource.clone(), watched)
+        });
+        Self { requests: requests.collect(), watches: watches.collect() }
+    }
+
+    /// All writes so far but those of Leases, which never stop.
+    pub(crate) fn writes(&self) -> f64 {
+        let writes = self.requests.iter().filter(|(kind, _)| {
+            matches!(kind.verb.as_str(), "POST" | "PUT" | "PATCH" | "DELETE") && kind.resource != "leases"
+        });
+        writes.map(|(_, traffic)| traffic.requests).sum()
+    }
+
+    /// The rows of the report, those with most requests first. The events of watches are rows with the verb `EVENT`.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let requests = self.requests.iter().map(|(kind, traffic)| Row {
+            verb: kind.verb.clone(),
+            resource: kind.resource.clone(),
+            requests: traffic.requests,
+            refused: traffic.refused,
+            request_bytes: traffic.request_bytes,
+            response_bytes: traffic.response_bytes,
+        });
+        let watches = self.watches.iter().map(|(resource, watched)| Row {
+            verb: "EVENT".to_owned(),
+            resource: resource.clone(),
+            requests: watched.events,
+            refused: 0.0,
+            request_bytes: 0.0,
+            response_bytes: watched.bytes,
+        });
+        let mut rows: Vec<Row> = requests.chain(watches).filter(|row| row.requests > 0.0).collect();
+        rows.sort_by(|a, b| b.requests.total_cmp(&a.requests).then_with(|| a.resource.cmp(&b.resource)));
+        rows
+    }
+}
+
+fn kind(labels: &str) -> Kind {
+    // The metric of request bodies has the verbs of the handlers, all others those of HTTP.
+    let verb = match label(labels, "verb") {
+        "create" => "POST",
+        "update" => "PUT",
+        "patch" | "APPLY" => "PATCH",
+        "delete" => "DELETE",
+        other => other,
+    };
+    let (resource, subresource) = (label(labels, "resource"), label(labels, "subresource"));
+    let resource =
+        if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
+    Kind { verb: verb.to_owned(), resource }
+}
+
+/// The value of a label, empty where there is none. No value of these metrics has a quote in it.
+fn label<'a>(labels: &'a str, name: &str) -> &'a str {
+    let mut pairs = labels.trim_end_matches('}').split("\",").filter_map(|pair| pair.split_once("=\""));
+    pairs.find(|(key, _)| *key == name).map_or("", |(_, value)| value.trim_end_matches('"'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = r#"# HELP apiserver_request_total how many
+apiserver_request_total{code="201",component="apiserver",resource="pods",subresource="binding",verb="POST"} 10
+apiserver_request_total{code="429",component="apiserver",resource="pods",subresource="binding",verb="POST"} 2
+apiserver_request_total{code="200",component="apiserver",resource="leases",subresource="",verb="PUT"} 5
+apiserver_response_sizes_sum{component="apiserver",resource="pods",subresource="binding",verb="POST"} 400
+apiserver_request_body_size_bytes_sum{resource="leases",verb="update"} 300
+apiserver_watch_events_sizes_sum{group="",resource="pods",version="v1"} 9000
+apiserver_watch_events_sizes_count{group="",resource="pods",version="v1"} 9
+other 1
+"#;
+
+    #[test]
+    fn requests_of_a_kind_are_added_up_over_codes_and_the_refused_are_counted() {
+        let counts = Counts::parse(PAGE);
+        let kind = Kind { verb: "POST".to_owned(), resource: "pods/binding".to_owned() };
+        let expected = Traffic { requests: 12.0, refused: 2.0, request_bytes: 0.0, response_bytes: 400.0 };
+        assert_eq!(counts.requests[&kind], expected);
+    }
+
+    #[test]
+    fn the_verbs_of_bodies_are_those_of_requests() {
+        let counts = Counts::parse(PAGE);
+        let kind = Kind { verb: "PUT".to_owned(), resource: "leases".to_owned() };
+        assert_eq!(counts.requests[&kind].request_bytes, 300.0);
+    }
+
+    #[test]
+    fn renewals_of_leases_are_no_writes_that_anybody_waits_for() {
+        assert_eq!(Counts::parse(PAGE).writes(), 12.0);
+    }
+
+    #[test]
+    fn rows_have_what_was_counted_since_and_leave_out_what_did_not_happen() {
+        let later = PAGE.replace("} 10\n", "} 30\n").replace("} 9\n", "} 19\n");
+        let rows = Counts::parse(&later).since(&Counts::parse(PAGE)).rows();
+        let short: Vec<(&str, &str, f64)> =
+            rows.iter().map(|row| (row.verb.as_str(), row.resource.as_str(), row.requests)).collect();
+        assert_eq!(short, [("POST", "pods/binding", 20.0), ("EVENT", "pods", 10.0)]);
+    }
+}

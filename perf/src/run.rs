@@ -1,0 +1,134 @@
+//! One run: a fresh cluster, one scheduler, one load.
+//!
+//! Knows: what comes after what, and what is read when. Must not know: how the figures are computed or shown.
+
+use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, time::Duration};
+
+use anyhow::Context as _;
+use flotilla_control_plane::Component;
+use tokio::time::{Instant, interval};
+
+use crate::{
+    cluster::Cluster,
+    facts::Facts,
+    measured::{Latency, Measured, Rate},
+    programs::Programs,
+    schedulers::Scheduler,
+    shape::{Shape, Size},
+    usage::{Usage, Usages, between, usages},
+};
+
+/// Pods that are bound before the measurement: enough that connections, caches and code are warm.
+const WARM_PODS: u32 = 100;
+/// How long these may take.
+const WARM_TIMEOUT: Duration = Duration::from_secs(120);
+/// Between two lines of progress.
+const PROGRESS_PAUSE: Duration = Duration::from_secs(10);
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) shape: Shape,
+    pub(crate) size: Size,
+    pub(crate) round: u32,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) workers: u32,
+    pub(crate) timeout: Duration,
+    pub(crate) data_in: Option<PathBuf>,
+    /// What progress lines begin with.
+    pub(crate) heading: String,
+}
+
+impl Plan {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Where a process cannot be started or ends too early. Pods that are not bound in time are no error.
+    pub(crate) async fn run(&self, programs: &Programs) -> anyhow::Result<Measured> {
+        let began = Instant::now();
+        let cluster = Cluster::start(self.data_in.clone()).await?;
+        let servers = [Component::Etcd, Component::ApiServer].map(|component| component.name().to_owned());
+        cluster.run("client-fill", self.client(programs, &cluster, "fill"), &servers).await?;
+        let filled = began.elapsed();
+        let scheduler = self.scheduler.start(&cluster, programs, self.workers).await?;
+        let all = [servers.as_slice(), &scheduler].concat();
+        self.warm(&cluster, programs, &all).await?;
+        let (fill_s, ready_s) = (filled.as_secs_f64(), (began.elapsed() - filled).as_secs_f64());
+        self.tell(&format!("the cluster is filled after {fill_s:.1} s, the scheduler works after {ready_s:.1} s more"));
+        self.measure(&cluster, programs, &all).await
+    }
+
+    async fn warm(&self, cluster: &Cluster, programs: &Programs, others: &[String]) -> anyhow::Result<()> {
+        let mut command = Command::new(&programs.load);
+        command.arg("warm").arg("--kubeconfig").arg(&cluster.kubeconfig);
+        command.arg(format!("--pods={WARM_PODS}")).arg(format!("--timeout={}s", WARM_TIMEOUT.as_secs()));
+        let warm = cluster.run("client-warm", command, others).await;
+        let tail = || others.iter().map(|name| cluster.control_plane.processes().log_tail(name, 10) + "\n").collect::<String>();
+        warm.with_context(tail)?;
+        cluster.settle().await.map(drop)
+    }
+
+    async fn measure(&self, cluster: &Cluster, programs: &Programs, others: &[String]) -> anyhow::Result<Measured> {
+        let processes = cluster.control_plane.processes();
+        let ids = others.iter().map(|name| Ok((name.clone(), processes.id(name)?)));
+        let ids: BTreeMap<String, u32> = ids.collect::<anyhow::Result<_>>()?;
+        let facts = cluster.control_plane.folder().join("facts.jsonl");
+        let mut command = self.client(programs, cluster, "measure");
+        command.arg("--facts").arg(&facts);
+        let counts = cluster.counts().await?;
+        let before = usages(&ids)?;
+        tokio::select! {
+            done = cluster.run("client", command, others) => done?,
+            never = self.tell_of_progress(cluster) => match never {},
+        }
+        let settled = cluster.settle().await?;
+        let after = usages(&ids)?;
+        let counts = cluster.counts().await?.since(&counts);
+        let facts = Facts::read(&facts)?;
+        Ok(Measured {
+            shape: self.shape,
+            size: self.size,
+            round: self.round,
+            scheduler: self.scheduler,
+            rate: Rate::of(&facts),
+            latency: Latency::of(&facts),
+            processes: with_client(between(&before, &after), &facts),
+            requests: counts.rows(),
+            settle_s: settled.as_secs_f64(),
+            misplaced: Vec::new(),
+        })
+    }
+
+    fn client(&self, programs: &Programs, cluster: &Cluster, stage: &str) -> Command {
+        let Size { nodes, standing, pods, rate } = self.size;
+        let mut command = Command::new(&programs.load);
+        command.arg(stage).arg("--kubeconfig").arg(&cluster.kubeconfig);
+        command.arg(format!("--shape={}", self.shape.name())).arg(format!("--nodes={nodes}"));
+        command.arg(format!("--standing={standing}")).arg(format!("--pods={pods}")).arg(format!("--rate={rate}"));
+        command.arg(format!("--timeout={}s", self.timeout.as_secs()));
+        command
+    }
+
+    /// Repeats the last line of the client's log now and then.
+    async fn tell_of_progress(&self, cluster: &Cluster) -> std::convert::Infallible {
+        let mut pauses = interval(PROGRESS_PAUSE);
+        pauses.tick().await;
+        loop {
+            pauses.tick().await;
+            let log = fs::read_to_string(cluster.control_plane.processes().log_path("client")).unwrap_or_default();
+            if let Some(line) = log.lines().last() {
+                self.tell(line);
+            }
+        }
+    }
+
+    fn tell(&self, what: &str) {
+        eprintln!("perf: {}: {what}", self.heading);
+    }
+}
+
+fn with_client(mut processes: Usages, facts: &Facts) -> Usages {
+    let usage = Usage { cpu_s: facts.client_cpu_s, ..Usage::default() };
+    processes.insert("client".to_owned(), usage);
+    processes
+}

@@ -1,0 +1,84 @@
+//! The schedulers that are measured: how each is started beside an API server.
+//!
+//! Knows: their command lines. Must not know: what is measured of them.
+
+use std::{process::Command, time::Duration};
+
+use flotilla_control_plane::free_port;
+use serde::{Serialize, Serializer};
+
+use crate::{cluster::Cluster, flotilla, programs::Programs};
+
+/// Between two looks at a process.
+pub(crate) const POLL: Duration = Duration::from_millis(20);
+
+/// Requests per second that kube-scheduler's client lets through, as scheduler_perf sets it: more than the API server takes.
+const CLIENT_LIMIT: u32 = 5_000;
+
+/// A scheduler that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheduler {
+    /// Binds each pod to the next node in turn.
+    Ceiling,
+    KubeScheduler,
+    Flotilla,
+}
+
+impl Scheduler {
+    /// In the order of the report.
+    pub(crate) const ALL: [Self; 3] = [Self::Ceiling, Self::KubeScheduler, Self::Flotilla];
+
+    /// As it is called on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Ceiling => "ceiling",
+            Self::KubeScheduler => "kube-scheduler",
+            Self::Flotilla => "flotilla",
+        }
+    }
+
+    /// Starts its processes, waits until they are ready, and gives their names.
+    pub(crate) async fn start(
+        self,
+        cluster: &Cluster,
+        programs: &Programs,
+        workers: u32,
+    ) -> anyhow::Result<Vec<String>> {
+        match self {
+            Self::Ceiling => ceiling(cluster, programs),
+            Self::KubeScheduler => kube_scheduler(cluster).await,
+            Self::Flotilla => flotilla::start(cluster, programs, workers).await,
+        }
+    }
+}
+
+impl Serialize for Scheduler {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+fn ceiling(cluster: &Cluster, programs: &Programs) -> anyhow::Result<Vec<String>> {
+    let mut command = Command::new(&programs.load);
+    command.arg("ceiling").arg("--kubeconfig").arg(&cluster.kubeconfig);
+    cluster.control_plane.processes().spawn("ceiling", command)?;
+    Ok(vec!["ceiling".to_owned()])
+}
+
+/// With its default configuration: it leads by a Lease, speaks protobuf and writes events.
+async fn kube_scheduler(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
+    let port = free_port()?;
+    let (certificate, key) = cluster.control_plane.serving_certificate();
+    let mut command = Command::new(cluster.control_plane.binaries().kube_scheduler());
+    for flag in ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"] {
+        command.arg(format!("--{flag}={}", cluster.kubeconfig.display()));
+    }
+    command.arg(format!("--kube-api-qps={CLIENT_LIMIT}")).arg(format!("--kube-api-burst={CLIENT_LIMIT}"));
+    command.arg("--bind-address=127.0.0.1").arg(format!("--secure-port={port}"));
+    command.arg(format!("--tls-cert-file={}", certificate.display()));
+    command.arg(format!("--tls-private-key-file={}", key.display()));
+    let name = Scheduler::KubeScheduler.name();
+    cluster.control_plane.processes().spawn(name, command)?;
+    cluster.wait_for(name, &format!("https://127.0.0.1:{port}"), "readyz", |_| true).await?;
+    Ok(vec![name.to_owned()])
+}

@@ -1,0 +1,77 @@
+//! The shapes of the load: how many nodes and pods each has, and after which workload of scheduler_perf it is made.
+//!
+//! Knows: numbers. Must not know: what the objects look like, which perf/load/shapes.go says.
+
+use serde::{Serialize, Serializer};
+
+/// A shape of the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Basic,
+    Spread,
+    AntiAffinity,
+    Affinity,
+    Mixed,
+    Steady50,
+    Steady200,
+}
+
+/// How much of everything there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Size {
+    pub(crate) nodes: u32,
+    /// Pods that are on nodes before the scheduler starts.
+    pub(crate) standing: u32,
+    /// Pods that are measured.
+    pub(crate) pods: u32,
+    /// Pods created per second; 0 for as fast as the API server takes them.
+    pub(crate) rate: u32,
+}
+
+impl Shape {
+    /// All of them, in the order of the report.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Basic,
+        Self::Spread,
+        Self::AntiAffinity,
+        Self::Affinity,
+        Self::Mixed,
+        Self::Steady50,
+        Self::Steady200,
+    ];
+
+    /// As it is called on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Basic => "basic",
+            Self::Spread => "spread",
+            Self::AntiAffinity => "anti-affinity",
+            Self::Affinity => "affinity",
+            Self::Mixed => "mixed",
+            Self::Steady50 => "steady-50",
+            Self::Steady200 => "steady-200",
+        }
+    }
+
+    /// As the workload of scheduler_perf has it. The steady loads last 30 seconds.
+    pub(crate) const fn size(self) -> Size {
+        const fn size(nodes: u32, standing: u32, pods: u32, rate: u32) -> Size {
+            Size { nodes, standing, pods, rate }
+        }
+        match self {
+            Self::Basic => size(5_000, 1_000, 10_000, 0),
+            Self::Spread => size(5_000, 5_000, 10_000, 0),
+            Self::AntiAffinity => size(5_000, 1_000, 2_000, 0),
+            Self::Affinity => size(5_000, 5_000, 5_000, 0),
+            Self::Mixed => size(5_000, 10_000, 5_000, 0),
+            Self::Steady50 => size(5_000, 5_000, 1_500, 50),
+            Self::Steady200 => size(5_000, 5_000, 6_000, 200),
+        }
+    }
+}
+
+impl Serialize for Shape {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

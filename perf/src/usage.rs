@@ -1,0 +1,80 @@
+//! CPU seconds and memory of processes.
+//!
+//! Knows: what the kernel says about a process. Must not know: what the process does.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use procfs::process::Process;
+use serde::Serialize;
+
+/// What one process has taken so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(crate) struct Usage {
+    /// CPU seconds of all its threads, in the kernel too.
+    pub(crate) cpu_s: f64,
+    /// Resident memory now.
+    pub(crate) resident_bytes: u64,
+    /// Resident memory at most.
+    pub(crate) peak_bytes: u64,
+}
+
+/// What each process has taken so far, by name.
+pub(crate) type Usages = BTreeMap<String, Usage>;
+
+/// Asks the kernel about each process.
+pub(crate) fn usages(processes: &BTreeMap<String, u32>) -> anyhow::Result<Usages> {
+    let usage = |(name, id): (&String, &u32)| {
+        let usage = of(*id).with_context(|| format!("cannot read in /proc what {name} takes; has it ended?"))?;
+        Ok((name.clone(), usage))
+    };
+    processes.iter().map(usage).collect()
+}
+
+fn of(id: u32) -> anyhow::Result<Usage> {
+    let process = Process::new(i32::try_from(id)?)?;
+    let (stat, status) = (process.stat()?, process.status()?);
+    let ticks = stat.utime + stat.stime;
+    Ok(Usage {
+        cpu_s: ticks as f64 / procfs::ticks_per_second() as f64,
+        // The kernel says kB and means KiB. A process that has ended and was not waited for has neither.
+        resident_bytes: status.vmrss.unwrap_or(0) * 1024,
+        peak_bytes: status.vmhwm.unwrap_or(0) * 1024,
+    })
+}
+
+/// What each process took between two looks.
+pub(crate) fn between(before: &Usages, after: &Usages) -> Usages {
+    let difference = |(name, usage): (&String, &Usage)| {
+        let earlier = before.get(name).map_or(0.0, |earlier| earlier.cpu_s);
+        (name.clone(), Usage { cpu_s: usage.cpu_s - earlier, ..*usage })
+    };
+    after.iter().map(difference).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_works_has_taken_cpu_and_memory() {
+        let me = BTreeMap::from([("me".to_owned(), process::id())]);
+        let before = usages(&me).expect("it runs");
+        let mut sum = 0_u64;
+        while usages(&me).expect("it runs")["me"].cpu_s <= before["me"].cpu_s {
+            sum = (0..100_000).fold(sum, |sum, number| sum.wrapping_add(number));
+        }
+        let taken = between(&before, &usages(&me).expect("it runs"));
+        assert!(taken["me"].cpu_s > 0.0, "{sum}");
+        assert!(taken["me"].resident_bytes > 100_000 && taken["me"].peak_bytes >= taken["me"].resident_bytes / 2);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_named() {
+        let nobody = BTreeMap::from([("nobody".to_owned(), u32::try_from(i32::MAX).expect("it fits"))]);
+        let error = usages(&nobody).expect_err("there is none").to_string();
+        assert!(error.contains("nobody"), "{error}");
+    }
+}

@@ -64,7 +64,20 @@ func fill(ctx context.Context, client *kubernetes.Clientset, s settings) error {
 	if err := fillNodes(ctx, client, shape, s); err != nil {
 		return err
 	}
-	return fillStanding(ctx, client, shape, s)
+	if shape.volumes {
+		if err := fillVolumes(ctx, client, s); err != nil {
+			return err
+		}
+	}
+	if err := fillStanding(ctx, client, shape, s); err != nil {
+		return err
+	}
+	if shape.nowhere == nil {
+		return nil
+	}
+	return inParallel(ctx, nowhereBefore, s.creators, func(ctx context.Context, index int) error {
+		return create(ctx, client, shape.nowhere(index))
+	})
 }
 
 func fillNodes(ctx context.Context, client *kubernetes.Clientset, shape shape, s settings) error {
@@ -80,6 +93,9 @@ func fillNodes(ctx context.Context, client *kubernetes.Clientset, shape shape, s
 func fillStanding(ctx context.Context, client *kubernetes.Clientset, shape shape, s settings) error {
 	return inParallel(ctx, s.standing, s.creators, func(ctx context.Context, index int) error {
 		made := shape.standing(index)
+		if shape.volumes {
+			claimed(made)
+		}
 		made.Spec.NodeName = nodeName(shape.nodeOf(index, s.nodes))
 		return create(ctx, client, made)
 	})

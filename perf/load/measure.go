@@ -55,12 +55,15 @@ func measure(ctx context.Context, client *kubernetes.Clientset, s settings) erro
 		return err
 	}
 	book.begin()
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() {
 		if err := load(ctx, client, shape, s, book); err != nil {
 			failed <- err
 		}
 	}()
+	if shape.nowhere != nil {
+		go disturb(ctx, client, shape, failed)
+	}
 	err = book.wait(ctx, s.pods, failed)
 	// What has been bound is reported also where not all has.
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
@@ -75,8 +78,14 @@ func measure(ctx context.Context, client *kubernetes.Clientset, s settings) erro
 
 // load creates the measured pods: as fast as the API server takes them, or so many per second.
 func load(ctx context.Context, client *kubernetes.Clientset, shape shape, s settings, book *book) error {
+	if shape.controller != "" {
+		return submit(ctx, client, shape.controller, s)
+	}
 	one := func(ctx context.Context, index int) error {
 		made := shape.measured(index)
+		if shape.volumes {
+			claimed(made)
+		}
 		book.sent(made.Namespace, made.Name)
 		if err := create(ctx, client, made); err != nil {
 			return err
@@ -99,6 +108,29 @@ func load(ctx context.Context, client *kubernetes.Clientset, shape shape, s sett
 			return ctx.Err()
 		}
 	})
+}
+
+// nowhereBefore is how many pods that fit nowhere are there before the scheduler starts.
+const nowhereBefore = 500
+
+// nowherePause is the time between two more of them, as in scheduler_perf's Unschedulable.
+const nowherePause = 200 * time.Millisecond
+
+// disturb creates pods that fit nowhere until the measurement is over.
+func disturb(ctx context.Context, client *kubernetes.Clientset, shape shape, failed chan<- error) {
+	pauses := time.NewTicker(nowherePause)
+	defer pauses.Stop()
+	for index := nowhereBefore; ; index++ {
+		select {
+		case <-pauses.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := create(ctx, client, shape.nowhere(index)); err != nil && ctx.Err() == nil {
+			failed <- err
+			return
+		}
+	}
 }
 
 // fact is a line of the facts: when what became of a pod, in microseconds of the client's monotonic clock since the

@@ -22,13 +22,15 @@ type shape struct {
 	priorities map[string]int32
 	// nowhere is the pod of this index that fits nowhere, nil where there are none.
 	nowhere func(index int) *v1.Pod
-	// volumes says that each pod has a claim, which is bound to a volume of its own.
+	// volumes says that each pod has a claim, which is bound to a CSI volume of its own.
 	volumes bool
 	// turn is how many standing pods in a row are on the same node, 1 where it is 0.
 	turn int
 	// controller is what makes the pods: statefulset, job, or nothing for the client itself.
 	controller string
 }
+
+const highPriority = "high"
 
 var threeZones = []string{"moon-1", "moon-2", "moon-3"}
 
@@ -88,9 +90,40 @@ func shapeOf(name string) (shape, error) {
 			namespaces: both, zones: []string{"zone1"},
 			standing: mixedStanding, turn: 5, measured: measuredPod("sched-0", nil),
 		}, nil
+	case "preemption":
+		return shape{
+			priorities: map[string]int32{highPriority: 9_999_999},
+			standing: func(index int) *v1.Pod {
+				made := pod("default", fmt.Sprintf("standing-%05d", index), roleStanding, room("900m", "500Mi"))
+				// They go at once, as no kubelet is there to end them.
+				made.Spec.TerminationGracePeriodSeconds = new(int64)
+				return made
+			},
+			measured: func(index int) *v1.Pod {
+				made := pod("default", measuredName(index), roleMeasured, room("3000m", "500Mi"))
+				made.Spec.PriorityClassName = highPriority
+				return made
+			},
+		}, nil
+	case "unschedulable":
+		return shape{
+			priorities: map[string]int32{highPriority: 10},
+			standing:   standingPod("default"), measured: measuredPod("default", nil), nowhere: nowherePod,
+		}, nil
+	case "volumes":
+		return shape{standing: standingPod("default"), measured: measuredPod("default", nil), volumes: true}, nil
+	case "statefulset", "job":
+		return shape{standing: standingPod("default"), controller: name}, nil
 	default:
 		return shape{}, fmt.Errorf("no shape is called %q", name)
 	}
+}
+
+// nowherePod asks for more than any node has.
+func nowherePod(index int) *v1.Pod {
+	made := pod("default", fmt.Sprintf("nowhere-%05d", index), roleNowhere, room("9", "500Mi"))
+	made.Spec.PriorityClassName = highPriority
+	return made
 }
 
 // mixedStanding is, in turn, a plain pod and one with each kind of wish about others. Each node gets the pods of one turn,

@@ -28,6 +28,11 @@ Shapes, modelled on the workloads of scheduler_perf, each pod with a label of it
   anti-affinity  2,000 pods that want no other on their host: SchedulingPodAntiAffinity
   affinity       5,000 pods that want the others in their zone: SchedulingPodAffinity
   mixed          5,000 plain pods beside 10,000 with all kinds of affinity: MixedSchedulingBasePod
+  preemption     1,000 nodes full of 4,000 pods, 1,000 pods of a higher priority: PreemptionBasic
+  unschedulable  as basic, beside 500 pods that fit nowhere and five more each second: Unschedulable
+  volumes        5,000 pods, each with a CSI volume that is bound already: SchedulingCSIPVs
+  statefulset    5,000 pods that the StatefulSet controller creates, 100 to a set, in parallel
+  job            5,000 pods that the Job controller creates, 100 to an indexed Job
   steady-50      50 pods per second for 30 seconds, as spread: look at the latency
   steady-200     200 pods per second for 30 seconds
 

@@ -2,7 +2,7 @@
 //!
 //! Knows: the order of the runs, and how a person ends them. Must not know: what a run consists of.
 
-use std::{fs, process::ExitCode};
+use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,45 +23,51 @@ const INCOMPLETE: u8 = 3;
 /// As a shell says of a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
-/// Does all runs and prints the report. Who interrupts it ends all processes.
+/// Does all runs and prints the report. Who interrupts it ends all processes, and has a report on the runs that are over.
 pub(crate) async fn bench(args: &Args) -> anyhow::Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut measured = Vec::new();
     // What is dropped here ends its processes and removes its folder.
-    tokio::select! {
-        outcome = all(args) => outcome,
-        _ = tokio::signal::ctrl_c() => Ok(interrupted()),
-        _ = terminate.recv() => Ok(interrupted()),
+    let outcome = tokio::select! {
+        outcome = all(args, &mut measured) => outcome.map(|()| None),
+        _ = tokio::signal::ctrl_c() => Ok(Some(INTERRUPTED)),
+        _ = terminate.recv() => Ok(Some(INTERRUPTED)),
+    };
+    let is_complete = measured.iter().all(Measured::is_complete);
+    if !measured.is_empty() {
+        report(args, measured)?;
+    }
+    match outcome? {
+        Some(code) => {
+            eprintln!("perf: interrupted; all processes have been ended");
+            Ok(ExitCode::from(code))
+        }
+        None => Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) }),
     }
 }
 
-fn interrupted() -> ExitCode {
-    eprintln!("perf: interrupted; all processes have been ended");
-    ExitCode::from(INTERRUPTED)
-}
-
-async fn all(args: &Args) -> anyhow::Result<ExitCode> {
+async fn all(args: &Args, measured: &mut Vec<Measured>) -> anyhow::Result<()> {
     let programs = Programs::find(args.programs.as_deref()).await?;
     let plans = plans(args);
-    let mut measured: Vec<Measured> = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
         eprintln!("perf: run {} of {}: {}", index + 1, plans.len(), plan.heading);
         let run = plan.run(&programs).await.with_context(|| plan.heading.clone())?;
-        eprintln!(
-            "perf: {}: {} of {} pods bound, {:.1} per second",
-            plan.heading, run.rate.bound, run.size.pods, run.rate.mean
-        );
+        eprintln!("perf: {}: {}", plan.heading, run.line());
         measured.push(run);
     }
-    let is_complete = measured.iter().all(Measured::is_complete);
+    Ok(())
+}
+
+fn report(args: &Args, measured: Vec<Measured>) -> anyhow::Result<()> {
     let report = Report::new(measured);
     match args.output {
         Output::Table => print!("{}", report.tables()),
         Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
     }
     if let Some(path) = &args.svg {
-        fs::write(path, report.picture()).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(path, report.picture()?).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(INCOMPLETE) })
+    Ok(())
 }
 
 /// Shape by shape, round by round, and within a round one scheduler after the other. Each round begins with another one.
@@ -79,7 +85,7 @@ fn plans(args: &Args) -> Vec<Plan> {
     plans
 }
 
-fn plan(args: &Args, shape: Shape, round: u32, scheduler: Scheduler, data_in: Option<std::path::PathBuf>) -> Plan {
+fn plan(args: &Args, shape: Shape, round: u32, scheduler: Scheduler, data_in: Option<PathBuf>) -> Plan {
     let usual = shape.size();
     let size = Size {
         nodes: args.nodes.unwrap_or(usual.nodes),

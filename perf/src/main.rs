@@ -5,9 +5,11 @@
 mod args;
 mod bench;
 mod cluster;
+mod controllers;
 mod facts;
 mod flotilla;
 mod measured;
+mod placements;
 mod programs;
 mod report;
 mod requests;

@@ -15,8 +15,8 @@ use crate::{
 
 /// The windows over which pods per second are counted.
 const WINDOW_US: u64 = 1_000_000;
-/// The points of the picture of pods bound over time.
-const POINT_US: u64 = 250_000;
+/// From one point of the picture of pods bound over time to the next.
+pub(crate) const POINT_US: u64 = 250_000;
 
 /// One scheduler, one shape, one round.
 #[derive(Debug, Clone, Serialize)]
@@ -105,6 +105,23 @@ impl Measured {
     /// Whether all pods were bound.
     pub(crate) fn is_complete(&self) -> bool {
         self.rate.bound >= self.size.pods as usize
+    }
+
+    /// The run in one line.
+    pub(crate) fn line(&self) -> String {
+        let cpu = self.processes.keys().filter_map(|name| {
+            let seconds = self.cpu_per_thousand(name)?;
+            Some(format!("{name} {seconds:.2}"))
+        });
+        format!(
+            "{} of {} pods bound, {:.1} per second; created to bound p50 {:.1} ms, p99 {:.1} ms; CPU s per 1,000 pods: {}",
+            self.rate.bound,
+            self.size.pods,
+            self.rate.mean,
+            self.latency.p50_ms,
+            self.latency.p99_ms,
+            cpu.collect::<Vec<_>>().join(", ")
+        )
     }
 
     /// CPU seconds of a process per thousand pods that were bound.

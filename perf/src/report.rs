@@ -8,6 +8,7 @@ mod tables;
 use serde::Serialize;
 
 use crate::{
+    controllers,
     measured::Measured,
     schedulers::Scheduler,
     shape::Shape,
@@ -50,10 +51,17 @@ pub(crate) struct Process {
     pub(crate) peak_bytes: u64,
 }
 
+impl Summary {
+    /// The scheduler's own processes.
+    pub(crate) fn own(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().filter(|process| is_own(&process.name))
+    }
+}
+
 /// Processes that are there whatever the scheduler is.
 pub(crate) const SERVERS: [&str; 2] = ["kube-apiserver", "etcd"];
-/// Processes of the load.
-pub(crate) const LOAD: [&str; 2] = ["client", "kube-controller-manager"];
+/// Processes that make the pods.
+pub(crate) const LOAD: [&str; 2] = ["client", controllers::NAME];
 
 impl Report {
     pub(crate) fn new(runs: Vec<Measured>) -> Self {
@@ -119,8 +127,11 @@ fn own_cpu_share(run: &Measured) -> Option<f64> {
         run.processes.iter().filter(|(name, _)| wanted(name)).map(|(_, usage)| usage.cpu_s).sum()
     };
     let servers = sum(&|name| SERVERS.contains(&name));
-    let own = sum(&|name| !SERVERS.contains(&name) && !LOAD.contains(&name));
-    (servers > 0.0).then(|| own / servers)
+    (servers > 0.0).then(|| sum(&is_own) / servers)
+}
+
+fn is_own(process: &str) -> bool {
+    !SERVERS.contains(&process) && !LOAD.contains(&process)
 }
 
 #[cfg(test)]

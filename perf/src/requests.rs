@@ -28,6 +28,8 @@ pub(crate) struct Traffic {
 pub(crate) struct Watched {
     pub(crate) events: f64,
     pub(crate) bytes: f64,
+    /// Watches that the API server ended because they did not keep up.
+    pub(crate) terminated: f64,
 }
 
 /// All that an API server has counted so far.
@@ -70,13 +72,15 @@ impl Counts {
                     traffic.refused += value;
                 }
             }
-            "apiserver_response_sizes_sum" => {
+            // What a watch has answered is counted by event, and here once more when it ends.
+            "apiserver_response_sizes_sum" if label(labels, "verb") != "WATCH" => {
                 self.requests.entry(kind(labels)).or_default().response_bytes += value;
             }
             "apiserver_request_body_size_bytes_sum" => {
                 self.requests.entry(kind(labels)).or_default().request_bytes += value;
             }
             "apiserver_watch_events_sizes_sum" => self.watched(labels).bytes += value,
+            "apiserver_terminated_watchers_total" => self.watched(labels).terminated += value,
             "apiserver_watch_events_sizes_count" => self.watched(labels).events += value,
             _ => {}
         }
@@ -100,7 +104,11 @@ impl Counts {
         });
         let watches = self.watches.iter().map(|(resource, now)| {
             let then = before.watches.get(resource).copied().unwrap_or_default();
-            let watched = Watched { events: now.events - then.events, bytes: now.bytes - then.bytes };
+            let watched = Watched {
+                events: now.events - then.events,
+                bytes: now.bytes - then.bytes,
+                terminated: now.terminated - then.terminated,
+            };
             (resource.clone(), watched)
         });
         Self { requests: requests.collect(), watches: watches.collect() }
@@ -114,7 +122,8 @@ impl Counts {
         writes.map(|(_, traffic)| traffic.requests).sum()
     }
 
-    /// The rows of the report, those with most requests first. The events of watches are rows with the verb `EVENT`.
+    /// The rows of the report, those with most requests first. The events of watches are rows with the verb `EVENT`, and
+    /// those that were refused are the watches that the API server ended because they did not keep up.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let requests = self.requests.iter().map(|(kind, traffic)| Row {
             verb: kind.verb.clone(),
@@ -128,11 +137,11 @@ impl Counts {
             verb: "EVENT".to_owned(),
             resource: resource.clone(),
             requests: watched.events,
-            refused: 0.0,
+            refused: watched.terminated,
             request_bytes: 0.0,
             response_bytes: watched.bytes,
         });
-        let mut rows: Vec<Row> = requests.chain(watches).filter(|row| row.requests > 0.0).collect();
+        let mut rows: Vec<Row> = requests.chain(watches).filter(|row| row.requests > 0.0 || row.refused > 0.0).collect();
         rows.sort_by(|a, b| b.requests.total_cmp(&a.requests).then_with(|| a.resource.cmp(&b.resource)));
         rows
     }
@@ -171,6 +180,7 @@ apiserver_response_sizes_sum{component="apiserver",resource="pods",subresource="
 apiserver_request_body_size_bytes_sum{resource="leases",verb="update"} 300
 apiserver_watch_events_sizes_sum{group="",resource="pods",version="v1"} 9000
 apiserver_watch_events_sizes_count{group="",resource="pods",version="v1"} 9
+apiserver_terminated_watchers_total{group="",resource="pods"} 1
 other 1
 "#;
 
@@ -187,6 +197,12 @@ other 1
         let counts = Counts::parse(PAGE);
         let kind = Kind { verb: "PUT".to_owned(), resource: "leases".to_owned() };
         assert_eq!(counts.requests[&kind].request_bytes, 300.0);
+    }
+
+    #[test]
+    fn the_events_of_a_resource_say_how_many_watches_did_not_keep_up() {
+        let watched = Counts::parse(PAGE).watches["pods"];
+        assert_eq!(watched, Watched { events: 9.0, bytes: 9000.0, terminated: 1.0 });
     }
 
     #[test]

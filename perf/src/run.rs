@@ -10,8 +10,10 @@ use tokio::time::{Instant, interval};
 
 use crate::{
     cluster::Cluster,
+    controllers,
     facts::Facts,
     measured::{Latency, Measured, Rate},
+    placements::misplaced,
     programs::Programs,
     schedulers::Scheduler,
     shape::{Shape, Size},
@@ -51,7 +53,11 @@ impl Plan {
         cluster.run("client-fill", self.client(programs, &cluster, "fill"), &servers).await?;
         let filled = began.elapsed();
         let scheduler = self.scheduler.start(&cluster, programs, self.workers).await?;
-        let all = [servers.as_slice(), &scheduler].concat();
+        let mut all = [servers.as_slice(), &scheduler].concat();
+        if self.shape.needs_controllers() {
+            controllers::start(&cluster)?;
+            all.push(controllers::NAME.to_owned());
+        }
         self.warm(&cluster, programs, &all).await?;
         let (fill_s, ready_s) = (filled.as_secs_f64(), (began.elapsed() - filled).as_secs_f64());
         self.tell(&format!("the cluster is filled after {fill_s:.1} s, the scheduler works after {ready_s:.1} s more"));
@@ -95,7 +101,11 @@ impl Plan {
             processes: with_client(between(&before, &after), &facts),
             requests: counts.rows(),
             settle_s: settled.as_secs_f64(),
-            misplaced: Vec::new(),
+            misplaced: match self.scheduler {
+                // It does not ask whether a pod fits.
+                Scheduler::Ceiling => Vec::new(),
+                Scheduler::KubeScheduler | Scheduler::Flotilla => misplaced(self.shape, self.size, &facts),
+            },
         })
     }
 

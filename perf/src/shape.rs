@@ -12,6 +12,11 @@ pub(crate) enum Shape {
     AntiAffinity,
     Affinity,
     Mixed,
+    Preemption,
+    Unschedulable,
+    Volumes,
+    StatefulSet,
+    Job,
     Steady50,
     Steady200,
 }
@@ -30,12 +35,17 @@ pub(crate) struct Size {
 
 impl Shape {
     /// All of them, in the order of the report.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Basic,
         Self::Spread,
         Self::AntiAffinity,
         Self::Affinity,
         Self::Mixed,
+        Self::Preemption,
+        Self::Unschedulable,
+        Self::Volumes,
+        Self::StatefulSet,
+        Self::Job,
         Self::Steady50,
         Self::Steady200,
     ];
@@ -48,6 +58,11 @@ impl Shape {
             Self::AntiAffinity => "anti-affinity",
             Self::Affinity => "affinity",
             Self::Mixed => "mixed",
+            Self::Preemption => "preemption",
+            Self::Unschedulable => "unschedulable",
+            Self::Volumes => "volumes",
+            Self::StatefulSet => "statefulset",
+            Self::Job => "job",
             Self::Steady50 => "steady-50",
             Self::Steady200 => "steady-200",
         }
@@ -64,9 +79,18 @@ impl Shape {
             Self::AntiAffinity => size(5_000, 1_000, 2_000, 0),
             Self::Affinity => size(5_000, 5_000, 5_000, 0),
             Self::Mixed => size(5_000, 10_000, 5_000, 0),
+            Self::Preemption => size(1_000, 4_000, 1_000, 0),
+            Self::Unschedulable => size(5_000, 100, 10_000, 0),
+            Self::Volumes => size(5_000, 5_000, 5_000, 0),
+            Self::StatefulSet | Self::Job => size(5_000, 1_000, 5_000, 0),
             Self::Steady50 => size(5_000, 5_000, 1_500, 50),
             Self::Steady200 => size(5_000, 5_000, 6_000, 200),
         }
+    }
+
+    /// Whether the pods are made by a controller, which has to run.
+    pub(crate) const fn needs_controllers(self) -> bool {
+        matches!(self, Self::StatefulSet | Self::Job)
     }
 }
 

@@ -2,11 +2,11 @@
 //!
 //! Knows: columns. Must not know: how a figure is computed.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, ops::Range};
 
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 
-use super::{Report, Summary};
+use super::{LOAD, Process, Report, SERVERS, Summary};
 use crate::measured::Measured;
 
 /// The rows of requests that are shown for each run; JSON has all.
@@ -19,8 +19,9 @@ impl Report {
         let parts = [
             ("Pods bound per second", self.rates()),
             ("From created to bound, in milliseconds", self.latencies()),
-            ("CPU seconds per thousand pods, and memory at most", self.processes()),
-            ("Requests at the API server, of the first round", self.requests()),
+            ("CPU seconds per thousand pods", self.cpu()),
+            ("Resident memory at most, in MiB", self.memory()),
+            ("Requests at the API server in the first round", self.requests()),
         ];
         for (heading, table) in parts {
             _ = writeln!(text, "{heading}\n\n{table}\n");
@@ -32,7 +33,7 @@ impl Report {
     }
 
     fn rates(&self) -> Table {
-        let mut table = table(&["shape", "scheduler", "rounds", "median", "lowest", "highest", "to ceiling", "to kube-scheduler"], 2);
+        let mut table = table(&["shape", "scheduler", "rounds", "median", "lowest", "highest", "to ceiling", "to kube-scheduler"], 2..8);
         for summary in &self.summaries {
             table.add_row([
                 summary.shape.name().to_owned(),
@@ -49,7 +50,7 @@ impl Report {
     }
 
     fn latencies(&self) -> Table {
-        let mut table = table(&["shape", "scheduler", "p50", "p99", "max"], 2);
+        let mut table = table(&["shape", "scheduler", "p50", "p99", "max"], 2..5);
         for summary in &self.summaries {
             let values = [summary.p50_ms, summary.p99_ms, summary.max_ms].map(|value| format!("{value:.1}"));
             table.add_row(names(summary).into_iter().chain(values));
@@ -57,27 +58,37 @@ impl Report {
         table
     }
 
-    fn processes(&self) -> Table {
-        let mut table = table(&["shape", "scheduler", "process", "CPU s", "MiB", "own CPU to servers'"], 3);
+    fn cpu(&self) -> Table {
+        let columns =
+            ["shape", "scheduler", "kube-apiserver", "etcd", "load", "scheduler's own", "to servers'", "of which"];
+        let mut table = table(&columns, 2..7);
         for summary in &self.summaries {
-            for (index, process) in summary.processes.iter().enumerate() {
-                let mib = process.peak_bytes >> 20;
-                let share = if index == 0 { ratio(summary.own_cpu_share) } else { String::new() };
-                let values = [
-                    process.name.clone(),
-                    format!("{:.3}", process.cpu_s_per_thousand),
-                    if mib == 0 { String::new() } else { mib.to_string() },
-                    share,
-                ];
-                table.add_row(names(summary).into_iter().chain(values));
-            }
+            let servers = SERVERS.map(|name| sum(summary.processes.iter().filter(|process| process.name == name)));
+            let load = sum(summary.processes.iter().filter(|process| LOAD.contains(&process.name.as_str())));
+            let own = sum(summary.own());
+            let figures = [servers[0], servers[1], load, own].map(|seconds| format!("{seconds:.2}"));
+            let parts = summary.own().map(|process| format!("{} {:.2}", process.name, process.cpu_s_per_thousand));
+            let rest = [ratio(summary.own_cpu_share), parts.collect::<Vec<_>>().join(", ")];
+            table.add_row(names(summary).into_iter().chain(figures).chain(rest));
+        }
+        table
+    }
+
+    fn memory(&self) -> Table {
+        let mut table = table(&["shape", "scheduler", "kube-apiserver", "etcd", "of the scheduler"], 2..4);
+        for summary in &self.summaries {
+            let mib = |process: &Process| process.peak_bytes >> 20;
+            let server = |name: &str| summary.processes.iter().find(|process| process.name == name).map_or(0, mib);
+            let own = summary.own().map(|process| format!("{} {}", process.name, mib(process)));
+            let figures = SERVERS.map(|name| server(name).to_string());
+            table.add_row(names(summary).into_iter().chain(figures).chain([own.collect::<Vec<_>>().join(", ")]));
         }
         table
     }
 
     fn requests(&self) -> Table {
         let columns = ["shape", "scheduler", "verb", "kind", "requests", "refused", "bytes in", "bytes out"];
-        let mut table = table(&columns, 4);
+        let mut table = table(&columns, 4..8);
         for run in self.runs.iter().filter(|run| run.round == 1) {
             for row in run.requests.iter().take(REQUEST_ROWS) {
                 let values = [row.requests, row.refused, row.request_bytes, row.response_bytes].map(whole);
@@ -106,11 +117,15 @@ fn names(summary: &Summary) -> [String; 2] {
     [summary.shape.name().to_owned(), summary.scheduler.name().to_owned()]
 }
 
-/// A table in the form of Markdown, whose columns from this one on hold numbers.
-fn table(columns: &[&str], numbers_from: usize) -> Table {
+fn sum<'a>(processes: impl Iterator<Item = &'a Process>) -> f64 {
+    processes.map(|process| process.cpu_s_per_thousand).sum()
+}
+
+/// A table in the form of Markdown; these of its columns hold numbers.
+fn table(columns: &[&str], numbers: Range<usize>) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header(columns);
-    for column in table.column_iter_mut().skip(numbers_from) {
+    for column in table.column_iter_mut().skip(numbers.start).take(numbers.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table

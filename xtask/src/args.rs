@@ -57,6 +57,16 @@ pub(crate) enum Task {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// Pods bound per second beside a real etcd and API server, by Flotilla, kube-scheduler and a binder that decides nothing;
+    /// needs Go
+    ///
+    /// `cargo xtask perf --help` lists the shapes, the schedulers and all flags.
+    #[command(disable_help_flag = true)]
+    Perf {
+        /// What the benchmark is told, such as --shape spread --rounds 5
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<String>,
+    },
     /// The criterion benchmarks, and the named workloads of `flotilla simulate`
     Bench,
 }
@@ -102,5 +112,13 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_benchmark_is_told_all_that_follows_its_name() {
+        for words in [vec!["--shape", "spread", "-o", "json"], vec!["--help"], vec![]] {
+            let args = Args::try_parse_from(["cargo xtask", "perf"].iter().chain(&words)).expect("it is valid");
+            assert!(matches!(args.task, Task::Perf { arguments } if arguments == words), "{words:?}");
+        }
     }
 }

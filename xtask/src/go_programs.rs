@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use flotilla_test_programs::{ORACLES, Reaper, all, line, oracle, prometheus_operator};
+use flotilla_test_programs::{ORACLES, Reaper, all, line, load, oracle, prometheus_operator};
 
 use crate::progress::Ticker;
 
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How many of the last lines of the log are shown where it failed.
 const TAIL_LINES: usize = 20;
 
-/// The oracles, when the control plane is built.
+/// The oracles and the client of the benchmark, when the control plane is built.
 const ORACLES_EXPECTED: Duration = Duration::from_secs(15);
 
 /// Builds all that is missing, here and now.
@@ -36,6 +36,8 @@ pub(crate) fn build() -> Result<()> {
         eprintln!("go: building the oracle {name}");
         oracle(name)?;
     }
+    eprintln!("go: building the client of the benchmark");
+    load()?;
     eprintln!("go: fetching the definitions of Prometheus Operator");
     prometheus_operator().map(drop)
 }

@@ -50,6 +50,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::Differential(differential) => vec![steps::differential(differential)],
         Task::E2e(e2e) => vec![steps::e2e(e2e)],
         Task::Image { arguments } => vec![steps::image(arguments)],
+        Task::Perf { arguments } => vec![steps::perf(arguments)],
         Task::Bench => steps::bench(),
     };
     Course::new(steps, false).run()

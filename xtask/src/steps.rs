@@ -188,6 +188,12 @@ pub(crate) fn image(arguments: Vec<String>) -> Step {
     Step::new("image", 300, why, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
 }
 
+/// The benchmark builds what it starts by itself.
+pub(crate) fn perf(arguments: Vec<String>) -> Step {
+    let why = "starts an etcd and an API server for each run";
+    Step::new("perf", 1200, why, "cargo run --quiet --all-features --bin flotilla-perf --").with_words(arguments)
+}
+
 pub(crate) fn bench() -> Vec<Step> {
     let simulate = "target/release/flotilla simulate --generate";
     let placed = "places 10,000 pods on 5,000 nodes";
@@ -231,6 +237,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "reload",
     "metrics",
     "conditions",
+    "perf",
     "status",
     "preflight",
     "oracle",

@@ -19,6 +19,9 @@ Examples:
   # A quick look
   cargo xtask perf --shape basic --nodes 500 --pods 1000
 
+  # The latency of single pods on an idle cluster
+  cargo xtask perf --shape steady-50 --rate 2 --pods 100
+
   # Everything that was measured, and a picture of it
   cargo xtask perf --shape basic -o json --svg basic.svg > basic.json
 
@@ -43,6 +46,8 @@ Schedulers:
 
 All schedulers are administrators, which API priority and fairness exempts, and the flags of the API server are the same.
 Pods that are there before stand on the same nodes for every scheduler.
+
+The folder of a run goes with it, unless FLOTILLA_KEEP=1 is set.
 
 Exit codes:
   0    all pods of all runs were bound
@@ -77,6 +82,9 @@ pub(crate) struct Args {
     /// Pods that are on the nodes before, instead of as many as the shape has
     #[arg(long, value_name = "N")]
     pub(crate) standing: Option<u32>,
+    /// Pods created per second, instead of as many as the shape has; 0 for as fast as the API server takes them
+    #[arg(long, value_name = "N")]
+    pub(crate) rate: Option<u32>,
     /// Flotilla's workers
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) workers: u32,
@@ -95,9 +103,6 @@ pub(crate) struct Args {
     /// The folder for the data of etcd, instead of /dev/shm where that has room
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data_in: Option<PathBuf>,
-    /// Keep the folder of each run, with all logs, and say where it is
-    #[arg(long)]
-    pub(crate) keep: bool,
 }
 
 /// How the report is printed.

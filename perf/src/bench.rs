@@ -91,7 +91,7 @@ fn plan(args: &Args, shape: Shape, round: u32, scheduler: Scheduler, data_in: Op
         nodes: args.nodes.unwrap_or(usual.nodes),
         standing: args.standing.unwrap_or(usual.standing),
         pods: args.pods.unwrap_or(usual.pods),
-        rate: usual.rate,
+        rate: args.rate.unwrap_or(usual.rate),
     };
     Plan {
         shape,

@@ -32,6 +32,8 @@ pub(crate) struct Measured {
     pub(crate) processes: Usages,
     /// Requests at the API server in the same time.
     pub(crate) requests: Vec<Row>,
+    /// The share of the machine's CPU that went elsewhere meanwhile: the more, the less the rates say.
+    pub(crate) elsewhere: f64,
     /// How long after the last pod was bound the last write came, in seconds.
     pub(crate) settle_s: f64,
     /// What is wrong with where the pods are; empty where nothing is.
@@ -114,13 +116,15 @@ impl Measured {
             Some(format!("{name} {seconds:.2}"))
         });
         format!(
-            "{} of {} pods bound, {:.1} per second; created to bound p50 {:.1} ms, p99 {:.1} ms; CPU s per 1,000 pods: {}",
+            "{} of {} pods bound, {:.1} per second; created to bound p50 {:.1} ms, p99 {:.1} ms; \
+             CPU s per 1,000 pods: {}; {:.0} % of the machine went elsewhere",
             self.rate.bound,
             self.size.pods,
             self.rate.mean,
             self.latency.p50_ms,
             self.latency.p99_ms,
-            cpu.collect::<Vec<_>>().join(", ")
+            cpu.collect::<Vec<_>>().join(", "),
+            self.elsewhere * 100.0
         )
     }
 
@@ -136,7 +140,8 @@ mod tests {
     use super::*;
 
     fn facts(pods: impl IntoIterator<Item = (u64, Option<u64>)>) -> Facts {
-        let fact = |(sent, bound)| Fact { sent_us: Some(sent), seen_us: Some(sent + 100), bound_us: bound, ..Fact::default() };
+        let fact =
+            |(sent, bound)| Fact { sent_us: Some(sent), seen_us: Some(sent + 100), bound_us: bound, ..Fact::default() };
         Facts { client_cpu_s: 0.0, pods: pods.into_iter().map(fact).collect() }
     }
 
@@ -151,7 +156,8 @@ mod tests {
 
     #[test]
     fn the_second_that_is_not_over_is_no_window() {
-        let rate = Rate::of(&facts([(0, Some(100_000)), (0, Some(200_000)), (0, Some(1_500_000)), (0, Some(2_000_000))]));
+        let rate =
+            Rate::of(&facts([(0, Some(100_000)), (0, Some(200_000)), (0, Some(1_500_000)), (0, Some(2_000_000))]));
         assert_eq!((rate.p50, rate.p99), (1.0, 2.0));
         assert_eq!(rate.bound_over_time, [2, 2, 2, 2, 2, 2, 3, 3, 4]);
     }

@@ -7,13 +7,7 @@ mod tables;
 
 use serde::Serialize;
 
-use crate::{
-    controllers,
-    measured::Measured,
-    schedulers::Scheduler,
-    shape::Shape,
-    statistics::median,
-};
+use crate::{controllers, measured::Measured, schedulers::Scheduler, shape::Shape, statistics::median};
 
 /// All runs, and what follows from them.
 #[derive(Debug, Clone, Serialize)]
@@ -31,6 +25,10 @@ pub(crate) struct Summary {
     pub(crate) pods_per_second: f64,
     pub(crate) lowest: f64,
     pub(crate) highest: f64,
+    /// Percentiles of the pods bound in a second.
+    pub(crate) p50_per_second: f64,
+    pub(crate) p90_per_second: f64,
+    pub(crate) p99_per_second: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
     pub(crate) max_ms: f64,
@@ -41,6 +39,8 @@ pub(crate) struct Summary {
     pub(crate) processes: Vec<Process>,
     /// Of the scheduler's own processes over those of the API server and etcd.
     pub(crate) own_cpu_share: Option<f64>,
+    /// The share of the machine's CPU that went elsewhere.
+    pub(crate) elsewhere: f64,
 }
 
 /// One process of a summary.
@@ -87,6 +87,9 @@ fn summary(all: &[Measured], shape: Shape, scheduler: Scheduler) -> Option<Summa
         pods_per_second: median(&rates)?,
         lowest: rates.iter().copied().min_by(f64::total_cmp)?,
         highest: rates.iter().copied().max_by(f64::total_cmp)?,
+        p50_per_second: middle(|run| run.rate.p50)?,
+        p90_per_second: middle(|run| run.rate.p90)?,
+        p99_per_second: middle(|run| run.rate.p99)?,
         p50_ms: middle(|run| run.latency.p50_ms)?,
         p99_ms: middle(|run| run.latency.p99_ms)?,
         max_ms: middle(|run| run.latency.max_ms)?,
@@ -94,6 +97,7 @@ fn summary(all: &[Measured], shape: Shape, scheduler: Scheduler) -> Option<Summa
         to_kube_scheduler: ratio(all, &runs, Scheduler::KubeScheduler),
         processes: processes(&runs),
         own_cpu_share: median(&shares),
+        elsewhere: middle(|run| run.elsewhere)?,
     })
 }
 

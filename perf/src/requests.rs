@@ -20,7 +20,10 @@ pub(crate) struct Traffic {
     /// Those that were answered with 429 Too Many Requests.
     pub(crate) refused: f64,
     pub(crate) request_bytes: f64,
+    /// Of reads; the API server does not count those of writes.
     pub(crate) response_bytes: f64,
+    /// What the API server took for all of them, watches left out.
+    pub(crate) seconds: f64,
 }
 
 /// The events of watches of one resource.
@@ -48,6 +51,8 @@ pub(crate) struct Row {
     pub(crate) refused: f64,
     pub(crate) request_bytes: f64,
     pub(crate) response_bytes: f64,
+    /// What the API server took for one, on average.
+    pub(crate) mean_ms: f64,
 }
 
 impl Counts {
@@ -79,6 +84,9 @@ impl Counts {
             "apiserver_request_body_size_bytes_sum" => {
                 self.requests.entry(kind(labels)).or_default().request_bytes += value;
             }
+            "apiserver_request_duration_seconds_sum" if label(labels, "verb") != "WATCH" => {
+                self.requests.entry(kind(labels)).or_default().seconds += value;
+            }
             "apiserver_watch_events_sizes_sum" => self.watched(labels).bytes += value,
             "apiserver_terminated_watchers_total" => self.watched(labels).terminated += value,
             "apiserver_watch_events_sizes_count" => self.watched(labels).events += value,
@@ -99,6 +107,7 @@ impl Counts {
                 refused: now.refused - then.refused,
                 request_bytes: now.request_bytes - then.request_bytes,
                 response_bytes: now.response_bytes - then.response_bytes,
+                seconds: now.seconds - then.seconds,
             };
             (kind.clone(), traffic)
         });
@@ -132,6 +141,7 @@ impl Counts {
             refused: traffic.refused,
             request_bytes: traffic.request_bytes,
             response_bytes: traffic.response_bytes,
+            mean_ms: if traffic.requests > 0.0 { traffic.seconds * 1000.0 / traffic.requests } else { 0.0 },
         });
         let watches = self.watches.iter().map(|(resource, watched)| Row {
             verb: "EVENT".to_owned(),
@@ -140,8 +150,10 @@ impl Counts {
             refused: watched.terminated,
             request_bytes: 0.0,
             response_bytes: watched.bytes,
+            mean_ms: 0.0,
         });
-        let mut rows: Vec<Row> = requests.chain(watches).filter(|row| row.requests > 0.0 || row.refused > 0.0).collect();
+        let mut rows: Vec<Row> =
+            requests.chain(watches).filter(|row| row.requests > 0.0 || row.refused > 0.0).collect();
         rows.sort_by(|a, b| b.requests.total_cmp(&a.requests).then_with(|| a.resource.cmp(&b.resource)));
         rows
     }
@@ -157,8 +169,7 @@ fn kind(labels: &str) -> Kind {
         other => other,
     };
     let (resource, subresource) = (label(labels, "resource"), label(labels, "subresource"));
-    let resource =
-        if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
+    let resource = if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
     Kind { verb: verb.to_owned(), resource }
 }
 
@@ -177,6 +188,7 @@ apiserver_request_total{code="201",component="apiserver",resource="pods",subreso
 apiserver_request_total{code="429",component="apiserver",resource="pods",subresource="binding",verb="POST"} 2
 apiserver_request_total{code="200",component="apiserver",resource="leases",subresource="",verb="PUT"} 5
 apiserver_response_sizes_sum{component="apiserver",resource="pods",subresource="binding",verb="POST"} 400
+apiserver_request_duration_seconds_sum{component="apiserver",resource="pods",subresource="binding",verb="POST"} 0.06
 apiserver_request_body_size_bytes_sum{resource="leases",verb="update"} 300
 apiserver_watch_events_sizes_sum{group="",resource="pods",version="v1"} 9000
 apiserver_watch_events_sizes_count{group="",resource="pods",version="v1"} 9
@@ -188,7 +200,8 @@ other 1
     fn requests_of_a_kind_are_added_up_over_codes_and_the_refused_are_counted() {
         let counts = Counts::parse(PAGE);
         let kind = Kind { verb: "POST".to_owned(), resource: "pods/binding".to_owned() };
-        let expected = Traffic { requests: 12.0, refused: 2.0, request_bytes: 0.0, response_bytes: 400.0 };
+        let expected =
+            Traffic { requests: 12.0, refused: 2.0, request_bytes: 0.0, response_bytes: 400.0, seconds: 0.06 };
         assert_eq!(counts.requests[&kind], expected);
     }
 
@@ -197,6 +210,13 @@ other 1
         let counts = Counts::parse(PAGE);
         let kind = Kind { verb: "PUT".to_owned(), resource: "leases".to_owned() };
         assert_eq!(counts.requests[&kind].request_bytes, 300.0);
+    }
+
+    #[test]
+    fn the_mean_time_of_a_kind_is_over_all_its_requests() {
+        let rows = Counts::parse(PAGE).rows();
+        let row = rows.iter().find(|row| row.resource == "pods/binding").expect("it is there");
+        assert!((row.mean_ms - 5.0).abs() < 1e-9, "{row:?}");
     }
 
     #[test]

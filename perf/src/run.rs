@@ -2,7 +2,10 @@
 //!
 //! Knows: what comes after what, and what is read when. Must not know: how the figures are computed or shown.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, time::Duration};
+use std::{
+    collections::BTreeMap, convert::Infallible, fs, num::NonZero, path::PathBuf, process::Command,
+    thread::available_parallelism, time::Duration,
+};
 
 use anyhow::Context as _;
 use flotilla_control_plane::Component;
@@ -17,7 +20,7 @@ use crate::{
     programs::Programs,
     schedulers::Scheduler,
     shape::{Shape, Size},
-    usage::{Usage, Usages, between, usages},
+    usage::{Usage, Usages, between, machine_cpu_s, usages},
 };
 
 /// Pods that are bound before the measurement: enough that connections, caches and code are warm.
@@ -49,6 +52,7 @@ impl Plan {
     pub(crate) async fn run(&self, programs: &Programs) -> anyhow::Result<Measured> {
         let began = Instant::now();
         let cluster = Cluster::start(self.data_in.clone()).await?;
+        self.tell(&format!("logs are in {}", cluster.control_plane.processes().logs().display()));
         let servers = [Component::Etcd, Component::ApiServer].map(|component| component.name().to_owned());
         cluster.run("client-fill", self.client(programs, &cluster, "fill"), &servers).await?;
         let filled = began.elapsed();
@@ -69,7 +73,9 @@ impl Plan {
         command.arg("warm").arg("--kubeconfig").arg(&cluster.kubeconfig);
         command.arg(format!("--pods={WARM_PODS}")).arg(format!("--timeout={}s", WARM_TIMEOUT.as_secs()));
         let warm = cluster.run("client-warm", command, others).await;
-        let tail = || others.iter().map(|name| cluster.control_plane.processes().log_tail(name, 10) + "\n").collect::<String>();
+        let tail = || {
+            others.iter().map(|name| cluster.control_plane.processes().log_tail(name, 10) + "\n").collect::<String>()
+        };
         warm.with_context(tail)?;
         cluster.settle().await.map(drop)
     }
@@ -82,15 +88,16 @@ impl Plan {
         let mut command = self.client(programs, cluster, "measure");
         command.arg("--facts").arg(&facts);
         let counts = cluster.counts().await?;
-        let before = usages(&ids)?;
+        let (began, machine, before) = (Instant::now(), machine_cpu_s()?, usages(&ids)?);
         tokio::select! {
             done = cluster.run("client", command, others) => done?,
             never = self.tell_of_progress(cluster) => match never {},
         }
         let settled = cluster.settle().await?;
-        let after = usages(&ids)?;
+        let (machine, after, took) = (machine_cpu_s()? - machine, usages(&ids)?, began.elapsed());
         let counts = cluster.counts().await?.since(&counts);
         let facts = Facts::read(&facts)?;
+        let processes = with_client(between(&before, &after), &facts);
         Ok(Measured {
             shape: self.shape,
             size: self.size,
@@ -98,7 +105,8 @@ impl Plan {
             scheduler: self.scheduler,
             rate: Rate::of(&facts),
             latency: Latency::of(&facts),
-            processes: with_client(between(&before, &after), &facts),
+            elsewhere: elsewhere(machine, &processes, took),
+            processes,
             requests: counts.rows(),
             settle_s: settled.as_secs_f64(),
             misplaced: match self.scheduler {
@@ -120,7 +128,7 @@ impl Plan {
     }
 
     /// Repeats the last line of the client's log now and then.
-    async fn tell_of_progress(&self, cluster: &Cluster) -> std::convert::Infallible {
+    async fn tell_of_progress(&self, cluster: &Cluster) -> Infallible {
         let mut pauses = interval(PROGRESS_PAUSE);
         pauses.tick().await;
         loop {
@@ -135,6 +143,13 @@ impl Plan {
     fn tell(&self, what: &str) {
         eprintln!("perf: {}: {what}", self.heading);
     }
+}
+
+/// What went elsewhere of the CPU that the machine has.
+fn elsewhere(machine_cpu_s: f64, processes: &Usages, took: Duration) -> f64 {
+    let ours: f64 = processes.values().map(|usage| usage.cpu_s).sum();
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    ((machine_cpu_s - ours) / (took.as_secs_f64() * cores as f64)).max(0.0)
 }
 
 fn with_client(mut processes: Usages, facts: &Facts) -> Usages {

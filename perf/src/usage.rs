@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use procfs::process::Process;
+use procfs::{CurrentSI as _, KernelStats, process::Process};
 use serde::Serialize;
 
 /// What one process has taken so far.
@@ -29,6 +29,14 @@ pub(crate) fn usages(processes: &BTreeMap<String, u32>) -> anyhow::Result<Usages
         Ok((name.clone(), usage))
     };
     processes.iter().map(usage).collect()
+}
+
+/// CPU seconds that all processes of the machine have taken, and what other machines on its host took from it.
+pub(crate) fn machine_cpu_s() -> anyhow::Result<f64> {
+    let total = KernelStats::current().context("cannot read /proc/stat")?.total;
+    let busy_ms = total.user_ms() + total.nice_ms() + total.system_ms();
+    let more_ms = [total.irq_ms(), total.softirq_ms(), total.steal_ms()].into_iter().flatten().sum::<u64>();
+    Ok((busy_ms + more_ms) as f64 / 1000.0)
 }
 
 fn of(id: u32) -> anyhow::Result<Usage> {
@@ -69,6 +77,12 @@ mod tests {
         let taken = between(&before, &usages(&me).expect("it runs"));
         assert!(taken["me"].cpu_s > 0.0, "{sum}");
         assert!(taken["me"].resident_bytes > 100_000 && taken["me"].peak_bytes >= taken["me"].resident_bytes / 2);
+    }
+
+    #[test]
+    fn a_machine_takes_more_than_one_of_its_processes() {
+        let me = usages(&BTreeMap::from([("me".to_owned(), process::id())])).expect("it runs");
+        assert!(machine_cpu_s().expect("it is there") > me["me"].cpu_s);
     }
 
     #[test]

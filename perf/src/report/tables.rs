@@ -7,10 +7,10 @@ use std::{fmt::Write as _, ops::Range};
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 
 use super::{LOAD, Process, Report, SERVERS, Summary};
-use crate::measured::Measured;
+use crate::{measured::Measured, requests::Row, schedulers::Scheduler, shape::Shape};
 
-/// The rows of requests that are shown for each run; JSON has all.
-const REQUEST_ROWS: usize = 12;
+/// Requests are shown of which there is one for this share of the pods; JSON has all.
+const LEAST_SHARE: f64 = 0.01;
 
 impl Report {
     /// All tables, as text.
@@ -33,18 +33,28 @@ impl Report {
     }
 
     fn rates(&self) -> Table {
-        let mut table = table(&["shape", "scheduler", "rounds", "median", "lowest", "highest", "to ceiling", "to kube-scheduler"], 2..8);
+        let columns = [
+            "shape",
+            "scheduler",
+            "rounds",
+            "median",
+            "lowest",
+            "highest",
+            "to ceiling",
+            "to kube-scheduler",
+            "p50",
+            "p90",
+            "p99",
+            "elsewhere",
+        ];
+        let mut table = table(&columns, 2..12);
         for summary in &self.summaries {
-            table.add_row([
-                summary.shape.name().to_owned(),
-                summary.scheduler.name().to_owned(),
-                summary.rounds.to_string(),
-                whole(summary.pods_per_second),
-                whole(summary.lowest),
-                whole(summary.highest),
-                ratio(summary.to_ceiling),
-                ratio(summary.to_kube_scheduler),
-            ]);
+            let rates = [summary.pods_per_second, summary.lowest, summary.highest].map(whole);
+            let ratios = [summary.to_ceiling, summary.to_kube_scheduler].map(ratio);
+            let seconds = [summary.p50_per_second, summary.p90_per_second, summary.p99_per_second].map(whole);
+            let elsewhere = format!("{:.0} %", summary.elsewhere * 100.0);
+            let row = names(summary).into_iter().chain([summary.rounds.to_string()]);
+            table.add_row(row.chain(rates).chain(ratios).chain(seconds).chain([elsewhere]));
         }
         table
     }
@@ -86,17 +96,33 @@ impl Report {
         table
     }
 
+    /// The schedulers side by side, so that what one writes and another does not is in one row.
     fn requests(&self) -> Table {
-        let columns = ["shape", "scheduler", "verb", "kind", "requests", "refused", "bytes in", "bytes out"];
-        let mut table = table(&columns, 4..8);
-        for run in self.runs.iter().filter(|run| run.round == 1) {
-            for row in run.requests.iter().take(REQUEST_ROWS) {
-                let values = [row.requests, row.refused, row.request_bytes, row.response_bytes].map(whole);
-                let words = [run.shape.name(), run.scheduler.name(), &row.verb, &row.resource].map(str::to_owned);
-                table.add_row(words.into_iter().chain(values));
+        let schedulers: Vec<Scheduler> =
+            Scheduler::ALL.into_iter().filter(|one| self.runs.iter().any(|run| run.scheduler == *one)).collect();
+        let mut columns = vec!["shape".to_owned(), "verb".to_owned(), "kind".to_owned()];
+        for scheduler in &schedulers {
+            columns.push(scheduler.name().to_owned());
+            columns.extend(["KB in", "KB out", "ms"].map(str::to_owned));
+        }
+        let mut table = table(&columns, 3..columns.len());
+        for shape in Shape::ALL {
+            let runs: Vec<Option<&Measured>> =
+                schedulers.iter().map(|scheduler| self.first_round(shape, *scheduler)).collect();
+            for (verb, resource) in kinds(&runs) {
+                let of = |run: &Option<&Measured>| {
+                    let rows = run.map(|run| run.requests.as_slice()).unwrap_or_default();
+                    cells(rows.iter().find(|row| row.verb == verb && row.resource == resource))
+                };
+                let words = [shape.name(), verb, resource].map(str::to_owned);
+                table.add_row(words.into_iter().chain(runs.iter().flat_map(of)));
             }
         }
         table
+    }
+
+    fn first_round(&self, shape: Shape, scheduler: Scheduler) -> Option<&Measured> {
+        self.runs.iter().find(|run| run.round == 1 && run.shape == shape && run.scheduler == scheduler)
     }
 
     /// What a reader of the figures has to know of the runs.
@@ -113,6 +139,30 @@ impl Report {
     }
 }
 
+/// The kinds of requests of which there is at least one for each hundred pods in one of the runs.
+fn kinds<'a>(runs: &[Option<&'a Measured>]) -> Vec<(&'a str, &'a str)> {
+    let mut found = Vec::new();
+    for run in runs.iter().flatten() {
+        let many = f64::from(run.size.pods) * LEAST_SHARE;
+        for row in run.requests.iter().filter(|row| row.requests >= many || row.refused > 0.0) {
+            if !found.contains(&(row.verb.as_str(), row.resource.as_str())) {
+                found.push((&row.verb, &row.resource));
+            }
+        }
+    }
+    found
+}
+
+/// Requests with those that were refused, KB in and out, and the mean time.
+fn cells(row: Option<&Row>) -> [String; 4] {
+    let Some(row) = row else { return [const { String::new() }; 4] };
+    let count = whole(row.requests);
+    let count = if row.refused > 0.0 { format!("{count} ({} refused)", whole(row.refused)) } else { count };
+    let unless_zero = |value: f64, text: String| if value > 0.0 { text } else { String::new() };
+    let kb = |bytes: f64| unless_zero(bytes, whole(bytes / 1000.0));
+    [count, kb(row.request_bytes), kb(row.response_bytes), unless_zero(row.mean_ms, format!("{:.1}", row.mean_ms))]
+}
+
 fn names(summary: &Summary) -> [String; 2] {
     [summary.shape.name().to_owned(), summary.scheduler.name().to_owned()]
 }
@@ -122,9 +172,9 @@ fn sum<'a>(processes: impl Iterator<Item = &'a Process>) -> f64 {
 }
 
 /// A table in the form of Markdown; these of its columns hold numbers.
-fn table(columns: &[&str], numbers: Range<usize>) -> Table {
+fn table<T: ToString>(columns: &[T], numbers: Range<usize>) -> Table {
     let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN).set_header(columns);
+    table.load_style(ASCII_MARKDOWN).set_header(columns.iter().map(T::to_string));
     for column in table.column_iter_mut().skip(numbers.start).take(numbers.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }

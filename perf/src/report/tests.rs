@@ -29,16 +29,25 @@ fn run(scheduler: Scheduler, round: u32, mean: f64) -> Measured {
         refused: 0.0,
         request_bytes: 0.0,
         response_bytes: 0.0,
+        mean_ms: 5.0,
     };
     Measured {
         shape: Shape::Basic,
         size: SIZE,
         round,
         scheduler,
-        rate: Rate { created: 1000, bound: 1000, seconds: 2.0, mean, bound_over_time: vec![400, 1000], ..Rate::default() },
+        rate: Rate {
+            created: 1000,
+            bound: 1000,
+            seconds: 2.0,
+            mean,
+            bound_over_time: vec![400, 1000],
+            ..Rate::default()
+        },
         latency: Latency { p50_ms: 1.0, p99_ms: f64::from(round), max_ms: 9.0 },
         processes,
         requests: vec![row],
+        elsewhere: 0.25,
         settle_s: 0.5,
         misplaced: Vec::new(),
     }
@@ -102,7 +111,9 @@ fn the_tables_have_a_row_for_each_shape_and_scheduler() {
     let words: Vec<String> = row("| basic | flotilla").split('|').map(|cell| cell.trim().to_owned()).collect();
     assert_eq!(words[1..9], ["basic", "flotilla", "3", "190", "90", "240", "0.90", "4.00"]);
     assert!(text.contains("coordinator 0.80, worker-0 0.10, worker-1 0.10"), "{text}");
-    assert!(text.contains("pods/binding"), "{text}");
+    let words: Vec<String> =
+        row("| basic | POST").split('|').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    assert_eq!(words, ["basic", "POST", "pods/binding", "1,000", "5.0", "1,000", "5.0", "1,000", "5.0"]);
 }
 
 #[test]

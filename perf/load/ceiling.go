@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +27,7 @@ type target struct {
 }
 
 // ceiling binds every pod to the next node in turn. It decides nothing, and writes nothing but bindings: no scheduler that
-// binds pods one by one can be faster.
+// binds pods one by one can be faster. With events it also writes for each pod what every scheduler tells of it.
 func ceiling(ctx context.Context, client *kubernetes.Clientset, s settings) error {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -44,8 +46,12 @@ func ceiling(ctx context.Context, client *kubernetes.Clientset, s settings) erro
 		go func() {
 			for target := range waiting {
 				node := names[int(next.Add(1))%len(names)]
-				if err := bind(ctx, client, target, node); err != nil && ctx.Err() == nil {
-					fmt.Fprintf(os.Stderr, "cannot bind %s/%s: %v\n", target.namespace, target.name, err)
+				err := bind(ctx, client, target, node)
+				if err == nil && s.events {
+					err = scheduled(ctx, client, target, node)
+				}
+				if err != nil && ctx.Err() == nil {
+					fmt.Fprintf(os.Stderr, "cannot bind %s/%s, or write its event: %v\n", target.namespace, target.name, err)
 				}
 			}
 		}()
@@ -59,6 +65,23 @@ func bind(ctx context.Context, client *kubernetes.Clientset, target target, node
 		Target:     v1.ObjectReference{Kind: "Node", Name: node},
 	}
 	return client.CoreV1().Pods(target.namespace).Bind(ctx, binding, metav1.CreateOptions{})
+}
+
+// scheduled writes the event that kube-scheduler writes of a pod that is bound.
+func scheduled(ctx context.Context, client *kubernetes.Clientset, target target, node string) error {
+	name := fmt.Sprintf("%s.%x", target.name, time.Now().UnixNano())
+	event := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: target.namespace, Name: name},
+		EventTime:           metav1.NowMicro(),
+		ReportingController: "ceiling", ReportingInstance: "ceiling-0",
+		Action: "Binding", Reason: "Scheduled", Type: v1.EventTypeNormal,
+		Regarding: v1.ObjectReference{
+			Kind: "Pod", APIVersion: "v1", Namespace: target.namespace, Name: target.name, UID: target.uid,
+		},
+		Note: fmt.Sprintf("Successfully assigned %s/%s to %s", target.namespace, target.name, node),
+	}
+	_, err := client.EventsV1().Events(target.namespace).Create(ctx, event, metav1.CreateOptions{})
+	return err
 }
 
 // watchUnbound sends each pod without a node once. Pods that fit nowhere are left alone.

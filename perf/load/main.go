@@ -4,7 +4,7 @@
 //	load fill    --kubeconfig FILE --shape S --nodes N --standing N --pods N
 //	load warm    --kubeconfig FILE --pods N
 //	load measure --kubeconfig FILE --shape S --pods N [--rate R] --facts FILE
-//	load ceiling --kubeconfig FILE
+//	load ceiling --kubeconfig FILE [--events]
 //
 // All requests and answers are protobuf. No request is held back by a limit of the client.
 package main
@@ -36,8 +36,10 @@ type settings struct {
 	creators int
 	// inFlight is how many bindings the ceiling has under way at a time.
 	inFlight int
-	timeout  time.Duration
-	facts    string
+	// events says that the ceiling also writes an event for each pod.
+	events  bool
+	timeout time.Duration
+	facts   string
 }
 
 const usage = "usage: load fill|warm|measure|ceiling --kubeconfig FILE [flags]; see perf/load/main.go"
@@ -63,6 +65,7 @@ func run(arguments []string) error {
 	flags.IntVar(&s.rate, "rate", 0, "pods to create per second; 0: as fast as possible")
 	flags.IntVar(&s.creators, "creators", 30, "creations under way at a time")
 	flags.IntVar(&s.inFlight, "in-flight", 100, "bindings under way at a time")
+	flags.BoolVar(&s.events, "events", false, "write an event for each pod that is bound")
 	flags.DurationVar(&s.timeout, "timeout", 20*time.Minute, "when to give up")
 	flags.StringVar(&s.facts, "facts", "", "where the facts are written, as JSON lines")
 	if err := flags.Parse(arguments[1:]); err != nil {

@@ -10,7 +10,7 @@ use crate::{schedulers::Scheduler, shape::Shape};
 
 const EXAMPLES: &str = "\
 Examples:
-  # The five main shapes, each with the binder that decides nothing, kube-scheduler and Flotilla, once
+  # The five main shapes, each with every scheduler, once
   cargo xtask perf
 
   # Flotilla and the binder that decides nothing in turn, five rounds, on the shape with default spread constraints
@@ -41,6 +41,7 @@ Shapes, modelled on the workloads of scheduler_perf, each pod with a label of it
 
 Schedulers:
   ceiling         binds each pod to the next node in turn: it decides nothing, and writes nothing but bindings
+  ceiling-events  the same, and writes an event for each pod, as every scheduler does
   kube-scheduler  of the release that control-plane/go.mod names, with its default configuration and no client limit
   flotilla        a coordinator and two workers, over TLS
 

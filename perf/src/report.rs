@@ -34,6 +34,7 @@ pub(crate) struct Summary {
     pub(crate) max_ms: f64,
     /// Pods per second over those of another scheduler in the same round; absent where that was not run.
     pub(crate) to_ceiling: Option<f64>,
+    pub(crate) to_ceiling_with_events: Option<f64>,
     pub(crate) to_kube_scheduler: Option<f64>,
     /// CPU seconds per thousand pods, and memory at most, of each process.
     pub(crate) processes: Vec<Process>,
@@ -94,6 +95,7 @@ fn summary(all: &[Measured], shape: Shape, scheduler: Scheduler) -> Option<Summa
         p99_ms: middle(|run| run.latency.p99_ms)?,
         max_ms: middle(|run| run.latency.max_ms)?,
         to_ceiling: ratio(all, &runs, Scheduler::Ceiling),
+        to_ceiling_with_events: ratio(all, &runs, Scheduler::CeilingWithEvents),
         to_kube_scheduler: ratio(all, &runs, Scheduler::KubeScheduler),
         processes: processes(&runs),
         own_cpu_share: median(&shares),

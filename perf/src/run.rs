@@ -109,10 +109,10 @@ impl Plan {
             processes,
             requests: counts.rows(),
             settle_s: settled.as_secs_f64(),
-            misplaced: match self.scheduler {
-                // It does not ask whether a pod fits.
-                Scheduler::Ceiling => Vec::new(),
-                Scheduler::KubeScheduler | Scheduler::Flotilla => misplaced(self.shape, self.size, &facts),
+            misplaced: if self.scheduler.decides_nothing() {
+                Vec::new()
+            } else {
+                misplaced(self.shape, self.size, &facts)
             },
         })
     }

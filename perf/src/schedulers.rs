@@ -20,21 +20,29 @@ const CLIENT_LIMIT: u32 = 5_000;
 pub(crate) enum Scheduler {
     /// Binds each pod to the next node in turn.
     Ceiling,
+    /// The same, and writes an event for each pod, as every scheduler does.
+    CeilingWithEvents,
     KubeScheduler,
     Flotilla,
 }
 
 impl Scheduler {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 3] = [Self::Ceiling, Self::KubeScheduler, Self::Flotilla];
+    pub(crate) const ALL: [Self; 4] = [Self::Ceiling, Self::CeilingWithEvents, Self::KubeScheduler, Self::Flotilla];
 
     /// As it is called on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ceiling => "ceiling",
+            Self::CeilingWithEvents => "ceiling-events",
             Self::KubeScheduler => "kube-scheduler",
             Self::Flotilla => "flotilla",
         }
+    }
+
+    /// Whether it binds pods without asking whether they fit.
+    pub(crate) const fn decides_nothing(self) -> bool {
+        matches!(self, Self::Ceiling | Self::CeilingWithEvents)
     }
 
     /// Starts its processes, waits until they are ready, and gives their names.
@@ -45,7 +53,8 @@ impl Scheduler {
         workers: u32,
     ) -> anyhow::Result<Vec<String>> {
         match self {
-            Self::Ceiling => ceiling(cluster, programs),
+            Self::Ceiling => ceiling(cluster, programs, self.name(), &[]),
+            Self::CeilingWithEvents => ceiling(cluster, programs, self.name(), &["--events"]),
             Self::KubeScheduler => kube_scheduler(cluster).await,
             Self::Flotilla => flotilla::start(cluster, programs, workers).await,
         }
@@ -58,11 +67,11 @@ impl Serialize for Scheduler {
     }
 }
 
-fn ceiling(cluster: &Cluster, programs: &Programs) -> anyhow::Result<Vec<String>> {
+fn ceiling(cluster: &Cluster, programs: &Programs, name: &str, more: &[&str]) -> anyhow::Result<Vec<String>> {
     let mut command = Command::new(&programs.load);
-    command.arg("ceiling").arg("--kubeconfig").arg(&cluster.kubeconfig);
-    cluster.control_plane.processes().spawn("ceiling", command)?;
-    Ok(vec!["ceiling".to_owned()])
+    command.arg("ceiling").arg("--kubeconfig").arg(&cluster.kubeconfig).args(more);
+    cluster.control_plane.processes().spawn(name, command)?;
+    Ok(vec![name.to_owned()])
 }
 
 /// With its default configuration: it leads by a Lease, speaks protobuf and writes events.

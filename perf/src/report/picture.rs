@@ -83,10 +83,11 @@ impl Report {
     }
 }
 
-/// Three colours that people tell apart who see red and green alike.
+/// Colours that people tell apart who see red and green alike.
 const fn color(scheduler: Scheduler) -> RGBColor {
     match scheduler {
-        Scheduler::Ceiling => RGBColor(120, 120, 120),
+        Scheduler::Ceiling => RGBColor(60, 60, 60),
+        Scheduler::CeilingWithEvents => RGBColor(170, 170, 170),
         Scheduler::KubeScheduler => RGBColor(230, 159, 0),
         Scheduler::Flotilla => RGBColor(0, 114, 178),
     }

@@ -41,16 +41,17 @@ impl Report {
             "lowest",
             "highest",
             "to ceiling",
+            "to ceiling-events",
             "to kube-scheduler",
             "p50",
             "p90",
             "p99",
             "elsewhere",
         ];
-        let mut table = table(&columns, 2..12);
+        let mut table = table(&columns, 2..columns.len());
         for summary in &self.summaries {
             let rates = [summary.pods_per_second, summary.lowest, summary.highest].map(whole);
-            let ratios = [summary.to_ceiling, summary.to_kube_scheduler].map(ratio);
+            let ratios = [summary.to_ceiling, summary.to_ceiling_with_events, summary.to_kube_scheduler].map(ratio);
             let seconds = [summary.p50_per_second, summary.p90_per_second, summary.p99_per_second].map(whole);
             let elsewhere = format!("{:.0} %", summary.elsewhere * 100.0);
             let row = names(summary).into_iter().chain([summary.rounds.to_string()]);

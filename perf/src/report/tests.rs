@@ -16,6 +16,7 @@ fn run(scheduler: Scheduler, round: u32, mean: f64) -> Measured {
     let usage = |cpu_s: f64| Usage { cpu_s, resident_bytes: 1 << 20, peak_bytes: 3 << 20 };
     let own: &[(&str, f64)] = match scheduler {
         Scheduler::Ceiling => &[("ceiling", 0.5)],
+        Scheduler::CeilingWithEvents => &[("ceiling-events", 0.75)],
         Scheduler::KubeScheduler => &[("kube-scheduler", 2.0)],
         Scheduler::Flotilla => &[("coordinator", 0.8), ("worker-0", 0.1), ("worker-1", 0.1)],
     };
@@ -54,8 +55,8 @@ fn run(scheduler: Scheduler, round: u32, mean: f64) -> Measured {
 }
 
 fn rounds() -> Vec<Measured> {
-    let rates = [(1, [100.0, 50.0, 90.0]), (2, [200.0, 40.0, 190.0]), (3, [300.0, 60.0, 240.0])];
-    let of = |(round, rates): (u32, [f64; 3])| {
+    let rates = [(1, [100.0, 90.0, 50.0, 90.0]), (2, [200.0, 160.0, 40.0, 190.0]), (3, [300.0, 240.0, 60.0, 240.0])];
+    let of = |(round, rates): (u32, [f64; 4])| {
         Scheduler::ALL.into_iter().zip(rates).map(move |(scheduler, rate)| run(scheduler, round, rate))
     };
     rates.into_iter().flat_map(of).collect()
@@ -71,6 +72,7 @@ fn ratios_are_taken_within_a_round_and_the_median_of_them_counts() {
     let flotilla = of(&report, Scheduler::Flotilla);
     // 0.90, 0.95 and 0.80 to the ceiling; 1.8, 4.75 and 4.0 to kube-scheduler.
     assert_eq!(flotilla.to_ceiling, Some(0.9));
+    assert_eq!(flotilla.to_ceiling_with_events, Some(1.0));
     assert_eq!(flotilla.to_kube_scheduler, Some(4.0));
     assert_eq!((flotilla.pods_per_second, flotilla.lowest, flotilla.highest), (190.0, 90.0, 240.0));
     assert_eq!(flotilla.p99_ms, 2.0);
@@ -109,17 +111,20 @@ fn the_tables_have_a_row_for_each_shape_and_scheduler() {
     let text = Report::new(rounds()).tables();
     let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
     let words: Vec<String> = row("| basic | flotilla").split('|').map(|cell| cell.trim().to_owned()).collect();
-    assert_eq!(words[1..9], ["basic", "flotilla", "3", "190", "90", "240", "0.90", "4.00"]);
+    assert_eq!(words[1..10], ["basic", "flotilla", "3", "190", "90", "240", "0.90", "1.00", "4.00"]);
     assert!(text.contains("coordinator 0.80, worker-0 0.10, worker-1 0.10"), "{text}");
     let words: Vec<String> =
         row("| basic | POST").split('|').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect();
-    assert_eq!(words, ["basic", "POST", "pods/binding", "1,000", "5.0", "1,000", "5.0", "1,000", "5.0"]);
+    assert_eq!(
+        words,
+        ["basic", "POST", "pods/binding"].into_iter().chain(["1,000", "5.0"].repeat(4)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn what_is_wrong_with_a_placement_is_below_the_tables() {
     let mut runs = rounds();
-    runs[2].misplaced = vec!["3 nodes have more pods than they may have".to_owned()];
+    runs[3].misplaced = vec!["3 nodes have more pods than they may have".to_owned()];
     let text = Report::new(runs).tables();
     assert!(text.ends_with("basic, round 1, flotilla: 3 nodes have more pods than they may have\n"), "{text}");
 }
@@ -127,11 +132,11 @@ fn what_is_wrong_with_a_placement_is_below_the_tables() {
 #[test]
 fn the_json_has_all_runs_with_their_requests_and_the_points_of_the_picture() {
     let json = serde_json::to_value(Report::new(rounds())).expect("it is data");
-    assert_eq!(json["runs"].as_array().map(Vec::len), Some(9));
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(12));
     assert_eq!(json["runs"][0]["scheduler"], "ceiling");
     assert_eq!(json["runs"][0]["requests"][0]["resource"], "pods/binding");
     assert_eq!(json["runs"][0]["rate"]["bound_over_time"], serde_json::json!([400, 1000]));
-    assert_eq!(json["summaries"][2]["to_ceiling"], 0.9);
+    assert_eq!(json["summaries"][3]["to_ceiling"], 0.9);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn summary(all: &[Measured], shape: Shape, scheduler: Scheduler) -> Option<Summa
         max_ms: middle(|run| run.latency.max_ms)?,
         to_ceiling: ratio(all, &runs, Scheduler::Ceiling),
         to_ceiling_with_events: ratio(all, &runs, Scheduler::CeilingWithEvents),
-        to_kube_scheduler: ratio(all, &runs, Scheduler::KubeScheduler),
+        to_kube_scheduler: ratio(all, &runs, Scheduler::Stock),
         processes: processes(&runs),
         own_cpu_share: median(&shares),
         elsewhere: middle(|run| run.elsewhere)?,

@@ -22,20 +22,21 @@ pub(crate) enum Scheduler {
     Ceiling,
     /// The same, and writes an event for each pod, as every scheduler does.
     CeilingWithEvents,
-    KubeScheduler,
+    /// kube-scheduler.
+    Stock,
     Flotilla,
 }
 
 impl Scheduler {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 4] = [Self::Ceiling, Self::CeilingWithEvents, Self::KubeScheduler, Self::Flotilla];
+    pub(crate) const ALL: [Self; 4] = [Self::Ceiling, Self::CeilingWithEvents, Self::Stock, Self::Flotilla];
 
     /// As it is called on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ceiling => "ceiling",
             Self::CeilingWithEvents => "ceiling-events",
-            Self::KubeScheduler => "kube-scheduler",
+            Self::Stock => "kube-scheduler",
             Self::Flotilla => "flotilla",
         }
     }
@@ -55,7 +56,7 @@ impl Scheduler {
         match self {
             Self::Ceiling => ceiling(cluster, programs, self.name(), &[]),
             Self::CeilingWithEvents => ceiling(cluster, programs, self.name(), &["--events"]),
-            Self::KubeScheduler => kube_scheduler(cluster).await,
+            Self::Stock => kube_scheduler(cluster).await,
             Self::Flotilla => flotilla::start(cluster, programs, workers).await,
         }
     }
@@ -86,7 +87,7 @@ async fn kube_scheduler(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
     command.arg("--bind-address=127.0.0.1").arg(format!("--secure-port={port}"));
     command.arg(format!("--tls-cert-file={}", certificate.display()));
     command.arg(format!("--tls-private-key-file={}", key.display()));
-    let name = Scheduler::KubeScheduler.name();
+    let name = Scheduler::Stock.name();
     cluster.control_plane.processes().spawn(name, command)?;
     cluster.wait_for(name, &format!("https://127.0.0.1:{port}"), "readyz", |_| true).await?;
     Ok(vec![name.to_owned()])

@@ -88,7 +88,7 @@ const fn color(scheduler: Scheduler) -> RGBColor {
     match scheduler {
         Scheduler::Ceiling => RGBColor(60, 60, 60),
         Scheduler::CeilingWithEvents => RGBColor(170, 170, 170),
-        Scheduler::KubeScheduler => RGBColor(230, 159, 0),
+        Scheduler::Stock => RGBColor(230, 159, 0),
         Scheduler::Flotilla => RGBColor(0, 114, 178),
     }
 }

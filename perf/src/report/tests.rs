@@ -17,7 +17,7 @@ fn run(scheduler: Scheduler, round: u32, mean: f64) -> Measured {
     let own: &[(&str, f64)] = match scheduler {
         Scheduler::Ceiling => &[("ceiling", 0.5)],
         Scheduler::CeilingWithEvents => &[("ceiling-events", 0.75)],
-        Scheduler::KubeScheduler => &[("kube-scheduler", 2.0)],
+        Scheduler::Stock => &[("kube-scheduler", 2.0)],
         Scheduler::Flotilla => &[("coordinator", 0.8), ("worker-0", 0.1), ("worker-1", 0.1)],
     };
     let all = [("kube-apiserver", 8.0), ("etcd", 2.0), ("client", 0.7)];

@@ -21,15 +21,20 @@ mod usage;
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::Parser as _;
+use tokio::runtime::Runtime;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match bench::bench(&args::Args::parse()).await {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("perf: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    let outcome = Runtime::new().context("cannot start the runtime").and_then(|runtime| {
+        let outcome = runtime.block_on(bench::bench(&args));
+        // A build that was interrupted is not waited for: it ends with this process.
+        runtime.shutdown_background();
+        outcome
+    });
+    outcome.unwrap_or_else(|error| {
+        eprintln!("perf: {error:#}");
+        ExitCode::FAILURE
+    })
 }

@@ -51,7 +51,8 @@ pub fn prometheus_operator() -> Result<PathBuf> {
 pub fn load() -> Result<PathBuf> {
     let program = target().join("perf").join("load");
     in_place("perf/load", "perf", |go| {
-        go.build(Kind::Commands, ".", "-s -w", &program, &mut |_| ()).context("cannot build the client of the benchmark")
+        go.build(Kind::Commands, ".", "-s -w", &program, &mut |_| ())
+            .context("cannot build the client of the benchmark")
     })?;
     Ok(program)
 }

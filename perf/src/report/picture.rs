@@ -58,6 +58,7 @@ impl Report {
         chart
             .configure_mesh()
             .disable_x_mesh()
+            .max_light_lines(1)
             .x_desc("seconds since the first pod was created")
             .x_label_formatter(&|value| format!("{value:.0}"))
             .y_label_formatter(&|value| format!("{value:.0}"))

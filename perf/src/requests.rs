@@ -53,6 +53,8 @@ pub(crate) struct Row {
     pub(crate) response_bytes: f64,
     /// What the API server took for one, on average.
     pub(crate) mean_ms: f64,
+    /// Watches that the API server ended because they did not keep up; of rows of events.
+    pub(crate) watches_ended: f64,
 }
 
 impl Counts {
@@ -131,8 +133,7 @@ impl Counts {
         writes.map(|(_, traffic)| traffic.requests).sum()
     }
 
-    /// The rows of the report, those with most requests first. The events of watches are rows with the verb `EVENT`, and
-    /// those that were refused are the watches that the API server ended because they did not keep up.
+    /// The rows of the report, those with most requests first. The events of watches are rows with the verb `EVENT`.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let requests = self.requests.iter().map(|(kind, traffic)| Row {
             verb: kind.verb.clone(),
@@ -142,18 +143,20 @@ impl Counts {
             request_bytes: traffic.request_bytes,
             response_bytes: traffic.response_bytes,
             mean_ms: if traffic.requests > 0.0 { traffic.seconds * 1000.0 / traffic.requests } else { 0.0 },
+            watches_ended: 0.0,
         });
         let watches = self.watches.iter().map(|(resource, watched)| Row {
             verb: "EVENT".to_owned(),
             resource: resource.clone(),
             requests: watched.events,
-            refused: watched.terminated,
+            refused: 0.0,
             request_bytes: 0.0,
             response_bytes: watched.bytes,
             mean_ms: 0.0,
+            watches_ended: watched.terminated,
         });
         let mut rows: Vec<Row> =
-            requests.chain(watches).filter(|row| row.requests > 0.0 || row.refused > 0.0).collect();
+            requests.chain(watches).filter(|row| row.requests > 0.0 || row.watches_ended > 0.0).collect();
         rows.sort_by(|a, b| b.requests.total_cmp(&a.requests).then_with(|| a.resource.cmp(&b.resource)));
         rows
     }

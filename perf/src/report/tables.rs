@@ -145,7 +145,7 @@ fn kinds<'a>(runs: &[Option<&'a Measured>]) -> Vec<(&'a str, &'a str)> {
     let mut found = Vec::new();
     for run in runs.iter().flatten() {
         let many = f64::from(run.size.pods) * LEAST_SHARE;
-        for row in run.requests.iter().filter(|row| row.requests >= many || row.refused > 0.0) {
+        for row in run.requests.iter().filter(|row| row.requests >= many || row.refused + row.watches_ended > 0.0) {
             if !found.contains(&(row.verb.as_str(), row.resource.as_str())) {
                 found.push((&row.verb, &row.resource));
             }
@@ -154,11 +154,16 @@ fn kinds<'a>(runs: &[Option<&'a Measured>]) -> Vec<(&'a str, &'a str)> {
     found
 }
 
-/// Requests with those that were refused, KB in and out, and the mean time.
+/// Requests with those that were refused, or events with the watches that the API server ended because they did not keep up; KB
+/// in and out, and the mean time.
 fn cells(row: Option<&Row>) -> [String; 4] {
     let Some(row) = row else { return [const { String::new() }; 4] };
     let count = whole(row.requests);
-    let count = if row.refused > 0.0 { format!("{count} ({} refused)", whole(row.refused)) } else { count };
+    let count = match (row.refused, row.watches_ended) {
+        (refused, _) if refused > 0.0 => format!("{count} ({} refused)", whole(refused)),
+        (_, ended) if ended > 0.0 => format!("{count} ({} watches ended)", whole(ended)),
+        _ => count,
+    };
     let unless_zero = |value: f64, text: String| if value > 0.0 { text } else { String::new() };
     let kb = |bytes: f64| unless_zero(bytes, whole(bytes / 1000.0));
     [count, kb(row.request_bytes), kb(row.response_bytes), unless_zero(row.mean_ms, format!("{:.1}", row.mean_ms))]

@@ -31,6 +31,7 @@ fn run(scheduler: Scheduler, round: u32, mean: f64) -> Measured {
         request_bytes: 0.0,
         response_bytes: 0.0,
         mean_ms: 5.0,
+        watches_ended: 0.0,
     };
     Measured {
         shape: Shape::Basic,

@@ -172,6 +172,14 @@ mod tests {
     }
 
     #[test]
+    fn the_help_tells_of_every_shape_and_every_scheduler() {
+        let names = Shape::ALL.map(Shape::name).into_iter().chain(Scheduler::ALL.map(Scheduler::name));
+        for name in names {
+            assert!(EXAMPLES.contains(&format!("\n  {name} ")), "{name}");
+        }
+    }
+
+    #[test]
     fn shapes_and_schedulers_are_listed_once_and_all_means_each() {
         let args = Args::try_parse_from(["perf", "--shape", "mixed,all", "--scheduler", "flotilla,ceiling,flotilla"]);
         let args = args.expect("it is valid");

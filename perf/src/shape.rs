@@ -99,3 +99,23 @@ impl Serialize for Shape {
         serializer.serialize_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_knows_every_shape() {
+        let source = include_str!("../load/shapes.go");
+        for shape in Shape::ALL {
+            assert!(source.contains(&format!("{:?}", shape.name())), "perf/load/shapes.go has no {}", shape.name());
+        }
+    }
+
+    #[test]
+    fn a_steady_load_lasts_thirty_seconds() {
+        for shape in Shape::ALL.into_iter().filter(|shape| shape.size().rate > 0) {
+            assert_eq!(shape.size().pods, shape.size().rate * 30, "{}", shape.name());
+        }
+    }
+}

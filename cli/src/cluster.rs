@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use flotilla_configuration::{Configuration, features::FeatureGates};
-use flotilla_framework::profile::Profile;
+use flotilla_framework::{class::PodInfo, profile::Profile};
 
 use crate::{
     input,
@@ -45,26 +45,27 @@ pub(crate) fn configuration(config: Option<&Path>, gates: &FeatureGates) -> Resu
     Ok(configured(config, gates)?.0)
 }
 
-/// The profiles of a configuration file, for a command that calls no extenders.
-///
-/// # Errors
-/// Where there are extenders: what they would say is not to be left out without a word.
-pub(crate) fn profiles_without_extenders(
+/// What a configuration file says, for a command that calls no extenders; and the error for a pod that interests one, because
+/// what an extender would answer must not be left out without notice.
+pub(crate) fn configuration_without_calls(
     config: Option<&Path>,
     gates: &FeatureGates,
-    command: &str,
-) -> Result<Vec<Profile>, Failure> {
+    command: &'static str,
+) -> Result<(Configuration, impl Fn(&PodInfo) -> Option<Failure>), Failure> {
     let (configuration, name, text) = configured(config, gates)?;
-    if configuration.extenders.is_empty() {
-        return Ok(configuration.profiles);
-    }
     let path = place::Path::default().key("extenders");
     let mark = locate::locate(&text, &[(&path, true)]).first().copied().unwrap_or(locate::Mark::START);
-    let (line, column, count) = (mark.line, mark.column, configuration.extenders.len());
-    Err(Failure::input(vec![format!(
-        "{name}:{line}:{column}: extenders: found {count}, and {command} calls none; expected an empty list, so leave them \
-         out, or ask `flotilla explain`, which calls them"
-    )]))
+    let extenders = configuration.extenders.clone();
+    let refusal = move |pod: &PodInfo| {
+        let extender = extenders.iter().find(|extender| extender.is_interested(pod))?;
+        let (line, column, url) = (mark.line, mark.column, &extender.url_prefix);
+        let (namespace, pod) = (&pod.class.namespace, &pod.name);
+        Some(Failure::input(vec![format!(
+            "{name}:{line}:{column}: extenders: {url} is interested in pod {namespace}/{pod}, and {command} calls no extender; \
+             leave out the extender or such pods, or ask `flotilla explain`, which calls extenders"
+        )]))
+    };
+    Ok((configuration, refusal))
 }
 
 /// What a configuration file says, with its name and its text.

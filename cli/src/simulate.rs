@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use flotilla_configuration::features::FeatureGates;
+use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_framework::{profile::Profile, registry::Registry};
 
 use crate::{
@@ -33,9 +33,15 @@ pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
 fn simulate(args: &SimulateArgs, registry: Registry) -> Result<(), Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
-    let profiles = cluster::profiles_without_extenders(args.config.as_deref(), &gates, "flotilla simulate")?;
-    let cluster = read(args, &profiles, &gates)?;
-    let settings = Settings { registry, profiles, workers: args.workers, tie_break_seed: args.tie_break_seed };
+    let (configuration, refusal) =
+        cluster::configuration_without_calls(args.config.as_deref(), &gates, "flotilla simulate")?;
+    let cluster = read(args, &configuration.profiles, &gates)?;
+    if let Some(refusal) = cluster.pending.iter().find_map(|pod| refusal(pod)) {
+        return Err(refusal);
+    }
+    let Configuration { profiles, extenders, .. } = configuration;
+    let (workers, tie_break_seed) = (args.workers, args.tie_break_seed);
+    let settings = Settings { registry, profiles, extenders, workers, tie_break_seed };
     let progress = progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = run::run(&cluster, &settings, &progress);
     progress.finish_and_clear();

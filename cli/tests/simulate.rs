@@ -419,7 +419,7 @@ fn help_and_version_are_answers() {
 }
 
 #[test]
-fn a_configuration_with_extenders_is_refused_where_they_stand() {
+fn a_pod_that_interests_an_extender_is_refused_where_the_extenders_stand() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("config.yaml");
     let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
@@ -429,8 +429,12 @@ fn a_configuration_with_extenders_is_refused_where_they_stand() {
     let output = command.output().expect("flotilla runs");
     let words = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(2), "{words}");
-    let expected = "config.yaml:4:1: extenders: found 1, and flotilla simulate calls none";
+    let expected = "config.yaml:4:1: extenders: http://127.0.0.1:1 is interested in pod default/";
     assert!(words.contains(expected), "{words}");
+    let gpus = "  filterVerb: filter\n  managedResources: [{name: example.com/gpu}]\n";
+    fs::write(&path, format!("{head}extenders:\n- urlPrefix: http://127.0.0.1:1\n{gpus}")).expect("written");
+    let output = command.output().expect("flotilla runs");
+    assert_eq!(output.status.code(), Some(0), "no pod asks for a GPU: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Two nodes, a volume on the second, a claim for it, one whose volume is to be made, and one that nothing suits.

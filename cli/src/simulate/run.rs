@@ -10,7 +10,9 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use flotilla_framework::{class::PodInfo, plugins::default_preemption, profile::Profile, registry::Registry};
+use flotilla_framework::{
+    class::PodInfo, extender::Extender, plugins::default_preemption, profile::Profile, registry::Registry,
+};
 use flotilla_machine::{
     action::{Action, PreBind},
     event::{Configuration, Event},
@@ -55,6 +57,8 @@ pub(super) struct Settings {
     pub(super) registry: Registry,
     /// All profiles.
     pub(super) profiles: Vec<Profile>,
+    /// Extenders, none of which is interested in any of the pods.
+    pub(super) extenders: Vec<Extender>,
     /// How many workers there are.
     pub(super) workers: u16,
     /// Decides among nodes of equal score.
@@ -158,7 +162,7 @@ fn perform(
                 fanout.drop_worker(worker, &reason);
             }
         }
-        // Without extenders in its configuration the machine asks none, and without the plugin nobody preempts. What was
+        // No extender is interested in any of the pods, and without the plugin nobody preempts. What was
         // written for a pod whose attempt failed stays, as it does for volumes.
         Action::Unreserve(_)
         | Action::Extend(_)
@@ -197,6 +201,7 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         pod_max_in_unschedulable_ms: NO_RETRY_MS,
         worker_deadline_ms: WORKER_DEADLINE_MS,
         worker_grace_ms: WORKER_DEADLINE_MS,
+        extenders: settings.extenders.iter().cloned().map(Arc::new).collect(),
         ..Configuration::new(1, settings.profiles.iter().map(without_preemption).collect())
     };
     handle.tell(Event::Configured(Arc::new(configuration))).await?;

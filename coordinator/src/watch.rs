@@ -5,17 +5,14 @@
 //! machine makes of it.
 //!
 //! The list and watch loop is our own, not kube-runtime's, for three reasons. That one keeps bookmarks to itself, so
-//! nobody can tell how fresh the view is, which a new leader must know before it binds. It decodes `managedFields`,
-//! half of a pod's JSON that nobody reads. And one object that does not decode would end the stream for all others.
+//! nobody can tell how fresh the view is, which a new leader must know before it binds. It reads JSON only, and all of it.
+//! And one object that does not decode would end the stream for all others.
 
 use std::{sync::Arc, time::Duration};
 
 use flotilla_framework::{profile::Profile, registry::Registry};
 use flotilla_machine::event::Event;
-use flotilla_runtime::{
-    chain,
-    driver::{Handle, Stopped},
-};
+use flotilla_runtime::driver::{Handle, Stopped};
 use kube::api::ListParams;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -23,10 +20,10 @@ use tracing::{info, warn};
 
 use crate::status::Reporter;
 
+mod exchange;
 mod kinds;
 mod known;
 mod needs;
-mod object;
 mod sharing;
 mod source;
 mod storage;
@@ -211,8 +208,8 @@ impl Watches {
     async fn version_now(&self, path: &str) -> Result<u64, String> {
         let one = ListParams::default().limit(1);
         let request = kube::core::Request::new(path).list(&one).map_err(|error| error.to_string())?;
-        let page = self.client.request::<object::Page>(request).await.map_err(|error| chain(&error))?;
-        let version = page.metadata.resource_version.unwrap_or_default();
+        let page = exchange::page(&self.client, request).await.map_err(|trouble| trouble.to_string())?;
+        let version = page.version.unwrap_or_default();
         version.parse().map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))
     }
 

@@ -5,6 +5,7 @@
 
 use std::{marker::PhantomData, sync::Arc};
 
+use flotilla_encoding::{self as object, LabelSelector as Selector, SelectorMap};
 use flotilla_framework::{
     class::OwnerKind,
     ingest::{self, IngestError, selectors},
@@ -12,13 +13,8 @@ use flotilla_framework::{
 };
 use flotilla_machine::event::{Event, Selecting, SelectingKind};
 use k8s_openapi::api::{core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads};
-use serde::de::DeserializeOwned;
 
-use super::{
-    known::Gone,
-    object::{self, Metadata, Selector, SelectorMap},
-    source::Kind,
-};
+use super::{known::Gone, source::Kind};
 use crate::status::Regarding;
 
 /// What kube-scheduler watches of pods: one that has ended uses nothing.
@@ -42,8 +38,9 @@ impl Kind for Pods {
         Event::PodDeleted { uid: gone.uid }
     }
 
-    fn regarding(metadata: &Metadata) -> Option<Regarding> {
-        Some(Regarding::pod(metadata.namespace(), metadata.name(), metadata.uid()))
+    fn regarding(key: &str, uid: &str) -> Option<Regarding> {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        Some(Regarding::pod(namespace, name, uid))
     }
 }
 
@@ -65,8 +62,8 @@ impl Kind for Nodes {
         Event::NodeDeleted { name: Arc::from(gone.key) }
     }
 
-    fn regarding(metadata: &Metadata) -> Option<Regarding> {
-        Some(Regarding::node(metadata.name(), metadata.uid()))
+    fn regarding(name: &str, uid: &str) -> Option<Regarding> {
+        Some(Regarding::node(name, uid))
     }
 }
 
@@ -94,10 +91,6 @@ impl Kind for PodGroups {
         let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
         Event::PodGroupDeleted { namespace: Arc::from(namespace), name: Arc::from(name) }
     }
-
-    fn regarding(_: &Metadata) -> Option<Regarding> {
-        None
-    }
 }
 
 /// All namespaces, for their labels.
@@ -116,10 +109,6 @@ impl Kind for Namespaces {
 
     fn deleted(gone: Gone) -> Event {
         Event::NamespaceDeleted { name: Arc::from(gone.key) }
-    }
-
-    fn regarding(_: &Metadata) -> Option<Regarding> {
-        None
     }
 }
 
@@ -142,10 +131,6 @@ impl Kind for Budgets {
         let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
         Event::BudgetDeleted { namespace: Arc::from(namespace), name: Arc::from(name) }
     }
-
-    fn regarding(_: &Metadata) -> Option<Regarding> {
-        None
-    }
 }
 
 /// A kind whose objects select pods.
@@ -154,7 +139,7 @@ pub(super) trait Selects: Send + Sync + 'static {
     const WHAT: &'static str;
     const KIND: SelectingKind;
     /// The selector as the API has it.
-    type Selector: DeserializeOwned + Send;
+    type Selector: Send;
 
     /// The selector as scheduling has it.
     fn selector(selector: Option<&Self::Selector>) -> LabelSelector;
@@ -163,7 +148,10 @@ pub(super) trait Selects: Send + Sync + 'static {
 /// All objects of such a kind.
 pub(super) struct AllThat<S>(PhantomData<S>);
 
-impl<S: Selects> Kind for AllThat<S> {
+impl<S: Selects> Kind for AllThat<S>
+where
+    object::Selecting<S::Selector>: object::Object,
+{
     const PATH: &'static str = S::PATH;
     const WHAT: &'static str = S::WHAT;
     const FIELDS: Option<&'static str> = None;
@@ -182,10 +170,6 @@ impl<S: Selects> Kind for AllThat<S> {
         Event::SelectorDeleted {
             object: Selecting { kind: S::KIND, namespace: Arc::from(namespace), name: Arc::from(name) },
         }
-    }
-
-    fn regarding(_: &Metadata) -> Option<Regarding> {
-        None
     }
 }
 

@@ -1,6 +1,7 @@
 //! One list and watch, for ever.
 //!
-//! Knows: pages, resource versions, bookmarks, deadlines, 410 and backoff. Must not know: what kind of objects it is.
+//! Knows: resource versions, bookmarks, deadlines, 410 and backoff. Must not know: what kind of objects it is, how they are
+//! encoded, or how a list is asked for (`list`).
 
 use std::{
     convert::Infallible,
@@ -12,15 +13,11 @@ use std::{
     time::Duration,
 };
 
+use flotilla_encoding::{Change, Metadata, Object, Read, Status};
 use flotilla_framework::ingest::IngestError;
 use flotilla_machine::event::Event;
 use flotilla_runtime::driver::{Handle, Stopped};
-use futures::{AsyncBufRead, AsyncBufReadExt as _};
-use kube::{
-    api::{ListParams, WatchParams},
-    core::Request,
-};
-use serde::de::DeserializeOwned;
+use kube::{api::WatchParams, core::Request};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -29,14 +26,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
+    exchange,
     known::{Gone, Known},
-    object::{Anything, HasMetadata, Line, Metadata, Page},
     sharing::Sharing,
     trouble::{FIRST_BACKOFF, LAST_BACKOFF, Trouble},
 };
 use crate::status::{Regarding, Reporter};
 
-/// Objects in a page: 1,000 pods of 5 KB are 5 MB of text held at once, and 150,000 pods are 150 requests.
+mod list;
+
+use list::Listing;
+
+/// Objects in a page: 1,000 pods of 5 KB are 5 MB held at once, and 150,000 pods are 150 requests.
 const PAGE: u32 = 1_000;
 /// The client gives up on the head of an answer after 65 s by itself; the body of a page has as long again.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(130);
@@ -47,8 +48,6 @@ const WATCH_S: u32 = 60;
 const HURRIED_WATCH_S: u32 = 3;
 /// How much later than announced the end of a watch may come.
 const MARGIN: Duration = Duration::from_secs(5);
-/// A line of a watch. etcd takes objects up to 1.5 MiB, which JSON may double; more is no line.
-const LINE_BYTES: usize = 8 << 20;
 /// How often a list that is older than what was seen is asked for anew before it is believed. An API server that lags
 /// behind has caught up within these two minutes; one whose etcd was restored from a backup never will.
 const SET_BACK: u32 = 10;
@@ -64,7 +63,7 @@ pub(super) trait Kind: Send + Sync + 'static {
     /// What to do where the API server has no such kind; `None`: every API server has it. What there is none of is listed.
     const UNSERVED: Option<&'static str> = None;
     /// What is decoded of an object.
-    type Object: DeserializeOwned + HasMetadata + Send;
+    type Object: Object;
 
     /// What the machine is told of an object that is there.
     fn applied(object: Self::Object) -> Result<Event, IngestError>;
@@ -72,8 +71,11 @@ pub(super) trait Kind: Send + Sync + 'static {
     /// What the machine is told of an object that is gone.
     fn deleted(gone: Gone) -> Event;
 
-    /// What an event about an object that makes no sense refers to; `None`: only the log and a metric tell of it.
-    fn regarding(metadata: &Metadata) -> Option<Regarding>;
+    /// What an event about an object that makes no sense refers to, by its key as in [`Known`] and its UID; `None`: only the
+    /// log and a metric tell of it.
+    fn regarding(_key: &str, _uid: &str) -> Option<Regarding> {
+        None
+    }
 }
 
 /// What others see of a source, and can ask of it.
@@ -125,16 +127,16 @@ impl Shared {
         }
     }
 
-    fn reach(&self, version: &str) {
-        // Versions of the API server's own resources are numbers; one that is not is of use only to the server.
-        if let Ok(version) = version.parse() {
-            self.reached.send_replace(version);
-        }
+    fn count_objects(&self, objects: usize) {
+        self.objects.store(objects as u64, Ordering::Relaxed);
     }
 
-    /// Whether something newer than this version has been told.
-    fn is_past(&self, version: Option<&str>) -> bool {
-        version.and_then(|version| version.parse().ok()).is_some_and(|version: u64| version < *self.reached.borrow())
+    fn count_list(&self) {
+        self.lists.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_stale(&self) {
+        self.stale.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -148,6 +150,10 @@ pub(super) struct Source<K: Kind> {
     sharing: Sharing,
     /// The version to go on from; empty: a list is due.
     version: String,
+    /// The same as a number, the highest that was told; 0: none. `shared` is told it once for all that was received at once.
+    reached: u64,
+    /// How the next list is asked for.
+    listing: Listing,
     /// How many lists in a row were older than what was told before.
     set_back: u32,
     /// When to try again after a failure.
@@ -157,9 +163,20 @@ pub(super) struct Source<K: Kind> {
 
 impl<K: Kind> Source<K> {
     pub(super) fn new(client: kube::Client, handle: Handle, reporter: Reporter, shared: Arc<Shared>) -> Self {
-        let (known, sharing, version) = (Known::default(), Sharing::default(), String::new());
-        let (set_back, backoff) = (0, FIRST_BACKOFF);
-        Self { client, handle, reporter, shared, known, sharing, version, set_back, backoff, kind: PhantomData }
+        Self {
+            client,
+            handle,
+            reporter,
+            shared,
+            known: Known::default(),
+            sharing: Sharing::default(),
+            version: String::new(),
+            reached: 0,
+            listing: Listing::Watch,
+            set_back: 0,
+            backoff: FIRST_BACKOFF,
+            kind: PhantomData,
+        }
     }
 
     /// Lists and watches until the machine has stopped.
@@ -204,69 +221,16 @@ impl<K: Kind> Source<K> {
         self.backoff = (self.backoff * 2).min(last_backoff);
     }
 
-    /// Reads everything there is, as of now.
-    async fn list(&mut self) -> Result<(), Trouble> {
-        self.known.begin();
-        let mut params = ListParams::default().limit(PAGE);
-        params.field_selector = K::FIELDS.map(str::to_owned);
-        let mut count = 0;
-        let version = loop {
-            let request = Request::new(K::PATH).list(&params)?;
-            let text = self.client.request_text(request);
-            let text = timeout(PAGE_TIMEOUT, text).await.map_err(|_| Trouble::Late(PAGE_TIMEOUT))??;
-            let page: Page = serde_json::from_str(&text).map_err(|error| Trouble::Nonsense(error.to_string()))?;
-            self.believe(page.metadata.resource_version.as_deref())?;
-            let items = page.items.unwrap_or_default();
-            count += items.len();
-            for item in items {
-                match serde_json::from_str(item.get()) {
-                    Ok(object) => self.apply(object).await?,
-                    Err(error) => match serde_json::from_str::<Anything>(item.get()) {
-                        Ok(anything) => self.keep(&anything.metadata, &error.to_string()).await?,
-                        Err(_) => return Err(Trouble::Nonsense(error.to_string())),
-                    },
-                }
-            }
-            match page.metadata.more.filter(|more| !more.is_empty()) {
-                Some(more) => params.continue_token = Some(more),
-                None => break page.metadata.resource_version.filter(|version| !version.is_empty()),
-            }
-        };
-        self.version = version.ok_or_else(|| Trouble::Nonsense("the list has no resourceVersion".to_owned()))?;
-        let gone = self.known.finish();
-        info!(what = K::WHAT, version = self.version, count, gone = gone.len(), "listed");
-        for gone in gone {
-            self.tell(K::deleted(gone)).await?;
-        }
-        self.shared.objects.store(self.known.len() as u64, Ordering::Relaxed);
-        self.shared.reach(&self.version);
-        self.shared.lists.fetch_add(1, Ordering::Relaxed);
-        self.shared.listed.cancel();
-        Ok(())
-    }
-
-    /// Whether a list of this version may be told. The view never goes back in time because an API server that lags
-    /// behind was asked; but what is restored from a backup has to be believed in the end.
-    fn believe(&mut self, version: Option<&str>) -> Result<(), Trouble> {
-        if !self.shared.is_past(version) {
-            self.set_back = 0;
-            return Ok(());
-        }
-        let version = version.unwrap_or_default();
-        if self.set_back < SET_BACK {
-            self.set_back += 1;
-            self.shared.stale.fetch_add(1, Ordering::Relaxed);
-            return Err(Trouble::Past(version.to_owned()));
-        }
-        warn!(what = K::WHAT, version, "the cluster has gone back in time, as after a restored backup; going along");
-        self.shared.reached.send_replace(0);
-        Ok(())
+    /// Whether something newer than this version has been told. Versions of the API server's own resources are numbers;
+    /// one that is not is of use only to the server.
+    fn is_past(&self, version: Option<&str>) -> bool {
+        version.and_then(|version| version.parse().ok()).is_some_and(|version: u64| version < self.reached)
     }
 
     /// Whether what a watch tells is older than what was told before, so that it is left out. Replays of a broken
     /// connection are, and an API server that lags behind.
     fn is_stale(&self, metadata: &Metadata) -> bool {
-        let is_stale = self.shared.is_past(metadata.version());
+        let is_stale = self.is_past(metadata.version());
         if is_stale {
             debug!(
                 what = K::WHAT,
@@ -274,7 +238,7 @@ impl<K: Kind> Source<K> {
                 version = metadata.version(),
                 "left out, because it is old"
             );
-            self.shared.stale.fetch_add(1, Ordering::Relaxed);
+            self.shared.count_stale();
         }
         is_stale
     }
@@ -293,100 +257,101 @@ impl<K: Kind> Source<K> {
         let mut params = WatchParams { timeout: Some(seconds), bookmarks: true, ..WatchParams::default() };
         params.field_selector = K::FIELDS.map(str::to_owned);
         let request = Request::new(K::PATH).watch(&params, &self.version)?;
-        let mut lines = Box::pin(self.client.request_stream(request).await?);
+        let mut stream = exchange::ask(&self.client, request).await?.stream();
         self.shared.watches.fetch_add(1, Ordering::Relaxed);
-        debug!(what = K::WHAT, version = self.version, "watching");
+        debug!(what = K::WHAT, version = self.version, encoding = ?stream.encoding(), "watching");
         let patience = Duration::from_secs(u64::from(seconds)) + MARGIN;
         let shared = Arc::clone(&self.shared);
-        let mut line = Vec::new();
         loop {
             // Only the reading is ever given up half way: what was read is always told to its end.
-            let read = tokio::select! {
+            let received = tokio::select! {
                 biased;
-                read = timeout(patience, read_line(&mut lines, &mut line)) => read,
+                received = timeout(patience, stream.receive()) => received,
                 () = shared.hurry.notified() => return Ok(Ended::Hurried),
             };
-            if !read.map_err(|_| Trouble::Late(patience))?? {
+            if !received.map_err(|_| Trouble::Late(patience))?? {
                 self.settle();
                 return Ok(Ended::Agreed);
             }
-            if !line.trim_ascii().is_empty() {
-                self.take(&line).await?;
+            let taken = self.take_all(&mut stream).await;
+            // What was told before something went wrong was told.
+            self.reach();
+            if taken? {
                 self.settle();
             }
         }
     }
 
-    /// A line of the watch.
-    async fn take(&mut self, line: &[u8]) -> Result<(), Trouble> {
-        match serde_json::from_slice::<Line<K::Object>>(line) {
-            Ok(Line::Added(object) | Line::Modified(object) | Line::Deleted(object))
-                if self.is_stale(object.metadata()) => {}
-            Ok(Line::Added(object) | Line::Modified(object)) => {
-                let version = object.metadata().version().map(str::to_owned);
-                self.apply(object).await?;
+    /// Everything that has been received of a watch. False: that is nothing yet.
+    async fn take_all(&mut self, stream: &mut exchange::Stream) -> Result<bool, Trouble> {
+        let mut any = false;
+        while let Some(frame) = stream.received()? {
+            self.take(Change::decode(stream.encoding(), frame)?).await?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    async fn take(&mut self, change: Change<K::Object>) -> Result<(), Trouble> {
+        match change {
+            Change::Applied(read) if self.is_stale(read.metadata()) => {}
+            Change::Deleted(metadata) if self.is_stale(&metadata) => {}
+            Change::Applied(read) => {
+                let version = read.metadata().version().map(str::to_owned);
+                self.apply(read).await?;
                 self.advance(version);
             }
-            Ok(Line::Deleted(object)) => self.delete(object.metadata()).await?,
-            Ok(Line::Bookmark(mark)) => self.advance(mark.metadata.version().map(str::to_owned)),
-            Ok(Line::Error(status)) if status.code == 410 => return Err(Trouble::Expired(status.message)),
-            Ok(Line::Error(status)) => return Err(Trouble::Refused(status)),
-            Err(error) => match serde_json::from_slice::<Line<Anything>>(line) {
-                Ok(Line::Added(object) | Line::Modified(object)) => {
-                    self.keep(&object.metadata, &error.to_string()).await?;
-                    self.advance(object.metadata.version().map(str::to_owned));
-                }
-                Ok(Line::Deleted(object)) => self.delete(&object.metadata).await?,
-                Ok(Line::Bookmark(_) | Line::Error(_)) | Err(_) => return Err(Trouble::Nonsense(error.to_string())),
-            },
+            Change::Deleted(metadata) => {
+                self.delete(&metadata).await?;
+                self.advance(metadata.version().map(str::to_owned));
+            }
+            Change::Bookmark(mark) => self.advance(mark.version),
+            Change::Error(status) => return Err(Self::refused(status)),
         }
         Ok(())
+    }
+
+    /// What it means that the API server ends a watch with this.
+    fn refused(status: Status) -> Trouble {
+        match status.code {
+            410 => Trouble::Expired(status.message),
+            _ => Trouble::Refused(status),
+        }
     }
 
     /// An object is there.
-    async fn apply(&mut self, object: K::Object) -> Result<(), Trouble> {
-        let metadata = object.metadata();
-        let (key, uid) = (metadata.key(), metadata.uid().to_owned());
-        let (regarding, version) = (K::regarding(metadata), metadata.version().map(str::to_owned));
-        match K::applied(object) {
-            Ok(mut event) => {
-                self.sharing.share(&mut event);
-                let uid = match &event {
-                    Event::PodApplied(pod) => Arc::clone(&pod.uid),
-                    Event::NodeApplied(node) => Arc::clone(&node.uid),
-                    _ => Arc::from(uid),
-                };
-                if let Some(gone) = self.known.applied(&key, uid) {
-                    self.tell(K::deleted(gone)).await?;
-                }
-                self.reporter.witness(&event, version.as_deref());
-                self.handle.tell(event).await?;
-            }
-            Err(error) => {
+    async fn apply(&mut self, read: Read<K::Object>) -> Result<(), Trouble> {
+        let metadata = read.metadata();
+        let (key, uid, version) = (metadata.key(), metadata.uid().to_owned(), metadata.version().map(str::to_owned));
+        let applied = match read {
+            Read::Whole(object) => K::applied(object).map_err(|error| error.to_string()),
+            Read::Unreadable(_, reason) => Err(reason),
+        };
+        let mut event = match applied {
+            Ok(event) => event,
+            Err(reason) => {
                 self.reporter.witness_nonsense(&uid, version.as_deref());
-                self.refuse(&key, &uid, regarding, &error.to_string()).await?;
+                return self.refuse(&key, &uid, &reason).await;
             }
+        };
+        self.sharing.share(&mut event);
+        let uid = match &event {
+            Event::PodApplied(pod) => Arc::clone(&pod.uid),
+            Event::NodeApplied(node) => Arc::clone(&node.uid),
+            _ => Arc::from(uid),
+        };
+        if let Some(gone) = self.known.applied(&key, uid) {
+            self.tell(K::deleted(gone)).await?;
         }
-        Ok(())
-    }
-
-    /// An object is there and does not decode.
-    async fn keep(&mut self, metadata: &Metadata, reason: &str) -> Result<(), Trouble> {
-        self.reporter.witness_nonsense(metadata.uid(), metadata.version());
-        self.refuse(&metadata.key(), metadata.uid(), K::regarding(metadata), reason).await
+        self.reporter.witness(&event, version.as_deref());
+        Ok(self.handle.tell(event).await?)
     }
 
     /// An object is there and makes no sense. One object is never a reason to stop: it is left out, or left as it was.
-    async fn refuse(
-        &mut self,
-        key: &str,
-        uid: &str,
-        regarding: Option<Regarding>,
-        reason: &str,
-    ) -> Result<(), Trouble> {
+    async fn refuse(&mut self, key: &str, uid: &str, reason: &str) -> Result<(), Trouble> {
         warn!(what = K::WHAT, object = key, uid, reason, "left out, because it makes no sense; correct or delete it");
         self.shared.unusable.fetch_add(1, Ordering::Relaxed);
-        if let Some(regarding) = regarding {
+        if let Some(regarding) = K::regarding(key, uid) {
             self.reporter.events().unusable(regarding, reason);
         }
         if let Some(gone) = self.known.kept(key, uid) {
@@ -399,7 +364,6 @@ impl<K: Kind> Source<K> {
         if let Some(gone) = self.known.deleted(&metadata.key(), metadata.uid()) {
             self.tell(K::deleted(gone)).await?;
         }
-        self.advance(metadata.version().map(str::to_owned));
         Ok(())
     }
 
@@ -409,17 +373,24 @@ impl<K: Kind> Source<K> {
     }
 
     fn advance(&mut self, version: Option<String>) {
-        if let Some(version) = version.filter(|version| !self.shared.is_past(Some(version))) {
-            self.shared.reach(&version);
+        if let Some(version) = version.filter(|version| !self.is_past(Some(version))) {
+            self.reached = version.parse().unwrap_or(self.reached);
             self.version = version;
         }
+    }
+
+    /// All up to the version to go on from has been told.
+    fn reach(&mut self) {
+        self.reached = self.version.parse().unwrap_or(self.reached);
+        let reached = self.reached;
+        self.shared.reached.send_if_modified(|told| std::mem::replace(told, reached) != reached);
     }
 
     /// A watch has told something. A list alone does not count: where every watch fails after it, lists would follow
     /// each other without a pause.
     fn settle(&mut self) {
         self.backoff = FIRST_BACKOFF;
-        self.shared.objects.store(self.known.len() as u64, Ordering::Relaxed);
+        self.shared.count_objects(self.known.len());
     }
 }
 
@@ -428,25 +399,4 @@ impl<K: Kind> Source<K> {
 enum Ended {
     Agreed,
     Hurried,
-}
-
-/// Reads a line into `line`, without what was in it. False at the end; half a line before it is no line.
-async fn read_line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Result<bool, Trouble> {
-    line.clear();
-    loop {
-        let read = from.fill_buf().await?;
-        if read.is_empty() {
-            return Ok(false);
-        }
-        let end = read.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(read.len(), |end| end + 1);
-        if line.len() + taken > LINE_BYTES {
-            return Err(Trouble::Nonsense(format!("a line of more than {LINE_BYTES} bytes")));
-        }
-        line.extend_from_slice(&read[..taken]);
-        from.consume_unpin(taken);
-        if end.is_some() {
-            return Ok(true);
-        }
-    }
 }

@@ -5,20 +5,15 @@
 
 use std::{marker::PhantomData, sync::Arc};
 
+use flotilla_encoding::{self as object, Object, Specified};
 use flotilla_framework::{
     ingest::{IngestError, storage},
     volumes::objects::{StorageKey, StorageKind, StorageObject},
 };
 use flotilla_machine::event::Event;
 use k8s_openapi::api::{core::v1 as core, storage::v1 as api};
-use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::{
-    known::Gone,
-    object::{self, HasMetadata, Metadata, Specified},
-    source::Kind,
-};
-use crate::status::Regarding;
+use super::{known::Gone, source::Kind};
 
 /// A kind of storage.
 pub(super) trait Stores: Send + Sync + 'static {
@@ -26,7 +21,7 @@ pub(super) trait Stores: Send + Sync + 'static {
     const WHAT: &'static str;
     const KIND: StorageKind;
     /// What is decoded of an object.
-    type Object: DeserializeOwned + HasMetadata + Send;
+    type Object: Object;
 
     /// What scheduling reads of it.
     fn read(object: Self::Object) -> Result<StorageObject, IngestError>;
@@ -49,10 +44,6 @@ impl<S: Stores> Kind for AllOf<S> {
         let (namespace, name) = gone.key.split_once('/').unwrap_or(("", &gone.key));
         let (namespace, name) = (Arc::from(namespace), Arc::from(name));
         Event::ObjectDeleted(StorageKey { kind: S::KIND, namespace, name }.into())
-    }
-
-    fn regarding(_: &Metadata) -> Option<Regarding> {
-        None
     }
 }
 
@@ -112,7 +103,7 @@ impl Stores for CsiDriver {
     const PATH: &'static str = "/apis/storage.k8s.io/v1/csidrivers";
     const WHAT: &'static str = "csidrivers";
     const KIND: StorageKind = StorageKind::CsiDriver;
-    type Object = Specified<api::CSIDriverSpec, IgnoredAny>;
+    type Object = Specified<api::CSIDriverSpec>;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
         let spec = object.spec.unwrap_or_default();
@@ -146,7 +137,7 @@ impl Stores for CsiNode {
     const PATH: &'static str = "/apis/storage.k8s.io/v1/csinodes";
     const WHAT: &'static str = "csinodes";
     const KIND: StorageKind = StorageKind::CsiNode;
-    type Object = Specified<api::CSINodeSpec, IgnoredAny>;
+    type Object = Specified<api::CSINodeSpec>;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
         let metadata = object.metadata.into();
@@ -161,7 +152,7 @@ impl Stores for VolumeAttachment {
     const PATH: &'static str = "/apis/storage.k8s.io/v1/volumeattachments";
     const WHAT: &'static str = "volumeattachments";
     const KIND: StorageKind = StorageKind::VolumeAttachment;
-    type Object = Specified<api::VolumeAttachmentSpec, IgnoredAny>;
+    type Object = Specified<api::VolumeAttachmentSpec>;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
         let metadata = object.metadata.into();

@@ -17,6 +17,7 @@ use flotilla_machine::event::{Selecting, SelectingKind};
 use futures::stream;
 use http::Response;
 use http_body_util::{BodyExt as _, Full, StreamBody};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -25,6 +26,9 @@ use super::*;
 use flotilla_runtime::driver::testing::listener;
 
 use crate::lease::Leadership;
+
+mod by_watch;
+mod protobuf;
 
 /// What a watch that has nothing to tell sends.
 type Silence = Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>;
@@ -41,10 +45,14 @@ fn begun() -> CancellationToken {
     begin
 }
 
-type Answers = VecDeque<(String, u16, String)>;
+/// What is asked for, and the code, content type and body of the answer.
+type Answers = VecDeque<(String, u16, &'static str, bytes::Bytes)>;
+
+const JSON: &str = "application/json";
 
 /// An API server with one script of answers for lists and one for watches of pods, and others for each other kind, such
-/// as `list services`. After the last line it is silent; of other kinds than pods it has nothing then.
+/// as `list services`. After the last line it is silent; of other kinds than pods it has nothing then. It lists by a watch
+/// only what a script for `begin` says.
 #[derive(Clone, Default)]
 struct Server {
     script: Arc<Mutex<Answers>>,
@@ -53,7 +61,11 @@ struct Server {
 
 impl Server {
     fn answers(&self, to: impl Into<String>, code: u16, body: impl ToString) -> &Self {
-        self.script.lock().expect("unpoisoned").push_back((to.into(), code, body.to_string()));
+        self.answers_in(JSON, to, code, body.to_string())
+    }
+
+    fn answers_in(&self, media: &'static str, to: impl Into<String>, code: u16, body: impl Into<bytes::Bytes>) -> &Self {
+        self.script.lock().expect("unpoisoned").push_back((to.into(), code, media, body.into()));
         self
     }
 
@@ -66,10 +78,29 @@ impl Server {
         self.answers("watch", 200, lines)
     }
 
-    fn next(&self, to: &str) -> Option<(u16, String)> {
+    fn next(&self, to: &str) -> Option<(u16, &'static str, bytes::Bytes)> {
         let mut script = self.script.lock().expect("unpoisoned");
-        let index = script.iter().position(|(asked, _, _)| asked == to)?;
-        script.remove(index).map(|(_, code, body)| (code, body))
+        let index = script.iter().position(|(asked, ..)| asked == to)?;
+        script.remove(index).map(|(_, code, media, body)| (code, media, body))
+    }
+
+    /// What is scripted for a request, or what there is of nothing.
+    fn answer(&self, what: &str, query: &str) -> Option<(u16, &'static str, bytes::Bytes)> {
+        let doing = match query.contains("watch=true") {
+            true if query.contains("sendInitialEvents=true") => "begin",
+            true => "watch",
+            false => "list",
+        };
+        let scripted = self.next(&if what == "pods" { doing.to_owned() } else { format!("{doing} {what}") });
+        if what == "pods" && (doing != "begin" || scripted.is_some()) {
+            self.asked.lock().expect("unpoisoned").push(query.to_owned());
+        }
+        let otherwise = |code: u16, body: Value| Some((code, JSON, body.to_string().into()));
+        scripted.or_else(|| match doing {
+            "begin" => otherwise(422, json!({ "kind": "Status", "code": 422, "message": "sendInitialEvents: Forbidden" })),
+            "list" if what != "pods" => otherwise(200, json!({ "metadata": { "resourceVersion": "1" }, "items": [] })),
+            _ => None,
+        })
     }
 
     fn client(&self) -> kube::Client {
@@ -79,22 +110,19 @@ impl Server {
             async move {
                 let query = request.uri().query().unwrap_or_default().to_owned();
                 let what = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
-                let doing = if query.contains("watch=true") { "watch" } else { "list" };
-                let scripted = match &*what {
-                    "pods" => {
-                        server.asked.lock().expect("unpoisoned").push(query);
-                        server.next(doing)
+                let accepted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+                assert_eq!(accepted, Some("application/vnd.kubernetes.protobuf, application/json"), "{what}");
+                let (code, media, body) = match server.answer(&what, &query) {
+                    Some((code, media, body)) => {
+                        (code, media, Full::from(body).map_err(|never| match never {}).boxed_unsync())
                     }
-                    _ => server.next(&format!("{doing} {what}")),
-                };
-                let nothing = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
-                let nothing = (doing == "list" && what != "pods").then(|| (200, nothing.to_string()));
-                let (code, body) = match scripted.or(nothing) {
-                    Some((code, body)) => (code, Full::from(body).map_err(|never| match never {}).boxed_unsync()),
-                    None if doing == "watch" => (200, StreamBody::new(stream::pending::<Silence>()).boxed_unsync()),
+                    None if query.contains("watch=true") => {
+                        (200, JSON, StreamBody::new(stream::pending::<Silence>()).boxed_unsync())
+                    }
                     None => return std::future::pending().await,
                 };
-                Ok::<_, std::io::Error>(Response::builder().status(code).body(body).expect("a response"))
+                let response = Response::builder().status(code).header(CONTENT_TYPE, media);
+                Ok::<_, std::io::Error>(response.body(body).expect("a response"))
             }
         });
         kube::Client::new(service, "default")

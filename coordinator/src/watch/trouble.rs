@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use flotilla_encoding::{DecodeError, Status};
 use flotilla_runtime::{chain, driver::Stopped};
 
 /// Between attempts: doubles from the first to the last. An API server that answers with refusals is left alone for
@@ -26,13 +27,13 @@ pub(super) enum Trouble {
     #[error("{0}")]
     Unserved(String),
     #[error("{0}")]
-    Api(Box<kube::core::Status>),
+    Api(Status),
     #[error("{0}")]
     Absent(String),
     #[error("the API server ended the watch: {0}")]
-    Refused(Box<kube::core::Status>),
+    Refused(Status),
     #[error("the connection broke: {0}")]
-    Broken(#[from] std::io::Error),
+    Broken(String),
     #[error("the API server lists what was there at version {0}, which is older than what it told before")]
     Past(String),
     #[error("no answer within {0:?}")]
@@ -51,15 +52,27 @@ impl Trouble {
     }
 }
 
+impl From<Status> for Trouble {
+    fn from(status: Status) -> Self {
+        match status.code {
+            410 => Self::Expired(status.message),
+            403 => Self::Forbidden(status.message),
+            404 => Self::Unserved(status.message),
+            _ => Self::Api(status),
+        }
+    }
+}
+
+/// A request that is not answered, or an answer that is not there to its end.
 impl From<kube::Error> for Trouble {
     fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) if status.code == 410 => Self::Expired(status.message),
-            kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message),
-            kube::Error::Api(status) if status.code == 404 => Self::Unserved(status.message),
-            kube::Error::Api(status) => Self::Api(status),
-            error => Self::Absent(chain(&error)),
-        }
+        Self::Absent(chain(&error))
+    }
+}
+
+impl From<DecodeError> for Trouble {
+    fn from(error: DecodeError) -> Self {
+        Self::Nonsense(error.to_string())
     }
 }
 

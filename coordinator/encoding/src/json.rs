@@ -1,0 +1,117 @@
+//! Pages and changes in JSON.
+//!
+//! Knows: what surrounds an object. Must not know: the fields of any kind.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    DecodeError,
+    answer::{self, Bookmark, Change, INITIAL_EVENTS_END, Item, Read},
+    object::{Metadata, Object},
+};
+
+/// A part of a list. Its objects are decoded one by one, so that one that does not decode spoils no other.
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMetadata,
+    #[serde(default, borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMetadata {
+    resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    more: Option<String>,
+}
+
+/// A line of a watch. The API server writes `type` before `object`, so that nothing is buffered.
+#[derive(Deserialize)]
+#[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
+enum Line<T> {
+    Added(T),
+    Modified(T),
+    Deleted(Box<Anything>),
+    Bookmark(Box<Mark>),
+    Error(Box<Status>),
+}
+
+/// Anything that has metadata: all that is read of an object that is gone or does not decode.
+#[derive(Deserialize)]
+struct Anything {
+    #[serde(default, deserialize_with = "crate::object::named")]
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Mark {
+    metadata: MarkMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MarkMetadata {
+    resource_version: Option<String>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    code: u16,
+    reason: String,
+    message: String,
+}
+
+pub(crate) fn page(body: &Bytes) -> Result<answer::Page, DecodeError> {
+    let page: Page<'_> = serde_json::from_slice(body)?;
+    let items = page.items.into_iter().flatten().map(|item| Item::json(body.slice_ref(item.get().as_bytes()))).collect();
+    let full = |text: Option<String>| text.filter(|text| !text.is_empty());
+    Ok(answer::Page { version: full(page.metadata.resource_version), more: full(page.metadata.more), items })
+}
+
+pub(crate) fn change<T: Object>(line: &[u8]) -> Result<Change<T>, DecodeError> {
+    match serde_json::from_slice::<Line<T>>(line) {
+        Ok(Line::Added(object) | Line::Modified(object)) => Ok(Change::Applied(Read::Whole(object))),
+        Ok(Line::Deleted(gone)) => Ok(Change::Deleted(gone.metadata)),
+        Ok(Line::Bookmark(mark)) => {
+            let annotations = mark.metadata.annotations.unwrap_or_default();
+            let ends_list = annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");
+            let version = mark.metadata.resource_version.filter(|version| !version.is_empty());
+            Ok(Change::Bookmark(Bookmark { version, ends_list }))
+        }
+        Ok(Line::Error(status)) => Ok(Change::Error((*status).into())),
+        Err(error) => match serde_json::from_slice::<Line<Anything>>(line) {
+            Ok(Line::Added(object) | Line::Modified(object)) => {
+                Ok(Change::Applied(Read::Unreadable(object.metadata, error.to_string())))
+            }
+            _ => Err(error.into()),
+        },
+    }
+}
+
+pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
+    match serde_json::from_slice(object) {
+        Ok(object) => Ok(Read::Whole(object)),
+        Err(error) => match serde_json::from_slice::<Anything>(object) {
+            Ok(anything) => Ok(Read::Unreadable(anything.metadata, error.to_string())),
+            Err(_) => Err(error.into()),
+        },
+    }
+}
+
+pub(crate) fn status(body: &[u8]) -> Result<answer::Status, DecodeError> {
+    Ok(serde_json::from_slice::<Status>(body)?.into())
+}
+
+impl From<Status> for answer::Status {
+    fn from(Status { code, reason, message }: Status) -> Self {
+        Self { code, reason, message }
+    }
+}

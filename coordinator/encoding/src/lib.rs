@@ -1,0 +1,54 @@
+//! Objects of the Kubernetes API as the API server encodes them: protobuf where it can, JSON elsewhere.
+//!
+//! An object is decoded into structs of `k8s_openapi`, of which only the fields are set that scheduling reads. Both encodings
+//! give the same structs, so that what a field means is said once, in `flotilla_framework::ingest`.
+//!
+//! Knows: envelopes, frames of watches, pages of lists, and which fields are read. Must not know: requests, or what becomes of
+//! an object.
+
+mod answer;
+mod convert;
+mod frame;
+mod json;
+mod object;
+mod protobuf;
+mod written;
+
+pub use answer::{Bookmark, Change, Item, Page, Read, Status};
+pub use frame::{Encoding, FRAME_BYTES, Frames};
+pub use object::{
+    LabelSelector, Metadata, Namespace, Node, Object, Pod, Selecting, SelectorMap, Specified, StorageCapacity, StorageClass,
+};
+pub use written::{Binding, Reference};
+
+/// The generated types; `tests/generated.rs` writes them.
+#[allow(missing_docs, clippy::all, clippy::use_self, unreachable_pub, unused_qualifications)]
+pub(crate) mod pb {
+    include!("generated/kubernetes.rs");
+}
+
+/// Why bytes from the API server are no object, page or frame.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// No JSON, or not of the shape that is expected.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// No protobuf, or not of the shape that is expected.
+    #[error("{0}")]
+    Protobuf(#[from] prost::DecodeError),
+    /// An object in protobuf without the envelope.
+    #[error("an object in protobuf begins with \"k8s\" and a zero byte; this one begins with {0:?}")]
+    Envelope(Vec<u8>),
+    /// An object in an envelope that says that it is compressed or otherwise encoded.
+    #[error("an object in protobuf is encoded as {0:?}, which was not asked for")]
+    Encoded(String),
+    /// A change of a kind that is not known.
+    #[error("a watch has changes of type ADDED, MODIFIED, DELETED, BOOKMARK and ERROR; this one is of type {0:?}")]
+    Change(String),
+    /// A frame that is too long.
+    #[error("a frame of {0} bytes; an object has at most {FRAME_BYTES}")]
+    Oversized(usize),
+    /// A stream that ended within a frame.
+    #[error("the answer ended within a frame, after {0} bytes of it")]
+    Truncated(usize),
+}

@@ -1,0 +1,84 @@
+//! Requests of lists and watches, and their answers in either encoding.
+//!
+//! Knows: which encodings are asked for, and what an answer begins with. Must not know: what is listed or watched.
+
+use bytes::Bytes;
+use flotilla_encoding::{Encoding, Frames, Page, Status};
+use http::{
+    HeaderValue, Request,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
+
+use super::trouble::Trouble;
+
+/// What is read of the body of a refusal. A Status has a few hundred bytes.
+const REFUSAL_BYTES: usize = 1 << 20;
+
+/// An answer whose head says that the request is granted.
+pub(super) struct Answer {
+    encoding: Encoding,
+    body: Body,
+}
+
+/// Sends a request and waits for the head of its answer.
+pub(super) async fn ask(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Answer, Trouble> {
+    let mut request = request.map(Body::from);
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(Encoding::ACCEPT));
+    let (head, body) = client.send(request).await?.into_parts();
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let encoding = Encoding::of(content_type);
+    if head.status.is_success() {
+        return Ok(Answer { encoding, body });
+    }
+    let body = Limited::new(body, REFUSAL_BYTES).collect().await.map_err(|error| Trouble::Broken(error.to_string()))?;
+    Err(Status::decode(encoding, head.status.as_u16(), body.to_bytes()).into())
+}
+
+/// A page of a list.
+pub(super) async fn page(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Page, Trouble> {
+    let Answer { encoding, body } = ask(client, request).await?;
+    Ok(Page::decode(encoding, body.collect().await?.to_bytes())?)
+}
+
+impl Answer {
+    /// Its body as frames of a watch.
+    pub(super) fn stream(self) -> Stream {
+        Stream { frames: Frames::new(self.encoding), body: self.body }
+    }
+}
+
+/// The frames of a watch.
+pub(super) struct Stream {
+    frames: Frames,
+    body: Body,
+}
+
+impl Stream {
+    /// How the frames are encoded.
+    pub(super) fn encoding(&self) -> Encoding {
+        self.frames.encoding()
+    }
+
+    /// The next frame that has been received to its end.
+    pub(super) fn received(&mut self) -> Result<Option<Bytes>, Trouble> {
+        Ok(self.frames.next()?)
+    }
+
+    /// Waits for more to be received; false: the answer has come to its end. Nothing is lost where waiting is given up.
+    pub(super) async fn receive(&mut self) -> Result<bool, Trouble> {
+        loop {
+            match self.body.frame().await {
+                Some(frame) => {
+                    // Trailers tell nothing.
+                    if let Ok(data) = frame?.into_data() {
+                        self.frames.receive(&data);
+                        return Ok(true);
+                    }
+                }
+                None => return self.frames.finish().map(|()| false).map_err(|error| Trouble::Broken(error.to_string())),
+            }
+        }
+    }
+}

@@ -12,12 +12,15 @@ mod frame;
 mod json;
 mod object;
 mod protobuf;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod whole;
 mod written;
 
 pub use answer::{Bookmark, Change, Item, Page, Read, Status};
 pub use frame::{Encoding, FRAME_BYTES, Frames};
 pub use object::{
-    LabelSelector, Metadata, Namespace, Node, Object, Pod, Selecting, SelectorMap, Specified, StorageCapacity, StorageClass,
+    BudgetStatus, LabelSelector, Metadata, Namespace, Node, Object, Pod, Selecting, SelectorMap, Specified, StorageCapacity, StorageClass,
 };
 pub use written::{Binding, Reference};
 

@@ -159,6 +159,15 @@ pub struct Specified<S, T = IgnoredAny> {
     pub status: Option<T>,
 }
 
+/// The status of a PodDisruptionBudget. Of the pods that were disrupted only the names are read.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetStatus {
+    /// How many more pods may be disrupted.
+    pub disruptions_allowed: Option<i32>,
+    pub(crate) disrupted_pods: Option<BTreeMap<String, IgnoredAny>>,
+}
+
 /// A storage class, without its parameters.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -265,7 +274,7 @@ objects! {
     Namespace: Namespace,
     Selecting<SelectorMap>: MapSelecting,
     Selecting<LabelSelector>: Selecting,
-    Specified<policy::PodDisruptionBudgetSpec, policy::PodDisruptionBudgetStatus>: PodDisruptionBudget,
+    Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>: PodDisruptionBudget,
     Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>: PodGroup,
     Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>: PersistentVolumeClaim,
     Specified<api::PersistentVolumeSpec, api::PersistentVolumeStatus>: PersistentVolume,

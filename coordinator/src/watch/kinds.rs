@@ -12,7 +12,7 @@ use flotilla_framework::{
     labels::LabelSelector,
 };
 use flotilla_machine::event::{Event, Selecting, SelectingKind};
-use k8s_openapi::api::{core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads};
+use k8s_openapi::api::{policy::v1 as policy, scheduling::v1beta1 as workloads};
 
 use super::{known::Gone, source::Kind};
 use crate::status::Regarding;
@@ -30,8 +30,7 @@ impl Kind for Pods {
     type Object = object::Pod;
 
     fn applied(object: object::Pod) -> Result<Event, IngestError> {
-        let pod = api::Pod { metadata: object.metadata.into(), spec: object.spec, status: object.status };
-        Ok(Event::PodApplied(Arc::new(ingest::pod(&pod)?)))
+        Ok(Event::PodApplied(Arc::new(ingest::pod(&object.into())?)))
     }
 
     fn deleted(gone: Gone) -> Event {
@@ -54,8 +53,7 @@ impl Kind for Nodes {
     type Object = object::Node;
 
     fn applied(object: object::Node) -> Result<Event, IngestError> {
-        let node = api::Node { metadata: object.metadata.into(), spec: object.spec, status: object.status };
-        Ok(Event::NodeApplied(Arc::new(ingest::node(&node)?)))
+        Ok(Event::NodeApplied(Arc::new(ingest::node(&object.into())?)))
     }
 
     fn deleted(gone: Gone) -> Event {
@@ -81,9 +79,7 @@ impl Kind for PodGroups {
     type Object = object::Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>;
 
     fn applied(object: Self::Object) -> Result<Event, IngestError> {
-        let metadata = object.metadata.into();
-        let group = workloads::PodGroup { metadata, spec: object.spec.unwrap_or_default(), status: object.status };
-        Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::pod_group(&group)?)))
+        Ok(Event::PodGroupApplied(Arc::new(ingest::pod_group::pod_group(&object.into())?)))
     }
 
     fn deleted(gone: Gone) -> Event {
@@ -119,12 +115,10 @@ impl Kind for Budgets {
     const PATH: &'static str = "/apis/policy/v1/poddisruptionbudgets";
     const WHAT: &'static str = "poddisruptionbudgets";
     const FIELDS: Option<&'static str> = None;
-    type Object = object::Specified<policy::PodDisruptionBudgetSpec, policy::PodDisruptionBudgetStatus>;
+    type Object = object::Specified<policy::PodDisruptionBudgetSpec, object::BudgetStatus>;
 
     fn applied(object: Self::Object) -> Result<Event, IngestError> {
-        let object::Specified { metadata, spec, status } = object;
-        let budget = policy::PodDisruptionBudget { metadata: metadata.into(), spec, status };
-        Ok(Event::BudgetApplied(Arc::new(ingest::budgets::budget(&budget)?)))
+        Ok(Event::BudgetApplied(Arc::new(ingest::budgets::budget(&object.into())?)))
     }
 
     fn deleted(gone: Gone) -> Event {

@@ -56,9 +56,7 @@ impl Stores for Claim {
     type Object = Specified<core::PersistentVolumeClaimSpec, core::PersistentVolumeClaimStatus>;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
-        let Specified { metadata, spec, status } = object;
-        let claim = core::PersistentVolumeClaim { metadata: metadata.into(), spec, status };
-        storage::claim(&claim).map(StorageObject::Claim)
+        storage::claim(&object.into()).map(StorageObject::Claim)
     }
 }
 
@@ -71,9 +69,7 @@ impl Stores for Volume {
     type Object = Specified<core::PersistentVolumeSpec, core::PersistentVolumeStatus>;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
-        let Specified { metadata, spec, status } = object;
-        let volume = core::PersistentVolume { metadata: metadata.into(), spec, status };
-        storage::volume(&volume).map(StorageObject::Volume)
+        storage::volume(&object.into()).map(StorageObject::Volume)
     }
 }
 
@@ -86,14 +82,7 @@ impl Stores for StorageClass {
     type Object = object::StorageClass;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
-        let class = api::StorageClass {
-            metadata: object.metadata.into(),
-            provisioner: object.provisioner,
-            volume_binding_mode: object.volume_binding_mode,
-            allowed_topologies: object.allowed_topologies,
-            ..api::StorageClass::default()
-        };
-        storage::storage_class(&class).map(StorageObject::StorageClass)
+        storage::storage_class(&object.into()).map(StorageObject::StorageClass)
     }
 }
 
@@ -106,8 +95,7 @@ impl Stores for CsiDriver {
     type Object = Specified<api::CSIDriverSpec>;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
-        let spec = object.spec.unwrap_or_default();
-        storage::csi_driver(&api::CSIDriver { metadata: object.metadata.into(), spec }).map(StorageObject::CsiDriver)
+        storage::csi_driver(&object.into()).map(StorageObject::CsiDriver)
     }
 }
 
@@ -120,14 +108,7 @@ impl Stores for StorageCapacity {
     type Object = object::StorageCapacity;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
-        let capacity = api::CSIStorageCapacity {
-            metadata: object.metadata.into(),
-            storage_class_name: object.storage_class_name,
-            node_topology: object.node_topology,
-            capacity: object.capacity,
-            maximum_volume_size: object.maximum_volume_size,
-        };
-        storage::storage_capacity(&capacity).map(StorageObject::StorageCapacity)
+        storage::storage_capacity(&object.into()).map(StorageObject::StorageCapacity)
     }
 }
 
@@ -140,9 +121,7 @@ impl Stores for CsiNode {
     type Object = Specified<api::CSINodeSpec>;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
-        let metadata = object.metadata.into();
-        let spec = object.spec.unwrap_or_default();
-        storage::csi_node(&api::CSINode { metadata, spec, status: None }).map(StorageObject::CsiNode)
+        storage::csi_node(&object.into()).map(StorageObject::CsiNode)
     }
 }
 
@@ -155,9 +134,6 @@ impl Stores for VolumeAttachment {
     type Object = Specified<api::VolumeAttachmentSpec>;
 
     fn read(object: Self::Object) -> Result<StorageObject, IngestError> {
-        let metadata = object.metadata.into();
-        let spec = object.spec.unwrap_or_default();
-        let attachment = api::VolumeAttachment { metadata, spec, status: None };
-        storage::volume_attachment(&attachment).map(StorageObject::VolumeAttachment)
+        storage::volume_attachment(&object.into()).map(StorageObject::VolumeAttachment)
     }
 }

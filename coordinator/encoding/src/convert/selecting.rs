@@ -5,15 +5,19 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time},
 };
 
+use serde::de::IgnoredAny;
+
 use super::{list, map};
 use crate::{
-    object::{Namespace, Selecting, SelectingSpec, SelectorMap, Specified},
+    object::{BudgetStatus, Namespace, Selecting, SelectingSpec, SelectorMap, Specified},
     pb,
 };
 
 impl From<pb::Namespace> for Namespace {
     fn from(namespace: pb::Namespace) -> Self {
-        Self { metadata: namespace.metadata.unwrap_or_default().into() }
+        let metadata = namespace.metadata.unwrap_or_default();
+        // A namespace is in none.
+        Self { metadata: pb::ObjectMeta { namespace: String::new(), ..metadata }.into() }
     }
 }
 
@@ -31,7 +35,7 @@ impl From<pb::Selecting> for Selecting<LabelSelector> {
     }
 }
 
-impl From<pb::PodDisruptionBudget> for Specified<policy::PodDisruptionBudgetSpec, policy::PodDisruptionBudgetStatus> {
+impl From<pb::PodDisruptionBudget> for Specified<policy::PodDisruptionBudgetSpec, BudgetStatus> {
     fn from(budget: pb::PodDisruptionBudget) -> Self {
         Self {
             metadata: budget.metadata.unwrap_or_default().into(),
@@ -39,19 +43,15 @@ impl From<pb::PodDisruptionBudget> for Specified<policy::PodDisruptionBudgetSpec
                 selector: spec.selector.map(LabelSelector::from),
                 ..policy::PodDisruptionBudgetSpec::default()
             }),
-            status: budget.status.map(policy::PodDisruptionBudgetStatus::from),
+            status: budget.status.map(BudgetStatus::from),
         }
     }
 }
 
-impl From<pb::PodDisruptionBudgetStatus> for policy::PodDisruptionBudgetStatus {
+impl From<pb::PodDisruptionBudgetStatus> for BudgetStatus {
     fn from(status: pb::PodDisruptionBudgetStatus) -> Self {
-        let disrupted = status.disrupted_pods.into_iter().map(|(name, time)| (name, Time::from(time))).collect();
-        Self {
-            disrupted_pods: Some(disrupted),
-            disruptions_allowed: Some(status.disruptions_allowed),
-            ..Self::default()
-        }
+        let disrupted = status.disrupted_pods.into_keys().map(|name| (name, IgnoredAny)).collect();
+        Self { disrupted_pods: Some(disrupted), disruptions_allowed: Some(status.disruptions_allowed) }
     }
 }
 

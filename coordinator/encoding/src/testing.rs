@@ -1,0 +1,133 @@
+//! What scheduling reads of an object, for tests that compare encodings.
+//!
+//! Knows: each kind that is watched. Must not know: how any encoding is written.
+
+use bytes::Bytes;
+use flotilla_framework::ingest::{self, selectors, storage};
+use k8s_openapi::api::{core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads, storage::v1 as stored};
+
+use crate::{
+    BudgetStatus, Encoding, LabelSelector, Namespace, Node, Object, Pod, Read, Selecting, SelectorMap, Specified, StorageCapacity, StorageClass,
+    json, protobuf,
+};
+
+/// The kinds, and where each is listed.
+pub const KINDS: [(&str, &str); 16] = [
+    ("Pod", "/api/v1/pods"),
+    ("Node", "/api/v1/nodes"),
+    ("Namespace", "/api/v1/namespaces"),
+    ("Service", "/api/v1/services"),
+    ("ReplicationController", "/api/v1/replicationcontrollers"),
+    ("ReplicaSet", "/apis/apps/v1/replicasets"),
+    ("StatefulSet", "/apis/apps/v1/statefulsets"),
+    ("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets"),
+    ("PodGroup", "/apis/scheduling.k8s.io/v1beta1/podgroups"),
+    ("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims"),
+    ("PersistentVolume", "/api/v1/persistentvolumes"),
+    ("StorageClass", "/apis/storage.k8s.io/v1/storageclasses"),
+    ("CSIDriver", "/apis/storage.k8s.io/v1/csidrivers"),
+    ("CSIStorageCapacity", "/apis/storage.k8s.io/v1/csistoragecapacities"),
+    ("CSINode", "/apis/storage.k8s.io/v1/csinodes"),
+    ("VolumeAttachment", "/apis/storage.k8s.io/v1/volumeattachments"),
+];
+
+/// Calls a function for the type of a kind, with what tells the facts of such an object.
+macro_rules! of_kind {
+    ($kind:expr, $call:ident($($argument:expr),*)) => {
+        match $kind {
+            "Pod" => $call::<Pod>($($argument,)* |pod| format!("{:?}", ingest::pod(&pod.into()))),
+            "Node" => $call::<Node>($($argument,)* |node| format!("{:?}", ingest::node(&node.into()))),
+            "Namespace" => $call::<Namespace>($($argument,)* |namespace| {
+                format!("{} {:?}", namespace.metadata.name(), selectors::namespace_labels(namespace.metadata.labels()))
+            }),
+            "Service" | "ReplicationController" => $call::<Selecting<SelectorMap>>($($argument,)* |object| {
+                format!("{} {:?}", object.metadata.key(), selectors::map_selector(object.selector()))
+            }),
+            "ReplicaSet" | "StatefulSet" => $call::<Selecting<LabelSelector>>($($argument,)* |object| {
+                format!("{} {:?}", object.metadata.key(), selectors::controller_selector(object.selector()))
+            }),
+            "PodDisruptionBudget" => $call::<Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>>(
+                $($argument,)* |budget| format!("{:?}", ingest::budgets::budget(&budget.into()))
+            ),
+            "PodGroup" => $call::<Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>>(
+                $($argument,)* |group| format!("{:?}", ingest::pod_group::pod_group(&group.into()))
+            ),
+            "PersistentVolumeClaim" => $call::<Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>>(
+                $($argument,)* |claim| format!("{:?}", storage::claim(&claim.into()))
+            ),
+            "PersistentVolume" => $call::<Specified<api::PersistentVolumeSpec, api::PersistentVolumeStatus>>(
+                $($argument,)* |volume| format!("{:?}", storage::volume(&volume.into()))
+            ),
+            "StorageClass" => $call::<StorageClass>($($argument,)* |class| format!("{:?}", storage::storage_class(&class.into()))),
+            "CSIDriver" => $call::<Specified<stored::CSIDriverSpec>>(
+                $($argument,)* |driver| format!("{:?}", storage::csi_driver(&driver.into()))
+            ),
+            "CSIStorageCapacity" => $call::<StorageCapacity>(
+                $($argument,)* |capacity| format!("{:?}", storage::storage_capacity(&capacity.into()))
+            ),
+            "CSINode" => $call::<Specified<stored::CSINodeSpec>>(
+                $($argument,)* |node| format!("{:?}", storage::csi_node(&node.into()))
+            ),
+            "VolumeAttachment" => $call::<Specified<stored::VolumeAttachmentSpec>>(
+                $($argument,)* |attachment| format!("{:?}", storage::volume_attachment(&attachment.into()))
+            ),
+            other => Err(format!("{other} is no kind that is watched")),
+        }
+    };
+}
+
+/// What scheduling reads of an object of this kind, which stands by itself: in protobuf in its envelope.
+///
+/// # Errors
+/// It does not decode.
+pub fn facts(kind: &str, encoding: Encoding, object: &[u8]) -> Result<String, String> {
+    of_kind!(kind, alone(encoding, object))
+}
+
+/// What scheduling reads of an item of a page of this kind, with its name and version.
+///
+/// # Errors
+/// It does not decode.
+pub fn facts_of_item(kind: &str, item: &crate::Item) -> Result<String, String> {
+    of_kind!(kind, of_item(item))
+}
+
+/// What a frame of a watch of this kind tells.
+///
+/// # Errors
+/// It does not decode.
+pub fn facts_of_frame(kind: &str, encoding: Encoding, frame: Bytes) -> Result<String, String> {
+    of_kind!(kind, of_frame(encoding, frame.clone()))
+}
+
+fn alone<T: Object>(encoding: Encoding, object: &[u8], facts: impl Fn(T) -> String) -> Result<String, String> {
+    let read = match encoding {
+        Encoding::Json => json::read::<T>(object),
+        Encoding::Protobuf => {
+            protobuf::open(Bytes::copy_from_slice(object)).and_then(|object| protobuf::read::<T>(&object))
+        }
+    };
+    of_read(read.map_err(|error| error.to_string())?, facts)
+}
+
+fn of_item<T: Object>(item: &crate::Item, facts: impl Fn(T) -> String) -> Result<String, String> {
+    of_read(item.read::<T>().map_err(|error| error.to_string())?, facts)
+}
+
+fn of_frame<T: Object>(encoding: Encoding, frame: Bytes, facts: impl Fn(T) -> String) -> Result<String, String> {
+    match crate::Change::<T>::decode(encoding, frame).map_err(|error| error.to_string())? {
+        crate::Change::Applied(read) => of_read(read, facts),
+        crate::Change::Deleted(gone) => Ok(format!("{} {} {:?} is gone", gone.key(), gone.uid(), gone.version())),
+        crate::Change::Bookmark(mark) => Ok(format!("{mark:?}")),
+        crate::Change::Error(status) => Ok(status.to_string()),
+    }
+}
+
+fn of_read<T: Object>(read: Read<T>, facts: impl Fn(T) -> String) -> Result<String, String> {
+    let metadata = read.metadata();
+    let named = format!("{} {} {:?}", metadata.key(), metadata.uid(), metadata.version());
+    match read {
+        Read::Whole(object) => Ok(format!("{named}: {}", facts(object))),
+        Read::Unreadable(_, reason) => Err(format!("{named}: {reason}")),
+    }
+}

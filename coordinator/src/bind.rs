@@ -29,7 +29,6 @@ use kube::{
     core::{Request, params::GetParams},
 };
 use serde::Deserialize;
-use serde_json::json;
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -40,7 +39,7 @@ use crate::{
     attempts::Recorder,
     lease::Leadership,
     metrics::Scheduled,
-    outgoing::{Outgoing, UNLED},
+    outgoing::{self, Outgoing, UNLED},
     status::{BindUnderWay, Reporter},
 };
 
@@ -212,8 +211,8 @@ impl Inner {
         };
         self.counters.sent.fetch_add(1, Ordering::Relaxed);
         let begun = Instant::now();
-        let answer = match timeout(limit, self.outgoing.client().request_text(request)).await {
-            Ok(Ok(_)) => Answer::Known(Ok(())),
+        let answer = match timeout(limit, outgoing::write(self.outgoing.client(), request)).await {
+            Ok(Ok(())) => Answer::Known(Ok(())),
             Ok(Err(kube::Error::Api(status))) => Answer::of_status(status.code, status.message),
             Ok(Err(error)) => Answer::Unknown(chain(&error)),
             Err(_) => Answer::Unknown(format!("the API server did not answer the binding within {limit:?}")),
@@ -298,14 +297,10 @@ impl Inner {
 }
 
 fn request(binding: &Binding) -> Result<http::Request<Vec<u8>>, String> {
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": { "namespace": binding.namespace, "name": binding.name, "uid": binding.uid },
-        "target": { "kind": "Node", "name": binding.node },
-    });
-    let mut request = Request::new(format!("/api/v1/namespaces/{}/pods", binding.namespace))
-        .create_subresource("binding", &binding.name, &PostParams::default(), body.to_string().into_bytes())
+    let Binding { namespace, name, uid, node, .. } = binding;
+    let body = flotilla_encoding::Binding { namespace, name, uid, node }.encode();
+    let mut request = Request::new(format!("/api/v1/namespaces/{namespace}/pods"))
+        .create_subresource("binding", name, &PostParams::default(), body)
         .map_err(|error| error.to_string())?;
     if let Some(attempt) = binding.trace {
         let context = attempt.part(Part::Bind).to_string();

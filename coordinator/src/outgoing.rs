@@ -5,7 +5,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use flotilla_encoding::{Encoding, Status};
 use flotilla_runtime::chain;
+use http::{
+    HeaderValue, Request,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use http_body_util::{BodyExt as _, Limited};
+use kube::client::Body;
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -17,6 +24,9 @@ use crate::lease::{self, Leadership};
 
 /// Why a request was not sent, where that is because of the lead.
 pub const UNLED: &str = "this process does not lead any more";
+
+/// What is read of the body of a refusal. A Status has a few hundred bytes.
+const REFUSAL_BYTES: usize = 1 << 20;
 
 /// The requests of one performer.
 pub struct Outgoing {
@@ -122,6 +132,28 @@ impl Refusal {
             _ => Self::Lasting(message),
         }
     }
+}
+
+/// Sends a request whose body is an object in protobuf. What the API server answers is read to its end, so that the
+/// connection can be used again, and decoded where it is a refusal.
+///
+/// # Errors
+/// What the API server says against it, or that no answer came.
+pub async fn write(client: &kube::Client, request: Request<Vec<u8>>) -> kube::Result<()> {
+    let mut request = request.map(Body::from);
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Encoding::PROTOBUF));
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(Encoding::ACCEPT));
+    let (head, mut body) = client.send(request).await?.into_parts();
+    if head.status.is_success() {
+        while let Some(frame) = body.frame().await {
+            frame?;
+        }
+        return Ok(());
+    }
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let body = Limited::new(body, REFUSAL_BYTES).collect().await.map_err(kube::Error::Service)?.to_bytes();
+    let Status { code, reason, message } = Status::decode(Encoding::of(content_type), head.status.as_u16(), body);
+    Err(kube::Error::Api(kube::core::Status::failure(&message, &reason).with_code(code).boxed()))
 }
 
 /// Waits for the answer to a request, `limit` at most.

@@ -22,7 +22,7 @@ pub use frame::{Encoding, FRAME_BYTES, Frames};
 pub use object::{
     BudgetStatus, LabelSelector, Metadata, Namespace, Node, Object, Pod, Selecting, SelectorMap, Specified, StorageCapacity, StorageClass,
 };
-pub use written::{Binding, Reference};
+pub use written::{Binding, Event, Reference};
 
 /// The generated types; `tests/generated.rs` writes them.
 #[allow(missing_docs, clippy::all, clippy::use_self, unreachable_pub, unused_qualifications)]

@@ -3,12 +3,14 @@
 //! Knows: each kind that is watched. Must not know: how any encoding is written.
 
 use bytes::Bytes;
+use prost::Message as _;
+use serde_json::{Value, json};
 use flotilla_framework::ingest::{self, selectors, storage};
 use k8s_openapi::api::{core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads, storage::v1 as stored};
 
 use crate::{
     BudgetStatus, Encoding, LabelSelector, Namespace, Node, Object, Pod, Read, Selecting, SelectorMap, Specified, StorageCapacity, StorageClass,
-    json, protobuf,
+    json, pb, protobuf,
 };
 
 /// The kinds, and where each is listed.
@@ -129,5 +131,60 @@ fn of_read<T: Object>(read: Read<T>, facts: impl Fn(T) -> String) -> Result<Stri
     match read {
         Read::Whole(object) => Ok(format!("{named}: {}", facts(object))),
         Read::Unreadable(_, reason) => Err(format!("{named}: {reason}")),
+    }
+}
+
+/// A Binding or an Event that is written in protobuf, as JSON has it without what is empty; `Null` for what is neither.
+#[must_use]
+pub fn written(body: &[u8]) -> Value {
+    let Some(envelope) = body.strip_prefix(&protobuf::MAGIC) else { return Value::Null };
+    let Ok(unknown) = pb::Unknown::decode(envelope) else { return Value::Null };
+    let kind = unknown.type_meta.unwrap_or_default();
+    let mut written = match kind.kind.as_str() {
+        "Binding" => pb::Binding::decode(unknown.raw).map(|binding| {
+            json!({ "metadata": metadata(binding.metadata), "target": reference(binding.target) })
+        }),
+        "Event" => pb::Event::decode(unknown.raw).map(event),
+        _ => return Value::Null,
+    };
+    if let Ok(Value::Object(object)) = &mut written {
+        object.insert("apiVersion".to_owned(), json!(kind.api_version));
+        object.insert("kind".to_owned(), json!(kind.kind));
+    }
+    let mut written = written.unwrap_or_default();
+    prune(&mut written);
+    written
+}
+
+fn event(event: pb::Event) -> Value {
+    let time = |time: Option<pb::MicroTime>| time.map(|time| format!("{}.{:09}", time.seconds, time.nanos));
+    json!({
+        "metadata": metadata(event.metadata), "eventTime": time(event.event_time),
+        "series": event.series.map(|series| json!({ "count": series.count, "lastObservedTime": time(series.last_observed_time) })),
+        "reportingController": event.reporting_controller, "reportingInstance": event.reporting_instance, "action": event.action,
+        "reason": event.reason, "regarding": reference(event.regarding), "related": reference(event.related), "note": event.note,
+        "type": event.r#type,
+    })
+}
+
+fn metadata(metadata: Option<pb::ObjectMeta>) -> Value {
+    let metadata = metadata.unwrap_or_default();
+    json!({ "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid })
+}
+
+fn reference(reference: Option<pb::ObjectReference>) -> Value {
+    reference.map_or(Value::Null, |one| {
+        json!({
+            "apiVersion": one.api_version, "kind": one.kind, "namespace": one.namespace, "name": one.name, "uid": one.uid,
+            "resourceVersion": one.resource_version,
+        })
+    })
+}
+
+/// Takes out what is empty.
+fn prune(value: &mut Value) {
+    if let Value::Object(object) = value {
+        object.values_mut().for_each(prune);
+        object.retain(|_, value| !value.is_null() && value != "");
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! Knows: the message of each kind. Must not know: why it is written, or what the API server makes of it.
 
+use jiff::Timestamp;
 use prost::Message as _;
 
 use crate::{pb, protobuf::MAGIC};
 
 /// A reference to an object, and its kind.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Reference<'a> {
     /// The group and version, such as `v1`; empty: none is told.
     pub api_version: &'a str,
@@ -21,6 +22,19 @@ pub struct Reference<'a> {
     pub uid: &'a str,
     /// The `resourceVersion`; empty: none is told.
     pub version: &'a str,
+}
+
+impl Reference<'_> {
+    fn message(&self) -> pb::ObjectReference {
+        pb::ObjectReference {
+            api_version: self.api_version.to_owned(),
+            kind: self.kind.to_owned(),
+            namespace: self.namespace.to_owned(),
+            name: self.name.to_owned(),
+            uid: self.uid.to_owned(),
+            resource_version: self.version.to_owned(),
+        }
+    }
 }
 
 /// That a pod is to run on a node.
@@ -46,10 +60,72 @@ impl Binding<'_> {
             uid: self.uid.to_owned(),
             ..pb::ObjectMeta::default()
         };
-        let target =
-            pb::ObjectReference { kind: "Node".to_owned(), name: self.node.to_owned(), ..pb::ObjectReference::default() };
+        let target = Reference { kind: "Node", name: self.node, ..Reference::default() }.message();
         enveloped("v1", "Binding", &pb::Binding { metadata: Some(metadata), target: Some(target) })
     }
+}
+
+/// An event of `events.k8s.io/v1`.
+#[derive(Debug, Clone, Copy)]
+pub struct Event<'a> {
+    /// The namespace of the event.
+    pub namespace: &'a str,
+    /// The name of the event.
+    pub name: &'a str,
+    /// When it happened first.
+    pub time: Timestamp,
+    /// How often it happened and when last; `None`: it is no series.
+    pub series: Option<(i32, Timestamp)>,
+    /// Which controller tells of it.
+    pub controller: &'a str,
+    /// Which replica of the controller.
+    pub instance: &'a str,
+    /// What was done.
+    pub action: &'a str,
+    /// Why, in a word.
+    pub reason: &'a str,
+    /// What it is about.
+    pub regarding: Reference<'a>,
+    /// What else has a part in it.
+    pub related: Option<Reference<'a>>,
+    /// What happened, for people.
+    pub note: &'a str,
+    /// `Normal` or `Warning`.
+    pub kind: &'a str,
+}
+
+impl Event<'_> {
+    /// The body of the request, as [`Encoding::PROTOBUF`](crate::Encoding::PROTOBUF).
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let metadata = pb::ObjectMeta {
+            name: self.name.to_owned(),
+            namespace: self.namespace.to_owned(),
+            ..pb::ObjectMeta::default()
+        };
+        let series = self
+            .series
+            .map(|(count, last)| pb::EventSeries { count, last_observed_time: Some(micro_time(last)) });
+        enveloped("events.k8s.io/v1", "Event", &pb::Event {
+            metadata: Some(metadata),
+            event_time: Some(micro_time(self.time)),
+            series,
+            reporting_controller: self.controller.to_owned(),
+            reporting_instance: self.instance.to_owned(),
+            action: self.action.to_owned(),
+            reason: self.reason.to_owned(),
+            regarding: Some(self.regarding.message()),
+            related: self.related.map(|related| related.message()),
+            note: self.note.to_owned(),
+            r#type: self.kind.to_owned(),
+        })
+    }
+}
+
+/// Whole microseconds, as the API server keeps them.
+fn micro_time(time: Timestamp) -> pb::MicroTime {
+    let (seconds, microseconds) = (time.as_microsecond().div_euclid(1_000_000), time.as_microsecond().rem_euclid(1_000_000));
+    pb::MicroTime { seconds, nanos: i32::try_from(microseconds * 1_000).unwrap_or_default() }
 }
 
 /// An object in its envelope.

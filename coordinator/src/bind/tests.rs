@@ -6,7 +6,7 @@ use flotilla_framework::extender::Extender;
 use flotilla_spans::Spans;
 use http::{Method, Response, StatusCode};
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -248,9 +248,10 @@ async fn only_a_bound_pod_gets_an_event() {
 fn a_binding_names_the_uid_and_the_node() {
     let request = request(&binding()).expect("a request");
     assert_eq!(request.uri().path(), "/api/v1/namespaces/default/pods/web-1/binding");
-    let body: Value = serde_json::from_slice(request.body()).expect("JSON");
-    assert_eq!(body["metadata"]["uid"], "u1");
+    let body = flotilla_encoding::testing::written(request.body());
+    assert_eq!(body["metadata"], json!({ "namespace": "default", "name": "web-1", "uid": "u1" }));
     assert_eq!(body["target"], json!({ "kind": "Node", "name": "n1" }));
+    assert_eq!((&body["apiVersion"], &body["kind"]), (&json!("v1"), &json!("Binding")));
 }
 
 /// What became of a bind by an extender that says this, and the server that we would bind at.

@@ -11,16 +11,15 @@ use std::{
     time::Duration,
 };
 
+use flotilla_encoding::{Event as Written, Reference};
 use flotilla_machine::action::{Binding, PodName, Preemption, PreemptorKind, Report, Victim};
 use flotilla_runtime::chain;
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::{core::v1::ObjectReference, events::v1 as api},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
-};
+use k8s_openapi::{api::events::v1 as api, apimachinery::pkg::apis::meta::v1::MicroTime};
 use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
+    core::Request,
 };
 use serde_json::json;
 use tokio::{
@@ -33,7 +32,10 @@ use super::{
     Tally,
     series::{Count, Series, Write},
 };
-use crate::{lease::Leadership, outgoing::Outgoing};
+use crate::{
+    lease::Leadership,
+    outgoing::{self, Outgoing},
+};
 
 /// Events that wait to be written or to be tried again: at 1.5 KB each, the note being the largest part, 16,384 are
 /// 24 MB. client-go holds 1,000 and drops the rest, which a burst of pods fills in a fraction of a second.
@@ -97,17 +99,21 @@ impl Regarding {
         Self { kind: "Lease", namespace: namespace.into(), name: name.into(), uid: uid.into(), version: 0 }
     }
 
-    fn reference(&self) -> ObjectReference {
-        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        ObjectReference {
-            api_version: some(if self.kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" }),
-            kind: some(self.kind),
-            namespace: some(&self.namespace),
-            name: some(&self.name),
-            uid: some(&self.uid),
-            resource_version: Some(self.version).filter(|version| *version > 0).map(|version| version.to_string()),
-            ..ObjectReference::default()
+    /// As it stands in an event; `version` is what [`version`](Self::version) says as a text.
+    fn reference<'a>(&'a self, version: &'a str) -> Reference<'a> {
+        Reference {
+            api_version: if self.kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" },
+            kind: self.kind,
+            namespace: &self.namespace,
+            name: &self.name,
+            uid: &self.uid,
+            version,
         }
+    }
+
+    /// Its `resourceVersion`; empty: none is told.
+    fn version(&self) -> String {
+        if self.version > 0 { self.version.to_string() } else { String::new() }
     }
 
     /// Where its events are: those of what has no namespace are in `default`, as client-go has it.
@@ -384,13 +390,14 @@ impl Writer {
 
     async fn try_write(&self, write: &Write) -> kube::Result<()> {
         let (Write::Create(event) | Write::Count(event, _)) = write;
-        let api: Api<api::Event> = Api::namespaced(self.outgoing.client().clone(), event.regarding.events_namespace());
         let count = match write {
             Write::Create(_) => None,
             Write::Count(event, count) => {
                 let patch = Patch::Strategic(json!({
                     "series": { "count": count.seen, "lastObservedTime": MicroTime(count.last) },
                 }));
+                let namespace = event.regarding.events_namespace();
+                let api: Api<api::Event> = Api::namespaced(self.outgoing.client().clone(), namespace);
                 match api.patch(&name(event), &PatchParams::default(), &patch).await {
                     // It is not there yet, or has outlived its time to live: the series goes on in a new object.
                     Err(kube::Error::Api(status)) if status.code == 404 => Some(*count),
@@ -398,33 +405,31 @@ impl Writer {
                 }
             }
         };
-        api.create(&PostParams::default(), &self.object(event, count)).await.map(drop)
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", event.regarding.events_namespace());
+        let request = Request::new(path).create(&PostParams::default(), self.object(event, count));
+        outgoing::write(self.outgoing.client(), request.map_err(kube::Error::BuildRequest)?).await
     }
 
-    fn object(&self, event: &Event, count: Option<Count>) -> api::Event {
+    /// The event in protobuf.
+    fn object(&self, event: &Event, count: Option<Count>) -> Vec<u8> {
         let Event { time, controller, warning, reason, action, note, regarding, related } = event;
-        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        api::Event {
-            metadata: ObjectMeta {
-                name: Some(name(event)),
-                namespace: some(regarding.events_namespace()),
-                ..ObjectMeta::default()
-            },
-            event_time: Some(MicroTime(*time)),
-            reporting_controller: some(controller),
-            reporting_instance: some(head(&format!("{controller}-{}", self.host), INSTANCE_BYTES)),
-            type_: some(if *warning { "Warning" } else { "Normal" }),
-            reason: some(reason),
-            action: some(action),
-            note: some(note),
-            regarding: Some(regarding.reference()),
-            related: related.as_ref().map(Regarding::reference),
-            series: count.map(|count| api::EventSeries {
-                count: i32::try_from(count.seen).unwrap_or(i32::MAX),
-                last_observed_time: MicroTime(count.last),
-            }),
-            ..api::Event::default()
+        let (version, related_version) = (regarding.version(), related.as_ref().map(Regarding::version).unwrap_or_default());
+        let instance = format!("{controller}-{}", self.host);
+        Written {
+            namespace: regarding.events_namespace(),
+            name: &name(event),
+            time: *time,
+            series: count.map(|count| (i32::try_from(count.seen).unwrap_or(i32::MAX), count.last)),
+            controller,
+            instance: head(&instance, INSTANCE_BYTES),
+            action,
+            reason,
+            regarding: regarding.reference(&version),
+            related: related.as_ref().map(|related| related.reference(&related_version)),
+            note,
+            kind: if *warning { "Warning" } else { "Normal" },
         }
+        .encode()
     }
 }
 

@@ -12,6 +12,8 @@ use flotilla_framework::{
 };
 use flotilla_machine::action::Reason;
 use http::{Method, Response};
+use flotilla_encoding::{Encoding, testing::written};
+use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -43,7 +45,9 @@ impl Server {
             async move {
                 let (head, body) = request.into_parts();
                 let body = body.collect().await.expect("a body").to_bytes();
-                let asked = (head.method, head.uri.path().to_owned(), serde_json::from_slice(&body).expect("JSON"));
+                let is_protobuf = head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == Encoding::PROTOBUF);
+                let body = if is_protobuf { written(&body) } else { serde_json::from_slice(&body).expect("JSON") };
+                let asked = (head.method, head.uri.path().to_owned(), body);
                 let (code, said) = {
                     let mut all = server.asked.lock().expect("unpoisoned");
                     let before = all.iter().filter(|one: &&Asked| (&one.0, &one.1) == (&asked.0, &asked.1)).count();

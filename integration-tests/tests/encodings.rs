@@ -112,7 +112,7 @@ async fn watched(client: &Client, kind: &str, path: &str, accept: &str, count: u
     let encoding = Encoding::of(Some(accept));
     let (mut frames, mut told) = (Frames::new(encoding), Vec::new());
     loop {
-        while let Some(frame) = frames.next()? {
+        while let Some(frame) = frames.cut()? {
             told.push(facts_of_frame(kind, encoding, frame).map_err(anyhow::Error::msg)?);
         }
         if told.len() >= count {

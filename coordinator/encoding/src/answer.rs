@@ -73,7 +73,7 @@ pub enum Read<T> {
     /// It has been decoded.
     Whole(T),
     /// It has a name and does not decode, for this reason.
-    Unreadable(Metadata, String),
+    Unreadable(Box<Metadata>, String),
 }
 
 impl<T: Object> Read<T> {

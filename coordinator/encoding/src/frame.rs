@@ -65,7 +65,7 @@ impl Frames {
     ///
     /// # Errors
     /// A frame of more than [`FRAME_BYTES`], after which there are no others.
-    pub fn next(&mut self) -> Result<Option<Bytes>, DecodeError> {
+    pub fn cut(&mut self) -> Result<Option<Bytes>, DecodeError> {
         match self.encoding {
             Encoding::Json => self.next_line(),
             Encoding::Protobuf => self.next_message(),
@@ -125,7 +125,7 @@ mod tests {
         for piece in bytes.chunks(piece) {
             frames.receive(piece);
             loop {
-                match frames.next() {
+                match frames.cut() {
                     Ok(Some(frame)) => found.push(frame),
                     Ok(None) => break,
                     Err(error) => return (found, Err(error.to_string())),

@@ -71,7 +71,8 @@ struct Status {
 
 pub(crate) fn page(body: &Bytes) -> Result<answer::Page, DecodeError> {
     let page: Page<'_> = serde_json::from_slice(body)?;
-    let items = page.items.into_iter().flatten().map(|item| Item::json(body.slice_ref(item.get().as_bytes()))).collect();
+    let items =
+        page.items.into_iter().flatten().map(|item| Item::json(body.slice_ref(item.get().as_bytes()))).collect();
     let full = |text: Option<String>| text.filter(|text| !text.is_empty());
     Ok(answer::Page { version: full(page.metadata.resource_version), more: full(page.metadata.more), items })
 }
@@ -89,7 +90,7 @@ pub(crate) fn change<T: Object>(line: &[u8]) -> Result<Change<T>, DecodeError> {
         Ok(Line::Error(status)) => Ok(Change::Error((*status).into())),
         Err(error) => match serde_json::from_slice::<Line<Anything>>(line) {
             Ok(Line::Added(object) | Line::Modified(object)) => {
-                Ok(Change::Applied(Read::Unreadable(object.metadata, error.to_string())))
+                Ok(Change::Applied(Read::Unreadable(Box::new(object.metadata), error.to_string())))
             }
             _ => Err(error.into()),
         },
@@ -100,7 +101,7 @@ pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
     match serde_json::from_slice(object) {
         Ok(object) => Ok(Read::Whole(object)),
         Err(error) => match serde_json::from_slice::<Anything>(object) {
-            Ok(anything) => Ok(Read::Unreadable(anything.metadata, error.to_string())),
+            Ok(anything) => Ok(Read::Unreadable(Box::new(anything.metadata), error.to_string())),
             Err(_) => Err(error.into()),
         },
     }

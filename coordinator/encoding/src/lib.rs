@@ -20,7 +20,8 @@ mod written;
 pub use answer::{Bookmark, Change, Item, Page, Read, Status};
 pub use frame::{Encoding, FRAME_BYTES, Frames};
 pub use object::{
-    BudgetStatus, LabelSelector, Metadata, Namespace, Node, Object, Pod, Selecting, SelectorMap, Specified, StorageCapacity, StorageClass,
+    BudgetStatus, LabelSelector, Metadata, Namespace, Node, Object, Pod, Selecting, SelectorMap, Specified,
+    StorageCapacity, StorageClass,
 };
 pub use written::{Binding, Event, Reference};
 

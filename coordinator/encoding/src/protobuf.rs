@@ -25,7 +25,11 @@ pub(crate) fn open(mut bytes: Bytes) -> Result<Bytes, DecodeError> {
     }
     bytes.advance(MAGIC.len());
     let unknown = pb::Unknown::decode(bytes)?;
-    if unknown.content_encoding.is_empty() { Ok(unknown.raw) } else { Err(DecodeError::Encoded(unknown.content_encoding)) }
+    if unknown.content_encoding.is_empty() {
+        Ok(unknown.raw)
+    } else {
+        Err(DecodeError::Encoded(unknown.content_encoding))
+    }
 }
 
 pub(crate) fn page(body: Bytes) -> Result<Page, DecodeError> {
@@ -56,7 +60,7 @@ pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
     match T::Message::decode(object) {
         Ok(message) => Ok(Read::Whole(T::from_message(message))),
         Err(error) => match named(object) {
-            Ok(metadata) => Ok(Read::Unreadable(metadata, error.to_string())),
+            Ok(metadata) => Ok(Read::Unreadable(Box::new(metadata), error.to_string())),
             Err(_) => Err(error.into()),
         },
     }

@@ -3,14 +3,16 @@
 //! Knows: each kind that is watched. Must not know: how any encoding is written.
 
 use bytes::Bytes;
+use flotilla_framework::ingest::{self, selectors, storage};
+use k8s_openapi::api::{
+    core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads, storage::v1 as stored,
+};
 use prost::Message as _;
 use serde_json::{Value, json};
-use flotilla_framework::ingest::{self, selectors, storage};
-use k8s_openapi::api::{core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads, storage::v1 as stored};
 
 use crate::{
-    BudgetStatus, Encoding, LabelSelector, Namespace, Node, Object, Pod, Read, Selecting, SelectorMap, Specified, StorageCapacity, StorageClass,
-    json, pb, protobuf,
+    BudgetStatus, Encoding, LabelSelector, Namespace, Node, Object, Pod, Read, Selecting, SelectorMap, Specified,
+    StorageCapacity, StorageClass, json, pb, protobuf,
 };
 
 /// The kinds, and where each is listed.
@@ -99,7 +101,7 @@ pub fn facts_of_item(kind: &str, item: &crate::Item) -> Result<String, String> {
 /// # Errors
 /// It does not decode.
 pub fn facts_of_frame(kind: &str, encoding: Encoding, frame: Bytes) -> Result<String, String> {
-    of_kind!(kind, of_frame(encoding, frame.clone()))
+    of_kind!(kind, of_frame(encoding, frame))
 }
 
 fn alone<T: Object>(encoding: Encoding, object: &[u8], facts: impl Fn(T) -> String) -> Result<String, String> {
@@ -141,9 +143,8 @@ pub fn written(body: &[u8]) -> Value {
     let Ok(unknown) = pb::Unknown::decode(envelope) else { return Value::Null };
     let kind = unknown.type_meta.unwrap_or_default();
     let mut written = match kind.kind.as_str() {
-        "Binding" => pb::Binding::decode(unknown.raw).map(|binding| {
-            json!({ "metadata": metadata(binding.metadata), "target": reference(binding.target) })
-        }),
+        "Binding" => pb::Binding::decode(unknown.raw)
+            .map(|binding| json!({ "metadata": metadata(binding.metadata), "target": reference(binding.target) })),
         "Event" => pb::Event::decode(unknown.raw).map(event),
         _ => return Value::Null,
     };

@@ -103,28 +103,32 @@ impl Event<'_> {
             namespace: self.namespace.to_owned(),
             ..pb::ObjectMeta::default()
         };
-        let series = self
-            .series
-            .map(|(count, last)| pb::EventSeries { count, last_observed_time: Some(micro_time(last)) });
-        enveloped("events.k8s.io/v1", "Event", &pb::Event {
-            metadata: Some(metadata),
-            event_time: Some(micro_time(self.time)),
-            series,
-            reporting_controller: self.controller.to_owned(),
-            reporting_instance: self.instance.to_owned(),
-            action: self.action.to_owned(),
-            reason: self.reason.to_owned(),
-            regarding: Some(self.regarding.message()),
-            related: self.related.map(|related| related.message()),
-            note: self.note.to_owned(),
-            r#type: self.kind.to_owned(),
-        })
+        let series =
+            self.series.map(|(count, last)| pb::EventSeries { count, last_observed_time: Some(micro_time(last)) });
+        enveloped(
+            "events.k8s.io/v1",
+            "Event",
+            &pb::Event {
+                metadata: Some(metadata),
+                event_time: Some(micro_time(self.time)),
+                series,
+                reporting_controller: self.controller.to_owned(),
+                reporting_instance: self.instance.to_owned(),
+                action: self.action.to_owned(),
+                reason: self.reason.to_owned(),
+                regarding: Some(self.regarding.message()),
+                related: self.related.map(|related| related.message()),
+                note: self.note.to_owned(),
+                r#type: self.kind.to_owned(),
+            },
+        )
     }
 }
 
 /// Whole microseconds, as the API server keeps them.
 fn micro_time(time: Timestamp) -> pb::MicroTime {
-    let (seconds, microseconds) = (time.as_microsecond().div_euclid(1_000_000), time.as_microsecond().rem_euclid(1_000_000));
+    let (seconds, microseconds) =
+        (time.as_microsecond().div_euclid(1_000_000), time.as_microsecond().rem_euclid(1_000_000));
     pb::MicroTime { seconds, nanos: i32::try_from(microseconds * 1_000).unwrap_or_default() }
 }
 

@@ -65,9 +65,8 @@ fn write_varint(mut number: usize, to: &mut Vec<u8>) {
 }
 
 /// Fields 999, 1000, 1001 and 1002 are a number, eight bytes, a message and four bytes.
-const UNKNOWN: [u8; 26] = [
-    0xb8, 0x3e, 7, 0xc1, 0x3e, 1, 2, 3, 4, 5, 6, 7, 8, 0xca, 0x3e, 4, 0x0a, 2, b'h', b'i', 0xd5, 0x3e, 1, 2, 3, 4,
-];
+const UNKNOWN: [u8; 26] =
+    [0xb8, 0x3e, 7, 0xc1, 0x3e, 1, 2, 3, 4, 5, 6, 7, 8, 0xca, 0x3e, 4, 0x0a, 2, b'h', b'i', 0xd5, 0x3e, 1, 2, 3, 4];
 
 /// The object with unknown fields before and after its own, and in its metadata, spec and status.
 fn grown(kind: &str, mut object: &[u8]) -> Vec<u8> {

@@ -413,7 +413,8 @@ impl Writer {
     /// The event in protobuf.
     fn object(&self, event: &Event, count: Option<Count>) -> Vec<u8> {
         let Event { time, controller, warning, reason, action, note, regarding, related } = event;
-        let (version, related_version) = (regarding.version(), related.as_ref().map(Regarding::version).unwrap_or_default());
+        let (version, related_version) =
+            (regarding.version(), related.as_ref().map(Regarding::version).unwrap_or_default());
         let instance = format!("{controller}-{}", self.host);
         Written {
             namespace: regarding.events_namespace(),

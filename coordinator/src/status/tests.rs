@@ -6,14 +6,14 @@ use std::{
     time::Duration,
 };
 
+use flotilla_encoding::{Encoding, testing::written};
 use flotilla_framework::{
     class::{PodInfo, Scheduled},
     testing::pod,
 };
 use flotilla_machine::action::Reason;
-use http::{Method, Response};
-use flotilla_encoding::{Encoding, testing::written};
 use http::header::CONTENT_TYPE;
+use http::{Method, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};

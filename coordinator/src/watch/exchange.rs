@@ -63,7 +63,7 @@ impl Stream {
 
     /// The next frame that has been received to its end.
     pub(super) fn received(&mut self) -> Result<Option<Bytes>, Trouble> {
-        Ok(self.frames.next()?)
+        Ok(self.frames.cut()?)
     }
 
     /// Waits for more to be received; false: the answer has come to its end. Nothing is lost where waiting is given up.
@@ -77,7 +77,9 @@ impl Stream {
                         return Ok(true);
                     }
                 }
-                None => return self.frames.finish().map(|()| false).map_err(|error| Trouble::Broken(error.to_string())),
+                None => {
+                    return self.frames.finish().map(|()| false).map_err(|error| Trouble::Broken(error.to_string()));
+                }
             }
         }
     }

@@ -16,8 +16,8 @@ use flotilla_framework::{
 use flotilla_machine::event::{Selecting, SelectingKind};
 use futures::stream;
 use http::Response;
-use http_body_util::{BodyExt as _, Full, StreamBody};
 use http::header::{ACCEPT, CONTENT_TYPE};
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -64,7 +64,13 @@ impl Server {
         self.answers_in(JSON, to, code, body.to_string())
     }
 
-    fn answers_in(&self, media: &'static str, to: impl Into<String>, code: u16, body: impl Into<bytes::Bytes>) -> &Self {
+    fn answers_in(
+        &self,
+        media: &'static str,
+        to: impl Into<String>,
+        code: u16,
+        body: impl Into<bytes::Bytes>,
+    ) -> &Self {
         self.script.lock().expect("unpoisoned").push_back((to.into(), code, media, body.into()));
         self
     }
@@ -97,7 +103,9 @@ impl Server {
         }
         let otherwise = |code: u16, body: Value| Some((code, JSON, body.to_string().into()));
         scripted.or_else(|| match doing {
-            "begin" => otherwise(422, json!({ "kind": "Status", "code": 422, "message": "sendInitialEvents: Forbidden" })),
+            "begin" => {
+                otherwise(422, json!({ "kind": "Status", "code": 422, "message": "sendInitialEvents: Forbidden" }))
+            }
             "list" if what != "pods" => otherwise(200, json!({ "metadata": { "resourceVersion": "1" }, "items": [] })),
             _ => None,
         })

@@ -74,7 +74,8 @@ fn volumes() -> Value {
 
 fn pod() -> Value {
     let amounts = |cpu: &str| json!({ "requests": { "cpu": cpu, "example.com/gpu": "1" }, "limits": { "cpu": "2", "example.com/gpu": "1" } });
-    let owner = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": true });
+    let owner =
+        json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": true });
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -223,7 +224,8 @@ pub(crate) fn busy() -> Vec<Value> {
             json!({ "names": [digest, format!("registry.example/team/application-{image}:v1.{image}")], "sizeBytes": 90_000_000 + image })
         })
         .collect();
-    let amounts = json!({ "cpu": "32", "memory": "131072Mi", "pods": "110", "ephemeral-storage": "200Gi", "hugepages-2Mi": "0" });
+    let amounts =
+        json!({ "cpu": "32", "memory": "131072Mi", "pods": "110", "ephemeral-storage": "200Gi", "hugepages-2Mi": "0" });
     let condition = |kind: &str| {
         json!({
             "type": kind, "status": "False", "reason": format!("Kubelet{kind}"), "message": "kubelet has what it needs",
@@ -268,7 +270,8 @@ fn busy_pod() -> Value {
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "application-1-5d4f8c7b9d",
         "uid": "0a1b2c3d-0000-4000-8000-0123456789ab", "controller": true, "blockOwnerDeletion": true,
     });
-    let condition = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    let condition =
+        |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {

@@ -257,7 +257,7 @@ impl From<pb::PodSchedulingGate> for api::PodSchedulingGate {
 
 impl From<pb::PodSchedulingGroup> for api::PodSchedulingGroup {
     fn from(group: pb::PodSchedulingGroup) -> Self {
-        Self { pod_group_name: group.pod_group_name, ..Self::default() }
+        Self { pod_group_name: group.pod_group_name }
     }
 }
 

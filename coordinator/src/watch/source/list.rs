@@ -76,7 +76,8 @@ impl<K: Kind> Source<K> {
     }
 
     async fn try_list_by_watch(&mut self) -> Result<(String, usize), Trouble> {
-        let mut params = WatchParams { timeout: Some(LIST_S), bookmarks: true, ..WatchParams::default() }.initial_events();
+        let mut params =
+            WatchParams { timeout: Some(LIST_S), bookmarks: true, ..WatchParams::default() }.initial_events();
         params.field_selector = K::FIELDS.map(str::to_owned);
         // Not older than what was told before: an API server that lags behind catches up first, or refuses.
         let reached = Some(self.reached).filter(|reached| *reached > 0).map(|reached| reached.to_string());

@@ -26,7 +26,12 @@ async fn a_list_that_a_watch_begins_with_is_told_to_its_bookmark_and_watched_fro
     assert!(shared.listed.is_cancelled());
     assert_eq!((shared.tally().lists, shared.tally().stale), (1, 0));
     let asked = server.asked.lock().expect("unpoisoned").clone();
-    for part in ["resourceVersionMatch=NotOlderThan", "allowWatchBookmarks=true", "fieldSelector=status.phase", "resourceVersion=&"] {
+    for part in [
+        "resourceVersionMatch=NotOlderThan",
+        "allowWatchBookmarks=true",
+        "fieldSelector=status.phase",
+        "resourceVersion=&",
+    ] {
         assert!(format!("{}&", asked[0]).contains(part), "{part}: {asked:?}");
     }
     assert!(asked[1].contains("resourceVersion=10") && !asked[1].contains("sendInitialEvents"), "{asked:?}");

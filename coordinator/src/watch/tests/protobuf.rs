@@ -75,14 +75,17 @@ async fn lists_and_watches_are_told_as_those_in_json_are() {
     let server = Server::default();
     server.lists_protobuf("", "more", &[pod("a", "u1", "5")]).lists_protobuf("10", "", &[pod("b", "u2", "6")]);
     let expired = change("ERROR", status(410, "too old resource version"));
-    server.streams("watch", &[
-        change("ADDED", pod("c", "u3", "11")),
-        change("MODIFIED", pod("a", "u1", "12")),
-        change("DELETED", pod("b", "u2", "13")),
-        change("ADDED", pod("d", "u4", "12")),
-        bookmark("20", &[]),
-        expired,
-    ]);
+    server.streams(
+        "watch",
+        &[
+            change("ADDED", pod("c", "u3", "11")),
+            change("MODIFIED", pod("a", "u1", "12")),
+            change("DELETED", pod("b", "u2", "13")),
+            change("ADDED", pod("d", "u4", "12")),
+            bookmark("20", &[]),
+            expired,
+        ],
+    );
     server.lists_protobuf("30", "", &[pod("a", "u9", "25")]);
     let (mut heard, shared, _) = server.heard();
     assert_eq!(told(&mut heard, 8).await, ["+u1", "+u2", "+u3", "+u1", "-u2", "-u1", "+u9", "-u3"]);
@@ -107,7 +110,9 @@ async fn a_list_that_a_watch_begins_with_ends_with_its_bookmark() {
 async fn each_answer_is_in_the_encoding_that_it_names() {
     let server = Server::default();
     server.lists("10", &[super::pod("a", "u1", "5")]).streams("watch", &[change("DELETED", pod("a", "u1", "11"))]);
-    server.watches(&[line("ADDED", &super::pod("b", "u2", "12"))]).streams("watch", &[change("ADDED", pod("c", "u3", "13"))]);
+    server
+        .watches(&[line("ADDED", &super::pod("b", "u2", "12"))])
+        .streams("watch", &[change("ADDED", pod("c", "u3", "13"))]);
     let (mut heard, shared, _) = server.heard();
     assert_eq!(told(&mut heard, 4).await, ["+u1", "-u1", "+u2", "+u3"]);
     assert_eq!(shared.tally().lists, 1);

@@ -311,14 +311,15 @@ pub struct PodInfo {
     /// `metadata.generation`, for the condition's `observedGeneration`.
     pub generation: i64,
     /// `spec.schedulingGroup.podGroupName`: the pod group of its namespace that it is placed with. Without the gate
-    /// GenericWorkload nobody looks at it.
+    /// GenericWorkload it is not read.
     pub scheduling_group: Option<Arc<str>>,
     /// What its `PodScheduled` condition says now.
     pub condition: Option<Scheduled>,
     /// The limits of its containers, summed up as its requests are, for metrics; `None` where it has none. 8 B a pod, and
     /// some 64 B more for one with limits.
     pub limits: Option<Box<Resources>>,
-    /// The annotation `traceparent`: the trace of whoever made the pod. 8 B a pod, and 48 B more for one that has it.
+    /// The annotation `traceparent`: the trace of the client that created the pod. 8 B a pod, and 48 B more for one
+    /// that has it.
     pub trace_parent: Option<Box<Parent>>,
 }
 

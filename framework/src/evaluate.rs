@@ -55,7 +55,7 @@ pub struct Columns {
     matches: Matches,
 }
 
-/// The verdict on each node, and how many there are of each, so that nobody has to count them.
+/// The verdict on each node, and how many there are of each, counted once.
 #[derive(Debug, Default)]
 struct Verdicts {
     of: Vec<u32>,
@@ -155,7 +155,7 @@ impl Columns {
         self.refresh_timed(prepared, nodes, scratch, &mut ())
     }
 
-    /// As [`Self::refresh`], with somebody who times the plugins.
+    /// As [`Self::refresh`], with a timer of the plugins.
     pub fn refresh_timed(
         &mut self,
         prepared: &Prepared,
@@ -293,7 +293,7 @@ impl Columns {
     ///
     /// # Errors
     /// Where even one offer of each stratum would be more than an answer may hold; for a class that counts over domains,
-    /// where all feasible nodes would be: whoever merges the answers has to know each of them.
+    /// where all feasible nodes would be: the merge of the answers needs each of them.
     pub fn answer(
         &self,
         prepared: &Prepared,
@@ -315,7 +315,7 @@ impl Columns {
         Ok(self.answer_all(prepared, nodes, k.clamp(1, MAX_OFFERS / strata.max(1)), scratch))
     }
 
-    /// As [`Self::answer`], for whoever need not send the answer anywhere: nothing bounds it.
+    /// As [`Self::answer`], for a caller that does not send the answer: nothing bounds it.
     pub fn answer_all(&self, prepared: &Prepared, nodes: &Snapshot, k: usize, scratch: &mut Scratch) -> Evaluation {
         let k = if prepared.is_wide() { usize::MAX } else { k };
         let Verdicts { sizes, refused, .. } = &self.verdicts;

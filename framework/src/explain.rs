@@ -124,7 +124,7 @@ impl Explanation {
     ) -> Self {
         let mut merge = Merge { prepared, profile, scores: view.scores(prepared), view, words: IndexMap::new() };
         let nodes: BTreeMap<_, _> = accounts(pages).map(|account| (account.node, merge.outcome(account))).collect();
-        // Nobody looks at the others where the pod takes the node that it is nominated to.
+        // The others are not evaluated where the pod takes the node that it is nominated to.
         if let Some(error) = failure(&nodes).filter(|_| nominated.is_none()) {
             return Self { nodes: unscored(nodes), nominated: None, error: Some(error), message: String::new() };
         }

@@ -67,7 +67,7 @@ impl Extender {
         !self.bind_verb.is_empty()
     }
 
-    /// Whether it has a say in which pods make room for another one.
+    /// Whether it takes part in preemption.
     #[must_use]
     pub const fn is_preemptor(&self) -> bool {
         !self.preempt_verb.is_empty()
@@ -226,7 +226,7 @@ impl Extended {
     /// The nodes that an extender leaves, each once.
     ///
     /// Source: `HTTPExtender.Filter`, which lets an extender that answers with whole nodes make up nodes. Here that is an
-    /// error for every extender: nobody has judged such a node.
+    /// error for every extender: no plugin has judged such a node.
     fn left(&self, extender: &Extender, answer: &FilterAnswer) -> Result<Vec<Arc<str>>, String> {
         let names = answer.node_names.as_ref().filter(|_| extender.node_cache_capable).or(answer.nodes.as_ref());
         let given: BTreeSet<&str> = self.nodes.iter().map(|node| &**node).collect();
@@ -243,7 +243,7 @@ impl Extended {
         Ok(self.nodes.iter().filter(|node| kept.contains(&***node)).cloned().collect())
     }
 
-    /// What is said about nodes that nobody asked about does not count.
+    /// Answers about nodes that were not asked about do not count.
     fn object(&mut self, code: Code, messages: BTreeMap<String, String>) {
         for (name, message) in messages {
             if let Some(node) = self.asked.get(name.as_str()) {

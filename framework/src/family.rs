@@ -1,7 +1,7 @@
 //! Classes that differ only in what they wish of other pods, and in what others wish of them.
 //!
 //! As far as one node tells, all of a family find the same nodes feasible and equally good. Its head is the class that
-//! wishes nothing and that nobody has wishes about.
+//! has no preferences and that no other pod has preferences about.
 //!
 //! Knows: which fields no node-local plugin reads. Must not know: who makes use of it.
 

@@ -16,7 +16,7 @@ pub trait Laps {
     fn lap(&mut self, plugin: &'static str, point: Point, nodes: usize);
 }
 
-/// Nobody times anything.
+/// Nothing is timed.
 impl Laps for () {
     fn begin(&mut self) {}
 

@@ -1,7 +1,7 @@
-//! Maps whose keys nobody chooses: numbers, UIDs, names of nodes.
+//! Maps whose keys no client chooses: numbers, UIDs, names of nodes.
 //!
-//! Knows: that such keys need no protection against whoever would make them collide, and that std's protection takes time in
-//! every look-up and draws a random number. Must not know: what is looked up.
+//! Knows: that such keys need no protection against an attacker that makes them collide, and that std's protection
+//! takes time in every look-up and draws a random number. Must not know: what is looked up.
 //!
 //! What is keyed by words of users (labels, classes, images) keeps std's hasher.
 

@@ -31,8 +31,8 @@ pub struct NodeInfo {
     pub declared_features: DeclaredFeatures,
     /// `status.images`: each image's names and its size in bytes.
     pub images: Vec<(Vec<Arc<str>>, i64)>,
-    /// What its drivers say of it; `None` where it has no CSINode. Not from the node itself: whoever holds the objects of
-    /// storage fills it in.
+    /// What its drivers say of it; `None` where it has no CSINode. Not from the node itself: the code that holds the
+    /// objects of storage fills it in.
     pub csi: Option<Arc<NodeCsi>>,
 }
 

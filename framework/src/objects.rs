@@ -1,4 +1,5 @@
-//! The objects of all plugins that keep any: what whoever decides holds of them, and the order of Reserve and Unreserve.
+//! The objects of all plugins that keep any: what the coordinator holds of them, and the order of Reserve and
+//! Unreserve.
 //!
 //! Knows: which plugin keeps which objects, and what each has reserved. Must not know: any plugin, or when anything is
 //! reserved or written.
@@ -63,7 +64,7 @@ impl Objects {
         )
     }
 
-    /// Takes an object as the API has it now. `None`: that is no news to anybody.
+    /// Takes an object as the API has it now. `None`: no plugin's objects change.
     pub fn apply(&mut self, object: &Object) -> Option<Changes> {
         self.change(|cache| cache.apply(object))
     }
@@ -129,7 +130,7 @@ impl Objects {
     }
 
     /// What the Reserve plugins of a profile have to do for a pod on a node, in the profile's order; nothing is reserved
-    /// yet. Empty, and nobody is asked, where the pod uses no objects.
+    /// yet. Empty, and no plugin is asked, where the pod uses no objects.
     ///
     /// # Errors
     /// What the first plugin says that fails, in upstream's words.

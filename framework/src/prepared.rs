@@ -159,7 +159,7 @@ impl std::fmt::Debug for Prepared {
 
 impl Prepared {
     /// Runs PreFilter and PreScore of every plugin of the profile that `registry` has, in the profile's order. Plugins
-    /// that it lacks are passed over; whoever admits pods holds those back that need one (see
+    /// that it lacks are passed over; PreEnqueue holds the pods back that need one (see
     /// [`crate::class::Unbuilt`]).
     #[must_use]
     pub fn new(registry: Registry, profile: &Profile, class: &Class, facts: &Facts, nodes: &mut Snapshot) -> Self {
@@ -436,7 +436,7 @@ impl Prepared {
         self.filters.iter().find(|filter| filter.order == order).map(|filter| filter.plugin)
     }
 
-    /// The words for nodes that nobody has said anything about: those of the PreFilters that left only some names.
+    /// The message for nodes without a verdict: that of the PreFilters that left only some names.
     pub(crate) fn reasons_unnamed(&self) -> Vec<String> {
         if self.is_restricted() { self.reasons(RESTRICTION, 0) } else { Vec::new() }
     }

@@ -106,7 +106,7 @@ impl Replica {
         self.apply_timed(word, &mut ())
     }
 
-    /// As [`Self::apply`], with somebody who times the plugins of an evaluation.
+    /// As [`Self::apply`], with a timer of the plugins of an evaluation.
     pub fn apply_timed(&mut self, word: ToWorker, laps: &mut impl Laps) -> Option<FromWorker> {
         if word.epoch < self.epoch {
             self.stats.stale += 1;

@@ -90,7 +90,7 @@ pub enum Command {
         facts: Facts,
         /// How many offers of each stratum are wanted.
         k: u32,
-        /// W3C trace context of whoever asks; empty for none.
+        /// W3C trace context of the caller; empty for none.
         trace: Arc<str>,
     },
     /// Try on some nodes of the shard which pods would have to go so that one of a class fits.
@@ -124,7 +124,7 @@ pub enum Command {
         after: Option<NodeId>,
         /// How many nodes are wanted at most.
         limit: u32,
-        /// W3C trace context of whoever asks; empty for none.
+        /// W3C trace context of the caller; empty for none.
         trace: Arc<str>,
     },
 }

@@ -36,9 +36,9 @@ struct KeyInPlay {
     presence: u32,
 }
 
-/// What can be told of pods from now on that could not be told before.
+/// A distinction between pods that a new selector brings into play.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum Distinction {
     /// Whether a label has this value.
     Value(LabelPair),
     /// Whether there is a label with this key.
@@ -48,8 +48,8 @@ pub enum News {
 // === impl SelectorsInPlay ===
 
 impl SelectorsInPlay {
-    /// A selector comes into play. Adds to `news` what it can tell that no other could.
-    pub fn enter(&mut self, selector: &LabelSelector, news: &mut Vec<News>) {
+    /// A selector comes into play. Adds to `distinctions` what it can tell that no other could.
+    pub fn enter(&mut self, selector: &LabelSelector, distinctions: &mut Vec<Distinction>) {
         let LabelSelector::Matching(requirements) = selector else { return };
         for requirement in requirements {
             let key = self.keys.entry(Arc::clone(&requirement.key)).or_default();
@@ -59,14 +59,14 @@ impl SelectorsInPlay {
                         let count = key.values.entry(Arc::clone(value)).or_insert(0);
                         *count += 1;
                         if *count == 1 {
-                            news.push(News::Value((Arc::clone(&requirement.key), Arc::clone(value))));
+                            distinctions.push(Distinction::Value((Arc::clone(&requirement.key), Arc::clone(value))));
                         }
                     }
                 }
                 LabelOperator::Exists | LabelOperator::DoesNotExist => {
                     key.presence += 1;
                     if key.presence == 1 {
-                        news.push(News::Presence(Arc::clone(&requirement.key)));
+                        distinctions.push(Distinction::Presence(Arc::clone(&requirement.key)));
                     }
                 }
             }

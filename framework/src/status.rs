@@ -20,7 +20,7 @@ pub enum Code {
 pub struct Refusal {
     /// Whether taking pods away could help.
     pub code: Code,
-    /// Means something to the plugin that made it, and to nobody else.
+    /// Means something only to the plugin that made it.
     pub detail: u64,
 }
 

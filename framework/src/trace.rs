@@ -1,9 +1,9 @@
 //! Whose work a piece of work is part of: W3C trace contexts that need neither a clock nor chance.
 //!
-//! The trace of an attempt to place a pod is named by the pod's UID and the number of the attempt. So whoever knows those
-//! two knows the trace: no context has to be remembered between the parts of an attempt, another process comes to the same
-//! one, and `flotilla trace` finds it without a search. Whether an attempt is recorded hangs on the name alone too, so that
-//! all who take part agree.
+//! The trace of an attempt to place a pod is named by the pod's UID and the number of the attempt. So a program that
+//! knows those two knows the trace: no context has to be remembered between the parts of an attempt, another process
+//! comes to the same one, and `flotilla trace` finds it without a search. Whether an attempt is recorded hangs on the
+//! name alone too, so that all who take part agree.
 //!
 //! Knows: names of traces and spans, and how they are written. Must not know: when anything happens, or who records it.
 //!
@@ -22,10 +22,10 @@ pub struct Context {
     pub span: u64,
 }
 
-/// The annotation of a pod that names the trace of whoever made it, as a `traceparent`.
+/// The annotation of a pod that names the trace of the client that created it, as a `traceparent`.
 pub const ANNOTATION: &str = "traceparent";
 
-/// The span of whoever made a pod.
+/// The span of the client that created a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parent {
     /// Its place.
@@ -89,7 +89,7 @@ impl Context {
         Self { trace, span: xxh3_64_with_seed(uid.as_bytes(), u64::from(attempt)).max(1) }
     }
 
-    /// As [`Self::of_attempt`], within the trace of whoever made the pod.
+    /// As [`Self::of_attempt`], within the trace of the client that created the pod.
     #[must_use]
     pub fn of_attempt_within(parent: Self, uid: &str, attempt: u32) -> Self {
         Self { trace: parent.trace, ..Self::of_attempt(uid, attempt) }

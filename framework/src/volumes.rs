@@ -1,7 +1,7 @@
 //! Volumes: what pods, claims, volumes, classes and drivers say about where a pod may go.
 //!
-//! Whoever holds all objects of storage works out what they say of a class of pods ([`facts`]), of a node ([`node`]) and of
-//! the pods that stand on nodes ([`standing`]); the plugins judge by that alone.
+//! The coordinator holds all objects of storage and works out what they say of a class of pods ([`facts`]), of a node
+//! ([`node`]) and of the pods that stand on nodes ([`standing`]); the plugins judge by that alone.
 //!
 //! Knows: the objects of storage as scheduling reads them, what is assumed of them, and what CSI drivers call volumes that
 //! are not theirs. Must not know: who watches them or writes to them.

@@ -116,7 +116,7 @@ fn by_hand(world: &World, prepared: &Prepared, nodes: &Snapshot, trial: &Trial) 
     Ok((gone, violations))
 }
 
-/// All that anybody can see of a snapshot.
+/// All that can be read of a snapshot.
 fn seen(nodes: &Snapshot) -> String {
     let of = |slot| {
         let mut ports = nodes.ports(slot).to_vec();

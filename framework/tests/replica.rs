@@ -193,7 +193,7 @@ fn nothing_of_an_older_leader_is_left_under_a_new_one() {
 }
 
 #[test]
-fn a_number_that_comes_to_mean_another_class_is_evaluated_anew() {
+fn a_number_that_comes_to_mean_another_class_is_evaluated_again() {
     let mut replica = ready();
     assert_eq!(offered(&answer(&mut replica, WEB)), [1, 2]);
     tell(&mut replica, register(WEB, pod("huge").request("cpu", "99")));

@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn ties_break_alike_in_whatever_order_nodes_came(
+    fn ties_break_alike_in_any_order_of_the_nodes(
         (world, order) in any_world(16).prop_flat_map(|world| {
             let places: Vec<usize> = (0..world.nodes.len()).collect();
             (Just(world), Just(places).prop_shuffle())

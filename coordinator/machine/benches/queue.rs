@@ -1,5 +1,6 @@
-//! What pods that fit nowhere cost those that do: 1,000 pods come, are bound and go, and with each that goes everybody who
-//! waits for room wakes. Beside them nobody waits, 50,000 equal pods do, 50,000 of 500 classes, or 50,000 of 5,000.
+//! What pods that fit nowhere cost those that do: 1,000 pods come, are bound and go, and with each that goes every
+//! pod that waits for room wakes. Beside them no pod waits, 50,000 equal pods do, 50,000 of 500 classes, or 50,000 of
+//! 5,000.
 //!
 //! Knows: how to keep the machine busy without workers and without a wire. Must not know: what is fast enough.
 

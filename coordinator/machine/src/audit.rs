@@ -36,13 +36,13 @@ pub enum Invariant {
     PreparationsHavePods,
     /// Every node belongs to a worker that is there, as soon as one is, and each worker's count is right.
     NodesHaveHolders,
-    /// A pod waits with its pod group if its stage says so, and otherwise not; a group has no seat where nobody waits.
+    /// A pod waits with its pod group if its stage says so, and otherwise not; a group has no seat where no pod waits.
     GroupsHoldWhoWaits,
     /// The columns and the cache hold the same nodes.
     ColumnsMatchCache,
     /// Selectors in play can tell as much of each pod's class as of the pod's labels.
     ClassesTellWhatSelectorsRead,
-    /// Whoever waits and is nominated to a node has that node kept free, and nobody else has.
+    /// A node is kept free for each pod that waits and is nominated to it, and for no other pod.
     NominationsAreThoseOfWaitingPods,
 }
 
@@ -119,7 +119,7 @@ impl Machine {
         violations
     }
 
-    /// Whoever has something reserved is there, and is to be bound.
+    /// A pod that has something reserved is known, and is to be bound.
     fn audit_preparations(&self) -> impl Iterator<Item = Violation> {
         let is_known = |uid: &Uid| self.pods.contains_key(uid);
         let is_assumed = |uid: &Uid| self.pods.get(uid).is_some_and(|pod| matches!(pod.stage, Stage::Assumed(_)));
@@ -150,18 +150,18 @@ impl Machine {
         });
         let astray = astray.map(|(_, pod)| format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
         let empty = self.groups.all_seats().filter(|(seat, waits)| self.queue.contains(seat) && !waits);
-        let empty = empty.map(|(seat, _)| format!("nobody waits for {seat}"));
+        let empty = empty.map(|(seat, _)| format!("no pod waits for {seat}"));
         let places = astray.chain(empty);
         places.map(|place| Violation { invariant: Invariant::GroupsHoldWhoWaits, place })
     }
 
-    /// Whoever is kept out of the queue is known to be.
+    /// A pod that PreEnqueue keeps out of the queue is in the list of gated pods.
     fn audit_gates(&self) -> Vec<Violation> {
         let is_gated = |(_, pod): &(&Uid, &Pod)| matches!(pod.stage, Stage::Gated(_));
         let gated = self.pods.iter().filter(is_gated);
         let lost = gated.clone().filter(|(uid, _)| self.gates.of(uid).is_none());
         let mut places: Vec<String> =
-            lost.map(|(_, pod)| format!("pod {} is gated by nobody", pod.info.key())).collect();
+            lost.map(|(_, pod)| format!("pod {} is gated by no plugin", pod.info.key())).collect();
         if self.gates.len() != gated.count() {
             places.push(format!("{} pods are kept out of the queue that are not gated", self.gates.len()));
         }

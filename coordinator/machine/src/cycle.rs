@@ -11,7 +11,7 @@ use crate::{
     event::{BindFailure, TimeMs},
     judge::{
         Mismatch,
-        decision::{Attempt, Cure, Decision, Placement, Want},
+        decision::{Attempt, Decision, Placement, PostFilter, Want},
         reserve::MAX_PREPARATIONS,
     },
     machine::Machine,
@@ -109,8 +109,8 @@ impl Machine {
                 self.commit(now_ms, uid, subject, placement);
                 Progress::Decided
             }
-            Decision::Refuse(diagnosis, Cure::Nodes) => self.turn_down(now_ms, uid, diagnosis, None),
-            Decision::Refuse(diagnosis, Cure::Preemption(objected)) => {
+            Decision::Refuse(diagnosis, PostFilter::Skip) => self.turn_down(now_ms, uid, diagnosis, None),
+            Decision::Refuse(diagnosis, PostFilter::Run(objected)) => {
                 self.refuse_beside(now_ms, uid, diagnosis, &objected)
             }
             Decision::Fail(error) => self.fail(now_ms, uid, error),
@@ -147,7 +147,7 @@ impl Machine {
         mismatches.into_iter().fold(false, |any, Mismatch { node, reason }| self.drop_holder_of(node, &reason) || any)
     }
 
-    /// Drops the worker that holds a node, for what it said of it. `false`: nobody holds it.
+    /// Drops the worker that holds a node, for what it said of it. `false`: no worker holds it.
     pub(crate) fn drop_holder_of(&mut self, node: NodeId, reason: &str) -> bool {
         let cache = self.judge.cache();
         let Some(worker) = cache.name(node).and_then(|name| cache.nodes.get(name)?.worker) else { return false };
@@ -209,8 +209,8 @@ impl Machine {
         *(if repaired { &mut self.status.offers_repaired } else { &mut self.status.offers_used }) += 1;
     }
 
-    /// No node would take the pod, nor any other of its class that is not of a higher priority; and nobody makes room for
-    /// it, unless `node` says where.
+    /// No node would take the pod, nor any other of its class that is not of a higher priority; and no pod makes room
+    /// for it, unless `node` says where.
     pub(crate) fn turn_down(
         &mut self,
         now_ms: TimeMs,

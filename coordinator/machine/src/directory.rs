@@ -31,15 +31,15 @@ pub struct Directory {
 // === impl Directory ===
 
 impl Directory {
-    /// A namespace has these labels now; `None`: it is gone. Whether that is news.
+    /// A namespace has these labels now; `None`: it is gone. Whether that is a change.
     pub fn set_namespace(&mut self, name: &Arc<str>, labels: Option<&Labels>) -> bool {
-        let news = self.namespaces.get(name) != labels;
+        let changed = self.namespaces.get(name) != labels;
         match labels {
             Some(labels) => drop(self.namespaces.insert(Arc::clone(name), labels.clone())),
             None => drop(self.namespaces.remove(name)),
         }
-        self.version += u64::from(news);
-        news
+        self.version += u64::from(changed);
+        changed
     }
 
     /// What a service or controller selects; `None` where it is not known, or selects nothing.
@@ -57,23 +57,23 @@ impl Directory {
         }
     }
 
-    /// A service or controller selects these pods now; `None`: it is gone. Whether that is news.
+    /// A service or controller selects these pods now; `None`: it is gone. Whether that is a change.
     pub fn set_selector(&mut self, object: &Selecting, selector: Option<&LabelSelector>) -> bool {
         let Selecting { kind, namespace, name } = object;
-        let news = match kind {
+        let changed = match kind {
             SelectingKind::Service => self.set_service(namespace, name, selector),
             SelectingKind::Controller(kind) => {
                 let key = (Arc::clone(namespace), Owner { kind: *kind, name: Arc::clone(name) });
-                let news = self.controllers.get(&key) != selector;
+                let changed = self.controllers.get(&key) != selector;
                 match selector {
                     Some(selector) => drop(self.controllers.insert(key, selector.clone())),
                     None => drop(self.controllers.swap_remove(&key)),
                 }
-                news
+                changed
             }
         };
-        self.version += u64::from(news);
-        news
+        self.version += u64::from(changed);
+        changed
     }
 
     /// A service without a selector selects nothing, so it is kept like one that is gone.
@@ -88,7 +88,7 @@ impl Directory {
             }
             Some(LabelSelector::Nothing) | None => None,
         };
-        let news = services.get(name) != equal.as_ref();
+        let changed = services.get(name) != equal.as_ref();
         match equal {
             Some(equal) => drop(services.insert(Arc::clone(name), equal)),
             None => drop(services.remove(name)),
@@ -96,7 +96,7 @@ impl Directory {
         if services.is_empty() {
             self.services.swap_remove(namespace);
         }
-        news
+        changed
     }
 
     /// Changes whenever some class's facts may have changed.

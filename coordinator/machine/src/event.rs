@@ -200,7 +200,7 @@ pub enum SelectingKind {
 pub enum BindFailure {
     /// The pod is gone, or is being deleted.
     Gone,
-    /// Somebody else has bound the pod.
+    /// Another scheduler has bound the pod.
     Elsewhere,
     /// Anything else; worth another try later.
     Error(String),

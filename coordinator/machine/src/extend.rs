@@ -153,7 +153,7 @@ impl Machine {
             let decision = self.judge.refuse_extended(subject, extended);
             self.carry_out(now_ms, &extending.uid, subject, decision);
             if self.happenings != extending.happenings {
-                // Whatever happened while they were asked may help: nobody can say what helps an extender.
+                // Any event while they were asked may help: it is not known what helps an extender.
                 self.wake(now_ms, &extending.uid);
             }
             return;

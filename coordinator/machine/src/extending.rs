@@ -9,7 +9,7 @@ use flotilla_framework::{
 
 use crate::{event::TimeMs, groups::GroupKey, judge::said::Asked, subject::Uid};
 
-/// Extenders are being asked. There is one of these at most: whoever gets to the head of the queue waits for the answer.
+/// Extenders are being asked. There is one of these at most: the pod at the head of the queue waits for the answer.
 /// Only answers that are given up as lost leave work under way beside it, and each of those has outlasted its own
 /// deadline by [`MARGIN_MS`](crate::extend::MARGIN_MS); they are counted.
 #[derive(Debug)]

@@ -72,7 +72,7 @@ impl Gates {
         self.pods.len()
     }
 
-    /// The plugins that keep somebody out, and how many pods under each profile.
+    /// The plugins that keep pods out, and how many pods under each profile.
     pub(crate) fn by_plugin(&self) -> impl Iterator<Item = (&'static str, &BTreeSet<(Subject, Uid)>)> {
         self.by_plugin.iter().map(|(plugin, pods)| (*plugin, pods))
     }

@@ -2,8 +2,8 @@
 //!
 //! A group takes one seat in the queue for all its members that wait. The seat goes by a name of its own among the UIDs of
 //! pods. A group that may not be tried yet has no seat: its object is not there, a member is kept out by a PreEnqueue
-//! plugin, or there are fewer members than a gang needs. Whatever may change that has the group looked at again before the
-//! next decision.
+//! plugin, or there are fewer members than a gang needs. An event that may change that has the group looked at again
+//! before the next decision.
 //!
 //! Knows: members and seats. Must not know: how a group is decided on (`attempt`), or what follows (`outcome`).
 //!
@@ -161,7 +161,7 @@ impl Groups {
         self.known.get(key).is_some_and(|group| group.waiting.contains_key(uid))
     }
 
-    /// Every seat, and whether anybody waits for it.
+    /// Every seat, and whether a pod waits for it.
     pub(crate) fn all_seats(&self) -> impl Iterator<Item = (&Uid, bool)> {
         self.seats.iter().map(|(seat, key)| (seat, self.known.get(key).is_some_and(|group| !group.waiting.is_empty())))
     }

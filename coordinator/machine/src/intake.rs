@@ -29,7 +29,7 @@ use crate::{
 impl Machine {
     pub(crate) fn pod_applied(&mut self, now_ms: TimeMs, info: &Arc<PodInfo>) {
         let uid = Arc::clone(&info.uid);
-        // Nobody takes a pod off its node but by ending it: whoever says otherwise tells of the past.
+        // A pod leaves its node only when it ends: an event that says otherwise is stale.
         let is_placed = self.pods.get(&uid).is_some_and(|pod| pod.stage == Stage::Assigned);
         if is_placed && info.node_name.is_none() && !info.finished {
             return;

@@ -205,11 +205,11 @@ impl Judge {
     }
 
     /// Makes the subject's view what it is for a pod, as nominations have it. Gives the pod's own nominated node where that
-    /// will do. Nothing to do, and nothing done, where nobody is nominated.
+    /// will do. Nothing to do, and nothing done, where no pod is nominated.
     fn lay_nominations_over(&mut self, attempt: &Attempt<'_>) -> Option<NodeId> {
-        let is_nobody = self.nominator.is_empty();
+        let is_empty = self.nominator.is_empty();
         let laid_over = self.states.known(attempt.subject)?.view.is_laid_over();
-        if is_nobody && !laid_over {
+        if is_empty && !laid_over {
             return None;
         }
         let nominations = self.nominator.concerning(attempt.uid, attempt.priority, &self.cache);

@@ -73,7 +73,7 @@ pub struct Machine {
     pub(crate) preempting: Option<Round>,
     /// Preemptions that are carried out.
     pub(crate) preemptions: Preemptions,
-    /// Subjects that nobody can make room for.
+    /// Subjects for which no preemption makes room.
     pub(crate) unresolvable: Unresolvable,
     /// Which pods are on which node.
     pub(crate) residents: Residents,
@@ -323,7 +323,7 @@ impl Machine {
     fn follow(&mut self, now_ms: TimeMs) {
         self.drop_all("this coordinator does not lead any more");
         self.leading = None;
-        // Whatever the extenders say, it is not this process that decides any more.
+        // The answers of extenders are dropped: this process does not decide any more.
         self.extending = None;
         self.give_up_preemptions(now_ms);
         self.unreserve_all(now_ms);

@@ -73,8 +73,8 @@ impl Machine {
         }
     }
 
-    /// What a pod was nominated to has come to an end, if so: the pods wake that gave way to it. Whoever takes the node
-    /// that was kept free for it makes no room.
+    /// What a pod was nominated to has come to an end, if so: the pods wake that gave way to it. A pod that takes the
+    /// node that was kept free for it makes no room.
     pub(crate) fn end_nomination(&mut self, now_ms: TimeMs, uid: &Uid, before: Option<Nominated>) {
         let Some(before) = before else { return };
         let stays = self.judge.nominator().of(uid).is_some_and(|now| now.node == before.node);

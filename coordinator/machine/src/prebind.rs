@@ -2,7 +2,7 @@
 //!
 //! A pod that was decided holds its node and what its plugins have planned (Reserve). What the API server does not know of
 //! that yet is written, once; then the pod waits for what the watches tell until each plugin has what it waits for, and is
-//! bound itself (PreBind). Whatever goes wrong on the way, the bind included, gives up all that is not written (Unreserve)
+//! bound itself (PreBind). Any failure on the way, the bind included, gives up all that is not written (Unreserve)
 //! and has the pod tried again.
 //!
 //! Knows: which pods are on this way, what each waits for, and for how long. Must not know: any plugin, what a plan says, or
@@ -164,7 +164,7 @@ impl Machine {
         }
     }
 
-    /// Gives up all preparations: whoever leads next finds in the API what was written of them.
+    /// Gives up all preparations: the next leader finds in the API what was written of them.
     pub(crate) fn unreserve_all(&mut self, now_ms: TimeMs) {
         for uid in self.preparations.uids() {
             self.give_back(now_ms, &uid);

@@ -39,7 +39,7 @@ const NOW_NS: i64 = i64::MAX;
 pub(crate) enum Verdict {
     /// The pod may not preempt, or it cannot be told; its nomination stays. What is told of it.
     Undecided(String),
-    /// Nobody can make room. What is told of it.
+    /// No preemption makes room. The message.
     Unresolvable(String),
     /// These can.
     Found(Candidate),

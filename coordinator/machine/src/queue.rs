@@ -57,7 +57,7 @@ impl PartialOrd for Place {
     }
 }
 
-/// What is to be known of whoever takes a seat.
+/// What the queue keeps of each entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seating {
     pub(crate) subject: Subject,
@@ -133,7 +133,7 @@ impl Queue {
         self.backoff.pace
     }
 
-    /// The place of whoever is queued now, after all others of this time.
+    /// The place of a pod that is queued now, after all others of this time.
     pub(crate) fn stamp(&mut self, now_ms: TimeMs) -> (TimeMs, u64) {
         self.sequence += 1;
         (now_ms, self.sequence)

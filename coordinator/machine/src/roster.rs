@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn without_workers_a_node_is_nobodys() {
+    fn without_workers_a_node_has_no_holder() {
         assert_eq!(roster(&[]).owner("node"), None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::{Class, ClassId},
     labels::LabelSelector,
-    signature::News,
+    signature::Distinction,
 };
 
 use crate::{judge::cache::Charge, machine::Machine, pods::Stage, subject::Uid};
@@ -23,18 +23,18 @@ impl Machine {
     /// The number of the class that a pod of these fields is of now; the selectors that it brings with it come into play.
     /// Counts one more that needs the class.
     pub(crate) fn class_of(&mut self, whole: &Arc<Class>) -> ClassId {
-        let mut news = Vec::new();
-        let class = self.judge.cache_mut().acquire_signed(whole, &mut news);
-        self.tell_apart(&news);
+        let mut distinctions = Vec::new();
+        let class = self.judge.cache_mut().acquire_signed(whole, &mut distinctions);
+        self.tell_apart(&distinctions);
         class
     }
 
     /// A selector that is no pod's comes into play in the place of another.
     pub(crate) fn replace_selector(&mut self, old: Option<&LabelSelector>, new: Option<&LabelSelector>) {
-        let mut news = Vec::new();
-        new.into_iter().for_each(|selector| self.judge.cache_mut().in_play.enter(selector, &mut news));
+        let mut distinctions = Vec::new();
+        new.into_iter().for_each(|selector| self.judge.cache_mut().in_play.enter(selector, &mut distinctions));
         old.into_iter().for_each(|selector| self.judge.cache_mut().in_play.leave(selector));
-        self.tell_apart(&news);
+        self.tell_apart(&distinctions);
     }
 
     /// Notes what of a pod's labels its class does not have.
@@ -54,17 +54,17 @@ impl Machine {
     }
 
     /// Gives the pods another class that can be told apart now and could not before.
-    fn tell_apart(&mut self, news: &[News]) {
-        if news.is_empty() {
+    fn tell_apart(&mut self, distinctions: &[Distinction]) {
+        if distinctions.is_empty() {
             return;
         }
-        for uid in self.unread.told_apart_by(news) {
+        for uid in self.unread.told_apart_by(distinctions) {
             self.sign_anew(&uid);
         }
     }
 
-    /// Gives a pod the class that it is of now. It keeps its place wherever it is, and nobody is woken: nothing has changed
-    /// but how it is written down.
+    /// Gives a pod the class that it is of now. It keeps its place wherever it is, and no pod is woken: nothing has
+    /// changed but how it is written down.
     fn sign_anew(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         let (old, whole) = (pod.class, Arc::clone(&pod.info.class));

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::{labels::Labels, map::Set, signature::News};
+use flotilla_framework::{labels::Labels, map::Set, signature::Distinction};
 use indexmap::IndexMap;
 
 use crate::subject::Uid;
@@ -42,14 +42,14 @@ impl Unread {
     }
 
     /// The pods that can be told apart by what is new, each as often as it has such a label.
-    pub(crate) fn told_apart_by(&self, news: &[News]) -> Vec<Uid> {
+    pub(crate) fn told_apart_by(&self, distinctions: &[Distinction]) -> Vec<Uid> {
         let mut pods = Vec::new();
-        for news in news {
-            match news {
-                News::Value((key, value)) => {
+        for distinction in distinctions {
+            match distinction {
+                Distinction::Value((key, value)) => {
                     pods.extend(self.keys.get(key).and_then(|values| values.get(value)).into_iter().flatten().cloned());
                 }
-                News::Presence(key) => {
+                Distinction::Presence(key) => {
                     pods.extend(self.keys.get(key).into_iter().flat_map(IndexMap::values).flatten().cloned());
                 }
             }

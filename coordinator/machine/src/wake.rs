@@ -6,8 +6,8 @@
 //!   seen from the head of the queue, is repaired up to the present before anything is read off it; between that and the
 //!   parking of the pod no event is taken in.
 //! - What extenders have answered is of the moment that they were asked in. [`Machine::happenings`] counts what has happened;
-//!   if it is another count when they turn all nodes down, the pod is tried again after its backoff, for nobody can say
-//!   what helps an extender: upstream registers every event for them.
+//!   if it is another count when they turn all nodes down, the pod is tried again after its backoff, for it is not
+//!   known what helps an extender: upstream registers every event for them.
 //! - A pod whose bind or whose volumes fail comes back as an error, and time alone has it tried again: in 11 s at most as
 //!   configured by default. No event has to be remembered for it.
 //! - A pod that changes at the head of the queue is of another class, and its attempt begins anew.
@@ -42,11 +42,11 @@ use crate::{
 /// How many pods are taken from backoffQ before their time at once: a look at each takes some 20 us, and 1 ms where the
 /// coordinator evaluates 5,000 nodes by itself, so that what has happened meanwhile waits for 8 ms at most. That is done
 /// when a tick comes, which is when the shell has no more to tell or has told a batch of events, and it ends with the
-/// first pod that no node takes. Whoever is idle is ticked at once.
+/// first pod that no node takes. An idle machine gets its tick at once.
 const MAX_POPS: usize = 8;
 
-/// After so many events without a tick, half a batch of the shell's, the machine is not idle: nobody is taken from backoffQ
-/// before its time.
+/// After so many events without a tick, half a batch of the shell's, the machine is not idle: no pod is taken from
+/// backoffQ before its time.
 const BUSY_EVENTS: u64 = 128;
 
 /// When a pod is tried again that is worth it.
@@ -243,7 +243,7 @@ impl Machine {
             return self.admit(now_ms, uid);
         }
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        // Whatever is under way for it is about another class.
+        // All that is under way for it is about another class.
         pod.attempt_from = None;
         let new = Arc::clone(&pod.info);
         let Some(seating) = self.seating(uid) else { return };

@@ -67,7 +67,7 @@ impl Machine {
         }
     }
 
-    /// Gives all workers up; whoever leads next tells them everything anew.
+    /// Drops all workers; the next leader sends them everything again.
     pub(crate) fn drop_all(&mut self, reason: &str) {
         while let Some((&worker, _)) = self.roster.workers.first_key_value() {
             self.actions.push(Action::DropWorker { worker, reason: reason.to_owned() });
@@ -82,7 +82,7 @@ impl Machine {
         let Some(known) = self.roster.workers.get_mut(&worker) else { return };
         known.said = word.revision;
         match word.reply {
-            // Nobody here asks for accounts.
+            // The machine does not ask for accounts.
             Reply::Hello { .. } | Reply::Explained { .. } => {}
             Reply::Applied { generation, .. } => self.acknowledged(worker, generation),
             Reply::Evaluated { request, evaluation } => {

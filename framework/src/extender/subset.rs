@@ -22,7 +22,7 @@ use crate::{
 type Key = (SmallVec<[i64; 4]>, Vec<Domain>);
 
 /// The evaluation of these nodes as they are now; those that will not do any more, and those that are gone, are left out
-/// of it and refused by nobody. `matches` are fresh.
+/// of it and not refused. `matches` are fresh.
 #[must_use]
 pub fn evaluate(prepared: &Prepared, nodes: &Snapshot, matches: &Matches, among: &[NodeId]) -> Evaluation {
     let mut strata: IndexMap<Key, Vec<Offer>> = IndexMap::new();

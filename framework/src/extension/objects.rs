@@ -80,7 +80,7 @@ pub enum Patch {
         /// The version of the claim, for `spec.claimRef`.
         claim_version: Arc<str>,
         /// Whether the annotation `pv.kubernetes.io/bound-by-controller` is to say that the claim was chosen here, and not
-        /// by whoever made the volume.
+        /// by the creator of the volume.
         bound_by_controller: bool,
     },
     /// The annotation `volume.kubernetes.io/selected-node` of a claim names this node.
@@ -100,7 +100,7 @@ pub struct Awaited {
 }
 
 /// The objects that a plugin keeps, with what is assumed of them: its lister and its assume cache. There is one for each
-/// plugin that has any ([`Plugin::objects`](super::Plugin::objects)), kept by whoever decides.
+/// plugin that has any ([`Plugin::objects`](super::Plugin::objects)), kept by the coordinator.
 ///
 /// It is asked about classes for which [`Class::uses_objects`] says so, and about no others.
 ///
@@ -157,7 +157,7 @@ pub trait ObjectCache: Debug + Send + Sync {
     fn reserve(&mut self, plan: &dyn Plan);
 
     /// Unreserve: a plan counts no more, but for what was `written`: that stays assumed until the watches bring it. Gives
-    /// what has to be written because of that; nobody waits for it, and what fails is only logged.
+    /// what has to be written because of that; no pod waits for it, and what fails is only logged.
     fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Vec<Write>;
 
     /// PreBind: what of a plan the API has to be told, in order, each on the version that it has now. What it has already,

@@ -235,7 +235,7 @@ fn pod_level_requests_are_resized_in_place_too() {
 }
 
 #[test]
-fn host_ports_are_those_of_whatever_runs_as_long_as_the_pod() {
+fn host_ports_are_those_of_containers_that_run_as_long_as_the_pod() {
     let port = |number: i32, ip: &str, protocol: &str| {
         let mut port = json!({"containerPort": 1, "hostPort": number});
         (port["hostIP"], port["protocol"]) = (json!(ip), json!(protocol));
@@ -369,7 +369,7 @@ fn a_pod_is_read_with_who_it_is_and_where_it_stands() {
 }
 
 #[test]
-fn equal_pods_have_equal_classes_whoever_they_are() {
+fn equal_pods_have_equal_classes_under_any_name() {
     let named = |name: &str| {
         let spec = json!({"containers": [container("a", json!({"cpu": "1"}))]});
         read(&json!({"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": spec})).class

@@ -71,7 +71,7 @@ fn the_first_reserve_that_fails_ends_it_in_upstreams_words() {
 }
 
 #[test]
-fn what_is_reserved_is_nobody_elses_until_it_is_taken_back() {
+fn what_is_reserved_is_not_given_to_another_pod_until_it_is_taken_back() {
     let log = Log::default();
     let mut objects = objects(&log);
     objects.apply(&licence("first", "a"));
@@ -113,7 +113,7 @@ fn pre_bind_writes_and_waits_where_the_profile_runs_it() {
 }
 
 #[test]
-fn a_pod_that_uses_no_objects_has_nobody_asked() {
+fn for_a_pod_that_uses_no_objects_no_plugin_is_asked() {
     let log = Log::default();
     let mut objects = objects(&log);
     let pod = pod("p").build();

@@ -295,7 +295,7 @@ impl Domains for Required {
 
     fn interest(&self) -> Interest {
         let mut interest = Interest::default();
-        // One pod has to match all terms of an affinity, so whoever does matches the first.
+        // One pod has to match all terms of an affinity, so a pod that does matches the first.
         let own = self.affinity.iter().take(1).chain(&self.anti_affinity);
         own.for_each(|own| interest.select(&own.term.selector));
         if !self.existing.is_empty() {

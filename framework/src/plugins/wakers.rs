@@ -111,7 +111,7 @@ mod tests {
         super::may_wake(Registry::built_in(), &[testing::profile()], plugin, event)
     }
 
-    /// Events that wake somebody, each with its label.
+    /// Events that wake some pod, each with its label.
     fn woken_by(plugin: &dyn Plugin, profile: &Profile) -> Vec<&'static str> {
         let wants = pod("wants").request("cpu", "1").build().class;
         let (small, large) = (node("n").capacity("cpu", "1").build(), node("n").capacity("cpu", "64").build());
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_wakes_a_pod_is_in_the_list_of_the_plugin() {
+    fn every_event_that_wakes_a_pod_is_in_the_list_of_the_plugin() {
         let profile = testing::profile();
         for plugin in Registry::built_in().iter() {
             for label in woken_by(plugin, &profile) {
@@ -175,7 +175,7 @@ mod tests {
         assert!(!may_wake("NodeResourcesFit", ClusterEvent::PodAdded(&wants)));
         assert!(may_wake("NodeResourcesFit", ClusterEvent::PodRemoved(&wants)));
         assert!(!may_wake("SchedulingGates", ClusterEvent::PodRemoved(&wants)));
-        assert!(may_wake("Unheard", ClusterEvent::PodAdded(&wants)), "nobody knows what it waits for");
+        assert!(may_wake("Unheard", ClusterEvent::PodAdded(&wants)), "it is not known what it waits for");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Trials on nodes: potential victims are taken away, put back one after the other, and whoever cannot be put back is a
-//! victim.
+//! Trials on nodes: potential victims are taken away, put back one after the other, and a pod that cannot be put
+//! back is a victim.
 //!
 //! Knows: what a node says with some pods more or less on it. Must not know: priorities, budgets, or which node is best.
 //!
@@ -37,7 +37,7 @@ pub enum Outcome {
     /// No pod on the node may be preempted.
     NoVictims,
     /// The preemptor fits with every pod in its place. That is an error of the attempt, upstream's "expected at least one
-    /// victim pod": somebody else than the filters refused the node, such as an extender.
+    /// victim pod": not the filters refused the node, but for example an extender.
     Needless,
     /// The node or a victim is not where the trial has it. Nothing was learned.
     Stale,
@@ -59,7 +59,7 @@ pub fn is_local(prepared: &Prepared) -> bool {
     prepared.filters().iter().all(|prepared| matches!(prepared.filter, Filter::Node(_)))
 }
 
-/// One trial. Whoever has several makes one [`DryRun`] for all of them.
+/// One trial. A caller that has several makes one [`DryRun`] for all of them.
 ///
 /// `nodes` are all nodes, or a shard's where [`is_local`] says that these will do. The snapshot is as it was afterwards,
 /// its stamps too. `matches` has to be refreshed.

@@ -36,7 +36,7 @@ pub fn sort_by_importance<P>(units: &mut [GroupUnit<P>]) {
     units.sort_by_cached_key(|unit| importance(unit.priority, unit.is_of_group, || unit.standing(), i64::MAX));
 }
 
-/// Which units some budget is against: one pod of a unit is enough. A pod of a class that nobody knows uses no budget.
+/// Which units some budget is against: one pod of a unit is enough. A pod of an unknown class uses no budget.
 ///
 /// Source: `FilterVictimsWithPDBViolation`.
 #[must_use]

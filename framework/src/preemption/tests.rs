@@ -56,8 +56,8 @@ fn potential_victims_are_of_lower_priority_and_come_by_importance() {
         ("then who started first", vec![standing("a", 0, 1, Some(9)), standing("b", 0, 1, Some(1))], "b a"),
         ("who has not started starts now", vec![standing("a", 0, 1, None), standing("b", 0, 1, Some(9))], "b a"),
         ("then by name", vec![standing("b", 0, 1, None), standing("a", 0, 1, None)], "a b"),
-        ("none of a class that nobody knows", vec![standing("a", 7, 1, None), standing("b", 0, 1, None)], "b"),
-        ("nobody", vec![], ""),
+        ("none of an unknown class", vec![standing("a", 7, 1, None), standing("b", 0, 1, None)], "b"),
+        ("no pod", vec![], ""),
     ];
     for (case, pods, expected) in table {
         assert_eq!(laid(&pods, 6, &[], &plain), expected, "{case}");
@@ -119,7 +119,7 @@ fn the_candidate_with_the_least_harm_is_taken() {
         victims: victims.iter().map(|&(priority, started)| standing("v", 0, priority, started)).collect(),
     };
     let table = [
-        ("nobody", vec![], None, vec![]),
+        ("no pod", vec![], None, vec![]),
         ("without victims there is no candidate", vec![candidate(0, 0, 0, &[])], None, vec![]),
         (
             "fewest violations",
@@ -208,7 +208,7 @@ fn a_pod_may_preempt_unless_it_never_does_or_its_victims_are_still_going() {
         ("never", pod("p").priority(5).never_preempts(), None, Some(words::NEVER)),
         ("a victim is going", pod("p").priority(5), Some((Code::Unschedulable, going(1))), Some(words::TERMINATING)),
         ("one that is no victim is going", pod("p").priority(5), Some((Code::Unschedulable, going(5))), None),
-        ("nobody is going", pod("p").priority(5), Some((Code::Unschedulable, vec![standing("v", 0, 1, None)])), None),
+        ("no pod is going", pod("p").priority(5), Some((Code::Unschedulable, vec![standing("v", 0, 1, None)])), None),
         ("the node will never do", pod("p").priority(5), Some((Code::UnschedulableAndUnresolvable, going(1))), None),
     ];
     for (case, pod, nominated, expected) in table {
@@ -241,8 +241,8 @@ fn a_trial_takes_no_more_pods_away_than_it_must() {
         ("who has a budget against it is spared first", "1", 2, trial(&[false, true], 0), victims(&[0], 0)),
         ("both go", "2", 2, trial(&[true, false], 0), victims(&[0, 1], 1)),
         ("a nominated pod takes the room of one", "1", 2, trial(&[false, false], 1), victims(&[0, 1], 0)),
-        ("nobody is in the way", "1", 1, trial(&[false], 0), Outcome::Needless),
-        ("nobody may go", "1", 2, trial(&[], 0), Outcome::NoVictims),
+        ("no pod is in the way", "1", 1, trial(&[false], 0), Outcome::Needless),
+        ("no pod may go", "1", 2, trial(&[], 0), Outcome::NoVictims),
         ("a pod is not there any more", "1", 1, trial(&[false, false], 0), Outcome::Stale),
         ("the node is not there", "1", 1, Trial { node: NodeId(7), ..trial(&[false], 0) }, Outcome::Stale),
     ];
@@ -272,7 +272,7 @@ fn what_is_told_where_no_trial_helped() {
                 pod, 1 Preemption is not helpful for scheduling."),
         ),
         (
-            "nobody was in the way",
+            "no pod was in the way",
             vec![("a", Outcome::Needless), ("b", refused)],
             Err("preemption: expected at least one victim pod on node \"a\""),
         ),
@@ -360,7 +360,7 @@ fn units_come_by_priority_then_groups_first_then_the_larger_then_the_older() {
             "c+d ab",
         ),
         (
-            "none with a pod of a class that nobody knows",
+            "none with a pod of an unknown class",
             vec![unit(1, true, vec![at("a", None)], vec![standing("b", 7, 1, None)])],
             "",
         ),

@@ -11,7 +11,7 @@ use crate::{
     node::NodeId,
 };
 
-/// What is sent to whoever holds a node, to be tried there.
+/// What is sent to the worker that holds a node, to be tried there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
     /// The node.
@@ -90,7 +90,7 @@ pub fn lay_out<'a>(
 /// The same where pods of a group may go together: the units that have pods on the node.
 ///
 /// A unit goes if all of it may; upstream leaves the order of units open that are alike in all else, and here the first
-/// name and UID decide. A unit with a pod of a class that nobody knows is left alone.
+/// name and UID decide. A unit with a pod of an unknown class is left alone.
 ///
 /// Source: `SelectVictimsOnNode`, `MoreImportantVictim` and `FilterVictimsWithPDBViolation` with the feature gate
 /// GenericWorkload.

@@ -44,7 +44,7 @@ struct Group {
     members: BTreeSet<Offer>,
     open: bool,
     bonus: i64,
-    /// It has nodes on a sorted list besides, as of the last time that anybody looked.
+    /// It has nodes on a sorted list besides, as of the last look.
     is_shared: bool,
     /// How many.
     shared: usize,

@@ -312,7 +312,7 @@ impl SortedNodes {
         &self.strata
     }
 
-    /// The stratum that a node is in, and what it scores by itself; `None` where it is not feasible, or nobody knows.
+    /// The stratum that a node is in, and what it scores by itself; `None` where it is not feasible, or not known.
     pub(super) fn row(&self, node: NodeId) -> Option<(usize, Offer)> {
         match self.moved.get(&node) {
             Some(moved) => *moved,
@@ -321,7 +321,7 @@ impl SortedNodes {
     }
 
     /// The best node of a stratum that is not special to the reader, and whether it was judged anew. `Err`: a list ran dry,
-    /// so that nodes nobody told of could be next.
+    /// so that nodes without an offer could be next.
     pub(super) fn head(
         &self,
         stratum: usize,

@@ -9,7 +9,7 @@
 //!
 //! A view stays exact while the cluster changes: each node that changed is judged again and takes its place among those
 //! that did not change, and each pod that came or went moves what is counted. Only when a list runs dry, so that nodes
-//! nobody told of could be next, must the shards be asked again.
+//! without an offer could be next, must the shards be asked again.
 //!
 //! Knows: merging, which nodes are special to a class, and what is refused why. Must not know: when to ask, who waits for the
 //! answer, or when a family's list is brought up to date.
@@ -309,7 +309,7 @@ impl View {
         }
     }
 
-    /// Whether what is counted over domains is what somebody else counted on all nodes.
+    /// Whether what is counted over domains is what another process counted on all nodes.
     #[must_use]
     pub fn agrees(&self, prepared: &Prepared, counted: &[Tally]) -> bool {
         self.own.is_some() || self.counted.agrees(prepared, counted)

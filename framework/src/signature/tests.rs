@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{News, OTHER, SelectorsInPlay};
+use super::{Distinction, OTHER, SelectorsInPlay};
 use crate::{
     class::Class,
     labels::{LabelOperator, LabelRequirement, LabelSelector},
@@ -36,7 +36,7 @@ fn signed(known: &SelectorsInPlay, labels: &[(&str, &str)]) -> Vec<(String, Stri
 }
 
 #[test]
-fn a_label_that_no_selector_reads_tells_nobody_apart() {
+fn a_label_that_no_selector_reads_distinguishes_no_pods() {
     let known = in_play(&[&selector(&[("app", LabelOperator::In, &["web"])])]);
     assert_eq!(signed(&known, &[("app", "web"), ("index", "7")]), [("app".to_owned(), "web".to_owned())]);
     assert_eq!(signed(&known, &[("app", "db"), ("index", "7")]), []);
@@ -103,15 +103,15 @@ fn only_what_no_other_selector_could_tell_is_news() {
     let mut known = SelectorsInPlay::default();
     let one = selector(&[("app", LabelOperator::In, &["a", "b"]), ("tier", LabelOperator::Exists, &[])]);
     let other = selector(&[("app", LabelOperator::NotIn, &["b", "c"])]);
-    let news = |known: &mut SelectorsInPlay, selector: &LabelSelector| {
-        let mut news = Vec::new();
-        known.enter(selector, &mut news);
-        news
+    let distinctions = |known: &mut SelectorsInPlay, selector: &LabelSelector| {
+        let mut distinctions = Vec::new();
+        known.enter(selector, &mut distinctions);
+        distinctions
     };
-    let value = |value: &str| News::Value(("app".into(), value.into()));
-    assert_eq!(news(&mut known, &one), [value("a"), value("b"), News::Presence("tier".into())]);
-    assert_eq!(news(&mut known, &other), [value("c")]);
-    assert_eq!(news(&mut known, &one), []);
+    let value = |value: &str| Distinction::Value(("app".into(), value.into()));
+    assert_eq!(distinctions(&mut known, &one), [value("a"), value("b"), Distinction::Presence("tier".into())]);
+    assert_eq!(distinctions(&mut known, &other), [value("c")]);
+    assert_eq!(distinctions(&mut known, &one), []);
 }
 
 #[test]

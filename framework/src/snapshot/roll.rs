@@ -1,7 +1,7 @@
 //! The classes that were made known, by what they can be looked up by.
 //!
 //! Knows: labels, what affinities cannot match without, the order in which classes came, where their pods are. Must not
-//! know: what a node is, or why somebody looks.
+//! know: what a node is, or what the look-up is for.
 
 use std::{collections::BTreeSet, sync::Arc};
 

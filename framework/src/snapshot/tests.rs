@@ -49,7 +49,7 @@ fn unknown_nodes_and_classes_change_nothing() {
 }
 
 #[test]
-fn sums_that_reached_the_end_are_counted_anew_when_a_pod_goes() {
+fn sums_that_saturated_are_counted_again_when_a_pod_goes() {
     let huge = pod("p").request("memory", "8Ei").request("example.com/gpu", "5E");
     let mut nodes = holding(&node("n").build(), huge);
     nodes.register_class(ClassId(4), pod("q").request("memory", "1Gi").request("example.com/gpu", "1").build().class);

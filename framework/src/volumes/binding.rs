@@ -1,7 +1,7 @@
 //! Whether the volumes of a pod on its way to a node are bound by now, or never will be.
 //!
 //! Knows: what the API has of the claims and volumes of a plan, and what was written of them. Must not know: who writes,
-//! or for how long anybody waits.
+//! or for how long a pod waits.
 
 #[cfg(test)]
 mod tests;

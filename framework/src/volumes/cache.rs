@@ -211,7 +211,7 @@ impl ObjectCache for VolumeCache {
         }
     }
 
-    /// Of the first pod of a class nobody knows what it attaches.
+    /// What the first pod of a class attaches is not known.
     fn pod_added(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
         if class.volumes.is_none() {
             return Vec::new();

@@ -106,8 +106,8 @@ impl<'a> Pod<'a> {
     ///
     /// Source: component-helpers `ephemeral.VolumeIsForPod`.
     fn owns(&self, claim: &Claim) -> Result<(), Arc<str>> {
-        let nobody = Owner::default();
-        let owner = self.volumes.owner.as_ref().unwrap_or(&nobody);
+        let none = Owner::default();
+        let owner = self.volumes.owner.as_ref().unwrap_or(&none);
         if claim.owner_pod.as_ref() == Some(&owner.uid) {
             return Ok(());
         }

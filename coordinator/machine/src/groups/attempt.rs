@@ -1,10 +1,10 @@
 //! One attempt at a pod group: its members are tried in order, each beside those before it.
 //!
-//! First whatever the members' classes need is asked for; until it is there the group waits at the head of the queue, as a
-//! pod does. Then all members are decided in one go, within one event: each that gets a node is charged to it at once, so
-//! that the next is judged beside it, by the same code that decides on any pod. Nothing is asked any more, what is missing
-//! is evaluated here. In the end every charge is taken back, last first; what becomes of it is for `outcome` to say. So no
-//! event ever sees half a group.
+//! First everything that the members' classes need is asked for; until it is there the group waits at the head of the
+//! queue, as a pod does. Then all members are decided in one go, within one event: each that gets a node is charged to
+//! it at once, so that the next is judged beside it, by the same code that decides on any pod. Nothing is asked any
+//! more, what is missing is evaluated here. In the end every charge is taken back, last first; what becomes of it is
+//! for `outcome` to say. So no event ever sees half a group.
 //!
 //! Knows: the order, and when enough or too few members have a place. Must not know: how a node is found for one pod
 //! ([`crate::judge`]).
@@ -162,7 +162,7 @@ impl Machine {
     }
 
     /// Asks for what the members' classes need. `true`: some of it is not there yet. Each class is asked for once in an
-    /// attempt, so that the attempt comes to an end whatever happens meanwhile.
+    /// attempt, so that the attempt ends regardless of events meanwhile.
     fn waits_for_offers(&mut self, now_ms: TimeMs, key: &GroupKey, members: &[Uid]) -> bool {
         if self.is_alone(now_ms) {
             return false;

@@ -1,10 +1,10 @@
 //! Room for a pod group at the cost of pods of lower priority (PodGroupPostFilter).
 //!
-//! Whatever has a lower priority than the group is taken away, anywhere in the cluster, and the group is tried on what is
-//! left. If it fits, as many as possible of those that were taken away are put back, the most important first, beside the
-//! group's pods where these were placed. Those that cannot be put back are deleted, and the group's pods are nominated
-//! where they were placed; the group is tried again after its backoff. Pods of a group that is disrupted as a whole go
-//! together or not at all.
+//! Every pod with a lower priority than the group is taken away, anywhere in the cluster, and the group is tried on
+//! what is left. If it fits, as many as possible of those that were taken away are put back, the most important first,
+//! beside the group's pods where these were placed. Those that cannot be put back are deleted, and the group's pods are
+//! nominated where they were placed; the group is tried again after its backoff. Pods of a group that is disrupted as a
+//! whole go together or not at all.
 //!
 //! All of that is done on the coordinator's own columns within one event; workers hear of none of it.
 //!
@@ -52,7 +52,7 @@ type Unit = GroupUnit<Charge>;
 
 /// How a search ends.
 enum Found {
-    Nobody,
+    NoVictims,
     Refused(String),
     Failed(String),
     Ongoing,
@@ -60,7 +60,7 @@ enum Found {
 }
 
 impl Machine {
-    /// Looks for room, and has made whatever is found.
+    /// Looks for room, and preempts the victims that are found.
     ///
     /// # Errors
     /// Extenders have to be asked before that can be told.
@@ -76,7 +76,7 @@ impl Machine {
             Room::None(claims.into_iter().chain([&*reason]).collect::<Vec<_>>().join(", "))
         };
         Ok(match self.search(seeker)? {
-            Found::Nobody => Room::None(format!("{PREFIX}No preemption victims found for incoming preemptor")),
+            Found::NoVictims => Room::None(format!("{PREFIX}No preemption victims found for incoming preemptor")),
             Found::Refused(reason) => refused(&reason),
             Found::Failed(error) => {
                 let plugin = default_preemption::NAME;
@@ -119,7 +119,7 @@ impl Machine {
         }
         let units = self.units_below(priority);
         if units.is_empty() {
-            return Ok(Found::Nobody);
+            return Ok(Found::NoVictims);
         }
         for (_, charge) in units.iter().flat_map(|unit| &unit.pods) {
             self.discharge_quietly(charge);
@@ -137,7 +137,7 @@ impl Machine {
         Ok(match tried?.outcome {
             Outcome::Rejected(reason) => Found::Refused(reason),
             Outcome::Failed(error) => Found::Failed(error),
-            Outcome::Met => Found::Nobody,
+            Outcome::Met => Found::NoVictims,
         })
     }
 
@@ -184,8 +184,8 @@ impl Machine {
         units
     }
 
-    /// Puts back whatever can stay beside the group's pods, first what a budget protects, and then all the rest as well.
-    /// Gives those that have to go.
+    /// Puts back the pods that can stay beside the group's pods, first what a budget protects, and then all the rest as
+    /// well. Gives those that have to go.
     fn reprieve(&mut self, units: Vec<Unit>, placed: &[Placed]) -> Result<Vec<Standing>, String> {
         let counts = placed
             .iter()
@@ -285,7 +285,7 @@ impl Machine {
         let uids = deleted.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let object = seeker.object;
-        // No pod has the UID of a group, so that whoever asks for the pod that preempts finds none.
+        // No pod has the UID of a group, so that a look-up of the pod that preempts finds none.
         let preemptor = PodName {
             uid: Arc::clone(&object.uid),
             namespace: Arc::clone(&object.namespace),

@@ -49,7 +49,7 @@ pub(super) struct Tried {
     pub(super) outcome: Outcome,
     /// What came of each member that was tried, in order.
     pub(super) verdicts: Vec<(Uid, Verdict)>,
-    /// The members that nobody came to.
+    /// The members that were not tried.
     pub(super) untried: Vec<Uid>,
     /// Those that have a place, in order. They are charged nowhere any more.
     pub(super) placed: Vec<Placed>,

@@ -15,7 +15,7 @@ use flotilla_framework::{
     objects::Objects,
     registry::Registry,
     shard::{Change, Revision},
-    signature::{News, SelectorsInPlay},
+    signature::{Distinction, SelectorsInPlay},
     snapshot::Snapshot,
     volumes::node::Attachment,
 };
@@ -134,9 +134,10 @@ impl Cache {
     }
 
     /// The number of the class that a pod of these fields is of, by what selectors in play can tell of its labels; its own
-    /// come into play with it. Adds to `news` what they can tell that no other could. Counts one more that needs the class.
-    pub(crate) fn acquire_signed(&mut self, whole: &Arc<Class>, news: &mut Vec<News>) -> ClassId {
-        whole.selectors().for_each(|selector| self.in_play.enter(selector, news));
+    /// come into play with it. Adds to `distinctions` what they can tell
+    /// that no other could. Counts one more user of the class.
+    pub(crate) fn acquire_signed(&mut self, whole: &Arc<Class>, distinctions: &mut Vec<Distinction>) -> ClassId {
+        whole.selectors().for_each(|selector| self.in_play.enter(selector, distinctions));
         let (id, new) = self.classes.acquire(&self.in_play.sign(whole));
         if new {
             if let Some(class) = self.classes.get(id) {

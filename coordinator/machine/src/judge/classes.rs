@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flotilla_framework::class::{Class, ClassId};
 use indexmap::IndexMap;
 
-/// How many classes that nobody needs are kept for the next pod of their kind: a Job's pods come and go, and their
+/// How many unused classes are kept for the next pod of their kind: a Job's pods come and go, and their
 /// offers are worth keeping. At some 2 KB each they cost 2 MB.
 const MAX_IDLE: usize = 1_024;
 

@@ -18,7 +18,7 @@ use flotilla_framework::{
 use super::{
     Judge,
     cache::Charge,
-    decision::{Attempt, Cure, Decision, Placement, Want},
+    decision::{Attempt, Decision, Placement, PostFilter, Want},
     said::Step,
 };
 use crate::subject::Subject;
@@ -30,7 +30,7 @@ impl Judge {
         let &Attempt { subject, from, is_member, extenders, .. } = attempt;
         if self.cache.nodes.is_empty() {
             let diagnosis = Diagnosis { message: NO_NODES.to_owned(), plugins: Vec::new() };
-            return Decision::Refuse(diagnosis, Cure::Nodes);
+            return Decision::Refuse(diagnosis, PostFilter::Skip);
         }
         if !self.open(subject) {
             return Decision::Fail("its profile or class is unknown".to_owned());
@@ -84,7 +84,7 @@ impl Judge {
                 Best::Nothing if is_current => {
                     let covered = known.view.covered() as usize;
                     let diagnosis = diagnosis::of_nodes(known.prepared, &known.view.refused_now(), covered);
-                    return Decision::Refuse(diagnosis, Cure::Preemption(Vec::new()));
+                    return Decision::Refuse(diagnosis, PostFilter::Run(Vec::new()));
                 }
                 Best::Nothing => self.states.forget_view(subject),
             }
@@ -151,7 +151,7 @@ impl Judge {
             return Some(Decision::Fail(error));
         }
         let diagnosis = diagnosis::of_class(prepared, nodes)?;
-        Some(Decision::Refuse(diagnosis, Cure::Preemption(Vec::new())))
+        Some(Decision::Refuse(diagnosis, PostFilter::Run(Vec::new())))
     }
 
     /// Runs every filter for the chosen node against our own view before anything is assumed. An offer that is not

@@ -42,8 +42,8 @@ pub(crate) struct Attempt<'a> {
 pub(crate) enum Decision {
     /// It goes there.
     Place(Placement),
-    /// No node will do, and what may change that.
-    Refuse(Diagnosis, Cure),
+    /// No node is feasible, and whether PostFilter runs.
+    Refuse(Diagnosis, PostFilter),
     /// Something went wrong that says nothing about the nodes.
     Fail(String),
     /// Workers have to be asked first.
@@ -52,13 +52,13 @@ pub(crate) enum Decision {
     AskExtenders(Question),
 }
 
-/// What may make room for a pod that no node will take.
+/// Whether PostFilter runs for a pod that no node will take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Cure {
-    /// Nodes: there are none.
-    Nodes,
-    /// Taking pods away; also on these nodes, which extenders alone turned down.
-    Preemption(Vec<NodeId>),
+pub(crate) enum PostFilter {
+    /// It does not run: there are no nodes.
+    Skip,
+    /// It runs; these nodes, which only extenders refused, are candidates too.
+    Run(Vec<NodeId>),
 }
 
 /// What workers have to be asked.

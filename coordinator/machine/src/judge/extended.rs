@@ -16,7 +16,7 @@ use flotilla_framework::{
 use super::{
     Judge,
     class_states::ClassState,
-    decision::{Attempt, Cure, Decision, Want},
+    decision::{Attempt, Decision, PostFilter, Want},
     said::{Question, Step, Word},
 };
 use crate::subject::Subject;
@@ -104,9 +104,9 @@ impl Judge {
         self.states.evaluate_here(subject, &self.cache);
         let Some(known) = self.states.known(subject) else { return Decision::Ask(Want::Offers(subject)) };
         let diagnosis = extended.diagnosis(known.prepared, known.view.refused(), known.view.covered() as usize);
-        let curable = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
-        let curable: Vec<NodeId> = curable.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
-        Decision::Refuse(diagnosis, Cure::Preemption(curable))
+        let candidates = extended.objections.iter().filter(|(_, objection)| objection.code == Code::Unschedulable);
+        let candidates: Vec<NodeId> = candidates.filter_map(|(name, _)| Some(self.cache.nodes.get(name)?.id)).collect();
+        Decision::Refuse(diagnosis, PostFilter::Run(candidates))
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) const MAX_ROWS: usize = 1 << 20;
 
 /// A sorted list, and the state up to which it is repaired.
 #[derive(Debug)]
-pub(super) struct Stand {
+pub(super) struct SortedList {
     pub(super) sorted: SortedNodes,
     pub(super) repaired_to: Revision,
     /// Tells it apart from others that stood in its place.
@@ -36,7 +36,7 @@ pub(super) struct Stand {
 /// All sorted lists: of which head, and by what nodes are told apart.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
-    pub(super) stands: Map<(Subject, Ground), Stand>,
+    pub(super) lists: Map<(Subject, Ground), SortedList>,
     pub(super) clock: u64,
 }
 
@@ -83,32 +83,32 @@ impl FamilyState {
 impl Families {
     /// Takes all sorted lists down.
     pub(crate) fn clear(&mut self) {
-        self.stands.clear();
+        self.lists.clear();
     }
 
     /// Takes down the sorted list of a head.
     pub(crate) fn close(&mut self, head: Subject) {
-        self.stands.retain(|(known, _), _| *known != head);
+        self.lists.retain(|(known, _), _| *known != head);
     }
 
     pub(super) fn has(&self, head: Subject) -> bool {
-        self.stands.keys().any(|(known, _)| *known == head)
+        self.lists.keys().any(|(known, _)| *known == head)
     }
 
     /// A sorted list by its place and its number.
-    pub(super) fn under(&self, (at, number): (usize, u64)) -> Option<&Stand> {
-        self.stands.get_index(at).map(|(_, stand)| stand).filter(|stand| stand.number == number)
+    pub(super) fn under(&self, (at, number): (usize, u64)) -> Option<&SortedList> {
+        self.lists.get_index(at).map(|(_, list)| list).filter(|list| list.number == number)
     }
 
     pub(super) fn put(&mut self, place: (Subject, Ground), sorted: SortedNodes, repaired_to: Revision) {
         self.clock += 1;
-        let stand = Stand { sorted, repaired_to, number: self.clock, used: self.clock };
-        self.stands.insert(place, stand);
+        let list = SortedList { sorted, repaired_to, number: self.clock, used: self.clock };
+        self.lists.insert(place, list);
         // What is longest not in use goes first; one sorted list always has room.
-        let mut rows: usize = self.stands.values().map(|stand| stand.sorted.len()).sum();
-        while rows > MAX_ROWS && self.stands.len() > 1 {
-            let oldest = self.stands.values().enumerate().min_by_key(|(_, stand)| stand.used).map(|(index, _)| index);
-            let Some((_, gone)) = oldest.and_then(|index| self.stands.swap_remove_index(index)) else { break };
+        let mut rows: usize = self.lists.values().map(|list| list.sorted.len()).sum();
+        while rows > MAX_ROWS && self.lists.len() > 1 {
+            let oldest = self.lists.values().enumerate().min_by_key(|(_, list)| list.used).map(|(index, _)| index);
+            let Some((_, gone)) = oldest.and_then(|index| self.lists.swap_remove_index(index)) else { break };
             rows -= gone.sorted.len();
         }
     }
@@ -116,26 +116,26 @@ impl Families {
     /// Brings a sorted list up to the present. `false`: there is none, or it was so far behind that it is taken down.
     pub(super) fn repair(&mut self, at: usize, head: &Prepared, cache: &Cache) -> bool {
         self.clock += 1;
-        let Some(((_, ground), stand)) = self.stands.get_index_mut(at) else { return false };
-        stand.used = self.clock;
-        if stand.repaired_to == cache.revision() {
+        let Some(((_, ground), list)) = self.lists.get_index_mut(at) else { return false };
+        list.used = self.clock;
+        if list.repaired_to == cache.revision() {
             return true;
         }
-        let Some(changes) = changes(cache, stand.repaired_to) else {
-            self.stands.swap_remove_index(at);
+        let Some(changes) = changes(cache, list.repaired_to) else {
+            self.lists.swap_remove_index(at);
             return false;
         };
         if changes.iter().any(|change| change.what == What::Reshaped) {
-            stand.sorted = stand.sorted.regrouped(ground.clone(), &cache.snapshot);
-            stand.number = self.clock;
+            list.sorted = list.sorted.regrouped(ground.clone(), &cache.snapshot);
+            list.number = self.clock;
         }
         let none = Matches::default();
         for node in nodes_of(&changes) {
             let slot = cache.snapshot.slot(node);
             let result = slot.map(|slot| head.judge_with(&cache.snapshot, slot, &none));
-            stand.sorted.repair(&cache.snapshot, node, result.as_ref());
+            list.sorted.repair(&cache.snapshot, node, result.as_ref());
         }
-        stand.repaired_to = cache.revision();
+        list.repaired_to = cache.revision();
         true
     }
 }

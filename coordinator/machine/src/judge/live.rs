@@ -17,7 +17,7 @@ use flotilla_framework::{
 use super::{
     cache::{Cache, Happening, What},
     class_states::{ClassState, ClassStates},
-    families::{FamilyState, Stand, changes},
+    families::{FamilyState, SortedList, changes},
 };
 use crate::{subject::Subject, trace::Asker};
 
@@ -168,22 +168,22 @@ impl ClassState {
     }
 
     /// Brings what the class counts, laid over a sorted list that is up to date, up to the present.
-    fn lay_over(&mut self, at: usize, stand: &Stand, cache: &Cache) {
+    fn lay_over(&mut self, at: usize, list: &SortedList, cache: &Cache) {
         let Self { prepared, matches, live, .. } = self;
         matches.refresh(prepared, &cache.snapshot);
-        let (now, over) = (cache.revision(), Some((at, stand.number)));
+        let (now, over) = (cache.revision(), Some((at, list.number)));
         if let Some(laid) = live.as_mut().filter(|laid| laid.over == over) {
             if laid.repaired_to == now {
                 return;
             }
             if let Some(changes) = changes(cache, laid.repaired_to) {
                 let moves = changes.iter().map(|change| moved(*change, matches));
-                laid.view.follow(prepared, &cache.snapshot, matches, &stand.sorted, moves);
+                laid.view.follow(prepared, &cache.snapshot, matches, &list.sorted, moves);
                 laid.repaired_to = now;
                 return;
             }
         }
-        let view = View::over(prepared, &cache.snapshot, matches, &stand.sorted);
+        let view = View::over(prepared, &cache.snapshot, matches, &list.sorted);
         *live = Some(Live { over, ..Live::new(view, now, true, None) });
     }
 }
@@ -256,10 +256,10 @@ impl ClassStates {
             self.families.close(head);
             return false;
         }
-        let (Some((_, stand)), Some(own)) = (self.families.stands.get_index(at), self.all.get_mut(&subject)) else {
+        let (Some((_, list)), Some(own)) = (self.families.lists.get_index(at), self.all.get_mut(&subject)) else {
             return false;
         };
-        own.lay_over(at, stand, cache);
+        own.lay_over(at, list, cache);
         if own.live.as_mut().is_some_and(Live::has_grown) {
             self.make_room_for_rows(subject);
         }
@@ -277,13 +277,13 @@ impl ClassStates {
                 None => of_head.family.is_cut = true,
             }
         }
-        if let Some(at) = self.families.stands.get_index_of(&place) {
+        if let Some(at) = self.families.lists.get_index_of(&place) {
             return Some(at);
         }
-        let (_, other) = self.families.stands.iter().find(|((known, _), _)| *known == head)?;
+        let (_, other) = self.families.lists.iter().find(|((known, _), _)| *known == head)?;
         let (sorted, revision) = (other.sorted.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
         self.families.put(place.clone(), sorted, revision);
-        self.families.stands.get_index_of(&place)
+        self.families.lists.get_index_of(&place)
     }
 }
 

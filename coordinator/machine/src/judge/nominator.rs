@@ -39,7 +39,7 @@ pub(crate) struct Nominator {
 // === impl Nominator ===
 
 impl Nominator {
-    /// Whether nobody is nominated.
+    /// Whether no pod is nominated.
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty()
     }

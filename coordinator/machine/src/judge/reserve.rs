@@ -11,7 +11,7 @@ use flotilla_framework::{
 use super::{Judge, decision::Attempt};
 
 /// How many pods may be on this way at once. They do not count among the binds under way, or ten minutes of a
-/// provisioner's silence would keep everybody else from being decided. At some 1 KB each (the binding, the plans, what
+/// provisioner's silence would keep all other pods from being decided. At some 1 KB each (the binding, the plans, what
 /// was written) they take 16 MiB; a provisioner that needs a minute for each volume and has all of them under way at
 /// once makes 273 pods a second. A pod more is tried again after its backoff. Those that get ready at once are binds
 /// under way then: at most `max_binds_in_flight` and this many.

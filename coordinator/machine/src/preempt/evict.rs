@@ -98,7 +98,7 @@ impl Machine {
         }
     }
 
-    /// Gives up all preemptions: whoever leads next finds in the API what was done, and goes on from there.
+    /// Gives up all preemptions: the next leader finds in the API what was done, and goes on from there.
     pub(crate) fn give_up_preemptions(&mut self, now_ms: TimeMs) {
         self.preempting = None;
         self.unresolvable.clear();

@@ -1,4 +1,4 @@
-//! Subjects that nobody can make room for, as things are.
+//! Subjects for which no preemption makes room, in the current state.
 //!
 //! Fifty thousand pods of a class that nothing helps are told so after one look at the nodes, not after one each.
 //!
@@ -38,7 +38,7 @@ impl Unresolvable {
         (*known == as_of).then_some(message)
     }
 
-    /// Nobody can make room.
+    /// No preemption makes room.
     pub(crate) fn remember(&mut self, subject: Subject, priority: i32, as_of: AsOf, message: &str) {
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();

@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl Machine {
-    /// Has the extenders asked about all candidates. `false`: there is nothing to ask, or nobody.
+    /// Has the extenders asked about all candidates. `false`: there is no candidate or no extender.
     pub(super) fn propose(&mut self, now_ms: TimeMs, round: &mut Round) -> bool {
         let extenders: Vec<Arc<Extender>> =
             self.interested(&round.uid).filter(|extender| extender.is_preemptor()).cloned().collect();
@@ -90,7 +90,7 @@ impl Machine {
         }
     }
 
-    /// The best of what extenders left. A pod that is not less important than the one that preempts is nobody's victim.
+    /// The best of what extenders left. A pod that is not less important than the one that preempts is never a victim.
     fn judge_proposal(&self, round: &Round, proposal: &Proposal) -> Verdict {
         let mut candidates = Vec::new();
         for (name, victims) in &proposal.nodes {

@@ -97,7 +97,7 @@ impl Machine {
         if objected.is_empty()
             && !self.residents.any_at_all_below(priority)
             && !self.groups.any_below(priority)
-            && let Some(message) = self.nobody_is_below(subject)
+            && let Some(message) = self.no_pod_is_below(subject)
         {
             return Err((diagnosis, Verdict::Unresolvable(message)));
         }
@@ -114,7 +114,7 @@ impl Machine {
     }
 
     /// What is told where no pod on any node has a lower priority: nothing has to be tried for that.
-    fn nobody_is_below(&self, (profile, class): Subject) -> Option<String> {
+    fn no_pod_is_below(&self, (profile, class): Subject) -> Option<String> {
         let state = self.judge.states().get((profile, class))?;
         let potential: usize = match state.own() {
             _ if state.prepared.refusal().is_some() => 0,
@@ -192,7 +192,7 @@ impl Machine {
         Some(AsOf { revision: self.judge.cache().revision(), nominations: self.judge.nominator().version(), facts })
     }
 
-    /// What is told of a pod that nobody can make room for, if that is known.
+    /// The message for a pod for which no preemption makes room, if that is known.
     fn known_unresolvable(&self, uid: &Uid, subject: Subject) -> Option<String> {
         let pod = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && !pod.info.never_preempts)?;
         let known = self.unresolvable.message(subject, pod.info.priority, self.as_of(subject)?);
@@ -205,8 +205,8 @@ impl Machine {
     }
 
     fn remember_unresolvable(&mut self, uid: &Uid, subject: Subject, message: &str) {
-        let asks_nobody = self.extenders_of(uid).is_empty();
-        let Some(pod) = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && asks_nobody) else { return };
+        let asks_none = self.extenders_of(uid).is_empty();
+        let Some(pod) = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none() && asks_none) else { return };
         if let Some(as_of) = self.as_of(subject) {
             self.unresolvable.remember(subject, pod.info.priority, as_of, message);
         }

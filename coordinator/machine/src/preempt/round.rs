@@ -4,7 +4,7 @@
 //! be victims, what is done to them, or how workers are asked.
 //!
 //! Source: `DryRunPreemption`. There threads try nodes side by side and the first to be ready are the candidates; here they
-//! are those that come first in the order, whoever tries them.
+//! are those that come first in the order, on any thread or worker.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ impl Machine {
         let is_old = self.judge.cache().revision() != revision;
         let progress = self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, is_old);
         if is_old {
-            // Whatever happened while the pod waited at the head of the queue did not wake it.
+            // Events while the pod waited at the head of the queue did not wake it.
             self.wake(now_ms, uid);
         }
         progress

@@ -17,7 +17,7 @@ use crate::{
     subject::{Subject, Uid},
 };
 
-/// A search. There is one of these at most: whoever gets to the head of the queue waits for its end.
+/// A search. There is one of these at most: the pod at the head of the queue waits for its end.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(super) uid: Uid,

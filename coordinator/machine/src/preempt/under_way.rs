@@ -16,7 +16,7 @@ use flotilla_framework::class::PodInfo;
 use crate::{event::PreemptionId, subject::Uid};
 
 /// How many victims may be under way at once. The API server is asked twice for each, 32 at a time; at 5 ms each these
-/// are gone after 1.3 s. Whoever would preempt more is tried again after its backoff.
+/// are gone after 1.3 s. A pod that would preempt more is tried again after its backoff.
 pub(crate) const MAX_VICTIMS: usize = 4_096;
 
 /// A preemption.

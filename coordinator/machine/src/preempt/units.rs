@@ -1,6 +1,6 @@
 //! What may go on a node where pod groups count.
 //!
-//! Knows: which pods go together, and where they are. Must not know: whether anybody fits once they are gone.
+//! Knows: which pods go together, and where they are. Must not know: whether a pod fits once they are gone.
 //!
 //! Pods on nodes that are gone are left out; upstream fails on a group that has one.
 //!

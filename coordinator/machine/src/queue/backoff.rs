@@ -35,7 +35,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// When whoever came back at `since_ms`, for the `count`th time, is through with its backoff; 0: it has none. A seat
+    /// When the backoff of a pod that came back at `since_ms`, for the `count`th time, ends; 0: it has none. An entry
     /// that stands for `size` pods may back off for longer.
     ///
     /// Source: `getBackoffTime` and `calculateBackoffDuration`.

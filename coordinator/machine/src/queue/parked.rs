@@ -68,7 +68,7 @@ pub(super) struct Group {
     pub(super) woken: Half,
     /// How often no node would take any of them at least, the times counted that another one was tried for it.
     pub(super) tries: u32,
-    /// Nobody in it is tried before, as if each had been tried when the group was.
+    /// No pod in it is tried before, as if each had been tried when the group was.
     pub(super) held_ms: TimeMs,
     /// Whether that time was still to come when it was last looked at.
     pub(super) is_held: bool,
@@ -316,7 +316,7 @@ impl Groups {
         });
     }
 
-    /// Forgets a group if nobody is in it.
+    /// Forgets a group if it is empty.
     pub(super) fn close(&mut self, id: GroupId) -> bool {
         let Some(group) = self.known.get(&id).filter(|group| group.len() == 0) else { return false };
         let key = group.key;

@@ -105,7 +105,7 @@ fn a_longest_backoff_of_zero_is_none_at_all_and_many_pods_on_a_seat_may_wait_lon
 }
 
 #[test]
-fn without_the_gate_backoff_is_exact_and_nobody_is_taken_before_its_time() {
+fn without_the_gate_backoff_is_exact_and_no_pod_is_popped_before_its_end() {
     let pace = Pace { pops: false, ..Pace::default() };
     assert_eq!(pace.expiry(300, 1, 1), 1_300);
     let mut room = Room::default();
@@ -118,7 +118,7 @@ fn without_the_gate_backoff_is_exact_and_nobody_is_taken_before_its_time() {
 }
 
 #[test]
-fn whoever_was_tried_keeps_the_time_of_its_attempt_as_its_place() {
+fn a_pod_that_was_tried_keeps_the_time_of_its_attempt_as_its_place() {
     let mut room = Room::default();
     room.park("tried", 1, &[FIT], 1);
     room.pass(5_000);
@@ -181,7 +181,7 @@ fn a_group_wakes_as_one_and_its_first_pod_is_at_the_head() {
     }
     room.pass(5_000);
     room.wake(TAINT);
-    assert_eq!(room.queue.lengths(), [0, 0, 3], "nobody waits for that");
+    assert_eq!(room.queue.lengths(), [0, 0, 3], "no pod waits for that");
     room.wake(FIT);
     assert_eq!(room.queue.lengths(), [3, 0, 0]);
     assert_eq!(room.queue.waiting(subject(1)), 3);
@@ -211,7 +211,7 @@ fn what_no_node_has_for_one_no_node_has_for_the_others_and_they_are_parked_again
 }
 
 #[test]
-fn a_group_that_is_tried_in_vain_backs_off_like_a_pod_and_a_new_pod_in_it_begins_anew() {
+fn a_group_that_is_refused_backs_off_like_a_pod_and_a_new_pod_in_it_resets_that() {
     let mut room = Room::default();
     for name in ["a", "b"] {
         room.park(name, 1, &[FIT], 1);
@@ -274,7 +274,7 @@ fn pods_parked_while_their_group_is_awake_wait_for_the_next_event() {
 }
 
 #[test]
-fn groups_that_meet_lose_nobody_whichever_is_larger() {
+fn groups_that_are_merged_lose_no_pod_in_either_order() {
     for (many, few) in [(30, 3), (3, 30)] {
         let mut room = Room::default();
         for index in 0..many {
@@ -310,7 +310,7 @@ fn a_plugin_that_waits_by_itself_has_its_pods_tried_without_backoff() {
 }
 
 #[test]
-fn the_flush_takes_a_group_that_nobody_has_looked_at_for_too_long() {
+fn the_flush_takes_a_group_that_was_not_tried_for_too_long() {
     let mut room = Room::default();
     room.park("a", 1, &[FIT], 1);
     room.pass(200_000);
@@ -326,7 +326,7 @@ fn the_flush_takes_a_group_that_nobody_has_looked_at_for_too_long() {
 }
 
 #[test]
-fn whoever_is_of_another_class_keeps_its_seat() {
+fn a_pod_whose_class_changes_keeps_its_place() {
     let mut room = Room::default();
     room.add("active", 1, 0);
     room.park("parked", 1, &[FIT], 1);
@@ -364,7 +364,7 @@ fn every_way_into_a_queue_is_counted_under_its_event() {
 }
 
 #[test]
-fn a_queue_that_everybody_has_left_keeps_nothing_of_them() {
+fn an_emptied_queue_keeps_nothing_of_its_pods() {
     let mut room = Room::default();
     for index in 0..50_u64 {
         room.park(&format!("p{index}"), index % 7, if index % 2 == 0 { &[FIT] } else { &[TAINT] }, 1);

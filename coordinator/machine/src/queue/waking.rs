@@ -2,11 +2,12 @@
 //!
 //! A group that wakes stands in activeQ once, at the place of its first pod. That pod is tried. If a node has room for it,
 //! the next one is at the head; if no node has, for any pod of the subject with that priority or a lower one, then the whole
-//! group is parked again ([`Queue::answer_for_all`]) and nobody else in it is tried for nothing.
+//! group is parked again ([`Queue::answer_for_all`]) and no other pod in it is tried for nothing.
 //!
-//! For such a pod nothing is told anew, and nothing is counted: it was not tried. Whoever is tried goes behind the others of
-//! its group, so that each has its turn. The group backs off as each of them would have done at least, had it been tried
-//! itself as often as another one was tried for it: it costs no more attempts than a single pod, however many it is of.
+//! For such a pod nothing is told anew, and nothing is counted: it was not tried. The pod that is tried goes behind the
+//! others of its group, so that each has its turn. The group backs off as each of them would have done at least, had it
+//! been tried itself as often as another one was tried for it: it costs no more attempts than a single pod, however
+//! many it is of.
 //!
 //! Knows: the two halves of a group, and where it stands. Must not know: what an event means to a plugin.
 //!
@@ -165,7 +166,7 @@ impl Queue {
         self.groups.refused(from.subject.0, Some(set), pods);
     }
 
-    /// The pods of a group that lie there for longer than this and that nobody has looked at since wake whatever happens.
+    /// The pods of a group that lie there for longer than this and were not looked at since wake without an event.
     /// Gives how many.
     pub(crate) fn flush(&mut self, longest_ms: TimeMs, now_ms: TimeMs) -> usize {
         let mut flushed = 0;

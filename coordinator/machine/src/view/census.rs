@@ -1,8 +1,8 @@
-//! Counts that nobody keeps, taken when somebody asks: a look at the machine that changes nothing.
+//! Counts that are not kept, taken on request: a look at the machine that changes nothing.
 //!
 //! Knows: which pods count for what. Must not know: who asks, or in which format.
 //!
-//! A census looks at every pod once: some 5 ms where there are 150,000, every time that somebody reads the metrics.
+//! A census looks at every pod once: some 5 ms where there are 150,000, every time that the metrics are read.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -34,7 +34,7 @@ impl Machine {
         self.judge.states().get(subject)?.ask.as_ref().map(|ask| ask.asked_ms)
     }
 
-    /// An answer was taken in. It was the last one if nobody waits for the evaluation any more.
+    /// An answer was taken in. It was the last one if no pod waits for the evaluation any more.
     pub(crate) fn count_evaluation(&mut self, request: RequestId, asked_ms: Option<TimeMs>) {
         if let Some(asked_ms) = asked_ms.filter(|_| self.judge.states().subject_of(request).is_none()) {
             self.tally.evaluated.push(self.tally.now_ms.saturating_sub(asked_ms));
@@ -48,7 +48,7 @@ impl Machine {
         Ended { decided, evaluated, groups }
     }
 
-    /// A worker has answered. `asked`: what had been asked, and when. It was the last answer if nobody waits any more.
+    /// A worker has answered. `asked`: what had been asked, and when. It was the last answer if no pod waits any more.
     pub(crate) fn remember_evaluation(
         &mut self,
         worker: WorkerId,

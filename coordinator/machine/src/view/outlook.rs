@@ -66,7 +66,7 @@ pub enum Standing {
         for_ms: TimeMs,
         /// Whose word it was, and what each of them waits for.
         rejected_by: Vec<Rejection>,
-        /// After how long it is tried again whatever happens; looked at every 30 s.
+        /// After how long it is tried again without an event; checked every 30 s.
         flush_in_ms: TimeMs,
     },
     /// Kept out of the queue.
@@ -117,7 +117,7 @@ pub enum NotOurs {
     Deleting,
     /// It has ended.
     Finished,
-    /// It was bound by somebody else, or went away, while it was to be bound here; the watch will tell.
+    /// It was bound by another scheduler, or deleted, while it was to be bound here; the watch will tell.
     Elsewhere,
 }
 

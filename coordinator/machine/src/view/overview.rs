@@ -2,7 +2,7 @@
 //!
 //! Knows: what of it fits on a page. Must not know: who asks, or in which words.
 //!
-//! An overview looks at every pod twice: some 10 ms where there are 150,000, each time that somebody asks.
+//! An overview looks at every pod twice: some 10 ms where there are 150,000, for each request.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 

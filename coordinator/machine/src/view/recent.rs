@@ -25,7 +25,7 @@ pub struct SlowEvaluation {
     pub took_ms: TimeMs,
     /// The namespace of the class.
     pub namespace: Arc<str>,
-    /// The first pod of the class, or of its family, in activeQ then; none where nobody of it was among the next ones.
+    /// The first pod of the class, or of its family, in activeQ then; none where no pod of it was among the next ones.
     pub pod: Option<Arc<str>>,
     /// Its profile.
     pub scheduler_name: Arc<str>,

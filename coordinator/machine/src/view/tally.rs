@@ -5,7 +5,7 @@
 //! time of events.
 //!
 //! Nothing here is looked at by a decision. A decision costs one entry in a list that keeps its room and one count under
-//! a key of numbers; names are put to them when somebody asks.
+//! a key of numbers; names are put to them on request.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -19,7 +19,7 @@ use crate::{
 pub struct Traced {
     /// The span of the whole attempt.
     pub context: Context,
-    /// The span of whoever made the pod, where the attempt is part of its trace.
+    /// The span of the client that created the pod, where the attempt is part of its trace.
     pub parent: Option<u64>,
     /// When the pod came into the queue, or came back from the attempt before.
     pub queued_ms: TimeMs,

@@ -155,7 +155,7 @@ fn a_pod_that_no_extender_leaves_a_node_for_is_told_so_and_any_event_wakes_it() 
     assert_eq!(world.machine.status().pods_unschedulable, 1);
     world.pod(pod("other").scheduler("other").on("small").build());
     world.settle();
-    assert_eq!(world.extensions.len(), 1, "nobody can say what helps an extender");
+    assert_eq!(world.extensions.len(), 1, "it is not known what helps an extender");
     say(&mut world, &["b"], &[]);
     assert_eq!(world.place_of("web"), Some("b"));
 }
@@ -270,7 +270,7 @@ fn an_answer_after_the_lead_is_lost_decides_nothing() {
 }
 
 #[test]
-fn a_lost_answer_does_not_hold_up_the_queue_for_ever_and_does_not_count_when_it_comes() {
+fn a_lost_answer_does_not_block_the_queue_forever_and_is_ignored_when_it_comes() {
     let mut world = world(vec![extender()], &[("a", "4")]);
     world.pod(pod("web").build());
     world.settle();
@@ -287,7 +287,7 @@ fn a_lost_answer_does_not_hold_up_the_queue_for_ever_and_does_not_count_when_it_
 }
 
 #[test]
-fn a_changed_pod_is_asked_about_anew() {
+fn a_changed_pod_is_asked_about_again() {
     let mut world = world(vec![extender()], &[("a", "4"), ("b", "2")]);
     world.pod(pod("web").request("cpu", "1").build());
     world.settle();
@@ -299,7 +299,7 @@ fn a_changed_pod_is_asked_about_anew() {
 }
 
 #[test]
-fn whoever_binds_is_named_in_the_bind_for_the_pods_that_it_cares_for() {
+fn an_extender_that_binds_is_named_in_the_bind_of_the_pods_that_it_manages() {
     let resource = ExtenderManagedResource { name: "example.com/gpu".to_owned(), ignored_by_scheduler: true };
     let binder = Extender {
         url_prefix: "http://binder".to_owned(),

@@ -109,7 +109,7 @@ fn an_extender_that_fails_fails_the_whole_group() {
 }
 
 #[test]
-fn what_happens_while_they_are_asked_has_them_asked_again_but_not_for_ever() {
+fn an_event_while_they_are_asked_has_them_asked_again_but_not_forever() {
     let mut world = world(1, ["1", "1"], 0);
     let mut questions = 0;
     while let Some((pod, _)) = asked(&world) {
@@ -141,7 +141,7 @@ fn an_answer_about_an_attempt_that_is_over_is_dropped_and_counted() {
         world.tell(Event::Extended { request: extension.request, outcome });
         world.settle();
         let discarded = world.machine.status().extensions_discarded;
-        // Without extenders nobody was waited for any more.
+        // Without extenders no answer was waited for any more.
         assert!(discarded == 1 || world.bound.len() == 2, "{case}");
         world.pod(pod("other").request("cpu", "1").request("memory", "1Mi").build());
         world.settle();

@@ -1,4 +1,4 @@
-//! Pod groups under every fault that the simulation knows: whatever happens, no gang is bound in part, no node holds more than
+//! Pod groups under every fault that the simulation knows: no gang is bound in part, no node holds more than
 //! it has, and what can land lands once the faults are over.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -128,7 +128,7 @@ fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, i
 }
 
 #[test]
-fn no_gang_is_bound_in_part_whatever_happens_and_in_the_end_all_that_can_land_has() {
+fn no_gang_is_bound_in_part_under_any_fault_and_in_the_end_all_that_can_land_has() {
     for number in 0..30 {
         let mut seed = Seed(number);
         let mut world = World::new(number as usize % 3);

@@ -37,8 +37,8 @@ fn world(workers: usize, nodes: usize) -> World {
     world
 }
 
-/// What is told where nobody has a lower priority.
-const NOBODY: &str = "pod group preemption: No preemption victims found for incoming preemptor";
+/// The message where no pod has a lower priority.
+const NO_VICTIMS: &str = "pod group preemption: No preemption victims found for incoming preemptor";
 
 fn member(name: &str, cpus: &str) -> PodBuilder {
     pod(name).request("cpu", cpus).request("memory", "1Mi").group("g")
@@ -134,7 +134,7 @@ fn what_is_said_of_each_pod_of_a_gang_that_does_not_fit() {
     members(&mut world, &["2", "3", "1", "2", "1"]);
     assert!(placed(&world).is_empty());
     let never = "minCount (4) cannot be satisfied: 2 scheduled, 1 remaining";
-    let condition_message = format!("{never}, {NOBODY}");
+    let condition_message = format!("{never}, {NO_VICTIMS}");
     let whole = format!("pod group is unschedulable, {condition_message}");
     let no_room = "0/1 nodes are available: 1 Insufficient cpu.";
     let said = |pod: &str| world.reports.iter().rev().find(|report| &*report.name == pod).map(|one| &*one.message);
@@ -462,7 +462,7 @@ fn a_gang_takes_away_no_more_than_it_needs_and_lands_when_that_is_gone() {
 }
 
 #[test]
-fn nobody_goes_where_that_would_not_be_enough() {
+fn no_pod_is_preempted_where_that_would_not_be_enough() {
     let mut world = crowded([low("low", "2", "n0").build(), low("high", "2", "n1").priority(10).build()]);
     assert!(victims(&world).is_empty());
     let (_, _, told) = condition(&world).expect("a condition");
@@ -524,7 +524,7 @@ fn a_pod_takes_a_group_that_is_disrupted_as_a_whole_with_all_its_pods_or_spares_
             ("both", true, [0, 1], "4", 10, vec!["w0", "w2", "v0", "v1"]),
             ("the other one is less important", true, [1, 0], "2", 10, vec!["w0", "w2"]),
             ("by the priority of the group, not of its pods", true, [20, 5], "2", 10, vec!["w0", "w2"]),
-            ("nobody is less important", true, [20, 20], "2", 10, vec![]),
+            ("no pod is less important", true, [20, 20], "2", 10, vec![]),
             ("the group's priority may be less than its pods'", true, [-5, 20], "2", 0, vec!["v0", "v1"]),
         ] {
             let mut world = grouped(workers, whole, priorities);
@@ -554,7 +554,7 @@ fn a_pod_without_a_group_goes_before_one_with_a_group_of_the_same_priority() {
 }
 
 #[test]
-fn a_pod_that_nobody_could_help_is_told_anew_when_a_group_becomes_less_important() {
+fn a_pod_without_victims_gets_a_new_message_when_a_group_becomes_less_important() {
     let mut world = grouped(1, true, [20, 20]);
     let high = pod("high").request("cpu", "2").request("memory", "1Mi").priority(10);
     world.pod(high.node_selector("kubernetes.io/hostname", "n0").build());
@@ -597,11 +597,11 @@ fn a_gang_that_may_not_preempt_and_one_whose_victims_are_going_wait() {
     }
     let (_, _, told) = condition(&world).expect("a condition");
     assert!(told.ends_with("pod group preemption: ongoing preemption on nominated nodes"), "{told}");
-    assert_eq!(world.preemptions.len(), 1, "nobody else has to go");
+    assert_eq!(world.preemptions.len(), 1, "no other pod has to go");
 }
 
 #[test]
-fn a_budget_is_spared_as_long_as_anybody_else_can_go() {
+fn a_budget_is_spared_as_long_as_another_pod_can_go() {
     let mut world = world(1, 2);
     world.tell(Event::BudgetApplied(Arc::new(testing_budget())));
     world.pod(low("guarded", "2", "n0").label("app", "x").build());

@@ -33,7 +33,7 @@ fn world_of_one() -> World {
     world
 }
 
-/// Until the next bind is asked for, which nobody answers.
+/// Until the next bind is asked for, which is not answered.
 fn decided(world: &mut World) -> Binding {
     for _ in 0..10 {
         if let Some(binding) = world.binds.pop_front() {
@@ -150,7 +150,7 @@ fn the_watch_told_of_a_pod_in_another_order_than_expected() {
 
 /// #42063, #56682
 #[test]
-fn a_pod_made_anew_under_its_name_was_never_scheduled() {
+fn a_pod_recreated_under_its_name_was_never_scheduled() {
     let mut world = World::new(1);
     world.node(node("n").capacity("cpu", "2").build());
     world.pod(asks("web", "1"));
@@ -236,7 +236,7 @@ fn a_pod_that_changed_while_it_was_tried_was_tried_twice_at_once() {
 
 /// #138316
 #[test]
-fn a_pod_made_anew_while_it_was_tried_left_something_in_flight_for_ever() {
+fn a_pod_recreated_while_it_was_tried_left_something_in_flight_forever() {
     let mut world = world_of_one();
     let before = queue(&world).len();
     for round in 0..20 {
@@ -316,7 +316,7 @@ fn a_pod_whose_first_event_was_missed_was_never_scheduled() {
 
 /// #104521
 #[test]
-fn a_pod_was_seen_before_what_it_needed_and_waited_for_ever() {
+fn a_pod_was_seen_before_what_it_needed_and_waited_forever() {
     let mut world = World::new(1);
     world.pod(pod("web").request("cpu", "1").node_selector("zone", "a").build());
     world.settle();
@@ -330,7 +330,7 @@ fn a_pod_was_seen_before_what_it_needed_and_waited_for_ever() {
 
 /// PR 115796
 #[test]
-fn an_event_that_helps_nobody_sent_whoever_was_tried_into_backoff() {
+fn an_event_that_helps_no_pod_sent_the_pod_that_was_tried_into_backoff() {
     let mut world = world_of_one();
     world.pod(asks("big", "2"));
     let (worker, words) = world.intercept();
@@ -342,7 +342,7 @@ fn an_event_that_helps_nobody_sent_whoever_was_tried_into_backoff() {
 
 /// PR 119784
 #[test]
-fn the_only_pod_of_a_cluster_came_back_and_nobody_was_told() {
+fn the_only_pod_of_a_cluster_came_back_without_a_wake_up() {
     let mut world = world_of_one();
     world.pod(asks("web", "1"));
     let binding = decided(&mut world);
@@ -388,7 +388,7 @@ fn who_was_refused_from_afar_was_not_told_of_events() {
 
 /// #94437, #56261
 #[test]
-fn a_node_whose_end_was_missed_was_chosen_for_ever() {
+fn a_node_whose_deletion_was_missed_was_chosen_forever() {
     let mut world = World::new(2);
     world.node(node("n").taint("t", "", "NoSchedule").build());
     world.pod(pod("web").build());
@@ -409,7 +409,7 @@ fn a_pod_whose_end_was_missed_took_room_until_the_restart() {
     world.pod(pod("db-0").uid("again").request("cpu", "1").build());
     world.settle();
     assert_eq!(world.message_of("db-0"), Some("0/1 nodes are available: 1 Insufficient cpu."));
-    // Whoever compares the lists finds that the old one is gone.
+    // A comparison of the lists shows that the old one is gone.
     world.delete_pod("uid-db-0");
     world.advance(11_000);
     assert_eq!(world.api["again"].node_name.as_deref(), Some("n"));
@@ -510,7 +510,7 @@ fn pods_of_high_priority_that_fit_nowhere_kept_all_others_from_being_tried() {
 
 /// #96579, #122494, #60616
 #[test]
-fn a_bind_that_timed_out_had_been_carried_out_and_was_tried_again_for_ever() {
+fn a_bind_that_timed_out_had_been_carried_out_and_was_tried_again_forever() {
     let mut world = world_of_one();
     world.pod(asks("web", "1"));
     let binding = decided(&mut world);
@@ -535,7 +535,7 @@ fn requests_that_wrapped_made_a_full_node_look_empty() {
 
 /// aws/karpenter#984
 #[test]
-fn somebody_else_bound_the_pod_and_it_counted_on_the_wrong_node() {
+fn another_scheduler_bound_the_pod_and_it_counted_on_the_wrong_node() {
     let mut world = World::new(1);
     world.node(node("n").build());
     world.node(node("m").build());
@@ -567,7 +567,7 @@ fn a_pod_that_had_a_node_already_was_scheduled_again() {
 
 /// #134859
 #[test]
-fn somebody_else_bound_the_pod_and_the_room_that_it_left_woke_nobody() {
+fn another_scheduler_bound_the_pod_and_the_room_that_it_left_woke_no_pod() {
     let mut world = world_of_one();
     world.node(node("m").capacity("cpu", "1").taint("theirs", "", "NoSchedule").build());
     world.pod(asks("web", "1"));
@@ -632,9 +632,9 @@ fn world_of_one_that_waits_for_its_volume() -> World {
     world
 }
 
-/// #134217, #140082: nobody is deleted, so that no watch tells of it.
+/// #134217, #140082: no pod is deleted, so that no watch tells of it.
 #[test]
-fn a_victim_was_not_bound_yet_and_whoever_preempted_it_waited_for_its_end_for_ever() {
+fn a_victim_was_not_bound_yet_and_its_preemptor_waited_for_its_end_forever() {
     let mut world = world_of_one_that_waits_for_its_volume();
     world.pod(pod("high").request("cpu", "1").request("memory", "1Mi").priority(10).build());
     for _ in 0..5 {
@@ -663,7 +663,7 @@ fn a_victim_that_was_taken_back_was_bound_after_all() {
     for _ in 0..5 {
         world.run_workers();
     }
-    // The watch shows the claim bound now that nobody waits for it.
+    // The watch shows the claim bound now that no pod waits for it.
     world.settle();
     world.advance(60_000);
     assert_eq!((world.place_of("high"), world.bound.len()), (Some("n"), 1), "{:?}", world.bound);
@@ -707,11 +707,11 @@ fn the_node_of_a_nominated_pod_was_given_away_while_a_gate_kept_the_pod_out() {
 
 /// #138482, #135981
 #[test]
-fn pods_that_were_gone_were_counted_as_waiting_for_a_plugin_for_ever() {
+fn pods_that_were_gone_were_counted_as_waiting_for_a_plugin_forever() {
     let counted = |world: &World| -> u64 { world.machine.census().unschedulable.values().sum() };
     let gone: [(&str, Happening); 4] = [
         ("deleted", |world| world.delete_pod("uid-web")),
-        ("bound by somebody else", |world| world.pod(pod("web").request("cpu", "2").on("m").build())),
+        ("bound by another scheduler", |world| world.pod(pod("web").request("cpu", "2").on("m").build())),
         ("another scheduler's", |world| world.pod(pod("web").request("cpu", "2").scheduler("other").build())),
         ("made anew, and small enough", |world| {
             world.delete_pod("uid-web");

@@ -1,4 +1,4 @@
-//! Pods that wish something about other pods: what each placement means to the next decision, whoever made it.
+//! Pods that wish something about other pods: what each placement, by any scheduler, means to the next decision.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -12,7 +12,7 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// A pod that asks for CPUs and preempts nobody, so that an attempt that fails leaves its nomination alone.
+/// A pod that asks for CPUs and preempts no pod, so that an attempt that fails leaves its nomination alone.
 fn asks(name: &str, cpus: &str, priority: i32) -> PodBuilder {
     pod(name).request("cpu", cpus).request("memory", "1Mi").priority(priority).never_preempts()
 }
@@ -109,7 +109,7 @@ fn end(world: &mut World, how: &str) {
         "it is not nominated any more" => world.pod(PodInfo { nominated_node_name: None, ..first }),
         "it is nominated elsewhere" => world.pod(PodInfo { nominated_node_name: Some("m".into()), ..first }),
         "it is being deleted" => world.pod(PodInfo { deleting: true, ..first }),
-        "somebody binds it elsewhere" => world.pod(PodInfo { node_name: Some("m".into()), ..first }),
+        "another scheduler binds it elsewhere" => world.pod(PodInfo { node_name: Some("m".into()), ..first }),
         _ => unreachable!("{how}"),
     }
     world.settle();
@@ -117,13 +117,13 @@ fn end(world: &mut World, how: &str) {
 }
 
 #[test]
-fn whoever_gave_way_is_woken_when_the_nomination_ends() {
+fn a_pod_that_gave_way_is_woken_when_the_nomination_ends() {
     let ends = [
         "it is deleted",
         "it is not nominated any more",
         "it is nominated elsewhere",
         "it is being deleted",
-        "somebody binds it elsewhere",
+        "another scheduler binds it elsewhere",
     ];
     for how in ends {
         let mut world = kept_free(2);
@@ -170,7 +170,7 @@ fn a_bind_that_fails_takes_the_nomination_back() {
 
 #[test]
 fn an_attempt_that_fails_takes_the_nomination_back_unless_preemption_says_otherwise() {
-    let cases = [("preemption does not help", preempting(), false), ("nobody preempts", testing::profile(), false)];
+    let cases = [("preemption does not help", preempting(), false), ("no pod preempts", testing::profile(), false)];
     for (what, profile, stays) in cases {
         let mut world = World::with_workers(1, profile);
         world.node(node("n").capacity("cpu", "1").build());

@@ -95,7 +95,7 @@ fn a_gated_pod_names_the_plugin_that_keeps_it_out_and_its_words() {
 }
 
 #[test]
-fn whoever_is_none_of_our_business_is_told_why() {
+fn for_a_pod_that_is_not_scheduled_here_the_answer_says_why() {
     let mut world = World::new(1);
     world.node(node("n").build());
     world.pod(pod("theirs").scheduler("another").build());

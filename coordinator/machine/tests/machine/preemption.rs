@@ -61,7 +61,7 @@ fn budget(name: &str, allowed: i32) -> Event {
     }))
 }
 
-/// A pod as it looks while it is being deleted because somebody preempted it.
+/// A pod as it looks while it is being deleted because it was preempted.
 fn going(pod: &PodInfo) -> PodInfo {
     let class = Class { terminating: true, ..(*pod.class).clone() };
     PodInfo { deleting: true, is_preempted: true, class: Arc::new(class), ..pod.clone() }
@@ -84,7 +84,7 @@ fn the_least_important_pod_makes_room_and_the_pod_lands_where_it_was() {
 }
 
 #[test]
-fn nobody_is_preempted_for_a_pod_of_the_same_priority_or_one_that_may_not() {
+fn no_pod_is_preempted_for_a_pod_of_the_same_priority_or_one_that_may_not() {
     for (pod, why) in [
         (asks("equal", "1", 1).build(), "0/2 nodes are available: 2 No preemption victims found for incoming pod."),
         (asks("polite", "1", 10).never_preempts().build(), "not eligible due to preemptionPolicy=Never."),
@@ -119,7 +119,7 @@ fn a_budget_is_violated_only_where_there_is_no_other_way() {
     world.advance(10_000);
     world.pod(asks("next", "1", 4).build());
     world.settle();
-    assert_eq!(evicted(&world).last(), Some(&("next", "a", vec!["low"])), "there is nobody else");
+    assert_eq!(evicted(&world).last(), Some(&("next", "a", vec!["low"])), "there is no other pod");
 }
 
 #[test]
@@ -165,12 +165,12 @@ fn no_nomination_outlives_a_pod_that_is_deleted_while_it_preempts() {
     world.evicts_slowly = false;
     world.settle();
     world.advance(10_000);
-    assert_eq!(world.place_of("late"), Some("a"), "the victim is gone, and nobody keeps its place");
+    assert_eq!(world.place_of("late"), Some("a"), "the victim is gone, and no pod keeps its place");
     assert_eq!(world.machine.status().preemptions_in_flight, 0);
 }
 
 #[test]
-fn a_pod_that_nobody_can_help_any_more_keeps_no_node_free() {
+fn a_pod_without_victims_any_more_keeps_no_node_free() {
     let mut world = full(2);
     world.graceful = true;
     world.pod(asks("high", "1", 10).build());
@@ -211,7 +211,7 @@ fn a_preemption_is_not_begun_again_before_it_has_ended() {
     world.pod(asks("high", "1", 10).build());
     world.settle();
     for round in 0..20 {
-        // Whatever happens would wake it.
+        // Any event would wake it.
         let closed = node(&format!("closed-{round}")).capacity("cpu", "1").taint("closed", "", "NoSchedule");
         world.node(closed.build());
         world.pod(asks(&format!("gone-{round}"), "1", 1).on("b").build());
@@ -247,7 +247,7 @@ fn a_second_preemption_is_not_begun_before_the_watch_shows_what_came_of_the_firs
 }
 
 #[test]
-fn a_victim_whose_deletion_failed_is_preempted_anew_and_nobody_is_left_waiting() {
+fn a_victim_whose_deletion_failed_is_preempted_again_and_no_pod_is_left_waiting() {
     let mut world = full(2);
     world.evicts_slowly = true;
     world.pod(asks("high", "1", 10).build());
@@ -345,7 +345,7 @@ fn an_older_word_that_the_watch_shows_late_does_not_end_a_newer_nomination() {
 }
 
 #[test]
-fn somebody_else_binds_the_nominated_pod_and_whoever_gave_way_is_woken() {
+fn another_scheduler_binds_the_nominated_pod_and_the_pod_that_gave_way_is_woken() {
     let mut world = full(2);
     world.graceful = true;
     world.pod(asks("high", "1", 10).build());
@@ -380,7 +380,7 @@ fn a_new_leader_goes_on_from_what_the_api_server_has() {
 }
 
 #[test]
-fn whoever_loses_the_lead_forgets_its_own_word_and_is_answered_in_vain() {
+fn a_leader_that_loses_the_lead_forgets_its_own_nomination_and_ignores_the_answer() {
     let mut world = full(2);
     world.evicts_slowly = true;
     world.pod(asks("high", "1", 10).build());
@@ -413,7 +413,7 @@ fn a_pod_that_is_going_is_not_deleted_again() {
 }
 
 #[test]
-fn many_pods_that_nobody_can_help_cost_one_look_at_the_nodes() {
+fn many_pods_without_victims_cost_one_look_at_the_nodes() {
     let mut world = world(2);
     for index in 0..50 {
         world.node(node(&format!("n{index}")).capacity("cpu", "1").build());
@@ -437,11 +437,11 @@ fn asking() -> (World, WorkerId) {
         world.run_workers();
     }
     let asked = world.workers.iter().find(|(_, worker)| !worker.inbox.is_empty()).map(|(id, _)| *id);
-    (world, asked.expect("somebody is asked"))
+    (world, asked.expect("a worker is asked"))
 }
 
 #[test]
-fn workers_are_asked_and_whoever_is_lost_or_silent_costs_time_only() {
+fn workers_are_asked_and_one_that_is_lost_or_silent_costs_time_only() {
     let (mut world, _) = asking();
     world.settle();
     assert_eq!((world.machine.status().dry_runs_local, evicted(&world).len()), (0, 1));
@@ -470,7 +470,7 @@ fn an_answer_to_another_question_is_dropped_and_counted() {
 }
 
 #[test]
-fn nobody_is_preempted_by_a_worker_s_word_alone() {
+fn no_pod_is_preempted_by_a_worker_s_answer_alone() {
     for lie in [
         Outcome::Victims { indexes: vec![7], violations: 0 },
         Outcome::Victims { indexes: vec![0], violations: 0 },
@@ -508,7 +508,7 @@ fn what_happens_while_workers_are_asked_does_not_leave_the_pod_waiting() {
     assert_eq!(world.machine.status().flushed, 0);
 }
 
-/// As [`full`], with an extender that has a say in preemption, and a pod that waits for its word.
+/// As [`full`], with an extender that takes part in preemption, and a pod that waits for its answer.
 fn proposing() -> (World, PreemptionProposal) {
     let mut world = full(2);
     let mut configuration = Configuration::new(2, vec![preempting()]);
@@ -536,7 +536,7 @@ fn extenders_have_a_say_in_which_pods_make_room() {
 }
 
 #[test]
-fn without_a_sound_word_of_extenders_nobody_is_preempted_and_the_queue_goes_on() {
+fn without_a_valid_answer_of_extenders_no_pod_is_preempted_and_the_queue_goes_on() {
     let (mut world, question) = proposing();
     world.tell(Event::Proposed { request: question.request, outcome: Err("broken".to_owned()) });
     let message = world.whole_message_of("high").expect("a report");
@@ -591,7 +591,7 @@ fn victims_and_placements_are_the_same_for_any_number_of_workers() {
                 _ => builder,
             };
             world.pod(builder.build());
-            // Whoever comes while workers are asked about another pod may overtake it by its priority.
+            // A pod that comes while workers are asked about another pod may overtake it by its priority.
             world.settle();
         }
         world.settle();

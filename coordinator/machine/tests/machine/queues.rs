@@ -46,7 +46,7 @@ fn a_pod_is_counted_on_each_way_into_a_queue() {
 }
 
 #[test]
-fn whoever_has_waited_out_its_backoff_goes_straight_to_the_active_queue() {
+fn a_pod_whose_backoff_is_over_goes_straight_to_the_active_queue() {
     let mut world = world_of_one();
     world.pod(asks("big", "2"));
     world.settle();
@@ -228,7 +228,7 @@ fn pods_that_wait_too_long_are_tried_again_and_counted() {
 }
 
 #[test]
-fn without_the_gate_nobody_is_taken_from_the_backoff_queue_before_its_time() {
+fn without_the_gate_no_pod_is_taken_from_the_backoff_queue_before_its_time() {
     let mut world = world_of_one();
     let profiles = vec![testing::profile()];
     let configuration = Configuration { pops_from_backoff: false, ..Configuration::new(2, profiles) };

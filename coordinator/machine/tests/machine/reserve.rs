@@ -223,7 +223,7 @@ fn without_pre_bind_the_pod_is_bound_at_once() {
 }
 
 #[test]
-fn a_pod_that_uses_no_objects_has_nobody_asked() {
+fn for_a_pod_that_uses_no_objects_no_plugin_is_asked() {
     let (mut world, log) = world(0);
     world.pod(pod("p").build());
     world.settle();
@@ -231,7 +231,7 @@ fn a_pod_that_uses_no_objects_has_nobody_asked() {
 }
 
 #[test]
-fn whoever_leads_no_more_keeps_nothing_reserved_and_writes_nothing() {
+fn a_leader_that_has_lost_the_lead_keeps_nothing_reserved_and_writes_nothing() {
     let (mut world, log) = world(1);
     world.written("p");
     drop(log.take());

@@ -46,7 +46,7 @@ fn service(name: &str, selector: LabelSelector) -> Event {
 }
 
 #[test]
-fn a_label_that_no_selector_reads_makes_no_class_and_asks_nobody() {
+fn a_label_that_no_selector_reads_makes_no_class_and_no_request() {
     let asked = |is_unique: bool| {
         let mut world = world(3, 30);
         for index in 0..40 {

@@ -276,7 +276,7 @@ fn run(seed_number: u64) -> usize {
     world.graceful = false;
     world.settle();
     world.finish_deletions();
-    // Long enough for every backoff, too short for the flush: whoever lands was woken by an event.
+    // Long enough for every backoff, too short for the flush: a pod that lands was woken by an event.
     world.advance(60_000);
     assert_eq!(world.machine.status().flushed, 0, "seed {seed_number}");
     check_capacity(&world, &nodes, seed_number);
@@ -290,7 +290,7 @@ fn run(seed_number: u64) -> usize {
     world.evicted.len()
 }
 
-/// Whoever still waits must not fit anywhere: an independent machine that sees the same cluster for the first time
+/// A pod that still waits must not fit anywhere: an independent machine that sees the same cluster for the first time
 /// says so too.
 fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: u64) {
     let mut fresh = World::dormant(vec![preempting()]);

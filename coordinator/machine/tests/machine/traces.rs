@@ -55,7 +55,7 @@ fn tracing_changes_nothing_but_what_is_told_of_it() {
     let (mut plain, mut observed) = (World::new(TWO_WORKERS), traced(1.0));
     course(&mut plain);
     course(&mut observed);
-    assert_eq!(plain.traces, [], "nobody asked for any");
+    assert_eq!(plain.traces, [], "none were asked for");
     assert!(!observed.traces.is_empty());
     assert_eq!(plain.bound, observed.bound);
     assert_eq!(plain.machine.status(), observed.machine.status());
@@ -134,7 +134,7 @@ fn an_attempt_whose_bind_fails_is_for_the_binder_to_tell() {
 }
 
 #[test]
-fn a_pod_joins_the_trace_of_whoever_made_it_and_its_flag_decides() {
+fn a_pod_joins_the_trace_of_the_client_that_created_it_and_its_flag_decides() {
     let context = Context { trace: 7, span: 9 };
     for (is_recorded, ratio) in [(true, 0.0), (true, 1.0), (false, 1.0)] {
         let mut world = traced(ratio);

@@ -92,7 +92,7 @@ fn step(world: &mut World, seed: &mut Seed, index: u64) {
 }
 
 #[test]
-fn no_pod_is_called_unschedulable_that_a_node_would_take_whatever_becomes_of_the_workers() {
+fn no_pod_that_a_node_would_take_is_called_unschedulable_under_any_fault_of_the_workers() {
     let mut told = 0;
     for number in 0..60 {
         let mut seed = Seed(number);
@@ -108,7 +108,7 @@ fn no_pod_is_called_unschedulable_that_a_node_would_take_whatever_becomes_of_the
 }
 
 #[test]
-fn nobody_is_called_unschedulable_by_who_does_not_lead_or_has_not_seen_everything() {
+fn no_pod_is_called_unschedulable_by_a_follower_or_a_leader_that_has_not_synced() {
     for events in [vec![], vec![Event::Synced], vec![Event::Leading { epoch: 1 }]] {
         let mut world = World::dormant(vec![testing::profile()]);
         let told = format!("{events:?}");
@@ -156,7 +156,7 @@ fn a_worker_that_hangs_holds_a_verdict_up_until_all_nodes_are_judged_without_it(
 }
 
 #[test]
-fn a_configuration_that_changes_in_the_middle_of_an_attempt_calls_nobody_unschedulable() {
+fn a_configuration_that_changes_in_the_middle_of_an_attempt_makes_no_pod_unschedulable() {
     let mut world = World::new(2);
     (0..4).for_each(|index| world.node(node(&format!("node-{index}")).capacity("cpu", "4").build()));
     world.settle();

@@ -84,7 +84,7 @@ fn any_answer(seed: &mut Seed, world: &mut World) {
     world.tell(Event::Written { uid: binding.uid, id: binding.id, versions, failure });
 }
 
-/// A provisioner gives up, or somebody takes a claim's volume away before it is bound.
+/// A provisioner gives up, or a claim's volume is taken away before it is bound.
 fn any_refusal(seed: &mut Seed, world: &mut World) {
     let open: Vec<Claim> = world
         .storage
@@ -248,7 +248,7 @@ fn run(seed_number: u64) {
 }
 
 #[test]
-fn no_pod_outruns_its_volumes_and_none_waits_for_ever() {
+fn no_pod_is_bound_before_its_volumes_and_none_waits_forever() {
     for seed in 0..150 {
         run(seed);
     }

@@ -171,7 +171,7 @@ fn a_volume_that_changed_since_the_decision_is_not_written_and_the_next_attempt_
 }
 
 #[test]
-fn whoever_waits_too_long_for_the_controller_is_told_so_and_tried_again() {
+fn a_pod_that_waits_too_long_for_the_controller_is_told_so_and_tried_again() {
     let mut world = world(&[("disk", "n2")]);
     world.store_claim(claim("data", "local"));
     world.pod(pod_with("web", &["data"]));
@@ -196,7 +196,7 @@ fn a_provisioner_that_gives_up_has_the_pod_tried_elsewhere() {
     world.pod(pod_with("web", &["data"]));
     world.settle();
     let first = world.selected_node("data").expect("a node was selected").to_owned();
-    // The node has no room for volumes any more, says the provisioner, and somebody sees to that.
+    // The node has no room for volumes any more, says the provisioner; then some is freed.
     world.node(node(&first).cordon().build());
     let refused = Claim { selected_node: None, ..world.claim("data").cloned().expect("it is there") };
     world.store_claim(refused);
@@ -280,7 +280,7 @@ fn a_pod_that_goes_before_anything_is_written_gives_its_volume_to_the_next() {
     assert_eq!((world.claim_of("disk"), world.place_of("second")), (Some("other"), Some("n2")));
     let (uid, id) = (late.uid, late.id);
     world.tell(Event::Written { uid, id, versions: Vec::new(), failure: Some("conflict".to_owned()) });
-    assert_eq!(world.waits_for_volumes(), 0, "nobody waits for an answer that comes too late");
+    assert_eq!(world.waits_for_volumes(), 0, "no pod waits for an answer that comes too late");
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn a_new_leader_goes_on_where_the_one_before_ended() {
 }
 
 #[test]
-fn a_leader_that_leads_no_more_waits_for_nothing_and_promises_nothing() {
+fn a_former_leader_waits_for_no_volumes_and_keeps_nothing_reserved() {
     let mut world = world(&[("disk", "n2")]);
     world.store_claim(claim("data", "local"));
     world.pod(pod_with("web", &["data"]));
@@ -381,7 +381,7 @@ fn a_leader_that_leads_no_more_waits_for_nothing_and_promises_nothing() {
 }
 
 #[test]
-fn pods_that_wait_for_their_volumes_keep_nobody_from_being_bound() {
+fn pods_that_wait_for_their_volumes_keep_no_pod_from_being_bound() {
     let mut world = World::dormant(Vec::new());
     let configuration = Configuration { max_binds_in_flight: 1, ..Configuration::new(2, vec![profile()]) };
     world.tell(Event::Configured(Arc::new(configuration)));

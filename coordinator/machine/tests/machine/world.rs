@@ -68,7 +68,7 @@ pub(crate) struct World {
     pub(crate) graceful: bool,
     /// Who preempted, on which node, and whom, in order.
     pub(crate) evicted: Vec<(String, String, Vec<String>)>,
-    /// Whether claims are bound without anybody asking.
+    /// Whether claims are bound without a request.
     pub(crate) controlled: bool,
     /// What the watch has not told yet.
     pub(crate) watch: VecDeque<Event>,
@@ -104,7 +104,8 @@ impl World {
         world
     }
 
-    /// As [`Self::with_profiles`], with backoffs that last as long as they last: an empty activeQ takes nobody before its time.
+    /// As [`Self::with_profiles`], with backoffs that last as long as they last: an empty activeQ takes no pod before
+    /// its time.
     pub(crate) fn without_pops(profiles: Vec<Profile>) -> Self {
         let mut world = Self::dormant(profiles.clone());
         let configuration = Configuration { pops_from_backoff: false, ..Configuration::new(2, profiles) };

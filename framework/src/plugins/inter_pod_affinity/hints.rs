@@ -56,7 +56,7 @@ fn node_updated(class: &Class, old: &NodeInfo, new: &NodeInfo) -> bool {
     let moved = |term: &AffinityTerm| matches!(values(term), (Some(before), Some(after)) if before != after);
     near.iter().any(|term| moved(term) || matches!(values(term), (None, Some(_))))
         || far.iter().any(|term| moved(term) || matches!(values(term), (Some(_), None)))
-        // Whoever has no term of its own was refused by those of others, over labels that nobody here knows.
+        // A pod without terms of its own was refused by those of others, over labels that are not known here.
         || near.is_empty()
 }
 

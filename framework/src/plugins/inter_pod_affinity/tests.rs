@@ -49,7 +49,7 @@ fn required_affinity_needs_a_matching_pod_in_the_domain() {
     let table = [
         ("by zone", db("p").near("zone", WEB), [Ok(()), Ok(()), affinity()]),
         ("by host", db("p").near(HOST, WEB), [Ok(()), affinity(), affinity()]),
-        ("nobody matches", db("p").near("zone", ("app", "none")), [affinity(), affinity(), affinity()]),
+        ("no pod matches", db("p").near("zone", ("app", "none")), [affinity(), affinity(), affinity()]),
         ("a label that no node has", db("p").near("rack", WEB), [affinity(), affinity(), affinity()]),
         ("both terms", db("p").near("zone", WEB).near(HOST, WEB), [Ok(()), affinity(), affinity()]),
     ];
@@ -203,7 +203,7 @@ fn preferences_add_up_by_weight_and_domain() {
             [vec![web("s"); 4], vec![web("s")], vec![]],
             Some([100, 25, 0]),
         ),
-        ("nobody matches", db("p").prefer_near(1, HOST, WEB), [vec![db("s")], vec![], vec![]], Some([0, 0, 0])),
+        ("no pod matches", db("p").prefer_near(1, HOST, WEB), [vec![db("s")], vec![], vec![]], Some([0, 0, 0])),
         (
             "standing pods prefer too",
             web("p"),
@@ -292,7 +292,7 @@ fn nodes_wake_those_whose_domains_they_make_or_move() {
 }
 
 #[test]
-fn without_its_pre_score_every_score_fails_whatever_the_pod_asks_for() {
+fn without_its_pre_score_every_score_fails_for_every_pod() {
     let error = "running Score plugins: plugin \"InterPodAffinity\" failed with: failed to read \
                  \"PreScoreInterPodAffinity\" from cycleState: not found";
     for pod in [pod("plain"), db("p").prefer_near(1, "zone", WEB)] {

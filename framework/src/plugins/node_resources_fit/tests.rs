@@ -203,7 +203,7 @@ fn a_node_wakes_the_pod_if_it_could_hold_it_alone_and_has_more_than_before() {
 }
 
 #[test]
-fn growth_of_what_the_pod_does_not_ask_for_wakes_nobody() {
+fn growth_of_a_resource_that_the_pod_does_not_request_does_not_wake_it() {
     let (old, new) = (node("n").build(), node("n").capacity("cpu", "8").capacity("example.com/gpu", "8").build());
     assert!(!alone(NAME).wakes(ClusterEvent::NodeUpdated { old: &old, new: &new }, &pod("p").request("memory", "1Gi")));
     assert!(!alone(NAME).wakes(ClusterEvent::NodeUpdated { old: &old, new: &new }, &pod("p")));

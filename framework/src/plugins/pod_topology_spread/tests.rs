@@ -100,7 +100,7 @@ fn terminating_pods_and_those_of_other_namespaces_do_not_count() {
 }
 
 #[test]
-fn a_selector_of_everything_counts_nobody_but_the_pod_itself() {
+fn a_selector_of_everything_counts_only_the_pod_itself() {
     let everything = |skew| {
         web("p").spread_with(skew, "zone", WEB, |constraint| constraint.selector = Ok(LabelSelector::EVERYTHING))
     };
@@ -180,7 +180,7 @@ fn a_selector_that_cannot_be_read_is_an_error_where_its_constraint_is_looked_at(
 fn the_fewer_pods_there_are_the_better() {
     type Row = (&'static str, PodBuilder, &'static [(&'static str, usize)], &'static [i64]);
     let table: [Row; 6] = [
-        ("nobody anywhere", web("p").prefer_spread(1, "zone", WEB), &[("a", 0), ("b", 0)], &[100, 100]),
+        ("no pod anywhere", web("p").prefer_spread(1, "zone", WEB), &[("a", 0), ("b", 0)], &[100, 100]),
         ("one node", web("p").prefer_spread(1, "zone", WEB), &[("a", 3)], &[100]),
         (
             "zones",
@@ -338,7 +338,7 @@ fn nodes_wake_those_whose_domains_they_make_or_move() {
 }
 
 #[test]
-fn without_its_pre_score_every_score_fails_whatever_the_pod_asks_for() {
+fn without_its_pre_score_every_score_fails_for_every_pod() {
     let error = "running Score plugins: plugin \"PodTopologySpread\" failed with: error reading \
                  \"PreScorePodTopologySpread\" from cycleState: not found";
     for pod in [pod("plain"), web("p").prefer_spread(1, "zone", WEB)] {

@@ -134,7 +134,7 @@ fn where_a_room_only_tells_its_largest_volume_it_counts_as_full() {
 }
 
 #[test]
-fn whatever_may_bind_a_claim_wakes() {
+fn every_event_that_may_bind_a_claim_wakes() {
     let wanting = pod("p").claim("data").ephemeral("own").mount(Mount::Csi("inline.example.com".into()));
     let zoned = StorageClass {
         allowed_topologies: vec![vec![("zone".into(), vec!["z1".into()])]],

@@ -59,7 +59,7 @@ fn claims_are_used_as_long_as_a_pod_stands_that_names_them() {
     assert!(!standing.is_used("other", "data"));
     assert!(!standing.remove(&class) && standing.is_used("default", "data"));
     assert!(standing.remove(&class) && !standing.is_used("default", "data"));
-    assert!(!standing.remove(&class), "nobody is left");
+    assert!(!standing.remove(&class), "no user is left");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn rename(terms: &mut [NodeTerm], from: &str, to: &str) -> bool {
 
 /// Adds a requirement of these values to every term, and to a new one where there is none. Values that are blank are none.
 ///
-/// Source: `addTopology`, whose error for no value at all nobody looks at.
+/// Source: `addTopology`, whose error for no value at all is ignored.
 fn add<'a>(terms: &mut Vec<NodeTerm>, key: &str, values: impl IntoIterator<Item = &'a str>) {
     let values: BTreeSet<&str> = values.into_iter().map(str::trim).filter(|value| !value.is_empty()).collect();
     if values.is_empty() {

@@ -109,7 +109,7 @@ fn check_tls(report: &mut Report<'_>, extender: &Extender, tls: &ExtenderTlsConf
         return;
     }
     if extender.enable_https && !has_ca && !tls.insecure {
-        report.warning(path, "no certificates to trust are given, so whatever the extender shows is trusted");
+        report.warning(path, "no certificates to trust are given, so any certificate of the extender is trusted");
     }
     let has_pem = |data: &ByteString, ending: &str| {
         let text = String::from_utf8_lossy(&data.0);

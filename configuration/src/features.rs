@@ -43,7 +43,7 @@ pub struct Gate {
     pub name: &'static str,
     /// How mature its feature is.
     pub stage: Stage,
-    /// Whether it is on where nobody says otherwise.
+    /// Whether it is on by default.
     pub default: bool,
     /// Whether it cannot be moved off its default.
     pub locked: bool,

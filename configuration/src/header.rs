@@ -71,7 +71,7 @@ fn api_version(value: Option<&Value>, path: Path) -> Option<Problem> {
     Some(Problem::value(path, found, expected).hint(hint))
 }
 
-/// Whether somebody meant the group of kube-scheduler's configuration.
+/// Whether the group of kube-scheduler's configuration is meant.
 fn is_near_group(text: &str) -> bool {
     let group = text.split('/').next().unwrap_or_default();
     ["kubescheduler", "scheduler.config", "kubeschedulerconfig", "componentconfig"]

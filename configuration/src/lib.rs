@@ -155,8 +155,8 @@ impl ElectionFlags {
 }
 
 impl Default for LeaderElection {
-    /// kube-scheduler's defaults but for the name of the Lease: whoever holds kube-scheduler's own takes scheduling
-    /// away from it, which nobody should do without having said so in the configuration.
+    /// kube-scheduler's defaults but for the name of the Lease: a process that holds kube-scheduler's own Lease
+    /// takes scheduling away from it, which must be set explicitly in the configuration.
     fn default() -> Self {
         Self {
             leader_elect: true,
@@ -204,7 +204,7 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// The configuration of nobody who wrote one, as `gates` have it.
+    /// The default configuration, as `gates` have it.
     #[must_use]
     pub fn of_gates(gates: &FeatureGates) -> Self {
         build(&mut Report::new("", ""), wire::Document::default(), gates, &ElectionFlags::default())
@@ -286,7 +286,7 @@ fn examine_beside(text: &str, file: &str, gates: &FeatureGates, flags: &Election
         .and_then(|document| decode::decode::<wire::Document>(&mut report, document, &Path::default()));
     let configuration = document.map(|document| build(&mut report, document, gates, flags));
     let (warnings, errors) = report.finish();
-    // Nobody knows what the errors are that were only counted.
+    // What the errors are that were only counted is not known.
     let is_valid = errors
         .iter()
         .all(|found| found.omitted == 0 && found.errors.iter().all(|error| error.cause == Cause::NotImplemented));
@@ -344,7 +344,7 @@ fn profiles(
     if written.is_empty() {
         written.push(Block::default());
     }
-    // With several profiles, nobody can say which of them is meant to be the default one.
+    // With several profiles, it is not known which of them is meant to be the default one.
     if let [Block(only)] = written.as_mut_slice() {
         only.scheduler_name.get_or_insert_with(|| DEFAULT_SCHEDULER_NAME.to_owned());
     }

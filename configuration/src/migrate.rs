@@ -30,7 +30,7 @@ pub struct Migration {
     pub notices: Vec<Change>,
 }
 
-/// One thing that somebody who migrates a configuration should know.
+/// One thing that a user who migrates a configuration should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The line of the text that was given, counted from 1.

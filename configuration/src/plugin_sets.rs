@@ -223,7 +223,7 @@ fn read_set(
 }
 
 /// Whether an entry of `multiPoint` only says what the default set has anyway, as in what kube-scheduler writes with
-/// `--write-config-to`. Nobody asked for such a plugin by hand.
+/// `--write-config-to`. Such a plugin was not enabled by hand.
 fn repeats_default(set: &wire::PluginSet, entry: &wire::Plugin) -> bool {
     let name = entry.name.as_deref().unwrap_or_default();
     let is_disabled = |other: &str| other == "*" || other == name;

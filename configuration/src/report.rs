@@ -13,7 +13,7 @@ const MAX_EXCERPT: usize = 120;
 /// How many characters of a value an error repeats at most.
 const MAX_QUOTE: usize = 64;
 
-/// How many errors are kept: nobody reads on after that many.
+/// How many errors are kept: more are of no use.
 const MAX_ERRORS: usize = 1000;
 
 /// Everything that is wrong with a configuration, in the order of the text.

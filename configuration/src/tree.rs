@@ -19,7 +19,7 @@ use super::scalar::{Resolved, TagKind, resolve};
 /// How deep mappings and lists may nest; a KubeSchedulerConfiguration needs 12.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// After how many faults reading stops: whatever the text is, nobody meant it to be a configuration.
+/// After how many faults reading stops: the text is not meant to be a configuration.
 pub(super) const MAX_FAULTS: usize = 100;
 
 /// The key of a mapping's entry.

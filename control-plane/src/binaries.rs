@@ -65,7 +65,7 @@ impl Binaries {
 /// Builds the programs that are missing in `<cache_dir>/control-plane` and returns where all of them are.
 ///
 /// The first build takes about ten minutes on two cores. It needs Go (the version in `go.mod`), its module proxy, and no C
-/// compiler. Processes that call this at the same time build once. Whoever drops the future ends the build; what was
+/// compiler. Processes that call this at the same time build once. Dropping the future ends the build; what was
 /// finished is kept.
 ///
 /// # Errors
@@ -87,7 +87,7 @@ pub(super) async fn build_missing(programs: &Programs, progress: &dyn Progress) 
     let (tell, mut told) = mpsc::unbounded_channel();
     let (end, ended) = oneshot::channel();
     thread::spawn(move || {
-        // Nobody listens where the build was given up.
+        // The receiver is dropped where the build was given up.
         let outcome = programs.build_in(group, &mut |event| _ = tell.send(event));
         drop(tell);
         _ = end.send(outcome);

@@ -131,7 +131,7 @@ impl Layout {
 
     fn command_of(&self, component: Component, program: PathBuf, arguments: Vec<String>) -> Command {
         let mut command = Command::new(program);
-        // A cleared environment: a proxy, a KUBECONFIG or a ~/.kwok of whoever runs this must not change them.
+        // A cleared environment: a proxy, a KUBECONFIG or a ~/.kwok of the user who runs this must not change them.
         command.args(arguments).env_clear().env("HOME", &self.folder).current_dir(&self.folder);
         command.args(self.options.extra_args.get(&component).into_iter().flatten());
         command
@@ -288,7 +288,7 @@ fn audit_policy(level: AuditLevel) -> Value {
     })
 }
 
-/// Without a rate of its own the API server records what whoever asks records, and nothing else.
+/// Without a rate of its own the API server records what its clients record, and nothing else.
 fn tracing_configuration(endpoint: &str) -> Value {
     json!({
         "apiVersion": "apiserver.config.k8s.io/v1",

@@ -53,7 +53,7 @@ impl Jaeger {
     /// Builds it if it is missing below `cache_dir`, starts it in a group, and waits until it answers.
     ///
     /// # Errors
-    /// Where it cannot be built or does not get ready; with its last words.
+    /// Where it cannot be built or does not get ready; with its last lines.
     pub async fn start(
         &self,
         processes: &ProcessGroup,
@@ -95,7 +95,7 @@ impl Jaeger {
         command.arg(format!("--memory.max-traces={MOST_TRACES}"));
         command.arg(format!("--collector.otlp.grpc.host-port={}", self.otlp_address()));
         command.arg(format!("--query.http-server.host-port=127.0.0.1:{}", self.query_port));
-        // Nobody asks for these; without an address each of them would listen on all of the machine's.
+        // These are not used; without an address each of them would listen on all of the machine's.
         for server in
             ["collector.otlp.http", "collector.grpc-server", "collector.http-server", "query.grpc-server", "admin.http"]
         {

@@ -256,7 +256,7 @@ impl ControlPlane {
         &self.binaries
     }
 
-    /// The processes of this control plane. Whatever else a test needs to run is best started here, so that its
+    /// The processes of this control plane. Other processes of a test are best started here, so that its
     /// output is kept and it ends with the rest.
     pub fn processes(&self) -> &ProcessGroup {
         &self.processes
@@ -324,7 +324,7 @@ impl ControlPlane {
     }
 
     /// Starts one more kwok, as a process called `name`, for the nodes of [`NodeBuilder::kubelets`] with that name. While
-    /// that process is stopped these nodes fail: nobody speaks for them, and pods that are deleted stay on them.
+    /// that process is stopped these nodes fail: nothing renews their Leases, and pods that are deleted stay on them.
     pub fn start_kubelets(&self, name: &str) -> anyhow::Result<()> {
         let command = self.layout.more_kubelets(name, &self.credentials)?;
         self.processes.spawn(name, command)?;

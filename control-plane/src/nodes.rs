@@ -24,7 +24,7 @@ pub(super) const KUBELETS: &str = "fake";
 /// The node lifecycle controller takes this taint off once it has seen the node ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// Builds a simulated node. Whatever has no method here can be set on the [`Node`] it turns into.
+/// Builds a simulated node. A field without a method here can be set on the [`Node`] it turns into.
 #[derive(Clone, Debug)]
 pub struct NodeBuilder {
     node: Node,

@@ -14,12 +14,12 @@ use kube::api::{Api, ListParams};
 use super::ControlPlane;
 use super::create::create_all;
 
-/// A pod of one container for the scheduler of that name, to be changed further by whoever needs more.
+/// A pod of one container for the scheduler of that name, to be changed further by the caller.
 #[must_use]
 pub fn pod(name: &str, scheduler: &str, requests: &[(&str, &str)]) -> Pod {
     let mut container = Container {
         name: "main".into(),
-        // Never pulled: nobody runs it but kwok.
+        // Never pulled: only kwok runs it.
         image: Some("registry.k8s.io/pause:3.10".into()),
         ..Container::default()
     };

@@ -21,7 +21,7 @@ const STRIDE: u32 = 128;
 
 static TAKEN: AtomicU16 = AtomicU16::new(0);
 
-/// A port of 127.0.0.1 on which nobody listens, and which this process has not been given before.
+/// A port of 127.0.0.1 on which no server listens, and which this process has not been given before.
 pub fn free_port() -> anyhow::Result<u16> {
     let start = process::id().wrapping_mul(STRIDE) % u32::from(COUNT);
     (0..COUNT)

@@ -163,7 +163,7 @@ impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // The reaper first: it also reaches what the members have started themselves.
         self.reaper.reap();
-        // Nothing here may panic, and there is nobody left to tell; each step is tried whatever the others did.
+        // Nothing here may panic, and failures cannot be reported; each step is tried, also where others failed.
         for child in self.members().values_mut() {
             let _ = child.kill();
             let _ = child.wait();

@@ -1,4 +1,4 @@
-//! What whoever waits for a control plane is told.
+//! The progress messages of the start of a control plane.
 //!
 //! Knows: the steps of a build and of a start. Must not know: who listens, and how it is shown.
 
@@ -60,7 +60,7 @@ pub enum Step<'a> {
     },
 }
 
-/// Whoever is told of the steps. It is told from async code and should not block for long.
+/// The receiver of the steps. It is called from async code and should not block for long.
 pub trait Progress: Debug + Send + Sync {
     /// A step is reached.
     fn tell(&self, step: Step<'_>);

@@ -29,11 +29,11 @@ pub async fn wait_until<T>(
         match timeout_at(deadline, probe()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(status)) => last = status,
-            Err(_) => bail!("waited {timeout:?} in vain for {what}; the last look never ended, before it: {last}"),
+            Err(_) => bail!("timed out after {timeout:?} waiting for {what}; the last check hung, before it: {last}"),
         }
         let next = Instant::now() + pause;
         if next >= deadline {
-            bail!("waited {timeout:?} in vain for {what}; last seen: {last}");
+            bail!("timed out after {timeout:?} waiting for {what}; last seen: {last}");
         }
         sleep_until(next).await;
         pause = (pause * 3 / 2).min(LONGEST_PAUSE);

@@ -1,4 +1,4 @@
-//! Who somebody is and what they may read, by the API server's word.
+//! Authentication and authorization of users by the API server.
 //!
 //! Knows: TokenReview and SubjectAccessReview, and for how long an answer counts. Must not know: HTTP requests, paths or
 //! what is served at them.
@@ -32,7 +32,7 @@ const AUTHENTICATED: &str = "system:authenticated";
 /// The group that may do everything, as kube-scheduler has it without asking.
 const MASTERS: &str = "system:masters";
 
-/// Somebody.
+/// A user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct User {
     /// The name in RBAC's subjects.
@@ -46,7 +46,7 @@ pub struct User {
 }
 
 impl User {
-    /// Somebody who has shown nothing.
+    /// A user without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
         let groups = vec!["system:unauthenticated".to_owned()];
@@ -64,7 +64,7 @@ impl User {
         Some(Self { name, uid: String::new(), groups, extra: BTreeMap::new() })
     }
 
-    /// Whether this is nobody in particular.
+    /// Whether this is the anonymous user.
     #[must_use]
     pub fn is_anonymous(&self) -> bool {
         *self == Self::anonymous()
@@ -80,7 +80,7 @@ impl User {
     }
 }
 
-/// What somebody wants to do.
+/// What a user wants to do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Deed {
     /// Read a path that is no resource of the API server's.
@@ -112,7 +112,7 @@ pub struct Unavailable {
 /// How long an answer counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Of who somebody is.
+    /// Answers about tokens.
     pub token: Duration,
     /// Of a yes.
     pub authorized: Duration,
@@ -131,14 +131,14 @@ pub struct Access {
 }
 
 impl Access {
-    /// Asks these two, who may be one, who somebody is and what they may do.
+    /// Asks these two API servers, which may be one, who a user is and what they may do.
     #[must_use]
     pub fn new(authentication: kube::Client, authorization: kube::Client, lifetimes: Lifetimes) -> Self {
         let (users, verdicts) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
         Self { authentication, authorization, lifetimes, users, verdicts }
     }
 
-    /// Whose token this is, made for `audience`, or for the API server itself; `None`: nobody's.
+    /// Whose token this is, made for `audience`, or for the API server itself; `None`: no user's.
     ///
     /// # Errors
     /// [`Unavailable`], which is not remembered.
@@ -162,7 +162,7 @@ impl Access {
         Ok(user)
     }
 
-    /// Whether somebody may do something.
+    /// Whether a user may do something.
     ///
     /// # Errors
     /// [`Unavailable`], which is not remembered.

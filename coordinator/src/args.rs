@@ -1,7 +1,7 @@
 //! The command line of `flotilla-coordinator`, in the habits of kube-scheduler.
 //!
 //! Knows flags, their texts and their grammar. Must not know what a flag does, nor the configuration file: flags that
-//! override it tell whether they were given, and whoever reads both applies them.
+//! override it tell whether they were given, and the code that reads both applies them.
 
 use std::ffi::OsString;
 use std::net::IpAddr;

@@ -1,6 +1,6 @@
 //! Where the workers are.
 //!
-//! Knows: the static list, and EndpointSlices. Must not know: whether anybody answers at an address, or what for.
+//! Knows: the static list, and EndpointSlices. Must not know: whether a worker answers at an address, or what for.
 
 use std::collections::{BTreeMap, BTreeSet};
 

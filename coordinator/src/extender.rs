@@ -1,7 +1,7 @@
 //! Asks HTTP extenders about pods, as the machine wants it.
 //!
 //! Knows: that every question is answered exactly once, and where the objects come from that extenders are told of. Must
-//! not know: how extenders are called ([`flotilla_runtime::extender`]), or when somebody is to be asked.
+//! not know: how extenders are called ([`flotilla_runtime::extender`]), or when one is to be asked.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -63,7 +63,7 @@ impl Extenders {
                 Err(Failure::Error(reason)) => ExtensionOutcome::Failed(reason),
                 Err(Failure::Gone) => ExtensionOutcome::Gone,
             };
-            // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+            // There is no receiver when the machine has stopped, and the process is ending.
             let _ = inner.handle.tell(Event::Extended { request: extension.request, outcome }).await;
         });
     }
@@ -76,7 +76,7 @@ impl Extenders {
             let request = proposal.request;
             let asked = AssertUnwindSafe(preemption::ask(&inner.callers, &inner.client, proposal)).catch_unwind().await;
             let asked = asked.unwrap_or_else(|_| Err("the task that asked extenders panicked".to_owned()));
-            // Nobody is left to hear of it when the machine has stopped, and the process is ending.
+            // There is no receiver when the machine has stopped, and the process is ending.
             let _ = inner.handle.tell(Event::Proposed { request, outcome: asked.map(Box::new) }).await;
         });
     }

@@ -1,8 +1,8 @@
 //! What `/metrics` and `/metrics/resources` show: kube-scheduler's names where its numbers are known here, `flotilla_*` for the
 //! rest.
 //!
-//! Knows: whom to ask for numbers, and the format. Must not know: what moves a number. A number that nobody has measured is
-//! left out: a metric that is always zero lies. [docs/metrics.md](../../docs/metrics.md) tells what each means.
+//! Knows: whom to ask for numbers, and the format. Must not know: what moves a number. A number that was not measured
+//! is left out: a metric that is always zero lies. [docs/metrics.md](../../docs/metrics.md) tells what each means.
 //!
 //! The format is Prometheus' text format, as kube-scheduler's: from OpenMetrics, a Prometheus before 3 takes bounds of buckets
 //! in another spelling, and quantiles over schedulers of both kinds come out wrong.

@@ -2,8 +2,8 @@
 //!
 //! Knows: every part and the order in which they start and stop. Must not know: how any of them works.
 //!
-//! A process leads at most once. When its lead is lost it ends at once, whatever is under way: that is the only way to
-//! be sure that nothing goes on as if nothing had happened.
+//! A process leads at most once. When its lead is lost it ends at once, without waiting for work under way: that is the
+//! only way to be sure that nothing goes on as if nothing had happened.
 
 use std::{
     collections::BTreeSet,
@@ -56,7 +56,7 @@ const MACHINE_PATIENCE: Duration = Duration::from_secs(8);
 const DRAIN: Duration = Duration::from_secs(5);
 /// Between two looks at what is under way.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
-/// A lead that nobody can take away lasts for as long as anybody will care: a hundred years.
+/// A lead without leader election does not end: it is set to a hundred years.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Runs the process from the command line to its end, with these plugins.
@@ -294,7 +294,7 @@ impl Coordinator {
     }
 }
 
-/// The epoch of a lead. The first holder of a new Lease has made no transition; 0 stands for nobody.
+/// The epoch of a lead. The first holder of a new Lease has made no transition; 0 stands for no leader.
 fn epoch(lead: &Leadership) -> u64 {
     match lead {
         Leadership::Leading { epoch, .. } => epoch.saturating_add(1),
@@ -312,7 +312,7 @@ fn end_of(ended: Result<Result<(), LeaseError>, tokio::task::JoinError>) -> anyh
         }
         Ok(Err(other)) => Err(other.into()),
         Err(error) => {
-            error!(%error, "the election has ended by itself, so that nobody knows whether this process leads");
+            error!(%error, "the election has ended by itself, so that it is not known whether this process leads");
             std::process::exit(1);
         }
     }

@@ -25,7 +25,7 @@ use crate::{Wire as _, pb};
 /// - `Explained` carries at most 8,192 nodes. Each takes 22 bytes refused, and feasible 12 and 10 for each plugin that
 ///   scores, all of kube-scheduler's 9 together 102; a topology key adds 5 bytes and a value of at most 65 that no other
 ///   node has. With two keys that is 242 bytes a node, 1.89 MiB in all. Where more keys or domain counts would take it
-///   beyond the bound, the worker says `Unable`, and whoever asks asks for fewer nodes.
+///   beyond the bound, the worker says `Unable`, and the coordinator asks for fewer nodes.
 /// - `Snapshot` and `Delta` are cut into chunks of [`CHUNK_BYTES`]; a chunk is larger only if a single node is, and the
 ///   API server stores no object above 1.5 MiB.
 /// - `RegisterClass` holds a part of one pod, of 1.5 MiB at most. Only names of extended resources come more often than

@@ -1,7 +1,7 @@
 //! Both directions of every conversion between the domain and the wire.
 //!
 //! Knows: which field means what, which are required, and which values a domain type can hold. Must not know: what
-//! anybody does with a message.
+//! a reader does with a message.
 
 use std::sync::Arc;
 

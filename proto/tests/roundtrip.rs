@@ -1,4 +1,4 @@
-//! Whatever one end says, the other hears; and noise is heard as noise.
+//! The other end decodes what one end encodes; and random bytes are refused.
 //!
 //! Knows: every domain type that crosses the wire, with arbitrary values. Must not know: how a field is encoded.
 

@@ -59,7 +59,7 @@ impl Ledger {
 
     fn lose(&self, count: u64, reason: &str) {
         let dropped = self.dropped.fetch_add(count, Ordering::Relaxed) + count;
-        // Whoever finds somebody else at it has been spoken for.
+        // Where another thread holds the lock, that thread reports the loss.
         let mut said = match self.said.try_lock() {
             Ok(said) => said,
             Err(std::sync::TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
@@ -97,7 +97,7 @@ mod tests {
     fn a_batch_that_no_collector_takes_is_lost_as_a_whole() {
         let ledger = Ledger::default();
         assert!((0..5).all(|_| ledger.admit(5)));
-        ledger.settle(5, Err("nobody listens".to_owned()));
+        ledger.settle(5, Err("connection refused".to_owned()));
         assert_eq!(ledger.counts(), Counts { sent: 0, dropped: 5 });
     }
 }

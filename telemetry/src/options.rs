@@ -37,7 +37,7 @@ impl TracingArgs {
         self.tracing_endpoint.clone().or_else(general)
     }
 
-    /// Which attempts are traced; `None`: nobody is to think of any.
+    /// Which attempts are traced; `None`: no attempt is.
     #[must_use]
     pub fn sampling(&self) -> Option<Sampling> {
         self.endpoint().map(|_| Sampling::of(self.tracing_sampling_ratio))

@@ -86,7 +86,7 @@ impl Peer {
 }
 
 /// When a connection that is made now is to be made anew, in seconds since 1970: this share of the time that is left before
-/// its end, or at its end where little is left, so that a certificate that nobody renews does not cost ever more
+/// its end, or at its end where little is left, so that a certificate that is not renewed does not cost ever more
 /// connections.
 fn renewal_s(now_s: i64, not_after_s: i64, share: f64) -> i64 {
     let left_s = not_after_s.saturating_sub(now_s);
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_made_anew_a_share_of_its_time_before_the_end_or_at_the_end() {
+    fn a_connection_is_replaced_a_share_of_its_time_before_the_end_or_at_the_end() {
         assert_eq!(renewal_s(0, 100_000, 0.1), 90_000);
         assert_eq!(renewal_s(0, 100_000, 0.0), 100_000);
         assert_eq!(renewal_s(99_400, 100_000, 0.1), 100_000);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_nobody_renews_costs_few_connections() {
+    fn a_certificate_that_is_not_renewed_costs_few_connections() {
         let (mut now_s, mut connections) = (0, 0);
         while now_s < 604_800 {
             now_s = renewal_s(now_s, 604_800, 0.15);

@@ -90,7 +90,7 @@ pub enum IdentityError {
     /// The key is not the certificate's, or of a kind that cannot be used.
     #[error("tls.key does not belong to tls.crt, or cannot be used: {0}")]
     Key(rustls::Error),
-    /// The certificate is not for whoever loads it.
+    /// The certificate is not for the role of the process that loads it.
     #[error("tls.crt is of no use here: {0}")]
     Role(#[from] RoleError),
     /// The authorities cannot be trusted to sign anything.
@@ -125,7 +125,7 @@ impl Identity {
             roots.add(authority).map_err(|error| IdentityError::Authorities(error.to_string()))?;
         }
         let identity = Self { role, certified: Arc::new(certified), roots: Arc::new(roots), validity };
-        // Whatever a handshake would find wrong is found now.
+        // All that a handshake would find wrong is found now.
         identity.server_config().map_err(IdentityError::Authorities)?;
         identity.client_config().map_err(IdentityError::Authorities)?;
         Ok(identity)
@@ -154,7 +154,7 @@ impl Identity {
         &self.certified.cert
     }
 
-    /// Whether the own certificate would be believed by whoever trusts what this end trusts.
+    /// Whether the own certificate would be accepted by a peer that trusts what this end trusts.
     #[must_use]
     pub fn is_of_its_authorities(&self, now_s: i64) -> bool {
         verify::check(&self.roots, self.role, self.chain(), now_s).is_ok()
@@ -213,7 +213,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Nobody yet.
+    /// No certificate yet.
     #[must_use]
     pub fn new(role: Role) -> Self {
         Self { role, current: watch::Sender::new(None) }
@@ -236,7 +236,7 @@ impl Credentials {
         self.current.borrow().clone()
     }
 
-    /// Waits until this process is somebody.
+    /// Waits until this process has a certificate.
     pub async fn ready(&self) -> Arc<Identity> {
         let mut current = self.current.subscribe();
         match current.wait_for(Option::is_some).await.map(|identity| identity.clone()) {

@@ -27,10 +27,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// Nobody answers there.
+    /// No server answers there.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
-    /// There is no agreement with whoever answers.
+    /// There is no agreement with the server that answers.
     #[error("the TLS handshake failed: {0}")]
     Handshake(HandshakeError),
 }
@@ -46,7 +46,7 @@ pub struct Dialled {
 /// Connects to `address`, `host:port`, as whom `mutual` says; waits until it says so. Failed handshakes are counted there.
 ///
 /// # Errors
-/// Where nobody answers in time, or somebody who is not the peer that it should be.
+/// Where no server answers in time, or one that is not the expected peer.
 pub async fn dial(address: &str, mutual: &Mutual) -> Result<Dialled, DialError> {
     let own = mutual.credentials.ready().await;
     let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
@@ -80,7 +80,7 @@ impl Dialled {
         &self.peer
     }
 
-    /// Where it will be told if the peer refuses our certificate. In TLS 1.3 whoever connects is done before the other end
+    /// Where it will be told if the peer refuses our certificate. In TLS 1.3 the client is done before the other end
     /// has looked at its certificate, so that a refusal comes instead of the first answer.
     #[must_use]
     pub fn refusal(&self) -> Arc<OnceLock<HandshakeError>> {

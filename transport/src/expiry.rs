@@ -1,6 +1,6 @@
 //! Says that a certificate is about to end, not too late and not too often.
 //!
-//! Knows: when that is worth a line of the log. Must not know: why nobody has renewed it.
+//! Knows: when that is worth a line of the log. Must not know: why it was not renewed.
 
 use tracing::{error, warn};
 

@@ -98,7 +98,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, done: mpsc::Sender<A
             let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake(stream, &shared.mutual)).await;
             drop(permit);
             match shaken.unwrap_or_else(|_| Err(HandshakeError::timeout(HANDSHAKE_TIMEOUT))) {
-                // Nobody is left to serve it once the server ends.
+                // It is not served once the server ends.
                 Ok(Some(accepted)) => drop(done.send(accepted).await),
                 Ok(None) => {}
                 Err(error) => shared.complain(address, &error),

@@ -45,7 +45,7 @@ impl Authority {
     pub fn make(now_s: i64) -> Result<Self, IssueError> {
         let validity = Validity { not_before_s: now_s - BACKDATE_S, not_after_s: now_s + AUTHORITY_LIFE_S };
         let key = KeyPair::generate()?;
-        // A name of its own: whoever trusts two authorities finds out by the name which of them has signed.
+        // A name of its own: a peer that trusts two authorities finds out by the name which of them has signed.
         let name: String =
             params("", validity)?.key_identifier(&key).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let mut params = params(&format!("flotilla-worker-ca-{name}"), validity)?;
@@ -119,7 +119,7 @@ impl Authority {
         params.subject_alt_names = vec![SanType::URI(role.uri().try_into()?)];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
-        // Nobody can act as the other role, whatever names a certificate has.
+        // No peer can act as the other role, whatever names a certificate has.
         params.extended_key_usages = vec![match role {
             Role::Coordinator => ExtendedKeyUsagePurpose::ClientAuth,
             Role::Worker => ExtendedKeyUsagePurpose::ServerAuth,
@@ -148,7 +148,7 @@ fn date(time_s: i64) -> Result<OffsetDateTime, IssueError> {
 }
 
 impl Pem {
-    /// Writes `tls.crt`, `tls.key` and `ca.crt` into a folder, each at once, and the key for nobody else to read.
+    /// Writes `tls.crt`, `tls.key` and `ca.crt` into a folder, each at once, and the key readable by the owner only.
     ///
     /// # Errors
     /// Where the folder is not there or cannot be written to.

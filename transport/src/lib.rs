@@ -38,7 +38,7 @@ pub use schedule::{AUTHORITY_LIFE_S, Authorities, LEAF_LIFE_S, PUBLISH_S, author
 /// How the words between coordinator and workers travel.
 #[derive(Debug, Clone)]
 pub enum Transport {
-    /// HTTP/2 over TCP: anyone on the path can read and change every word, and nobody's identity is checked.
+    /// HTTP/2 over TCP: anyone on the path can read and change every message, and no identity is checked.
     InsecurePlaintext,
     /// HTTP/2 over TLS 1.3 with certificates on both sides.
     Mutual(Mutual),

@@ -14,7 +14,7 @@ pub enum Role {
     Worker,
 }
 
-/// Why a certificate gives nobody a role.
+/// Why a certificate gives no role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
     /// Not DER of an X.509 certificate.

@@ -2,7 +2,7 @@
 //!
 //! Knows: lives and overlaps. Must not know: the time of day, keys, or where anything is kept.
 //!
-//! An authority that is made is published first and signs later, so that everybody trusts it by the time that somebody
+//! An authority that is made is published first and signs later, so that all peers trust it by the time that a process
 //! shows a certificate of it. One that has been followed stays trusted until the last certificate it can have signed has
 //! ended. All of that follows from the dates in the certificates, so that nothing else has to be kept.
 
@@ -10,8 +10,8 @@ use crate::Validity;
 
 /// How long an authority is valid: a year.
 pub const AUTHORITY_LIFE_S: i64 = 365 * 24 * 3600;
-/// How long the certificate of a coordinator or worker is valid: a week. Renewed at two thirds of it, so that whoever
-/// renews may be away for two days.
+/// How long the certificate of a coordinator or worker is valid: a week. Renewed at two thirds of it, so that the
+/// coordinator that renews may be away for two days.
 pub const LEAF_LIFE_S: i64 = 7 * 24 * 3600;
 /// From the making of an authority until it signs. The kubelet brings a changed Secret to its pods within two minutes; an
 /// hour is enough for one that is restarted meanwhile.
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_new_one_signs_once_everybody_trusts_it_and_the_old_one_stays_until_its_last_certificate_has_ended() {
+    fn the_new_one_signs_once_all_peers_trust_it_and_the_old_one_stays_until_its_last_certificate_has_ended() {
         let now_s = 250 * DAY_S;
         let there = [made_at(now_s), made_at(0)];
         let taken_over_s = now_s + PUBLISH_S;
@@ -130,7 +130,7 @@ mod tests {
             signed.retain(|(by, _)| *by != signer);
             signed.push((signer, signer.not_after_s.min(now_s + LEAF_LIFE_S)));
             let trusted_for_s = now_s - (signer.not_before_s + BACKDATE_S);
-            assert!(trusted_for_s >= PUBLISH_S || there.len() == 1, "nobody can trust it yet");
+            assert!(trusted_for_s >= PUBLISH_S || there.len() == 1, "no peer can trust it yet");
         }
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Knows: what is checked of a peer's certificate. Must not know: sockets, or what follows from a refusal.
 //!
-//! rustls has a trait for this whose module it calls `danger`, because whoever implements it may leave checks out. None is
+//! rustls has a trait for this whose module it calls `danger`, because an implementation may leave checks out. None is
 //! left out here: chain, time, key usage and the signatures of the handshake are checked by the functions that rustls
 //! itself uses, and revocation is not, as in rustls without CRLs. One thing is different: rustls would compare the
-//! certificate with the address that was dialled. Pods have no lasting address, and a certificate that anybody under the
-//! authority got for some host must not make them a worker; so what is compared is the role.
+//! certificate with the address that was dialled. Pods have no lasting address, and a certificate that the
+//! authority signed for some host must not make its holder a worker; so what is compared is the role.
 
 use std::{fmt, sync::Arc};
 

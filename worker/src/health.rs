@@ -1,8 +1,8 @@
 //! The pages `/livez`, `/readyz` and `/healthz` of a worker, in plaintext HTTP where they were asked for.
 //!
 //! The port for coordinators demands their certificate, which a kubelet has none of. So there is one for it that tells whether
-//! the worker is well and nothing else, to whoever reaches it. `/metrics` is not among it: who may probe a process need not
-//! know what it does.
+//! the worker is well and nothing else, to any client that reaches it. `/metrics` is not among it: who may probe a
+//! process need not know what it does.
 //!
 //! Knows: paths, checks and texts, in the habits of the API server. Must not know: streams, or where certificates come from.
 
@@ -149,7 +149,7 @@ mod tests {
         );
 
         credentials.set(certificate(now_s()));
-        assert_eq!(get(address, "/readyz").await.0, 500, "nobody can connect yet");
+        assert_eq!(get(address, "/readyz").await.0, 500, "no client can connect yet");
         health.listens();
         assert_eq!(get(address, "/readyz").await, (200, "ok".to_owned()));
 

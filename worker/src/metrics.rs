@@ -14,8 +14,8 @@ use prometheus::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Serves `/metrics` in Prometheus' text format until `stop`. Whoever reaches the port may read it: there are numbers about
-/// this process and nothing about pods or nodes in it.
+/// Serves `/metrics` in Prometheus' text format until `stop`. Any client that reaches the port may read it: there are
+/// numbers about this process and nothing about pods or nodes in it.
 ///
 /// # Errors
 /// Where the listener fails.

@@ -1,4 +1,4 @@
-//! What whoever waits is told: what is run, how long it takes, and what is left.
+//! The progress that is shown: what is run, how long it takes, and what is left.
 //!
 //! Knows: words, estimates and terminals. Must not know: what a step does.
 

@@ -39,7 +39,7 @@ impl Record {
         Self { folder: folder.to_owned(), tree, kept }
     }
 
-    /// Whether nothing that passes can be kept, as nobody knows of which tree it is.
+    /// Whether nothing that passes can be kept, as it is not known of which tree it is.
     pub(crate) const fn is_of_no_tree(&self) -> bool {
         self.tree.is_none()
     }
@@ -49,7 +49,7 @@ impl Record {
         self.kept().passed.contains(step)
     }
 
-    /// How long a step took when it passed last, on whatever tree.
+    /// How long a step took when it passed last, on any tree.
     pub(crate) fn took(&self, step: &str) -> Option<Duration> {
         self.kept().times.get(step).copied()
     }
@@ -59,8 +59,8 @@ impl Record {
         if self.kept().passed.remove(step) { self.write_passed() } else { Ok(()) }
     }
 
-    /// A step has passed. `tree` is the number of the tree as it is now: where it is not that of the beginning, nobody knows
-    /// what the step has seen.
+    /// A step has passed. `tree` is the number of the tree as it is now: where it is not that of the beginning, it is
+    /// not known what the step has seen.
     pub(crate) fn passes(&self, step: &str, took: Duration, tree: Option<&str>) -> Result<()> {
         let mut kept = self.kept();
         kept.times.insert(step.to_owned(), took);

@@ -34,7 +34,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
             return test(steps, fresh, |passed| names.contains(&passed));
         }
         Task::Test { all: true, fresh } => {
-            // Before anything else: whoever lacks it should not wait to be told.
+            // Before anything else: a user without Go should learn it at once.
             go_programs::check()
                 .context("`cargo xtask test --all` needs Go; without it there is `cargo xtask test`")?;
             let last = vec![steps::real_node()];

@@ -46,7 +46,7 @@ pub(crate) fn expected(record: &Record, resume: bool) -> Duration {
 }
 
 /// Runs the tests, which are built: the first ones one after the other, then the others three at a time, in their order. All
-/// are run, whatever becomes of those before; what each has printed is shown when it has ended.
+/// are run, also where those before failed; what each has printed is shown when it has ended.
 ///
 /// # Errors
 /// With the names of those that failed.

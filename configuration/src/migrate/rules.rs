@@ -56,7 +56,7 @@ pub(super) struct Plan {
     pub(super) changes: Vec<Note>,
     /// What is left alone and yet has another effect.
     pub(super) notices: Vec<Note>,
-    /// What nobody but the author can decide.
+    /// What only the author can decide.
     pub(super) problems: Vec<Problem>,
 }
 

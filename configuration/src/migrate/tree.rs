@@ -1,6 +1,6 @@
 //! Where every node of a YAML document begins and ends in the text, in bytes.
 //!
-//! Knows: YAML events and their spans. Must not know: which fields there are or why somebody cuts one out.
+//! Knows: YAML events and their spans. Must not know: which fields there are or why one is cut out.
 //!
 //! The index that errors are looked up in knows where a node begins; cutting needs to know where it ends too.
 

@@ -86,7 +86,7 @@ extenders:
         ],
     },
     Bad {
-        name: "certificates are PEM, and not given in vain",
+        name: "certificates are PEM, and only given where they are used",
         header: true,
         text: r"
 extenders:

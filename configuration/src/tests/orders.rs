@@ -48,7 +48,7 @@ const ORDERS: &[Order] = &[
     },
     Order { name: "nine plugins score", plugins: "{}", point: "score", runs: SCORES },
     Order { name: "two plugins reserve", plugins: "{}", point: "reserve", runs: "VolumeBinding DynamicResources" },
-    Order { name: "nobody waits", plugins: "{}", point: "permit", runs: "" },
+    Order { name: "no plugin waits", plugins: "{}", point: "permit", runs: "" },
     Order {
         name: "two plugins prepare a bind",
         plugins: "{}",
@@ -56,7 +56,7 @@ const ORDERS: &[Order] = &[
         runs: "VolumeBinding DynamicResources",
     },
     Order { name: "one plugin binds", plugins: "{}", point: "bind", runs: "DefaultBinder" },
-    Order { name: "nobody is told of binds", plugins: "{}", point: "postBind", runs: "" },
+    Order { name: "no plugin is told of binds", plugins: "{}", point: "postBind", runs: "" },
     Order {
         name: "null is the same as nothing",
         plugins: "{score: null, filter: {enabled: null, disabled: ~}, multiPoint: {enabled: []}}",

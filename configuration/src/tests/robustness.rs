@@ -1,4 +1,4 @@
-//! That no text whatever brings the reader down, and what its messages look like on a terminal.
+//! That no text makes the reader panic, and what its messages look like on a terminal.
 //!
 //! Knows: how to damage a text. Must not know: what is wrong with the result.
 

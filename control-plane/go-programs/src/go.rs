@@ -156,7 +156,7 @@ impl Go<'_> {
     fn run(&self, arguments: &[&str], downloading: &mut dyn FnMut(&str)) -> Result<String, GoError> {
         let mut child = self.command(arguments).spawn().map_err(|error| self.not_started(error))?;
         let out = child.stdout.take();
-        // Both are read at the same time: whoever writes to a full pipe waits.
+        // Both are read at the same time: a process that writes to a full pipe blocks.
         let answer = thread::spawn(move || {
             let mut text = String::new();
             out.map_or(Ok(0), |mut out| out.read_to_string(&mut text)).map(|_| text)

@@ -47,7 +47,7 @@ impl Reaper {
     /// Ends the group, also what its members have started themselves. A second time nothing happens.
     pub fn reap(&mut self) {
         drop(self.child.stdin.take());
-        // There is nobody to tell, and no other way to try.
+        // The failure cannot be reported, and there is no other way to try.
         let _ = self.child.wait();
     }
 }

@@ -39,7 +39,7 @@ impl Connection {
     /// Connects to the worker at `address`, `host:port`, in plaintext.
     ///
     /// # Errors
-    /// Where nobody listens there.
+    /// Where no server listens there.
     pub fn open(address: &str) -> BoxFuture<'static, anyhow::Result<Self>> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"));
         let address = address.to_owned();

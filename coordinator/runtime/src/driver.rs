@@ -44,7 +44,8 @@ const BATCH: usize = 256;
 /// Questions that wait for the machine. Each takes it about a millisecond where there are 150,000 pods, and one is
 /// answered between two batches of events, so that those who ask wait for each other and the events hardly for them.
 const QUESTIONS: usize = 32;
-/// How old the published status may be. Whoever looks is a person or a scraper, or waits for pods to be placed.
+/// How old the published status may be. It is read by people, by scrapers, and by tests that wait for pods to be
+/// placed.
 const STATUS_PERIOD: Duration = Duration::from_millis(5);
 /// The least rest before a wake-up.
 const SHORTEST_REST: Duration = Duration::from_millis(1);
@@ -64,7 +65,7 @@ pub struct Handle {
     thread: Thread,
 }
 
-/// What somebody asks; it sends its answer itself.
+/// A question; it sends its answer itself.
 type Question = Box<dyn FnOnce(&Machine, TimeMs) + Send>;
 
 /// What both sides of a [`Handle`] see.
@@ -92,7 +93,7 @@ impl Handle {
     /// Tells the machine that something happened; waits while 65,536 events wait before it.
     ///
     /// # Errors
-    /// [`Stopped`]: nobody will hear of it.
+    /// [`Stopped`]: the machine has stopped.
     pub async fn tell(&self, event: Event) -> Result<(), Stopped> {
         match self.events.try_send(event) {
             Ok(()) => Ok(()),
@@ -122,7 +123,7 @@ impl Handle {
         *self.status.borrow()
     }
 
-    /// As [`status`](Self::status), for whoever waits for a change.
+    /// As [`status`](Self::status), for a caller that waits for a change.
     #[must_use]
     pub fn watch_status(&self) -> watch::Receiver<Status> {
         self.status.clone()
@@ -132,7 +133,7 @@ impl Handle {
     /// thread, and should take it a millisecond or less. Waits while 32 others ask.
     ///
     /// # Errors
-    /// [`Stopped`]: nobody knows any more.
+    /// [`Stopped`]: the machine has stopped.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Machine, TimeMs) -> T + Send + 'static,
@@ -273,8 +274,8 @@ fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, Join
     (handle, joined)
 }
 
-/// The thread's own. Dropped in this order: the inbox closes before anybody is told that the machine has stopped, so
-/// that whoever knows can tell it nothing more.
+/// The thread's own. Dropped in this order: the inbox closes before the end of the machine is announced, so
+/// that no event is accepted after that.
 struct Owner<C, P> {
     course: C,
     performer: P,

@@ -1,7 +1,7 @@
 //! Calls to HTTP extenders: what they are asked about pods, nodes and victims, and what they answer.
 //!
 //! Knows: the order of questions, their form, and TLS. Must not know: where the objects come from that extenders are told
-//! of, what the answers come to (`flotilla_framework::extender`), or when somebody is to be asked.
+//! of, what the answers come to (`flotilla_framework::extender`), or when one is to be asked.
 
 mod caller;
 mod course;

@@ -120,7 +120,7 @@ pub struct Traffic {
     pub attached: u64,
     /// Attempts to set one up that failed.
     pub attach_failures: u64,
-    /// Streams that ended, whoever ended them.
+    /// Streams that ended, from either side.
     pub lost: u64,
     /// Streams that were ended because too many words waited for the socket.
     pub overflows: u64,

@@ -32,7 +32,7 @@ pub enum Authority {
 }
 
 impl Authority {
-    /// Tells of the authority in PEM, and again whenever it has changed, until nobody listens.
+    /// Tells of the authority in PEM, and again whenever it has changed, until the receiver is dropped.
     pub async fn follow(self, told: watch::Sender<Option<String>>) {
         let mut complained = false;
         while !told.is_closed() {

@@ -55,7 +55,7 @@ async fn review_access(State(reviews): State<Reviews>, Json(review): Json<Value>
     (StatusCode::CREATED, Json(json!({"metadata": {}, "spec": spec, "status": {"allowed": allowed}})))
 }
 
-/// Such an API server, and somebody who asks it.
+/// Such an API server, and a client of it.
 pub(crate) async fn reviewed() -> (Access, Reviews) {
     let reviews = Reviews::default();
     let router = Router::new()
@@ -80,7 +80,7 @@ fn path(path: &str) -> Deed {
 }
 
 #[tokio::test]
-async fn a_token_is_somebodys_or_nobodys_and_asked_about_once() {
+async fn a_token_belongs_to_a_user_or_to_none_and_is_reviewed_once() {
     let (access, reviews) = reviewed().await;
     for _ in 0..3 {
         let reader = access.who("reader-token", None).await.expect("reviewed").expect("known");
@@ -122,7 +122,7 @@ async fn a_right_is_asked_about_once_for_each_user_and_deed() {
 }
 
 #[tokio::test]
-async fn masters_may_do_everything_and_nobody_is_asked() {
+async fn masters_may_do_everything_without_a_review() {
     let (access, reviews) = reviewed().await;
     let admin = User { groups: vec!["system:masters".to_owned()], ..User::anonymous() };
     assert_eq!(access.may(&admin, &path("/configz")).await, Ok(true));
@@ -132,7 +132,7 @@ async fn masters_may_do_everything_and_nobody_is_asked() {
 #[tokio::test]
 async fn an_api_server_that_cannot_be_asked_is_no_answer_and_the_missing_right_is_named() {
     let access = access("http://127.0.0.1:1").await;
-    let error = access.who("reader-token", None).await.expect_err("nobody is there").to_string();
+    let error = access.who("reader-token", None).await.expect_err("no server is there").to_string();
     assert!(error.starts_with("the API server cannot be asked to review a token: "), "{error}");
 
     let forbid = || async {

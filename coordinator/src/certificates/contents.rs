@@ -104,7 +104,7 @@ pub(super) fn due(now_s: i64, there: Option<&Pem>, bundle: &str) -> Due {
         }
         Ok(identity) if *there == trusting => Due::Nothing(identity.validity()),
         Ok(_) => Due::Bundle,
-        // Whatever is there, workers cannot use it.
+        // Workers cannot use what is there.
         Err(_) => Due::Certificate,
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_is_followed_by_another_and_everybody_is_believed_all_the_time() {
+    fn an_authority_is_followed_by_another_and_all_certificates_stay_trusted() {
         let old = first(START_S);
         let leaf = |authorities: &Authorities, now_s| authorities.issue(Role::Worker, now_s).expect("issued");
         let follows_s = START_S + AUTHORITY_LIFE_S / 3 * 2;
@@ -205,7 +205,7 @@ mod tests {
         assert!(is_changed && new.count() == 1 && both.bundle().starts_with(&new.bundle()));
         let last = leaf(&both, taken_over_s - 1);
         let ends_s = Identity::from_pem(Role::Worker, &last).expect("sound").validity().not_after_s;
-        assert!(ends_s <= last_s, "whatever the old one has signed has ended");
+        assert!(ends_s <= last_s, "all certificates that the old one signed have ended");
     }
 
     #[test]

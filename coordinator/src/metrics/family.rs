@@ -1,4 +1,4 @@
-//! Families of numbers that somebody else keeps, as the exporter's crate has them.
+//! Families of numbers that other code keeps, as the exporter's crate has them.
 //!
 //! Knows: the shapes of that crate. Must not know: any number.
 

@@ -35,7 +35,7 @@ pub(crate) struct Image {
     pub(crate) architecture: Architecture,
     /// All its files.
     pub(crate) layer: Layer,
-    /// The path of the program that runs where nobody names another.
+    /// The path of the program that runs by default.
     pub(crate) entrypoint: String,
     /// What it says of itself, by keys of the OCI.
     pub(crate) labels: &'static [(&'static str, &'static str)],

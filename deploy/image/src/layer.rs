@@ -26,7 +26,7 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// Lays the files out in a folder, as whoever runs this.
+    /// Lays the files out in a folder, owned by the user who runs this.
     ///
     /// # Errors
     /// Where they cannot be written.
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_holds_each_file_once_as_roots_and_programs_can_be_run_by_everybody() {
+    fn a_layer_holds_each_file_once_as_roots_and_programs_can_be_run_by_every_user() {
         let gzip = layer().gzip;
         let mut archive = Archive::new(GzDecoder::new(&*gzip));
         let found: Vec<(String, u32, u64)> = archive

@@ -92,7 +92,7 @@ pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<PathBuf
     let variable = target.replace('-', "_");
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--profile", profile, "--target", target, "--bins", "--features", "flotilla/cluster"]);
-    // Whatever the profile: what a debugger wants would be most of the image.
+    // In every profile: debug information would be most of the image.
     cargo.args(["--config", &format!("profile.{profile}.debug=false")]);
     // Names of functions would be a third of it. A program whose package has settings of its own in the profile is not
     // stripped of them by the profile's `strip`.

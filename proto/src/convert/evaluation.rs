@@ -43,7 +43,7 @@ pub(super) fn decode(message: pb::Evaluated) -> Result<Evaluation, DecodeError> 
     })
 }
 
-/// Whoever merges answers adds their counts, and takes offers for a part of their stratum.
+/// A merge of answers adds their counts, and takes offers for a part of their stratum.
 fn check_counts(covered: u32, strata: &[pb::Stratum], refused: &[pb::Refused]) -> Result<(), DecodeError> {
     at_most("strata", strata.len(), MAX_OFFERS)?;
     at_most("strata.nodes", strata.iter().map(|stratum| stratum.nodes.len()).sum(), MAX_OFFERS)?;

@@ -31,7 +31,7 @@ pub(super) fn encode(request: RequestId, page: &Page) -> pb::Explained {
 pub(super) fn decode(message: pb::Explained) -> Result<Page, DecodeError> {
     let pb::Explained { request: _, nodes, tallies, more, domains } = message;
     at_most("nodes", nodes.len(), MAX_PAGE_NODES)?;
-    // Whoever asks goes on after the last number, which must lead somewhere.
+    // The next request goes on after the last number, so the numbers must increase.
     if !nodes.is_sorted_by(|left, right| left.node < right.node) {
         return Err(DecodeError::new("nodes", Problem::Unsorted));
     }

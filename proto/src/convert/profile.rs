@@ -33,7 +33,7 @@ impl Wire for Profile {
 }
 
 /// Arguments are structs, lists, strings and integers, which JSON can always hold. Were that ever to change, the empty
-/// bytes would be refused by whoever reads them, and the field named.
+/// bytes would be refused by the reader, and the field named.
 fn encode_args(args: &Args) -> Vec<u8> {
     serde_json::to_vec(args).unwrap_or_default()
 }

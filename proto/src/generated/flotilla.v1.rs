@@ -174,7 +174,7 @@ pub struct Evaluate {
     /// How many offers of each stratum are wanted.
     #[prost(uint32, tag = "6")]
     pub k: u32,
-    /// The W3C trace context of whoever asks (a traceparent); empty for none.
+    /// The W3C trace context of the caller (a traceparent); empty for none.
     #[prost(string, tag = "7")]
     pub trace: ::prost::alloc::string::String,
 }
@@ -203,7 +203,7 @@ pub struct Explain {
     /// How many nodes are wanted at most; more than 8192 count as 8192, and 0 as 1.
     #[prost(uint32, tag = "7")]
     pub limit: u32,
-    /// The W3C trace context of whoever asks (a traceparent); empty for none.
+    /// The W3C trace context of the caller (a traceparent); empty for none.
     #[prost(string, tag = "8")]
     pub trace: ::prost::alloc::string::String,
 }

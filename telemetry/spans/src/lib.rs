@@ -50,7 +50,7 @@ pub struct Spans(Option<Arc<dyn Sink>>);
 pub enum Kind {
     /// Within the process.
     Internal,
-    /// It called somebody.
+    /// It called another process.
     Client,
     /// It was called.
     Server,

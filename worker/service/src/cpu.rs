@@ -67,7 +67,7 @@ fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) 
     let mut batch = Vec::with_capacity(WORDS);
     while words.blocking_recv_many(&mut batch, WORDS) > 0 {
         for word in batch.drain(..) {
-            // Nobody is left to hear of it: whoever took over should not wait for what is still in the queue.
+            // The stream has ended: the next leader should not wait for what is still in the queue.
             if output.answers.is_closed() {
                 return;
             }
@@ -114,7 +114,7 @@ fn encode(answer: FromWorker, laps: Vec<pb::Lap>, counters: &Counters) -> pb::Fr
             counters.answers_too_large.add();
             FromWorker { reply: Reply::Unable { request, why: Unable::TooManyStrata }, ..answer }.encode()
         }
-        // Whoever asks asks for fewer nodes then.
+        // The coordinator asks for fewer nodes then.
         Reply::Explained { request, .. } if !bounds::fits(&message) => {
             counters.answers_too_large.add();
             FromWorker { reply: Reply::Unable { request, why: Unable::TooLarge }, ..answer }.encode()

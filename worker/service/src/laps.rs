@@ -1,4 +1,4 @@
-//! What single plugins took, for whoever asked to be told.
+//! How long single plugins took, for a request that asked for it.
 //!
 //! Knows: the clock. Must not know: what plugins do.
 

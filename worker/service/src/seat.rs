@@ -26,8 +26,8 @@ impl Seat {
         self.with(|state| state.obeyed)
     }
 
-    /// Sits down for a leader, and sends away whoever sat before. What comes out of the receiver is why the new
-    /// sitter in turn has to go.
+    /// Takes the seat for a leader, and ends the stream of the leader before. What comes out of the receiver is why the
+    /// new stream in turn has to end.
     ///
     /// # Errors
     /// The status that ends the stream of a leader whose time is over.

@@ -77,7 +77,7 @@ impl Session {
         };
         if let Some(status) = status {
             tracing::info!(code = ?status.code(), reason = status.message(), "a stream ends");
-            // Whoever listened may be gone.
+            // The receiver may have been dropped.
             let _ = ending.send(status);
         } else {
             tracing::info!("a stream ended");
@@ -159,7 +159,7 @@ fn same_leader(word: pb::ToWorker, epoch: Epoch) -> Word {
     Err(Status::failed_precondition(format!("epoch: {other} is not {epoch}, for which this stream speaks")))
 }
 
-/// The transport calls bytes that are not a message an internal error; but the fault is with whoever sent them.
+/// The transport calls bytes that are not a message an internal error; but the fault is the sender's.
 fn unreadable(status: Status, counters: &Counters) -> Status {
     match status.code() {
         Code::Internal => {

@@ -1,4 +1,4 @@
-//! The worker's own span of an evaluation that somebody traces.
+//! The worker's own span of an evaluation that is traced.
 //!
 //! Knows: what is worth telling of an evaluation. Must not know: how one is made, or where spans go.
 
@@ -20,7 +20,7 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    /// `None`: nobody traces it.
+    /// `None`: it is not traced.
     pub(crate) fn of(word: &ToWorker, spans: &Spans) -> Option<Self> {
         let Command::Evaluate { profile, class, k, trace, .. } = &word.command else { return None };
         if trace.is_empty() || !spans.are_wanted() {

@@ -372,7 +372,7 @@ async fn a_message_that_makes_no_sense_ends_the_stream_after_the_answers_before_
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_message_are_the_fault_of_whoever_sent_them() {
+async fn bytes_that_are_no_message_are_the_fault_of_the_sender() {
     let worker = Worker::start().await;
     // Field 1, the epoch, as a length-delimited field instead of a number.
     let status = soon(raw::attach(worker.channel().await, vec![0x0a, 0x01, 0x00])).await;

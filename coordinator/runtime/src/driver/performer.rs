@@ -1,4 +1,4 @@
-//! Whoever carries out what the machine decides, and what it is told of when that was and how long it took.
+//! The interface that carries out the machine's actions, and the times that it is told of each.
 //!
 //! Knows: the shape of an action's moment. Must not know: threads, or how an action is performed.
 
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flotilla_machine::{action::Action, event::TimeMs, tally::Ended};
 
-/// Whoever performs the machine's actions, on its thread, so that nothing here may block.
+/// Performs the machine's actions, on its thread, so that nothing here may block.
 pub trait Performer: Send + 'static {
     /// Performs an action.
     fn perform(&mut self, action: Action, moment: Moment);

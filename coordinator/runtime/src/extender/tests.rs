@@ -194,7 +194,7 @@ async fn an_extender_is_trusted_as_its_configuration_says() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named_before_anybody_is_asked() {
+fn files_that_cannot_be_used_are_named_before_any_request() {
     let named = |tls: ExtenderTlsConfig| {
         let bad = Extender { tls_config: Some(tls), ..configured("https://a") };
         format!("{:#}", check(&[configured("http://b"), bad]).expect_err("unusable"))

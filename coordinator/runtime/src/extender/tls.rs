@@ -66,7 +66,7 @@ fn roots(text: &[u8]) -> anyhow::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Trusts whatever the extender shows, as its configuration wants it.
+/// Trusts any certificate of the extender, as its configuration wants it.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

@@ -18,7 +18,7 @@ use crate::chain;
 
 /// For the TCP connection. On a healthy network it takes a round trip.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A worker is asked for a sign of life this often, and is gone after [`PING_TIMEOUT`] without one: a loss that nobody
+/// A worker is pinged this often, and is gone after [`PING_TIMEOUT`] without one: a loss that nobody
 /// tells us of is noticed within 1 s + 2 s = 3 s.
 const PING_PERIOD: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ const STREAM_WINDOW: u32 = 8 << 20;
 /// A connection.
 pub(super) struct Connected {
     pub(super) channel: Channel,
-    /// Who is there; `None` where nobody has shown a certificate.
+    /// The identity of the peer; `None` where it has shown no certificate.
     pub(super) peer: Option<Peer>,
     /// Where it is told that the worker has refused our certificate.
     pub(super) refusal: Option<Arc<OnceLock<HandshakeError>>>,
@@ -51,7 +51,7 @@ pub(super) async fn connect(transport: &Transport, address: &str) -> Result<Conn
     Ok(Connected { channel, peer: Some(peer), refusal: Some(refusal) })
 }
 
-/// Gives the connection away, once: a channel that has lost it must not make another, whose peer nobody has looked at.
+/// Gives the connection away, once: a channel that has lost it must not make another, whose peer was not verified.
 fn once(
     dialled: Dialled,
 ) -> impl tower::Service<http::Uri, Response = TokioIo<Dialled>, Error = io::Error, Future: Send> + Send + 'static {

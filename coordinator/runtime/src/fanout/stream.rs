@@ -116,7 +116,7 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
 
 /// Returns once the worker is not wanted any more.
 async fn unwanted(wanted: &mut watch::Receiver<bool>) {
-    // An error means that nobody is left to want it.
+    // An error means that the receiver is gone.
     let _ = wanted.wait_for(|wanted| !wanted).await;
 }
 

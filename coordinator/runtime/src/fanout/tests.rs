@@ -126,7 +126,7 @@ async fn a_worker_that_stops_is_lost_and_the_others_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_nobody_answers_is_tried_until_it_is_not_wanted() {
+async fn an_address_without_an_answer_is_tried_until_it_is_removed() {
     let socket = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = socket.local_addr().expect("bound").to_string();
     drop(socket);
@@ -175,7 +175,7 @@ async fn the_real_machine_brings_a_worker_to_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_are_attached_with_certificates_and_anew_when_the_authority_is_another() {
+async fn workers_are_attached_with_certificates_and_again_when_the_authority_changes() {
     let authority = || Authority::make(now_s()).expect("an authority");
     let (first, second) = (authority(), authority());
     let (coordinator, other_end) = (end(Role::Coordinator, &first), end(Role::Worker, &first));

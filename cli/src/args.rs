@@ -49,8 +49,9 @@ Made-up clusters:
   applications run on the nodes already, each with a unique label.
 
 The answer:
-  Pods are listed in the order in which they were decided on; those with scheduling gates, which nobody decides on, come
-  last. The clock starts when the workers hold the cluster. The latency of a decision is the time since the one before.
+  Pods are listed in the order in which they were decided on; those with scheduling gates, which are not decided on,
+  come last. The clock starts when the workers hold the cluster. The latency of a decision is the time since the
+  one before.
 
 Exit codes:
   0  every pod was decided, also when some stay pending

@@ -82,7 +82,7 @@ fn configured(config: Option<&Path>, gates: &FeatureGates) -> Result<(Configurat
     Ok((configuration, name, text))
 }
 
-/// What a text says, whose warnings somebody else has told already.
+/// What a text says, whose warnings the caller has printed already.
 pub(crate) fn configuration_of(text: &str, name: &str, gates: &FeatureGates) -> Result<Configuration, Failure> {
     let configuration = flotilla_configuration::load(text, name, gates);
     configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))

@@ -53,7 +53,7 @@ pub(crate) fn end(outcome: Result<ExitCode, Failure>) -> ExitCode {
     })
 }
 
-/// Lines for the standard error. Nobody can be told that it cannot be written to.
+/// Lines for the standard error. That it cannot be written to is ignored: there is no other output.
 pub(crate) fn tell(lines: &[String]) {
     let mut out = io::stderr().lock();
     lines.iter().for_each(|line| _ = writeln!(out, "{line}"));
@@ -70,13 +70,13 @@ pub(crate) fn print_to(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
     match write(out).and_then(|()| out.flush()) {
-        // Whoever reads has read enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed.context("cannot print the answer").map_err(Failure::run),
     }
 }
 
-/// Whether a stream is looked at by somebody who wants colours.
+/// Whether a stream is a terminal whose user wants colours.
 pub(crate) fn has_colours(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

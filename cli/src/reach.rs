@@ -54,7 +54,7 @@ pub(crate) struct ReachArgs {
     #[arg(long, requires = "coordinator")]
     pub(crate) coordinator_insecure_skip_tls_verify: bool,
 
-    /// The Lease whose holder decides; without it, the first that somebody holds of flotilla/flotilla,
+    /// The Lease whose holder decides; without it, the first that has a holder of flotilla/flotilla,
     /// kube-system/flotilla and kube-system/kube-scheduler
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_pair)]
     pub(crate) lease: Option<(String, String)>,

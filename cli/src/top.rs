@@ -53,7 +53,7 @@ fn run(args: &TopArgs) -> Result<(), Failure> {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            // Nobody looks any more.
+            // The user has ended it.
             if tell.send(gather(&connection, &targets).await).is_err() {
                 return;
             }

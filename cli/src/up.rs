@@ -43,7 +43,7 @@ enum Outcome {
     Ended,
     /// The cluster is up, in the background.
     Detached,
-    /// Somebody ended it before it was up.
+    /// It was ended before it was up.
     Interrupted,
 }
 
@@ -96,7 +96,7 @@ fn run(args: &UpArgs, plan: &Plan, teller: &Arc<dyn Teller>) -> anyhow::Result<O
         return runtime.block_on(detach::detach(args, &folder, |running| print(running, true)));
     }
     if args.supervisor {
-        // An interrupt from the keyboard of whoever started it, and the end of their terminal, are none of its business.
+        // An interrupt from the keyboard, or the end of the terminal that started it, must not end it.
         rustix::process::setsid().context("cannot leave the session of the terminal")?;
     }
     let since = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M").to_string();
@@ -112,7 +112,7 @@ fn run(args: &UpArgs, plan: &Plan, teller: &Arc<dyn Teller>) -> anyhow::Result<O
 }
 
 fn print(running: &Running, detached: bool) {
-    // Whoever closes the output has read enough.
+    // The reader may close the output at any time.
     _ = write!(io::stdout(), "\n{}", running.summary(&program(), detached));
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const HEADER: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
-/// A scheduler of one's own, as tutorials write it.
+/// A custom scheduler, as tutorials write it.
 const OWN: &str = "\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -86,7 +86,7 @@ fn run(directory: &Path, arguments: &[&str], input: &str) -> (Option<i32>, Strin
     command.current_dir(directory).args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("flotilla runs");
-    // Whoever does not read its input may be gone by now.
+    // A process that does not read its input may have ended by now.
     _ = child.stdin.take().expect("an input").write_all(input.as_bytes());
     let Output { status, stdout, stderr } = child.wait_with_output().expect("flotilla ends");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
@@ -99,7 +99,7 @@ fn said(code: i32, stdout: &str, stderr: &str) -> (Option<i32>, String, String) 
 
 /// Files, and all that `flotilla config check` says of them.
 const CHECKED: &[(&str, &str, i32, &str, &str)] = &[
-    ("a scheduler of one's own", OWN, 0, "a.yaml: valid: 1 profile (my-scheduler)\n", ""),
+    ("a custom scheduler", OWN, 0, "a.yaml: valid: 1 profile (my-scheduler)\n", ""),
     ("several profiles", TWO, 0, "a.yaml: valid: 2 profiles (default-scheduler, no-scoring)\n", ""),
     (
         "an older version",
@@ -463,7 +463,7 @@ fn flags_that_make_no_sense_are_usage_errors() {
 }
 
 #[test]
-fn whoever_stops_reading_has_read_enough() {
+fn a_reader_that_closes_the_pipe_is_no_error() {
     let commands: &[&[&str]] =
         &[&["config", "show"], &["config", "show", "-o", "json"], &["completion", "bash"], &["config", "check", "-"]];
     for arguments in commands {

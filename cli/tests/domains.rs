@@ -216,7 +216,7 @@ fn a_standing_pod_refuses_others_by_its_anti_affinity() {
 }
 
 #[test]
-fn a_pod_that_only_waits_keeps_nobody_away() {
+fn a_pod_that_only_waits_keeps_no_pod_away() {
     let waiting = APART.replace("  nodeName: a1\n", "");
     let answers = explain(&waiting);
     let web = answers.iter().find(|answer| answer["pod"] == "test/web").expect("the pod");

@@ -375,7 +375,7 @@ fn an_extender_that_cannot_be_ignored_and_does_not_answer_is_an_error_and_its_fi
         command.output().expect("flotilla runs")
     };
     let answer = |config: &str| -> Value { serde_json::from_slice(&explain(config).stdout).expect("JSON") };
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     let down = "urlPrefix: 'http://127.0.0.1:1/u', filterVerb: f, prioritizeVerb: p, weight: 1";
     let failed = answer(&config(down));
     let reason = "Post \"http://127.0.0.1:1/u/f\": dial tcp 127.0.0.1:1: connect: connection refused";
@@ -384,7 +384,7 @@ fn an_extender_that_cannot_be_ignored_and_does_not_answer_is_an_error_and_its_fi
     assert_eq!((&ignored["error"], &ignored["feasible"]), (&Value::Null, &json!(2)));
     assert_eq!(ignored["best"].as_array().map(Vec::len), Some(1));
     let managing = answer(&config(&format!("{down}, managedResources: [{{name: example.com/a}}]")));
-    assert_eq!(managing["best"], ignored["best"], "nobody is interested in the pod");
+    assert_eq!(managing["best"], ignored["best"], "no extender manages the pod");
 
     let absent = explain(&config("urlPrefix: 'https://a', tlsConfig: {caFile: /nowhere/ca.pem}"));
     let words = String::from_utf8(absent.stderr).expect("text");

@@ -89,7 +89,7 @@ fn a_trace_that_is_named_has_no_attempts_to_choose_among() {
 
 #[test]
 fn a_jaeger_that_does_not_answer_is_named_with_the_next_step() {
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     let output = flotilla(&["--uid=u", "--jaeger=http://127.0.0.1:1/"]);
     assert_eq!(output.status.code(), Some(1));
     let words = text(&output.stderr);

@@ -18,7 +18,7 @@ mod contents;
 
 use contents::{Authorities, Due};
 
-/// Between two looks: two reads. Certificates live for days, but a Secret that somebody deletes is missed soon.
+/// Between two looks: two reads. Certificates live for days, but a Secret that is deleted must be replaced soon.
 const PERIOD: Duration = Duration::from_secs(10);
 /// For one look with its writes.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -54,7 +54,7 @@ enum Failure {
     #[error("cannot {verb} Secret {namespace}/{name}: {source}{}", hint(source))]
     Api { verb: &'static str, namespace: String, name: String, source: Box<kube::Error> },
     #[error(
-        "Secret {namespace}/{name} is not labelled {OWNER_LABEL}={OWNER}: it is somebody else's and stays as it is; \
+        "Secret {namespace}/{name} is not labelled {OWNER_LABEL}={OWNER}: it has another owner and is not changed; \
              delete it to have one made, choose another name, or name files with --worker-tls-dir"
     )]
     Foreign { namespace: String, name: String },
@@ -211,7 +211,7 @@ impl Issuer {
         }
     }
 
-    /// Writes over the version that was found, or makes what was not there. False: somebody else was quicker.
+    /// Writes over the version that was found, or makes what was not there. False: another client wrote it first.
     async fn put(
         &self,
         name: &str,
@@ -235,9 +235,9 @@ impl Issuer {
         };
         match written {
             Ok(_) => Ok(true),
-            // Written, made or deleted by somebody else meanwhile.
+            // Written, created or deleted by another client meanwhile.
             Err(kube::Error::Api(status)) if status.code == 409 || (status.code == 404 && verb == "update") => {
-                debug!(name, verb, "somebody else has written the Secret");
+                debug!(name, verb, "another client has written the Secret");
                 Ok(false)
             }
             Err(source) => Err(self.failed(verb, name, source)),

@@ -1,5 +1,5 @@
 # Runs in namespaces of its own, for mounts, the network and processes, as their first process: makes them a room in which
-# a node can live, and runs a command there. Nothing of it is seen outside, but for the cgroups, which whoever called
+# a node can live, and runs a command there. Nothing of it is seen outside, but for the cgroups, which the caller
 # removes.
 #
 #   sh room.sh CGROUP ADDRESSES COMMAND...

@@ -81,7 +81,8 @@ impl Census {
 
 /// Every pod whose events do not say, once and only once, that it was assigned to the node that it is on.
 ///
-/// With `some_are_lost` a pod without such an event passes: whoever is killed after a bind takes the event along.
+/// With `some_are_lost` a pod without such an event passes: a coordinator that is killed after a bind does not send the
+/// event.
 ///
 /// # Errors
 /// Where the API server does not answer.

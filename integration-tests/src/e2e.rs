@@ -118,13 +118,14 @@ fn folder() -> anyhow::Result<PathBuf> {
 
 fn command(program: &Path, cluster: &ControlPlane, request: &Request, report: &Path) -> Command {
     let mut command = Command::new(program);
-    // A cleared environment: a KUBECONFIG or a proxy of whoever runs this must not lead the specs to another cluster.
+    // A cleared environment: a KUBECONFIG or a proxy of the user who runs this must not lead the specs to another
+    // cluster.
     command.env_clear().env("HOME", cluster.folder()).current_dir(cluster.folder());
     command.arg(format!("--kubeconfig={}", cluster.kubeconfig().display()));
     command.arg(format!("--kubectl-path={}", cluster.kubectl().display()));
     command.arg(format!("--e2e-output-dir={}", cluster.folder().display()));
     command.args(["--provider=skeleton", "--ginkgo.no-color", "--ginkgo.v", "--test.timeout=0"]);
-    // It asks the kubelets, which nobody plays.
+    // It asks the kubelets, and there are none.
     command.arg("--dump-logs-on-failure=false");
     // The order is random; with a seed it is the same each time.
     command.arg("--ginkgo.seed=1");

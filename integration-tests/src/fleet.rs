@@ -106,7 +106,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Lets coordinators speak to the API server as somebody else than an administrator.
+    /// Lets coordinators connect to the API server as another user than an administrator.
     #[must_use]
     pub fn speaking_as(self, kubeconfig: PathBuf) -> Self {
         Self { kubeconfig, ..self }
@@ -272,7 +272,7 @@ impl<'a> Fleet<'a> {
         Ok(format!("https://127.0.0.1:{port}"))
     }
 
-    /// The code and the body that a coordinator answers to a GET by somebody who shows nothing but these headers.
+    /// The code and the body that a coordinator answers to a GET with only these headers and no client certificate.
     ///
     /// # Errors
     /// Where it does not answer.
@@ -329,7 +329,7 @@ impl<'a> Fleet<'a> {
     /// Waits until a coordinator leads and that many workers have acknowledged its configuration.
     ///
     /// # Errors
-    /// Where that does not come about; with the coordinator's last words.
+    /// Where that does not come about; with the last lines of the coordinator's log.
     pub async fn wait_for_workers(&self, coordinator: &str, workers: usize) -> anyhow::Result<()> {
         let what = format!("{workers} workers to be ready for {coordinator}");
         let processes = self.cluster.processes();

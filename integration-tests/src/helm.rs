@@ -35,7 +35,8 @@ pub fn build() -> anyhow::Result<PathBuf> {
     Ok(programs.path("helm"))
 }
 
-/// Runs helm with some arguments, in an environment of its own: a KUBECONFIG or a plugin of whoever runs this has no say.
+/// Runs helm with some arguments, in an environment of its own: a KUBECONFIG or a plugin of the user who runs this has
+/// no effect.
 ///
 /// # Errors
 /// Where it cannot be built or started.

@@ -22,8 +22,8 @@ use std::io::{self, Write as _};
 
 use flotilla_go_programs::Programs;
 
-/// Builds what is missing of these, and tells whoever waits, at the standard error itself: what `eprintln!` prints is captured
-/// by the test harness.
+/// Builds what is missing of these, and reports the progress at the standard error itself: what `eprintln!` prints is
+/// captured by the test harness.
 ///
 /// # Errors
 /// Where Go is missing or too old, and where a build fails.

@@ -66,7 +66,7 @@ impl Node {
     /// The cluster's Service `kubernetes` leads to its API server from then on, as kube-proxy would make it.
     ///
     /// # Errors
-    /// Where one of them does not start; with its last words.
+    /// Where one of them does not start; with its last lines.
     pub async fn start(cluster: &ControlPlane) -> anyhow::Result<Self> {
         let folder = room::folder()?;
         door::open(room::SERVICE_ADDRESS, &cluster.url()).await?;

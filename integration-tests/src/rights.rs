@@ -1,4 +1,4 @@
-//! The rights that manifests give, and which of them somebody has made use of.
+//! The rights that manifests give, and which of them were used.
 //!
 //! Knows: RBAC's rules as YAML, and the audit log. Must not know: what any of the rights is for.
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::census::audited;
 
-/// One thing that somebody may do, or has done.
+/// One thing that a user may do, or has done.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     verb: String,
@@ -25,7 +25,7 @@ pub struct Right {
 }
 
 impl Right {
-    /// Whether it lets somebody do what was done.
+    /// Whether it lets a user do what was done.
     fn allows(&self, done: &Self) -> bool {
         (&self.verb, &self.group, &self.resource) == (&done.verb, &done.group, &done.resource)
             && (self.namespace.is_none() || self.namespace == done.namespace)
@@ -41,7 +41,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// All that the Roles and ClusterRoles called `role` in a file of manifests let somebody do.
+/// All that the Roles and ClusterRoles called `role` in a file of manifests allow.
 ///
 /// # Errors
 /// Where the file cannot be read, or has no such role.

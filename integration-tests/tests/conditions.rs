@@ -40,7 +40,7 @@ fn on_node(mut pod: Pod, label: &str, value: &str) -> Pod {
 }
 
 /// A pod that waits for a gate, one that fits nowhere, one that a node's label lets land, one that is deleted, and one
-/// that names nobody's scheduler.
+/// that names a scheduler that does not exist.
 fn held_back() -> Vec<Pod> {
     let mut gated = on_node(pod("gated", SCHEDULER, &[]), HOST, "node-0");
     gated.spec.get_or_insert_default().scheduling_gates = Some(vec![PodSchedulingGate { name: "wait/for-it".into() }]);

@@ -79,7 +79,7 @@ fn every_metric_is_in_the_document_of_metrics_and_the_document_names_no_other() 
     assert!(missing.is_empty(), "docs/metrics.md does not tell of {missing:#?}");
     let own = written.iter().filter(|word| word.starts_with("flotilla_") && !word.ends_with("_*"));
     let stale: Vec<&&str> = own.filter(|word| !names.iter().any(|name| means(word, name))).collect();
-    assert!(stale.is_empty(), "docs/metrics.md tells of metrics that nobody registers: {stale:#?}");
+    assert!(stale.is_empty(), "docs/metrics.md describes metrics that are not registered: {stale:#?}");
 }
 
 /// What a program prints with one argument, on both streams.

@@ -39,7 +39,7 @@ fn json(fleet: &Fleet<'_>, cluster: &ControlPlane, coordinator: &str, pod: &str)
 async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_decides() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default()).await?;
     cluster.add_nodes([NodeBuilder::new("small"), NodeBuilder::new("tainted").taint("gpu", "", "NoSchedule")]).await?;
-    // Whoever is idle would take a pod that backs off at once.
+    // An idle coordinator would take a pod that backs off at once.
     let gates = "--feature-gates=SchedulerPopFromBackoffQ=false".to_owned();
     let mut fleet = Fleet::new(&cluster).with_args([gates]);
     fleet.reserve("worker-0")?;

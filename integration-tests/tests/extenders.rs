@@ -279,7 +279,7 @@ fn proposed(extender: &Extender, pod: &str, prefix: &str) -> BTreeMap<String, us
     offered.into_iter().flatten().map(|(node, victims)| (node.replace(prefix, ""), count(&victims))).collect()
 }
 
-/// Two nodes: one pod fills the first, two fill the second, so that the first is taken where nobody objects.
+/// Two nodes: one pod fills the first, two fill the second, so that the first is taken where no extender objects.
 async fn fill_two(cluster: &ControlPlane, prefix: &str, scheduler: &str) -> anyhow::Result<()> {
     let label = prefix.trim_end_matches('-');
     let node = |index: usize| NodeBuilder::new(format!("{prefix}{index}")).capacity("cpu", "1").label("whose", label);

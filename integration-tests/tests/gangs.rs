@@ -89,7 +89,7 @@ async fn with_nodes(cluster: &ControlPlane) -> anyhow::Result<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gang_lands_once_its_quorum_is_there_and_one_that_does_not_fit_holds_nobody_up() -> anyhow::Result<()> {
+async fn a_gang_lands_once_its_quorum_is_there_and_one_that_does_not_fit_blocks_no_other_pod() -> anyhow::Result<()> {
     let cluster = cluster(2).await?;
     let fleet = Fleet::new(&cluster).with_args([GATE.to_owned()]).up("flotilla", 2).await?;
 
@@ -127,7 +127,7 @@ async fn a_gang_lands_once_its_quorum_is_there_and_one_that_does_not_fit_holds_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_coordinator_that_starts_anew_in_the_middle_goes_on_where_the_first_one_was() -> anyhow::Result<()> {
+async fn a_coordinator_that_starts_again_in_the_middle_goes_on_where_the_first_one_was() -> anyhow::Result<()> {
     let cluster = cluster(2).await?;
     let mut fleet = Fleet::new(&cluster).with_args([GATE.to_owned()]).up("flotilla", 1).await?;
     group(&cluster, "g", 2).await?;
@@ -136,7 +136,7 @@ async fn a_coordinator_that_starts_anew_in_the_middle_goes_on_where_the_first_on
     wait_until_running(&cluster, "g-", 2).await?;
     cluster.processes().kill("coordinator")?;
 
-    // A third pod, and a group of which half is there: both wait for somebody who leads.
+    // A third pod, and a group of which half is there: both wait for a leader.
     create(&cluster, member("g-2", "g", "1")).await?;
     group(&cluster, "h", 2).await?;
     create(&cluster, member("h-0", "h", "1")).await?;

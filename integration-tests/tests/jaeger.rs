@@ -288,7 +288,7 @@ async fn a_pod_that_names_a_trace_is_part_of_it_and_of_none_where_that_is_not_re
     let last = cluster.create_pods([pod("last", "flotilla", &[("cpu", "350m")])]).await?.remove(0);
     whole(&jaeger, &last).await?;
 
-    let joined = wait_until("the trace of whoever made the pod", PATIENCE, async || {
+    let joined = wait_until("the trace of the client that created the pod", PATIENCE, async || {
         let found = traces(&jaeger, &named(RECORDED)).await.map_err(|error| format!("{error:#}"))?;
         found
             .into_iter()

@@ -1,6 +1,6 @@
 //! What is in `deploy/` is taken by a real API server, and does there what it is for.
 //!
-//! Nothing is scheduled and nobody runs a pod here. What the pods of a Deployment may be is for the API server to say, by pod
+//! Nothing is scheduled and no pod runs here. What the pods of a Deployment may be is for the API server to say, by pod
 //! security, once they are made.
 
 use std::{
@@ -152,7 +152,7 @@ async fn every_overlay_with_every_component_is_taken_and_its_pods_are_restricted
         }
     }
 
-    // What is judged here can be found wanting: a pod that asks for more, and a field that nobody knows.
+    // What is judged here can be found wanting: a pod that asks for more, and an unknown field.
     let root = r#"[{"op": "remove", "path": "/spec/template/spec/securityContext/runAsNonRoot"}]"#;
     let patch = json!([{ "target": { "kind": "Deployment", "name": "flotilla-worker" }, "patch": root }]);
     let overlay = json!({ "resources": ["../../overlays/second-scheduler"], "patches": patch });
@@ -319,7 +319,7 @@ async fn a_worker_as_its_manifest_starts_it_lives_at_once_and_is_ready_when_its_
         let get = &container[probe]["httpGet"];
         let named = container["ports"].as_array().into_iter().flatten().find(|port| port["name"] == get["port"]);
         let number = named.with_context(|| format!("no port {}", get["port"]))?["containerPort"].to_string();
-        let here = ports.iter().find(|(port, _)| *port == number).context("nobody listens there")?.1;
+        let here = ports.iter().find(|(port, _)| *port == number).context("no server listens there")?.1;
         Ok((here, get["path"].as_str().context("a path")?.to_owned()))
     };
     let answers = async |(port, path): (u16, String), wanted: u16| {

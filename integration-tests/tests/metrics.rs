@@ -14,7 +14,7 @@ use serde_json::{from_value, json};
 
 /// Families of kube-scheduler's page that ours has not, with the reason. A name that ends in `*` stands for all that begin so.
 const LEFT_OUT: &[(&str, &str)] = &[
-    ("scheduler_batch_*", "kube-scheduler's batches of equal pods: here every class is judged once, whoever waits"),
+    ("scheduler_batch_*", "kube-scheduler's batches of equal pods: here every class is judged once for all its pods"),
     ("scheduler_get_node_hint_duration_seconds", "as above"),
     ("scheduler_store_schedule_results_duration_seconds", "as above"),
     ("scheduler_inflight_events", "no event is kept for pods that are being decided: one is applied after the other"),

@@ -19,7 +19,7 @@ use kube::{
 };
 use serde_json::{from_value, json};
 
-/// Priority classes `low`, `mid` and `high`, and `polite`, which is as high and preempts nobody.
+/// Priority classes `low`, `mid` and `high`, and `polite`, which is as high and preempts no pod.
 async fn with_priorities(options: Options) -> anyhow::Result<ControlPlane> {
     let cluster = ControlPlane::start(options).await?;
     let api: Api<PriorityClass> = Api::all(cluster.client());
@@ -131,7 +131,7 @@ async fn a_node_on_which_no_budget_is_violated_is_chosen_over_one_with_a_less_im
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_whose_policy_is_never_waits_and_so_does_one_that_nobody_can_help() -> anyhow::Result<()> {
+async fn a_pod_whose_policy_is_never_waits_and_so_does_one_without_victims() -> anyhow::Result<()> {
     let cluster = with_priorities(Options::default()).await?;
     add_nodes(&cluster, 1).await?;
     let _fleet = Fleet::start(&cluster, "flotilla", 1).await?;
@@ -147,7 +147,7 @@ async fn a_pod_whose_policy_is_never_waits_and_so_does_one_that_nobody_can_help(
                     victims found for incoming pod.";
     assert_eq!(message, expected);
     assert!(disruption(&api(&cluster).get("mid").await?).is_none());
-    // Whoever of the two has backed off for longer would be the first.
+    // The one of the two that has backed off for longer would be the first.
     api(&cluster).delete("low", &DeleteParams::default().grace_period(0)).await?;
     api(&cluster).delete("mid", &DeleteParams::default().grace_period(0)).await?;
     wait_until_running(&cluster, "polite", 1).await?;
@@ -157,7 +157,7 @@ async fn a_pod_whose_policy_is_never_waits_and_so_does_one_that_nobody_can_help(
 /// A leader ends while its victims are on their way out, and the next one goes on from what the API server knows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_leader_waits_for_the_victims_of_the_one_before() -> anyhow::Result<()> {
-    // Nobody ends pods that are being deleted, so that they take as long as this test wants.
+    // No kubelet ends pods that are being deleted, so that they take as long as this test wants.
     let options = Options { kwok: false, ..Options::default() }.with_audit(AuditLevel::Metadata);
     let cluster = with_priorities(options).await?;
     add_nodes(&cluster, 2).await?;

@@ -1,4 +1,5 @@
-//! `flotilla preflight` before and after the manifests, as an administrator, as the coordinator and as somebody without rights.
+//! `flotilla preflight` before and after the manifests, as an administrator, as the coordinator and as a user without
+//! rights.
 
 use std::{
     path::{Path, PathBuf},
@@ -78,7 +79,7 @@ async fn a_cluster_without_rights_is_told_the_rules_that_are_missing_and_one_wit
     assert!(!ready.contains('✗') && ready.contains(" has all "), "{ready}");
     assert!(ready.contains("✓ namespace: flotilla is there; pod security enforces restricted"), "{ready}");
 
-    // The coordinator's account asks about itself, and somebody without rights cannot ask at all.
+    // The coordinator's account asks about itself, and a user without rights cannot ask at all.
     let own = preflight(&cluster.kubeconfig_for(COORDINATOR, None)?, &["-o", "json"])?;
     let own: Vec<Value> = serde_json::from_slice(&own.stdout)?;
     assert_eq!(verdict(&own, "rights"), "passed", "{own:#?}");

@@ -114,7 +114,7 @@ async fn in_a_room() -> anyhow::Result<()> {
     let options = Options::default()
         .with_kube_scheduler()
         .with_arg(Component::ApiServer, "--authorization-mode=Node")
-        // Nobody resolves the names of nodes.
+        // The names of nodes are not in any DNS.
         .with_arg(Component::ApiServer, "--kubelet-preferred-address-types=InternalIP");
     let cluster = ControlPlane::start(options).await?;
     cluster.add_nodes((0..SIMULATED).map(|index| NodeBuilder::new(format!("simulated-{index}")))).await?;

@@ -98,6 +98,6 @@ async fn a_changed_configuration_is_a_new_generation_and_a_bad_one_changes_nothi
     wait_until_running(&cluster, "fifth", 1).await?;
     let left = pods(&cluster).await?;
     let fourth = left.iter().find(|pod| pod.metadata.name.as_deref() == Some("fourth"));
-    assert_eq!(fourth.map(phase), Some("Pending"), "nobody serves the profile any more");
+    assert_eq!(fourth.map(phase), Some("Pending"), "no scheduler serves the profile any more");
     Ok(())
 }

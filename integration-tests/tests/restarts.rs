@@ -25,8 +25,8 @@ const NODES: usize = 10;
 const ROOM: usize = 500;
 /// How many more pods there are than the nodes have room for.
 const TOO_MANY: usize = 20;
-/// How coordinators are paced: 500 bindings and their events take five seconds, so that whoever is to end in the middle of
-/// them does, however fast the machine is.
+/// How coordinators are paced: 500 bindings and their events take five seconds, so that a process that is to end in the
+/// middle of them does, however fast the machine is.
 const PACE: &str = "clientConnection:\n  qps: 200\n  burst: 50\n";
 const WORKERS: [&str; 2] = ["worker-0", "worker-1"];
 const HOST: &str = "kubernetes.io/hostname";
@@ -42,7 +42,7 @@ fn of(name: String) -> Pod {
 }
 
 impl Scene<'_> {
-    /// Starts a coordinator and waits until it leads, beside nobody else.
+    /// Starts a coordinator and waits until it is the only leader.
     async fn start_leader(&mut self, name: &str) -> anyhow::Result<()> {
         self.start(name)?;
         self.fleet.wait_for_workers(name, WORKERS.len()).await
@@ -168,8 +168,8 @@ async fn a_burst_survives_a_leader_that_sleeps_through_its_lease(scene: &mut Sce
     scene.clear().await
 }
 
-/// Nobody leads when the gates of pods are removed, and the worker that judged them before is gone too.
-async fn gates_are_removed_while_nobody_leads(scene: &mut Scene<'_>) -> anyhow::Result<()> {
+/// There is no leader when the gates of pods are removed, and the worker that judged them before is gone too.
+async fn gates_are_removed_without_a_leader(scene: &mut Scene<'_>) -> anyhow::Result<()> {
     let gated = (0..30).map(|index| {
         let mut pod = of(format!("gated-{index}"));
         let gate = PodSchedulingGate { name: "example.com/wait".into() };
@@ -251,7 +251,7 @@ async fn claims_are_promised_when_the_leader_is_killed(scene: &mut Scene<'_>) ->
         if promised == NODES { Ok(()) } else { Err(format!("{promised} are")) }
     })
     .await?;
-    assert_eq!(Census::take(scene.cluster).await?.waiting().len(), NODES, "nobody is bound before its volumes are");
+    assert_eq!(Census::take(scene.cluster).await?.waiting().len(), NODES, "no pod is bound before its volumes are");
     scene.cluster.processes().signal(controller, "CONT")?;
     let landed = scene.wait_until_bound("pods with volumes", NODES).await?;
     let promised: BTreeSet<(String, String)> = promises(&volumes).await?;
@@ -275,7 +275,7 @@ async fn promises(volumes: &Api<PersistentVolume>) -> anyhow::Result<BTreeSet<(S
 /// The API server is killed and started again in the middle of a burst. The leader is one that keeps its lead meanwhile.
 async fn a_burst_survives_the_api_server(cluster: &ControlPlane) -> anyhow::Result<()> {
     let mut scene = Scene { cluster, fleet: Fleet::new(cluster).patient() };
-    // All there before anybody leads, so that the burst is that of the binds alone.
+    // All there before a coordinator leads, so that the burst is that of the binds alone.
     cluster.create_pods((0..ROOM + TOO_MANY).map(|index| of(format!("flood-{index}")))).await?;
     for name in WORKERS {
         let name = format!("patient-{name}");
@@ -296,7 +296,7 @@ async fn a_burst_survives_the_api_server(cluster: &ControlPlane) -> anyhow::Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_pod_is_bound_once_whoever_ends_in_the_middle() -> anyhow::Result<()> {
+async fn every_pod_is_bound_once_when_processes_end_in_the_middle() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Metadata)).await?;
     let cpu = format!("{}", ROOM / NODES / 10);
     let nodes = (0..NODES).map(|index| format!("node-{index}"));
@@ -308,7 +308,7 @@ async fn every_pod_is_bound_once_whoever_ends_in_the_middle() -> anyhow::Result<
     }
     a_burst_survives_its_leader_and_a_worker(&mut scene).await.context("a burst whose leader is killed")?;
     a_burst_survives_a_leader_that_sleeps_through_its_lease(&mut scene).await.context("a burst whose leader sleeps")?;
-    gates_are_removed_while_nobody_leads(&mut scene).await.context("gates without a leader")?;
+    gates_are_removed_without_a_leader(&mut scene).await.context("gates without a leader")?;
     claims_are_promised_when_the_leader_is_killed(&mut scene).await.context("claims that are promised")?;
     cluster.processes().stop("fourth", PATIENCE).await?;
     a_burst_survives_the_api_server(&cluster).await.context("a burst whose API server is killed")

@@ -24,7 +24,7 @@ use serde_json::{from_value, json};
 /// What the API server and the coordinators are told about pod groups, so that the rights to them are needed.
 const GATE: &str = "--feature-gates=GenericWorkload=true";
 
-/// A claim for a volume that is there, and one for a volume that nobody makes; a priority, and a group of two.
+/// A claim for a volume that is there, and one for a volume that is not provisioned; a priority, and a group of two.
 const OBJECTS: &str = "\
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -89,7 +89,7 @@ fn member(name: &str) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-/// A pod that an extender has a say in.
+/// A pod that an extender manages.
 fn licensed(name: &str) -> anyhow::Result<Pod> {
     let mut pod = pod(name, "flotilla", &[]);
     let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut()).context("a container")?;
@@ -97,7 +97,7 @@ fn licensed(name: &str) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-/// With `deploy/` applied as its users apply it. Nobody runs the pods in it: the processes of the test stand in for them.
+/// With `deploy/` applied as its users apply it. The pods in it do not run: the processes of the test run instead.
 async fn deployment() -> anyhow::Result<ControlPlane> {
     let mut options = Options::default().with_audit(AuditLevel::Metadata);
     let serves = vec![GATE.to_owned(), "--runtime-config=scheduling.k8s.io/v1beta1=true".to_owned()];
@@ -191,9 +191,9 @@ async fn place_a_group(cluster: &ControlPlane) -> anyhow::Result<()> {
     .await
 }
 
-/// A pod that fits nowhere, and a node that is large enough for it but not for everybody: it is judged again. When that node
-/// comes a second time the words are the same, and when it comes a third time so is the pod, whose condition has them by then: as
-/// client-go, the coordinator counts that as the same event and makes none anew.
+/// A pod that fits nowhere, and a node that is large enough for it but not for all pods: it is judged again. When that
+/// node comes a second time the words are the same, and when it comes a third time so is the pod, whose condition has
+/// them by then: as client-go, the coordinator counts that as the same event and makes none anew.
 async fn refuse_again_and_again(cluster: &ControlPlane) -> anyhow::Result<()> {
     cluster.create_pods([pod("huge", "flotilla", &[("cpu", "100")])]).await?;
     wait_until_refused(cluster, "huge").await?;
@@ -253,7 +253,7 @@ async fn a_coordinator_that_does_all_its_work_is_refused_nothing_and_has_no_righ
     wait_until("every right to be used", PATIENCE, async || {
         let done = done(&cluster, COORDINATOR).map_err(|error| format!("{error:#}"))?;
         let unused = unused(&rights, &done);
-        if unused.is_empty() { Ok(()) } else { Err(format!("nobody needs: {unused:#?}")) }
+        if unused.is_empty() { Ok(()) } else { Err(format!("not needed: {unused:#?}")) }
     })
     .await?;
     // The roles that are bound and not made here: who reads the endpoints, and which authority signs certificates.
@@ -263,7 +263,7 @@ async fn a_coordinator_that_does_all_its_work_is_refused_nothing_and_has_no_righ
         "create subjectaccessreviews.authorization.k8s.io */*",
         "get configmaps. kube-system/extension-apiserver-authentication",
     ] {
-        assert!(done.iter().any(|done| done == deed), "nobody needs: {deed}\n{done:#?}");
+        assert!(done.iter().any(|done| done == deed), "not needed: {deed}\n{done:#?}");
     }
     end(&cluster, "standby").await?;
     assert_eq!(forbidden(&cluster, COORDINATOR)?, Vec::<String>::new());
@@ -296,7 +296,7 @@ async fn in_kube_schedulers_place_a_coordinator_leads_by_its_lease_and_is_refuse
         wait_for_event(&cluster, "fits", "Scheduled").await?;
         let holder =
             ["get", "lease", "kube-scheduler", "--namespace=kube-system", "--output=jsonpath={.spec.holderIdentity}"];
-        assert_ne!(kubectl(&cluster, &holder)?, "", "{overlay}: nobody holds kube-scheduler's Lease");
+        assert_ne!(kubectl(&cluster, &holder)?, "", "{overlay}: no process holds kube-scheduler's Lease");
         end(&cluster, "coordinator").await?;
         assert_eq!(forbidden(&cluster, user)?, Vec::<String>::new(), "{overlay}");
     }

@@ -104,7 +104,7 @@ fn with_host_port(mut pod: Pod, port: i32) -> Pod {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_cannot_land_is_told_why_and_lands_once_that_is_gone() -> anyhow::Result<()> {
+async fn a_pod_that_cannot_land_is_told_why_and_lands_once_that_is_gone() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default()).await?;
     cluster.add_nodes(nodes(2)).await?;
     cluster.add_nodes([NodeBuilder::new("gpu").taint("gpu", "", "NoSchedule")]).await?;

@@ -46,13 +46,9 @@ async fn the_leader_tells_of_its_workers_its_queues_and_what_is_wrong_and_a_foll
 -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default()).await?;
     cluster.add_nodes((0..6).map(|index| NodeBuilder::new(format!("node-{index}")))).await?;
-    let nobody = status(&cluster, &[], &[])?;
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(
-        text(&nobody).contains("nobody is known to lead: there is no Lease flotilla/flotilla, "),
-        "{}",
-        text(&nobody)
-    );
+    let alone = status(&cluster, &[], &[])?;
+    assert_eq!(alone.status.code(), Some(1));
+    assert!(text(&alone).contains("no leader is known: there is no Lease flotilla/flotilla, "), "{}", text(&alone));
 
     let mut fleet = Fleet::start(&cluster, "flotilla", 2).await?;
     let config = fleet.config(&profile("flotilla"))?;
@@ -89,7 +85,7 @@ async fn the_leader_tells_of_its_workers_its_queues_and_what_is_wrong_and_a_foll
     let both = [leader.clone(), standby.clone()].concat();
     assert_eq!(json(&cluster, &both)?["healthy"], true);
 
-    // Nobody but who may.
+    // Only users with the right.
     let (code, _) = fleet.get_with("coordinator", "/status", &[]).await?;
     assert_eq!(code, 401);
 

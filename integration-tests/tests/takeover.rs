@@ -326,7 +326,7 @@ async fn a_node_fails_and_comes_back(scene: &Scene<'_>) -> anyhow::Result<()> {
     assert_eq!(
         on_doomed(scene).await?.into_keys().collect::<Vec<_>>(),
         before.into_keys().collect::<Vec<_>>(),
-        "nobody has come since, and nobody can be gone without a kubelet"
+        "no pod has come since, and none can end without a kubelet"
     );
 
     scene.cluster.processes().signal(DOOMED, "CONT")?;
@@ -347,7 +347,7 @@ async fn a_node_fails_and_comes_back(scene: &Scene<'_>) -> anyhow::Result<()> {
 async fn a_node_is_taken_away(scene: &Scene<'_>) -> anyhow::Result<()> {
     scene.kubectl(&["delete", "node", LATE.0]).await??;
     // kube-controller-manager waits for 40 to 60 seconds before it deletes pods whose node is gone.
-    wait_until("nobody to be on a node that is gone", PATIENCE * 2, async || {
+    wait_until("no pod to be on a node that is gone", PATIENCE * 2, async || {
         let lost = Census::take(scene.cluster).await.map_err(|error| format!("{error:#}"))?.overfull();
         if lost.is_empty() { Ok(()) } else { Err(format!("{lost:?}")) }
     })
@@ -372,7 +372,7 @@ async fn a_cron_job_has_run(scene: &Scene<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Flotilla is stopped, and kube-scheduler goes on. It finds nobody waiting whom it would have placed.
+/// Flotilla is stopped, and kube-scheduler goes on. It finds no waiting pod that it would have placed.
 async fn kube_scheduler_takes_it_back(scene: &Scene<'_>) -> anyhow::Result<()> {
     let huge = pod("huge", "default-scheduler", &[("cpu", "100")]);
     scene.cluster.create_pods([huge]).await?;

@@ -171,7 +171,7 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() -> anyhow::Resu
     })
     .await?;
     assert_eq!(cluster.processes().log("coordinator")?.matches("spans are lost").count(), 1);
-    assert!(cluster.processes().stop("coordinator", GRACE).await?, "it ends although nobody takes its last spans");
+    assert!(cluster.processes().stop("coordinator", GRACE).await?, "it ends although its last spans are not taken");
     Ok(())
 }
 

@@ -105,7 +105,7 @@ async fn who_is_of_another_authority_or_role_is_refused_and_pods_are_placed_with
     mount(&fleet.certificates(Role::Worker), &ours.issue(Role::Worker, now_s())?)?;
     fleet.wait_for_workers("coordinator", 1).await?;
 
-    // What a worker holds makes nobody a coordinator.
+    // A worker's certificate does not give the role of a coordinator.
     mount(&fleet.certificates(Role::Coordinator), &ours.issue(Role::Worker, now_s())?)?;
     let refused = "tls.crt is of no use here: it is a worker's, and a coordinator's is needed";
     wait_for_log(&cluster, "coordinator", &[refused, "keeping the certificate loaded before"]).await?;
@@ -167,7 +167,7 @@ async fn without_files_the_leader_issues_certificates_and_the_next_one_goes_on_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_of_somebody_else_stays_as_it_is() -> anyhow::Result<()> {
+async fn a_secret_of_another_owner_is_not_changed() -> anyhow::Result<()> {
     let cluster = cluster().await?;
     let mut secret = Secret::default();
     secret.metadata.name = Some(AUTHORITY_SECRET.to_owned());
@@ -175,7 +175,7 @@ async fn a_secret_of_somebody_else_stays_as_it_is() -> anyhow::Result<()> {
     let theirs = secrets.create(&Default::default(), &secret).await?;
     let mut fleet = Fleet::new(&cluster).over(Transport::OwnAuthority);
     fleet.start_coordinator("coordinator", Some(&fleet.config(&profile("flotilla"))?))?;
-    wait_for_log(&cluster, "coordinator", &["it is somebody else's and stays as it is; delete it"]).await?;
+    wait_for_log(&cluster, "coordinator", &["it has another owner and is not changed; delete it"]).await?;
     let found = wait_for_secret(&cluster, "default", AUTHORITY_SECRET, |_| true).await?;
     assert_eq!(found.resource_version(), theirs.resource_version());
     Ok(())

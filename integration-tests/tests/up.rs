@@ -228,7 +228,7 @@ fn when_a_part_ends_by_itself_it_is_named_and_the_rest_is_taken_down() -> anyhow
     let (code, words) = end(child)?;
     assert_eq!(code, Some(1), "{words}");
     assert!(words.contains("flotilla: worker-0 has ended by itself (signal: 9 (SIGKILL))"), "{words}");
-    assert!(words.contains("listening, with TLS"), "its last words: {words}");
+    assert!(words.contains("listening, with TLS"), "its last lines: {words}");
     assert_nothing_is_left(&person, &folder)
 }
 

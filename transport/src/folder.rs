@@ -30,7 +30,7 @@ pub struct Folder {
     role: Role,
 }
 
-/// Why a folder makes nobody of this process.
+/// Why the files of a folder give this process no identity.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// A file cannot be read.
@@ -121,7 +121,7 @@ impl Folder {
         if has_one {
             warn!(error, "keeping the certificate loaded before");
         } else {
-            warn!(error, "waiting for a certificate; nobody can connect before it is there");
+            warn!(error, "waiting for a certificate; no client can connect before it is there");
         }
     }
 }

@@ -35,16 +35,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER", default_value = "/etc/flotilla/worker-tls")]
     pub(crate) worker_tls_dir: PathBuf,
 
-    /// Speak plaintext: accept that whoever reaches the port is obeyed and that nothing on the wire is encrypted
+    /// Serve in plaintext without authentication: any client that reaches the port is served, and nothing on the wire
+    /// is encrypted
     #[arg(long, conflicts_with = "worker_tls_dir")]
     pub(crate) insecure_worker_transport: bool,
 
-    /// Where to serve /livez, /readyz and /healthz in plaintext to whoever reaches the port, as a kubelet does; nowhere
-    /// without it. They tell nothing but whether the worker is well
+    /// Where to serve /livez, /readyz and /healthz in plaintext to any client that reaches the port, as a kubelet does;
+    /// nowhere without it. They tell nothing but whether the worker is well
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) health_listen: Option<String>,
 
-    /// Where to serve /metrics in plaintext to whoever reaches the port; nowhere without it
+    /// Where to serve /metrics in plaintext to any client that reaches the port; nowhere without it
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) metrics_listen: Option<String>,
 

@@ -50,7 +50,7 @@ async fn work(args: &Args, registry: Registry) -> anyhow::Result<()> {
     let listen = &args.listen;
     let transport = transport(args);
     let health = start_health(args, &transport, &shutdown).await?;
-    // Whoever sees the port open can be served.
+    // Once the port is open, clients can be served.
     if let Transport::Mutual(mutual) = &transport {
         let ready = shutdown.run_until_cancelled(mutual.credentials.ready()).await;
         if ready.is_none() {
@@ -106,7 +106,7 @@ fn instance(address: SocketAddr) -> String {
 fn transport(args: &Args) -> Transport {
     if args.insecure_worker_transport {
         tracing::warn!(
-            "--insecure-worker-transport: whoever reaches the port is obeyed, and can read what is said to others"
+            "--insecure-worker-transport: any client that reaches the port is served, and nothing is encrypted"
         );
         return Transport::InsecurePlaintext;
     }

@@ -1,4 +1,4 @@
-//! Objects of the Kubernetes API out of JSON values: which fields nobody reads, and where something does not fit.
+//! Objects of the Kubernetes API out of JSON values: which fields are not read, and where something does not fit.
 //!
 //! Knows: which kinds are read, and serde. Must not know: scheduling, files, or how a mistake is worded.
 

@@ -1,4 +1,4 @@
-//! A deserializer of JSON values that notes which fields nobody reads, and where something does not fit.
+//! A deserializer of JSON values that notes which fields are not read, and where something does not fit.
 //!
 //! It is one layer, because every type of the API is compiled for it: with the crates that note paths and ignored fields
 //! around serde_json's own deserializer, they take ten times as long to compile.

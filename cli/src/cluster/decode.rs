@@ -1,4 +1,4 @@
-//! From values to the types of the Kubernetes API, with what does not fit and what nobody will read.
+//! From values to the types of the Kubernetes API, with what does not fit and what is not read.
 //!
 //! Knows: how serde says that something does not fit. Must not know: what any field means.
 

@@ -1,9 +1,9 @@
 //! Which line and column the nodes of a document stand at.
 //!
-//! Knows: YAML events and their marks. Must not know: which fields there are or why somebody asks.
+//! Knows: YAML events and their marks. Must not know: which fields there are or what positions are for.
 //!
-//! Nothing is kept for nodes that nobody asks about: positions are wanted only when something is wrong, and a dump of a
-//! cluster has millions of nodes.
+//! Nothing is kept for nodes that are not asked about: positions are wanted only when something is wrong, and a dump of
+//! a cluster has millions of nodes.
 
 use std::collections::HashMap;
 

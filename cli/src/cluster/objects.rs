@@ -63,7 +63,7 @@ pub(crate) struct Cluster {
     pub(crate) budgets: Vec<Budget>,
     /// Pod groups, where they count.
     pub(crate) groups: Option<Vec<PodGroup>>,
-    /// The nodes and pods as they are told to others; nothing where nobody has to tell of them.
+    /// The nodes and pods as they are told to others; nothing where they are not printed.
     pub(crate) texts: Texts,
 }
 
@@ -326,7 +326,7 @@ impl Gatherer {
         }
     }
 
-    /// Who has the UID already, if somebody does.
+    /// Which object has the UID already, if any.
     fn claim_uid(&mut self, metadata: &ObjectMeta, place: &Place) -> Option<Place> {
         match self.uids.entry(metadata.uid.clone().unwrap_or_default()) {
             Entry::Occupied(entry) => Some(entry.get().clone()),

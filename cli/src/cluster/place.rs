@@ -2,7 +2,7 @@
 
 pub(super) use flotilla_objects::path::{Path, Step};
 
-/// A node of the input, for whoever has to point at it.
+/// A node of the input, as messages refer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The number of the document, counted over all files; `None` for what was made up.

@@ -10,7 +10,7 @@ use super::{
     source::{Position, Sources},
 };
 
-/// How many errors are told; whoever has more has one mistake many times.
+/// How many errors are told; more than that are usually one mistake many times.
 const MOST_ERRORS: usize = 50;
 /// How many warnings are told.
 const MOST_WARNINGS: usize = 20;

@@ -34,7 +34,7 @@ pub(super) struct Fault {
     pub(super) text: String,
 }
 
-/// All texts that were read, for as long as somebody may want to know where something stands.
+/// All texts that were read, kept for as long as messages may name a position in them.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     files: Vec<File>,

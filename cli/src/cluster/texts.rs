@@ -1,7 +1,6 @@
 //! Nodes and pods as they are told to others.
 //!
-//! Knows: that whoever has to be told of a whole object is told what the file says, with its defaults. Must not know: who
-//! that is.
+//! Knows: that a reader of a whole object gets what the file says, with its defaults. Must not know: who reads it.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -32,7 +32,7 @@ pub(super) struct Account {
     pub(super) gate: Option<(&'static str, String)>,
     /// What the nodes make of it.
     pub(super) explanation: Explanation,
-    /// For each node that refuses it what the node lacks, by number; empty where nobody wants to know.
+    /// For each node that refuses it what the node lacks, by number; empty where that was not asked for.
     pub(super) missing: Vec<(NodeId, Vec<Shortfall>)>,
     /// What extenders said, where they were asked.
     pub(super) extended: Option<Extended>,

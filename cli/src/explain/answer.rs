@@ -115,7 +115,7 @@ impl<'a> Answer<'a> {
         nodes.sort_unstable_by_key(|node| node.node);
         // Of several errors that of the first node by name.
         let failed = nodes.iter().find(|node| node.code == ERROR).and_then(|node| node.reasons.first());
-        // Nobody looks at the others where the pod takes the node that it is nominated to.
+        // The others are not evaluated where the pod takes the node that it is nominated to.
         let failed = failed.map(String::as_str).filter(|_| explanation.nominated.is_none());
         let mut best: Vec<&str> = explanation.best().into_iter().map(|id| name(world, id)).collect();
         best.sort_unstable();

@@ -109,7 +109,7 @@ fn group<'a>(((plugin, reasons), misses): (Refused<'a>, Misses<'a>)) -> Group<'a
 /// What would make a pod fit that fits nowhere, by the nodes that lack the least, in one sentence.
 pub(super) fn advice(account: &Account, world: &World) -> Option<String> {
     let has_taken = account.extended.as_ref().is_some_and(Extended::took_any);
-    // What extenders would say of a node that plugins refuse, nobody knows.
+    // What extenders would say of a node that plugins refuse is not known.
     if account.explanation.feasible() > 0 || has_taken {
         return None;
     }
@@ -138,7 +138,7 @@ struct Way<'a> {
     kinds: Vec<String>,
 }
 
-/// `None` where the node cannot be made to do, or nobody can tell how.
+/// `None` where the node cannot be made feasible, or it is not known how.
 fn way<'a>(account: &Account, world: &'a World, id: NodeId, found: &[Shortfall]) -> Option<Way<'a>> {
     let Some(Outcome::Refused { domain: None, .. }) = account.explanation.nodes.get(&id) else { return None };
     if found.is_empty() || found.iter().any(|shortfall| shortfall.lacks.is_empty()) {

@@ -1,6 +1,7 @@
 //! What preemption would do for a pod that no node takes.
 //!
-//! Knows: in which order the law of preemption is asked. Must not know: formats, or what the law is. Nobody is evicted.
+//! Knows: in which order the rules of preemption apply. Must not know: formats, or what the rules are. No pod is
+//! evicted.
 
 use std::sync::Arc;
 

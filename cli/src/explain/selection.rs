@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_come_in_the_order_of_the_input_whatever_the_order_of_the_flags() {
+    fn pods_come_in_the_order_of_the_input_with_any_order_of_the_flags() {
         let all = ["shop/web-1", "default/web-2", "shop/web-2"].map(str::to_owned);
         assert_eq!(names(&[]), Ok(all.to_vec()));
         assert_eq!(names(&["shop/web-2", "web-2", "shop/web-2"]), Ok(all[1..].to_vec()));

@@ -72,7 +72,7 @@ impl Workers {
 }
 
 impl AttachedWorkers {
-    /// Opens a stream to each worker. Whoever was attached before is sent away.
+    /// Opens a stream to each worker. The worker ends the stream of the leader before.
     ///
     /// # Errors
     /// Where a worker does not say hello.

@@ -2,8 +2,9 @@
 //!
 //! Knows: how to find the one that decides, and as whom to ask it. Must not know: what the answer means.
 //!
-//! Through the API server nobody's own credentials travel: it takes them for itself, and it does not know who answers
-//! for a pod. So the coordinator is asked as a service account, with a token made for it that is good for nothing else.
+//! The user's own credentials do not pass through the API server: it takes them for itself, and it does not know who
+//! answers for a pod. So the coordinator is asked as a service account, with a token made for it that is good for
+//! nothing else.
 
 use anyhow::{Context as _, anyhow};
 use flotilla_coordinator::serve::{

@@ -15,7 +15,7 @@ use crate::reach::{ClusterArgs, ReachArgs};
 /// What the kubelet gives to every pod that is to speak with the API server.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const IN_CLUSTER: &str = "in-cluster";
-/// For a connection, and for the silence on it: somebody is waiting.
+/// For a connection, and for the silence on it: a user is waiting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 

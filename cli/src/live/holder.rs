@@ -31,7 +31,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Whether its lead has run out without anybody taking it.
+    /// Whether its lease has expired and no other process has taken it.
     pub(crate) fn is_expired(&self) -> bool {
         self.renewed_ms_ago.zip(self.lease_ms).is_some_and(|(ago, lease)| ago > lease)
     }
@@ -40,7 +40,7 @@ impl Holder {
 /// Who holds the Lease.
 ///
 /// # Errors
-/// Nobody does, or nobody knows, with the next step.
+/// There is no leader, or it is not known, with the next step.
 pub(crate) async fn holder(connection: &Connection, args: &ReachArgs) -> anyhow::Result<Holder> {
     let held = lease::held(&connection.client, args.lease.as_ref()).await?;
     let ago = |time: &MicroTime| Timestamp::now().as_millisecond() - time.0.as_millisecond();

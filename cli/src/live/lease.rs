@@ -13,7 +13,7 @@ use super::ask::refused;
 pub(super) const LEASES: [(&str, &str); 3] =
     [("flotilla", "flotilla"), ("kube-system", "flotilla"), ("kube-system", "kube-scheduler")];
 
-/// What a Lease says that somebody holds.
+/// What a Lease with a holder says.
 #[derive(Debug)]
 pub(super) struct Held {
     /// `NAMESPACE/NAME`.
@@ -29,11 +29,11 @@ impl Held {
     }
 }
 
-/// The Lease at `given`, or else the first of [`LEASES`] that somebody holds: who moves a coordinator from one to the other
-/// leaves the old one behind, given back.
+/// The Lease at `given`, or else the first of [`LEASES`] that is held: when a coordinator is moved from one
+/// to the other, the old one stays behind without a holder.
 ///
 /// # Errors
-/// Where nobody holds any, or the API server cannot be asked; with what was found at each, and the next step.
+/// Where none is held, or the API server cannot be asked; with what was found at each, and the next step.
 pub(super) async fn held(client: &Client, given: Option<&(String, String)>) -> anyhow::Result<Held> {
     let named = given.map(|(namespace, name)| vec![(namespace.as_str(), name.as_str())]);
     let mut found = Vec::new();
@@ -45,17 +45,17 @@ pub(super) async fn held(client: &Client, given: Option<&(String, String)>) -> a
                 if !held.holder().is_empty() {
                     return Ok(held);
                 }
-                found.push(format!("nobody holds the Lease {}", held.lease));
+                found.push(format!("no process holds the Lease {}", held.lease));
             }
             Ok(None) => found.push(format!("there is no Lease {lease}")),
-            // Whoever may read one of them need not be let to read the others.
+            // The right to read one of them does not imply the right to read the others.
             Err(error @ kube::Error::Api(_)) => {
                 found.push(format!("{:#}", refused(error, &format!("get lease {lease}"))));
             }
             Err(error) => return Err(error).with_context(|| format!("cannot get lease {lease}")),
         }
     }
-    let next = if given.is_some() { "so nobody decides there" } else { "name the one in use with --lease" };
+    let next = if given.is_some() { "so no coordinator leads there" } else { "name the one in use with --lease" };
     bail!("{}; {next}", found.join(", "))
 }
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_lease_that_somebody_holds_says_who_decides() {
+    async fn the_first_lease_with_a_holder_says_which_coordinator_leads() {
         let all =
             &[("flotilla", "flotilla", "a"), ("kube-system", "flotilla", "b"), ("kube-system", "kube-scheduler", "c")];
         assert_eq!(holder(all, None).await, "a holds flotilla/flotilla");
@@ -113,17 +113,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nobody_decides_each_lease_that_was_looked_at_is_told() {
+    async fn where_no_coordinator_leads_each_lease_that_was_read_is_named() {
         let none = &[("flotilla", "flotilla", ""), ("kube-system", "kube-scheduler", "forbidden")];
         assert_eq!(
             holder(none, None).await,
-            "nobody holds the Lease flotilla/flotilla, there is no Lease kube-system/flotilla, cannot get lease \
+            "no process holds the Lease flotilla/flotilla, there is no Lease kube-system/flotilla, cannot get lease \
              kube-system/kube-scheduler: leases is forbidden; name the one in use with --lease"
         );
         assert_eq!(
             holder(none, Some("flotilla/flotilla")).await,
-            "nobody holds the Lease flotilla/flotilla; so nobody decides there"
+            "no process holds the Lease flotilla/flotilla; so no coordinator leads there"
         );
-        assert_eq!(holder(none, Some("a/b")).await, "there is no Lease a/b; so nobody decides there");
+        assert_eq!(holder(none, Some("a/b")).await, "there is no Lease a/b; so no coordinator leads there");
     }
 }

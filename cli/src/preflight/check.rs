@@ -53,12 +53,12 @@ impl Check {
         Self { name, verdict: Verdict::Failed, what: what.into(), next: None }
     }
 
-    /// Nobody can say.
+    /// It cannot be determined.
     pub(super) fn unknown(name: &'static str, what: impl Into<String>) -> Self {
         Self { name, verdict: Verdict::Unknown, what: what.into(), next: None }
     }
 
-    /// Nobody can say, because the API server does not.
+    /// It cannot be determined, because the API server does not say.
     pub(super) fn unanswered(name: &'static str, error: &kube::Error) -> Self {
         let what = match error {
             kube::Error::Api(status) => status.message.trim().to_owned(),

@@ -1,6 +1,6 @@
 //! Who else schedules: the Lease that Flotilla stands for, and kube-scheduler's.
 //!
-//! Knows: what it means that somebody holds a Lease. Must not know: who may hold it.
+//! Knows: what it means that a Lease has a holder. Must not know: who may hold it.
 
 use flotilla_configuration::Configuration;
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use crate::status::span;
 const THEIRS: (&str, &str) = ("kube-system", "kube-scheduler");
 const THEIR_PROFILE: &str = "default-scheduler";
 
-/// Who holds a Lease, and how long ago it said so; `None`: nobody, or its time is up.
+/// Who holds a Lease, and how long ago it said so; `None`: no process, or it has expired.
 async fn holder(client: &Client, namespace: &str, name: &str) -> kube::Result<Option<(String, u64)>> {
     let lease = Api::<Lease>::namespaced(client.clone(), namespace).get_opt(name).await?;
     Ok(lease.and_then(|lease| held(lease, Timestamp::now())))
@@ -32,7 +32,7 @@ fn held(lease: Lease, now: Timestamp) -> Option<(String, u64)> {
 pub(super) async fn own(client: &Client, (namespace, name): &(String, String)) -> Check {
     const NAME: &str = "Lease";
     match holder(client, namespace, name).await {
-        Ok(None) => Check::passed(NAME, format!("nobody holds {namespace}/{name}")),
+        Ok(None) => Check::passed(NAME, format!("no process holds {namespace}/{name}")),
         Ok(Some((holder, ago_ms))) => {
             let ago = span(ago_ms);
             let what = format!(
@@ -52,7 +52,7 @@ pub(super) async fn same_name(
 ) -> Check {
     const NAME: &str = "other schedulers";
     let Some(configuration) = configuration else {
-        return Check::unknown(NAME, "without --config nobody knows which schedulerName is served");
+        return Check::unknown(NAME, "without --config it is not known which schedulerName is served");
     };
     let serves_theirs = configuration.profiles.iter().any(|profile| &*profile.scheduler_name == THEIR_PROFILE);
     if !serves_theirs {
@@ -63,7 +63,7 @@ pub(super) async fn same_name(
     }
     let (namespace, name) = THEIRS;
     match holder(client, namespace, name).await {
-        Ok(None) => Check::passed(NAME, format!("nobody holds {namespace}/{name}, so no kube-scheduler is at work")),
+        Ok(None) => Check::passed(NAME, format!("no process holds {namespace}/{name}, so no kube-scheduler leads")),
         Ok(Some((holder, _))) => {
             let what = format!(
                 "{holder} holds {namespace}/{name} and schedules pods of {THEIR_PROFILE}, which a profile here serves too"

@@ -76,7 +76,7 @@ fn judged(name: &'static str, place: &str, secret: Secret, now_s: i64) -> Check 
     };
     let end = Timestamp::from_second(validity.not_after_s).map(|end| end.to_string()).unwrap_or_default();
     if validity.not_after_s <= now_s {
-        let next = "see why nobody has renewed it: docs/transport.md";
+        let next = "see why it was not renewed: docs/transport.md";
         return Check::failed(name, format!("the certificate in {place} ended at {end}")).next(next);
     }
     Check::passed(name, format!("the certificate in {place} is valid until {end}"))

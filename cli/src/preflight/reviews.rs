@@ -1,9 +1,9 @@
 //! Whether the coordinators' service account has the rights that it needs: asked of the API server.
 //!
-//! Knows: the three ways to ask about somebody else. Must not know: which rights are needed.
+//! Knows: the three ways to ask about another user. Must not know: which rights are needed.
 //!
-//! Asked as whoever runs this, about the service account; where that is forbidden, as the service account, by impersonation
-//! or because it is the one that runs this.
+//! Asked as the user who runs this, about the service account; where that is forbidden, as the service account, by
+//! impersonation or because it is the one that runs this.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ pub(super) async fn rights(client: &Client, args: &PreflightArgs, wanted: BTreeS
     let way = match way(client, args, &user, &wanted).await {
         Ok(way) => way,
         Err(error) => {
-            let next = "run it as somebody who may create subjectaccessreviews, or may impersonate the service account";
+            let next = "run it as a user who may create subjectaccessreviews, or may impersonate the service account";
             return Check::unanswered(NAME, &error).next(next);
         }
     };

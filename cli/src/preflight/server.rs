@@ -13,7 +13,7 @@ const MINOR: u32 = 37;
 /// What is read only behind a feature gate, with the gate and the version.
 const GATED: (&str, &str, &str) = ("scheduling.k8s.io", "v1beta1", "GenericWorkload");
 
-/// The version; `Err` where nobody answers, so that nothing else can be checked.
+/// The version; `Err` where it does not answer, so that nothing else can be checked.
 pub(super) async fn version(client: &Client, place: &str) -> Result<Check, Check> {
     const NAME: &str = "API server";
     let version = client.apiserver_version().await.map_err(|error| {

@@ -29,8 +29,8 @@ pub(super) struct Placement {
 /// What came of the simulation.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// All pending pods, in the order in which they were decided; those with scheduling gates, which nobody decides on,
-    /// come last.
+    /// All pending pods, in the order in which they were decided; those with scheduling gates, which are not decided
+    /// on, come last.
     pub(super) placements: Vec<Placement>,
     /// How many of them were decided on.
     pub(super) decisions: usize,
@@ -112,7 +112,7 @@ impl Ledger {
         self.book().undecided.values().map(|pod| pod.key()).min()
     }
 
-    /// What came of it all, with the pods that nobody decides on.
+    /// The results, with the pods that are not decided on.
     pub(super) fn close(&self, gated: Vec<Placement>) -> Outcome {
         let mut outcome = std::mem::take(&mut self.book().outcome);
         outcome.decisions = outcome.placements.len();

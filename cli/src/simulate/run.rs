@@ -1,4 +1,4 @@
-//! The simulation itself: the machine, the workers, and in place of an API server somebody who says yes to each bind.
+//! The simulation itself: the machine, the workers, and in place of an API server a stub that accepts each bind.
 //!
 //! Knows: in which order the parts are started, fed and stopped, and when all is decided. Must not know: where the
 //! cluster came from, or how the answer is printed.
@@ -91,7 +91,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     tokio::spawn(answer(handle.clone(), answered, Controller::new(&cluster.storage, &cluster.nodes)));
 
     feed(&handle, cluster, settings).await?;
-    // Only a leader takes workers on, and it sends each of them whatever it knows by then.
+    // Only a leader takes workers on, and it sends each of them all that it knows by then.
     addresses.iter().for_each(|address| fanout.connect(address));
     await_workers(&handle, settings.workers).await?;
     ledger.begin(Instant::now());
@@ -146,7 +146,7 @@ fn perform(
     move |action| match action {
         Action::Bind(binding) => {
             if let Some(pod) = ledger.placed(&binding, Instant::now()) {
-                // Nobody listens only once all is over.
+                // The receiver is dropped only at the end.
                 let _ = binds.send(Request::Bind(pod));
             }
         }
@@ -162,7 +162,7 @@ fn perform(
                 fanout.drop_worker(worker, &reason);
             }
         }
-        // No extender is interested in any of the pods, and without the plugin nobody preempts. What was
+        // No extender is interested in any of the pods, and without the plugin no pod preempts. What was
         // written for a pod whose attempt failed stays, as it does for volumes.
         Action::Unreserve(_)
         | Action::Extend(_)
@@ -228,7 +228,7 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
     Ok(())
 }
 
-/// The pods that are there stay: each pod is tried once, and nobody would come for the room that others make.
+/// The pods that are there stay: each pod is tried once, and no pod would use the room that others make.
 fn without_preemption(profile: &Profile) -> Profile {
     let mut profile = profile.clone();
     for point in [&mut profile.plugins.post_filter, &mut profile.plugins.pod_group_post_filter] {

@@ -1,4 +1,5 @@
-//! The volume controller and the provisioners of a simulated cluster: they do at once whatever they are told.
+//! The volume controller and the provisioners of a simulated cluster: they do at once everything that they are asked
+//! for.
 //!
 //! Knows: what the objects of storage look like once a claim is bound. Must not know: why that volume, or why that node.
 

@@ -22,7 +22,7 @@ Examples:
 
 Exit codes:
   0  a coordinator leads, workers are ready, and none of them lags
-  1  not so, or nobody could be asked
+  1  not so, or no process could be asked
   2  the flags make no sense";
 
 /// Whom to ask.

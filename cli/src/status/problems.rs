@@ -52,7 +52,7 @@ pub(super) fn problems(report: &Report, now: Timestamp) -> Vec<Problem> {
     problems
 }
 
-/// Whether somebody leads.
+/// Whether a coordinator leads.
 fn lead(report: &Report) -> Option<Problem> {
     let leaders: Vec<&str> =
         report.statuses().filter(|status| status.leading).map(|status| status.identity.as_str()).collect();
@@ -66,13 +66,13 @@ fn lead(report: &Report) -> Option<Problem> {
     }
     if let Some(lease) = report.lease.as_ref().filter(|lease| lease.is_expired()) {
         let ago = span(u64::try_from(lease.renewed_ms_ago.unwrap_or(0)).unwrap_or(0));
-        let what = format!("nobody leads: {} said so last {ago} ago, and nobody has taken over", lease.identity);
+        let what = format!("no coordinator leads: {} renewed last {ago} ago, none has taken over", lease.identity);
         return Some(severe(what, "start a coordinator, or read the log of one that runs"));
     }
     let leader = report.statuses().find_map(|status| status.leader.clone());
     let leader = leader.or_else(|| report.lease.as_ref().map(|lease| lease.identity.clone()));
     match leader {
-        // It is asked in vain, which is told anyway.
+        // It does not answer, which is another problem of the report.
         Some(_) if report.statuses().next().is_none() => None,
         Some(leader) => {
             let what = format!("{leader} leads, and was not asked; only it knows how the workers are");
@@ -80,10 +80,7 @@ fn lead(report: &Report) -> Option<Problem> {
         }
         None => {
             let why = report.lease_error.as_deref().unwrap_or("no coordinator knows a leader");
-            Some(severe(
-                format!("nobody is known to lead: {why}"),
-                "start a coordinator, or read the log of one that runs",
-            ))
+            Some(severe(format!("no leader is known: {why}"), "start a coordinator, or read the log of one that runs"))
         }
     }
 }
@@ -198,9 +195,9 @@ mod tests {
             (holder(1), Some(leader(vec![other])), true, "worker w is version 2, and the leader is 1"),
             (holder(1), Some(unsynced), false, "the leader has not seen the whole cluster yet: it lists pods"),
             (holder(1), Some(follower), false, "other leads, and was not asked; only it knows how the workers are"),
-            (holder(60_000), None, false, "nobody leads: other said so last 60.0 s ago, and nobody has taken over"),
+            (holder(60_000), None, false, "no coordinator leads: other renewed last 60.0 s ago, none has taken over"),
             (holder(1), None, false, "url cannot be asked: refused"),
-            (Err("there is no Lease".into()), Some(lost), false, "nobody is known to lead: there is no Lease"),
+            (Err("there is no Lease".into()), Some(lost), false, "no leader is known: there is no Lease"),
         ] {
             assert_eq!(judged(lease, status), (healthy, what.to_owned()));
         }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::live::{self, Connection, Holder};
 
-/// How long anybody may take to answer: somebody is waiting.
+/// How long each target may take to answer: a user is waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All of it.
@@ -73,7 +73,7 @@ impl Report {
     }
 }
 
-/// Asks whoever is to be asked, all at once.
+/// Asks all targets at the same time.
 pub(crate) async fn gather(connection: &Connection, targets: &Targets) -> Report {
     let Targets { coordinator, reach } = targets;
     let urls: Vec<Option<&str>> = match coordinator.as_slice() {

@@ -88,7 +88,7 @@ fn numbers(status: &CoordinatorStatus, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "leader     {identity} for {leading}, epoch {epoch}, version {}, up {up}", status.version)?;
         }
         (false, Some(leader)) => writeln!(out, "follower   {identity}, up {up}; {} leads", printable(leader))?,
-        (false, None) => writeln!(out, "follower   {identity}, up {up}; nobody leads")?,
+        (false, None) => writeln!(out, "follower   {identity}, up {up}; no coordinator leads")?,
     }
     let (generation, acknowledged) = (configuration.generation, configuration.acknowledged_by);
     let profiles = configuration.profiles.join(", ");

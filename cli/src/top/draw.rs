@@ -21,7 +21,7 @@ const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 const GOOD: Style = Style::new().fg(Color::Green);
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// Draws it; whatever has no room is not there.
+/// Draws it; lines without room are left out.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     let area = frame.area();
     let Some(report) = &view.report else {

@@ -34,7 +34,7 @@ Environment:
 
 Exit codes:
   0  the trace was shown
-  1  there is no such trace, or somebody does not answer
+  1  there is no such trace, or a server does not answer
   2  the flags or the file make no sense";
 
 /// The flags of `flotilla trace`.
@@ -55,7 +55,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "UID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) uid: Option<String>,
 
-    /// A file with what Jaeger's API gives for a trace, - for the standard input; nobody is asked
+    /// A file with what Jaeger's API gives for a trace, - for the standard input; no server is asked
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
 

@@ -2,7 +2,7 @@
 //!
 //! Knows: lines, bars, colours and texts. Must not know: where a trace comes from, or what its spans are about.
 //!
-//! Text is set in whatever fixed-width font there is, and room is left for a wide one: an SVG cannot ask how wide text
+//! Text is set in the fixed-width font that there is, and room is left for a wide one: an SVG cannot ask how wide text
 //! becomes. Who points at a line is told the attributes of its span, in viewers that show titles.
 
 use std::fmt::Write as _;

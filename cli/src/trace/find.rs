@@ -36,14 +36,14 @@ struct Subject {
     /// For messages.
     name: String,
     uid: String,
-    /// The span of whoever made it.
+    /// The span of the client that created it.
     parent: Option<Parent>,
 }
 
 /// Finds the trace that is asked for.
 ///
 /// # Errors
-/// That there is none, or whoever does not answer; with the next step.
+/// That there is none, or which server does not answer; with the next step.
 pub(super) fn find(args: &TraceArgs) -> Result<Found, Failure> {
     if let Some(path) = &args.file {
         return from_file(path).map_err(|error| Failure::input(vec![format!("flotilla: {error:#}")]));

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// For the silence on a connection: somebody is waiting.
+/// For the silence on a connection: a user is waiting.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Of an answer that makes no sense.
 const MOST_WORDS: usize = 300;

@@ -21,7 +21,7 @@ pub(super) struct Look {
     pub(super) columns: Option<u16>,
 }
 
-/// How long the longest bar is where nobody says how much room there is.
+/// How long the longest bar is where the width of the output is not known.
 const BAR: usize = 40;
 const SHORTEST_BAR: usize = 10;
 const LONGEST_BAR: usize = 120;

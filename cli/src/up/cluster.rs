@@ -53,7 +53,7 @@ impl Cluster {
     /// Builds what is missing, starts everything and waits until it is ready.
     ///
     /// # Errors
-    /// What went wrong, with the last words of whoever went wrong.
+    /// What went wrong, with the last lines that the failed process wrote.
     pub(super) async fn start(plan: &Plan, progress: Arc<dyn Progress>, teller: &dyn Teller) -> anyhow::Result<Self> {
         let jaeger = if plan.tracing { Some(Jaeger::reserve()?) } else { None };
         let tracing = jaeger.map(|jaeger| jaeger.otlp_address());
@@ -91,7 +91,7 @@ impl Cluster {
         &self.running
     }
 
-    /// Why it is not whole any more, with the last words of the process that has ended; `None` while all run.
+    /// Why it is not complete any more, with the last lines of the process that has ended; `None` while all run.
     pub(super) fn loss(&self) -> anyhow::Result<Option<String>> {
         let processes = self.control_plane.processes();
         for name in processes.names() {
@@ -196,7 +196,7 @@ impl Cluster {
     fn program(&self, name: &str) -> anyhow::Result<Command> {
         let this = env::current_exe().context("cannot find the file of this program; has it been replaced?")?;
         let mut command = Command::new(this);
-        // Neither a proxy nor a KUBECONFIG of whoever runs this must change them.
+        // Neither a proxy nor a KUBECONFIG of the user who runs this must change them.
         command.arg(name).env_clear().current_dir(self.control_plane.folder());
         command.envs(env::var_os("RUST_LOG").map(|filter| ("RUST_LOG", filter)));
         Ok(command)

@@ -68,7 +68,7 @@ pub(super) async fn detach(
                 bail!(why)
             }
             Some(Ok(note)) => screen.tell(note),
-            // A line of somebody else's.
+            // A line of another program.
             Some(Err(_)) => {}
             None if interrupted => return Ok(Outcome::Interrupted),
             None => {

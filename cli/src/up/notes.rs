@@ -1,4 +1,4 @@
-//! What happens on the way up and down, told to whoever waits.
+//! What happens on the way up and down, told to the process that waits.
 //!
 //! Knows: how it is shown on a terminal, in a log, and to a process that waits for another. Must not know: what makes it
 //! happen.
@@ -86,9 +86,9 @@ impl Note {
     }
 }
 
-/// Whoever is told.
+/// The receiver of the notes.
 pub(super) trait Teller: fmt::Debug + Send + Sync {
-    /// Tells of one thing. Nothing comes of it where nobody listens any more.
+    /// Tells of one thing. It has no effect once the receiver is gone.
     fn tell(&self, note: Note);
 }
 
@@ -108,7 +108,7 @@ impl Screen {
         if let Some(bar) = self.under_way().take() {
             bar.finish_and_clear();
         }
-        // Nobody can be told that there is nobody to tell.
+        // A failure to write here cannot be reported.
         _ = writeln!(io::stderr(), "{text}");
     }
 
@@ -159,7 +159,7 @@ impl Wire {
 impl Teller for Wire {
     fn tell(&self, note: Note) {
         if let Ok(text) = serde_json::to_string(&note) {
-            // Whoever waited may have gone.
+            // The process that waited may have ended.
             _ = writeln!(io::stdout(), "{text}");
         }
         self.log.tell(note);

@@ -31,7 +31,7 @@ impl ProcessId {
     /// Asks it to end. `false` where it has ended already.
     ///
     /// # Errors
-    /// Where it belongs to somebody else.
+    /// Where it belongs to another user.
     pub(super) fn terminate(self) -> std::io::Result<bool> {
         if self.start_ticks.is_some() && start_ticks(self.pid) != self.start_ticks {
             return Ok(false);
@@ -64,7 +64,7 @@ mod tests {
         let id = ProcessId::of(child.id());
         assert!(id.terminate().expect("our own child"));
         child.wait().expect("an end");
-        assert!(!id.terminate().expect("nobody is there"));
+        assert!(!id.terminate().expect("no such process"));
     }
 
     #[test]

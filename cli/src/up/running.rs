@@ -1,6 +1,6 @@
 //! A cluster that is up, in words.
 //!
-//! Knows: what whoever has started it needs to know. Must not know: how it is started or ended.
+//! Knows: what the user who started it needs to know. Must not know: how it is started or ended.
 
 use std::path::{Path, PathBuf};
 

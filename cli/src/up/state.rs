@@ -2,8 +2,8 @@
 //!
 //! Knows: the files of the state folder and who may write them. Must not know: how a cluster is started or ended.
 //!
-//! Whoever has a cluster up holds the lock, which the operating system lets go of when the process ends. What is noted
-//! counts only while somebody holds it.
+//! The process that has a cluster up holds the lock, which the operating system releases when the process ends. What is
+//! noted counts only while the lock is held.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{process_id::ProcessId, running::Running};
 
-/// How often a lock is tried that somebody removes at the same time. Each time somebody else has ended in between.
+/// How often a lock is tried that another process removes at the same time.
 const LOCK_TRIES: usize = 100;
 
 /// What is noted.
@@ -66,7 +66,7 @@ impl StateFolder {
         serde_json::from_slice(&fs::read(self.file()).ok()?).ok()
     }
 
-    /// Becomes the one that may have a cluster up; `None` where somebody else is. What a process noted that has ended
+    /// Becomes the one that may have a cluster up; `None` where another process is. What a process noted that has ended
     /// without cleaning up is given back too, and is noted no more.
     pub(super) fn lock(&self) -> anyhow::Result<Option<(Lock, Option<State>)>> {
         self.create()?;
@@ -80,7 +80,7 @@ impl StateFolder {
                     return Err(error).with_context(|| format!("cannot lock {}", path.display()));
                 }
             }
-            // The one before removes the file when it ends: a lock on what is not there any more keeps nobody out.
+            // The one before removes the file when it ends: a lock on a removed file excludes no process.
             if is_same(&file, &path) {
                 let lock = Lock { folder: self.clone(), _file: file };
                 let left_over = self.read();
@@ -114,7 +114,7 @@ impl Lock {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Removes the log of the process in the background: there is nothing in it that anybody will ask for.
+    /// Removes the log of the process in the background: it is of no use any more.
     pub(super) fn remove_log(&self) {
         _ = fs::remove_file(self.folder.log());
     }
@@ -122,7 +122,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The lock itself last, so that nobody finds what is about to go. Nobody can be told what cannot be removed.
+        // The lock itself last, so that no process finds files that are about to go. Failures cannot be reported here.
         for name in ["up.json.partial", "up.json", "lock"] {
             _ = fs::remove_file(self.folder.path.join(name));
         }

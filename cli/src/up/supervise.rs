@@ -67,7 +67,7 @@ impl Steps {
     }
 }
 
-/// Has the cluster up until somebody ends it or a part of it ends.
+/// Has the cluster up until it is ended or a part of it ends.
 ///
 /// `summary` is what to print when it is up. Who waits is told of everything else.
 ///
@@ -89,7 +89,7 @@ pub(super) async fn supervise(
     };
     let cluster = match started {
         Ok(Ok(cluster)) => cluster,
-        // Whoever waits for the cluster is told why there is none, and needs no log for that.
+        // The process that waits for the cluster is told why there is none, and needs no log for that.
         Ok(Err(error)) => {
             notebook.lock.remove_log();
             return Err(error);

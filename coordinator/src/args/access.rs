@@ -10,7 +10,7 @@ use super::{duration::parse_duration, parse_bool};
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Access to the endpoints")]
 pub struct AccessFlags {
-    /// Answer everybody who reaches --secure-port, without asking who it is or what they may read
+    /// Serve any client that reaches --secure-port, without authentication and authorization
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_value = "false", default_missing_value = "true", value_parser = parse_bool)]
     #[arg(action = clap::ArgAction::Set)]
@@ -27,7 +27,7 @@ pub struct AccessFlags {
     #[arg(action = clap::ArgAction::Set)]
     pub authentication_skip_lookup: bool,
 
-    /// For how long it counts what the API server has said of a token
+    /// How long the API server's answer about a token is cached
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub authentication_token_webhook_cache_ttl: Duration,
 
@@ -39,15 +39,15 @@ pub struct AccessFlags {
     #[arg(long, value_name = "FILE")]
     pub authorization_kubeconfig: Option<PathBuf>,
 
-    /// Paths that everybody may read, separated by commas; one that ends in * stands for all that begin so
+    /// Paths that are served without authorization, separated by commas; one that ends in * is a prefix
     #[arg(long, value_name = "PATHS", value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
     pub authorization_always_allow_paths: Vec<String>,
 
-    /// For how long it counts that somebody may read something
+    /// How long an answer that a user is authorized is cached
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub authorization_webhook_cache_authorized_ttl: Duration,
 
-    /// For how long it counts that somebody may not read something
+    /// How long an answer that a user is not authorized is cached
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub authorization_webhook_cache_unauthorized_ttl: Duration,
 }

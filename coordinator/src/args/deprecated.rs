@@ -1,7 +1,7 @@
 //! The flags that kube-scheduler calls deprecated: fields of the configuration, for those who have no file.
 //!
-//! Knows: the flags, and which field each one is. Must not know: whether there is a file; whoever reads it decides
-//! whether these count.
+//! Knows: the flags, and which field each one is. Must not know: whether there is a file; the code that reads it
+//! decides whether these count.
 
 use flotilla_configuration::Configuration;
 

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::{args::Args, client::Connection, lease::LeaseConfig};
 
-/// The most that is read of a file: the reader refuses whatever is larger than 1 MiB, and says so.
+/// The most that is read of a file: the reader refuses a file larger than 1 MiB, and says so.
 const MOST_BYTES: u64 = 2 * 1024 * 1024;
 
 /// The text of a configuration file.
@@ -100,7 +100,7 @@ pub(super) fn lease(election: &LeaderElection, identity: &str) -> LeaseConfig {
     }
 }
 
-/// kube-scheduler's default pace of 50 requests a second is no pace for binding pods: what nobody asked for is not
+/// kube-scheduler's default pace of 50 requests a second is no pace for binding pods: what was not asked for is not
 /// applied, and the API server's own priority and fairness decides.
 pub(super) fn connection(args: &Args, written: &ClientConnection) -> Connection {
     let defaults = ClientConnection::default();

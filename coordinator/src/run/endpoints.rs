@@ -50,7 +50,7 @@ impl Review<'_> {
     async fn guard(&self) -> anyhow::Result<(Guard, Option<Authority>)> {
         let flags = self.flags;
         if flags.insecure_open_endpoints {
-            warn!("--insecure-open-endpoints: everybody who reaches --secure-port may read everything there");
+            warn!("--insecure-open-endpoints: any client that reaches --secure-port may read everything there");
             return Ok((Guard::Open, None));
         }
         let authentication = self.client(flags.authentication_kubeconfig.as_deref()).await?;

@@ -5,7 +5,7 @@
 //! it names it).
 //!
 //! The file is looked at every second rather than watched: a ConfigMap's file is a link to a link that the kubelet
-//! swaps, some file systems tell nobody of changes, and reading a few kilobytes a second costs nothing.
+//! swaps, some file systems send no notifications, and reading a few kilobytes a second costs nothing.
 
 use std::{
     path::PathBuf,
@@ -236,7 +236,7 @@ impl Reloader {
         }
         let election = &self.configuration.leader_election;
         let (namespace, name) = (&election.resource_namespace, &election.resource_name);
-        // An event that does not know the Lease's UID is better than a file that nobody looks at meanwhile.
+        // An event that does not know the Lease's UID is better than a file that is not read meanwhile.
         let uid = timeout(UID_PATIENCE, lease::uid(&self.parts.client, namespace, name)).await;
         let uid = uid.ok().and_then(Result::ok).unwrap_or_default();
         self.parts.reporter.events().configuration(Regarding::lease(namespace, name, &uid), outcome, note);

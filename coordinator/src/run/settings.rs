@@ -115,7 +115,7 @@ mod tests {
         assert_eq!((&*election.namespace, &*election.name, &*election.identity), ("kube-system", "flotilla", "host_1"));
         assert_eq!(settings.machine.generation, 1);
         assert_eq!(&*settings.machine.profiles[0].scheduler_name, "default-scheduler");
-        assert_eq!((settings.connection.qps, settings.connection.burst), (None, None), "nobody asked for a pace");
+        assert_eq!((settings.connection.qps, settings.connection.burst), (None, None), "no pace is configured");
     }
 
     #[test]

@@ -11,13 +11,13 @@ use crate::{
     certificates::{Issuer, Secrets},
 };
 
-/// How words travel to workers, and who issues certificates while this process leads, if anybody. Files are followed from
-/// now on, until `stop`.
+/// The transport to workers, and what issues certificates while this process leads, if anything. Files are followed
+/// from now on, until `stop`.
 pub(super) fn transport(args: &Args, client: &kube::Client, stop: &CancellationToken) -> (Transport, Option<Issuer>) {
     let flags = &args.transport;
     if flags.insecure_worker_transport {
         warn!(
-            "--insecure-worker-transport: whoever is reached at a worker's address is believed, and can read what is said"
+            "--insecure-worker-transport: servers at workers' addresses are not authenticated, and nothing is encrypted"
         );
         return (Transport::InsecurePlaintext, None);
     }

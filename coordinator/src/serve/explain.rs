@@ -100,7 +100,7 @@ pub enum QueueState {
         for_ms: u64,
         /// Who refused it.
         rejected_by: Vec<ExplainedRejection>,
-        /// After how long it is tried again whatever happens.
+        /// After how long it is tried again without an event.
         flush_in_ms: u64,
     },
     /// Kept out of the queue.
@@ -156,7 +156,7 @@ pub struct ExplainedCoordinator {
     pub identity: String,
     /// Whether it leads. One that does not sees the pods and decides on none.
     pub leading: bool,
-    /// Who leads, where that is known and somebody else.
+    /// Which other process leads, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
     /// Whether it has seen the whole cluster.

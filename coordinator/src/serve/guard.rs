@@ -1,7 +1,7 @@
 //! Who may read which path: asked before anything is answered.
 //!
 //! Knows: what a request shows of who sent it, and the answers 401, 403 and 503. Must not know: what is served, or how
-//! it is found out who somebody is.
+//! a user is authenticated.
 
 use std::sync::Arc;
 
@@ -15,32 +15,32 @@ use tracing::debug;
 use super::pages::{NOSNIFF, TEXT};
 use crate::access::{Access, Deed, Unavailable, User};
 
-/// The header of a token that was made for a coordinator and nobody else. The API server takes `Authorization` for
+/// The header of a token that was made for a coordinator only. The API server takes `Authorization` for
 /// itself when it passes a request on to a pod, and leaves this one.
 pub const TOKEN_HEADER: &str = "x-flotilla-authorization";
-/// Whom such a token is made for. One for the API server does not count in [`TOKEN_HEADER`], so that nobody is led to
+/// Whom such a token is made for. One for the API server does not count in [`TOKEN_HEADER`], so that no user is led to
 /// send a powerful one through it.
 pub const TOKEN_AUDIENCE: &str = "flotilla-coordinator";
 
 /// Who may read what.
 #[derive(Clone)]
 pub enum Guard {
-    /// Everybody who reaches the port may read everything.
+    /// Any client that reaches the port may read everything.
     Open,
-    /// Whoever the API server allows.
+    /// The users whom the API server allows.
     Delegated {
         /// The API server.
         access: Arc<Access>,
-        /// Paths that everybody may read; one that ends in `*` stands for all that begin so.
+        /// Paths that are served without authorization; one that ends in `*` is a prefix.
         always_allowed: Arc<[String]>,
     },
 }
 
-/// Whoever sent a request. Set for every request that got past the guard.
+/// The sender of a request. Set for every request that got past the guard.
 #[derive(Debug, Clone)]
 pub(super) enum Caller {
-    /// It does not matter.
-    Anybody,
+    /// Any client: the path needs no authorization.
+    Unchecked,
     /// This one.
     User(Box<User>),
 }
@@ -63,10 +63,10 @@ pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Ne
 
 impl Guard {
     async fn admit(&self, head: &Parts) -> Result<Caller, Response> {
-        let Self::Delegated { access, always_allowed } = self else { return Ok(Caller::Anybody) };
+        let Self::Delegated { access, always_allowed } = self else { return Ok(Caller::Unchecked) };
         let path = head.uri.path();
         if always_allowed.iter().any(|allowed| covers(allowed, path)) {
-            return Ok(Caller::Anybody);
+            return Ok(Caller::Unchecked);
         }
         let peer = head.extensions.get::<Peer>().and_then(|peer| peer.0.clone());
         let user = match peer {
@@ -78,7 +78,7 @@ impl Guard {
         Ok(Caller::User(Box::new(user)))
     }
 
-    /// Lets somebody read about a pod, or says what to answer.
+    /// Authorizes a user to read about a pod, or says what to answer.
     pub(super) async fn permit_pod(&self, caller: &Caller, namespace: &str, name: &str) -> Result<(), Response> {
         match (self, caller) {
             (Self::Open, _) => Ok(()),
@@ -86,8 +86,8 @@ impl Guard {
                 let deed = Deed::GetPod { namespace: namespace.to_owned(), name: name.to_owned() };
                 permit(access, user, &deed).await
             }
-            // A path that everybody may read leads to no pod that not everybody may read.
-            (Self::Delegated { access, .. }, Caller::Anybody) => {
+            // A path without authorization gives no access to pods.
+            (Self::Delegated { access, .. }, Caller::Unchecked) => {
                 let deed = Deed::GetPod { namespace: namespace.to_owned(), name: name.to_owned() };
                 permit(access, &User::anonymous(), &deed).await
             }
@@ -101,7 +101,7 @@ fn covers(allowed: &str, path: &str) -> bool {
     allowed.strip_suffix('*').map_or(allowed == path, |start| path.starts_with(start))
 }
 
-/// The user of the token that a request shows; nobody in particular without one.
+/// The user of the token that a request shows; the anonymous user without one.
 async fn by_token(access: &Access, headers: &HeaderMap) -> Result<User, Response> {
     let own = headers.get(TOKEN_HEADER).map(|value| (value, Some(TOKEN_AUDIENCE)));
     let shown = own.or_else(|| headers.get(header::AUTHORIZATION).map(|value| (value, None)));
@@ -135,7 +135,7 @@ async fn permit(access: &Access, user: &User, deed: &Deed) -> Result<(), Respons
     };
     match access.may(user, deed).await {
         Ok(true) => Ok(()),
-        Ok(false) if user.is_anonymous() => Err(unauthorized(&format!("whoever shows nothing may not {what}"))),
+        Ok(false) if user.is_anonymous() => Err(unauthorized(&format!("a request without credentials may not {what}"))),
         Ok(false) => {
             debug!(user = user.name, what, "forbidden");
             let body = format!("403: user {:?} cannot {what}; grant it {grant}\n", user.name);

@@ -28,7 +28,7 @@ pub(super) const NOSNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, 
 /// Tells whether something works: `Err` says why not. Must not block. Who asks for that check alone is told the reason.
 pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Writes a page anew for whoever asks; `Err` says why it cannot be written.
+/// Writes the page for each request; `Err` says why it cannot be written.
 pub type Page = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// One line of a health endpoint.

@@ -54,7 +54,7 @@ pub struct CoordinatorStatus {
     pub identity: String,
     /// Whether it leads. One that does not knows the cluster and has no workers.
     pub leading: bool,
-    /// Who leads; absent where that is not known, or nobody does.
+    /// Who leads; absent where that is not known, or there is no leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
     /// For how long it has led.

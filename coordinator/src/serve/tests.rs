@@ -220,7 +220,7 @@ async fn http_2_is_spoken_too() {
 }
 
 #[tokio::test]
-async fn what_is_not_tls_gets_nothing_and_harms_nobody() {
+async fn a_connection_without_tls_gets_nothing_and_does_no_harm() {
     let server = start(&config()).await;
     let mut stream = TcpStream::connect(server.address).await.expect("listening");
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("sent");
@@ -242,7 +242,7 @@ async fn a_stop_closes_idle_connections_and_ends_the_server() {
     server.end.await.expect("no panic");
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).await.expect("closed properly");
-    TcpStream::connect(server.address).await.expect_err("nobody listens any more");
+    TcpStream::connect(server.address).await.expect_err("the port is closed");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ import (
 type gate struct {
 	// Name is what --feature-gates calls it.
 	Name string `json:"name"`
-	// Default is whether it is on unless somebody says otherwise.
+	// Default is whether it is on by default.
 	Default bool `json:"default"`
 	// Stage is ALPHA, BETA, GA or DEPRECATED.
 	Stage string `json:"stage"`

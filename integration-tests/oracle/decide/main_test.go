@@ -309,7 +309,7 @@ func TestExitCodes(t *testing.T) {
 		"an object without a kind":           {"metadata: {name: x}", nil, 1, "has no kind"},
 		"an unknown flag":                    {three, []string{"--nothing"}, 2, "nothing"},
 		"help":                               {three, []string{"--help"}, 0, ""},
-		"a cluster in which nobody waits":    {three, nil, 0, ""},
+		"a cluster in which no pod waits":    {three, nil, 0, ""},
 		"a kind that scheduling never reads": {"kind: Secret\napiVersion: v1\nmetadata: {name: x}", nil, 0, "scheduling reads no v1 Secret"},
 	}
 	for name, test := range cases {

@@ -78,7 +78,7 @@ func (w *world) nodeRequirement() corev1.NodeSelectorRequirement {
 	}
 }
 
-// byName binds a pod to nodes by their names, as a DaemonSet's pods are, or in ways that nobody would.
+// byName binds a pod to nodes by their names, as a DaemonSet's pods are, or in unusual ways.
 func (w *world) byName() []corev1.NodeSelectorTerm {
 	name := func() string {
 		if len(w.nodes) == 0 || w.chance(15) {

@@ -72,7 +72,7 @@ func onlyNode(name string) *corev1.NodeSelector {
 	}}}
 }
 
-// claim makes a pod use a claim; one that nobody made keeps the pod out of the queue.
+// claim makes a pod use a claim; one that does not exist keeps the pod out of the queue.
 func (w *world) claim(pod *corev1.Pod) {
 	name := pick(w.dice, "single", "double", "double", "taken")
 	if w.chance(20) {

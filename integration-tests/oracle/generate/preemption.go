@@ -53,7 +53,7 @@ func (w *world) guard(namespace, name string) {
 	}
 }
 
-// crowd fills nodes with more pods, so that there is somebody to preempt.
+// crowd fills nodes with more pods, so that there are pods to preempt.
 func (w *world) crowd() {
 	if !w.has["preemption"] || len(w.nodes) == 0 {
 		return

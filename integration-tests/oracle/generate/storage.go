@@ -251,7 +251,7 @@ func (w *world) inline() corev1.Volume {
 	return volume
 }
 
-// mountEphemeral gives a pod a volume of its own, whose claim is there, not yet there, or somebody else's.
+// mountEphemeral gives a pod a volume of its own, whose claim is there, not yet there, or another owner's.
 func (w *world) mountEphemeral(pod *corev1.Pod) {
 	class := pick(w.dice, "later", "tight", "local")
 	spec := corev1.PersistentVolumeClaimSpec{StorageClassName: &class}

@@ -35,7 +35,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Where Flotilla's outcome differs from kube-scheduler's; nowhere is the answer that everybody hopes for. Two refusals
+/// Where Flotilla's outcome differs from kube-scheduler's; the expected answer is none. Two refusals
 /// are the same whatever they say.
 #[must_use]
 pub fn differences(expected: &Outcome, found: &Outcome) -> Vec<Difference> {

@@ -89,7 +89,7 @@ pub(super) fn read(text: &str) -> anyhow::Result<Vec<Outcome>> {
             }
             let verdict = match &*spec.state {
                 "passed" => Verdict::Passed,
-                // Without a reason it was skipped because nobody asked for it.
+                // Without a reason it was skipped because it was not selected.
                 "skipped" if message.is_empty() => continue,
                 "skipped" => Verdict::Skipped,
                 "pending" => continue,
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_are_told_by_their_full_name_and_those_that_nobody_asked_for_are_left_out() {
+    fn specs_are_reported_by_their_full_name_and_those_that_were_not_selected_are_left_out() {
         let outcomes = read(&report(&[
             spec("waits", "timedout", Some("A spec timeout occurred")),
             spec("fits", "passed", None),

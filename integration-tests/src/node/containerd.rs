@@ -103,7 +103,7 @@ fn configuration(folder: &Path, network: &Path) -> String {
         r#"version = 3
 root = "{root}"
 state = "{state}"
-# The first makes a folder in /opt; nobody asks for the other.
+# The first makes a folder in /opt; the other is not used.
 disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 
 [grpc]

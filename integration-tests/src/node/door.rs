@@ -1,4 +1,4 @@
-//! The address of the Service `kubernetes`, which leads to the API server. On other nodes kube-proxy sees to that.
+//! The address of the Service `kubernetes`, which leads to the API server. On other nodes kube-proxy does this.
 //!
 //! Knows: TCP. Must not know: what is said.
 
@@ -25,7 +25,7 @@ pub(super) async fn open(address: Ipv4Addr, url: &str) -> anyhow::Result<()> {
     tokio::spawn(async move {
         while let Ok((mut caller, _)) = listener.accept().await {
             tokio::spawn(async move {
-                // Whoever called sees the connection end, which is all that can be told.
+                // The caller sees the connection end, which is all that can be told.
                 if let Ok(mut server) = TcpStream::connect(server).await {
                     _ = copy_bidirectional(&mut caller, &mut server).await;
                 }

@@ -43,7 +43,7 @@ fn configuration(folder: &Path) -> anyhow::Result<Value> {
     Ok(json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        // For the logs of containers; nobody else is in the room.
+        // For the logs of containers; no other process is in the room.
         "authentication": { "anonymous": { "enabled": true }, "webhook": { "enabled": false } },
         "authorization": { "mode": "AlwaysAllow" },
         "address": NODE_ADDRESS,
@@ -51,7 +51,7 @@ fn configuration(folder: &Path) -> anyhow::Result<Value> {
         "healthzPort": 0,
         "containerRuntimeEndpoint": format!("unix://{}", containerd::SOCKET),
         "resolvConf": names,
-        // Nobody is there. Without an address there would be an event about each pod.
+        // No server is there. Without an address there would be an event about each pod.
         "clusterDNS": ["10.96.0.10"],
         "podLogsDir": folder.join("pod-logs"),
         "volumePluginDir": folder.join("volume-plugins"),

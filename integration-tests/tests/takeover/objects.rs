@@ -13,7 +13,7 @@ pub(crate) const LOCAL: &str = "local";
 /// The class of volumes that kube-controller-manager makes.
 pub(crate) const MADE: &str = "made";
 
-/// An image of this version; nobody pulls it.
+/// An image of this version; it is not pulled.
 pub(crate) fn image(version: &str) -> String {
     format!("registry.k8s.io/pause:{version}")
 }

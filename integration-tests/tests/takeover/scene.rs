@@ -123,13 +123,14 @@ impl Scene<'_> {
         })
     }
 
-    /// What users see is right: nobody waits but those who must, no node has more than it can hold, every pod was
-    /// assigned once, to where it is, nobody was woken by the clock alone, and the coordinator finds itself in order.
+    /// What users see is right: only the pods wait that must, no node has more than it can hold, every pod was
+    /// assigned once, to where it is, no pod was woken by the clock alone, and the coordinator's audit finds no
+    /// violation.
     ///
     /// All waits here are far shorter than the five minutes after which a waiting pod is tried again without a reason, so
-    /// that whoever lands has been woken.
+    /// that a pod that lands has been woken.
     pub(crate) async fn all_is_well(&self, must_wait: &[String]) -> anyhow::Result<()> {
-        wait_until("nobody to wait who need not", PATIENCE, async || {
+        wait_until("no pod to wait that need not", PATIENCE, async || {
             let waiting = Census::take(self.cluster).await.map_err(|error| format!("{error:#}"))?.waiting();
             if waiting == must_wait { Ok(()) } else { Err(format!("{waiting:?} wait")) }
         })
@@ -152,7 +153,7 @@ impl Scene<'_> {
         .await
     }
 
-    /// Nobody was refused but those whose names begin so, and none of them again and again.
+    /// Only pods whose names begin so were refused, and none of them again and again.
     pub(crate) async fn refused_are_only(&self, prefixes: &[&str]) -> anyhow::Result<()> {
         let times = refusals(self.cluster).await?;
         let strange = |name: &str| !prefixes.iter().any(|prefix| name.starts_with(prefix));

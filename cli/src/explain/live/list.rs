@@ -113,7 +113,7 @@ fn invalid(error: request::Error) -> kube::Error {
 /// The pod itself.
 ///
 /// # Errors
-/// That it is not there, may not be read, or that nobody answers; with the next step.
+/// That it is not there, may not be read, or that the server does not answer; with the next step.
 pub(crate) async fn pod(client: &Client, namespace: &str, name: &str, place: &str) -> anyhow::Result<Pod> {
     let found = Api::<Pod>::namespaced(client.clone(), namespace).get_opt(name).await;
     let found = found.map_err(|error| explained(error, &format!("get pod \"{namespace}/{name}\""), place))?;
@@ -125,7 +125,7 @@ pub(crate) async fn pod(client: &Client, namespace: &str, name: &str, place: &st
     })
 }
 
-/// What an error of the API server means to whoever asked.
+/// What an error of the API server means to the user.
 pub(super) fn explained(error: kube::Error, what: &str, place: &str) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if status.code == 401 => {

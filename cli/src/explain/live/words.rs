@@ -26,7 +26,7 @@ pub(super) fn lines(told: &Explained) -> Vec<String> {
 
 fn unknown(coordinator: &ExplainedCoordinator) -> String {
     if coordinator.synced {
-        "not known to the coordinator yet, or no more".to_owned()
+        "not known to the coordinator yet, or deleted".to_owned()
     } else {
         "not known: the coordinator has not read the whole cluster yet".to_owned()
     }
@@ -66,7 +66,7 @@ fn state(pod: &ExplainedPod) -> String {
             "OtherScheduler" => format!("left to the scheduler {:?}: no profile has this name", pod.scheduler_name),
             "Deleting" => "being deleted, so not scheduled any more".to_owned(),
             "Finished" => "ended, so not scheduled any more".to_owned(),
-            "Elsewhere" => "bound by somebody else, or gone".to_owned(),
+            "Elsewhere" => "bound by another scheduler, or deleted".to_owned(),
             other => format!("not scheduled by this coordinator: {other}"),
         },
     }
@@ -88,7 +88,7 @@ fn decides(coordinator: &ExplainedCoordinator) -> String {
     match (leading, leader) {
         (true, _) => format!("{identity} decides, {with}"),
         (false, Some(leader)) => format!("{identity} only follows, {with}; {leader} decides"),
-        (false, None) => format!("{identity} only follows, {with}; who decides is not known to it"),
+        (false, None) => format!("{identity} only follows, {with}; it knows no leader"),
     }
 }
 
@@ -245,14 +245,14 @@ mod tests {
         assert_eq!(decides(&coordinator(true, None)), format!("here_1 decides, {with}"));
         let follows = decides(&coordinator(false, Some("there_2")));
         assert_eq!(follows, format!("here_1 only follows, {with}; there_2 decides"));
-        let nobody = Explained {
+        let unknown = Explained {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
             pod: None,
             coordinator: coordinator(false, None),
         };
-        assert_eq!(lines(&nobody)[0], "not known to the coordinator yet, or no more");
-        assert!(lines(&nobody)[1].ends_with("who decides is not known to it"));
+        assert_eq!(lines(&unknown)[0], "not known to the coordinator yet, or deleted");
+        assert!(lines(&unknown)[1].ends_with("it knows no leader"));
     }
 
     #[test]

@@ -90,11 +90,11 @@ fn before_the_first_answer_and_without_a_leader_there_is_something_to_read() {
     view.take_in(Report::new(Err("there is no Lease".into()), vec![], Timestamp::UNIX_EPOCH));
     let lines = screen(&view, 80, 4);
     assert_eq!(lines[0], "NOT healthy (q quits)");
-    assert_eq!(lines[1], "nobody is known to lead: there is no Lease");
+    assert_eq!(lines[1], "no leader is known: there is no Lease");
 }
 
 #[test]
-fn rates_are_of_one_leader_and_begin_anew_with_another() {
+fn rates_are_of_one_leader_and_start_again_with_another() {
     let mut view = view();
     assert_eq!(view.rates, [100, 100, 100]);
     view.take_in(report(40, vec![]));

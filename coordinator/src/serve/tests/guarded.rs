@@ -23,14 +23,14 @@ fn own(token: &str) -> String {
 }
 
 #[tokio::test]
-async fn health_is_for_everybody_and_asks_nothing_of_the_api_server() {
+async fn health_needs_no_authorization_and_no_request_to_the_api_server() {
     let (server, reviews) = guarded(None).await;
     assert_eq!(server.get("/healthz").await.0, 200);
     assert_eq!(server.get("/livez?verbose").await.0, 200);
     assert_eq!(server.get("/readyz").await.0, 500, "as the check says");
     assert_eq!(server.get("/unheard-of").await.0, 404);
     assert_eq!(reviews.counted(), (0, 0));
-    assert_eq!(server.get("/readyz/leaderElection").await.0, 401, "reasons are not for everybody");
+    assert_eq!(server.get("/readyz/leaderElection").await.0, 401, "reasons need authorization");
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn each_path_is_for_those_whom_the_api_server_allows() {
         ),
         ("/metrics", bearer("reader-token"), 200, "pods_bound_total 7"),
         ("/configz", bearer("reader-token"), 403, "cannot get path \"/configz\""),
-        (EXPLAIN, String::new(), 401, "whoever shows nothing may not"),
+        (EXPLAIN, String::new(), 401, "a request without credentials may not"),
         (EXPLAIN, bearer("stranger-token"), 403, "cannot get path"),
         (EXPLAIN, bearer("reader-token"), 200, "\"namespace\":\"shop\",\"name\":\"web\""),
         (
@@ -86,7 +86,7 @@ async fn a_coordinator_that_follows_says_who_leads_and_knows_no_pod() {
     assert!(!answer.coordinator.leading);
 }
 
-/// An authority in PEM, and a certificate of somebody by it.
+/// An authority in PEM, and a client certificate that it signed.
 fn certified(name: &str, group: &str) -> (String, CertificateDer<'static>, PrivateKeyDer<'static>) {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::default();
@@ -104,7 +104,7 @@ fn certified(name: &str, group: &str) -> (String, CertificateDer<'static>, Priva
     (authority, certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
 }
 
-/// Once the server has taken up the authority, whoever has no certificate is still only nobody in particular.
+/// Once the server has taken up the authority, a client without a certificate is still the anonymous user.
 async fn shown(server: &Running, path: &str, certificate: &(CertificateDer<'static>, PrivateKeyDer<'static>)) -> u16 {
     let client = (certificate.0.clone(), certificate.1.clone_key());
     let stream = server.connect_as(b"http/1.1", Some(client)).await.expect("a trusted server");
@@ -140,7 +140,7 @@ async fn a_certificate_of_another_authority_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn open_endpoints_ask_nobody() {
+async fn open_endpoints_need_no_authorization() {
     let server = start(&config()).await;
     assert_eq!(server.get("/metrics").await.0, 200);
     assert_eq!(server.get(EXPLAIN).await.0, 200);

@@ -1,7 +1,7 @@
 package judge
 
 // This file knows preemption: kube-scheduler's own DefaultPreemption is run where no node fits, and what it learns of each
-// node on the way is noted. It evicts nobody and takes back no nomination.
+// node on the way is noted. It evicts no pod and takes back no nomination.
 
 import (
 	"cmp"

@@ -56,7 +56,7 @@ The answer:
 Exit codes:
   0  every pod was decided, also when some stay pending
   1  the simulation could not be run
-  2  the flags or the input make no sense";
+  2  the flags or the input are not valid";
 
 /// Flotilla, a Kubernetes scheduler split in two: try it on a cluster of its own, see what it decides and what a
 /// configuration means without one.
@@ -162,7 +162,8 @@ pub(crate) struct SimulateArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 
-    /// Make a cluster up: nodes=N,pods=N,shape=basic|mixed|spread|affinity[,seed=N]; the same words give the same cluster
+    /// Generate a cluster: nodes=N,pods=N,shape=basic|mixed|spread|affinity[,seed=N]; the same values give the same
+    /// cluster
     #[arg(long, value_name = "SPEC", value_parser = parse_generate)]
     pub(crate) generate: Option<Generate>,
 

@@ -89,7 +89,7 @@ pub(crate) fn configuration_of(text: &str, name: &str, gates: &FeatureGates) -> 
 }
 
 #[cfg(feature = "cluster")]
-/// The cluster of objects that come from no file. One that makes no sense is told and left out.
+/// The cluster of objects that come from no file. One that is not valid is told and left out.
 pub(crate) fn gather(
     profiles: &[Profile],
     mut gatherer: Gatherer,

@@ -38,7 +38,7 @@ Examples:
 
 Exit codes:
   0  the script is printed
-  2  the flags make no sense";
+  2  the flags are not valid";
 
 /// The flags of `flotilla completion`.
 #[derive(Clone, Debug, clap::Args)]

@@ -21,7 +21,7 @@ Examples:
 Exit codes:
   0  the pages are written
   1  they cannot be written
-  2  the flags make no sense";
+  2  the flags are not valid";
 
 /// The flags of `flotilla man`.
 #[derive(Clone, Debug, clap::Args)]

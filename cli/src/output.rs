@@ -23,7 +23,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The input makes no sense, as these lines say; exit code 2.
+    /// The input is not valid, as these lines say; exit code 2.
     pub(crate) fn input(lines: Vec<String>) -> Self {
         Self { code: BAD_INPUT, lines }
     }

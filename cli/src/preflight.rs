@@ -79,9 +79,7 @@ async fn look(args: &PreflightArgs, connection: &Connection, configuration: Opti
             checks.extend(server::resources(client, &wanted).await);
             checks.push(reviews::rights(client, args, wanted).await);
         }
-        Err(error) => {
-            checks.push(Check::failed("rights", format!("the manifest of the rights makes no sense: {error}")))
-        }
+        Err(error) => checks.push(Check::failed("rights", format!("the manifest of the rights is not valid: {error}"))),
     }
     checks.push(lease::own(client, &lease).await);
     checks.push(lease::same_name(client, &lease, configuration).await);

@@ -50,7 +50,7 @@ pub(crate) struct ReachArgs {
     )]
     pub(crate) coordinator_ca: Option<PathBuf>,
 
-    /// Send the credentials to --coordinator without knowing who is there
+    /// Send the credentials to --coordinator without verifying its certificate
     #[arg(long, requires = "coordinator")]
     pub(crate) coordinator_insecure_skip_tls_verify: bool,
 
@@ -67,7 +67,7 @@ pub(crate) struct ReachArgs {
     #[arg(long, value_name = "PORT", default_value_t = 10259, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) coordinator_port: u16,
 
-    /// The service account that the coordinator is asked as, with a token that is good for nothing else
+    /// The service account that the coordinator is asked as, with a token that has no other use
     #[arg(long, value_name = "NAMESPACE/NAME", default_value = "flotilla/flotilla-reader", value_parser = parse_pair)]
     pub(crate) service_account: (String, String),
 }

@@ -95,7 +95,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     pub write_config_to: Option<PathBuf>,
 
-    /// How to reach the API server and as whom, unless the file of --config says so in clientConnection.kubeconfig.
+    /// The kubeconfig for the API server, unless the file of --config has clientConnection.kubeconfig.
     /// Without either, the service account of the pod
     #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     pub kubeconfig: Option<PathBuf>,
@@ -125,8 +125,8 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 10259, help_heading = SERVING)]
     pub secure_port: u16,
 
-    /// The certificate of the HTTPS endpoints in PEM, with its chain after it. Without it, one is made up and signed by
-    /// itself
+    /// The certificate of the HTTPS endpoints in PEM, with its chain after it. Without it, a self-signed one is
+    /// created
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file", help_heading = SERVING)]
     pub tls_cert_file: Option<PathBuf>,
 
@@ -159,7 +159,7 @@ pub struct Args {
     #[command(flatten)]
     pub transport: TransportFlags,
 
-    /// The longest that a pod found unschedulable waits before it is tried again without any reason
+    /// How long a pod may be unschedulable before it is tried again without an event
     #[arg(long, value_name = "DURATION", help_heading = SCHEDULING)]
     #[arg(default_value = "5m", value_parser = parse_duration)]
     pub pod_max_in_unschedulable_pods_duration: Duration,

@@ -60,11 +60,11 @@ enum Failure {
     Foreign { namespace: String, name: String },
     #[error("Secret {namespace}/{name} holds no usable authority: {source}; delete it to have another made")]
     Authority { namespace: String, name: String, source: IssueError },
-    #[error("others write Secret {namespace}/{name} all the time")]
+    #[error("other clients keep writing Secret {namespace}/{name}")]
     Raced { namespace: String, name: String },
     #[error(transparent)]
     Issue(#[from] IssueError),
-    #[error("a certificate was made that is none: {0}")]
+    #[error("the new certificate cannot be read: {0}")]
     Identity(#[from] IdentityError),
     #[error("the API server has not answered within {TIMEOUT:?}")]
     Timeout,
@@ -112,7 +112,7 @@ impl Issuer {
                     if error == complaint {
                         debug!(error, "still no certificates for workers");
                     } else {
-                        warn!(error, "cannot see to the certificates of coordinator and workers; trying again");
+                        warn!(error, "cannot renew the certificates of coordinator and workers; trying again");
                     }
                     complaint = error;
                 }

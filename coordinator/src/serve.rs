@@ -67,7 +67,7 @@ pub struct ServeConfig {
     pub bind_address: IpAddr,
     /// The port; zero: do not serve at all.
     pub secure_port: u16,
-    /// The certificate, with the chain after it, in PEM. With none, one is made up and signed by itself.
+    /// The certificate, with the chain after it, in PEM. With none, a self-signed one is created.
     pub tls_cert_file: Option<PathBuf>,
     /// Its private key in PEM.
     pub tls_private_key_file: Option<PathBuf>,

@@ -1,5 +1,5 @@
 //! The Helm chart in `deploy/helm/flotilla`: what it renders is what kustomize makes of `deploy/`, each value does what it says,
-//! what makes no sense is refused, and the API server takes all of it.
+//! values that are not valid are refused, and the API server takes all of it.
 
 use std::{collections::BTreeSet, fs, process::Command};
 

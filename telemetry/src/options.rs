@@ -11,7 +11,7 @@ use flotilla_framework::trace::Sampling;
 #[command(next_help_heading = "Tracing")]
 pub struct TracingArgs {
     /// The OTLP gRPC endpoint that takes spans, such as Jaeger's, as http://host:4317 or https://host:4317. Without it nothing
-    /// is traced. More of OTEL_EXPORTER_OTLP_* is obeyed too: headers, timeout, certificate
+    /// is traced. Of OTEL_EXPORTER_OTLP_*, these apply too: headers, timeout, certificate
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value_parser = parse_endpoint)]
     pub tracing_endpoint: Option<String>,
 

@@ -27,7 +27,7 @@ pub struct Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
     /// One of its certificates ends, or will soon.
-    #[error("one of its certificates ends; the next connection is made with what there is then")]
+    #[error("one of its certificates expires; the next connection uses the current certificates")]
     Expiring,
     /// The authority of the peer's certificate is not trusted any more.
     #[error("the authority of the peer's certificate is not trusted any more")]

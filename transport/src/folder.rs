@@ -113,7 +113,7 @@ impl Folder {
         let folder = self.path.display();
         info!(%folder, role = %self.role, not_after_s = identity.validity().not_after_s, "certificate taken up");
         if !identity.is_of_its_authorities(now_s()) {
-            warn!(%folder, "tls.crt would not be believed by who trusts ca.crt; peers with the same ca.crt will refuse it");
+            warn!(%folder, "tls.crt does not verify against ca.crt; peers with the same ca.crt will refuse it");
         }
     }
 

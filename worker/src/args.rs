@@ -41,7 +41,7 @@ pub(crate) struct Args {
     pub(crate) insecure_worker_transport: bool,
 
     /// Where to serve /livez, /readyz and /healthz in plaintext to any client that reaches the port, as a kubelet does;
-    /// nowhere without it. They tell nothing but whether the worker is well
+    /// nowhere without it. They tell only whether the worker is healthy
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) health_listen: Option<String>,
 

@@ -82,7 +82,7 @@ pub(crate) enum Kind {
 /// Reads the words.
 ///
 /// # Errors
-/// Which word makes no sense, and what to write in its place.
+/// Which word is not valid, and what to write in its place.
 pub(crate) fn parse_generate(text: &str) -> Result<Generate, String> {
     let mut generate = Generate::EMPTY;
     let mut given: Vec<&str> = Vec::new();

@@ -27,7 +27,7 @@ What is said:
 Exit codes:
   0  Flotilla can run every file
   1  a file cannot be read, is invalid, or needs what this version lacks
-  2  the flags make no sense";
+  2  the flags are not valid";
 
 const SHOW: &str = "\
 Examples:
@@ -43,7 +43,7 @@ Examples:
 Exit codes:
   0  the configuration is shown
   1  it cannot be read, or is invalid
-  2  the flags make no sense";
+  2  the flags are not valid";
 
 const DIFF: &str = "\
 Examples:
@@ -64,7 +64,7 @@ What is compared:
 Exit codes:
   0  both come to the same
   1  they differ
-  2  a file cannot be read or is invalid, or the flags make no sense";
+  2  a file cannot be read or is invalid, or the flags are not valid";
 
 const MIGRATE: &str = "\
 Examples:
@@ -87,7 +87,7 @@ What is done:
 Exit codes:
   0  what was written is a valid v1 configuration
   1  nothing was written, or what was written has other mistakes, which are told
-  2  the flags make no sense";
+  2  the flags are not valid";
 
 const CONFIG: &str = "\
 Examples:

@@ -32,7 +32,7 @@ The answer:
 Exit codes:
   0  every pod was explained, also when some fit nowhere
   1  the explanation could not be made
-  2  the flags or the input make no sense";
+  2  the flags or the input are not valid";
 
 /// The flags of `flotilla explain`.
 #[derive(Clone, Debug, clap::Args)]

@@ -172,7 +172,7 @@ fn judge(
 ) -> Result<(Account, World), Failure> {
     let key = subject.key();
     let pod = cluster.pending.iter().find(|pod| pod.key() == key).ok_or_else(|| {
-        Failure::run(anyhow::anyhow!("pod {key:?} is not pending any more, or makes no sense; ask again"))
+        Failure::run(anyhow::anyhow!("pod {key:?} is not pending any more, or is not valid; ask again"))
     })?;
     let mut world = World::new(workers.registry(), cluster, profiles);
     let mut attached = runtime.block_on(hire(workers, &world, profiles)).map_err(Failure::run)?;

@@ -159,7 +159,7 @@ impl Member {
         let mut member = Self { conversation, nodes: 0, limit: MAX_PAGE_NODES };
         match member.conversation.hear().await? {
             Reply::Hello { .. } => Ok(member),
-            other => bail!("a worker's first word is not hello but {other:?}"),
+            other => bail!("a worker's first message is not Hello but {other:?}"),
         }
     }
 

@@ -57,13 +57,13 @@ impl Coordinator {
     /// Where a pod stands.
     pub(crate) async fn explain(&self, namespace: &str, name: &str) -> anyhow::Result<Explained> {
         let text = self.get(&explain::path(namespace, name)).await?;
-        serde_json::from_str(&text).with_context(|| format!("the answer of {} makes no sense", self.name))
+        serde_json::from_str(&text).with_context(|| format!("the answer of {} is not valid", self.name))
     }
 
     /// How it is.
     pub(crate) async fn status(&self) -> anyhow::Result<CoordinatorStatus> {
         let text = self.get(status::ROUTE).await?;
-        serde_json::from_str(&text).with_context(|| format!("the answer of {} makes no sense", self.name))
+        serde_json::from_str(&text).with_context(|| format!("the answer of {} is not valid", self.name))
     }
 
     /// The configuration in force, as a file would have it.

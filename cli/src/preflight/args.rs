@@ -23,7 +23,7 @@ Examples:
 Exit codes:
   0  nothing failed; what could not be checked does not count
   1  something failed
-  2  the flags make no sense";
+  2  the flags are not valid";
 
 /// The flags of `flotilla preflight`.
 #[derive(Clone, Debug, clap::Args)]
@@ -57,7 +57,7 @@ pub(crate) struct PreflightArgs {
     #[arg(long, value_name = "NAME", default_value = "flotilla-worker-tls")]
     pub(super) worker_tls_secret: String,
 
-    /// A folder with tls.crt, tls.key and ca.crt of a coordinator, to shake hands with the workers
+    /// A folder with tls.crt, tls.key and ca.crt of a coordinator, for a TLS handshake with the workers
     #[arg(long, value_name = "FOLDER")]
     pub(super) worker_tls_dir: Option<PathBuf>,
 

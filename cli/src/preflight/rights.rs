@@ -33,7 +33,7 @@ pub(super) struct Right {
 /// All rights that a coordinator needs which runs in `namespace` and stands for `lease`.
 ///
 /// # Errors
-/// The manifest makes no sense.
+/// The manifest is not valid.
 pub(super) fn wanted(namespace: &str, lease: &(String, String)) -> Result<BTreeSet<Right>, serde_yaml::Error> {
     let mut wanted = BTreeSet::new();
     for document in serde_yaml::Deserializer::from_str(MANIFEST) {

@@ -1,7 +1,7 @@
 //! Clusters that are made up.
 //!
-//! Knows: what the nodes and pods of each shape look like; the same words give the same cluster, on every machine. Must
-//! not know: what the scheduler makes of them.
+//! Knows: what the nodes and pods of each shape look like; the same values give the same cluster, on every machine.
+//! Must not know: what the scheduler makes of them.
 
 use std::collections::BTreeMap;
 

@@ -23,7 +23,7 @@ Examples:
 Exit codes:
   0  a coordinator leads, workers are ready, and none of them lags
   1  not so, or no process could be asked
-  2  the flags make no sense";
+  2  the flags are not valid";
 
 /// Whom to ask.
 #[derive(Clone, Debug, clap::Args)]

@@ -118,7 +118,7 @@ fn of_worker(worker: &WorkerStatus, leader: &CoordinatorStatus) -> Option<Proble
         return Some(severe(what, "see that its processor is not throttled, and read its log"));
     }
     if let Some(why) = &worker.why {
-        let next = "read its log; it is tried again until it is not wanted any more";
+        let next = "read its log; it is tried again until it is removed";
         return Some(mild(format!("worker {name} is not ready: {why}"), next));
     }
     let version = worker.version.as_ref().filter(|version| **version != leader.version)?;

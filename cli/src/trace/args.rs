@@ -35,7 +35,7 @@ Environment:
 Exit codes:
   0  the trace was shown
   1  there is no such trace, or a server does not answer
-  2  the flags or the file make no sense";
+  2  the flags or the file are not valid";
 
 /// The flags of `flotilla trace`.
 #[derive(Clone, Debug, clap::Args)]

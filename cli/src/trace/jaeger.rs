@@ -17,7 +17,7 @@ use serde_json::Value;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For the silence on a connection: a user is waiting.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Of an answer that makes no sense.
+/// Of an answer that is not valid.
 const MOST_WORDS: usize = 300;
 /// Traces are kept for weeks at the most, and Jaeger looks back for two days where nothing is said. In microseconds.
 const LOOK_BACK_US: i64 = 90 * 24 * 3600 * 1_000_000;

@@ -50,7 +50,7 @@ Environment:
 Exit codes:
   0    the cluster was up and has been ended as you asked; with --detach, it is up
   1    it could not be started, one is up already, or a part of it ended by itself
-  2    the flags or the configuration make no sense
+  2    the flags or the configuration are not valid
   130  it was interrupted before it was up";
 
 /// The end of `flotilla down --help`.

@@ -81,13 +81,13 @@ impl Conversation {
     /// The next reply.
     ///
     /// # Errors
-    /// Where the worker has ended the stream, sends what makes no sense, or takes too long.
+    /// Where the worker has ended the stream, sends an invalid message, or takes too long.
     pub fn hear(&mut self) -> BoxFuture<'_, anyhow::Result<Reply>> {
         async move {
             let message = timeout(self.limit, self.answers.message()).await;
             let message = message.with_context(|| format!("a worker said nothing for {} s", self.limit.as_secs()))?;
             let message = message.context("a worker has ended its stream")?.context("a worker has ended its stream")?;
-            let FromWorker { reply, .. } = FromWorker::decode(message).context("a worker's word makes no sense")?;
+            let FromWorker { reply, .. } = FromWorker::decode(message).context("a worker's message is not valid")?;
             Ok(reply)
         }
         .boxed()

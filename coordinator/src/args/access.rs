@@ -16,12 +16,12 @@ pub struct AccessFlags {
     #[arg(action = clap::ArgAction::Set)]
     pub insecure_open_endpoints: bool,
 
-    /// How to reach the API server that says whose a bearer token is, and which authority signs client certificates.
-    /// Without it, as for everything else
+    /// The kubeconfig for the API server that reviews bearer tokens and names the authority of client certificates.
+    /// Without it, the one for all other requests
     #[arg(long, value_name = "FILE")]
     pub authentication_kubeconfig: Option<PathBuf>,
 
-    /// Do not look up in the cluster which authority signs client certificates: only --client-ca-file says so
+    /// Do not look up the authority of client certificates in the cluster: use only --client-ca-file
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_value = "false", default_missing_value = "true", value_parser = parse_bool)]
     #[arg(action = clap::ArgAction::Set)]
@@ -31,11 +31,11 @@ pub struct AccessFlags {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub authentication_token_webhook_cache_ttl: Duration,
 
-    /// The authority, in PEM, that signs client certificates; instead of the one that the cluster tells of
+    /// The authority, in PEM, that signs client certificates; instead of the one that the cluster publishes
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
 
-    /// How to reach the API server that says who may read what. Without it, as for everything else
+    /// The kubeconfig for the API server that authorizes requests. Without it, the one for all other requests
     #[arg(long, value_name = "FILE")]
     pub authorization_kubeconfig: Option<PathBuf>,
 

@@ -23,7 +23,7 @@ pub struct TransportFlags {
     #[arg(long, value_name = "NAME", default_value = "flotilla-worker-tls", conflicts_with = "worker_tls_dir")]
     pub worker_tls_secret: String,
 
-    /// Speak with the workers without encryption and without knowing who they are. They must have been told the same
+    /// Connect to the workers in plaintext without authentication. The workers need the same flag
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_value = "false", default_missing_value = "true", value_parser = parse_bool)]
     #[arg(action = clap::ArgAction::Set)]

@@ -168,7 +168,7 @@ impl Reloader {
             }
         };
         for field in later {
-            warn!("{field} in the configuration file takes effect when this process starts anew");
+            warn!("{field} in the configuration file takes effect when this process restarts");
         }
         match apply {
             Some(wanted) => match self.watches.provide(&wanted.profiles, LIST_PATIENCE).await {

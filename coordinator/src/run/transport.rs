@@ -33,7 +33,7 @@ pub(super) fn transport(args: &Args, client: &kube::Client, stop: &CancellationT
         worker: flags.worker_tls_secret.clone(),
     };
     let Secrets { namespace, authority, worker } = &secrets;
-    info!(namespace, authority, worker, "certificates of our own for workers, in Secrets");
+    info!(namespace, authority, worker, "issuing the certificates of workers, in Secrets");
     let issuer = Issuer::new(client.clone(), secrets, mutual.clone());
     (Transport::Mutual(mutual), Some(issuer))
 }

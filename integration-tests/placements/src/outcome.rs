@@ -33,5 +33,5 @@ pub fn outcomes(lines: &str) -> anyhow::Result<BTreeMap<String, Outcome>> {
         };
         Ok((name, outcome))
     };
-    lines.lines().map(|line| outcome(line).with_context(|| format!("this line makes no sense: {line:.200}"))).collect()
+    lines.lines().map(|line| outcome(line).with_context(|| format!("this line is not valid: {line:.200}"))).collect()
 }

@@ -127,7 +127,7 @@ async fn run(listener: TcpListener, options: ServeOptions, shutdown: Cancellatio
     tokio::select! {
         served = server => Ok(served?),
         () = patience => {
-            tracing::warn!(?grace, "connections linger beyond the grace period and are left behind");
+            tracing::warn!(?grace, "connections are still open after the grace period and are dropped");
             Ok(())
         }
     }

@@ -43,7 +43,7 @@ fn what_is_wrong_comes_first_and_all_of_it_fits_on_a_screen() {
     let expected = "\
 healthy: flotilla-0_ab leads, with 1 of 2 workers ready
 ! worker 10.0.0.2:10270 is not ready: not connected: refused
-  next: read its log; it is tried again until it is not wanted any more
+  next: read its log; it is tried again until it is removed
 
 leader     flotilla-0_ab for 2 h 1 min, epoch 3, version 0.1.0, up 2 h 1 min
 config     generation 2, acknowledged by 1 of 2 workers; profiles flotilla

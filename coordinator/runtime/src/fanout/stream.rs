@@ -40,7 +40,7 @@ const LAST_BACKOFF: Duration = Duration::from_secs(5);
 /// Why a stream ended, or did not come about.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
-    #[error("it is not wanted any more")]
+    #[error("it is removed")]
     Unwanted,
     #[error("it was given up")]
     Dropped,
@@ -54,9 +54,9 @@ pub(super) enum End {
     Expiring(Ended),
     #[error("the worker did not say hello within {HELLO_TIMEOUT:?}")]
     Silent,
-    #[error("its first word is not hello, so it is no worker of ours")]
+    #[error("its first message is not Hello, so it is not a worker of Flotilla")]
     NoHello,
-    #[error("the worker said what makes no sense: {0}")]
+    #[error("the worker sent an invalid message: {0}")]
     Nonsense(flotilla_proto::DecodeError),
     #[error("{}: {}", .0.code(), .0.message())]
     Broken(Box<tonic::Status>),
@@ -95,7 +95,7 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
                 if reason == complained {
                     debug!(worker = %address, reason, "still no stream to the worker");
                 } else if !matches!(end, End::Unwanted) {
-                    warn!(worker = %address, reason, "no stream to the worker; trying again until it is not wanted any more");
+                    warn!(worker = %address, reason, "no stream to the worker; trying again until it is removed");
                 }
                 lock(&inner.troubles).insert(Arc::clone(&address), reason.clone());
                 complained = reason;
@@ -114,7 +114,7 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
     }
 }
 
-/// Returns once the worker is not wanted any more.
+/// Returns once the worker is removed.
 async fn unwanted(wanted: &mut watch::Receiver<bool>) {
     // An error means that the receiver is gone.
     let _ = wanted.wait_for(|wanted| !wanted).await;

@@ -66,7 +66,7 @@ func (w *world) resources() corev1.ResourceRequirements {
 		list[corev1.ResourceEphemeralStorage] = quantity(pick(w.dice, "100Mi", "20Gi"))
 	}
 	if w.has["odd"] && w.chance(8) {
-		list[corev1.ResourceMemory] = quantity(pick(w.dice, "0", "134217728500m", "1", "1e3", "4E"))
+		list[corev1.ResourceMemory] = quantity(pick(w.dice, "0", "134217728500m", "1", "1e3", "1E"))
 	}
 	if w.has["odd"] && w.chance(5) {
 		list[corev1.ResourceCPU] = quantity(pick(w.dice, "0", "1u", "1000001n", "100k"))

@@ -5,7 +5,8 @@
 //!
 //! A binding is sent once. The API server refuses the second binding of a pod, so that the danger is not a pod that is
 //! bound twice but a pod that is bound although we believe it is not: its node would be filled a second time. So an
-//! answer that did not come is looked up, never guessed.
+//! answer that did not come is looked up, never guessed. Only a binding that the API server turned away unread, with 429 and
+//! a Retry-After, is sent again.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -39,7 +40,7 @@ use crate::{
     attempts::Recorder,
     lease::Leadership,
     metrics::Scheduled,
-    outgoing::{self, Outgoing, UNLED},
+    outgoing::{Failure, Outgoing, UNLED, protobuf},
     status::{BindUnderWay, Reporter},
 };
 
@@ -47,7 +48,7 @@ use crate::{
 /// API server commits, and half of the 200 mutating requests that one takes at once by default
 /// (`--max-mutating-requests-inflight`), so that the other half is left to everybody else. What waits here is bounded
 /// by the machine's `max_binds_in_flight`.
-const AT_ONCE: usize = 100;
+pub(crate) const AT_ONCE: usize = 100;
 /// The longest that one binding may take; less where the lead ends sooner. The API server answers in milliseconds.
 const LONGEST: Duration = Duration::from_secs(5);
 /// Between two looks at what became of a binding: doubles from the first to the last.
@@ -103,6 +104,8 @@ pub struct Tally {
     pub errors: u64,
     /// Binds under way, or waiting for their turn.
     pub in_flight: u64,
+    /// Requests that the API server turned away for a while.
+    pub turned_away: u64,
 }
 
 impl Binder {
@@ -151,6 +154,7 @@ impl Binder {
             elsewhere: get(elsewhere),
             errors: get(errors),
             in_flight: self.inner.outgoing.under_way(),
+            turned_away: self.inner.outgoing.turned_away(),
         }
     }
 }
@@ -204,19 +208,21 @@ impl Inner {
         if let Some(answer) = self.have_bound(binding).await {
             return answer;
         }
-        let Some(limit) = self.outgoing.limit(LONGEST) else { return self.not_sent() };
         let request = match request(binding) {
             Ok(request) => request,
             Err(error) => return Answer::Known(Err(BindFailure::Error(error))),
         };
-        self.counters.sent.fetch_add(1, Ordering::Relaxed);
         let begun = Instant::now();
-        let answer = match timeout(limit, outgoing::write(self.outgoing.client(), request)).await {
-            Ok(Ok(())) => Answer::Known(Ok(())),
-            Ok(Err(kube::Error::Api(status))) => Answer::of_status(status.code, status.message),
-            Ok(Err(error)) => Answer::Unknown(chain(&error)),
-            Err(_) => Answer::Unknown(format!("the API server did not answer the binding within {limit:?}")),
+        let answer = match self.outgoing.send(LONGEST, request).await {
+            Err(Failure::Unled) => return self.not_sent(),
+            Ok(_) => Answer::Known(Ok(())),
+            Err(Failure::Refused(code, message)) => Answer::of_status(code, message),
+            Err(Failure::Broken(reason)) => Answer::Unknown(reason),
+            Err(Failure::Late(limit)) => {
+                Answer::Unknown(format!("the API server did not answer the binding within {limit:?}"))
+            }
         };
+        self.counters.sent.fetch_add(1, Ordering::Relaxed);
         if binding.trace.is_some() {
             self.recorder.requested(binding, begun, answer.trouble());
         }
@@ -307,7 +313,7 @@ fn request(binding: &Binding) -> Result<http::Request<Vec<u8>>, String> {
         let value = HeaderValue::try_from(context).map_err(|error| error.to_string())?;
         request.headers_mut().insert(HeaderName::from_static("traceparent"), value);
     }
-    Ok(request)
+    Ok(protobuf(request))
 }
 
 /// What the answer to a binding says.

@@ -1,22 +1,31 @@
 //! Requests that leave for the API server.
 //!
-//! Knows: how long this process leads, how many requests leave at once, until when one may take, what is under way, and what
-//! it means that one is refused. Must not know: what a request asks for, or what follows from its answer.
+//! Knows: how long this process leads, how many requests leave at once, until when one may take, when the API server wants
+//! none of a kind, and what it means that one is refused. Must not know: what a request asks for, or what follows from its
+//! answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
+use bytes::Bytes;
 use flotilla_encoding::{Encoding, Status};
 use flotilla_runtime::chain;
 use http::{
-    HeaderValue, Request,
-    header::{ACCEPT, CONTENT_TYPE},
+    HeaderValue, Request, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER},
+    response,
 };
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, watch},
-    time::timeout,
+    time::{Instant, sleep_until, timeout},
 };
 use tokio_util::task::TaskTracker;
 
@@ -25,14 +34,23 @@ use crate::lease::{self, Leadership};
 /// Why a request was not sent, where that is because of the lead.
 pub const UNLED: &str = "this process does not lead any more";
 
-/// What is read of the body of a refusal. A Status has a few hundred bytes.
-const REFUSAL_BYTES: usize = 1 << 20;
+/// What is read of the body of an answer: an object that was written, of which etcd takes 1.5 MiB by default, is at most
+/// this large in JSON.
+const ANSWER_BYTES: usize = 8 << 20;
+/// How often one request is turned away before it has failed. A Retry-After of the API server's own is 1 to 32 s, so that this
+/// is more than a minute of an overload that reaches everybody. An admission webhook may turn away one object for ever.
+const TURNED_AWAY: u32 = 64;
+/// The longest pause that one answer asks for: twice the API server's longest, as a webhook may name any number.
+const LONGEST_PAUSE: Duration = Duration::from_secs(64);
 
-/// The requests of one performer.
+/// The requests of one performer, which are of one kind.
 pub struct Outgoing {
     client: kube::Client,
     leading: watch::Receiver<Leadership>,
     at_once: Arc<Semaphore>,
+    /// Nothing is sent before this moment.
+    opens_at: Mutex<Option<Instant>>,
+    turned_away: AtomicU64,
     /// Tasks are begun on the machine's thread too, which has none.
     runtime: Handle,
     tasks: TaskTracker,
@@ -46,13 +64,78 @@ impl Outgoing {
     #[must_use]
     pub fn new(client: kube::Client, leading: watch::Receiver<Leadership>, at_once: usize) -> Self {
         let at_once = Arc::new(Semaphore::new(at_once));
-        Self { client, leading, at_once, runtime: Handle::current(), tasks: TaskTracker::new() }
+        Self {
+            client,
+            leading,
+            at_once,
+            opens_at: Mutex::new(None),
+            turned_away: AtomicU64::new(0),
+            runtime: Handle::current(),
+            tasks: TaskTracker::new(),
+        }
     }
 
     /// What sends them.
     #[must_use]
     pub const fn client(&self) -> &kube::Client {
         &self.client
+    }
+
+    /// How many requests were turned away with 429 and a Retry-After.
+    #[must_use]
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// Sends a request, and gives the body of an answer that says that it was carried out. It may take `longest`, less where
+    /// the lead ends sooner.
+    ///
+    /// Where the API server turns it away with 429 and a Retry-After, nothing of this kind is sent for as long. Then the
+    /// request is sent again: it was not carried out, and nothing is wrong with it.
+    ///
+    /// # Errors
+    /// What the API server says against it, or that no answer came.
+    pub async fn send(&self, longest: Duration, request: Request<Vec<u8>>) -> Result<Bytes, Failure> {
+        let mut times = 0;
+        loop {
+            self.open().await;
+            let limit = self.limit(longest).ok_or(Failure::Unled)?;
+            let answer = match timeout(limit, exchange(&self.client, request.clone())).await {
+                Ok(answer) => answer?,
+                Err(_) => return Err(Failure::Late(limit)),
+            };
+            let pause = match answer {
+                Answer::Done(body) => return Ok(body),
+                Answer::Refused(status, None) => return Err(Failure::Refused(status.code, status.message)),
+                Answer::Refused(status, Some(pause)) => {
+                    self.turned_away.fetch_add(1, Ordering::Relaxed);
+                    times += 1;
+                    if times == TURNED_AWAY {
+                        return Err(Failure::Refused(status.code, status.message));
+                    }
+                    pause
+                }
+            };
+            self.close(pause);
+        }
+    }
+
+    /// Returns when requests may be sent.
+    async fn open(&self) {
+        loop {
+            // The guard is gone before the wait begins.
+            let opens_at = *self.opens_at.lock().unwrap_or_else(PoisonError::into_inner);
+            match opens_at {
+                Some(at) if at > Instant::now() => sleep_until(at).await,
+                _ => return,
+            }
+        }
+    }
+
+    fn close(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        let mut opens_at = self.opens_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *opens_at = Some(opens_at.map_or(until, |at| at.max(until)));
     }
 
     /// Runs a task of this performer in the background, also when called outside of a runtime.
@@ -134,39 +217,69 @@ impl Refusal {
     }
 }
 
-/// Sends a request whose body is an object in protobuf. What the API server answers is read to its end, so that the
-/// connection can be used again, and decoded where it is a refusal.
-///
-/// # Errors
-/// What the API server says against it, or that no answer came.
-pub async fn write(client: &kube::Client, request: Request<Vec<u8>>) -> kube::Result<()> {
-    let mut request = request.map(Body::from);
-    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Encoding::PROTOBUF));
-    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(Encoding::ACCEPT));
-    let (head, mut body) = client.send(request).await?.into_parts();
-    if head.status.is_success() {
-        while let Some(frame) = body.frame().await {
-            frame?;
-        }
-        return Ok(());
-    }
-    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let body = Limited::new(body, REFUSAL_BYTES).collect().await.map_err(kube::Error::Service)?.to_bytes();
-    let Status { code, reason, message } = Status::decode(Encoding::of(content_type), head.status.as_u16(), body);
-    Err(kube::Error::Api(kube::core::Status::failure(&message, &reason).with_code(code).boxed()))
+/// Why a request was not carried out, or not for certain.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// It was not sent.
+    #[error("{UNLED}")]
+    Unled,
+    /// The HTTP code and the message of a refusal.
+    #[error("{1}")]
+    Refused(u16, String),
+    /// The connection failed.
+    #[error("{0}")]
+    Broken(String),
+    /// There was no answer for so long.
+    #[error("the API server did not answer within {0:?}")]
+    Late(Duration),
 }
 
-/// Waits for the answer to a request, `limit` at most.
-///
-/// # Errors
-/// What the API server says against it, or that no answer came.
-pub async fn within<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, Refusal> {
-    match timeout(limit, request).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) => Err(Refusal::of(status.code, status.message)),
-        Ok(Err(error)) => Err(Refusal::Passing(chain(&error))),
-        Err(_) => Err(Refusal::Late(limit)),
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(code, message) => Self::of(code, message),
+            Failure::Broken(reason) => Self::Passing(reason),
+            Failure::Late(limit) => Self::Late(limit),
+            Failure::Unled => Self::Passing(UNLED.to_owned()),
+        }
     }
+}
+
+/// Says that the body of a request is an object in protobuf.
+#[must_use]
+pub fn protobuf(mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Encoding::PROTOBUF));
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(Encoding::ACCEPT));
+    request
+}
+
+enum Answer {
+    /// Carried out.
+    Done(Bytes),
+    /// Not carried out; with a pause where everything of its kind is to be sent later.
+    Refused(Status, Option<Duration>),
+}
+
+/// Sends a request. The answer is read to its end, so that the connection can be used again.
+async fn exchange(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Answer, Failure> {
+    let answer = client.send(request.map(Body::from)).await.map_err(|error| Failure::Broken(chain(&error)))?;
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, ANSWER_BYTES).collect().await;
+    let body = body.map_err(|error| Failure::Broken(chain(&*error)))?.to_bytes();
+    if head.status.is_success() {
+        return Ok(Answer::Done(body));
+    }
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    Ok(Answer::Refused(Status::decode(Encoding::of(content_type), head.status.as_u16(), body), pause(&head)))
+}
+
+/// How long the API server wants to hear nothing of the kind, where it says so. It names seconds, never a date.
+fn pause(head: &response::Parts) -> Option<Duration> {
+    if head.status != StatusCode::TOO_MANY_REQUESTS {
+        return None;
+    }
+    let seconds = head.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
 #[cfg(test)]

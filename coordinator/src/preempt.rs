@@ -37,7 +37,7 @@ use tracing::{debug, info, warn};
 use crate::{
     lease::Leadership,
     metrics::Scheduled,
-    outgoing::{Outgoing, Refusal, UNLED, within},
+    outgoing::{Outgoing, Refusal},
     status::Events,
 };
 
@@ -84,6 +84,8 @@ pub struct Tally {
     pub failed: u64,
     /// Requests that were sent again.
     pub repeated: u64,
+    /// Requests that the API server turned away for a while.
+    pub turned_away: u64,
 }
 
 impl Evictor {
@@ -120,7 +122,8 @@ impl Evictor {
     pub fn tally(&self) -> Tally {
         let Counters { deleted, gone, failed, repeated } = &self.inner.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Tally { deleted: get(deleted), gone: get(gone), failed: get(failed), repeated: get(repeated) }
+        let turned_away = self.inner.outgoing.turned_away();
+        Tally { deleted: get(deleted), gone: get(gone), failed: get(failed), repeated: get(repeated), turned_away }
     }
 }
 
@@ -181,8 +184,7 @@ impl Inner {
     async fn request(&self, make: impl Fn() -> Result<http::Request<Vec<u8>>, String>) -> Result<bool, String> {
         let mut pause = PAUSE;
         for attempt in 1.. {
-            let limit = self.outgoing.limit(LONGEST).ok_or(UNLED)?;
-            match within(limit, self.outgoing.client().request_text(make()?)).await {
+            match self.outgoing.send(LONGEST, make()?).await.map_err(Refusal::from) {
                 Ok(_) => return Ok(true),
                 Err(Refusal::Gone(_)) => return Ok(false),
                 Err(Refusal::Passing(_) | Refusal::Late(_)) if attempt < TRIES => {}

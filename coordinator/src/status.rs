@@ -13,15 +13,18 @@ use flotilla_machine::{
 use tokio::sync::watch;
 
 use crate::lease::Leadership;
+use precedence::{Precedence, UnderWay};
 use shown::Shown;
 
 mod conditions;
+mod delivery;
 mod events;
 mod groups;
+mod precedence;
 mod series;
 mod shown;
 
-pub use conditions::{Conditions, UnderWay};
+pub use conditions::Conditions;
 pub use events::{Events, Outcome, Regarding};
 pub use groups::GroupConditions;
 
@@ -38,6 +41,8 @@ pub struct Tally {
     pub skipped: u64,
     /// What waits to be written.
     pub waiting: u64,
+    /// Requests that the API server turned away for a while.
+    pub turned_away: u64,
 }
 
 /// Writes reports. Cheap to clone.
@@ -72,10 +77,10 @@ impl Reporter {
         host: &str,
         leading: &watch::Receiver<Leadership>,
     ) -> Self {
-        let shown = Shown::default();
+        let (shown, precedence) = (Shown::default(), Precedence::default());
         Self {
-            conditions: Conditions::new(client.clone(), leading.clone(), shown.clone()),
-            events: Events::new(events_client.clone(), host, leading.clone()),
+            conditions: Conditions::new(client.clone(), leading.clone(), shown.clone(), precedence.clone()),
+            events: Events::new(events_client.clone(), host, leading.clone(), precedence),
             groups: GroupConditions::new(client.clone(), leading.clone()),
             shown,
         }
@@ -91,8 +96,8 @@ impl Reporter {
         }
     }
 
-    /// A pod is about to be bound: what waits to be said of it is not written any more, and other conditions give way
-    /// until the answer is dropped.
+    /// A pod is about to be bound: what waits to be said of it is not written any more, and other conditions and events give
+    /// way until the answer is dropped.
     #[must_use]
     pub fn binding(&self, binding: &Binding) -> BindUnderWay {
         let version = self.shown.version(&binding.uid);

@@ -39,7 +39,7 @@ use tracing::{debug, warn};
 
 use crate::{
     lease::Leadership,
-    outgoing::{Outgoing, UNLED, within},
+    outgoing::{Outgoing, Refusal},
 };
 
 /// Writes on the wire at once: at 5 ms each that is 6,400 a second, more than any provisioner makes volumes. What waits
@@ -74,6 +74,8 @@ pub struct Tally {
     pub failed: u64,
     /// Pods for which something is being written.
     pub in_flight: u64,
+    /// Requests that the API server turned away for a while.
+    pub turned_away: u64,
 }
 
 impl Writer {
@@ -113,6 +115,7 @@ impl Writer {
             written: written.load(Ordering::Relaxed),
             failed: failed.load(Ordering::Relaxed),
             in_flight: outgoing.under_way(),
+            turned_away: outgoing.turned_away(),
         }
     }
 }
@@ -173,9 +176,10 @@ impl Inner {
     /// Sends a patch and gives the version that the object has then.
     async fn write(&self, patch: Result<HttpRequest<Vec<u8>>, String>) -> Result<Arc<str>, String> {
         let _turn = self.outgoing.turn().await;
-        let limit = self.outgoing.limit(LONGEST).ok_or(UNLED)?;
-        let written = within(limit, self.outgoing.client().request::<Object>(patch?)).await;
-        written.map(|object| object.metadata.resource_version.into()).map_err(|refusal| refusal.to_string())
+        let written =
+            self.outgoing.send(LONGEST, patch?).await.map_err(|failure| Refusal::from(failure).to_string())?;
+        let object: Object = serde_json::from_slice(&written).map_err(|error| error.to_string())?;
+        Ok(object.metadata.resource_version.into())
     }
 }
 

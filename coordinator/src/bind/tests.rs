@@ -17,12 +17,14 @@ use flotilla_runtime::{driver::testing::listener, extender::testing as extender}
 #[derive(Clone)]
 enum Act {
     Answer(u16, Value),
+    /// 429 with this Retry-After to so many requests of the method, and 201 to the others.
+    TurnAway(&'static str, usize),
     Hang,
     Break,
     Panic,
 }
 
-use Act::{Answer as Say, Break, Hang};
+use Act::{Answer as Say, Break, Hang, TurnAway};
 
 /// An API server that answers POST and GET each by their own script, the last line of which goes on for ever.
 #[derive(Clone)]
@@ -47,7 +49,7 @@ impl Server {
             let server = server.clone();
             async move {
                 let method = request.method().clone();
-                let looks = server.asked(&Method::GET);
+                let (looks, before) = (server.asked(&Method::GET), server.asked(&method));
                 let act =
                     if method == Method::POST { &server.post } else { &server.gets[looks.min(server.gets.len() - 1)] };
                 server.asked.lock().expect("unpoisoned").push(method);
@@ -57,6 +59,16 @@ impl Server {
                         let body = Body::from(body.to_string().into_bytes());
                         Ok(Response::builder().status(code).body(body).expect("a response"))
                     }
+                    TurnAway(after, times) if before < *times => {
+                        // The API server writes this answer of priority and fairness as plain text.
+                        let body = Body::from(b"Too many requests, please try again later.".to_vec());
+                        Ok(Response::builder()
+                            .status(429)
+                            .header("retry-after", *after)
+                            .body(body)
+                            .expect("a response"))
+                    }
+                    TurnAway(..) => Ok(Response::builder().status(201).body(Body::empty()).expect("a response")),
                     Hang => std::future::pending().await,
                     Break => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
                     Act::Panic => panic!("as asked"),
@@ -176,6 +188,66 @@ async fn a_binding_that_is_turned_away_is_sent_once() {
     let (event, server) = outcome(refusal(429, "too many requests"), &[Hang]).await;
     assert_eq!(event, failed(BindFailure::Error("too many requests".to_owned())));
     assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_is_turned_away_for_a_while_is_sent_again_after_it_and_has_not_failed() {
+    // The Retry-After, how often it is said, the outcome, the bindings sent and the seconds that it takes.
+    let error = |message: &str| failed(BindFailure::Error(message.to_owned()));
+    let overload = "Too many requests, please try again later.";
+    let table = [
+        ("3", 1, bound(), 2, 3),
+        ("3", 2, bound(), 3, 6),
+        ("0", 2, bound(), 3, 0),
+        // No more than any API server asks for.
+        ("1000000", 1, bound(), 2, 64),
+        // Not a number, so that it is a refusal like any other.
+        ("soon", 1, error(overload), 1, 0),
+        // One object may be turned away for ever, such as by an admission webhook.
+        ("1", 1_000, error(overload), 64, 63),
+    ];
+    for (after, times, outcome, sent, seconds) in table {
+        let server = Server::new(TurnAway(after, times), &[Hang]);
+        let (stage, begun) = (stage(&server), tokio::time::Instant::now());
+        let valid_until = lease::now() + Duration::from_secs(1_000);
+        stage.leading.send_replace(Leadership::Leading { epoch: 1, valid_until });
+        let binder = stage.binder.clone();
+        assert_eq!(stage.outcome().await, outcome, "{after} {times}");
+        assert_eq!((server.asked(&Method::POST), begun.elapsed().as_secs()), (sent, seconds), "{after} {times}");
+        let tally = binder.tally();
+        assert_eq!((tally.sent, tally.looked_up, tally.errors), (1, 0, u64::from(outcome != bound())));
+        assert_eq!(tally.turned_away, if after == "soon" { 0 } else { sent.min(times) as u64 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_binding_that_is_turned_away_pauses_them_all() {
+    let server = Server::new(TurnAway("5", 1), &[Hang]);
+    let mut stage = stage(&server);
+    for index in 0..10 {
+        let uid = Arc::from(format!("u{index}"));
+        stage.binder.bind(Binding { uid, ..binding() });
+        sleep(Duration::from_millis(400)).await;
+    }
+    assert_eq!(server.asked(&Method::POST), 1, "nothing is sent while the pause lasts");
+    stage.binder.drained().await;
+    assert_eq!(server.asked(&Method::POST), 11);
+    for _ in 0..10 {
+        assert!(matches!(stage.heard.recv().await, Some(Event::Bound { .. })));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_is_not_sent_again_when_the_lead_ends_while_it_waits() {
+    let server = Server::new(TurnAway("5", 1), &[Hang]);
+    let stage = stage(&server);
+    let (binder, leading) = (stage.binder.clone(), stage.leading.clone());
+    tokio::spawn(async move {
+        sleep(Duration::from_secs(1)).await;
+        leading.send_replace(Leadership::UNKNOWN);
+    });
+    assert_eq!(stage.outcome().await, failed(BindFailure::Error(UNLED.to_owned())));
+    assert_eq!((server.asked(&Method::POST), binder.tally().unsent), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

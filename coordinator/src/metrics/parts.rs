@@ -8,7 +8,7 @@ use super::{
     Sources,
     family::{count, counter, counters, float, gauges, level},
 };
-use crate::{lease::Leadership, watch};
+use crate::{lease::Leadership, run::Parts, watch};
 
 /// All of them.
 pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
@@ -108,10 +108,19 @@ fn extenders(sources: &Sources) -> [MetricFamily; 3] {
     ]
 }
 
-fn writes(sources: &Sources) -> [MetricFamily; 4] {
+fn writes(sources: &Sources) -> [MetricFamily; 5] {
     let reporter = &sources.parts.reporter;
     let (events, conditions) = (reporter.events().tally(), reporter.conditions().tally());
     let groups = reporter.groups().tally();
+    let Parts { binder, writer, evictor, .. } = &sources.parts;
+    let turned_away = [
+        ("bind", binder.tally().turned_away),
+        ("volume", writer.tally().turned_away),
+        ("eviction", evictor.tally().turned_away),
+        ("condition", conditions.turned_away),
+        ("pod_group", groups.turned_away),
+        ("event", events.turned_away),
+    ];
     let waiting = [("event", events.waiting), ("condition", conditions.waiting), ("pod_group", groups.waiting)];
     let [events, conditions, groups] = [
         ("flotilla_event_writes_total", "Events by what became of them", events),
@@ -124,7 +133,14 @@ fn writes(sources: &Sources) -> [MetricFamily; 4] {
         counters(name, help, "outcome", &outcomes)
     });
     let help = "Events and conditions that wait to be written";
-    [events, conditions, groups, gauges("flotilla_writes_waiting", help, "kind", &waiting)]
+    let away = "Writes that the API server turned away with 429 and a Retry-After, which are sent again after it";
+    [
+        events,
+        conditions,
+        groups,
+        gauges("flotilla_writes_waiting", help, "kind", &waiting),
+        counters("flotilla_writes_turned_away_total", away, "kind", &turned_away),
+    ]
 }
 
 fn reloads(sources: &Sources) -> [MetricFamily; 2] {

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::lease;
+use crate::{lease, status::Reporter};
 use flotilla_machine::{
     action::{PodName, PreemptorKind},
     event::PreemptionId,
@@ -75,7 +75,8 @@ fn leading() -> Leadership {
 async fn answer(server: &Server, lead: Leadership, preemption: Preemption) -> (Option<String>, Tally) {
     let (handle, mut told) = listener();
     let (_lead, leading) = watch::channel(lead);
-    let events = Events::new(server.client(), "host", watch::channel(Leadership::UNKNOWN).1);
+    let reporter = Reporter::new(&server.client(), &server.client(), "host", &watch::channel(Leadership::UNKNOWN).1);
+    let events = reporter.events().clone();
     let evictor = Evictor::new(server.client(), handle, events, Scheduled::default(), leading);
     evictor.preempt(preemption);
     let event = told.recv().await.expect("an answer");

@@ -10,7 +10,7 @@ use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -26,18 +26,20 @@ use kube::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
-    sync::{Notify, watch},
-    time::{sleep, timeout},
+    sync::{Notify, Semaphore, SemaphorePermit, watch},
+    time::sleep,
 };
 use tracing::{debug, warn};
 
 use super::{
     Tally,
+    precedence::{Kind, Precedence, UnderWay},
     shown::{Pod, Shown},
 };
 use crate::{
+    bind,
     lease::Leadership,
-    outgoing::{Outgoing, Refusal, within},
+    outgoing::{Outgoing, Refusal},
 };
 
 /// Writes at once. An unschedulable pod is written when its message changes, which is seldom; a burst of 10,000 pods
@@ -48,9 +50,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// After a failure: doubles from the first to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
-/// Binds under way beyond which a condition gives way, because some of them wait for their turn: as many as `bind` sends
-/// at once.
-const MANY_BINDS: usize = 100;
+/// Writes at once while binds are under way, but none wait for their turn.
+const BESIDE_BINDS: usize = 2;
 /// How long a condition gives way at most, so that those of a busy cluster are written too.
 const GIVE_WAY: Duration = Duration::from_secs(1);
 
@@ -61,53 +62,48 @@ const GIVE_WAY: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Conditions {
     shared: Arc<Shared>,
+    outgoing: Arc<Outgoing>,
 }
 
 struct Shared {
     pending: Mutex<Pending>,
     shown: Shown,
     wake: Notify,
-    binds: AtomicUsize,
-    fewer_binds: Notify,
+    precedence: Precedence,
+    beside_binds: Semaphore,
     written: AtomicU64,
     refused: AtomicU64,
     dropped: AtomicU64,
     skipped: AtomicU64,
 }
 
-/// A bind under way. Conditions give way to it until it is dropped.
-pub struct UnderWay(Arc<Shared>);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        if self.0.binds.fetch_sub(1, Ordering::Relaxed) == MANY_BINDS + 1 {
-            self.0.fewer_binds.notify_waiters();
-        }
-    }
-}
-
 impl Conditions {
     /// Conditions that are written through `client` while `leading` says that this process leads, of pods as they are
-    /// `shown`.
+    /// `shown`, after the binds that `precedence` counts.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub(super) fn new(client: kube::Client, leading: watch::Receiver<Leadership>, shown: Shown) -> Self {
+    pub(super) fn new(
+        client: kube::Client,
+        leading: watch::Receiver<Leadership>,
+        shown: Shown,
+        precedence: Precedence,
+    ) -> Self {
         let shared = Arc::new(Shared {
             pending: Mutex::default(),
             shown,
             wake: Notify::new(),
-            binds: AtomicUsize::new(0),
-            fewer_binds: Notify::new(),
+            precedence,
+            beside_binds: Semaphore::new(BESIDE_BINDS),
             written: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
         });
-        let outgoing = Outgoing::new(client, leading, AT_ONCE);
-        tokio::spawn(Arc::new(Writer { outgoing, shared: Arc::clone(&shared) }).run());
-        Self { shared }
+        let outgoing = Arc::new(Outgoing::new(client, leading, AT_ONCE));
+        tokio::spawn(Arc::new(Writer { outgoing: Arc::clone(&outgoing), shared: Arc::clone(&shared) }).run());
+        Self { shared, outgoing }
     }
 
     /// Writes a report's condition, instead of one that waits for the same pod. Never blocks.
@@ -123,8 +119,7 @@ impl Conditions {
         if lock(&self.shared.pending).withdraw(uid) {
             self.shared.skipped.fetch_add(1, Ordering::Relaxed);
         }
-        self.shared.binds.fetch_add(1, Ordering::Relaxed);
-        UnderWay(Arc::clone(&self.shared))
+        self.shared.precedence.begin(Kind::Bind)
     }
 
     /// What has been written so far.
@@ -132,9 +127,9 @@ impl Conditions {
     pub fn tally(&self) -> Tally {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Shared { written, refused, dropped, skipped, .. } = &*self.shared;
-        let waiting = lock(&self.shared.pending).len() as u64;
+        let (waiting, turned_away) = (lock(&self.shared.pending).len() as u64, self.outgoing.turned_away());
         let (written, refused, dropped, skipped) = (get(written), get(refused), get(dropped), get(skipped));
-        Tally { written, refused, dropped, skipped, waiting }
+        Tally { written, refused, dropped, skipped, waiting, turned_away }
     }
 }
 
@@ -222,7 +217,7 @@ fn inherit(newer: &mut Report, older: &Report) {
 }
 
 struct Writer {
-    outgoing: Outgoing,
+    outgoing: Arc<Outgoing>,
     shared: Arc<Shared>,
 }
 
@@ -252,7 +247,7 @@ impl Writer {
         let pod = format_args!("{}/{}", report.namespace, report.name).to_string();
         let mut pause = FIRST_PAUSE;
         loop {
-            self.give_way().await;
+            let beside_binds = self.give_way().await;
             if self.outgoing.lead().is_none() {
                 self.shared.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
@@ -261,7 +256,10 @@ impl Writer {
                 self.shared.skipped.fetch_add(1, Ordering::Relaxed);
                 return;
             };
-            let trouble = match within(LIMIT, self.try_write(report, &shown)).await {
+            let under_way = self.shared.precedence.begin(Kind::Condition);
+            let written = self.try_write(report, &shown).await;
+            drop((under_way, beside_binds));
+            let trouble = match written {
                 Ok(()) => {
                     self.shared.written.fetch_add(1, Ordering::Relaxed);
                     return;
@@ -289,29 +287,28 @@ impl Writer {
         }
     }
 
-    /// Returns once few binds are under way, or after a second.
-    async fn give_way(&self) {
-        let fewer = async {
-            loop {
-                let mut fewer = std::pin::pin!(self.shared.fewer_binds.notified());
-                // From here on no word is missed.
-                fewer.as_mut().enable();
-                if self.shared.binds.load(Ordering::Relaxed) <= MANY_BINDS {
-                    return;
-                }
-                fewer.await;
-            }
+    /// Returns once no bind is under way, or after a second. Earlier where none waits for its turn and few other conditions
+    /// are on the wire; of these the answer is one until it is dropped.
+    async fn give_way(&self) -> Option<SemaphorePermit<'_>> {
+        let precedence = &self.shared.precedence;
+        let beside_binds = async {
+            precedence.binds_at_most(bind::AT_ONCE).await;
+            self.shared.beside_binds.acquire().await.ok()
         };
-        // Whether it came to that is all the same.
-        let _ = timeout(GIVE_WAY, fewer).await;
+        tokio::select! {
+            biased;
+            () = precedence.binds_at_most(0) => None,
+            permit = beside_binds => permit,
+            () = sleep(GIVE_WAY) => None,
+        }
     }
 
-    async fn try_write(&self, report: &Report, shown: &Pod) -> kube::Result<()> {
+    async fn try_write(&self, report: &Report, shown: &Pod) -> Result<(), Refusal> {
         let patch: Patch<Value> = Patch::Strategic(patch(report, shown, Timestamp::now()));
         let path = format!("/api/v1/namespaces/{}/pods", report.namespace);
         let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
-        let request = request.map_err(kube::Error::BuildRequest)?;
-        let answer = self.outgoing.client().request_text(request).await?;
+        let request = request.map_err(|error| Refusal::Lasting(error.to_string()))?;
+        let answer = self.outgoing.send(LIMIT, request).await?;
         // What the pod looks like now comes through the watch as well; an answer that cannot be read is no failure.
         if let Some(version) = version_in(&answer) {
             let (reason, message) = (Arc::from(report.reason.as_str()), Arc::from(&*report.message));
@@ -329,7 +326,7 @@ fn is_news(report: &Report, shown: &Pod) -> bool {
 }
 
 /// The version of a pod that the API server answered with.
-fn version_in(answer: &str) -> Option<u64> {
+fn version_in(answer: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
     struct Object {
         metadata: Metadata,
@@ -339,7 +336,7 @@ fn version_in(answer: &str) -> Option<u64> {
     struct Metadata {
         resource_version: String,
     }
-    serde_json::from_str::<Object>(answer).ok()?.metadata.resource_version.parse().ok()
+    serde_json::from_slice::<Object>(answer).ok()?.metadata.resource_version.parse().ok()
 }
 
 /// Ends the turn of a pod, also when its writing panics.

@@ -1,6 +1,7 @@
-//! Events through `events.k8s.io/v1`, with kube-scheduler's texts.
+//! Events, with kube-scheduler's texts.
 //!
-//! Knows: the object, its bounds, and how patient its writing is. Must not know: which events repeat (`series`).
+//! Knows: what is said of what, what makes two events the same, and how many may wait. Must not know: when and how they are
+//! written (`delivery`), or which of them repeat (`series`).
 
 use std::{
     hash::{Hash, Hasher},
@@ -8,56 +9,33 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
-use flotilla_encoding::{Event as Written, Reference};
+use flotilla_encoding::Reference;
 use flotilla_machine::action::{Binding, PodName, Preemption, PreemptorKind, Report, Victim};
-use flotilla_runtime::chain;
 use jiff::Timestamp;
-use k8s_openapi::{api::events::v1 as api, apimachinery::pkg::apis::meta::v1::MicroTime};
-use kube::{
-    Api,
-    api::{Patch, PatchParams, PostParams},
-    core::Request,
-};
-use serde_json::json;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
-    time::{sleep, timeout},
-};
-use tracing::{debug, warn};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use super::{
     Tally,
-    series::{Count, Series, Write},
+    delivery::{self, Delivery},
+    precedence::Precedence,
 };
-use crate::{
-    lease::Leadership,
-    outgoing::{self, Outgoing},
-};
+use crate::{lease::Leadership, outgoing::Outgoing};
 
-/// Events that wait to be written or to be tried again: at 1.5 KB each, the note being the largest part, 16,384 are
-/// 24 MB. client-go holds 1,000 and drops the rest, which a burst of pods fills in a fraction of a second.
-const QUEUE: usize = 16_384;
-/// Writes at once. Every placement is one; fewer than the binds' 100, so that these get their turn at the API server.
-const AT_ONCE: usize = 32;
-/// For one write.
-const LIMIT: Duration = Duration::from_secs(10);
-/// How often a write is tried when the API server does not take it for reasons of its own, and how long after each
-/// failure. As client-go.
-const TRIES: u32 = 12;
-const PAUSE: Duration = Duration::from_secs(10);
-/// Between two looks for series that rest or go on.
-const SWEEP: Duration = Duration::from_secs(10);
+/// The memory of all events that wait to be written or to be tried again, in units of [`UNIT_BYTES`]: 24 MiB. Of a bind's
+/// event, with a note of 60 bytes, these are 65,536: those of two minutes of 500 binds a second. client-go holds 1,000
+/// events and drops the rest.
+const ROOM_UNITS: usize = (24 << 20) / UNIT_BYTES;
+const UNIT_BYTES: usize = 64;
+/// An event without its note, bytes: 296 of its own, and what two queues and two Arcs add. Names and UIDs are the machine's.
+const EVENT_BYTES: usize = 320;
 /// What the API server takes as a note, bytes.
 const NOTE_BYTES: usize = 1_024;
 /// What a note that is longer ends with.
 const ELLIPSIS: &str = " ...";
-/// What the API server takes as `reportingInstance`, bytes.
-const INSTANCE_BYTES: usize = 128;
-/// What the API server takes as a name, bytes.
-const NAME_BYTES: usize = 253;
+/// The reason of a victim's event.
+const PREEMPTED: &str = "Preempted";
 /// Who reports what has nothing to do with any one scheduler.
 const OURSELVES: &str = "flotilla-coordinator";
 
@@ -67,7 +45,7 @@ pub struct Regarding {
     kind: &'static str,
     /// Empty for a node.
     namespace: Arc<str>,
-    name: Arc<str>,
+    pub(super) name: Arc<str>,
     uid: Arc<str>,
     /// Its `resourceVersion`; 0: none is told. Part of what makes two events the same, as in client-go: what is said
     /// of a pod after it has changed is a new event.
@@ -100,7 +78,7 @@ impl Regarding {
     }
 
     /// As it stands in an event; `version` is what [`version`](Self::version) says as a text.
-    fn reference<'a>(&'a self, version: &'a str) -> Reference<'a> {
+    pub(super) fn reference<'a>(&'a self, version: &'a str) -> Reference<'a> {
         Reference {
             api_version: if self.kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" },
             kind: self.kind,
@@ -112,12 +90,12 @@ impl Regarding {
     }
 
     /// Its `resourceVersion`; empty: none is told.
-    fn version(&self) -> String {
+    pub(super) fn version(&self) -> String {
         if self.version > 0 { self.version.to_string() } else { String::new() }
     }
 
     /// Where its events are: those of what has no namespace are in `default`, as client-go has it.
-    fn events_namespace(&self) -> &str {
+    pub(super) fn events_namespace(&self) -> &str {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
 }
@@ -139,9 +117,14 @@ pub(super) struct Event {
 }
 
 impl Event {
-    fn sameness(&self) -> (&str, bool, &str, &str, &Regarding) {
-        let Self { time: _, controller, warning, reason, action, note: _, regarding, related: _ } = self;
-        (controller, *warning, reason, action, regarding)
+    fn sameness(&self) -> (&str, bool, &str, &str, &Regarding, Option<&Regarding>) {
+        let Self { time: _, controller, warning, reason, action, note: _, regarding, related } = self;
+        (controller, *warning, reason, action, regarding, related.as_ref())
+    }
+
+    /// Whether it may be seen again. A pod is bound once, and each change of the configuration has a note of its own.
+    pub(super) fn repeats(&self) -> bool {
+        self.warning || self.reason == PREEMPTED
     }
 }
 
@@ -173,33 +156,53 @@ pub struct Events {
     /// What bounds the queue, and what is to be tried again, together.
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
+    outgoing: Arc<Outgoing>,
 }
 
 /// The room that an event takes from when it is made until it is written, counted or given up.
-type Room = OwnedSemaphorePermit;
+pub(super) struct Room {
+    _permit: OwnedSemaphorePermit,
+    counters: Arc<Counters>,
+}
 
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.counters.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What has become of events.
 #[derive(Default)]
-struct Counters {
-    written: AtomicU64,
-    refused: AtomicU64,
-    dropped: AtomicU64,
-    skipped: AtomicU64,
+pub(super) struct Counters {
+    pub(super) written: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) dropped: AtomicU64,
+    pub(super) skipped: AtomicU64,
+    waiting: AtomicU64,
 }
 
 impl Events {
-    /// Events that are written through `client`, in the name of `host`, while `leading` says that this process leads.
-    /// What comes before waits.
+    /// Events that are written through `client`, in the name of `host`, while `leading` says that this process leads, after
+    /// what `precedence` counts. What comes before the lead waits.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
-    pub fn new(client: kube::Client, host: &str, leading: watch::Receiver<Leadership>) -> Self {
+    pub(super) fn new(
+        client: kube::Client,
+        host: &str,
+        leading: watch::Receiver<Leadership>,
+        precedence: Precedence,
+    ) -> Self {
         // Bounded by the room.
         let (queue, inbox) = mpsc::unbounded_channel();
-        let (counters, outgoing) = (Arc::<Counters>::default(), Outgoing::new(client, leading, AT_ONCE));
-        let writer = Writer { outgoing, counters: Arc::clone(&counters), host: host.to_owned() };
-        tokio::spawn(writer.run(inbox));
-        Self { queue, room: Arc::new(Semaphore::new(QUEUE)), counters }
+        let (counters, room) = (Arc::<Counters>::default(), Arc::new(Semaphore::new(ROOM_UNITS)));
+        let outgoing = Arc::new(Outgoing::new(client, leading, delivery::AT_ONCE));
+        let (half, left) = (ROOM_UNITS / 2, Arc::clone(&room));
+        let is_filling = move || left.available_permits() < half;
+        let (host, events) = (host.to_owned(), Arc::clone(&outgoing));
+        tokio::spawn(Delivery::new(events, Arc::clone(&counters), host, precedence, is_filling).run(inbox));
+        Self { queue, room, counters, outgoing }
     }
 
     /// A pod is bound, which had this `resourceVersion` before.
@@ -244,7 +247,7 @@ impl Events {
             time: Timestamp::now(),
             controller: Arc::clone(scheduler_name),
             warning: false,
-            reason: "Preempted",
+            reason: PREEMPTED,
             action: "Preempting",
             note: truncated(&format!("Preempted by {} {} on node {node}{place}", kind.as_str(), preemptor.uid)),
             regarding: regarding(&victim.pod),
@@ -289,8 +292,14 @@ impl Events {
     }
 
     fn push(&self, event: Event) {
-        let room = Arc::clone(&self.room).try_acquire_owned();
-        if room.ok().and_then(|room| self.queue.send((event, room)).ok()).is_none() {
+        let units = u32::try_from((EVENT_BYTES + event.note.len()).div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        let Ok(permit) = Arc::clone(&self.room).try_acquire_many_owned(units) else {
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        self.counters.waiting.fetch_add(1, Ordering::Relaxed);
+        let room = Room { _permit: permit, counters: Arc::clone(&self.counters) };
+        if self.queue.send((event, room)).is_err() {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -299,10 +308,9 @@ impl Events {
     #[must_use]
     pub fn tally(&self) -> Tally {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { written, refused, dropped, skipped } = &*self.counters;
-        let waiting = (QUEUE - self.room.available_permits()) as u64;
+        let Counters { written, refused, dropped, skipped, waiting } = &*self.counters;
         let (written, refused, dropped, skipped) = (get(written), get(refused), get(dropped), get(skipped));
-        Tally { written, refused, dropped, skipped, waiting }
+        Tally { written, refused, dropped, skipped, waiting: get(waiting), turned_away: self.outgoing.turned_away() }
     }
 }
 
@@ -315,155 +323,8 @@ fn truncated(note: &str) -> Arc<str> {
 }
 
 /// The longest beginning of `text` that has at most `bytes` bytes.
-fn head(text: &str, bytes: usize) -> &str {
+pub(super) fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
-}
-
-/// Writes what is in the queue.
-struct Writer {
-    outgoing: Outgoing,
-    counters: Arc<Counters>,
-    host: String,
-}
-
-impl Writer {
-    async fn run(self, mut inbox: mpsc::UnboundedReceiver<(Event, Room)>) {
-        if !self.outgoing.led().await {
-            return;
-        }
-        let writer = Arc::new(self);
-        let begin = |write: Write, room: Option<Room>| {
-            let writer = Arc::clone(&writer);
-            tokio::spawn(async move {
-                writer.write(&write).await;
-                drop(room);
-            });
-        };
-        let mut series = Series::default();
-        let mut sweep = tokio::time::interval(SWEEP);
-        loop {
-            tokio::select! {
-                biased;
-                _ = sweep.tick() => series.sweep(Timestamp::now()).into_iter().for_each(|write| begin(write, None)),
-                event = inbox.recv() => match event {
-                    // A pod is bound once and preempted once, so that there is nothing to count.
-                    Some((event, room)) if !event.warning => begin(Write::Create(event), Some(room)),
-                    Some((event, room)) => match series.observe(event, Timestamp::now()) {
-                        Some(write) => begin(write, Some(room)),
-                        None => _ = writer.counters.skipped.fetch_add(1, Ordering::Relaxed),
-                    },
-                    None => return,
-                },
-            }
-        }
-    }
-
-    async fn write(&self, write: &Write) {
-        for attempt in 1..=TRIES {
-            if self.outgoing.lead().is_none() {
-                break;
-            }
-            let turn = self.outgoing.turn().await;
-            let written = timeout(LIMIT, self.try_write(write)).await;
-            drop(turn);
-            let trouble = match written.map(|written| written.map_err(|error| (Refusal::of(&error, write), error))) {
-                Ok(Ok(()) | Err((Refusal::Written, _))) => {
-                    self.counters.written.fetch_add(1, Ordering::Relaxed);
-                    return;
-                }
-                Ok(Err((Refusal::Lasting, error))) => {
-                    debug!(?write, reason = chain(&error), "the API server refuses an event");
-                    self.counters.refused.fetch_add(1, Ordering::Relaxed);
-                    return;
-                }
-                Ok(Err((Refusal::Passing, error))) => chain(&error),
-                Err(_) => format!("no answer within {LIMIT:?}"),
-            };
-            if attempt == TRIES {
-                warn!(reason = trouble, "the API server did not take an event in {TRIES} tries; it is dropped");
-            } else {
-                sleep(PAUSE.mul_f64(rand::random_range(1.0..=1.25))).await;
-            }
-        }
-        self.counters.dropped.fetch_add(1, Ordering::Relaxed);
-    }
-
-    async fn try_write(&self, write: &Write) -> kube::Result<()> {
-        let (Write::Create(event) | Write::Count(event, _)) = write;
-        let count = match write {
-            Write::Create(_) => None,
-            Write::Count(event, count) => {
-                let patch = Patch::Strategic(json!({
-                    "series": { "count": count.seen, "lastObservedTime": MicroTime(count.last) },
-                }));
-                let namespace = event.regarding.events_namespace();
-                let api: Api<api::Event> = Api::namespaced(self.outgoing.client().clone(), namespace);
-                match api.patch(&name(event), &PatchParams::default(), &patch).await {
-                    // It is not there yet, or has outlived its time to live: the series goes on in a new object.
-                    Err(kube::Error::Api(status)) if status.code == 404 => Some(*count),
-                    done => return done.map(drop),
-                }
-            }
-        };
-        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", event.regarding.events_namespace());
-        let request = Request::new(path).create(&PostParams::default(), self.object(event, count));
-        outgoing::write(self.outgoing.client(), request.map_err(kube::Error::BuildRequest)?).await
-    }
-
-    /// The event in protobuf.
-    fn object(&self, event: &Event, count: Option<Count>) -> Vec<u8> {
-        let Event { time, controller, warning, reason, action, note, regarding, related } = event;
-        let (version, related_version) =
-            (regarding.version(), related.as_ref().map(Regarding::version).unwrap_or_default());
-        let instance = format!("{controller}-{}", self.host);
-        Written {
-            namespace: regarding.events_namespace(),
-            name: &name(event),
-            time: *time,
-            series: count.map(|count| (i32::try_from(count.seen).unwrap_or(i32::MAX), count.last)),
-            controller,
-            instance: head(&instance, INSTANCE_BYTES),
-            action,
-            reason,
-            regarding: regarding.reference(&version),
-            related: related.as_ref().map(|related| related.reference(&related_version)),
-            note,
-            kind: if *warning { "Warning" } else { "Normal" },
-        }
-        .encode()
-    }
-}
-
-/// What it means that the API server does not take an event.
-#[derive(Debug, PartialEq, Eq)]
-enum Refusal {
-    /// It is there: an earlier answer got lost.
-    Written,
-    /// Another try may succeed.
-    Passing,
-    /// No try will succeed.
-    Lasting,
-}
-
-impl Refusal {
-    /// As client-go, which also has a series tried again whose event was made by somebody else meanwhile; but what the
-    /// API server says of its own state is tried again here, and no reason to give up.
-    fn of(error: &kube::Error, write: &Write) -> Self {
-        match (error, write) {
-            (kube::Error::Api(status), Write::Create(_)) if status.code == 409 => Self::Written,
-            (kube::Error::Api(status), _) if matches!(status.code, 409 | 429 | 500..) => Self::Passing,
-            (kube::Error::Api(_) | kube::Error::BuildRequest(_), _) => Self::Lasting,
-            _ => Self::Passing,
-        }
-    }
-}
-
-/// The event's name: the object's and the time in hex nanoseconds, as client-go makes it. Of a name that leaves no room
-/// for the time only the beginning is there.
-fn name(event: &Event) -> String {
-    let time = format!("{:x}", event.time.as_nanosecond());
-    let room = NAME_BYTES - 1 - time.len();
-    format!("{}.{time}", head(&event.regarding.name, room).trim_end_matches(['.', '-']))
 }
 
 #[cfg(test)]
@@ -483,24 +344,6 @@ mod tests {
         assert_eq!(*note, format!("{} ...", "ä".repeat(510)));
         let shifted = truncated(&format!("x{}", "ä".repeat(600)));
         assert_eq!(shifted.len(), 1_023, "1,020 is in the middle of a character");
-    }
-
-    #[test]
-    fn the_name_of_an_event_is_short_enough_for_the_longest_name_of_a_pod() {
-        let mut event = Event {
-            time: Timestamp::now(),
-            controller: "default-scheduler".into(),
-            warning: true,
-            reason: "FailedScheduling",
-            action: "Scheduling",
-            note: Arc::default(),
-            regarding: Regarding::pod("default", format!("{}-{}", "a".repeat(235), "b".repeat(17)), "u"),
-            related: None,
-        };
-        let long = name(&event);
-        assert!(long.len() <= 253 && !long.contains("-."), "{long}");
-        event.regarding.name = "web-1".into();
-        assert_eq!(name(&event), format!("web-1.{:x}", event.time.as_nanosecond()));
     }
 
     #[test]

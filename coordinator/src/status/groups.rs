@@ -32,8 +32,8 @@ use tracing::{debug, warn};
 
 use super::Tally;
 use crate::{
-    lease::{self, Leadership},
-    outgoing::{Refusal, within},
+    lease::Leadership,
+    outgoing::{Outgoing, Refusal},
 };
 
 /// Writes at once. A group is written when its condition changes: once or twice in its life.
@@ -50,6 +50,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct GroupConditions {
     shared: Arc<Shared>,
+    outgoing: Arc<Outgoing>,
 }
 
 #[derive(Default)]
@@ -77,8 +78,9 @@ impl GroupConditions {
     #[must_use]
     pub fn new(client: kube::Client, leading: watch::Receiver<Leadership>) -> Self {
         let shared = Arc::<Shared>::default();
-        tokio::spawn(Writer { client, leading, shared: Arc::clone(&shared) }.run());
-        Self { shared }
+        let outgoing = Arc::new(Outgoing::new(client, leading, AT_ONCE));
+        tokio::spawn(Writer { outgoing: Arc::clone(&outgoing), shared: Arc::clone(&shared) }.run());
+        Self { shared, outgoing }
     }
 
     /// Writes a report's condition, instead of one that waits for the same group. Never blocks.
@@ -92,8 +94,8 @@ impl GroupConditions {
     pub fn tally(&self) -> Tally {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Shared { written, refused, dropped, .. } = &*self.shared;
-        let waiting = self.shared.newest().len() as u64;
-        Tally { written: get(written), refused: get(refused), dropped: get(dropped), skipped: 0, waiting }
+        let (waiting, turned_away) = (self.shared.newest().len() as u64, self.outgoing.turned_away());
+        Tally { written: get(written), refused: get(refused), dropped: get(dropped), skipped: 0, waiting, turned_away }
     }
 }
 
@@ -121,8 +123,7 @@ fn put_back(newest: &mut BTreeMap<Arc<str>, GroupReport>, report: GroupReport) {
 }
 
 struct Writer {
-    client: kube::Client,
-    leading: watch::Receiver<Leadership>,
+    outgoing: Arc<Outgoing>,
     shared: Arc<Shared>,
 }
 
@@ -157,11 +158,11 @@ impl Writer {
 
     async fn write(&self, report: GroupReport) -> Written {
         let group = format!("{}/{}", report.namespace, report.name);
-        if self.leading.borrow().epoch_at(lease::now()).is_none() {
+        if self.outgoing.lead().is_none() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
             return Written::Done;
         }
-        let trouble = match within(LIMIT, self.try_write(&report)).await {
+        let trouble = match self.try_write(&report).await {
             Ok(()) => {
                 self.shared.written.fetch_add(1, Ordering::Relaxed);
                 return Written::Done;
@@ -183,13 +184,13 @@ impl Writer {
         Written::Again(report)
     }
 
-    async fn try_write(&self, report: &GroupReport) -> kube::Result<()> {
+    async fn try_write(&self, report: &GroupReport) -> Result<(), Refusal> {
         let patch: Patch<Value> = Patch::Strategic(patch(report, report.begins.then(Timestamp::now)));
         let path = format!("/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups", report.namespace);
         let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
-        let request = request.map_err(kube::Error::BuildRequest)?;
+        let request = request.map_err(|error| Refusal::Lasting(error.to_string()))?;
         // What the group looks like now comes through the watch.
-        self.client.request_text(request).await.map(drop)
+        self.outgoing.send(LIMIT, request).await.map(drop).map_err(Refusal::from)
     }
 }
 

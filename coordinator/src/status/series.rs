@@ -157,6 +157,15 @@ mod tests {
     }
 
     #[test]
+    fn the_same_of_another_related_object_is_another_event() {
+        let mut series = Series::default();
+        let by = |name: &str| Event { related: Some(Regarding::pod("default", name, name)), ..event("no", 0) };
+        assert!(matches!(series.observe(by("high-1"), at(0)), Some(Write::Create(_))));
+        assert!(matches!(series.observe(by("high-2"), at(1)), Some(Write::Create(_))));
+        assert!(matches!(series.observe(by("high-1"), at(2)), Some(Write::Count(_, Count { seen: 2, .. }))));
+    }
+
+    #[test]
     fn equal_notes_about_many_pods_are_kept_once_and_forgotten_with_the_last() {
         let mut series = Series::default();
         for version in 0..10 {

@@ -31,11 +31,15 @@ type Say = Arc<dyn Fn(&Asked, usize) -> (u16, Value) + Send + Sync>;
 struct Server {
     say: Say,
     asked: Arc<Mutex<Vec<Asked>>>,
+    /// How long each answer takes.
+    takes: Duration,
+    /// Retry-After of each 429.
+    retry_after: Option<&'static str>,
 }
 
 impl Server {
     fn new(say: impl Fn(&Asked, usize) -> (u16, Value) + Send + Sync + 'static) -> Self {
-        Self { say: Arc::new(say), asked: Arc::default() }
+        Self { say: Arc::new(say), asked: Arc::default(), takes: Duration::ZERO, retry_after: None }
     }
 
     fn client(&self) -> kube::Client {
@@ -54,8 +58,16 @@ impl Server {
                     all.push(asked.clone());
                     (server.say)(&asked, before)
                 };
+                if !server.takes.is_zero() {
+                    tokio::time::sleep(server.takes).await;
+                }
                 let body = Body::from(said.to_string().into_bytes());
-                Ok::<_, std::io::Error>(Response::builder().status(code).body(body).expect("a response"))
+                let answer = Response::builder().status(code);
+                let answer = match server.retry_after.filter(|_| code == 429) {
+                    Some(after) => answer.header("retry-after", after),
+                    None => answer,
+                };
+                Ok::<_, std::io::Error>(answer.body(body).expect("a response"))
             }
         });
         kube::Client::new(service, "default")
@@ -294,12 +306,125 @@ async fn events_that_are_more_than_can_wait_are_dropped_and_counted() {
     let (follows, leading) = watch::channel(Leadership::UNKNOWN);
     tokio::spawn(async move { follows.closed().await });
     let server = kind();
-    let reporter = Reporter::new(&server.client(), &server.client(), "host", &leading);
-    for index in 0..20_000 {
-        reporter.report(Report { write_condition: false, ..report(&waiting(&format!("web-{index}")), "no") });
+    // The note, in bytes, and how many events with such a note may wait.
+    for (note, room) in [(60, 65_536), (1_024, 18_724)] {
+        let reporter = Reporter::new(&server.client(), &server.client(), "host", &leading);
+        let pod = waiting("web");
+        for _ in 0..70_000 {
+            reporter.report(Report { write_condition: false, ..report(&pod, &"x".repeat(note)) });
+        }
+        let tally = reporter.events().tally();
+        assert_eq!((tally.waiting, tally.dropped), (room, 70_000 - room), "{note}");
     }
-    let tally = reporter.events().tally();
-    assert_eq!((tally.waiting, tally.dropped), (16_384, 20_000 - 16_384));
+}
+
+/// A bind of each of so many pods is under way.
+fn binds(reporter: &Reporter, many: usize) -> Vec<BindUnderWay> {
+    (0..many).map(|index| reporter.binding(&binding(&waiting(&format!("bound-{index}"))))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_written_one_by_one_while_binds_are_under_way_and_at_once_when_there_are_none() {
+    // Binds under way, how long one write takes, and how many of 100 events are asked for so long after: all in milliseconds.
+    let table: [(usize, u64, &[(u64, usize)]); 4] = [
+        (0, 1_000, &[(1, 32), (1_001, 64), (3_001, 100)]),
+        (1, 1_000, &[(1, 1), (1_001, 2), (9_001, 10)]),
+        (500, 4, &[(1, 1), (41, 11), (500, 100)]),
+        // After half a minute they are written regardless.
+        (500, 1_000, &[(29_001, 30), (30_900, 62), (33_900, 100)]),
+    ];
+    for (many, takes_ms, table) in table {
+        let server = Server { takes: Duration::from_millis(takes_ms), ..kind() };
+        let reporter = server.reporter();
+        let _binds = binds(&reporter, many);
+        for index in 0..100 {
+            reporter.report(Report { write_condition: false, ..report(&waiting(&format!("web-{index}")), "no") });
+        }
+        let begun = tokio::time::Instant::now();
+        for (at_ms, asked) in table {
+            tokio::time::sleep_until(begun + Duration::from_millis(*at_ms)).await;
+            assert_eq!(server.asked("/events").len(), *asked, "{many} binds, {takes_ms} ms, after {at_ms} ms");
+        }
+        later().await;
+        let tally = reporter.events().tally();
+        assert_eq!((tally.written, tally.waiting, tally.dropped), (100, 0, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_waited_for_binds_are_written_soon_after_the_last() {
+    let server = Server { takes: Duration::from_secs(1), ..kind() };
+    let reporter = server.reporter();
+    let binds = binds(&reporter, 3);
+    let pod = waiting("web");
+    for _ in 0..10 {
+        reporter.bound(&binding(&pod), &reporter.binding(&binding(&pod)));
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(server.asked("/events").len(), 1);
+    drop(binds);
+    tokio::time::sleep(Duration::from_millis(90)).await;
+    assert_eq!(server.asked("/events").len(), 1, "another bind may follow");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.asked("/events").len(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_too_many_events_wait_they_are_written_beside_binds_so_that_none_is_lost() {
+    let server = Server { takes: Duration::from_secs(1), ..kind() };
+    let reporter = server.reporter();
+    let _binds = binds(&reporter, 500);
+    let pod = waiting("web");
+    for _ in 0..32_000 {
+        reporter.bound(&binding(&pod), &reporter.binding(&binding(&pod)));
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(server.asked("/events").len(), 1);
+    for _ in 0..2_000 {
+        reporter.bound(&binding(&pod), &reporter.binding(&binding(&pod)));
+    }
+    tokio::time::sleep(Duration::from_millis(2_000)).await;
+    assert!(server.asked("/events").len() >= 64, "{}", server.asked("/events").len());
+    assert_eq!(reporter.events().tally().dropped, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_are_few_beside_binds_and_go_before_events() {
+    let server = Server { takes: Duration::from_millis(300), ..kind() };
+    let reporter = server.reporter();
+    let _binds = binds(&reporter, 1);
+    for index in 0..20 {
+        let pod = waiting(&format!("web-{index}"));
+        seen(&reporter, &pod, "7");
+        reporter.report(report(&pod, "no"));
+    }
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!((server.asked("/status").len(), server.asked("/events").len()), (2, 1));
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    assert_eq!((server.asked("/status").len(), server.asked("/events").len()), (20, 4), "one second is enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_turned_away_pauses_those_of_its_kind_and_no_others() {
+    let turn_away = |(_, path, _): &Asked, before: usize| path.ends_with("/events") && before == 0;
+    let server = Server::new(move |asked, before| match turn_away(asked, before) {
+        true => failure(429, "too many requests"),
+        false => (200, json!({ "metadata": { "resourceVersion": "9" } })),
+    });
+    let server = Server { retry_after: Some("20"), ..server };
+    let reporter = server.reporter();
+    for index in 0..50 {
+        let pod = waiting(&format!("web-{index}"));
+        seen(&reporter, &pod, "7");
+        reporter.report(report(&pod, "no"));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!((server.asked("/events").len(), server.asked("/status").len()), (1, 50));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let (events, conditions) = (reporter.events().tally(), reporter.conditions().tally());
+    assert_eq!((events.written, events.turned_away, events.waiting), (50, 1, 0));
+    assert_eq!((conditions.written, conditions.turned_away), (50, 0));
 }
 
 #[tokio::test(start_paused = true)]

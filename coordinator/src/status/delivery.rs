@@ -1,0 +1,322 @@
+//! Delivers events through `events.k8s.io/v1`, after what goes first.
+//!
+//! Knows: when an event is written, the object, and how patient its writing is. Must not know: what an event says, or which
+//! events repeat (`series`).
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use flotilla_encoding::Event as Written;
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::{
+    api::{Patch, PatchParams, PostParams},
+    core::Request,
+};
+use serde_json::json;
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tracing::{debug, warn};
+
+use super::{
+    events::{Counters, Event, Regarding, Room, head},
+    precedence::Precedence,
+    series::{Count, Series, Write},
+};
+use crate::outgoing::{Failure, Outgoing, protobuf};
+
+/// Writes at once. Fewer than the binds' 100, so that others get their turn at the API server.
+pub(super) const AT_ONCE: usize = 32;
+/// Writes at once while binds or conditions are under way. On an idle API server, which takes one in 4 ms, these are 250
+/// events a second, more than a steady load has. On a busy one the one event has its share beside 100 binds, 1 %.
+const BESIDE_OTHERS: usize = 1;
+/// How long an event waits for others at most. The event costs the API server half as much as the pod's creation and binding,
+/// so that what is written during a burst delays its binds; a burst of 10,000 pods takes 20 s on a small machine.
+/// kube-scheduler's events of such a burst take 200 s, by the 50 requests per second of its client.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Between two looks whether there is room.
+const LOOK: Duration = Duration::from_millis(50);
+/// For one write.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How often a write is tried when the API server does not take it for reasons of its own, and how long after each
+/// failure. As client-go.
+const TRIES: u32 = 12;
+const PAUSE: Duration = Duration::from_secs(10);
+/// Between two looks for series that rest or go on.
+const SWEEP: Duration = Duration::from_secs(10);
+/// What the API server takes as `reportingInstance`, bytes.
+const INSTANCE_BYTES: usize = 128;
+/// What the API server takes as a name, bytes.
+const NAME_BYTES: usize = 253;
+
+/// What waits to be written.
+struct Waiting {
+    write: Write,
+    /// When it came.
+    since: Instant,
+    /// Tries that have failed.
+    failed: u32,
+    /// A count has none: it is bounded by the series that are remembered.
+    room: Option<Room>,
+}
+
+/// Writes what is in the queue.
+pub(super) struct Delivery<F> {
+    sender: Arc<Sender>,
+    precedence: Precedence,
+    /// Whether so many events wait that some might be lost soon.
+    is_filling: F,
+    series: Series,
+    /// In the order of their coming, but for those that have failed, which are at the front.
+    queue: VecDeque<Waiting>,
+    /// What is on the wire. Each gives back what is to be tried again.
+    under_way: JoinSet<Option<Waiting>>,
+    /// What is tried again after a pause.
+    resting: FuturesUnordered<BoxFuture<'static, Waiting>>,
+}
+
+impl<F: Fn() -> bool + Send> Delivery<F> {
+    pub(super) fn new(
+        outgoing: Arc<Outgoing>,
+        counters: Arc<Counters>,
+        host: String,
+        precedence: Precedence,
+        is_filling: F,
+    ) -> Self {
+        Self {
+            sender: Arc::new(Sender { outgoing, counters, host }),
+            precedence,
+            is_filling,
+            series: Series::default(),
+            queue: VecDeque::new(),
+            under_way: JoinSet::new(),
+            resting: FuturesUnordered::new(),
+        }
+    }
+
+    /// Runs until nobody can send an event any more.
+    pub(super) async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<(Event, Room)>) {
+        if !self.sender.outgoing.led().await {
+            return;
+        }
+        let mut sweep = tokio::time::interval(SWEEP);
+        loop {
+            self.begin();
+            tokio::select! {
+                biased;
+                Some(ended) = self.under_way.join_next() => match ended {
+                    Ok(None) => {}
+                    Ok(Some(again)) => self.resting.push(Box::pin(rest(again))),
+                    Err(error) => {
+                        warn!(%error, "the task that wrote an event failed");
+                        self.sender.counters.dropped.fetch_add(1, Ordering::Relaxed);
+                    }
+                },
+                Some(again) = self.resting.next() => self.queue.push_front(again),
+                _ = sweep.tick() => {
+                    let writes = self.series.sweep(Timestamp::now());
+                    self.queue.extend(writes.into_iter().map(|write| Waiting::new(write, None)));
+                }
+                event = inbox.recv() => match event {
+                    Some((event, room)) => self.take(event, room),
+                    None => return,
+                },
+                () = sleep(LOOK), if !self.queue.is_empty() => {}
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event, room: Room) {
+        let write =
+            if event.repeats() { self.series.observe(event, Timestamp::now()) } else { Some(Write::Create(event)) };
+        match write {
+            Some(write) => self.queue.push_back(Waiting::new(write, Some(room))),
+            None => _ = self.sender.counters.skipped.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Begins to write what may be written now.
+    fn begin(&mut self) {
+        while let Some(first) = self.queue.front()
+            && self.under_way.len() < self.at_once(first.since.elapsed())
+            && let Some(waiting) = self.queue.pop_front()
+        {
+            let sender = Arc::clone(&self.sender);
+            self.under_way.spawn(async move { sender.write(waiting).await });
+        }
+    }
+
+    /// How many writes may be on the wire, when the first event that waits has waited for so long.
+    fn at_once(&self, waited: Duration) -> usize {
+        if self.precedence.is_quiet() || waited >= LONGEST_WAIT || (self.is_filling)() {
+            AT_ONCE
+        } else {
+            BESIDE_OTHERS
+        }
+    }
+}
+
+impl Waiting {
+    fn new(write: Write, room: Option<Room>) -> Self {
+        Self { write, since: Instant::now(), failed: 0, room }
+    }
+}
+
+async fn rest(waiting: Waiting) -> Waiting {
+    sleep(PAUSE.mul_f64(rand::random_range(1.0..=1.25))).await;
+    waiting
+}
+
+struct Sender {
+    outgoing: Arc<Outgoing>,
+    counters: Arc<Counters>,
+    host: String,
+}
+
+impl Sender {
+    /// Tries to write it. Returns it where it is to be tried again.
+    async fn write(&self, mut waiting: Waiting) -> Option<Waiting> {
+        let counters = &self.counters;
+        let trouble = match self.try_write(&waiting.write).await {
+            Ok(()) => {
+                counters.written.fetch_add(1, Ordering::Relaxed);
+                return None;
+            }
+            Err(Failure::Unled) => {
+                counters.dropped.fetch_add(1, Ordering::Relaxed);
+                return None;
+            }
+            Err(failure) => match Refusal::of(&failure, &waiting.write) {
+                Refusal::Written => {
+                    counters.written.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+                Refusal::Lasting => {
+                    debug!(write = ?waiting.write, reason = %failure, "the API server refuses an event");
+                    counters.refused.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+                Refusal::Passing => failure,
+            },
+        };
+        waiting.failed += 1;
+        if waiting.failed < TRIES {
+            return Some(waiting);
+        }
+        warn!(reason = %trouble, "the API server did not take an event in {TRIES} tries; it is dropped");
+        counters.dropped.fetch_add(1, Ordering::Relaxed);
+        drop(waiting.room);
+        None
+    }
+
+    async fn try_write(&self, write: &Write) -> Result<(), Failure> {
+        let (Write::Create(event) | Write::Count(event, _)) = write;
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", event.regarding.events_namespace());
+        let count = match write {
+            Write::Create(_) => None,
+            Write::Count(event, count) => {
+                let patch = Patch::Strategic(json!({
+                    "series": { "count": count.seen, "lastObservedTime": MicroTime(count.last) },
+                }));
+                let request = Request::new(&*path).patch(&name(event), &PatchParams::default(), &patch);
+                match self.outgoing.send(LIMIT, request.map_err(unbuilt)?).await {
+                    // It is not there yet, or has outlived its time to live: the series goes on in a new object.
+                    Err(Failure::Refused(404, _)) => Some(*count),
+                    done => return done.map(drop),
+                }
+            }
+        };
+        let request = Request::new(path).create(&PostParams::default(), self.object(event, count)).map_err(unbuilt)?;
+        self.outgoing.send(LIMIT, protobuf(request)).await.map(drop)
+    }
+
+    /// The event in protobuf.
+    fn object(&self, event: &Event, count: Option<Count>) -> Vec<u8> {
+        let Event { time, controller, warning, reason, action, note, regarding, related } = event;
+        let (version, related_version) =
+            (regarding.version(), related.as_ref().map(Regarding::version).unwrap_or_default());
+        let instance = format!("{controller}-{}", self.host);
+        Written {
+            namespace: regarding.events_namespace(),
+            name: &name(event),
+            time: *time,
+            series: count.map(|count| (i32::try_from(count.seen).unwrap_or(i32::MAX), count.last)),
+            controller,
+            instance: head(&instance, INSTANCE_BYTES),
+            action,
+            reason,
+            regarding: regarding.reference(&version),
+            related: related.as_ref().map(|related| related.reference(&related_version)),
+            note,
+            kind: if *warning { "Warning" } else { "Normal" },
+        }
+        .encode()
+    }
+}
+
+/// No try can mend it.
+fn unbuilt(error: kube::core::request::Error) -> Failure {
+    Failure::Refused(400, error.to_string())
+}
+
+/// What it means that the API server does not take an event.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It is there: an earlier answer got lost.
+    Written,
+    /// Another try may succeed.
+    Passing,
+    /// No try will succeed.
+    Lasting,
+}
+
+impl Refusal {
+    /// As client-go, which also has a series tried again whose event was made by somebody else meanwhile; but what the
+    /// API server says of its own state is tried again here, and no reason to give up.
+    const fn of(failure: &Failure, write: &Write) -> Self {
+        match (failure, write) {
+            (Failure::Refused(409, _), Write::Create(_)) => Self::Written,
+            (Failure::Refused(409 | 429 | 500.., _), _) => Self::Passing,
+            (Failure::Refused(..), _) => Self::Lasting,
+            _ => Self::Passing,
+        }
+    }
+}
+
+/// The event's name: the object's and the time in hex nanoseconds, as client-go makes it. Of a name that leaves no room
+/// for the time only the beginning is there.
+fn name(event: &Event) -> String {
+    let time = format!("{:x}", event.time.as_nanosecond());
+    let room = NAME_BYTES - 1 - time.len();
+    format!("{}.{time}", head(&event.regarding.name, room).trim_end_matches(['.', '-']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_an_event_is_short_enough_for_the_longest_name_of_a_pod() {
+        let mut event = Event {
+            time: Timestamp::now(),
+            controller: "default-scheduler".into(),
+            warning: true,
+            reason: "FailedScheduling",
+            action: "Scheduling",
+            note: Arc::default(),
+            regarding: Regarding::pod("default", format!("{}-{}", "a".repeat(235), "b".repeat(17)), "u"),
+            related: None,
+        };
+        let long = name(&event);
+        assert!(long.len() <= 253 && !long.contains("-."), "{long}");
+        event.regarding.name = "web-1".into();
+        assert_eq!(name(&event), format!("web-1.{:x}", event.time.as_nanosecond()));
+    }
+}

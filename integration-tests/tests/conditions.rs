@@ -6,8 +6,9 @@
 use std::{collections::BTreeMap, fs};
 
 use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
-use flotilla_integration_tests::fleet::{
-    Fleet, PATIENCE, node_of, not_scheduled, pods, wait_for_event, wait_until_refused, wait_until_running,
+use flotilla_integration_tests::{
+    census::misreported,
+    fleet::{Fleet, PATIENCE, node_of, not_scheduled, pods, wait_for_event, wait_until_refused, wait_until_running},
 };
 use k8s_openapi::api::core::v1::{Node, Pod, PodSchedulingGate};
 use kube::{
@@ -17,6 +18,8 @@ use kube::{
 use serde_json::{Value, json};
 
 const SCHEDULER: &str = "default-scheduler";
+/// What the user agents of Flotilla's requests begin with.
+const AGENT: &str = "flotilla-coordinator/";
 const HOST: &str = "kubernetes.io/hostname";
 
 fn configuration() -> Value {
@@ -178,7 +181,13 @@ async fn theirs() -> anyhow::Result<Account> {
 async fn ours() -> anyhow::Result<Account> {
     let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Request)).await?;
     nodes(&cluster).await?;
-    let mut fleet = Fleet::new(&cluster);
+    let _fleet = fleet(&cluster).await?;
+    course(&cluster, AGENT).await
+}
+
+/// A coordinator that leads, and two workers.
+async fn fleet(cluster: &ControlPlane) -> anyhow::Result<Fleet> {
+    let mut fleet = Fleet::new(cluster);
     for worker in ["worker-0", "worker-1"] {
         fleet.reserve(worker)?;
         fleet.start_worker(worker)?;
@@ -189,7 +198,45 @@ async fn ours() -> anyhow::Result<Account> {
     let config = fleet.config(&text.to_string())?;
     fleet.start_coordinator("coordinator", Some(&config))?;
     fleet.wait_for_workers("coordinator", 2).await?;
-    course(&cluster, "flotilla-coordinator/").await
+    Ok(fleet)
+}
+
+/// How often Flotilla asked for anything about pods and events but a list or a watch, by what it asked for, whatever the
+/// answer was.
+fn asked(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize>> {
+    let mut asked = BTreeMap::new();
+    for line in fs::read_to_string(cluster.audit_log())?.lines() {
+        let entry: Value = serde_json::from_str(line)?;
+        let (about, verb) = (&entry["objectRef"], entry["verb"].as_str().unwrap_or_default());
+        let is_ours = entry["userAgent"].as_str().is_some_and(|its| its.starts_with(AGENT));
+        let resource = about["resource"].as_str().unwrap_or_default();
+        let is_about_lease = entry["requestObject"]["regarding"]["kind"] == "Lease";
+        let is_read = matches!(verb, "list" | "watch");
+        if is_ours && matches!(resource, "pods" | "events") && !is_read && !is_about_lease {
+            let part = about["subresource"].as_str().map_or_else(String::new, |part| format!("/{part}"));
+            *asked.entry(format!("{verb} {resource}{part}")).or_default() += 1;
+        }
+    }
+    Ok(asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_placed_at_once_costs_one_binding_and_one_event_and_nothing_else() -> anyhow::Result<()> {
+    const PODS: usize = 150;
+    let cluster = ControlPlane::start(Options::default().with_audit(AuditLevel::Request)).await?;
+    nodes(&cluster).await?;
+    let _fleet = fleet(&cluster).await?;
+    cluster.create_pods((0..PODS).map(|index| pod(&format!("burst-{index}"), SCHEDULER, &[]))).await?;
+    wait_until_running(&cluster, "burst-", PODS).await?;
+    // Events come after binds, and the last of them when there are no more binds.
+    wait_until("an event about each pod", PATIENCE, async || {
+        let wrong = misreported(&cluster, false).await.map_err(|error| format!("{error:#}"))?;
+        if wrong.is_empty() { Ok(()) } else { Err(format!("{} of {PODS} have none", wrong.len())) }
+    })
+    .await?;
+    let wanted = [("create events", PODS), ("create pods/binding", PODS)];
+    assert_eq!(asked(&cluster)?, wanted.map(|(kind, times)| (kind.to_owned(), times)).into());
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

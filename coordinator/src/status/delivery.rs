@@ -37,10 +37,10 @@ pub(super) const AT_ONCE: usize = 32;
 /// Writes at once while binds or conditions are under way. On an idle API server, which takes one in 4 ms, these are 250
 /// events a second, more than a steady load has. On a busy one the one event has its share beside 100 binds, 1 %.
 const BESIDE_OTHERS: usize = 1;
-/// How long an event waits for others at most. The event costs the API server half as much as the pod's creation and binding,
-/// so that what is written during a burst delays its binds; a burst of 10,000 pods takes 20 s on a small machine.
-/// kube-scheduler's events of such a burst take 200 s, by the 50 requests per second of its client.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long an event waits for others at most. Where the API server has no CPU left, an event delays binds: it costs a
+/// third of what the creation and the binding of its pod cost together. So the events of a burst wait for its end, which
+/// comes within this time for 10,000 pods on two cores. The room for what waits is half full then, at 500 binds a second.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Between two looks whether there is room.
 const LOOK: Duration = Duration::from_millis(50);
 /// For one write.

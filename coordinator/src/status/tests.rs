@@ -330,8 +330,8 @@ async fn events_are_written_one_by_one_while_binds_are_under_way_and_at_once_whe
         (0, 1_000, &[(1, 32), (1_001, 64), (3_001, 100)]),
         (1, 1_000, &[(1, 1), (1_001, 2), (9_001, 10)]),
         (500, 4, &[(1, 1), (41, 11), (500, 100)]),
-        // After half a minute they are written regardless.
-        (500, 1_000, &[(29_001, 30), (30_900, 62), (33_900, 100)]),
+        // After a minute they are written regardless.
+        (500, 1_000, &[(59_001, 60), (60_900, 92), (61_900, 100)]),
     ];
     for (many, takes_ms, table) in table {
         let server = Server { takes: Duration::from_millis(takes_ms), ..kind() };

@@ -186,7 +186,7 @@ async fn ours() -> anyhow::Result<Account> {
 }
 
 /// A coordinator that leads, and two workers.
-async fn fleet(cluster: &ControlPlane) -> anyhow::Result<Fleet> {
+async fn fleet(cluster: &ControlPlane) -> anyhow::Result<Fleet<'_>> {
     let mut fleet = Fleet::new(cluster);
     for worker in ["worker-0", "worker-1"] {
         fleet.reserve(worker)?;

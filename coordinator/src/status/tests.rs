@@ -326,8 +326,8 @@ fn binds(reporter: &Reporter, many: usize) -> Vec<BindUnderWay> {
 #[tokio::test(start_paused = true)]
 async fn events_are_written_one_by_one_while_binds_are_under_way_and_at_once_when_there_are_none() {
     // Binds under way, how long one write takes, and how many of 100 events are asked for so long after: all in milliseconds.
-    type Row<'a> = (usize, u64, &'a [(u64, usize)]);
-    let table: [Row<'_>; 4] = [
+    type Looks = &'static [(u64, usize)];
+    let table: [(usize, u64, Looks); 4] = [
         (0, 1_000, &[(1, 32), (1_001, 64), (3_001, 100)]),
         (1, 1_000, &[(1, 1), (1_001, 2), (9_001, 10)]),
         (500, 4, &[(1, 1), (41, 11), (500, 100)]),

@@ -232,6 +232,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "extenders",
     "tracing",
     "jaeger",
+    "encodings",
     "chart",
     "neighbours",
     "reload",

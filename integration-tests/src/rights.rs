@@ -82,13 +82,22 @@ fn spell_out(rule: &Value, namespace: Option<&str>, into: &mut BTreeSet<Right>) 
     }
 }
 
-/// All that a user has done. The audit log has to be on.
+/// All that a user has done. The audit log has to be on. A watch that begins with a list counts as a list too: an API server
+/// that offers no such watches is asked for pages, with that right.
 ///
 /// # Errors
 /// Where the audit log cannot be read.
 pub fn done(cluster: &ControlPlane, user: &str) -> anyhow::Result<BTreeSet<Right>> {
     let by_them = audited(cluster)?.into_iter().filter(|entry| entry["user"]["username"] == user);
-    Ok(by_them.filter_map(|entry| deed(&entry)).collect())
+    let done = by_them.filter_map(|entry| {
+        let begins_with_list = entry["requestURI"].as_str().is_some_and(|uri| uri.contains("sendInitialEvents=true"));
+        Some((deed(&entry)?, begins_with_list))
+    });
+    let spelt_out = done.flat_map(|(done, begins_with_list)| {
+        let list = begins_with_list.then(|| Right { verb: "list".to_owned(), ..done.clone() });
+        std::iter::once(done).chain(list)
+    });
+    Ok(spelt_out.collect())
 }
 
 /// What was asked for by a line of the audit log; `None` for what is about no object, such as the API server's version.

@@ -1,7 +1,7 @@
 //! Leader election on a `coordination.k8s.io/v1` Lease, by client-go's algorithm.
 //!
 //! Knows the Lease object, its API calls and their deadlines, and carries out the steps that [`election`] decides.
-//! Must not know what a leader does: it tells whether this process leads and until when, and whoever writes to the
+//! Must not know what a leader does: it tells whether this process leads and until when, and what writes to the
 //! cluster checks that moment against its own clock before every write.
 //!
 //! Like client-go's, this election is no fence: a leader that is stopped between its check and its write may still
@@ -110,7 +110,7 @@ pub enum LeaseError {
         reason: String,
     },
     /// This process led and does not any more. It must end without writing anything else.
-    #[error("leader election lost: {loss} (lease {lease}); the process ends, so that whoever leads now is alone")]
+    #[error("leader election lost: {loss} (lease {lease}); the process ends, so that no two lead")]
     Lost {
         /// `namespace/name`.
         lease: String,

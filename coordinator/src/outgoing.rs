@@ -22,6 +22,7 @@ use http::{
 };
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
+use serde::Deserialize;
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -251,6 +252,23 @@ pub fn protobuf(mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Encoding::PROTOBUF));
     request.headers_mut().insert(ACCEPT, HeaderValue::from_static(Encoding::ACCEPT));
     request
+}
+
+/// The version that an object has after a write, from the answer in JSON.
+///
+/// # Errors
+/// Where the answer is no object.
+pub fn version(answer: &[u8]) -> Result<String, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    serde_json::from_slice(answer).map(|object: Object| object.metadata.resource_version)
 }
 
 enum Answer {

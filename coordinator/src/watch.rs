@@ -170,7 +170,7 @@ impl Watches {
     /// Returns once [`synced`](Self::synced).
     pub async fn wait_synced(&mut self) {
         if self.synced.wait_for(|synced| *synced).await.is_err() {
-            // The tasks are gone, and so is the machine: whoever waits is about to hear of it from there.
+            // The tasks are gone, and so is the machine: a caller that waits is told of it by the machine.
             std::future::pending::<()>().await;
         }
     }

@@ -32,14 +32,13 @@ use kube::{
     api::{Patch, PatchParams},
     core::Request,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use crate::{
     lease::Leadership,
-    outgoing::{Outgoing, Refusal},
+    outgoing::{self, Outgoing, Refusal},
 };
 
 /// Writes on the wire at once: at 5 ms each that is 6,400 a second, more than any provisioner makes volumes. What waits
@@ -47,7 +46,7 @@ use crate::{
 const AT_ONCE: usize = 32;
 /// The longest that one write may take; less where the lead ends sooner.
 const LONGEST: Duration = Duration::from_secs(5);
-/// A volume that was set aside by a scheduler or controller, and not by whoever made it, has it; of whatever value.
+/// A volume that was set aside by a scheduler or controller, and not by its author, has it; of whatever value.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// The node that a claim's volume is to be made for.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -178,8 +177,7 @@ impl Inner {
         let _turn = self.outgoing.turn().await;
         let written =
             self.outgoing.send(LONGEST, patch?).await.map_err(|failure| Refusal::from(failure).to_string())?;
-        let object: Object = serde_json::from_slice(&written).map_err(|error| error.to_string())?;
-        Ok(object.metadata.resource_version.into())
+        outgoing::version(&written).map(Arc::from).map_err(|error| error.to_string())
     }
 }
 
@@ -225,18 +223,6 @@ fn patch(write: &objects::Write) -> Result<HttpRequest<Vec<u8>>, String> {
 fn request(path: &str, name: &str, patch: Value) -> Result<HttpRequest<Vec<u8>>, String> {
     let parameters = PatchParams::default();
     Request::new(path).patch(name, &parameters, &Patch::Merge(patch)).map_err(|error| error.to_string())
-}
-
-/// Of an object that was written, what is of interest.
-#[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    resource_version: String,
 }
 
 #[cfg(test)]

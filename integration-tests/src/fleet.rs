@@ -6,12 +6,12 @@ use std::{
     collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     sync::OnceLock,
     time::Duration,
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use http::HeaderName;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -44,17 +44,7 @@ fn build() -> anyhow::Result<PathBuf> {
     if let Some(folder) = env::var_os("FLOTILLA_BIN_DIR") {
         return Ok(PathBuf::from(folder));
     }
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = here.parent().context("this crate has a parent folder")?;
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["run", "--quiet", "--all-features", "--bin", "flotilla-image", "--", "--programs"])
-        .current_dir(root)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cargo cannot be started")?;
-    ensure!(output.status.success(), "the programs of the image do not build ({})", output.status);
-    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end()))
+    flotilla_test_programs::image()
 }
 
 /// Flotilla beside a control plane.

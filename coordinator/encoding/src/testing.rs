@@ -2,6 +2,8 @@
 //!
 //! Knows: each kind that is watched. Must not know: how any encoding is written.
 
+pub mod busy;
+
 use bytes::Bytes;
 use flotilla_framework::ingest::{self, selectors, storage};
 use k8s_openapi::api::{

@@ -23,7 +23,6 @@ use kube::{
     api::{Patch, PatchParams},
     core::Request,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
     sync::{Notify, Semaphore, SemaphorePermit, watch},
@@ -39,7 +38,7 @@ use super::{
 use crate::{
     bind,
     lease::Leadership,
-    outgoing::{Outgoing, Refusal},
+    outgoing::{self, Outgoing, Refusal},
 };
 
 /// Writes at once. An unschedulable pod is written when its message changes, which is seldom; a burst of 10,000 pods
@@ -310,7 +309,8 @@ impl Writer {
         let request = request.map_err(|error| Refusal::Lasting(error.to_string()))?;
         let answer = self.outgoing.send(LIMIT, request).await?;
         // What the pod looks like now comes through the watch as well; an answer that cannot be read is no failure.
-        if let Some(version) = version_in(&answer) {
+        let version = outgoing::version(&answer).ok().and_then(|version| version.parse().ok());
+        if let Some(version) = version {
             let (reason, message) = (Arc::from(report.reason.as_str()), Arc::from(&*report.message));
             self.shared.shown.written(&report.uid, version, Scheduled { status: false, reason, message });
         }
@@ -323,20 +323,6 @@ impl Writer {
 /// Source: `UpdatePodCondition`, to which another `observedGeneration` is no news either.
 fn is_news(report: &Report, shown: &Pod) -> bool {
     report.nomination != Nomination::Keep || !shown.says(report.reason.as_str(), &report.message)
-}
-
-/// The version of a pod that the API server answered with.
-fn version_in(answer: &[u8]) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Object {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        resource_version: String,
-    }
-    serde_json::from_slice::<Object>(answer).ok()?.metadata.resource_version.parse().ok()
 }
 
 /// Ends the turn of a pod, also when its writing panics.

@@ -1,14 +1,19 @@
-//! The Go programs that the tests start: which there are, and where each is kept below `target`.
+//! The programs that the tests start: those in Go, and where each is kept below `target`; Flotilla's own, as its image
+//! holds them.
 //!
-//! Knows: the Go modules beside this crate. Must not know: what a program is started for.
+//! Knows: the Go modules beside this crate, and what builds the image. Must not know: what a program is started for.
 //!
 //! A test that needs a program has it built where it is missing; `cargo xtask go-programs` builds all of them.
 
 mod own;
 
-use std::path::{Path, PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
 use flotilla_go_programs::{
     Event, Kind, Module, Program, Programs, about, control_plane, jaeger, kubernetes_version, linker_flags,
 };
@@ -102,6 +107,21 @@ pub fn node() -> Result<[Programs; 2]> {
         programs(KUBELET, KUBELET_PROGRAMS, top.join(format!("kubelet-{kubelet}"))),
         programs(CONTAINERD, CONTAINERD_PROGRAMS, top.join(format!("containerd-{containerd}"))),
     ])
+}
+
+/// Builds Flotilla's own programs as its image holds them, where they are missing or old, and gives their folder.
+///
+/// # Errors
+/// Where the build fails; its messages are on the standard error.
+pub fn image() -> Result<PathBuf> {
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["run", "--quiet", "--all-features", "--bin", "flotilla-image", "--", "--programs"])
+        .current_dir(repository())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo cannot be started")?;
+    ensure!(output.status.success(), "Flotilla's programs do not build ({}); see the messages above", output.status);
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end()))
 }
 
 /// What is told of a build as a line for people; `None` where it is of no interest.

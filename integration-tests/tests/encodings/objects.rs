@@ -1,5 +1,6 @@
 //! An object of each kind with all that scheduling reads of it, and a pod and a node as large as real ones.
 
+use flotilla_encoding::testing::busy;
 use serde_json::{Value, json};
 
 /// One object of each kind that is watched, in the order in which they can be created.
@@ -216,88 +217,16 @@ fn storage() -> Vec<Value> {
     ]
 }
 
-/// A pod and a node as large as real ones.
+/// A node and a pod as large as real ones, without what only the API server sets.
 pub(crate) fn busy() -> Vec<Value> {
-    let images: Vec<Value> = (0..50)
-        .map(|image| {
-            let digest = format!("registry.example/team/application-{image}@sha256:{image:064x}");
-            json!({ "names": [digest, format!("registry.example/team/application-{image}:v1.{image}")], "sizeBytes": 90_000_000 + image })
-        })
-        .collect();
-    let amounts =
-        json!({ "cpu": "32", "memory": "131072Mi", "pods": "110", "ephemeral-storage": "200Gi", "hugepages-2Mi": "0" });
-    let condition = |kind: &str| {
-        json!({
-            "type": kind, "status": "False", "reason": format!("Kubelet{kind}"), "message": "kubelet has what it needs",
-            "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z",
-        })
-    };
-    let node = json!({
-        "apiVersion": "v1", "kind": "Node",
-        "metadata": {
-            "name": "node-00001.cluster.example",
-            "labels": {
-                "kubernetes.io/hostname": "node-00001.cluster.example", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux",
-                "topology.kubernetes.io/zone": "zone-1", "topology.kubernetes.io/region": "here",
-                "node.kubernetes.io/instance-type": "large", "pool": "pool-1",
-            },
-            "annotations": { "volumes.kubernetes.io/controller-managed-attach-detach": "true" },
-        },
-        "spec": { "podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"], "providerID": "cloud://node-00001" },
-        "status": {
-            "capacity": amounts, "allocatable": amounts, "images": images,
-            "conditions": (["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map(condition)),
-            "addresses": [{ "type": "InternalIP", "address": "10.0.0.1" }],
-        },
-    });
-    vec![node, busy_pod()]
-}
-
-/// A pod of a deployment with settings, probes and a status.
-fn busy_pod() -> Value {
-    let env: Vec<Value> = (0..12)
-        .map(|one| json!({ "name": format!("SETTING_{one}"), "value": format!("http://service-{one}.shop.svc:8080") }))
-        .collect();
-    let probe = json!({ "httpGet": { "path": "/healthz", "port": 8080, "scheme": "HTTP" }, "periodSeconds": 10, "timeoutSeconds": 1 });
-    let amounts = json!({ "cpu": "100m", "memory": "256Mi" });
-    let container = json!({
-        "name": "main", "image": "registry.example/team/application-1:v1.2.3", "env": env,
-        "resources": { "requests": amounts, "limits": amounts },
-        "volumeMounts": [{ "name": "token", "readOnly": true, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount" }],
-        "livenessProbe": probe, "readinessProbe": probe,
-    });
-    let owner = json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "application-1-5d4f8c7b9d",
-        "uid": "0a1b2c3d-0000-4000-8000-0123456789ab", "controller": true, "blockOwnerDeletion": true,
-    });
-    let condition =
-        |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": "application-1-5d4f8c7b9d-x2k4j", "namespace": "default", "ownerReferences": [owner],
-            "labels": { "app": "application-1", "pod-template-hash": "5d4f8c7b9d", "team": "team-1" },
-            "annotations": { "prometheus.io/scrape": "true", "checksum/config": "0123456789abcdef0123456789abcdef" },
-        },
-        "spec": {
-            "containers": [container], "nodeName": "node-00001.cluster.example", "serviceAccountName": "default",
-            "tolerations": [
-                { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
-                { "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
-            ],
-            "volumes": [{ "name": "token", "projected": { "sources": [
-                { "serviceAccountToken": { "expirationSeconds": 3607, "path": "token" } },
-                { "configMap": { "name": "kube-root-ca.crt", "items": [{ "key": "ca.crt", "path": "ca.crt" }] } },
-            ] } }],
-        },
-        "status": {
-            "phase": "Running", "hostIP": "10.0.0.1", "podIP": "10.1.0.1", "startTime": "2026-01-01T00:00:00Z",
-            "conditions": (["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition)),
-            "containerStatuses": [{
-                "name": "main", "ready": true, "restartCount": 0, "started": true, "image": "registry.example/team/application-1:v1.2.3",
-                "imageID": format!("sha256:{:064x}", 7), "containerID": format!("containerd://{:064x}", 9),
-                "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } },
-            }],
-        },
-    })
+    let (mut node, mut pod) = (busy::node(), busy::pod());
+    pod["metadata"]["namespace"] = json!("default");
+    for (kind, object) in [("Node", &mut node), ("Pod", &mut pod)] {
+        (object["apiVersion"], object["kind"]) = (json!("v1"), json!(kind));
+        for name in ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"] {
+            _ = object["metadata"].as_object_mut().and_then(|metadata| metadata.remove(name));
+        }
+        *object = object.to_string().replace("@", "").parse().unwrap_or_default();
+    }
+    vec![node, pod]
 }

@@ -18,18 +18,24 @@ use crate::{
 /// serves up to 64 pods that are all different: 300,000 a second, more than the decisions themselves.
 pub(crate) const LOOK_AHEAD: usize = 64;
 
+/// Where all of the next [`LOOK_AHEAD`] pods have what they need, so many are decided before it is looked again. A new class
+/// among the last is then asked about 48 pods before its turn.
+const DECISIONS_BETWEEN_LOOKS: u64 = 16;
+
 /// The most offers asked for of each stratum and shard; a shard that has fewer nodes sends them all.
 pub(crate) const MAX_K: usize = 8_192;
 
 impl Machine {
     /// Asks about the classes of the next pods before they are at the head of the queue.
     pub(crate) fn look_ahead(&mut self, now_ms: TimeMs) {
-        if !self.can_ask() || self.judge.states().asks_len() >= LOOK_AHEAD {
+        if !self.can_ask() || self.judge.states().asks_len() >= LOOK_AHEAD || self.status.decisions < self.next_look {
             return;
         }
+        let mut seen = 0;
         // So few are compared with each other in less time than they are looked up.
         let mut subjects: Vec<Subject> = Vec::new();
         for subject in self.queue.upcoming(LOOK_AHEAD) {
+            seen += 1;
             if !subjects.contains(&subject) {
                 subjects.push(subject);
             }
@@ -37,7 +43,7 @@ impl Machine {
         let mut wide = ClassStates::wide_bound(self.judge.cache().nodes.len());
         for subject in subjects {
             if wide == 0 || self.judge.states().asks_len() >= LOOK_AHEAD {
-                break;
+                return;
             }
             if let Some(is_wide) = self.judge.states_mut().keep_covered(subject) {
                 wide -= usize::from(is_wide);
@@ -57,6 +63,9 @@ impl Machine {
                 None => {}
             }
         }
+        // Fewer are soon looked at, and more may come behind them.
+        let pause = if seen == LOOK_AHEAD { DECISIONS_BETWEEN_LOOKS } else { 0 };
+        self.next_look = self.status.decisions + pause;
     }
 
     /// Asks every worker about a subject, unless that is under way or they are not ready to be asked.

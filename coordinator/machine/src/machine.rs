@@ -79,6 +79,8 @@ pub struct Machine {
     pub(crate) residents: Residents,
     pub(crate) budgets: Budgets,
     pub(crate) next_request: RequestId,
+    /// The number of decisions from which on it is looked ahead again.
+    pub(crate) next_look: u64,
     pub(crate) status: Status,
     pub(crate) tally: Tally,
     pub(crate) actions: Vec<Action>,
@@ -129,6 +131,7 @@ impl Machine {
             residents: Residents::default(),
             budgets: Budgets::default(),
             next_request: 0,
+            next_look: 0,
             status: Status::default(),
             tally: Tally::default(),
             actions: Vec::new(),

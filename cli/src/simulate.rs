@@ -18,6 +18,7 @@ use crate::{
 mod generate;
 mod ledger;
 mod output;
+mod rest;
 mod run;
 mod usage;
 mod volumes;

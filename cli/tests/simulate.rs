@@ -516,6 +516,63 @@ fn a_volume_goes_to_one_claim_and_pods_that_share_a_claim_stay_together() {
 }
 
 /// A pod of a group that asks for CPUs, with more of its spec.
+/// Claims as a scheduler leaves them that ended between its writes and its bind: a node was selected for the first, and a
+/// volume names the second with its UID.
+const PROMISED: &str = "\
+kind: Node
+metadata: {name: n1, labels: {kubernetes.io/hostname: n1}}
+status: {allocatable: {cpu: 4, memory: 8Gi, pods: 10}}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: made}
+provisioner: disks.example.com
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: local}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+kind: PersistentVolume
+metadata: {name: disk, uid: disk}
+spec:
+  storageClassName: local
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  local: {path: /disk}
+  claimRef: {namespace: default, name: set-aside, uid: u2}
+status: {phase: Available}
+---
+kind: PersistentVolumeClaim
+metadata: {name: selected, uid: u1, annotations: {volume.kubernetes.io/selected-node: n1}}
+spec: {storageClassName: made, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+status: {phase: Pending}
+---
+kind: PersistentVolumeClaim
+metadata: {name: set-aside, uid: u2}
+spec: {storageClassName: local, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+status: {phase: Pending}
+---
+kind: Pod
+metadata: {name: first}
+spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: selected}}]}
+---
+kind: Pod
+metadata: {name: second}
+spec: {containers: [{name: c}], volumes: [{name: v, persistentVolumeClaim: {claimName: set-aside}}]}
+";
+
+#[test]
+fn claims_that_were_promised_a_node_or_a_volume_earlier_are_bound() {
+    let (code, out, error) = simulate(PROMISED, &["-o", "json"]);
+    let placements = placements(&out);
+    assert_eq!(code, Some(0), "{error}");
+    let nodes: Vec<(&str, &str)> = placements.iter().map(|(pod, node, _)| (pod.as_str(), node.as_str())).collect();
+    assert_eq!(nodes, [("default/first", "n1"), ("default/second", "n1")], "{placements:?}");
+}
+
 fn member(name: &str, group: &str, cpus: u32, more: &str) -> String {
     format!(
         "---\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  schedulingGroup: {{podGroupName: {group}}}\n  containers: \

@@ -107,6 +107,18 @@ impl Ledger {
         self.shared.finished.cancelled().await;
     }
 
+    /// A pod that is not decided on is left where it is.
+    pub(super) fn left(&self, pod: &PodInfo, message: String, now: Instant) {
+        self.decide(&pod.uid, None, message, now);
+    }
+
+    /// The pods that are still to be decided on, by name.
+    pub(super) fn undecided(&self) -> Vec<Arc<PodInfo>> {
+        let mut pods: Vec<_> = self.book().undecided.values().cloned().collect();
+        pods.sort_by_cached_key(|pod| pod.key());
+        pods
+    }
+
     /// A pod that is still to be decided on, the first by name.
     pub(super) fn first_undecided(&self) -> Option<String> {
         self.book().undecided.values().map(|pod| pod.key()).min()

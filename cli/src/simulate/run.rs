@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -30,6 +30,7 @@ use tokio::{
 
 use super::{
     ledger::{Ledger, Outcome, Placement},
+    rest,
     volumes::Controller,
 };
 use crate::{
@@ -88,7 +89,8 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     let (handle, machine) = driver::spawn(Machine::new(0, settings.registry), perform);
     let fanout =
         fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext, settings.registry));
-    tokio::spawn(answer(handle.clone(), answered, Controller::new(&cluster.storage, &cluster.nodes)));
+    let controller = Arc::new(Mutex::new(Controller::new(&cluster.storage, &cluster.nodes, &cluster.pending)));
+    tokio::spawn(answer(handle.clone(), answered, Arc::clone(&controller)));
 
     feed(&handle, cluster, settings).await?;
     // Only a leader takes workers on, and it sends each of them all that it knows by then.
@@ -96,7 +98,12 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     await_workers(&handle, settings.workers).await?;
     ledger.begin(Instant::now());
     handle.tell(Event::Synced).await?;
-    await_decisions(&handle, &ledger, progress).await?;
+    if await_decisions(&handle, &ledger, progress).await? == End::AtRest {
+        for pod in ledger.undecided() {
+            let message = rest::words(&handle, &pod, &controller).await?;
+            ledger.left(&pod, message, Instant::now());
+        }
+    }
 
     handle.stop();
     machine.join().map_err(|_| anyhow!("the scheduling thread panicked"))?;
@@ -176,11 +183,11 @@ fn perform(
 }
 
 /// Says yes to each bind, and tells of the pod as a watch would.
-async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, mut controller: Controller) {
+async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, controller: Arc<Mutex<Controller>>) {
     while let Some(request) = binds.recv().await {
         let events = match request {
             Request::Bind(pod) => vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)],
-            Request::PreBind(pre_bind) => controller.carry_out(pre_bind),
+            Request::PreBind(pre_bind) => controller.lock().unwrap_or_else(PoisonError::into_inner).carry_out(pre_bind),
         };
         for event in events {
             if handle.tell(event).await.is_err() {
@@ -252,21 +259,37 @@ async fn await_workers(handle: &Handle, count: u16) -> anyhow::Result<()> {
     }
 }
 
-/// Returns once every pod is decided on.
-async fn await_decisions(handle: &Handle, ledger: &Ledger, progress: &ProgressBar) -> anyhow::Result<()> {
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Every pod is decided on.
+    Decided,
+    /// Nothing more will happen.
+    AtRest,
+}
+
+/// Returns once every pod is decided on, or nothing more will happen.
+async fn await_decisions(handle: &Handle, ledger: &Ledger, progress: &ProgressBar) -> anyhow::Result<End> {
     let mut looks = interval(LOOK);
     let (mut known, mut since) = (0, Instant::now());
+    let mut rest = None;
     progress.set_length(ledger.expected() as u64);
     loop {
         tokio::select! {
-            () = ledger.finished() => return Ok(()),
+            () = ledger.finished() => return Ok(End::Decided),
             () = handle.stopped() => bail!("the scheduling thread stopped before every pod was decided on"),
             _ = looks.tick() => {}
         }
         let decided = ledger.decided();
         progress.set_position(decided as u64);
         if decided > known {
-            (known, since) = (decided, Instant::now());
+            (known, since, rest) = (decided, Instant::now(), None);
+            continue;
+        }
+        // Nothing waits to be answered for so long by a stand-in that answers at once: what it told is counted by now.
+        let before = std::mem::replace(&mut rest, handle.ask(|machine, _| machine.at_rest()).await?);
+        if rest.is_some() && rest == before {
+            return Ok(End::AtRest);
         }
         if since.elapsed() > STALL_LIMIT {
             bail!(

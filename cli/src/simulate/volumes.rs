@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
-    class::{NodeTerm, Requirement},
+    class::{NodeTerm, PodInfo, Requirement},
     extension::objects::{ObjectKey, Patch},
     node::NodeInfo,
     volumes::objects::{Claim, ClaimReference, StorageKey, StorageKind, StorageObject, Volume},
@@ -15,6 +15,9 @@ use flotilla_machine::{action::PreBind, event::Event};
 
 /// The versions of what is written begin here, above those in files.
 const FIRST_VERSION: u64 = 1 << 62;
+
+/// The provisioner of classes whose volumes people make.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// The label that says which node a volume is for.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -25,17 +28,29 @@ pub(super) struct Controller {
     objects: BTreeMap<StorageKey, StorageObject>,
     /// The hostname of each node, which every node of a cluster from files has.
     hostnames: BTreeMap<Arc<str>, Arc<str>>,
+    /// The names of the claims of each pod that has any.
+    claims: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     version: u64,
 }
 
 impl Controller {
-    pub(super) fn new(objects: &[StorageObject], nodes: &[Arc<NodeInfo>]) -> Self {
+    pub(super) fn new(objects: &[StorageObject], nodes: &[Arc<NodeInfo>], pods: &[Arc<PodInfo>]) -> Self {
         let objects = objects.iter().map(|object| (object.key(), object.clone())).collect();
         let hostname = |node: &Arc<NodeInfo>| Some((Arc::clone(&node.name), node.label(HOSTNAME)?.into()));
-        Self { objects, hostnames: nodes.iter().filter_map(hostname).collect(), version: FIRST_VERSION }
+        let claims = |pod: &Arc<PodInfo>| {
+            let claims = pod.class.volumes.as_ref()?.claims().map(|(name, _)| Arc::clone(name)).collect();
+            Some((Arc::clone(&pod.uid), claims))
+        };
+        Self {
+            objects,
+            hostnames: nodes.iter().filter_map(hostname).collect(),
+            claims: pods.iter().filter_map(claims).collect(),
+            version: FIRST_VERSION,
+        }
     }
 
-    /// Binds the claims of a pod. What to tell the machine: how everything looks now, and then that it is written.
+    /// Binds the claims of a pod: those that it asks for, and those that were promised a volume or a node before. What to
+    /// tell the machine: how everything looks now, and then that it is written.
     pub(super) fn carry_out(&mut self, pre_bind: PreBind) -> Vec<Event> {
         let mut versions = Vec::new();
         let mut seen = Vec::new();
@@ -53,13 +68,68 @@ impl Controller {
                     let Some(claim) = self.claim(&pre_bind.namespace, name) else {
                         return vec![failed(pre_bind, versions, "its claim is gone")];
                     };
-                    (name, made_for(&claim, self.hostnames.get(node).unwrap_or(node)))
+                    (name, self.made_for(&claim, node))
                 }
             };
             versions.push(self.bind_claim(claim, &pre_bind, volume, &mut seen).unwrap_or_default());
         }
+        for name in self.claims.get(&pre_bind.uid).cloned().unwrap_or_default() {
+            let claim = self.claim(&pre_bind.namespace, &name).filter(|claim| !claim.bind_completed);
+            if let Some(volume) = claim.and_then(|claim| self.promised(&claim)) {
+                self.bind_claim(&name, &pre_bind, volume, &mut seen);
+            }
+        }
         let written = Event::Written { uid: pre_bind.uid, id: pre_bind.id, versions, failure: None };
         seen.into_iter().chain(std::iter::once(written)).collect()
+    }
+
+    /// The claims of a pod that are not bound, by name.
+    pub(super) fn unbound(&self, pod: &PodInfo) -> Vec<Arc<str>> {
+        let names = self.claims.get(&pod.uid).into_iter().flatten().cloned();
+        let is_bound =
+            |name: &Arc<str>| self.claim(&pod.class.namespace, name).is_some_and(|claim| claim.bind_completed);
+        names.filter(|name| !is_bound(name)).collect()
+    }
+
+    /// The volume that is set aside for a claim, or is made now for the node that was selected for it.
+    ///
+    /// Source: the volume controller binds what `spec.claimRef` names; a provisioner acts on the annotation
+    /// `volume.kubernetes.io/selected-node`.
+    fn promised(&self, claim: &Claim) -> Option<Volume> {
+        let volumes = self.objects.values().filter_map(|object| match object {
+            StorageObject::Volume(volume) => Some(volume),
+            _ => None,
+        });
+        let is_for = |reference: &ClaimReference| {
+            reference.namespace == claim.namespace
+                && reference.name == claim.name
+                && (reference.uid.is_empty() || reference.uid == claim.uid)
+        };
+        let set_aside = volumes.into_iter().find(|volume| volume.claim.as_ref().is_some_and(is_for));
+        set_aside.cloned().or_else(|| {
+            let (kind, name) = (StorageKind::StorageClass, Arc::clone(&claim.storage_class));
+            let class = self.objects.get(&StorageKey { kind, namespace: Arc::default(), name });
+            let Some(StorageObject::StorageClass(class)) = class else { return None };
+            let is_served = !class.provisioner.is_empty() && &*class.provisioner != NO_PROVISIONER;
+            let node = claim.selected_node.as_ref().filter(|_| is_served)?;
+            Some(self.made_for(claim, node))
+        })
+    }
+
+    /// The volume that a provisioner makes: as large as was asked for, and for its node alone.
+    fn made_for(&self, claim: &Claim, node: &Arc<str>) -> Volume {
+        let hostname = Arc::clone(self.hostnames.get(node).unwrap_or(node));
+        let here = Requirement { key: HOSTNAME.into(), operator: "In".into(), values: vec![hostname] };
+        Volume {
+            name: format!("pvc-{}-{}", claim.namespace, claim.name).into(),
+            uid: format!("pvc-{}", claim.uid).into(),
+            storage_class: Arc::clone(&claim.storage_class),
+            capacity: claim.requested.unwrap_or_default(),
+            access_modes: claim.access_modes,
+            is_block: claim.is_block,
+            node_affinity: Some(vec![NodeTerm { expressions: vec![here], fields: Vec::new() }]),
+            ..Volume::default()
+        }
     }
 
     /// Binds a claim to a volume, and gives the version that both have then.
@@ -109,19 +179,4 @@ impl Controller {
 
 fn failed(pre_bind: PreBind, versions: Vec<Arc<str>>, why: &str) -> Event {
     Event::Written { uid: pre_bind.uid, id: pre_bind.id, versions, failure: Some(why.to_owned()) }
-}
-
-/// The volume that a provisioner makes: as large as was asked for, and for its node alone.
-fn made_for(claim: &Claim, hostname: &Arc<str>) -> Volume {
-    let here = Requirement { key: HOSTNAME.into(), operator: "In".into(), values: vec![Arc::clone(hostname)] };
-    Volume {
-        name: format!("pvc-{}-{}", claim.namespace, claim.name).into(),
-        uid: format!("pvc-{}", claim.uid).into(),
-        storage_class: Arc::clone(&claim.storage_class),
-        capacity: claim.requested.unwrap_or_default(),
-        access_modes: claim.access_modes,
-        is_block: claim.is_block,
-        node_affinity: Some(vec![NodeTerm { expressions: vec![here], fields: Vec::new() }]),
-        ..Volume::default()
-    }
 }

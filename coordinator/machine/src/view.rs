@@ -10,6 +10,7 @@ mod label;
 pub mod outlook;
 pub mod overview;
 pub mod recent;
+mod rest;
 pub mod status;
 pub mod tally;
 pub mod trace;

@@ -1,0 +1,46 @@
+//! Why a pod is left where nothing more happens.
+//!
+//! Knows: where the machine has a pod, and what the stand-in for the volume controllers did not bind. Must not know: when that is
+//! found out.
+
+use std::{
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use flotilla_framework::class::PodInfo;
+use flotilla_machine::outlook::{PodName, Standing};
+use flotilla_runtime::driver::Handle;
+
+use super::volumes::Controller;
+
+/// What a pod waits for, in words for people.
+///
+/// # Errors
+/// Where the machine has stopped.
+pub(super) async fn words(handle: &Handle, pod: &PodInfo, controller: &Mutex<Controller>) -> anyhow::Result<String> {
+    let name = PodName { namespace: Arc::clone(&pod.class.namespace), name: Arc::clone(&pod.name) };
+    let standing = handle.ask(move |machine, now_ms| machine.outlook(now_ms, &name)).await?;
+    let unbound = controller.lock().unwrap_or_else(PoisonError::into_inner).unbound(pod);
+    Ok(match standing.map(|outlook| outlook.standing) {
+        Some(Standing::Preparing { node, .. }) => {
+            let mut words = format!("{node} is chosen, and the pod waits for its volumes: nothing binds");
+            for (at, claim) in unbound.iter().enumerate() {
+                let separator = if at == 0 { " " } else { ", " };
+                let _ = write!(words, "{separator}{}/{claim}", pod.class.namespace);
+            }
+            words
+                + "; check spec.volumeName of the claim, spec.claimRef of its volume, and the provisioner of its StorageClass"
+        }
+        Some(Standing::Gated { message, .. }) => message,
+        Some(Standing::BackingOff { .. }) => "the last attempt failed, and the next is due after a backoff".to_owned(),
+        Some(Standing::Unschedulable { rejected_by, .. }) => {
+            let plugins: Vec<&str> = rejected_by.iter().map(|rejection| rejection.plugin).collect();
+            format!("refused by {}, and nothing happens that may change this", plugins.join(", "))
+        }
+        Some(Standing::NotOurs(_)) | None => "no profile is responsible for the pod".to_owned(),
+        Some(Standing::Active { .. } | Standing::Binding { .. } | Standing::Bound { .. }) => {
+            "not decided on; run with -v to see why".to_owned()
+        }
+    })
+}

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	migratedPlugins = "storage.alpha.kubernetes.io/migrated-plugins"
-	selectedNode    = "volume.kubernetes.io/selected-node"
-	gcePlugin       = "kubernetes.io/gce-pd"
-	gceDriver       = "pd.csi.storage.gke.io"
-	ebsPlugin       = "kubernetes.io/aws-ebs"
-	ebsDriver       = "ebs.csi.aws.com"
+	migratedPlugins   = "storage.alpha.kubernetes.io/migrated-plugins"
+	selectedNode      = "volume.kubernetes.io/selected-node"
+	boundByController = "pv.kubernetes.io/bound-by-controller"
+	gcePlugin         = "kubernetes.io/gce-pd"
+	gceDriver         = "pd.csi.storage.gke.io"
+	ebsPlugin         = "kubernetes.io/aws-ebs"
+	ebsDriver         = "ebs.csi.aws.com"
 )
 
 // addOddVolumes adds volumes of the class `mixed`, no two of one size: of several that are alike upstream takes any.
@@ -43,6 +44,47 @@ func (w *world) addOddVolumes() {
 		}
 		w.addClaim(namespace, "unbound-in-tree", "in-tree")
 		w.addInTree(namespace)
+	}
+	if w.chance(25) {
+		w.leaveHalfDone()
+	}
+}
+
+// leaveHalfDone leaves claims as a scheduler does that ends between its writes and its binds: a node was selected and
+// nothing is made yet, or a volume was set aside and the volume controller has not bound the claim, or has done half of it.
+func (w *world) leaveHalfDone() {
+	for _, object := range w.objects {
+		claim, ok := object.(*corev1.PersistentVolumeClaim)
+		if !ok || claim.Spec.VolumeName != "" || claim.Spec.StorageClassName == nil || !w.chance(50) {
+			continue
+		}
+		switch *claim.Spec.StorageClassName {
+		case "later", "zoned", "picky", "tight":
+			if len(w.nodes) > 0 {
+				metav1.SetMetaDataAnnotation(&claim.ObjectMeta, selectedNode, pick(w.dice, w.nodes...).Name)
+			}
+		case "local", "mixed":
+			w.setAsideFor(claim)
+		}
+	}
+}
+
+// setAsideFor has a volume that is free name a claim, and now and then the claim the volume.
+func (w *world) setAsideFor(claim *corev1.PersistentVolumeClaim) {
+	for _, object := range w.objects {
+		volume, ok := object.(*corev1.PersistentVolume)
+		if !ok || volume.Spec.StorageClassName != *claim.Spec.StorageClassName || volume.Spec.ClaimRef != nil || !w.chance(50) {
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&volume.ObjectMeta, boundByController, "yes")
+		volume.Spec.ClaimRef = &corev1.ObjectReference{
+			Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name,
+			UID: types.UID(claim.Namespace + "/" + claim.Name),
+		}
+		if w.chance(15) {
+			claim.Spec.VolumeName = volume.Name
+		}
+		return
 	}
 }
 

@@ -9,6 +9,10 @@ use crate::{
     status::Refusal,
 };
 
+mod sound;
+
+pub use sound::{Unsound, Wanted};
+
 /// The most offers in one answer: at 20 bytes each on the wire they stay below 1.5 MiB, a third of a message's bound.
 pub const MAX_OFFERS: usize = 65_536;
 

@@ -436,6 +436,12 @@ impl Prepared {
         self.filters.iter().find(|filter| filter.order == order).map(|filter| filter.plugin)
     }
 
+    /// Whether one node alone can be refused at a place in the order.
+    pub(crate) fn can_refuse(&self, order: Order) -> bool {
+        let by = |filter: &PreparedFilter| filter.order == order && matches!(filter.filter, Filter::Node(_));
+        if order == RESTRICTION { self.is_restricted() } else { self.filters.iter().any(by) }
+    }
+
     /// The message for nodes without a verdict: that of the PreFilters that left only some names.
     pub(crate) fn reasons_unnamed(&self) -> Vec<String> {
         if self.is_restricted() { self.reasons(RESTRICTION, 0) } else { Vec::new() }

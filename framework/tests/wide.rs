@@ -218,11 +218,11 @@ impl Family {
                 node
             );
         }
-        if let (Best::Node { offer, .. }, Some(slot)) = (own, nodes.slot(node_of(own))) {
+        if let (Best::Node { offer, total, .. }, Some(slot)) = (own, nodes.slot(node_of(own))) {
             let NodeResult::Feasible(feasible) = prepared.judge_with(nodes, slot, matches) else {
                 return Err(TestCaseError::fail("the best node is refused"));
             };
-            prop_assert!(view.confirms(offer, &feasible, sorted));
+            prop_assert!(view.confirms(offer, total, &feasible, sorted));
         }
         Ok(())
     }

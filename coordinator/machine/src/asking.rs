@@ -8,7 +8,7 @@ use flotilla_framework::shard::Command;
 
 use crate::{
     event::TimeMs,
-    judge::class_states::{Ask, ClassStates},
+    judge::class_states::{Ask, ClassStates, Source},
     judge::decision::Want,
     machine::Machine,
     subject::Subject,
@@ -107,10 +107,10 @@ impl Machine {
             self.command(worker, command);
         }
         self.status.evaluations_asked += 1;
-        let (revision, answers) = (self.judge.cache().revision(), Vec::new());
-        self.judge
-            .states_mut()
-            .asked(subject, Ask { request, revision, asked_ms: now_ms, owing, answers, whole, trace: asker });
+        let (revision, newest, answers) = (self.judge.cache().revision(), self.judge.cache().newest_node(), Vec::new());
+        let source = Source { request, workers: owing.keys().copied().collect() };
+        let ask = Ask { request, revision, newest, k, asked_ms: now_ms, owing, answers, source, whole, trace: asker };
+        self.judge.states_mut().asked(subject, ask);
     }
 
     /// Enough offers for all waiting pods of the subject, and for those that others take from under it meanwhile.

@@ -112,6 +112,9 @@ impl Machine {
         if let Some(id) = held.keys().next() {
             broken(Invariant::NodesHaveHolders, format!("connection {} is gone and still holds nodes", id.0));
         }
+        if !self.judge.cache().holders_match() {
+            broken(Invariant::NodesHaveHolders, "the holder noted at some position is not the node's".to_owned());
+        }
         if self.judge.cache().snapshot.node_count() != self.judge.cache().nodes.len() {
             broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
         }

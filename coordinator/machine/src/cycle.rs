@@ -4,7 +4,12 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::{diagnosis::Diagnosis, extension::ClusterEvent, node::NodeId, shard::Revision};
+use flotilla_framework::{
+    diagnosis::Diagnosis,
+    extension::ClusterEvent,
+    node::NodeId,
+    shard::{RequestId, Revision},
+};
 
 use crate::{
     action::{Action, Binding, Nomination, Reason},
@@ -144,16 +149,22 @@ impl Machine {
     /// Drops the workers that said of nodes what these are not. `false`: there were none.
     pub(crate) fn drop_mismatched_workers(&mut self) -> bool {
         let mismatches = self.judge.take_mismatches();
-        mismatches.into_iter().fold(false, |any, Mismatch { node, reason }| self.drop_holder_of(node, &reason) || any)
+        let any = !mismatches.is_empty();
+        for Mismatch { worker, reason } in mismatches {
+            self.drop_worker(worker, reason);
+        }
+        any
     }
 
-    /// Drops the worker that holds a node, for what it said of it. `false`: no worker holds it.
-    pub(crate) fn drop_holder_of(&mut self, node: NodeId, reason: &str) -> bool {
+    /// Drops the worker that holds a node, for what it said of it after a question. Nobody is dropped where the node has
+    /// changed hands since.
+    pub(crate) fn drop_holder_of(&mut self, node: NodeId, after: RequestId, reason: &str) {
         let cache = self.judge.cache();
-        let Some(worker) = cache.name(node).and_then(|name| cache.nodes.get(name)?.worker) else { return false };
+        let holder = cache.snapshot.slot(node).and_then(|slot| cache.holder_at(slot, after + 1).ok()?);
         self.judge.distrust();
-        self.drop_worker(worker, reason.to_owned());
-        true
+        if let Some(worker) = holder {
+            self.drop_worker(worker, reason.to_owned());
+        }
     }
 
     /// A pod that woke with others was not asked for its gates then.

@@ -10,11 +10,17 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    evaluation::Offer, node::NodeId, prepared::Prepared, profile::Profile, registry::Registry, select::Nominations,
+    evaluation::{Evaluation, Unsound},
+    node::NodeId,
+    prepared::Prepared,
+    profile::Profile,
+    registry::Registry,
+    select::Nominations,
+    shard::RequestId,
 };
 
 use crate::{
-    event::Configuration,
+    event::{Configuration, WorkerId},
     subject::{ProfileIndex, Subject, Uid},
 };
 
@@ -57,12 +63,14 @@ pub(crate) struct Counts {
     pub(crate) refuted: u64,
     /// Offers that ran dry.
     pub(crate) dry: u64,
+    /// Nodes that were to be chosen and were not what was said of them.
+    pub(crate) mismatches: u64,
 }
 
 /// A worker said of a node what the node is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mismatch {
-    pub(crate) node: NodeId,
+    pub(crate) worker: WorkerId,
     pub(crate) reason: String,
 }
 
@@ -125,7 +133,7 @@ impl Judge {
         self.counts
     }
 
-    /// The nodes of which workers said what they are not, since this was asked last.
+    /// The workers that said of nodes what these are not, since this was asked last.
     pub(crate) fn take_mismatches(&mut self) -> Vec<Mismatch> {
         std::mem::take(&mut self.mismatches)
     }
@@ -199,6 +207,27 @@ impl Judge {
         Some((&self.states.get(subject)?.prepared, &mut self.cache))
     }
 
+    /// Takes a worker's answer, if anyone still waits for it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn take_answer(
+        &mut self,
+        worker: WorkerId,
+        request: RequestId,
+        evaluation: Evaluation,
+    ) -> Result<(), Unsound> {
+        self.states.answer(worker, request, evaluation, &self.cache)
+    }
+
+    /// Who said what is known of a node, if it was said by who holds it now. Nobody is blamed for a node that has changed
+    /// hands since.
+    fn source_of(&mut self, subject: Subject, node: NodeId) -> Option<WorkerId> {
+        let source = self.states.known(subject)?.source?;
+        let holder = self.cache.holder_at(self.cache.snapshot.slot(node)?, source.request).ok()??;
+        source.workers.contains(&holder).then_some(holder)
+    }
+
     /// Nothing that workers have said holds: one of them says what is not so.
     pub(crate) fn distrust(&mut self) {
         self.states.distrust();
@@ -215,15 +244,5 @@ impl Judge {
         let nominations = self.nominator.concerning(attempt.uid, attempt.priority, &self.cache);
         self.with_nodes(attempt.subject)?;
         self.states.known(attempt.subject)?.lay_over(&mut self.cache, &nominations)
-    }
-
-    /// An offer is not what our own view gives: nothing that workers have said holds.
-    fn note_mismatch(&mut self, Offer { node, .. }: Offer) {
-        let is_held = self.cache.name(node).and_then(|name| self.cache.nodes.get(name)?.worker).is_some();
-        if is_held {
-            self.states.distrust();
-            let reason = format!("it offered node {} with a score that is not the node's", node.0);
-            self.mismatches.push(Mismatch { node, reason });
-        }
     }
 }

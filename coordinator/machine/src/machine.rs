@@ -273,6 +273,7 @@ impl Machine {
             evaluations_local: counts.local,
             evaluations_refuted: counts.refuted,
             offers_dry: counts.dry,
+            offers_refuted: counts.mismatches,
             ..self.status
         }
     }

@@ -87,8 +87,9 @@ impl Machine {
             Reply::Applied { generation, .. } => self.acknowledged(worker, generation),
             Reply::Evaluated { request, evaluation } => {
                 let (asked_ms, subject) = (self.asked_ms(request), self.judge.states().subject_of(request));
-                if let Err((covered, nodes)) = self.judge.states_mut().answer(worker, request, evaluation) {
-                    self.drop_worker(worker, format!("it judged {covered} nodes where it holds {nodes}"));
+                if let Err(wrong) = self.judge.take_answer(worker, request, evaluation) {
+                    self.status.answers_refused += 1;
+                    self.drop_worker(worker, wrong.to_string());
                 }
                 self.count_evaluation(request, asked_ms);
                 self.remember_evaluation(worker, request, subject.zip(asked_ms));
@@ -160,9 +161,8 @@ impl Machine {
     /// Gives a node to the worker whose it is now.
     pub(crate) fn assign_node(&mut self, name: &Arc<str>) {
         let owner = self.roster.owner(name);
-        let Some(node) = self.judge.cache_mut().nodes.get_mut(name) else { return };
-        node.worker = owner;
-        if let Some(owner) = owner {
+        let is_known = self.judge.cache_mut().set_holder(name, owner, self.next_request).is_some();
+        if let Some(owner) = owner.filter(|_| is_known) {
             self.introduce(owner, name);
         }
     }
@@ -274,8 +274,8 @@ impl Machine {
             if self.roster.owner(&name) != Some(id) {
                 continue;
             }
-            let Some(node) = self.judge.cache_mut().nodes.get_mut(&name) else { continue };
-            let (node_id, old) = (node.id, node.worker.replace(id));
+            let held = self.judge.cache_mut().set_holder(&name, Some(id), self.next_request);
+            let Some((node_id, old)) = held else { continue };
             if let Some(old) = old.filter(|old| *old != id) {
                 self.tell(old, Change::RemoveNode { id: node_id });
                 self.count_node(old, -1);

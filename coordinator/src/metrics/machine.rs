@@ -129,7 +129,7 @@ fn levels(status: &Status) -> [Number; 15] {
     ]
 }
 
-fn counts(status: &Status) -> [Number; 18] {
+fn counts(status: &Status) -> [Number; 20] {
     [
         ("flotilla_decisions_total", "Decisions, whatever their outcome", status.decisions),
         ("flotilla_placed_total", "Pods that got a node", status.placed),
@@ -147,6 +147,16 @@ fn counts(status: &Status) -> [Number; 18] {
         ("flotilla_offers_used_total", "Decisions for an offer as it came from a worker", status.offers_used),
         ("flotilla_offers_repaired_total", "Decisions for a node that was judged anew here", status.offers_repaired),
         ("flotilla_offers_dry_total", "Times that the offers of a class ran dry", status.offers_dry),
+        (
+            "flotilla_offers_refuted_total",
+            "Nodes that were to be chosen and were not what had been said of them",
+            status.offers_refuted,
+        ),
+        (
+            "flotilla_answers_refused_total",
+            "Answers of workers that no worker with its shard can give",
+            status.answers_refused,
+        ),
         ("flotilla_extensions_asked_total", "Pods that extenders were asked about", status.extensions_asked),
         (
             "flotilla_extensions_discarded_total",

@@ -296,11 +296,17 @@ impl View {
         }
     }
 
-    /// Whether an offer says of its node what the node is by itself.
-    pub fn confirms(&mut self, offer: Offer, feasible: &Feasible, family: Option<&SortedNodes>) -> bool {
+    /// Whether an offer and its total as of the last [`Self::best`] say of its node what the node is.
+    pub fn confirms(&mut self, offer: Offer, total: i64, feasible: &Feasible, family: Option<&SortedNodes>) -> bool {
         match family {
             _ if self.counted.holds(offer.node) => self.counted.confirms(offer.node, feasible),
-            None => self.own.is_some() && offer.base == feasible.base,
+            // The node may stand among others whose raw scores are not its own.
+            None if self.own.is_some() => {
+                let group = self.counted.group_of(offer.node, &feasible.raws);
+                let bonus = group.and_then(|group| self.counted.bonus(group));
+                offer.base == feasible.base && bonus.map(|bonus| offer.base.saturating_add(bonus)) == Some(total)
+            }
+            None => false,
             Some(family) => {
                 let Some((stratum, known)) = family.row(offer.node) else { return false };
                 let raws = self.strata.get(stratum).map(|place| self.counted.raws_of(place.group));

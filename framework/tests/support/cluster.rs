@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::{Class, ClassId},
     evaluate::{Columns, Scratch},
-    evaluation::Evaluation,
+    evaluation::{Evaluation, Wanted},
     explain::shard::{self, Page},
     extension::{DefaultSelector, Extremes, Facts},
     node::{NodeId, NodeInfo},
@@ -250,7 +250,14 @@ impl World {
             let prepared = self.prepare(registry, &mut nodes);
             evaluate(&prepared, &nodes, k)
         };
-        (0..shards).map(answer).collect()
+        let answers: Vec<Evaluation> = (0..shards).map(answer).collect();
+        let mut whole = self.whole();
+        let prepared = self.prepare(registry, &mut whole);
+        for answer in &answers {
+            let wanted = Wanted { nodes: answer.covered, k: u32::try_from(k).unwrap_or(u32::MAX) };
+            assert_eq!(answer.check(&prepared, wanted, |_| None), Ok(()), "what a shard says is sound");
+        }
+        answers
     }
 
     /// The accounts of shards, page by page.

@@ -14,9 +14,9 @@ use flotilla_framework::{
     node::{NodeId, NodeInfo},
     objects::Objects,
     registry::Registry,
-    shard::{Change, Revision},
+    shard::{Change, RequestId, Revision},
     signature::{Distinction, SelectorsInPlay},
-    snapshot::Snapshot,
+    snapshot::{Slot, Snapshot},
     volumes::node::Attachment,
 };
 
@@ -39,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) info: Arc<NodeInfo>,
     pub(crate) worker: Option<WorkerId>,
+    /// The last question to workers that was asked before the node was given to this one.
+    pub(crate) held_after: RequestId,
 }
 
 /// How many pods of each class are charged to a node.
@@ -60,6 +62,9 @@ pub(crate) struct Cache {
     log: VecDeque<Happening>,
     revision: Revision,
     next_node: u32,
+    /// Who holds the node at each position of the snapshot, and since which question: what the nodes have, for a look-up
+    /// without names.
+    holders: Vec<(Option<WorkerId>, RequestId)>,
 }
 
 /// Something that happened to a node.
@@ -81,6 +86,10 @@ pub(crate) enum What {
     /// The node is new, gone, or in other domains than before.
     Reshaped,
 }
+
+/// A node was given to another worker since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moved;
 
 /// What a node event did.
 #[derive(Debug)]
@@ -188,7 +197,7 @@ impl Cache {
             let id = NodeId(self.next_node);
             self.images.add(info);
             self.names.insert(id, Arc::clone(&info.name));
-            self.nodes.insert(Arc::clone(&info.name), Node { id, info: Arc::clone(info), worker: None });
+            self.nodes.insert(Arc::clone(&info.name), Node { id, info: Arc::clone(info), worker: None, held_after: 0 });
             self.place(&Arc::clone(&info.name));
             return NodeEvent::Added;
         };
@@ -215,6 +224,56 @@ impl Cache {
         self.snapshot.remove_node(node.id);
         self.touch(node.id, What::Reshaped);
         Some(node)
+    }
+
+    /// A node is another worker's from now on, `after` being the last question that was asked before. Gives its number and
+    /// who held it.
+    pub(crate) fn set_holder(
+        &mut self,
+        name: &str,
+        worker: Option<WorkerId>,
+        after: RequestId,
+    ) -> Option<(NodeId, Option<WorkerId>)> {
+        let node = self.nodes.get_mut(name)?;
+        let (id, old) = (node.id, std::mem::replace(&mut node.worker, worker));
+        if old != worker {
+            node.held_after = after;
+            self.note_holder(name);
+        }
+        Some((id, old))
+    }
+
+    /// Who holds the node at a position, if it was given to it before a question was asked; `Err`: it was given to someone
+    /// since.
+    pub(crate) fn holder_at(&self, slot: Slot, question: RequestId) -> Result<Option<WorkerId>, Moved> {
+        let (holder, after) = self.holders.get(slot as usize).copied().unwrap_or_default();
+        if after < question { Ok(holder) } else { Err(Moved) }
+    }
+
+    /// The number that the newest node has.
+    pub(crate) const fn newest_node(&self) -> NodeId {
+        NodeId(self.next_node)
+    }
+
+    /// Whether a node may have been there at a revision. Its number says so, or the log of what happened since.
+    pub(crate) fn may_have_been(&self, node: NodeId, at: Revision, newest: NodeId) -> bool {
+        let left = |happening: Happening| happening.node == node && happening.what == What::Reshaped;
+        node <= newest && self.changes_since(at).is_none_or(|mut changes| changes.any(left))
+    }
+
+    /// Whether the look-up by position says what the nodes say.
+    pub(crate) fn holders_match(&self) -> bool {
+        let noted = |node: &Node| Some(*self.holders.get(self.snapshot.slot(node.id)? as usize)?);
+        self.nodes.values().all(|node| noted(node) == Some((node.worker, node.held_after)))
+    }
+
+    fn note_holder(&mut self, name: &str) {
+        let Some(node) = self.nodes.get(name) else { return };
+        let Some(slot) = self.snapshot.slot(node.id) else { return };
+        if self.holders.len() <= slot as usize {
+            self.holders.resize(slot as usize + 1, (None, 0));
+        }
+        self.holders[slot as usize] = (node.worker, node.held_after);
     }
 
     /// Charges a pod of a class to a node. Gives what to tell the holder, if the node is known.
@@ -267,6 +326,7 @@ impl Cache {
                 self.snapshot.add_pod(id, class);
             }
         }
+        self.note_holder(name);
         self.touch(id, What::Reshaped);
     }
 

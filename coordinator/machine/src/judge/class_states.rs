@@ -3,20 +3,22 @@
 //! Knows: which answer is to which question, and who has to make room. Must not know: pods, how workers are reached, or how a
 //! view follows the cluster ([`super::live`]).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     class::{Class, ClassId},
     evaluate::{Columns, Scratch},
-    evaluation::Evaluation,
+    evaluation::{Evaluation, Offer, Unsound, Wanted},
     extension::Facts,
     map::Map,
     matches::Matches,
+    node::NodeId,
     prepared::Prepared,
     profile::Profile,
     registry::Registry,
     select::View,
     shard::{RequestId, Revision},
+    snapshot::Slot,
 };
 
 use crate::{
@@ -40,16 +42,28 @@ const MAX_POSITIONS: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) request: RequestId,
-    /// The state it is asked at.
+    /// The state it is asked at, and the newest node in it.
     pub(crate) revision: Revision,
+    pub(crate) newest: NodeId,
+    /// How many offers of each stratum are wanted.
+    pub(crate) k: u32,
     pub(crate) asked_ms: TimeMs,
     /// Who owes an answer, and how many nodes it must cover.
     pub(crate) owing: BTreeMap<WorkerId, u32>,
     pub(crate) answers: Vec<Evaluation>,
+    /// Who is asked.
+    pub(crate) source: Source,
     /// All nodes are wanted, for a sorted list of the subject's family.
     pub(crate) whole: bool,
     /// Its span, if it is traced.
     pub(crate) trace: Option<Asker>,
+}
+
+/// Whose word a view is: which question it answers, and who was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) request: RequestId,
+    pub(crate) workers: Arc<[WorkerId]>,
 }
 
 /// All that is known about one subject.
@@ -72,6 +86,8 @@ pub(crate) struct ClassState {
     too_many_strata: bool,
     /// What workers counted is not what is there.
     pub(super) refuted: bool,
+    /// How many times in a row the node that was to be chosen was not what was said of it.
+    pub(super) mismatches: u8,
     /// The facts fit in a message.
     can_be_told: bool,
 }
@@ -85,6 +101,9 @@ pub(crate) struct ClassStates {
     released: Vec<ClassId>,
     requests: Map<RequestId, Subject>,
     scratch: Scratch,
+    /// How many answers were looked at, and by position the last of them that offered the node there.
+    looked_at: u64,
+    offered: Vec<u64>,
     clock: u64,
     /// Evaluations that have ended since that was told last, if they are traced.
     pub(crate) over: Vec<Over>,
@@ -145,6 +164,7 @@ impl ClassStates {
                 wants_all: false,
                 too_many_strata: false,
                 refuted: false,
+                mismatches: 0,
                 can_be_told,
             }
         });
@@ -227,21 +247,32 @@ impl ClassStates {
         self.requests.get(&request).copied()
     }
 
-    /// Takes a worker's answer. `Err`: it covers another number of nodes than it must.
+    /// Takes a worker's answer, if anyone still waits for it.
+    ///
+    /// # Errors
+    /// What is wrong with it: no worker that holds its shard can have answered so.
     pub(crate) fn answer(
         &mut self,
         worker: WorkerId,
         request: RequestId,
         evaluation: Evaluation,
-    ) -> Result<(), (u32, u32)> {
+        cache: &Cache,
+    ) -> Result<(), Unsound> {
         let Some(subject) = self.subject_of(request) else { return Ok(()) };
-        let Some(state) = self.all.get_mut(&subject) else { return Ok(()) };
+        let Self { all, looked_at, offered, .. } = self;
+        let Some(state) = all.get_mut(&subject) else { return Ok(()) };
         let Some(ask) = &mut state.ask else { return Ok(()) };
-        let Some(nodes) = ask.owing.remove(&worker) else { return Ok(()) };
-        if evaluation.covered != nodes {
-            ask.owing.insert(worker, nodes);
-            return Err((evaluation.covered, nodes));
-        }
+        let Some(&nodes) = ask.owing.get(&worker) else { return Ok(()) };
+        offered.resize(cache.snapshot.capacity(), 0);
+        *looked_at += 1;
+        let mut repeats = |slot: Slot| {
+            let last = offered.get_mut(slot as usize).map(|last| std::mem::replace(last, *looked_at));
+            last == Some(*looked_at)
+        };
+        let wanted = Wanted { nodes, k: ask.k };
+        let made: &Ask = ask;
+        evaluation.check(&state.prepared, wanted, |offer| wrong_about(offer, worker, made, cache, &mut repeats))?;
+        ask.owing.remove(&worker);
         ask.answers.push(evaluation);
         if ask.owing.is_empty()
             && let Some(ask) = state.ask.take()
@@ -250,13 +281,14 @@ impl ClassStates {
             self.note_end(subject, &ask, None);
             let Some(state) = self.all.get_mut(&subject) else { return Ok(()) };
             if ask.whole {
-                state.family.set_whole(ask.answers, ask.revision);
+                state.family.set_whole(ask.answers, ask.revision, Some(ask.source));
                 self.make_room_for_rows(subject);
                 return Ok(());
             }
             state.family.wants_own = false;
             let view = View::new(&state.prepared, ask.answers);
-            state.live = Some(Live::new(view, ask.revision, !state.prepared.is_wide(), ask.trace));
+            let live = Live::new(view, ask.revision, !state.prepared.is_wide(), ask.trace);
+            state.live = Some(live.said_by(ask.source));
             self.make_room_for_rows(subject);
         }
         Ok(())
@@ -383,4 +415,29 @@ impl ClassStates {
         let (asked_ms, revision, workers) = (ask.asked_ms, ask.revision, ask.answers.len());
         self.over.push(Over { asker, subject, asked_ms, revision, workers, nodes, failure });
     }
+}
+
+/// What is wrong about the node of an offer, if the answerer was asked when it held the node.
+fn wrong_about(
+    offer: Offer,
+    worker: WorkerId,
+    ask: &Ask,
+    cache: &Cache,
+    repeats: &mut impl FnMut(Slot) -> bool,
+) -> Option<&'static str> {
+    let Some(slot) = cache.snapshot.slot(offer.node) else {
+        let is_unknown = !cache.may_have_been(offer.node, ask.revision, ask.newest);
+        return is_unknown.then_some("which was not there");
+    };
+    if offer.node > ask.newest {
+        return Some("which was not there yet");
+    }
+    if cache.snapshot.rank(slot) != offer.rank {
+        return Some("whose rank is another one");
+    }
+    // A node that was given to another worker since may have been anyone's.
+    if cache.holder_at(slot, ask.request).is_ok_and(|holder| holder != Some(worker)) {
+        return Some("which it does not hold");
+    }
+    repeats(slot).then_some("which it has offered already")
 }

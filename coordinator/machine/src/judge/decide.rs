@@ -16,7 +16,7 @@ use flotilla_framework::{
 };
 
 use super::{
-    Judge,
+    Judge, Mismatch,
     cache::Charge,
     decision::{Attempt, Decision, Placement, PostFilter, Want},
     said::Step,
@@ -67,8 +67,12 @@ impl Judge {
                     if let Some(error) = known.score_error() {
                         return Decision::Fail(error);
                     }
-                    if self.verify(subject, offer) {
+                    if known.confirms(&self.cache, offer, total) {
+                        self.states.get_mut(subject).into_iter().for_each(|state| state.mismatches = 0);
                         return self.place(attempt, offer, total, repaired);
+                    }
+                    if let Some(error) = self.mistrust(subject, offer, repaired) {
+                        return Decision::Fail(error);
                     }
                 }
                 Best::Dry | Best::Nothing if known.family.is_some() => self.states.wants_own_answers(subject),
@@ -154,18 +158,39 @@ impl Judge {
         Some(Decision::Refuse(diagnosis, PostFilter::Run(Vec::new())))
     }
 
-    /// Runs every filter for the chosen node against our own view before anything is assumed. An offer that is not
-    /// what our own view gives is a worker's error: the worker is given up, and its word does not count.
-    fn verify(&mut self, subject: Subject, offer: Offer) -> bool {
-        let Some(mut known) = self.states.known(subject) else { return false };
-        if known.confirms(&self.cache, offer) {
-            return true;
-        }
-        if known.family.is_some() {
+    /// The node that was to be chosen is not what was said of it when every filter and score are asked here, before
+    /// anything is assumed. Nothing that workers said holds then, and who said it loses its place. It is asked for anew
+    /// once; the second time in a row it is found out here; the third time there is an error, so that this comes to an end
+    /// whatever is wrong.
+    fn mistrust(&mut self, subject: Subject, offer: Offer, repaired: bool) -> Option<String> {
+        let source = self.source_of(subject, offer.node).filter(|_| !repaired);
+        let is_shared = self.states.known(subject).is_some_and(|known| known.family.is_some());
+        self.counts.mismatches += 1;
+        self.states.distrust();
+        if is_shared {
             self.states.wants_own_answers(subject);
         }
-        self.note_mismatch(offer);
-        false
+        if let Some(worker) = source {
+            let reason = format!("it offered node {} with a score that is not the node's", offer.node.0);
+            self.mismatches.push(Mismatch { worker, reason });
+        }
+        let state = self.states.get_mut(subject)?;
+        state.mismatches += 1;
+        match state.mismatches {
+            1 => None,
+            2 => {
+                self.evaluate_here(subject);
+                None
+            }
+            times => {
+                state.mismatches = 0;
+                let node = self.cache.name(offer.node).map_or("that is gone", |name| name);
+                Some(format!(
+                    "the best node, {node}, was {times} times in a row not what had been found out about it; the pod \
+                     is tried again, and this is a bug of Flotilla or of a plugin if it goes on"
+                ))
+            }
+        }
     }
 
     /// The placement on a node, with what Reserve will have to do there.

@@ -15,6 +15,7 @@ use flotilla_framework::{
 
 use super::{
     cache::{Cache, Happening, What},
+    class_states::Source,
     live::nodes_of,
 };
 use crate::subject::Subject;
@@ -28,6 +29,8 @@ pub(crate) const MAX_ROWS: usize = 1 << 20;
 pub(super) struct SortedList {
     pub(super) sorted: SortedNodes,
     pub(super) repaired_to: Revision,
+    /// Whose word it is; `None`: our own.
+    pub(super) source: Option<Source>,
     /// Tells it apart from others that stood in its place.
     pub(super) number: u64,
     pub(super) used: u64,
@@ -46,8 +49,8 @@ pub(crate) struct FamilyState {
     pub(super) head: Option<ClassId>,
     /// It was found to need answers of its own, and has none yet.
     pub(super) wants_own: bool,
-    /// For a head: all that the shards said about it, and the state that they said it of.
-    pub(super) whole: Option<(Vec<Evaluation>, Revision)>,
+    /// For a head: all that the shards said about it, the state that they said it of, and who did, unless it was said here.
+    pub(super) whole: Option<(Vec<Evaluation>, Revision, Option<Source>)>,
     /// For a head: some shard has more nodes than an answer may hold.
     pub(super) is_cut: bool,
 }
@@ -66,15 +69,15 @@ impl FamilyState {
     }
 
     /// What shards said about a head is to be laid out.
-    pub(crate) fn set_whole(&mut self, answers: Vec<Evaluation>, revision: Revision) {
-        self.whole = Some((answers, revision));
+    pub(crate) fn set_whole(&mut self, answers: Vec<Evaluation>, revision: Revision, source: Option<Source>) {
+        self.whole = Some((answers, revision, source));
     }
 
     /// How many nodes wait to be laid out.
     pub(crate) fn rows(&self) -> usize {
         let offers =
             |evaluation: &Evaluation| evaluation.strata.iter().map(|stratum| stratum.offers.len()).sum::<usize>();
-        self.whole.as_ref().map_or(0, |(answers, _)| answers.iter().map(offers).sum())
+        self.whole.as_ref().map_or(0, |(answers, ..)| answers.iter().map(offers).sum())
     }
 }
 
@@ -100,9 +103,15 @@ impl Families {
         self.lists.get_index(at).map(|(_, list)| list).filter(|list| list.number == number)
     }
 
-    pub(super) fn put(&mut self, place: (Subject, Ground), sorted: SortedNodes, repaired_to: Revision) {
+    pub(super) fn put(
+        &mut self,
+        place: (Subject, Ground),
+        sorted: SortedNodes,
+        repaired_to: Revision,
+        source: Option<Source>,
+    ) {
         self.clock += 1;
-        let list = SortedList { sorted, repaired_to, number: self.clock, used: self.clock };
+        let list = SortedList { sorted, repaired_to, source, number: self.clock, used: self.clock };
         self.lists.insert(place, list);
         // What is longest not in use goes first; one sorted list always has room.
         let mut rows: usize = self.lists.values().map(|list| list.sorted.len()).sum();

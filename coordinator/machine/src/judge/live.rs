@@ -16,7 +16,7 @@ use flotilla_framework::{
 
 use super::{
     cache::{Cache, Happening, What},
-    class_states::{ClassState, ClassStates},
+    class_states::{ClassState, ClassStates, Source},
     families::{FamilyState, SortedList, changes},
 };
 use crate::{subject::Subject, trace::Asker};
@@ -32,6 +32,8 @@ pub(crate) struct Live {
     over: Option<(usize, u64)>,
     /// The state that the shards answered for.
     pub(crate) revision: Revision,
+    /// Whose word it is; `None`: our own, or that of the sorted list.
+    source: Option<Source>,
     /// The state up to which it is repaired.
     repaired_to: Revision,
     /// What is counted over domains was compared with our own view.
@@ -52,6 +54,8 @@ pub(crate) struct Known<'a> {
     pub(crate) family: Option<&'a SortedNodes>,
     /// The state that the shards answered for.
     pub(crate) revision: Revision,
+    /// Whose word it is; `None`: our own.
+    pub(crate) source: Option<&'a Source>,
 }
 
 // === impl Live ===
@@ -59,7 +63,12 @@ pub(crate) struct Known<'a> {
 impl Live {
     /// A view of answers of the class's own.
     pub(super) fn new(view: View, revision: Revision, counted: bool, trace: Option<Asker>) -> Self {
-        Self { view, over: None, revision, repaired_to: revision, counted, looked_at: 0, trace }
+        Self { view, over: None, revision, source: None, repaired_to: revision, counted, looked_at: 0, trace }
+    }
+
+    /// The same, said by workers.
+    pub(super) fn said_by(self, source: Source) -> Self {
+        Self { source: Some(source), ..self }
     }
 
     /// Whether it is of answers of the class's own.
@@ -100,11 +109,12 @@ impl Known<'_> {
         self.view.lay_over(self.prepared, &mut cache.snapshot, self.matches, nominations, self.family)
     }
 
-    /// Whether an offer is what every filter and score say of its node in our own view of the cluster.
-    pub(crate) fn confirms(&mut self, cache: &Cache, offer: Offer) -> bool {
-        let slot = cache.snapshot.slot(offer.node);
-        let result = slot.map(|slot| self.prepared.judge_with(&cache.snapshot, slot, self.matches));
-        matches!(&result, Some(NodeResult::Feasible(feasible)) if self.view.confirms(offer, feasible, self.family))
+    /// Whether an offer and its total are what every filter and score say of its node in our own view of the cluster.
+    pub(crate) fn confirms(&mut self, cache: &Cache, offer: Offer, total: i64) -> bool {
+        let Some(slot) = cache.snapshot.slot(offer.node) else { return false };
+        let result = self.prepared.judge_with(&cache.snapshot, slot, self.matches);
+        let NodeResult::Feasible(feasible) = &result else { return false };
+        cache.snapshot.rank(slot) == offer.rank && self.view.confirms(offer, total, feasible, self.family)
     }
 }
 
@@ -194,12 +204,13 @@ impl ClassStates {
     /// What is known of a subject on all nodes; `None` where that is nothing.
     pub(crate) fn known(&mut self, subject: Subject) -> Option<Known<'_>> {
         let ClassState { prepared, matches, live, .. } = self.all.get_mut(&subject)?;
-        let Live { view, over, revision, .. } = live.as_mut()?;
-        let family = match over {
+        let Live { view, over, revision, source, .. } = live.as_mut()?;
+        let list = match over {
             None => None,
-            Some(over) => Some(&self.families.under(*over)?.sorted),
+            Some(over) => Some(self.families.under(*over)?),
         };
-        Some(Known { prepared, matches, view, family, revision: *revision })
+        let source = list.map_or(source.as_ref(), |list| list.source.as_ref());
+        Some(Known { prepared, matches, view, family: list.map(|list| &list.sorted), revision: *revision, source })
     }
 
     /// Notes the head of a subject's family, which is released when the subject's class state is closed.
@@ -240,7 +251,7 @@ impl ClassStates {
     pub(crate) fn evaluate_whole_here(&mut self, head: Subject, cache: &Cache) {
         let Some(evaluation) = self.evaluation_here(head, cache) else { return };
         if let Some(state) = self.get_mut(head) {
-            state.family.set_whole(vec![evaluation], cache.revision());
+            state.family.set_whole(vec![evaluation], cache.revision(), None);
         }
     }
 
@@ -271,9 +282,9 @@ impl ClassStates {
     fn find_sorted_nodes(&mut self, subject: Subject, head: Subject, cache: &Cache) -> Option<usize> {
         let place = (head, Ground::new(&self.all.get(&subject)?.prepared, &cache.snapshot));
         let of_head = self.all.get_mut(&head)?;
-        if let Some((answers, revision)) = of_head.family.whole.take() {
+        if let Some((answers, revision, source)) = of_head.family.whole.take() {
             match SortedNodes::new(place.1.clone(), &cache.snapshot, &answers) {
-                Some(sorted) => self.families.put(place.clone(), sorted, revision),
+                Some(sorted) => self.families.put(place.clone(), sorted, revision, source),
                 None => of_head.family.is_cut = true,
             }
         }
@@ -282,7 +293,8 @@ impl ClassStates {
         }
         let (_, other) = self.families.lists.iter().find(|((known, _), _)| *known == head)?;
         let (sorted, revision) = (other.sorted.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
-        self.families.put(place.clone(), sorted, revision);
+        let source = other.source.clone();
+        self.families.put(place.clone(), sorted, revision, source);
         self.families.lists.get_index_of(&place)
     }
 }

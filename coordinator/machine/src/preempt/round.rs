@@ -48,6 +48,7 @@ impl Machine {
             subject,
             generation,
             revision: self.judge.cache().revision(),
+            after: self.next_request,
             diagnosis,
             priority,
             objected: objected.to_vec(),
@@ -165,7 +166,8 @@ impl Machine {
             }
             if self.judge.cache().revision() == round.revision {
                 self.status.dry_runs_refuted += 1;
-                self.drop_holder_of(candidate.node, "it tried preemption there with another outcome than the node's");
+                let reason = "it tried preemption there with another outcome than the node's";
+                self.drop_holder_of(candidate.node, round.after, reason);
                 return None;
             }
             // Something has happened since. Of what it is now the node may still be the best.

@@ -25,6 +25,8 @@ pub(crate) struct Round {
     pub(super) generation: Generation,
     /// The state of the cluster that it began in.
     pub(super) revision: Revision,
+    /// The last question to workers before it began.
+    pub(super) after: RequestId,
     pub(super) diagnosis: Diagnosis,
     pub(super) priority: i32,
     /// Nodes that extenders left out.

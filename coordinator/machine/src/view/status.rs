@@ -99,6 +99,10 @@ pub struct Status {
     pub dry_runs_discarded: u64,
     /// Counter: candidates of workers that our own dry run did not bear out.
     pub dry_runs_refuted: u64,
+    /// Counter: nodes that were to be chosen and were not what had been said of them.
+    pub offers_refuted: u64,
+    /// Counter: answers to evaluations that no worker with its shard can give.
+    pub answers_refused: u64,
     /// Counter: workers given up for silence or nonsense.
     pub workers_dropped: u64,
     /// Counter: pods tried again only because they had waited too long. Each is a wake-up that was missed.

@@ -3,6 +3,7 @@
 mod census;
 mod course;
 mod extenders;
+mod faulty;
 mod group_extenders;
 mod group_simulation;
 mod groups;

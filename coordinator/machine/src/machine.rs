@@ -274,6 +274,7 @@ impl Machine {
             evaluations_refuted: counts.refuted,
             offers_dry: counts.dry,
             offers_refuted: counts.mismatches,
+            refusals_refuted: counts.false_refusals,
             ..self.status
         }
     }

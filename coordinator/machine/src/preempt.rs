@@ -21,7 +21,7 @@ mod search;
 mod under_way;
 mod units;
 
-use flotilla_framework::{plugins::default_preemption, preemption::Candidate};
+use flotilla_framework::{node::NodeId, plugins::default_preemption, preemption::Candidate};
 
 pub(crate) use budgets::Budgets;
 pub(crate) use memory::Unresolvable;
@@ -43,4 +43,6 @@ pub(crate) enum Verdict {
     Unresolvable(String),
     /// These can.
     Found(Candidate),
+    /// None has to: this node suits the pod, and workers said that it does not.
+    Refuted(NodeId),
 }

@@ -129,7 +129,7 @@ fn levels(status: &Status) -> [Number; 15] {
     ]
 }
 
-fn counts(status: &Status) -> [Number; 20] {
+fn counts(status: &Status) -> [Number; 21] {
     [
         ("flotilla_decisions_total", "Decisions, whatever their outcome", status.decisions),
         ("flotilla_placed_total", "Pods that got a node", status.placed),
@@ -151,6 +151,11 @@ fn counts(status: &Status) -> [Number; 20] {
             "flotilla_offers_refuted_total",
             "Nodes that were to be chosen and were not what had been said of them",
             status.offers_refuted,
+        ),
+        (
+            "flotilla_refusals_refuted_total",
+            "Times that workers said that no node will do, or that a filter failed, and that was not so",
+            status.refusals_refuted,
         ),
         (
             "flotilla_answers_refused_total",

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     domains::Tables,
     evaluation::{Evaluation, Offer, Refused},
-    extension::{Domains, Score, Tally},
+    extension::{Domain, Domains, Score, Tally},
     map::Map,
     matches::Matches,
     node::NodeId,
@@ -313,6 +313,12 @@ impl View {
                 known.base == feasible.base && raws == Some(feasible.raws.as_slice())
             }
         }
+    }
+
+    /// Whether a node that is feasible as far as it alone tells, in these domains, is feasible by what is counted too, and
+    /// nominations have nothing to say about it.
+    pub fn suits(&mut self, prepared: &Prepared, node: NodeId, domains: &[Domain]) -> bool {
+        !self.changed.contains_key(&node) && self.counted.judge(prepared, domains, Order::MAX).is_ok()
     }
 
     /// Whether what is counted over domains is what another process counted on all nodes.

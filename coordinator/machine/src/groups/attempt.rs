@@ -11,7 +11,10 @@
 //!
 //! Source: `podGroupSchedulingDefaultAlgorithm`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use flotilla_framework::{
     diagnosis::Diagnosis,
@@ -89,7 +92,7 @@ impl Machine {
                 if self.waits_for_offers(now_ms, &key, &members) {
                     return Progress::Waiting;
                 }
-                match self.try_members(&seeker, false) {
+                match self.try_members_surely(&seeker) {
                     Ok(tried) => tried,
                     Err(asks) => return self.ask_for_group(now_ms, &key, false, asks),
                 }
@@ -203,6 +206,25 @@ impl Machine {
             }
         }
         self.judge.is_asked(subject)
+    }
+
+    /// As [`Self::try_members`]. Where too few find a place by the word of workers, and others may have to make room, they are
+    /// tried again by our own view.
+    fn try_members_surely(&mut self, seeker: &Seeker<'_>) -> Result<Tried, Asks> {
+        let tried = self.try_members(seeker, false)?;
+        if !matches!(tried.outcome, Outcome::Rejected(_)) || !self.may_make_room(seeker) {
+            return Ok(tried);
+        }
+        let refused = tried.verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Refused(_)));
+        let of = |uid: &Uid| Some((self.member_profile(uid)?, self.pods.get(uid)?.class));
+        let subjects: BTreeSet<Subject> = refused.filter_map(|(uid, _)| of(uid)).collect();
+        let hearsay: Vec<Subject> =
+            subjects.into_iter().filter(|subject| self.judge.is_said_by_workers(*subject)).collect();
+        if hearsay.is_empty() {
+            return Ok(tried);
+        }
+        hearsay.into_iter().for_each(|subject| self.judge.evaluate_here(subject));
+        self.try_members(seeker, false)
     }
 
     /// Tries the members one after the other, until it is clear that there is no place for enough of them. `for_room`:

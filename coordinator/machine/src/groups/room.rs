@@ -104,6 +104,15 @@ impl Machine {
         })
     }
 
+    /// Whether the profile has room made for groups, and there is a pod that could go.
+    pub(super) fn may_make_room(&self, seeker: &Seeker<'_>) -> bool {
+        let profile = self.profile(seeker.profile);
+        let is_on = |plugins: &[String]| plugins.iter().any(|known| known == default_preemption::NAME);
+        let priority = seeker.object.priority;
+        profile.is_some_and(|profile| is_on(&profile.plugins.pod_group_post_filter))
+            && (self.residents.any_at_all_below(priority) || self.groups.any_below(priority))
+    }
+
     fn search(&mut self, seeker: &Seeker<'_>) -> Result<Found, Asks> {
         let pods = || seeker.members.iter().filter_map(|uid| self.pods.get(uid));
         if pods().any(|pod| pod.info.never_preempts) {

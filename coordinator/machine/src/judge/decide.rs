@@ -51,10 +51,11 @@ impl Judge {
             let is_short = (known.view.is_laid_over() || is_member) && known.revision >= from;
             let is_current = known.view.is_untouched() || known.revision >= from;
             if let Some(error) = known.view.error(known.prepared) {
-                if is_current {
+                let by_workers = known.source.is_some();
+                if is_current && !by_workers {
                     return Decision::Fail(error);
                 }
-                self.states.forget_view(subject);
+                self.doubt_error(subject, is_current);
                 continue;
             }
             match known.best() {
@@ -86,13 +87,35 @@ impl Judge {
                 // What is said to the pod's owner is counted in one state, as kube-scheduler's is.
                 Best::Nothing if (is_short || is_current) && !known.view.is_untouched() => self.evaluate_here(subject),
                 Best::Nothing if is_current => {
-                    let covered = known.view.covered() as usize;
-                    let diagnosis = diagnosis::of_nodes(known.prepared, &known.view.refused_now(), covered);
-                    return Decision::Refuse(diagnosis, PostFilter::Run(Vec::new()));
+                    if let Some(diagnosis) = self.refusal(subject) {
+                        return Decision::Refuse(diagnosis, PostFilter::Run(Vec::new()));
+                    }
                 }
                 Best::Nothing => self.states.forget_view(subject),
             }
         }
+    }
+
+    /// A filter failed by what is known: it is found out anew, here where it is workers who say so of the present. A pod
+    /// fails for nothing else.
+    fn doubt_error(&mut self, subject: Subject, is_current: bool) {
+        if !is_current {
+            return self.states.forget_view(subject);
+        }
+        self.evaluate_here(subject);
+        let is_true = self.states.known(subject).is_none_or(|own| own.view.error(own.prepared).is_some());
+        self.counts.false_refusals += u64::from(!is_true);
+    }
+
+    /// Why no node will do. `None`: that was the word of workers and is not so.
+    fn refusal(&mut self, subject: Subject) -> Option<Diagnosis> {
+        if let Some(node) = self.disproof(subject) {
+            self.refute_refusal(subject, node);
+            return None;
+        }
+        let known = self.states.known(subject)?;
+        let covered = known.view.covered() as usize;
+        Some(diagnosis::of_nodes(known.prepared, &known.view.refused_now(), covered))
     }
 
     /// Brings the subject's view up to the present: over the sorted list of its family, or of answers of its own. What is

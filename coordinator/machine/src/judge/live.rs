@@ -12,6 +12,7 @@ use flotilla_framework::{
     prepared::{NodeResult, Prepared},
     select::{Best, Ground, Move, Nominations, SortedNodes, View},
     shard::Revision,
+    snapshot::{Slot, Snapshot},
 };
 
 use super::{
@@ -71,6 +72,11 @@ impl Live {
         Self { source: Some(source), ..self }
     }
 
+    /// Whether it is what workers said of the nodes as they are in this state, and nothing else.
+    pub(super) const fn is_hearsay(&self, now: Revision) -> bool {
+        self.source.is_some() && self.repaired_to == now && self.view.is_untouched()
+    }
+
     /// Whether it is of answers of the class's own.
     pub(crate) const fn is_own(&self) -> bool {
         self.over.is_none()
@@ -107,6 +113,15 @@ impl Known<'_> {
     /// Makes the view what it is for a pod that these nominations concern ([`View::lay_over`]).
     pub(crate) fn lay_over(&mut self, cache: &mut Cache, nominations: &Nominations) -> Option<NodeId> {
         self.view.lay_over(self.prepared, &mut cache.snapshot, self.matches, nominations, self.family)
+    }
+
+    /// The first of some nodes that is feasible by our own view of the cluster.
+    pub(crate) fn first_feasible(&mut self, nodes: &Snapshot, slots: impl Iterator<Item = Slot>) -> Option<NodeId> {
+        let Self { prepared, matches, view, .. } = self;
+        slots.filter_map(|slot| Some((slot, nodes.id(slot)?))).find_map(|(slot, node)| {
+            let NodeResult::Feasible(feasible) = prepared.judge_with(nodes, slot, matches) else { return None };
+            view.suits(prepared, node, &feasible.domains).then_some(node)
+        })
     }
 
     /// Whether an offer and its total are what every filter and score say of its node in our own view of the cluster.

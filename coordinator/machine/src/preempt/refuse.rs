@@ -78,6 +78,12 @@ impl Machine {
                 self.turn_down(now_ms, uid, diagnosis, None)
             }
             Verdict::Found(candidate) => self.preempt(now_ms, uid, diagnosis, &candidate),
+            Verdict::Refuted(node) => {
+                // The pod is still at the head of the queue, and is decided on anew.
+                self.judge.refute_refusal(subject, node);
+                self.drop_mismatched_workers();
+                Progress::Decided
+            }
         }
     }
 
@@ -103,7 +109,10 @@ impl Machine {
         }
         let own =
             pod.nominated_node().and_then(|node| Some((self.judge.cache().nodes.get(node)?.id, Arc::clone(node))));
-        let (potential, code) = self.potential_nodes(uid, subject, own.as_ref().map(|(id, _)| *id), objected);
+        let (potential, code) = match self.potential_nodes(uid, subject, own.as_ref().map(|(id, _)| *id), objected) {
+            Ok(potential) => potential,
+            Err(suiting) => return Err((diagnosis, Verdict::Refuted(suiting))),
+        };
         if let Some((_, name)) = &own {
             let pods: Vec<Standing> = self.ranked_on(name).collect();
             if let Some(reason) = why_ineligible(&info, Some(NominatedNode { code, pods: &pods })) {
@@ -130,19 +139,20 @@ impl Machine {
     }
 
     /// The nodes on which taking pods away may help, the smallest rank first; and how the pod's own nominated node is
-    /// refused.
+    /// refused. `Err`: this node suits the pod as things are, although workers said that none does.
     fn potential_nodes(
         &mut self,
         uid: &Uid,
         subject: Subject,
         own: Option<NodeId>,
         objected: &[NodeId],
-    ) -> (Vec<NodeId>, Code) {
+    ) -> Result<(Vec<NodeId>, Code), NodeId> {
         let mut own_code = Code::UnschedulableAndUnresolvable;
         let priority = self.pods.get(uid).map_or(0, |pod| pod.info.priority);
         let nominations = self.judge.nominations(uid, priority);
+        let is_hearsay = self.judge.is_hearsay(subject);
         let known = self.judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
-        let Some((state, cache)) = known else { return (Vec::new(), own_code) };
+        let Some((state, cache)) = known else { return Ok((Vec::new(), own_code)) };
         let snapshot = &mut cache.snapshot;
         let mut dry_run = DryRun::new(&state.prepared, snapshot, &state.matches);
         let slots: Vec<_> = snapshot.live().collect();
@@ -153,6 +163,7 @@ impl Machine {
             let refusal = dry_run.refusal(&state.prepared, snapshot, node, beside);
             let code = match refusal {
                 Some((_, refusal)) => Some(refusal.code),
+                None if is_hearsay => return Err(node),
                 None => objected.contains(&node).then_some(Code::Unschedulable),
             };
             if own == Some(node) {
@@ -164,7 +175,7 @@ impl Machine {
             }
         }
         potential.sort_unstable();
-        (potential.into_iter().map(|(_, node)| node).collect(), own_code)
+        Ok((potential.into_iter().map(|(_, node)| node).collect(), own_code))
     }
 
     /// The pods on a node. Those that are on their way out by our own hand count as such before the watch says so.

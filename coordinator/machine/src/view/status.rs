@@ -101,6 +101,8 @@ pub struct Status {
     pub dry_runs_refuted: u64,
     /// Counter: nodes that were to be chosen and were not what had been said of them.
     pub offers_refuted: u64,
+    /// Counter: times that workers said that no node will do, or that a filter failed, and that was not so.
+    pub refusals_refuted: u64,
     /// Counter: answers to evaluations that no worker with its shard can give.
     pub answers_refused: u64,
     /// Counter: workers given up for silence or nonsense.

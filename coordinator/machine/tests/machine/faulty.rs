@@ -1,22 +1,29 @@
 //! Workers that answer what is not so: whatever they say, they lose their own place and no other worker does, no pod is
 //! misplaced, evicted or called unschedulable for it, and the machine always goes on.
 
+use std::sync::Arc;
+
 use flotilla_framework::{
-    evaluation::{Evaluation, Offer},
+    evaluation::{Evaluation, Offer, Refused},
     extension::{NodeScore, Plugin, Preparation, Score},
     node::NodeId,
+    pod_group::PodGroup,
     profile::{Profile, WeightedPlugin},
     registry::Registry,
     shard::{FromWorker, Reply},
     snapshot::{Slot, Snapshot},
-    testing::{self, node, pod},
+    status::{Code, Refusal},
+    testing::{self, node, pod, pod_group},
 };
 use flotilla_machine::{
     action::Reason,
     event::{Event, WorkerId},
 };
 
-use crate::world::World;
+use crate::{
+    groups::configuration,
+    world::{World, preempting},
+};
 
 fn nodes(world: &mut World, count: usize) {
     for index in 0..count {
@@ -248,4 +255,118 @@ fn what_the_coordinator_itself_finds_in_two_ways_fails_the_attempt_and_nothing_e
     assert_eq!(report.reason, Reason::SchedulerError);
     assert!(report.message.contains("node-"), "{}", report.message);
     assert_eq!(world.machine.status().pods_backoff, 1, "it is tried again later");
+}
+
+/// Says of all nodes that were offered that they have too little CPU.
+fn refuse_all(evaluation: &mut Evaluation) {
+    let count: u32 = evaluation.strata.drain(..).map(|stratum| stratum.size).sum();
+    let known =
+        evaluation.refused.iter_mut().find(|group| group.order == FIT && group.refusal.code == Code::Unschedulable);
+    match known {
+        Some(known) => known.count += count,
+        None if count == 0 => {}
+        None => {
+            let refusal = Refusal { code: Code::Unschedulable, detail: CPU };
+            evaluation.refused.push(Refused { order: FIT, refusal, domains: Vec::new(), count });
+        }
+    }
+}
+
+/// The place of NodeResourcesFit in the stock profile, and how it says that a node has too little CPU.
+const FIT: u16 = 6;
+const CPU: u64 = 2;
+
+#[test]
+fn no_pod_is_evicted_because_a_worker_says_that_nothing_fits() {
+    let mut world = World::with_workers(2, preempting());
+    nodes(&mut world, 12);
+    for index in 0..12 {
+        world.pod(pod(&format!("low-{index}")).request("cpu", "3").on(&format!("node-{index}")).build());
+    }
+    world.node(node("free").build());
+    world.settle();
+    world.pod(pod("high").priority(10).request("cpu", "2").build());
+    // Whoever holds the free node lies about it.
+    let mut words = Vec::new();
+    for (id, worker) in &mut world.workers {
+        while let Some(word) = worker.inbox.pop_front() {
+            words.extend(worker.replica.apply(word).map(|word| (*id, word)));
+        }
+    }
+    for (worker, word) in words {
+        world.tell(Event::FromWorker { worker, word: changed(word, refuse_all) });
+    }
+    world.settle();
+    assert_eq!(world.evicted, [], "nobody has to go");
+    assert_eq!(world.place_of("high"), Some("free"));
+    assert_eq!(
+        world.dropped.len(),
+        1,
+        "who holds the free node is given up, and the other one is not: {:?}",
+        world.dropped
+    );
+    assert!(world.dropped[0].contains("which suits the pod"), "{}", world.dropped[0]);
+}
+
+#[test]
+fn no_pod_of_a_cluster_that_is_looked_at_whole_is_turned_down_on_a_workers_word_alone() {
+    let mut world = World::new(2);
+    nodes(&mut world, 12);
+    world.pod(pod("pod").build());
+    let liar = lie(&mut world, refuse_all);
+    // The other worker offered its nodes, so that the pod got one of these.
+    assert_eq!((world.bound.len(), world.workers.contains_key(&liar)), (1, true));
+    world.kill(liar);
+    world.pod(pod("another").request("cpu", "1").build());
+    let liar = lie(&mut world, refuse_all);
+    assert!(!world.workers.contains_key(&liar));
+    assert_eq!((world.bound.len(), world.reports.len()), (2, 0));
+    assert_eq!(world.machine.status().refusals_refuted, 1);
+}
+
+#[test]
+fn in_a_large_cluster_a_false_refusal_is_found_out_by_and_by() {
+    let mut world = World::new(1);
+    for index in 0..1_000 {
+        world.node(node(&format!("node-{index}")).capacity("cpu", "1").build());
+    }
+    world.node(node("large").build());
+    world.settle();
+    world.pod(pod("pod").request("cpu", "2").build());
+    lie(&mut world, refuse_all);
+    assert_eq!((world.bound.len(), world.reports.len()), (0, 1), "the first 256 nodes do not do");
+    world.advance(5 * 330_000);
+    assert_eq!(world.place_of("pod"), Some("large"));
+    assert_eq!(world.dropped.len(), 1);
+}
+
+#[test]
+fn no_pod_fails_because_a_worker_says_that_a_filter_did() {
+    let mut world = World::new(1);
+    nodes(&mut world, 3);
+    world.pod(pod("pod").build());
+    lie(&mut world, |evaluation| {
+        refuse_all(evaluation);
+        evaluation.refused.iter_mut().for_each(|group| group.refusal.code = Code::Error);
+    });
+    assert_eq!((world.bound.len(), world.reports.len()), (1, 0));
+    assert_eq!(world.machine.status().refusals_refuted, 1);
+}
+
+#[test]
+fn no_pod_is_evicted_for_a_group_because_a_worker_says_that_nothing_fits() {
+    let mut world = World::new(1);
+    world.tell(Event::Configured(Arc::new(configuration(2))));
+    nodes(&mut world, 300);
+    for index in 0..300 {
+        world.pod(pod(&format!("low-{index}")).request("cpu", "3").on(&format!("node-{index}")).build());
+    }
+    world.node(node("free").build());
+    world.settle();
+    world.tell(Event::PodGroupApplied(Arc::new(PodGroup { priority: 10, ..pod_group("g", Some(1)) })));
+    world.pod(pod("member").priority(10).request("cpu", "2").group("g").build());
+    lie(&mut world, refuse_all);
+    world.advance(2_000);
+    assert_eq!((world.preemptions.len(), &*world.evicted), (0, &[][..]), "nobody has to go");
+    assert_eq!(world.place_of("member"), Some("free"));
 }

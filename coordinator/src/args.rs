@@ -125,6 +125,11 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 10259, help_heading = SERVING)]
     pub secure_port: u16,
 
+    /// Where to serve /livez, /readyz and /healthz in plaintext to any client that reaches the port, as a kubelet does;
+    /// nowhere without it. They tell only whether the coordinator is healthy
+    #[arg(long, value_name = "HOST:PORT", help_heading = SERVING)]
+    pub health_listen: Option<String>,
+
     /// The certificate of the HTTPS endpoints in PEM, with its chain after it. Without it, a self-signed one is
     /// created
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file", help_heading = SERVING)]

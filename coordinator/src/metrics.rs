@@ -13,7 +13,12 @@ use flotilla_configuration::features::FeatureGates;
 use futures::FutureExt as _;
 use prometheus::{TextEncoder, proto::MetricFamily};
 
-use crate::{lease::Leadership, run::Parts, serve::Page, watch::Watches};
+use crate::{
+    lease::Leadership,
+    run::Parts,
+    serve::{Page, places::Places},
+    watch::Watches,
+};
 
 mod family;
 mod machine;
@@ -41,6 +46,8 @@ pub struct Sources {
     pub lease: Option<Arc<str>>,
     /// Which feature gates are on.
     pub gates: FeatureGates,
+    /// Who holds the connections of each port.
+    pub places: Vec<(&'static str, Places)>,
 }
 
 impl fmt::Debug for Sources {

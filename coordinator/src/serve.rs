@@ -11,46 +11,38 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use crate::access::User;
 
+mod connection;
 pub mod explain;
 mod guard;
+pub mod health;
 mod pages;
+pub mod places;
 pub mod status;
 mod tls;
 
+use connection::FIRST_REQUEST_TIMEOUT;
 use guard::Peer;
 pub use guard::{Guard, TOKEN_AUDIENCE, TOKEN_HEADER};
 pub use pages::{Check, Endpoints, Page, Probe};
+use places::{Place, Places};
 
 /// Connections at once. Three probes of the kubelet, two Prometheus replicas, a person or two: ten are plenty. What is
 /// bounded is a stranger: an answer is held until the client took it, and the longest, the metrics, is a few thousand
 /// lines of about 100 bytes. 32 connections * 4 streams * 256 KiB = 32 MiB, and 2 MiB for what is read (TLS records and
-/// twice [`HEAD_BYTES`] each). More clients wait in the backlog of the socket, no longer than [`CONNECTION_AGE`].
+/// twice the 16 KiB of a head each).
 const CONNECTIONS: usize = 32;
-/// Requests at once on an HTTP/2 connection.
-const STREAMS: u32 = 4;
-/// The head of a request.
-const HEAD_BYTES: usize = 16 * 1024;
-/// What is buffered of the answers on one HTTP/2 stream.
-const SEND_BYTES: usize = 64 * 1024;
-/// HTTP/2 streams reset because of the client's errors before the connection is: against RUSTSEC-2024-0003.
-const ERROR_RESETS: usize = 64;
-/// For the TLS handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// For the head of a request, and as long for the wait between two on one connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// A silent HTTP/2 client is asked for a sign of life after this long, and given as long to answer.
-const PING_AFTER: Duration = Duration::from_secs(30);
+/// Of these, of one address: a quarter, so that no pod takes them all. People come through the API server or a kubelet, whose
+/// addresses are those of nodes.
+const PER_ADDRESS: usize = 8;
 /// After this long a connection finishes what it is about and closes, so that none is held for ever.
 const CONNECTION_AGE: Duration = Duration::from_secs(300);
 /// For what is under way when a connection or the server is to end. As long as kube-scheduler takes.
@@ -60,13 +52,16 @@ const RELOAD_PERIOD: Duration = Duration::from_secs(60);
 /// Before accepting again after the system refused, which it does when it is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where to listen, and as whom. See `--bind-address`, `--secure-port`, `--tls-cert-file`, `--tls-private-key-file`.
+/// Where to listen, and as whom. See `--bind-address`, `--secure-port`, `--health-listen`,
+/// `--tls-cert-file`, `--tls-private-key-file`.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
     /// The address to listen on; the unspecified one for all.
     pub bind_address: IpAddr,
     /// The port; zero: do not serve at all.
     pub secure_port: u16,
+    /// `HOST:PORT` of the port for the kubelet.
+    pub health_listen: Option<String>,
     /// The certificate, with the chain after it, in PEM. With none, a self-signed one is created.
     pub tls_cert_file: Option<PathBuf>,
     /// Its private key in PEM.
@@ -88,6 +83,14 @@ pub enum ServeError {
     Listen {
         /// Where.
         address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The address of the port for the kubelet is taken, or not ours.
+    #[error("cannot listen on {address}: {source}; choose another --health-listen")]
+    HealthListen {
+        /// Where.
+        address: String,
         /// Why.
         source: std::io::Error,
     },
@@ -125,6 +128,12 @@ pub enum ServeError {
     SelfSigned(#[from] rcgen::Error),
 }
 
+/// The places of the HTTPS endpoints.
+#[must_use]
+pub fn places() -> Places {
+    Places::new(CONNECTIONS, PER_ADDRESS)
+}
+
 /// A bound server: clients may connect, and are answered once it [runs](Self::run).
 pub struct Server {
     listener: TcpListener,
@@ -134,6 +143,7 @@ pub struct Server {
     /// The authority of client certificates in PEM, as far as it is known.
     authority: watch::Receiver<Option<String>>,
     pages: axum::Router,
+    places: Places,
 }
 
 impl Server {
@@ -153,7 +163,14 @@ impl Server {
         let listen = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        Ok(Self { listener, address, identity, acceptor, authority, pages: pages::router(endpoints) })
+        let pages = pages::router(endpoints);
+        Ok(Self { listener, address, identity, acceptor, authority, pages, places: places() })
+    }
+
+    /// The same, with connections in these places.
+    #[must_use]
+    pub fn within(self, places: Places) -> Self {
+        Self { places, ..self }
     }
 
     /// Where it listens.
@@ -165,7 +182,6 @@ impl Server {
     pub async fn run(mut self, stop: CancellationToken) {
         info!(address = %self.address, certificate = %self.identity.origin(), "serving HTTPS");
         let connections = TaskTracker::new();
-        let permits = Arc::new(Semaphore::new(CONNECTIONS));
         let mut reload = tokio::time::interval(RELOAD_PERIOD);
         reload.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.authority.mark_changed();
@@ -181,15 +197,16 @@ impl Server {
                     self.trust();
                     continue;
                 }
-                accepted = accept(&self.listener, &permits) => accepted,
+                accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, permit)) => {
+                Ok((stream, peer)) => {
+                    let Some(place) = self.places.take(peer.ip()) else {
+                        debug!(%peer, "refused a connection: its address has {PER_ADDRESS} already");
+                        continue;
+                    };
                     let (acceptor, pages, stop) = (self.acceptor.clone(), self.pages.clone(), stop.clone());
-                    connections.spawn(async move {
-                        serve(stream, acceptor, pages, stop).await;
-                        drop(permit);
-                    });
+                    connections.spawn(serve(stream, place, acceptor, pages, stop));
                 }
                 Err(error) => {
                     warn!(%error, "cannot accept a connection");
@@ -216,63 +233,30 @@ impl Server {
     }
 }
 
-type Permit = tokio::sync::OwnedSemaphorePermit;
-
-/// The next connection, once there is room for it.
-async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> std::io::Result<(TcpStream, Permit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(std::io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, permit))
-}
-
 /// Serves one connection to its end. What goes wrong on it is the client's affair.
-async fn serve(stream: TcpStream, acceptor: tokio_rustls::TlsAcceptor, pages: axum::Router, stop: CancellationToken) {
+async fn serve(
+    stream: TcpStream,
+    place: Place,
+    acceptor: tokio_rustls::TlsAcceptor,
+    pages: axum::Router,
+    stop: CancellationToken,
+) {
     let _ = stream.set_nodelay(true);
+    let by = Instant::now() + FIRST_REQUEST_TIMEOUT;
     let handshake = tokio::select! {
         () = stop.cancelled() => return,
-        handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => handshake,
+        () = place.evicted() => return debug!("closing a connection without a handshake for a newer one"),
+        handshake = tokio::time::timeout_at(by, acceptor.accept(stream)) => handshake,
     };
     let stream = match handshake {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
-        Err(_) => return debug!("TLS handshake took longer than {HANDSHAKE_TIMEOUT:?}"),
+        Err(_) => return debug!("TLS handshake took longer than {FIRST_REQUEST_TIMEOUT:?}"),
     };
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let peer = Peer(shown.and_then(|certificate| User::of_certificate(certificate)));
     let pages = pages.layer(axum::Extension(peer));
-    let builder = protocol();
-    let mut connection =
-        std::pin::pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(pages)));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
-        () = stop.cancelled() => None,
-        () = tokio::time::sleep(CONNECTION_AGE) => None,
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            connection.as_mut().graceful_shutdown();
-            tokio::time::timeout(GRACE, connection).await.unwrap_or(Ok(()))
-        }
-    };
-    if let Err(error) = ended {
-        debug!(error, "connection ended");
-    }
-}
-
-fn protocol() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(PING_AFTER)
-        .keep_alive_timeout(PING_AFTER)
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEAD_BYTES as u32)
-        .max_local_error_reset_streams(ERROR_RESETS)
-        .max_send_buf_size(SEND_BYTES);
-    builder
+    connection::serve(stream, &place, pages, by, CONNECTION_AGE, stop).await;
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{
     Sources,
     family::{count, counter, counters, float, gauges, level},
 };
-use crate::{lease::Leadership, run::Parts, watch};
+use crate::{lease::Leadership, run::Parts, serve::places, watch};
 
 /// All of them.
 pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
@@ -23,6 +23,7 @@ pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
     page.extend(writes(sources));
     page.extend(reloads(sources));
     page.extend(watches(sources));
+    page.extend(connections(sources));
     page
 }
 
@@ -165,5 +166,19 @@ fn watches(sources: &Sources) -> [MetricFamily; 6] {
         counted("flotilla_watch_failures_total", "Lists and watches that failed", |tally| tally.failures),
         counted("flotilla_unusable_objects_total", "Objects that made no sense", |tally| tally.unusable),
         counted("flotilla_stale_watch_events_total", "Lists and changes older than what was told", |tally| tally.stale),
+    ]
+}
+
+/// Of the ports that the process serves.
+fn connections(sources: &Sources) -> [MetricFamily; 3] {
+    let of = |number: fn(&places::Tally) -> u64| -> Vec<(&str, u64)> {
+        sources.places.iter().map(|(port, places)| (*port, number(&places.tally()))).collect()
+    };
+    let refused = "Connections closed at once because their address had its places";
+    let evicted = "Connections closed for a newer one because all places were taken";
+    [
+        gauges("flotilla_endpoint_connections", "Connections that are open", "port", &of(|tally| tally.open)),
+        counters("flotilla_endpoint_connections_refused_total", refused, "port", &of(|tally| tally.refused)),
+        counters("flotilla_endpoint_connections_evicted_total", evicted, "port", &of(|tally| tally.evicted)),
     ]
 }

@@ -14,7 +14,13 @@ use crate::{
     args::AccessFlags,
     client::{self, Connection},
     lease, metrics,
-    serve::{Check, Endpoints, Guard, ServeConfig, Server, explain::Explain, status::StatusSource},
+    serve::{
+        self, Check, Endpoints, Guard, ServeConfig, Server,
+        explain::Explain,
+        health::{HealthChecks, HealthServer},
+        places::Places,
+        status::StatusSource,
+    },
 };
 
 /// What the endpoints show beside the parts of the process.
@@ -73,10 +79,8 @@ impl Review<'_> {
 }
 
 impl Coordinator {
-    /// Starts the HTTPS endpoints.
-    pub(super) async fn serve(&self, config: &ServeConfig, shown: Shown, review: Review<'_>) -> anyhow::Result<()> {
-        let Some(address) = config.address() else { return Ok(()) };
-        let (guard, authority) = review.guard().await?;
+    /// What tells whether the process is well.
+    fn checks(&self) -> HealthChecks {
         let Parts { handle, leading, .. } = &self.parts;
         let watchdog = lease::watchdog(leading.clone(), WATCHDOG_TOLERANCE);
         let election = Check { name: "leaderElection", probe: watchdog };
@@ -91,7 +95,32 @@ impl Coordinator {
         let shutdown = Check::new("shutdown", move || {
             (!shutdown.is_cancelled()).then_some(()).ok_or_else(|| "the process is ending".to_owned())
         });
+        HealthChecks {
+            healthz: vec![election.clone(), machine.clone()],
+            livez: vec![machine],
+            readyz: vec![election, synced, shutdown],
+        }
+    }
+
+    /// Starts the port for the kubelet, where there is to be one.
+    async fn serve_health(&self, config: &ServeConfig) -> anyhow::Result<Option<Places>> {
+        let Some(listen) = &config.health_listen else { return Ok(None) };
+        let server = HealthServer::bind(listen, self.checks()).await?;
+        let places = server.places();
+        tokio::spawn(server.run(self.stop.clone()));
+        Ok(Some(places))
+    }
+
+    /// Starts the HTTPS endpoints, and the port for the kubelet.
+    pub(super) async fn serve(&self, config: &ServeConfig, shown: Shown, review: Review<'_>) -> anyhow::Result<()> {
+        let health = self.serve_health(config).await?;
+        let Some(address) = config.address() else { return Ok(()) };
+        let (guard, authority) = review.guard().await?;
+        let Parts { handle, leading, .. } = &self.parts;
+        let https = serve::places();
+        let HealthChecks { healthz, livez, readyz } = self.checks();
         let sources = metrics::Sources {
+            places: std::iter::once(("https", https.clone())).chain(health.map(|places| ("health", places))).collect(),
             parts: self.parts.clone(),
             watches: self.watches.clone(),
             lease: shown.lease,
@@ -106,9 +135,9 @@ impl Coordinator {
         };
         let explain = Explain { handle: handle.clone(), leading: leading.clone(), identity: shown.identity };
         let endpoints = Endpoints {
-            healthz: vec![election.clone(), machine.clone()],
-            livez: vec![machine],
-            readyz: vec![election, synced, shutdown],
+            healthz,
+            livez,
+            readyz,
             metrics: sources.metrics(),
             resources: sources.resources(),
             configz: self.parts.configz.subscribe(),
@@ -117,7 +146,7 @@ impl Coordinator {
             guard,
         };
         let (told, known) = watch::channel(None);
-        let server = Server::bind(address, config, known, endpoints).await?;
+        let server = Server::bind(address, config, known, endpoints).await?.within(https);
         tokio::spawn(server.run(self.stop.clone()));
         if let Some(authority) = authority {
             tokio::spawn(self.stop.clone().run_until_cancelled_owned(authority.follow(told)));

@@ -52,6 +52,7 @@ impl Settings {
             serve: ServeConfig {
                 bind_address: args.bind_address,
                 secure_port: args.secure_port,
+                health_listen: args.health_listen.clone(),
                 tls_cert_file: args.tls_cert_file.clone(),
                 tls_private_key_file: args.tls_private_key_file.clone(),
             },

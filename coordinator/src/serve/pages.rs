@@ -17,6 +17,7 @@ use tracing::debug;
 
 use super::explain::{self, Explain};
 use super::guard::{self, Guard};
+use super::health::HealthChecks;
 use super::status::{self, StatusSource};
 
 pub(super) const TEXT: (HeaderName, &str) = (header::CONTENT_TYPE, "text/plain; charset=utf-8");
@@ -86,12 +87,11 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
         .route("/configz", get(serve_configz).with_state(configz))
         .route(status::ROUTE, get(status::serve).with_state(status))
         .route(explain::ROUTE, get(explain::serve).with_state((explain, guard.clone())));
-    for (endpoint, checks) in [("healthz", healthz), ("livez", livez), ("readyz", readyz)] {
-        // As upstream: an endpoint without checks still says that the process answers.
-        let checks = if checks.is_empty() { vec![Check::new("ping", || Ok(()))] } else { checks };
+    for health in all(HealthChecks { healthz, livez, readyz }) {
+        let endpoint = health.endpoint;
         paths.push(format!("/{endpoint}"));
-        paths.extend(checks.iter().map(|check| format!("/{endpoint}/{}", check.name)));
-        let health = Arc::new(Health { endpoint, checks });
+        paths.extend(health.checks.iter().map(|check| format!("/{endpoint}/{}", check.name)));
+        let health = Arc::new(health);
         router = router
             .route(&format!("/{endpoint}"), get(serve_health).with_state(Arc::clone(&health)))
             .route(&format!("/{endpoint}/{{check}}"), get(serve_check).with_state(health));
@@ -103,6 +103,23 @@ pub(super) fn router(endpoints: Endpoints) -> Router {
     router.fallback(move |uri: Uri| {
         let body = format!("404: {} is not served here. These are:\n{paths}\n", uri.path());
         std::future::ready((StatusCode::NOT_FOUND, [TEXT, NOSNIFF], body))
+    })
+}
+
+/// The routes for the kubelet. Why a check failed is told on the HTTPS port, to whom it is allowed.
+pub(super) fn health(checks: HealthChecks) -> Router {
+    let route = |router: Router, health: Health| {
+        router.route(&format!("/{}", health.endpoint), get(serve_health).with_state(Arc::new(health)))
+    };
+    all(checks).into_iter().fold(Router::new(), route)
+}
+
+fn all(checks: HealthChecks) -> [Health; 3] {
+    let HealthChecks { healthz, livez, readyz } = checks;
+    [("healthz", healthz), ("livez", livez), ("readyz", readyz)].map(|(endpoint, checks)| {
+        // As upstream: an endpoint without checks still says that the process answers.
+        let checks = if checks.is_empty() { vec![Check::new("ping", || Ok(()))] } else { checks };
+        Health { endpoint, checks }
     })
 }
 

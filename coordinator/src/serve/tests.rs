@@ -7,6 +7,7 @@ use flotilla_framework::registry::Registry;
 use flotilla_machine::machine::Machine;
 use flotilla_runtime::fanout::{Fanout, Transport};
 use http_body_util::{BodyExt as _, Empty};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
@@ -20,11 +21,13 @@ use super::*;
 use crate::lease::Leadership;
 
 mod guarded;
+mod strangers;
 
 fn config() -> ServeConfig {
     ServeConfig {
         bind_address: Ipv4Addr::LOCALHOST.into(),
         secure_port: 10259,
+        health_listen: None,
         tls_cert_file: None,
         tls_private_key_file: None,
     }

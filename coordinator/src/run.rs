@@ -251,7 +251,8 @@ impl Coordinator {
             if self.elected {
                 watches.catch_up().await;
             }
-            self.parts.handle.tell(Event::Leading { epoch }).await?;
+            // Workers that are found before the machine knows that it leads would be dropped, and answers overtake other events.
+            self.parts.handle.tell_applied(Event::Leading { epoch }).await?;
             if let Some(issuer) = self.issuer.clone() {
                 tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(issuer.run()));
             }

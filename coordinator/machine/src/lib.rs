@@ -22,6 +22,7 @@ mod judge;
 pub mod machine;
 mod nominations;
 mod objects;
+mod patience;
 mod pods;
 mod prebind;
 mod preempt;

@@ -170,8 +170,14 @@ impl Machine {
 
     /// The second half of [`Self::apply`]: decisions, and what is due by time.
     pub fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
+        self.go_on_heard(now_ms, now_ms)
+    }
+
+    /// As [`Self::go_on`], where answers that arrived after `heard_ms` may wait to be taken in: nobody is late by more than has
+    /// been heard.
+    pub fn go_on_heard(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
         self.tell_evaluations();
-        self.pass_time(now_ms);
+        self.pass_time(now_ms, heard_ms);
         self.review_groups(now_ms);
         self.decide(now_ms, self.pops);
         self.judge.states_mut().take_released().into_iter().for_each(|head| self.release_class(head));
@@ -336,9 +342,9 @@ impl Machine {
     }
 
     /// What is due because time has passed.
-    fn pass_time(&mut self, now_ms: TimeMs) {
-        self.give_up_extension(now_ms);
-        self.give_up_proposal(now_ms);
+    fn pass_time(&mut self, now_ms: TimeMs, heard_ms: TimeMs) {
+        self.give_up_extension(heard_ms);
+        self.give_up_proposal(heard_ms);
         self.idle_until.take_if(|until| *until <= now_ms);
         self.queue.bring_back(now_ms);
         if now_ms >= self.next_flush {
@@ -346,7 +352,7 @@ impl Machine {
             self.flush(now_ms);
         }
         self.expire_preparations(now_ms);
-        self.enforce_deadlines(now_ms);
+        self.enforce_deadlines(heard_ms);
     }
 
     fn audit_now_and_then(&mut self) {

@@ -28,17 +28,12 @@ use flotilla_machine::{
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+mod inbox;
 mod performer;
 
+use inbox::{ANSWERS, Inbox, NEWS, Senders, Told, is_preferred};
 pub use performer::{Lap, Moment, Performer};
 
-/// Events that wait for the machine. At 100,000 events a second, ten times what an API server sends, this is two thirds
-/// of a second; a first list of 150,000 pods fills it and is held back at the socket, which is where it should wait. An
-/// event is at most [`EVENT_BYTES`] itself: 65,536 * 256 B = 16 MiB, and what it points to goes into the machine anyway.
-const EVENTS: usize = 65_536;
-/// What one event takes in the channel, without what it points to.
-const EVENT_BYTES: usize = 256;
-const _: () = assert!(size_of::<Event>() <= EVENT_BYTES);
 /// Events between two looks at the clock of the machine's wake-up: at 10 us each, a wake-up is at most 3 ms late.
 const BATCH: usize = 256;
 /// Questions that wait for the machine. Each takes it about a millisecond where there are 150,000 pods, and one is
@@ -47,6 +42,9 @@ const QUESTIONS: usize = 32;
 /// How old the published status may be. It is read by people, by scrapers, and by tests that wait for pods to be
 /// placed.
 const STATUS_PERIOD: Duration = Duration::from_millis(5);
+/// An event that takes the machine longer is a while in which nobody could answer it: what it asked for was asked when it ended.
+/// A deadline is seconds.
+const LONG_MS: TimeMs = 10;
 /// The least rest before a wake-up.
 const SHORTEST_REST: Duration = Duration::from_millis(1);
 
@@ -58,7 +56,7 @@ pub struct Stopped;
 /// How the rest of the process speaks with the machine. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    events: mpsc::Sender<Event>,
+    inbox: Senders,
     questions: mpsc::Sender<Question>,
     status: watch::Receiver<Status>,
     shared: Arc<Shared>,
@@ -90,17 +88,33 @@ impl Shared {
 }
 
 impl Handle {
-    /// Tells the machine that something happened; waits while 65,536 events wait before it.
+    /// Tells the machine that something happened; waits while 65,536 events wait before it. Answers to what the machine asked
+    /// for overtake what the watches tell.
     ///
     /// # Errors
     /// [`Stopped`]: the machine has stopped.
     pub async fn tell(&self, event: Event) -> Result<(), Stopped> {
-        match self.events.try_send(event) {
+        self.send(event, None).await
+    }
+
+    /// As [`tell`](Self::tell); returns once the machine has applied the event and what it led to has been performed.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the machine has stopped.
+    pub async fn tell_applied(&self, event: Event) -> Result<(), Stopped> {
+        let (applied, told) = oneshot::channel();
+        self.send(event, Some(applied)).await?;
+        told.await.map_err(|_| Stopped)
+    }
+
+    async fn send(&self, event: Event, applied: Option<oneshot::Sender<()>>) -> Result<(), Stopped> {
+        let sender = self.inbox.of(&event);
+        match sender.try_send(Told { event, arrived_ms: self.shared.now_ms(), applied }) {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Stopped),
-            Err(mpsc::error::TrySendError::Full(event)) => {
+            Err(mpsc::error::TrySendError::Full(told)) => {
                 self.shared.held_back.fetch_add(1, Ordering::Relaxed);
-                self.events.send(event).await.map_err(|_| Stopped)
+                sender.send(told).await.map_err(|_| Stopped)
             }
         }
     }
@@ -193,7 +207,7 @@ impl Handle {
         self.shared.applied.load(Ordering::Relaxed)
     }
 
-    /// How often an event had to wait because 65,536 others did.
+    /// How often an event had to wait because 65,536 others did, or 8,192 answers.
     #[must_use]
     pub fn held_back(&self) -> u64 {
         self.shared.held_back.load(Ordering::Relaxed)
@@ -202,7 +216,13 @@ impl Handle {
     /// How many events wait now.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.events.max_capacity() - self.events.capacity()
+        NEWS - self.inbox.news.capacity()
+    }
+
+    /// How many answers wait now.
+    #[must_use]
+    pub fn answers_waiting(&self) -> usize {
+        ANSWERS - self.inbox.answers.capacity()
     }
 }
 
@@ -221,7 +241,8 @@ pub fn spawn(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle
 /// What the thread needs of the machine.
 trait Course: Send + 'static {
     fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str>;
-    fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action>;
+    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action>;
+    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs);
     fn ended(&self) -> Ended<'_>;
     fn next_wakeup(&self) -> Option<TimeMs>;
     fn status(&self) -> Status;
@@ -233,8 +254,12 @@ impl Course for Machine {
         Self::take_in(self, now_ms, event)
     }
 
-    fn go_on(&mut self, now_ms: TimeMs) -> Vec<Action> {
-        Self::go_on(self, now_ms)
+    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
+        self.go_on_heard(now_ms, heard_ms)
+    }
+
+    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
+        Self::asked_at(self, began_ms, now_ms);
     }
 
     fn ended(&self) -> Ended<'_> {
@@ -255,7 +280,7 @@ impl Course for Machine {
 }
 
 fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, JoinHandle<()>) {
-    let (events, inbox) = mpsc::channel(EVENTS);
+    let (senders, inbox) = inbox::open();
     let (questions, asked) = mpsc::channel(QUESTIONS);
     let (publish, status) = watch::channel(course.status());
     let shared = Arc::new(Shared {
@@ -270,7 +295,7 @@ fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, Join
     let owner = Owner { course, performer, inbox, asked, publish, published: shared.started, stale: false, ending };
     let thread = std::thread::Builder::new().name("machine".to_owned());
     let joined = thread.spawn(move || owner.run()).expect("the operating system has a thread to give");
-    let handle = Handle { events, questions, status, shared, thread: joined.thread().clone() };
+    let handle = Handle { inbox: senders, questions, status, shared, thread: joined.thread().clone() };
     (handle, joined)
 }
 
@@ -279,7 +304,7 @@ fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, Join
 struct Owner<C, P> {
     course: C,
     performer: P,
-    inbox: mpsc::Receiver<Event>,
+    inbox: Inbox,
     asked: mpsc::Receiver<Question>,
     publish: watch::Sender<Status>,
     /// When the status was published last.
@@ -304,10 +329,15 @@ impl<C: Course, P: Performer> Owner<C, P> {
         let mut context = Context::from_waker(&waker);
         let mut batch = Vec::with_capacity(BATCH);
         while !self.shared().stop.load(Ordering::Acquire) {
-            match self.inbox.poll_recv_many(&mut context, &mut batch, BATCH) {
+            match self.inbox.poll(&mut context, &mut batch, BATCH) {
                 Poll::Ready(0) => return,
                 Poll::Ready(_) => {
-                    batch.drain(..).for_each(|event| self.apply(event));
+                    for told in batch.drain(..) {
+                        if !is_preferred(&told.event) {
+                            self.hear();
+                        }
+                        self.take(told);
+                    }
                     self.tick();
                     self.publish_if_due();
                     self.answer(&mut context);
@@ -323,6 +353,23 @@ impl<C: Course, P: Performer> Owner<C, P> {
         }
     }
 
+    /// Applies the answers that wait, so many at most that what the watches tell has its turn, too.
+    fn hear(&mut self) {
+        for _ in 0..BATCH {
+            let Some(told) = self.inbox.answer() else { return };
+            self.take(told);
+        }
+    }
+
+    fn take(&mut self, told: Told) {
+        let heard_ms = self.inbox.heard(Some(&told), self.shared().now_ms());
+        self.apply(told.event, heard_ms);
+        if let Some(applied) = told.applied {
+            // The one who waits may have gone.
+            let _ = applied.send(());
+        }
+    }
+
     /// Answers one question. `false`: there is none, and the thread is woken by the next.
     fn answer(&mut self, context: &mut Context<'_>) -> bool {
         let Poll::Ready(Some(question)) = self.asked.poll_recv(context) else { return false };
@@ -334,13 +381,13 @@ impl<C: Course, P: Performer> Owner<C, P> {
         &self.ending.0
     }
 
-    fn apply(&mut self, event: Event) {
+    fn apply(&mut self, event: Event, heard_ms: TimeMs) {
         let begun = Instant::now();
         let now_ms = self.shared().at_ms(begun);
         self.shared().busy_since.store(now_ms + 1, Ordering::Relaxed);
         let label = self.course.take_in(now_ms, event);
         let taken_in = Instant::now();
-        let actions = self.course.go_on(now_ms);
+        let actions = self.course.go_on(now_ms, heard_ms.min(now_ms));
         let ended = self.course.ended();
         let count = u32::try_from(ended.decided.len()).unwrap_or(u32::MAX);
         let took = if count == 0 { Duration::ZERO } else { taken_in.elapsed() / count };
@@ -348,13 +395,18 @@ impl<C: Course, P: Performer> Owner<C, P> {
         self.performer.observe(&lap);
         let moment = Moment { now_ms, took, taken_in };
         actions.into_iter().for_each(|action| self.performer.perform(action, moment));
+        let performed_ms = self.shared().now_ms();
+        if performed_ms >= now_ms + LONG_MS {
+            self.course.asked_at(now_ms, performed_ms);
+        }
         self.shared().applied.fetch_add(1, Ordering::Relaxed);
         self.stale = true;
     }
 
     fn tick(&mut self) {
         if self.course.next_wakeup().is_some_and(|at| at <= self.shared().now_ms()) {
-            self.apply(Event::Tick);
+            let heard_ms = self.inbox.heard(None, self.shared().now_ms());
+            self.apply(Event::Tick, heard_ms);
         }
     }
 

@@ -44,12 +44,13 @@ fn election(sources: &Sources) -> Vec<MetricFamily> {
     vec![gauges("leader_election_master_status", help, "name", &[(lease, u64::from(leads))])]
 }
 
-fn machine_thread(sources: &Sources) -> [MetricFamily; 3] {
+fn machine_thread(sources: &Sources) -> [MetricFamily; 4] {
     let handle = &sources.parts.handle;
     [
         single("flotilla_events_total", "Events that the machine was told", handle.applied()),
         single("flotilla_events_held_back_total", "Events that found no room in the channel", handle.held_back()),
         gauge("flotilla_events_waiting", "Events that wait for the machine", handle.waiting() as u64),
+        gauge("flotilla_answers_waiting", "Answers that wait for the machine", handle.answers_waiting() as u64),
     ]
 }
 

@@ -325,6 +325,11 @@ impl ClassStates {
         self.all.values().filter_map(|state| state.ask.as_ref())
     }
 
+    /// As [`Self::asks`], to change them.
+    pub(crate) fn asks_mut(&mut self) -> impl Iterator<Item = &mut Ask> {
+        self.all.values_mut().filter_map(|state| state.ask.as_mut())
+    }
+
     /// How many evaluations are under way.
     pub(crate) fn asks_len(&self) -> usize {
         self.requests.len()

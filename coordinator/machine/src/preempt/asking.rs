@@ -140,6 +140,11 @@ impl Machine {
         Some((asked.asked_ms, asked.owing.keys().copied()))
     }
 
+    /// Since when dry runs are owed.
+    pub(crate) fn trials_asked(&mut self) -> Option<&mut TimeMs> {
+        Some(&mut self.preempting.as_mut()?.asked.as_mut()?.asked_ms)
+    }
+
     /// Goes on with a search whose answers are there.
     pub(crate) fn go_on_preempting(&mut self, now_ms: TimeMs) {
         let is_answered = |round: &mut Round| {

@@ -193,3 +193,28 @@ fn one_round_trip_serves_many_pods_of_a_class() {
     assert_eq!(status.placed, 500);
     assert!(status.evaluations_asked <= 4, "{} evaluations for one class", status.evaluations_asked);
 }
+
+#[test]
+fn a_worker_is_not_late_while_its_answer_waits_unread_or_because_the_machine_was_long_at_one_event() {
+    let mut world = World::new(1);
+    nodes(&mut world, 3);
+    pods(&mut world, 0, 1);
+    let (worker, words) = world.intercept();
+    let asked_ms = world.now_ms;
+    let tick = |world: &mut World, now_ms, heard_ms| {
+        world.machine.take_in(now_ms, Event::Tick);
+        world.machine.go_on_heard(now_ms, heard_ms)
+    };
+    // Five seconds later, of which the machine has heard one.
+    assert_eq!(tick(&mut world, asked_ms + 5_000, asked_ms + 1_000), []);
+    // The event that asked took four of them.
+    world.machine.asked_at(asked_ms, asked_ms + 4_000);
+    assert_eq!(tick(&mut world, asked_ms + 5_900, asked_ms + 5_900), []);
+    assert_eq!(world.machine.next_wakeup().map(|at| at.min(asked_ms + 6_000)), Some(asked_ms + 6_000));
+    world.now_ms = asked_ms + 5_900;
+    for word in words {
+        world.tell(Event::FromWorker { worker, word });
+    }
+    world.settle();
+    assert_eq!((world.bound.len(), world.dropped.len()), (1, 0));
+}

@@ -25,9 +25,11 @@ impl Course for Listener {
         None
     }
 
-    fn go_on(&mut self, _: TimeMs) -> Vec<Action> {
+    fn go_on(&mut self, _: TimeMs, _: TimeMs) -> Vec<Action> {
         Vec::new()
     }
+
+    fn asked_at(&mut self, _: TimeMs, _: TimeMs) {}
 
     fn ended(&self) -> Ended<'_> {
         Ended::default()

@@ -9,11 +9,15 @@ use super::*;
 
 type Log = Arc<Mutex<Vec<(TimeMs, Event)>>>;
 
+/// What the machine is told of each event but the event: now, up to when all was heard, and when what it asked for left.
+type Times = Arc<Mutex<Vec<(TimeMs, TimeMs, Option<TimeMs>)>>>;
+
 /// Does what it is told to.
 struct Puppet {
     status: Status,
     wakeups: Vec<TimeMs>,
     log: Log,
+    times: Times,
     actions: Vec<Action>,
     machine: Machine,
 }
@@ -22,7 +26,7 @@ impl Puppet {
     fn new(wakeups: Vec<TimeMs>) -> (Self, Log) {
         let log = Log::default();
         let (status, actions, machine) = (Status::default(), Vec::new(), Machine::new(0, Registry::built_in()));
-        (Self { status, wakeups, log: Arc::clone(&log), actions, machine }, log)
+        (Self { status, wakeups, log: Arc::clone(&log), times: Times::default(), actions, machine }, log)
     }
 }
 
@@ -32,6 +36,10 @@ impl Course for Puppet {
         self.status.decisions += 1;
         self.actions = match event {
             Event::Following => panic!("as asked"),
+            Event::Synced => {
+                std::thread::sleep(LONG);
+                Vec::new()
+            }
             Event::Tick => {
                 self.wakeups.pop();
                 vec![Action::Alone(true)]
@@ -45,8 +53,16 @@ impl Course for Puppet {
         None
     }
 
-    fn go_on(&mut self, _: TimeMs) -> Vec<Action> {
+    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
+        self.times.lock().expect("unpoisoned").push((now_ms, heard_ms, None));
         std::mem::take(&mut self.actions)
+    }
+
+    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
+        let mut times = self.times.lock().expect("unpoisoned");
+        let last = times.last_mut().expect("an event went before");
+        assert_eq!(last.0, began_ms);
+        last.2 = Some(now_ms);
     }
 
     fn ended(&self) -> Ended<'_> {
@@ -64,6 +80,14 @@ impl Course for Puppet {
     fn machine(&self) -> &Machine {
         &self.machine
     }
+}
+
+/// How long the puppet is at [`Event::Synced`].
+const LONG: Duration = Duration::from_millis(300);
+
+/// What a watch tells.
+fn news(number: u64) -> Event {
+    Event::NodeDeleted { name: number.to_string().into() }
 }
 
 fn lost(number: u64) -> Event {
@@ -158,21 +182,63 @@ async fn an_event_that_finds_no_room_waits_is_counted_and_is_not_lost() {
             gate.recv().expect("the test opens it");
         }
     });
-    let more = EVENTS as u64 + 2 * BATCH as u64;
+    handle.tell(lost(0)).await.expect("it lives");
+    let more = NEWS as u64 + 2 * BATCH as u64;
     let teller = tokio::spawn({
         let handle = handle.clone();
         async move {
             for number in 0..more {
-                handle.tell(lost(number)).await.expect("it lives");
+                handle.tell(news(number)).await.expect("it lives");
             }
         }
     });
     while handle.held_back() == 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(handle.waiting(), EVENTS);
+    assert_eq!(handle.waiting(), NEWS);
     release.send(()).expect("the gate is there");
     teller.await.expect("all told");
-    handle.watch_status().wait_for(|status| status.decisions == more).await.expect("it lives");
-    assert_eq!(log.lock().expect("unpoisoned").len() as u64, more);
+    handle.watch_status().wait_for(|status| status.decisions == more + 1).await.expect("it lives");
+    assert_eq!(log.lock().expect("unpoisoned").len() as u64, more + 1);
+}
+
+#[tokio::test]
+async fn an_answer_does_not_wait_behind_what_the_watches_tell() {
+    let (puppet, log) = Puppet::new(Vec::new());
+    let (handle, _thread) = spawn_course(puppet, |_| {});
+    handle.tell(Event::Synced).await.expect("it lives");
+    for number in 0..1_000 {
+        handle.tell(news(number)).await.expect("it lives");
+    }
+    handle.tell_applied(lost(1)).await.expect("it lives");
+    let log = log.lock().expect("unpoisoned");
+    let place = log.iter().position(|(_, event)| *event == lost(1)).expect("applied");
+    // The event in hand, and at most the one that was taken after it.
+    assert!(place <= 2, "{place} events went before");
+}
+
+#[tokio::test]
+async fn an_answer_that_arrived_in_time_is_not_late_because_the_machine_was_long_at_one_event() {
+    let (puppet, log) = Puppet::new(Vec::new());
+    let times = Arc::clone(&puppet.times);
+    let (handle, _thread) = spawn_course(puppet, |_| {});
+    handle.tell(Event::Synced).await.expect("it lives");
+    while log.lock().map_or(true, |log| log.is_empty()) {
+        tokio::task::yield_now().await;
+    }
+    handle.tell(news(1)).await.expect("it lives");
+    handle.tell(lost(1)).await.expect("it lives");
+    tokio::time::sleep(LONG / 6).await;
+    handle.tell_applied(lost(2)).await.expect("it lives");
+    handle.tell_applied(news(2)).await.expect("it lives");
+    let (log, times) = (log.lock().expect("unpoisoned"), times.lock().expect("unpoisoned"));
+    let of = |event: &Event| times[log.iter().position(|(_, applied)| applied == event).expect("applied")];
+    let (long, half) = (of(&Event::Synced), LONG.as_millis() as TimeMs / 2);
+    assert!(long.2.is_some_and(|left| left >= long.0 + 2 * half), "what it asked for left at its end: {long:?}");
+    for answer in [lost(1), lost(2)] {
+        let (now_ms, heard_ms, _) = of(&answer);
+        assert!(now_ms >= long.0 + 2 * half && heard_ms <= long.0 + half, "{answer:?}: {now_ms} {heard_ms}");
+    }
+    let (now_ms, heard_ms, _) = of(&news(2));
+    assert_eq!(now_ms, heard_ms, "no answer waits");
 }

@@ -1,9 +1,10 @@
 //! What keeps a pod out of the queue, whatever the nodes are.
 //!
-//! Knows: PreEnqueue, and which plugins a pod needs that are not built. Must not know: queues, or any node.
+//! Knows: PreEnqueue, which plugins a pod needs that are not built, and which pods are too large. Must not know: queues, or any node.
 
 use crate::{
     class::{Class, PodInfo},
+    excess,
     profile::Profile,
     registry::Registry,
 };
@@ -13,6 +14,14 @@ use crate::{
 pub fn gate(registry: Registry, profile: &Profile, pod: &PodInfo) -> Option<(&'static str, String)> {
     let built = profile.plugins.pre_enqueue.iter().filter_map(|name| registry.find(name));
     built.into_iter().find_map(|plugin| Some((plugin.name(), plugin.pre_enqueue(pod)?)))
+}
+
+/// What keeps a pod back that is too large to be tried with so many namespaces.
+#[must_use]
+pub fn excess(pod: &PodInfo, namespaces: usize) -> Option<String> {
+    let own = pod.excess.as_deref().map(str::to_owned);
+    own.or_else(|| excess::over_namespaces(&pod.class, namespaces))
+        .map(|excess| format!("the pod is too large: {excess}"))
 }
 
 /// What keeps a pod back that needs a plugin which the profile has and which is not built yet.

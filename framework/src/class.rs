@@ -321,6 +321,8 @@ pub struct PodInfo {
     /// The annotation `traceparent`: the trace of the client that created the pod. 8 B a pod, and 48 B more for one
     /// that has it.
     pub trace_parent: Option<Box<Parent>>,
+    /// What is too large about the pod, so that it is not tried and its class is cut down ([`crate::excess`]).
+    pub excess: Option<Arc<str>>,
 }
 
 /// The `PodScheduled` condition of a pod.

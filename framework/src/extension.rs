@@ -30,7 +30,10 @@ use crate::{
     snapshot::{Slot, Snapshot},
     status::Verdict,
     symbols::{Symbol, Symbols},
-    volumes::{facts::VolumeFacts, objects::StorageObject},
+    volumes::{
+        facts::{MAX_WEIGHT, VolumeFacts},
+        objects::StorageObject,
+    },
 };
 
 /// The highest score after normalising; upstream's `MaxNodeScore`.
@@ -45,8 +48,8 @@ pub struct Facts {
     /// The labels of the pod's namespace, sorted by key; none where the namespace is not known.
     pub namespace_labels: Vec<(Arc<str>, Arc<str>)>,
     /// For each term of the pod's affinities, in the order of [`crate::class::PodAffinity::terms`]: the namespaces that
-    /// its selector selects, sorted.
-    pub term_namespaces: Vec<Vec<Arc<str>>>,
+    /// its selector selects, sorted. Equal lists are one.
+    pub term_namespaces: Vec<Arc<[Arc<str>]>>,
     /// The label keys by which pods that stand anywhere, or may, refuse this one: the keys of their required
     /// anti-affinity as far as it matches. Sorted.
     pub repelling_keys: Vec<Arc<str>>,
@@ -70,7 +73,27 @@ impl Facts {
     /// Whether these facts can be told to a worker: they are small enough for a message.
     #[must_use]
     pub fn can_be_told(&self) -> bool {
-        self.volumes.as_ref().is_none_or(|volumes| volumes.can_be_told())
+        self.volumes.as_ref().map_or(0, |volumes| volumes.weight()) + self.weight() <= MAX_WEIGHT
+    }
+
+    /// At least as many bytes as they take in a message, those of volumes apart. Each list of namespaces is written out
+    /// for each term.
+    fn weight(&self) -> usize {
+        let text = |text: &Arc<str>| text.len() + 8;
+        let texts = |list: &[Arc<str>]| 8 + list.iter().map(text).sum::<usize>();
+        let labels = self.namespace_labels.iter().map(|(key, value)| 8 + text(key) + text(value));
+        let selector = match &self.default_selector.0 {
+            LabelSelector::Nothing => 0,
+            LabelSelector::Matching(requirements) => {
+                requirements.iter().map(|requirement| 16 + text(&requirement.key) + texts(&requirement.values)).sum()
+            }
+        };
+        self.term_namespaces.iter().map(|names| texts(names)).sum::<usize>()
+            + labels.sum::<usize>()
+            + texts(&self.repelling_keys)
+            + texts(&self.scoring_keys)
+            + 12 * self.image_contributions.len()
+            + selector
     }
 }
 

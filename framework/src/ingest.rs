@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::{
     class::{NodeTerm, PodInfo, Requirement, Scheduled, Taint, Toleration},
     declared::DeclaredFeatures,
+    excess,
     node::NodeInfo,
     quantity::{Quantity, QuantityError},
     resources::Resources,
@@ -86,10 +87,11 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
     let nominated = status.and_then(|status| status.nominated_node_name.as_deref()).filter(|name| !name.is_empty());
     // Nothing is decided by limits, so that one that makes no sense costs only itself.
     let limits = requests::limits(pod, spec).map(|limits| resources(&limits)).unwrap_or_default();
+    let (class, excess) = excess::cut(pod::class(pod, spec)?, node_name.is_some());
     Ok(PodInfo {
         uid: text(pod.metadata.uid.as_deref().ok_or(IngestError::Missing("metadata.uid"))?),
         name: text(pod.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?),
-        class: Arc::new(pod::class(pod, spec)?),
+        class: Arc::new(class),
         scheduler_name: text(spec.scheduler_name.as_deref().unwrap_or("default-scheduler")),
         priority: spec.priority.unwrap_or(0),
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
@@ -106,6 +108,7 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
         condition: status.and_then(scheduled),
         limits: (limits != Resources::default()).then(|| Box::new(limits)),
         trace_parent: trace_parent(&pod.metadata),
+        excess,
     })
 }
 

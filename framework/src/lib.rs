@@ -11,6 +11,7 @@ pub mod diagnosis;
 pub mod domains;
 pub mod evaluate;
 pub mod evaluation;
+pub mod excess;
 pub mod explain;
 pub mod extender;
 pub mod extension;

@@ -49,7 +49,7 @@ pub struct Replica {
 /// A class with its columns.
 #[derive(Debug)]
 struct Warm {
-    facts: Facts,
+    facts: Arc<Facts>,
     prepared: Prepared,
     columns: Columns,
     used: u64,
@@ -236,7 +236,7 @@ impl Replica {
     fn evaluate(
         &mut self,
         subject: (Generation, &Arc<str>, ClassId),
-        facts: Facts,
+        facts: Arc<Facts>,
         k: usize,
         laps: &mut impl Laps,
     ) -> Result<crate::evaluation::Evaluation, Unable> {
@@ -251,7 +251,7 @@ impl Replica {
     fn dry_run(
         &mut self,
         subject: (Generation, &Arc<str>, ClassId),
-        facts: Facts,
+        facts: Arc<Facts>,
         trials: &[Trial],
     ) -> Result<Vec<Outcome>, Unable> {
         let key = self.warmed(subject, facts)?;
@@ -266,7 +266,7 @@ impl Replica {
     fn explain(
         &mut self,
         subject: (Generation, &Arc<str>, ClassId),
-        facts: Facts,
+        facts: Arc<Facts>,
         after: Option<NodeId>,
         limit: usize,
     ) -> Result<Page, Unable> {
@@ -279,7 +279,7 @@ impl Replica {
     fn warmed(
         &mut self,
         (generation, profile, class): (Generation, &Arc<str>, ClassId),
-        facts: Facts,
+        facts: Arc<Facts>,
     ) -> Result<(Arc<str>, ClassId), Unable> {
         if generation != self.generation {
             return Err(Unable::Generation);
@@ -295,7 +295,7 @@ impl Replica {
         Ok(key)
     }
 
-    fn warm_up(&mut self, key: (Arc<str>, ClassId), facts: Facts) -> Result<(), Unable> {
+    fn warm_up(&mut self, key: (Arc<str>, ClassId), facts: Arc<Facts>) -> Result<(), Unable> {
         let profile = self.profiles.get(&key.0).ok_or(Unable::Profile)?;
         let class = Arc::clone(self.nodes.class(key.1).ok_or(Unable::Class)?);
         let prepared = Prepared::new(self.registry, profile, &class, &facts, &mut self.nodes);

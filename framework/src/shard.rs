@@ -87,7 +87,7 @@ pub enum Command {
         /// The class.
         class: ClassId,
         /// What the whole cluster says about the class.
-        facts: Facts,
+        facts: Arc<Facts>,
         /// How many offers of each stratum are wanted.
         k: u32,
         /// W3C trace context of the caller; empty for none.
@@ -104,7 +104,7 @@ pub enum Command {
         /// The class, of which no filter counts over domains.
         class: ClassId,
         /// What the whole cluster says about the class.
-        facts: Facts,
+        facts: Arc<Facts>,
         /// At most [`MAX_TRIALS`] of at most [`MAX_TRIAL_PODS`] pods.
         trials: Arc<[Trial]>,
     },
@@ -119,7 +119,7 @@ pub enum Command {
         /// The class.
         class: ClassId,
         /// What the whole cluster says about the class.
-        facts: Facts,
+        facts: Arc<Facts>,
         /// Only nodes of larger numbers are wanted; `None` for the beginning.
         after: Option<NodeId>,
         /// How many nodes are wanted at most.

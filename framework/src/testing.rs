@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::{
     class::{AffinityTerm, Class, HostPort, NodeTerm, PodInfo, Requirement, SpreadConstraint, Taint, Toleration},
     declared::DeclaredFeatures,
+    excess,
     labels::{LabelRequirement, LabelSelector},
     node::NodeInfo,
     quantity::Quantity,
@@ -60,6 +61,7 @@ pub fn pod(name: &str) -> PodBuilder {
             condition: None,
             limits: None,
             trace_parent: None,
+            excess: None,
         },
         class,
     }
@@ -373,11 +375,12 @@ impl PodBuilder {
         self
     }
 
-    /// The pod.
+    /// The pod, cut down where it is too large, as one that is read from the API is.
     #[must_use]
     pub fn build(self) -> PodInfo {
         let pod = self.pod.clone();
-        PodInfo { class: Arc::new(self.into_class()), ..pod }
+        let (class, excess) = excess::cut(self.into_class(), pod.node_name.is_some());
+        PodInfo { class: Arc::new(class), excess, ..pod }
     }
 }
 

@@ -41,7 +41,7 @@ fn snapshot(changes: Vec<Change>) -> Command {
 }
 
 fn ask(class: ClassId) -> Command {
-    let (facts, trace) = (Facts { image_contributions: vec![0], ..Facts::default() }, Arc::default());
+    let (facts, trace) = (Facts { image_contributions: vec![0], ..Facts::default() }.into(), Arc::default());
     Command::Evaluate { request: 77, generation: 1, profile: "default-scheduler".into(), class, facts, k: 10, trace }
 }
 
@@ -139,7 +139,7 @@ fn what_is_not_known_is_said_to_be_unknown() {
     let mut replica = ready();
     assert_eq!(unable(&mut replica, ask(ClassId(9))), Unable::Class);
     let evaluate = |generation, profile: &str| {
-        let (facts, trace) = (Facts::default(), Arc::default());
+        let (facts, trace) = (Arc::default(), Arc::default());
         Command::Evaluate { request: 77, generation, profile: profile.into(), class: WEB, facts, k: 1, trace }
     };
     assert_eq!(unable(&mut replica, evaluate(2, "default-scheduler")), Unable::Generation);
@@ -221,7 +221,7 @@ fn only_nodes_that_changed_are_judged_again() {
 fn other_facts_about_the_cluster_make_everything_news() {
     let mut replica = ready();
     answer(&mut replica, WEB);
-    let facts = Facts { image_contributions: vec![500 << 20], ..Facts::default() };
+    let facts = Facts { image_contributions: vec![500 << 20], ..Facts::default() }.into();
     let (profile, trace) = ("default-scheduler".into(), Arc::default());
     let asked = Command::Evaluate { request: 77, generation: 1, profile, class: WEB, facts, k: 1, trace };
     assert!(matches!(tell(&mut replica, asked), Some(Reply::Evaluated { .. })));
@@ -251,7 +251,8 @@ fn the_class_that_was_not_asked_for_longest_makes_room() {
 }
 
 fn account(class: ClassId, generation: u64, after: Option<u32>, limit: u32) -> Command {
-    let (facts, profile) = (Facts { image_contributions: vec![0], ..Facts::default() }, "default-scheduler".into());
+    let (facts, profile) =
+        (Facts { image_contributions: vec![0], ..Facts::default() }.into(), "default-scheduler".into());
     let (after, trace) = (after.map(NodeId), Arc::default());
     Command::Explain { request: 77, generation, profile, class, facts, after, limit, trace }
 }

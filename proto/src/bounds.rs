@@ -30,9 +30,9 @@ use crate::{Wire as _, pb};
 ///   API server stores no object above 1.5 MiB.
 /// - `RegisterClass` holds a part of one pod, of 1.5 MiB at most. Only names of extended resources come more often than
 ///   in the pod, three times for the two that the API server demands, so it stays below 2.25 MiB.
-/// - `Evaluate` and `Explain` hold what the whole cluster says about a class. Of the objects of storage that is 3 MiB at
-///   most, as `framework::volumes::facts` counts it, which is never less than it takes here; a class of which there is
-///   more to say is not asked about. The rest is a part of one pod again, with the names of namespaces.
+/// - `Evaluate` and `Explain` hold what the whole cluster says about a class. That is 3 MiB at most, as
+///   `framework::extension::Facts::can_be_told` counts it, which is never less than it takes here; a class of which there is
+///   more to say is not asked about.
 /// - `DryRun` names at most 131,072 pods, of 11 bytes each, on at most 512 nodes of 14 bytes: 1.4 MiB. Classes that use
 ///   volumes are not asked about. `Rehearsed` gives at most 5 bytes for each of those pods: 0.7 MiB.
 /// - `Configure` holds a configuration file's profiles: kilobytes.

@@ -251,7 +251,7 @@ impl Wire for Command {
                     generation,
                     profile: profile.into(),
                     class: ClassId(class),
-                    facts: required("evaluate.facts", facts)?,
+                    facts: required("evaluate.facts", facts).map(Arc::new)?,
                     k,
                     trace: trace.into(),
                 })
@@ -261,7 +261,7 @@ impl Wire for Command {
                 generation,
                 profile: profile.into(),
                 class: ClassId(class),
-                facts: required("dry_run.facts", facts)?,
+                facts: required("dry_run.facts", facts).map(Arc::new)?,
                 trials: rehearsal::decode_trials(trials).map_err(|error| error.within("dry_run"))?.into(),
             }),
             Message::Explain(pb::Explain { request, generation, profile, class, facts, after, limit, trace }) => {
@@ -270,7 +270,7 @@ impl Wire for Command {
                     generation,
                     profile: profile.into(),
                     class: ClassId(class),
-                    facts: required("explain.facts", facts)?,
+                    facts: required("explain.facts", facts).map(Arc::new)?,
                     after: after.map(NodeId),
                     limit,
                     trace: trace.into(),

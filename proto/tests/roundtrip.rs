@@ -383,7 +383,7 @@ fn facts() -> impl Strategy<Value = Facts> {
             Facts {
                 image_contributions,
                 namespace_labels,
-                term_namespaces,
+                term_namespaces: term_namespaces.into_iter().map(Into::into).collect(),
                 repelling_keys,
                 scoring_keys,
                 default_selector: DefaultSelector(selector),
@@ -436,19 +436,26 @@ fn command() -> impl Strategy<Value = Command> {
             generation,
             profile,
             class: ClassId(class),
-            facts,
+            facts: facts.into(),
             k,
             trace,
         }),
         (evaluate(), vec(trial(), 0..4)).prop_map(|((request, generation, profile, class, facts, ..), trials)| {
-            Command::DryRun { request, generation, profile, class: ClassId(class), facts, trials: trials.into() }
+            Command::DryRun {
+                request,
+                generation,
+                profile,
+                class: ClassId(class),
+                facts: facts.into(),
+                trials: trials.into(),
+            }
         }),
         explain.prop_map(|((request, generation, profile, class, facts, limit, trace), after)| Command::Explain {
             request,
             generation,
             profile,
             class: ClassId(class),
-            facts,
+            facts: facts.into(),
             after: after.map(NodeId),
             limit,
             trace,

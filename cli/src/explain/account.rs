@@ -49,12 +49,13 @@ pub(super) struct Account {
 pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) -> Option<Account> {
     let groups = world.groups();
     let gate = groups.gate(pod, profile).or_else(|| admission::gate(world.registry(), profile, pod));
-    let unbuilt = admission::unbuilt(profile, &pod.class);
-    let error = groups.error(pod).filter(|_| gate.is_none() && unbuilt.is_none());
-    if gate.is_none() && unbuilt.is_none() && error.is_none() {
+    let untried =
+        admission::unbuilt(profile, &pod.class).or_else(|| admission::excess(pod, world.directory().namespaces()));
+    let error = groups.error(pod).filter(|_| gate.is_none() && untried.is_none());
+    if gate.is_none() && untried.is_none() && error.is_none() {
         return None;
     }
-    let message = if gate.is_some() { String::new() } else { unbuilt.unwrap_or_default() };
+    let message = if gate.is_some() { String::new() } else { untried.unwrap_or_default() };
     let explanation = Explanation { message, error, ..Explanation::default() };
     let pod = Arc::clone(pod);
     Some(Account {

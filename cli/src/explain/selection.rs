@@ -83,6 +83,7 @@ mod tests {
             condition: None,
             limits: None,
             trace_parent: None,
+            excess: None,
         })
     }
 

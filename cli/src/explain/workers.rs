@@ -187,7 +187,7 @@ impl Member {
             generation: GENERATION,
             profile: Arc::clone(profile),
             class: subject.id,
-            facts: subject.facts.clone(),
+            facts: Arc::clone(&subject.facts),
             after,
             limit: u32::try_from(self.limit).unwrap_or(u32::MAX),
             trace: Arc::default(),

@@ -59,7 +59,7 @@ pub(super) struct Subject {
     /// The class.
     pub(super) class: Arc<Class>,
     /// What the whole cluster says about it.
-    pub(super) facts: Facts,
+    pub(super) facts: Arc<Facts>,
 }
 
 impl World {
@@ -147,7 +147,12 @@ impl World {
         let others = self.affine.iter().map(|other| &**other);
         let volumes = self.storage.facts(class, &self.volumes);
         let facts = Facts { image_contributions, volumes, ..self.directory.facts(class, others) };
-        Subject { id: self.number(class), class: Arc::clone(class), facts }
+        Subject { id: self.number(class), class: Arc::clone(class), facts: Arc::new(facts) }
+    }
+
+    /// Namespaces, services and controllers.
+    pub(super) const fn directory(&self) -> &Directory {
+        &self.directory
     }
 
     /// All classes that have a number so far.

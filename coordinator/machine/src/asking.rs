@@ -86,7 +86,7 @@ impl Machine {
             return;
         };
         let k = if state.wants_all { u32::MAX } else { k };
-        let facts = state.facts.clone();
+        let facts = Arc::clone(&state.facts);
         self.next_request += 1;
         let request = self.next_request;
         let asker = self.asker(request);
@@ -100,7 +100,7 @@ impl Machine {
                 generation: configuration.generation,
                 profile: Arc::clone(&profile.scheduler_name),
                 class: subject.1,
-                facts: facts.clone(),
+                facts: Arc::clone(&facts),
                 k,
                 trace: Arc::clone(&trace),
             };

@@ -77,6 +77,9 @@ impl Machine {
 
     /// Tries the pod at the head of the queue.
     fn attempt(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject) -> Progress {
+        if self.is_left_untried(now_ms, uid) {
+            return Progress::Decided;
+        }
         let Some(from) = self.begin(now_ms, uid, subject) else {
             self.queue.remove(uid);
             return Progress::Decided;

@@ -42,6 +42,12 @@ impl Directory {
         changed
     }
 
+    /// How many namespaces there are.
+    #[must_use]
+    pub fn namespaces(&self) -> usize {
+        self.namespaces.len()
+    }
+
     /// What a service or controller selects; `None` where it is not known, or selects nothing.
     #[must_use]
     pub fn selector(&self, Selecting { kind, namespace, name }: &Selecting) -> Option<LabelSelector> {

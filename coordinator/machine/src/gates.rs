@@ -17,7 +17,7 @@ use crate::{
 /// A pod that is kept out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gate {
-    /// The PreEnqueue plugin that does; `None`: the pod needs a plugin that is not built.
+    /// The PreEnqueue plugin that does; `None`: the pod needs a plugin that is not built, or is too large.
     pub(crate) plugin: Option<&'static str>,
     subject: Subject,
     /// When it was last asked whether it still does, without any event.
@@ -29,6 +29,8 @@ pub(crate) struct Gate {
 pub(crate) struct Gates {
     pods: BTreeMap<Uid, Gate>,
     by_plugin: BTreeMap<&'static str, BTreeSet<(Subject, Uid)>>,
+    /// Those that no plugin keeps out.
+    untried: BTreeSet<Uid>,
 }
 
 impl Gates {
@@ -37,6 +39,8 @@ impl Gates {
         self.open(uid);
         if let Some(plugin) = plugin {
             self.by_plugin.entry(plugin).or_default().insert((subject, Arc::clone(uid)));
+        } else {
+            self.untried.insert(Arc::clone(uid));
         }
         self.pods.insert(Arc::clone(uid), Gate { plugin, subject, asked_ms: now_ms });
     }
@@ -51,6 +55,7 @@ impl Gates {
     /// A pod is not kept out any more. Gives how it was.
     pub(crate) fn open(&mut self, uid: &Uid) -> Option<Gate> {
         let gate = self.pods.remove(uid)?;
+        self.untried.remove(uid);
         if let Some(plugin) = gate.plugin
             && let Some(pods) = self.by_plugin.get_mut(plugin)
         {
@@ -65,6 +70,11 @@ impl Gates {
     /// Who keeps a pod out.
     pub(crate) fn of(&self, uid: &Uid) -> Option<Gate> {
         self.pods.get(uid).copied()
+    }
+
+    /// Those that no plugin keeps out: they need one that is not built, or are too large.
+    pub(crate) fn untried(&self) -> impl Iterator<Item = &Uid> {
+        self.untried.iter()
     }
 
     /// How many are kept out.

@@ -65,6 +65,7 @@ impl Machine {
         if same.is_none() {
             self.note_unread(&uid);
         }
+        self.note_excess(&uid, info);
         self.note_member(&uid, old.as_deref(), info);
         self.hear(&uid, old.as_deref());
         if info.finished {
@@ -95,6 +96,7 @@ impl Machine {
         self.preemptions.gone(uid);
         self.settle(now_ms, uid, None, Stage::Foreign);
         self.end_nomination(now_ms, uid, nominated);
+        self.too_large.remove(uid);
         self.note_member_gone(uid);
         self.forget_unread(uid);
         if let Some(pod) = self.pods.swap_remove(uid) {
@@ -136,7 +138,9 @@ impl Machine {
         labels: Option<&Vec<(Arc<str>, Arc<str>)>>,
     ) {
         if self.judge.cache_mut().directory.set_namespace(name, labels) {
-            self.wake_for(now_ms, ClusterEvent::NamespaceChanged(name));
+            let event = ClusterEvent::NamespaceChanged(name);
+            self.wake_for(now_ms, event);
+            self.admit_those_that_fit(now_ms, event.label());
         }
     }
 
@@ -185,10 +189,9 @@ impl Machine {
         } else if let Some((plugin, _)) = self.gate(profile, uid) {
             self.stamp(now_ms, uid);
             self.hold_back(now_ms, uid, profile, Some(plugin));
-        } else if let Some(message) = self.unbuilt(profile, &info) {
+        } else if let Some(message) = self.untried(profile, uid) {
             self.stamp(now_ms, uid);
-            self.hold_back(now_ms, uid, profile, None);
-            self.report(uid, Reason::SchedulerError, message, true);
+            self.leave_untried(now_ms, uid, profile, message);
         } else {
             self.stamp(now_ms, uid);
             self.set_stage(uid, Stage::Queued(profile));
@@ -349,4 +352,5 @@ fn matters(old: &PodInfo, new: &PodInfo) -> bool {
         || old.scheduler_name != new.scheduler_name
         || old.priority != new.priority
         || old.node_name != new.node_name
+        || old.excess != new.excess
 }

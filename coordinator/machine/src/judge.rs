@@ -162,8 +162,12 @@ impl Judge {
         }
     }
 
-    /// Has the plugins of a subject made ready, by the facts as they are. `false`: its profile or class is not known.
+    /// Has the plugins of a subject made ready, by the facts as they are. `false`: its profile or class is not known, or
+    /// the class is too large.
     pub(crate) fn open(&mut self, (index, class_id): Subject) -> bool {
+        if self.cache.has_excess(class_id) {
+            return false;
+        }
         let Some(configuration) = self.configuration.clone() else { return false };
         let Some(profile) = configuration.profiles.get(index) else { return false };
         let Some(class) = self.cache.classes.get(class_id).map(Arc::clone) else { return false };

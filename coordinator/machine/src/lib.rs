@@ -12,6 +12,7 @@ pub mod audit;
 mod cycle;
 pub mod directory;
 pub mod event;
+mod excess;
 mod extend;
 mod extending;
 mod gates;

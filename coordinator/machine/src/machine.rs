@@ -60,6 +60,8 @@ pub struct Machine {
     pub(crate) unread: Unread,
     /// Pods in [`Stage::Gated`].
     pub(crate) gates: Gates,
+    /// Pods that are too large by themselves, wherever they are.
+    pub(crate) too_large: BTreeSet<Uid>,
     pub(crate) binding: BTreeSet<Uid>,
     /// Extenders are being asked about a pod.
     pub(crate) extending: Option<Extending>,
@@ -118,6 +120,7 @@ impl Machine {
             pods: Map::default(),
             unread: Unread::default(),
             gates: Gates::default(),
+            too_large: BTreeSet::new(),
             binding: BTreeSet::new(),
             extending: None,
             preparations: Preparations::default(),
@@ -266,6 +269,7 @@ impl Machine {
             pods_backoff: backoff,
             pods_unschedulable: parked,
             pods_gated: self.gates.len() as u64,
+            pods_too_large: self.count_too_large(),
             binds_in_flight: self.binding.len() as u64,
             evaluations_in_flight: self.judge.states().asks_len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),
@@ -329,6 +333,7 @@ impl Machine {
         self.groups.forget_attempts();
         self.preempting = None;
         self.judge.states_mut().clear();
+        self.report_untried(now_ms);
     }
 
     fn follow(&mut self, now_ms: TimeMs) {

@@ -109,7 +109,7 @@ pub(super) fn own(status: &Status) -> impl Iterator<Item = MetricFamily> {
 
 type Number = (&'static str, &'static str, u64);
 
-fn levels(status: &Status) -> [Number; 15] {
+fn levels(status: &Status) -> [Number; 16] {
     [
         ("flotilla_leading", "1 while this process leads", status.leading),
         ("flotilla_synced", "1 once the view of the cluster is whole", status.synced),
@@ -123,6 +123,7 @@ fn levels(status: &Status) -> [Number; 15] {
         ("flotilla_extensions_in_flight", "1 while extenders are asked about a pod", status.extensions_in_flight),
         ("flotilla_pod_groups", "Pod groups known", status.pod_groups),
         ("flotilla_pods_in_groups", "Pods that wait with a pod group", status.pods_in_groups),
+        ("flotilla_pods_too_large", "Pods that are not tried because they are too large", status.pods_too_large),
         ("flotilla_classes", "Classes of pods known", status.classes),
         ("flotilla_revision", "Changes of the cluster so far", status.revision),
         ("flotilla_volume_preparations", "Pods whose volumes are being bound, before they are", status.preparations),

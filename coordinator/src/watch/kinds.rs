@@ -13,6 +13,7 @@ use flotilla_framework::{
 };
 use flotilla_machine::event::{Event, Selecting, SelectingKind};
 use k8s_openapi::api::{policy::v1 as policy, scheduling::v1beta1 as workloads};
+use tracing::warn;
 
 use super::{known::Gone, source::Kind};
 use crate::status::Regarding;
@@ -30,7 +31,12 @@ impl Kind for Pods {
     type Object = object::Pod;
 
     fn applied(object: object::Pod) -> Result<Event, IngestError> {
-        Ok(Event::PodApplied(Arc::new(ingest::pod(&object.into())?)))
+        let pod = ingest::pod(&object.into())?;
+        if let (Some(excess), Some(node)) = (&pod.excess, &pod.node_name) {
+            let pod = pod.key();
+            warn!(pod, %node, %excess, "the pod is too large: its affinity and its spread constraints do not count");
+        }
+        Ok(Event::PodApplied(Arc::new(pod)))
     }
 
     fn deleted(gone: Gone) -> Event {

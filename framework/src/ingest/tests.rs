@@ -577,3 +577,21 @@ fn a_node_with_more_cpu_than_an_integer_of_thousandths_holds_has_none() {
     assert_eq!(cpu("9223372036854775"), 9_223_372_036_854_775_000);
     assert_eq!(cpu("9E"), 0);
 }
+
+#[test]
+fn a_pod_that_is_too_large_is_cut_down_when_it_is_read() {
+    let term = |key: usize| json!({"topologyKey": format!("k{key}")});
+    let terms: Vec<Value> = (0..2_000).map(term).collect();
+    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+    let spec = json!({"affinity": apart, "containers": [container("c", json!({"cpu": "2"}))]});
+    let metadata = json!({"name": "p", "namespace": "default", "uid": "u"});
+    let expected = "spec.affinity.podAntiAffinity has 2000 terms, the limit is 1024";
+    let pending = read(&json!({"metadata": metadata, "spec": spec}));
+    assert_eq!(pending.excess.as_deref(), Some(expected));
+    assert_eq!(*pending.class, Class { namespace: "default".into(), ..Class::default() });
+    let mut spec = spec;
+    spec["nodeName"] = json!("n");
+    let bound = read(&json!({"metadata": metadata, "spec": spec}));
+    assert_eq!(bound.excess.as_deref(), Some(expected));
+    assert_eq!((bound.class.accounted.milli_cpu, &bound.class.pod_affinity), (2_000, &PodAffinity::default()));
+}

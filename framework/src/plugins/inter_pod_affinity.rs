@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use indexmap::{IndexMap, IndexSet};
 use smallvec::SmallVec;
 
 use crate::{
@@ -129,22 +130,31 @@ pub fn keys_in_play<'a>(
     (repelling, scoring)
 }
 
-/// For each term of a class's affinities, in order, the namespaces that its selector selects, of those that there are.
+/// For each term of a class's affinities, in order, the namespaces that its selector selects, of those that there are. Each
+/// selector is resolved once, and equal lists are one.
 #[must_use]
 pub fn term_namespaces<'a>(
     class: &Class,
     namespaces: impl Iterator<Item = (&'a Arc<str>, &'a Labels)> + Clone,
-) -> Vec<Vec<Arc<str>>> {
-    let selected = |term: &AffinityTerm| {
+) -> Vec<Arc<[Arc<str>]>> {
+    if class.pod_affinity.is_empty() {
+        return Vec::new();
+    }
+    let mut lists: IndexSet<Arc<[Arc<str>]>> = IndexSet::from([Arc::default()]);
+    let mut resolved: IndexMap<&LabelSelector, usize> = IndexMap::new();
+    let mut selected = |term: &'_ AffinityTerm, selector| {
         if !selects_namespaces(term) {
-            return Vec::new();
+            return 0;
         }
-        let selected = namespaces.clone().filter(|(_, labels)| term.namespace_selector.matches(labels));
-        let mut names: Vec<Arc<str>> = selected.map(|(name, _)| Arc::clone(name)).collect();
-        names.sort_unstable();
-        names
+        *resolved.entry(selector).or_insert_with(|| {
+            let selected = namespaces.clone().filter(|(_, labels)| selector.matches(labels));
+            let mut names: Vec<Arc<str>> = selected.map(|(name, _)| Arc::clone(name)).collect();
+            names.sort_unstable();
+            lists.insert_full(names.into()).0
+        })
     };
-    class.pod_affinity.terms().map(selected).collect()
+    let places: Vec<usize> = class.pod_affinity.terms().map(|term| selected(term, &term.namespace_selector)).collect();
+    places.into_iter().map(|place| Arc::clone(&lists[place])).collect()
 }
 
 /// Whether a namespace selector has to be resolved: it selects some namespaces and not all.
@@ -162,7 +172,7 @@ fn means(term: &AffinityTerm, class: &Class, namespace_labels: &Labels) -> bool 
 /// A term of the pod itself, its namespaces resolved.
 struct OwnTerm {
     term: AffinityTerm,
-    selected: Vec<Arc<str>>,
+    selected: Arc<[Arc<str>]>,
     weight: i64,
     /// The place of its key among those that are counted.
     number: u16,
@@ -172,7 +182,7 @@ impl OwnTerm {
     fn means(&self, class: &Class) -> bool {
         let namespace = &class.namespace;
         (self.term.namespaces.contains(namespace)
-            || self.selected.contains(namespace)
+            || self.selected.binary_search(namespace).is_ok()
             || self.term.namespace_selector.is_everything())
             && self.term.selector.matches(&class.labels)
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::node::Attachment;
 use crate::{class::ClassId, class::NodeTerm};
 
-/// The most that the facts of one class may weigh, by [`VolumeFacts::weight`], to be sent to workers: beyond that, only who
-/// holds the objects of storage can judge the class.
+/// The most that the facts of one class may weigh to be sent to workers, those of volumes by [`VolumeFacts::weight`]: beyond
+/// that, only the coordinator can judge the class.
 ///
 /// A local volume that only its node can reach weighs about 120 bytes, so that 26,000 of them can be told of, each of them
 /// once however many claims of the pod it suits.
@@ -208,12 +208,6 @@ impl VolumeFacts {
             + uncountable.sum::<usize>()
             + zones
             + binding
-    }
-
-    /// Whether these facts can be told to a worker.
-    #[must_use]
-    pub fn can_be_told(&self) -> bool {
-        self.weight() <= MAX_WEIGHT
     }
 }
 

@@ -47,7 +47,7 @@ impl Wire for Facts {
         Ok(Self {
             image_contributions: message.image_contributions,
             namespace_labels: decode_sorted("namespace_labels", message.namespace_labels)?,
-            term_namespaces: message.term_namespaces.into_iter().map(|list| decode_texts(list.names)).collect(),
+            term_namespaces: message.term_namespaces.into_iter().map(|list| decode_texts(list.names).into()).collect(),
             repelling_keys: decode_texts(message.repelling_keys),
             scoring_keys: decode_texts(message.scoring_keys),
             default_selector: DefaultSelector(selector),

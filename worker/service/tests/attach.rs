@@ -129,7 +129,7 @@ fn evaluate(epoch: Epoch, request: u64, class: u64) -> ToWorker {
         generation: 1,
         profile: "default-scheduler".into(),
         class: ClassId(class),
-        facts: Facts { image_contributions: vec![0], ..Facts::default() },
+        facts: Facts { image_contributions: vec![0], ..Facts::default() }.into(),
         k: 4,
         trace: "".into(),
     };
@@ -142,7 +142,7 @@ fn explain(request: u64, after: Option<u32>, limit: u32) -> ToWorker {
         generation: 1,
         profile: "default-scheduler".into(),
         class: ClassId(1),
-        facts: Facts { image_contributions: vec![0], ..Facts::default() },
+        facts: Facts { image_contributions: vec![0], ..Facts::default() }.into(),
         after: after.map(NodeId),
         limit,
         trace: "".into(),

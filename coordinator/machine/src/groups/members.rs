@@ -12,7 +12,6 @@ use flotilla_framework::{
 
 use super::{Group, GroupKey};
 use crate::{
-    action::Reason,
     event::TimeMs,
     machine::Machine,
     pods::Stage,
@@ -87,11 +86,8 @@ impl Machine {
 
     /// Has a pod wait with its group.
     pub(crate) fn join_group(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, key: &GroupKey) {
-        let Some(info) = self.pods.get(uid).map(|pod| Arc::clone(&pod.info)) else { return };
-        if let Some(message) = self.unbuilt(profile, &info) {
-            self.hold_back(now_ms, uid, profile, None);
-            self.report(uid, Reason::SchedulerError, message, true);
-            return;
+        if let Some(message) = self.untried(profile, uid) {
+            return self.leave_untried(now_ms, uid, profile, message);
         }
         let is_gated = self.gate(profile, uid).is_some();
         self.queue.remove(uid);

@@ -9,6 +9,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use flotilla_framework::{
     class::{Class, ClassId},
+    excess,
     extension::Facts,
     map::Map,
     node::{NodeId, NodeInfo},
@@ -164,6 +165,16 @@ impl Cache {
         class.selectors().for_each(|selector| self.in_play.leave(selector));
         self.snapshot.forget_class(gone);
         Some(gone)
+    }
+
+    /// Whether a class is too large to be tried with the namespaces that there are.
+    pub(crate) fn has_excess(&self, class: ClassId) -> bool {
+        excess::is_over_namespaces(self.classes.comparisons(class), self.directory.namespaces())
+    }
+
+    /// What is too large about a class with the namespaces that there are.
+    pub(crate) fn excess(&self, class: ClassId) -> Option<String> {
+        excess::over_namespaces(self.classes.get(class)?, self.directory.namespaces())
     }
 
     /// What the whole cluster says about a class. Others with affinities take part, idle ones included: a class is known

@@ -70,7 +70,7 @@ pub(crate) struct Source {
 #[derive(Debug)]
 pub(crate) struct ClassState {
     pub(crate) prepared: Prepared,
-    pub(crate) facts: Facts,
+    pub(crate) facts: Arc<Facts>,
     facts_version: u64,
     /// What it finds on all nodes.
     pub(crate) live: Option<Live>,
@@ -139,7 +139,7 @@ impl ClassStates {
         let stale = self
             .all
             .get(&subject)
-            .is_some_and(|state| state.facts_version != version && state.facts != cache.facts(class));
+            .is_some_and(|state| state.facts_version != version && *state.facts != cache.facts(class));
         if stale {
             self.close(subject);
         }
@@ -148,7 +148,7 @@ impl ClassStates {
         }
         let clock = self.clock;
         let state = self.all.entry(subject).or_insert_with(|| {
-            let facts = cache.facts(class);
+            let facts = Arc::new(cache.facts(class));
             let can_be_told = facts.can_be_told();
             let prepared = Prepared::new(registry, profile, class, &facts, &mut cache.snapshot);
             ClassState {

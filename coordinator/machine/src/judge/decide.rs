@@ -33,7 +33,8 @@ impl Judge {
             return Decision::Refuse(diagnosis, PostFilter::Skip);
         }
         if !self.open(subject) {
-            return Decision::Fail("its profile or class is unknown".to_owned());
+            let excess = self.cache.excess(subject.1);
+            return Decision::Fail(excess.unwrap_or_else(|| "its profile or class is unknown".to_owned()));
         }
         if let Some(decision) = self.judge_class(subject) {
             return decision;

@@ -151,13 +151,12 @@ impl Machine {
                 Standing::Preparing { node: node(), left_ms: self.preparations.deadline(uid).map(left) }
             }
             Stage::Assumed(_) => Standing::Binding { node: node(), answered: !self.binding.contains(uid) },
-            Stage::Gated(profile) => {
-                let profile = self.profile(profile);
+            Stage::Gated(index) => {
+                let profile = self.profile(index);
                 let gate = profile.and_then(|profile| admission::gate(self.registry, profile, &pod.info));
-                let unbuilt = || profile.and_then(|profile| admission::unbuilt(profile, &pod.info.class));
                 match gate {
                     Some((plugin, message)) => Standing::Gated { plugin: Some(plugin), message },
-                    None => Standing::Gated { plugin: None, message: unbuilt().unwrap_or_default() },
+                    None => Standing::Gated { plugin: None, message: self.untried(index, uid).unwrap_or_default() },
                 }
             }
             Stage::Foreign => Standing::NotOurs(self.not_ours(pod)),

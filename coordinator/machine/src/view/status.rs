@@ -29,6 +29,8 @@ pub struct Status {
     pub pods_unschedulable: u64,
     /// Pods kept out of the queue.
     pub pods_gated: u64,
+    /// Pods that are too large: not tried, or standing on a node without their wishes about other pods.
+    pub pods_too_large: u64,
     /// Binds under way.
     pub binds_in_flight: u64,
     /// Evaluations under way at workers.

@@ -8,6 +8,7 @@ mod group_extenders;
 mod group_simulation;
 mod groups;
 mod history;
+mod hostile;
 mod neighbours;
 mod nominations;
 mod outlook;

@@ -142,7 +142,7 @@ fn namespaces_may_be_selected_by_their_labels() {
     let other = |pod: PodBuilder| zones([vec![pod.namespace("other")], vec![], vec![]]);
     let own = selecting_namespaces(db("p"));
     assert_eq!(alone(NAME).verdicts(&own, &other(web("w")))[0], Ok(()), "no namespace is known to be selected");
-    let resolved = |facts| Facts { term_namespaces: vec![vec!["other".into()]], ..facts };
+    let resolved = |facts| Facts { term_namespaces: vec![["other".into()].into()], ..facts };
     assert_eq!(alone(NAME).facts(resolved).verdicts(&own, &other(web("w")))[0], anti());
     let labelled = |facts| Facts {
         namespace_labels: vec![("team".into(), "x".into())],
@@ -167,7 +167,11 @@ fn which_namespaces_and_keys_matter_is_found_once_for_all_nodes() {
     let (one, two): (Arc<str>, Arc<str>) = ("one".into(), "two".into());
     let namespaces = [(&two, x.as_slice()), (&one, x.as_slice()), (&one, &[][..])];
     let found = term_namespaces(&class, namespaces.into_iter());
-    assert_eq!(found, [vec![], vec![Arc::clone(&one), two]], "required affinity first; only selectors are resolved");
+    assert_eq!(
+        found,
+        [[].into(), [Arc::clone(&one), two].into()],
+        "required affinity first; only selectors are resolved"
+    );
     let others = [
         web("a").far("zone", DB).far("zone", DB).near("rack", DB).into_class(),
         web("b").prefer_far(1, HOST, DB).prefer_near(1, "zone", WEB).into_class(),

@@ -1,0 +1,144 @@
+//! Pods that are valid and far larger than any that a person writes: they harm nobody but themselves.
+
+use flotilla_framework::{
+    class::{AffinityTerm, PodInfo},
+    labels::{LabelOperator, LabelRequirement, LabelSelector},
+    shard::Command,
+    testing::{node, pod},
+};
+use flotilla_machine::{action::Reason, event::Event};
+
+use crate::world::World;
+
+/// Namespaces without labels.
+fn namespaces(world: &mut World, count: usize) {
+    for index in 0..count {
+        world.tell(Event::NamespaceApplied { name: format!("team-{index:04}").into(), labels: Vec::new() });
+    }
+}
+
+/// A term over every namespace without a label; each number gives another selector.
+fn term(number: usize) -> AffinityTerm {
+    let requirement = LabelRequirement {
+        key: format!("absent-{number}").into(),
+        operator: LabelOperator::DoesNotExist,
+        values: Vec::new(),
+    };
+    AffinityTerm {
+        selector: LabelSelector::EVERYTHING,
+        namespaces: Vec::new(),
+        namespace_selector: LabelSelector::Matching(vec![requirement]),
+        topology_key: "kubernetes.io/hostname".into(),
+    }
+}
+
+/// A pod with so many preferred terms, of so many different selectors of namespaces.
+fn affine(name: &str, terms: usize, selectors: usize) -> PodInfo {
+    let terms: Vec<_> = (0..terms).map(|number| (1, term(number % selectors))).collect();
+    pod(name).class(|class| class.pod_affinity.preferred = terms).build()
+}
+
+/// How many names of namespaces workers are told, all evaluations together.
+fn told_names(world: &World) -> usize {
+    let words = world.workers.values().flat_map(|worker| &worker.inbox);
+    let facts = words.filter_map(|word| match &word.command {
+        Command::Evaluate { facts, .. } => Some(facts),
+        _ => None,
+    });
+    facts.flat_map(|facts| &facts.term_namespaces).map(|names| names.len()).sum()
+}
+
+#[test]
+fn a_pod_of_26_000_terms_over_1_000_namespaces_is_reported_and_no_other_pod_feels_it() {
+    let mut world = World::new(2);
+    world.node(node("n").build());
+    namespaces(&mut world, 1_000);
+    world.pod(affine("hostile", 26_000, 1));
+    world.pod(pod("web").build());
+    assert_eq!(told_names(&world), 0);
+    world.settle();
+    assert_eq!(world.place_of("web"), Some("n"));
+    assert_eq!(world.place_of("hostile"), None);
+    assert_eq!(world.reports[0].reason, Reason::SchedulerError, "autoscalers must not buy machines for it");
+    let message = world.message_of("hostile").expect("a report");
+    assert!(message.contains("spec.affinity.podAffinity has 26000 terms"), "{message}");
+    assert!(message.contains("the limit is 1024"), "{message}");
+}
+
+#[test]
+fn a_pod_that_became_too_large_by_namespaces_is_tried_again_when_enough_of_them_are_gone() {
+    let mut world = World::new(2);
+    world.node(node("n").build());
+    namespaces(&mut world, 600);
+    world.pod(affine("hostile", 1_000, 1_000));
+    world.pod(pod("web").build());
+    world.settle();
+    assert_eq!((world.place_of("hostile"), world.place_of("web")), (None, Some("n")));
+    let message = world.message_of("hostile").expect("a report");
+    let expected = "spec.affinity.podAffinity has 1000 different namespaceSelectors over 600 namespaces, which is 600000 \
+                    comparisons, the limit is 524288";
+    assert!(message.contains(expected), "{message}");
+    assert_eq!(world.machine.status().pods_too_large, 1);
+    let reports = world.reports.len();
+    for index in 524..600 {
+        world.tell(Event::NamespaceDeleted { name: format!("team-{index:04}").into() });
+    }
+    world.settle();
+    assert_eq!(world.place_of("hostile"), Some("n"));
+    assert_eq!((world.reports.len(), world.machine.status().pods_too_large), (reports, 0));
+}
+
+#[test]
+fn a_pod_that_waits_is_not_tried_once_the_namespaces_are_too_many() {
+    let mut world = World::new(2);
+    world.node(node("n").capacity("cpu", "1").build());
+    namespaces(&mut world, 10);
+    let PodInfo { class, .. } = affine("any", 1_000, 1_000);
+    world.pod(pod("big").request("cpu", "2").class(|of| of.pod_affinity = class.pod_affinity.clone()).build());
+    world.settle();
+    assert_eq!(world.message_of("big"), Some("0/1 nodes are available: 1 Insufficient cpu."));
+    namespaces(&mut world, 600);
+    world.node(node("larger").build());
+    world.advance(60_000);
+    assert_eq!(world.place_of("big"), None);
+    assert!(world.message_of("big").is_some_and(|message| message.contains("over 600 namespaces")));
+    assert_eq!(world.machine.status().pods_gated, 1);
+}
+
+#[test]
+fn a_pod_that_is_made_smaller_is_tried() {
+    let mut world = World::new(1);
+    world.node(node("n").build());
+    world.pod(affine("shrinking", 2_000, 1));
+    world.settle();
+    assert_eq!(world.place_of("shrinking"), None);
+    world.pod(affine("shrinking", 20, 1));
+    world.settle();
+    assert_eq!(world.place_of("shrinking"), Some("n"));
+}
+
+#[test]
+fn a_new_leader_says_what_is_too_large_although_it_was_found_by_a_follower() {
+    let mut world = World::dormant(vec![flotilla_framework::testing::profile()]);
+    world.node(node("n").build());
+    world.pod(affine("hostile", 2_000, 1));
+    world.tell(Event::Synced);
+    assert_eq!(world.reports.len(), 0);
+    world.tell(Event::Leading { epoch: 7 });
+    assert!(world.message_of("hostile").is_some_and(|message| message.contains("2000 terms")));
+}
+
+#[test]
+fn a_pod_that_stands_somewhere_is_charged_however_large_it_is() {
+    let mut world = World::new(1);
+    world.node(node("n").capacity("cpu", "4").build());
+    let terms: Vec<AffinityTerm> = (0..30_000).map(term).collect();
+    let hostile = pod("hostile").request("cpu", "3").on("n");
+    world.pod(hostile.class(|of| of.pod_affinity.required_anti = terms).build());
+    world.pod(pod("fits").request("cpu", "1").build());
+    world.pod(pod("late").request("cpu", "1").build());
+    world.settle();
+    assert_eq!(world.place_of("fits"), Some("n"), "the terms of a pod that is too large mean nobody");
+    assert_eq!(world.message_of("late"), Some("0/1 nodes are available: 1 Insufficient cpu."));
+    assert_eq!(world.machine.status().pods_too_large, 1);
+}

@@ -140,6 +140,12 @@ impl Binder {
         self.inner.outgoing.drained().await;
     }
 
+    /// Sends no further bind, and returns when what became of each that was sent is known.
+    pub async fn finish(&self) {
+        self.inner.outgoing.finish();
+        self.drained().await;
+    }
+
     /// What became of the binds so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
@@ -239,7 +245,8 @@ impl Inner {
     /// Source: `extendersBinding`. An extender that fails may have bound the pod, so that the pod is looked at.
     async fn have_bound(&self, binding: &Binding) -> Option<Answer> {
         let extender = binding.extender.as_ref()?;
-        let Some(lead) = self.outgoing.lead() else { return Some(self.not_sent()) };
+        let lead = self.outgoing.lead().filter(|_| !self.outgoing.is_finishing());
+        let Some(lead) = lead else { return Some(self.not_sent()) };
         match self.callers.bind(extender, binding, lead).await {
             Ok(()) => Some(Answer::Known(Ok(()))),
             Err(error) if extender.ignorable => {

@@ -96,6 +96,9 @@ pub struct Signals {
     /// Asked before every write of the record: while it fails nothing is renewed, so that a process whose work has
     /// stalled loses the lead instead of keeping everybody else from it.
     pub progress: Option<Probe>,
+    /// Asked before the record is written by a process that does not lead: while it fails this process does not take the lead,
+    /// because it could do nothing with it.
+    pub candidacy: Option<Probe>,
 }
 
 /// Why an election ended, or could not begin.
@@ -287,6 +290,11 @@ impl Elector {
     async fn write(&mut self, claim: Claim, create: bool) {
         if let Some(Err(reason)) = self.signals.progress.as_ref().map(|progress| progress()) {
             warn!(lease = %self.config.lease(), reason, "not writing the lease: this process makes no progress");
+            return self.election.failed(now());
+        }
+        let candidacy = self.signals.candidacy.as_ref().filter(|_| !self.announced);
+        if let Some(Err(reason)) = candidacy.map(|candidacy| candidacy()) {
+            info!(lease = %self.config.lease(), reason, "not standing for leader election");
             return self.election.failed(now());
         }
         let lease = self.claimed(claim, create);

@@ -18,5 +18,6 @@ pub mod preempt;
 pub mod run;
 pub mod serve;
 pub mod status;
+pub mod takeover;
 pub mod watch;
 pub mod writer;

@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -52,6 +52,8 @@ pub struct Outgoing {
     /// Nothing is sent before this moment.
     opens_at: Mutex<Option<Instant>>,
     turned_away: AtomicU64,
+    /// Nothing is sent any more.
+    finishing: AtomicBool,
     /// Tasks are begun on the machine's thread too, which has none.
     runtime: Handle,
     tasks: TaskTracker,
@@ -71,6 +73,7 @@ impl Outgoing {
             at_once,
             opens_at: Mutex::new(None),
             turned_away: AtomicU64::new(0),
+            finishing: AtomicBool::new(false),
             runtime: Handle::current(),
             tasks: TaskTracker::new(),
         }
@@ -100,7 +103,7 @@ impl Outgoing {
         let mut times = 0;
         loop {
             self.open().await;
-            let limit = self.limit(longest).ok_or(Failure::Unled)?;
+            let limit = self.limit(longest).filter(|_| !self.is_finishing()).ok_or(Failure::Unled)?;
             let answer = match timeout(limit, exchange(&self.client, request.clone())).await {
                 Ok(answer) => answer?,
                 Err(_) => return Err(Failure::Late(limit)),
@@ -137,6 +140,17 @@ impl Outgoing {
         let until = Instant::now() + pause;
         let mut opens_at = self.opens_at.lock().unwrap_or_else(PoisonError::into_inner);
         *opens_at = Some(opens_at.map_or(until, |at| at.max(until)));
+    }
+
+    /// Sends nothing more, as if this process did not lead. What is on the wire goes on.
+    pub fn finish(&self) {
+        self.finishing.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing is sent any more.
+    #[must_use]
+    pub fn is_finishing(&self) -> bool {
+        self.finishing.load(Ordering::Acquire)
     }
 
     /// Runs a task of this performer in the background, also when called outside of a runtime.

@@ -6,17 +6,15 @@
 //! only way to be sure that nothing goes on as if nothing had happened.
 
 use std::{
-    collections::BTreeSet,
     ffi::OsString,
     process::ExitCode,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use flotilla_framework::registry::Registry;
 use flotilla_machine::{event::Event, machine::Machine};
-use flotilla_runtime::driver::Stopped;
 use flotilla_telemetry::log;
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -26,7 +24,7 @@ use crate::{
     args::Args,
     certificates::Issuer,
     client::{self, Connection},
-    discovery::{self, Discovery},
+    discovery::Discovery,
     lease::{self, Leadership, LeaseError, Signals},
     status::Reporter,
     watch::{Needs, Watches},
@@ -34,6 +32,7 @@ use crate::{
 
 mod configuration;
 mod endpoints;
+mod lead;
 mod parts;
 mod reload;
 mod settings;
@@ -41,6 +40,7 @@ mod signals;
 mod transport;
 
 use endpoints::{Review, Shown};
+use lead::Course;
 pub use parts::Parts;
 use reload::Reloader;
 pub use reload::Reloads;
@@ -52,8 +52,6 @@ const WATCHDOG_TOLERANCE: Duration = Duration::from_secs(20);
 /// How long the machine may be at one event before the lease is not renewed any more. The longest is an evaluation
 /// without workers: a microsecond for each of a million nodes.
 const MACHINE_PATIENCE: Duration = Duration::from_secs(8);
-/// How long the end of the process waits for what is under way. The longest bind takes 5 s.
-const DRAIN: Duration = Duration::from_secs(5);
 /// Between two looks at what is under way.
 const DRAIN_STEP: Duration = Duration::from_millis(10);
 /// A lead without leader election does not end: it is set to a hundred years.
@@ -98,16 +96,19 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>, registry: Registry) -
 }
 
 /// The running process.
+#[derive(Clone)]
 struct Coordinator {
     parts: Parts,
+    /// Where its lead stands.
+    course: Course,
     /// The watches may begin.
     begin: CancellationToken,
     watches: Watches,
     discovery: Discovery,
     /// Who issues certificates while this process leads, if they are of our own.
     issuer: Option<Issuer>,
-    /// Whether another process may have led until now.
-    elected: bool,
+    /// This process may stand for election.
+    stand: CancellationToken,
     /// The process is to end.
     shutdown: CancellationToken,
     /// Nothing is under way any more.
@@ -139,21 +140,20 @@ async fn run(args: Args, settings: Settings, identity: &str, registry: Registry)
     let Parts { client, handle, reporter, .. } = parts.clone();
     let needs = Needs { registry, profiles: &machine.profiles, with_groups: machine.generic_workload };
     let watches = Watches::start(client, handle, reporter, needs, begin.clone(), stop.clone());
+    let (course, first) = Course::new(election.is_some(), configuration.delay_cache_until_active);
     let coordinator = Coordinator {
         parts: parts.clone(),
+        course,
         begin,
         watches: watches.clone(),
         discovery,
         issuer,
-        elected: election.is_some(),
+        stand: CancellationToken::new(),
         shutdown: CancellationToken::new(),
         drained: CancellationToken::new(),
         stop,
     };
     parts.handle.tell(Event::Configured(Arc::new(machine))).await?;
-    if election.is_none() || !configuration.delay_cache_until_active {
-        coordinator.begin.cancel();
-    }
     let lease = election.as_ref().map(|election| election.name.as_str().into());
     let shown = Shown { identity: identity.into(), lease, gates: args.gates.clone() };
     let review = Review { flags: &args.access, connection: &connection };
@@ -166,7 +166,7 @@ async fn run(args: Args, settings: Settings, identity: &str, registry: Registry)
         Some(election) => coordinator.stand(election, &connection, lead).await?,
         None => coordinator.lead_alone(lead),
     };
-    let ended = coordinator.until_the_end(election, signals).await;
+    let ended = coordinator.until_the_end(first, election, signals).await;
     // The last spans have their time, however it ended.
     tokio::task::spawn_blocking(move || spans.flush()).await?;
     ended
@@ -188,7 +188,7 @@ impl Coordinator {
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(reloader.run()));
     }
 
-    /// Stands for election, with a client of its own, so that no burst of other requests delays a renewal.
+    /// Stands for election once it may, with a client of its own, so that no burst of other requests delays a renewal.
     async fn stand(
         &self,
         config: lease::LeaseConfig,
@@ -203,8 +203,15 @@ impl Coordinator {
             shutdown: self.shutdown.clone(),
             drained: self.drained.clone(),
             progress: Some(Arc::new(move || handle.progress(MACHINE_PATIENCE))),
+            candidacy: Some(self.course.may_stand()),
         };
-        Ok(tokio::spawn(lease::run(config, client, signals)))
+        let (stand, shutdown) = (self.stand.clone(), self.shutdown.clone());
+        Ok(tokio::spawn(async move {
+            match shutdown.run_until_cancelled(stand.cancelled()).await {
+                Some(()) => lease::run(config, client, signals).await,
+                None => Ok(()),
+            }
+        }))
     }
 
     /// Leads without an election. The epoch is the time, so that it is higher than that of the run before.
@@ -218,80 +225,6 @@ impl Coordinator {
             drop(leading);
             Ok(())
         })
-    }
-
-    /// Leads when it is time to, and ends when it is time to.
-    async fn until_the_end(self, mut election: Election, mut signals: Terminations) -> anyhow::Result<()> {
-        tokio::select! {
-            biased;
-            ended = &mut election => return end_of(ended),
-            () = self.parts.handle.stopped() => return Err(Stopped.into()),
-            signal = signals.next() => info!(signal, "ending"),
-            stopped = self.lead() => return Err(stopped.into()),
-        }
-        tokio::select! {
-            biased;
-            ended = self.leave(&mut election) => ended,
-            () = self.parts.handle.stopped() => Err(Stopped.into()),
-            signal = signals.next() => Err(anyhow!("a second {signal}: ending without waiting for what is under way")),
-        }
-    }
-
-    /// Waits for the lead, takes it up, and goes on until the machine has stopped.
-    async fn lead(&self) -> Stopped {
-        let mut leading = self.parts.leading.clone();
-        let mut watches = self.watches.clone();
-        let taken_up = async {
-            // The sender is dropped only when the process ends, of which others hear first.
-            let led = leading.wait_for(|state| matches!(state, Leadership::Leading { .. })).await;
-            let Ok(epoch) = led.map(|state| epoch(&state)) else { return std::future::pending().await };
-            info!(epoch, "leading");
-            self.begin.cancel();
-            watches.wait_synced().await;
-            if self.elected {
-                watches.catch_up().await;
-            }
-            // Workers that are found before the machine knows that it leads would be dropped, and answers overtake other events.
-            self.parts.handle.tell_applied(Event::Leading { epoch }).await?;
-            if let Some(issuer) = self.issuer.clone() {
-                tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(issuer.run()));
-            }
-            let found = discovery::run(self.discovery.clone(), self.parts.client.clone(), self.parts.fanout.clone());
-            // A worker that is found when the process ends is left alone.
-            tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(found));
-            Ok::<_, Stopped>(())
-        };
-        match taken_up.await {
-            Ok(()) => self.parts.handle.stopped().await,
-            Err(stopped) => return stopped,
-        }
-        Stopped
-    }
-
-    /// Stops deciding, waits for what is under way, and gives up the lead.
-    async fn leave(&self, election: &mut Election) -> anyhow::Result<()> {
-        self.shutdown.cancel();
-        self.parts.handle.tell(Event::Following).await?;
-        self.parts.fanout.set(BTreeSet::new());
-        if tokio::time::timeout(DRAIN, self.drain()).await.is_err() {
-            let (binds, events) = (self.parts.binder.tally().in_flight, self.parts.reporter.events().tally().waiting);
-            warn!(binds, events, "not everything under way was done within {DRAIN:?}");
-        }
-        self.drained.cancel();
-        let ended = end_of(election.await);
-        self.stop.cancel();
-        self.parts.handle.stop();
-        self.parts.handle.stopped().await;
-        info!("ended");
-        ended
-    }
-
-    async fn drain(&self) {
-        tokio::join!(self.parts.binder.drained(), self.parts.writer.drained(), self.parts.evictor.drained());
-        let leads = self.parts.leading.borrow().epoch_at(lease::now()).is_some();
-        while leads && self.parts.reporter.events().tally().waiting > 0 {
-            tokio::time::sleep(DRAIN_STEP).await;
-        }
     }
 }
 

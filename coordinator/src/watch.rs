@@ -36,8 +36,8 @@ pub use source::Tally;
 use source::{Kind, Source};
 use storage::AllOf;
 
-/// How long a new leader waits for its view to catch up with what the API server knew when it took over. The answer to
-/// a watch that is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
+/// How long one attempt waits for the view to catch up with what the API server knew when it began. The answer to a watch that
+/// is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
 const BARRIER: Duration = Duration::from_secs(5);
 
 /// What is to be watched.
@@ -61,6 +61,8 @@ pub struct Watches {
     all: Arc<[(&'static str, Arc<source::Shared>)]>,
     begin: CancellationToken,
     synced: watch::Receiver<bool>,
+    /// Why the watches tell nothing more.
+    ended: watch::Receiver<Option<String>>,
 }
 
 impl Watches {
@@ -103,7 +105,9 @@ impl Watches {
         }
         let all = Arc::from(all);
         let (publish, synced) = watch::channel(false);
-        let watches = Self { registry: needs.registry, client, pods: pods.1, nodes: nodes.1, all, begin, synced };
+        let (end, ended) = watch::channel(None);
+        let watches =
+            Self { registry: needs.registry, client, pods: pods.1, nodes: nodes.1, all, begin, synced, ended };
         watches.want(needs.profiles);
         let (mut tasks, told) = (starting.tasks, watches.clone());
         tasks.spawn(async move {
@@ -117,7 +121,15 @@ impl Watches {
         tokio::spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                Some(ended) = tasks.join_next() => report_end(ended),
+                Some(ended) = tasks.join_next() => {
+                    // The others end with the set: a view of which a part stands still is none.
+                    drop(tasks);
+                    if let Some(reason) = reason_of(ended) {
+                        warn!(reason, "a watch has ended");
+                        end.send_replace(Some(reason));
+                    }
+                    stop.cancelled().await;
+                }
             }
         });
         watches
@@ -175,21 +187,32 @@ impl Watches {
         }
     }
 
+    /// Returns once a watch has ended, which none does by itself; says why.
+    pub async fn ended(&self) -> String {
+        let mut ended = self.ended.clone();
+        let reason = ended.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+        match reason {
+            Some(reason) => reason,
+            // The process is ending.
+            None => std::future::pending().await,
+        }
+    }
+
     /// Waits until the view of the pods and nodes is at least as new as the cluster is now, at most 5 s.
     ///
     /// A leader that follows another must not bind before it has seen the other's binds: the API server would take the
     /// bindings, and nodes would be filled twice. Nor must it call a pod unschedulable by nodes of the past.
-    pub async fn catch_up(&self) {
+    ///
+    /// # Errors
+    /// What keeps that from being known.
+    pub async fn catch_up(&self) -> Result<(), String> {
         let caught_up = async {
             tokio::try_join!(self.reach_now(Pods::PATH, &self.pods), self.reach_now(Nodes::PATH, &self.nodes))
         };
-        match timeout(BARRIER, caught_up).await {
-            Ok(Ok((pods, nodes))) => info!(pods, nodes, "the view has caught up with the cluster"),
-            Ok(Err(reason)) => warn!(reason, "cannot tell how fresh the view is; going on with it as it is"),
-            Err(_) => {
-                warn!("the view has not caught up with the cluster within {BARRIER:?}; going on with it as it is")
-            }
-        }
+        let late = |_| format!("the view of pods and nodes has not caught up with the cluster within {BARRIER:?}");
+        let (pods, nodes) = timeout(BARRIER, caught_up).await.map_err(late)??;
+        info!(pods, nodes, "the view has caught up with the cluster");
+        Ok(())
     }
 
     /// Waits until a watch has told all up to now. Returns the version of now.
@@ -244,11 +267,12 @@ async fn after<T>(begin: CancellationToken, task: impl Future<Output = T>) -> T 
     task.await
 }
 
-fn report_end(ended: Result<Result<std::convert::Infallible, Stopped>, tokio::task::JoinError>) {
+/// Why a watch ended, where that is not because the machine has stopped.
+fn reason_of(ended: Result<Result<std::convert::Infallible, Stopped>, tokio::task::JoinError>) -> Option<String> {
     match ended {
-        Ok(Err(_)) => {}
+        Ok(Err(_)) => None,
         Ok(Ok(never)) => match never {},
-        Err(error) => warn!(%error, "a watch has ended"),
+        Err(error) => Some(error.to_string()),
     }
 }
 

@@ -89,7 +89,7 @@ impl Shared {
 
 impl Handle {
     /// Tells the machine that something happened; waits while 65,536 events wait before it. Answers to what the machine asked
-    /// for overtake what the watches tell.
+    /// for, and [`Event::Following`], overtake what the watches tell.
     ///
     /// # Errors
     /// [`Stopped`]: the machine has stopped.

@@ -296,6 +296,32 @@ async fn without_the_lead_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn binds_that_wait_for_their_turn_are_not_sent_once_the_lead_is_to_end_and_those_on_the_wire_are_waited_for() {
+    // The first hundred hang until their deadline, and turn out to be bound.
+    let server = Server::new(Hang, &[pod("u1", Some("n1"), false)]);
+    let mut stage = stage(&server);
+    for _ in 0..AT_ONCE + 50 {
+        stage.binder.bind(binding());
+    }
+    sleep(Duration::from_millis(10)).await;
+    let begun = tokio::time::Instant::now();
+    stage.binder.finish().await;
+    assert!((4..6).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert_eq!(server.asked(&Method::POST), AT_ONCE);
+    let (mut bound, mut unsent) = (0, 0);
+    for _ in 0..AT_ONCE + 50 {
+        match stage.heard.recv().await.expect("an answer") {
+            Event::Bound { .. } => bound += 1,
+            event => {
+                assert_eq!(event, failed(BindFailure::Error(UNLED.to_owned())));
+                unsent += 1;
+            }
+        }
+    }
+    assert_eq!((bound, unsent), (AT_ONCE, 50));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lead_that_ends_soon_shortens_the_deadline() {
     let server = Server::new(Hang, &[pod("u1", None, false)]);
     let stage = stage(&server);

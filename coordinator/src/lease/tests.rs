@@ -165,9 +165,14 @@ fn config(identity: &str) -> LeaseConfig {
 }
 
 fn start(server: &Server, identity: &str, progress: Option<Probe>) -> Process {
+    start_candidate(server, identity, progress, None)
+}
+
+fn start_candidate(server: &Server, identity: &str, progress: Option<Probe>, candidacy: Option<Probe>) -> Process {
     let (sender, leading) = watch::channel(Leadership::UNKNOWN);
     let (shutdown, drained) = (CancellationToken::new(), CancellationToken::new());
-    let signals = Signals { leading: sender, shutdown: shutdown.clone(), drained: drained.clone(), progress };
+    let signals =
+        Signals { leading: sender, shutdown: shutdown.clone(), drained: drained.clone(), progress, candidacy };
     let end = tokio::spawn(run(config(identity), server.client(), signals));
     Process { leading, shutdown, drained, end }
 }
@@ -331,6 +336,30 @@ async fn a_process_without_progress_loses_the_lead_to_another() {
     stuck.store(true, std::sync::atomic::Ordering::Relaxed);
     assert!(matches!(first.end.await.expect("no panic"), Err(LeaseError::Lost { loss: Loss::Deadline, .. })));
     assert_eq!(second.leads().await.0, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_could_not_schedule_leaves_the_lease_to_another_and_a_leader_is_not_asked() {
+    let server = Server::new();
+    let unfit = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let seen = Arc::clone(&unfit);
+    let candidacy: Probe = Arc::new(move || match seen.load(std::sync::atomic::Ordering::Relaxed) {
+        true => Err("the view of nodes is 200 s old".to_owned()),
+        false => Ok(()),
+    });
+    let mut first = start_candidate(&server, "host_1", None, Some(candidacy));
+    pass(30.0).await;
+    assert_eq!((server.holder().as_str(), first.epoch()), ("", None), "the Lease is free all the time");
+    let mut second = start(&server, "host_2", None);
+    second.leads().await;
+    second.shutdown.cancel();
+    second.drained.cancel();
+    second.end.await.expect("no panic").expect("a clean end");
+    unfit.store(false, std::sync::atomic::Ordering::Relaxed);
+    first.leads().await;
+    unfit.store(true, std::sync::atomic::Ordering::Relaxed);
+    pass(30.0).await;
+    assert!(first.epoch().is_some(), "what a leader does about it is not for the election to say");
 }
 
 #[tokio::test(start_paused = true)]

@@ -95,10 +95,11 @@ impl Coordinator {
         let shutdown = Check::new("shutdown", move || {
             (!shutdown.is_cancelled()).then_some(()).ok_or_else(|| "the process is ending".to_owned())
         });
+        let takeover = Check { name: "takeover", probe: self.course.health() };
         HealthChecks {
-            healthz: vec![election.clone(), machine.clone()],
+            healthz: vec![election.clone(), machine.clone(), takeover.clone()],
             livez: vec![machine],
-            readyz: vec![election, synced, shutdown],
+            readyz: vec![election, synced, takeover, shutdown],
         }
     }
 

@@ -158,6 +158,8 @@ pub(super) struct Source<K: Kind> {
     set_back: u32,
     /// When to try again after a failure.
     backoff: Duration,
+    /// The wait after a failure was cut short, because it is to be found out soon how far the API server has got.
+    hurried: bool,
     kind: PhantomData<K>,
 }
 
@@ -175,6 +177,7 @@ impl<K: Kind> Source<K> {
             listing: Listing::Watch,
             set_back: 0,
             backoff: FIRST_BACKOFF,
+            hurried: false,
             kind: PhantomData,
         }
     }
@@ -217,7 +220,11 @@ impl<K: Kind> Source<K> {
     async fn failed(&mut self, last_backoff: Duration) {
         self.backoff = self.backoff.min(last_backoff);
         self.shared.failures.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(self.backoff.mul_f64(rand::random_range(0.5..=1.0))).await;
+        tokio::select! {
+            () = tokio::time::sleep(self.backoff.mul_f64(rand::random_range(0.5..=1.0))) => {}
+            // A new leader waits for what this tells. It asks every few hundred milliseconds at most.
+            () = self.shared.hurry.notified() => self.hurried = true,
+        }
         self.backoff = (self.backoff * 2).min(last_backoff);
     }
 
@@ -246,7 +253,7 @@ impl<K: Kind> Source<K> {
     /// Follows what changes from the version reached, until the API server ends the watch as agreed. A watch that is
     /// asked to hurry is opened anew, for a moment only: shortly before its end the API server tells how far it has got.
     async fn watch(&mut self) -> Result<(), Trouble> {
-        if self.watch_once(WATCH_S).await? == Ended::Hurried {
+        if std::mem::take(&mut self.hurried) || self.watch_once(WATCH_S).await? == Ended::Hurried {
             debug!(what = K::WHAT, version = self.version, "watching anew, to learn how far the API server has got");
             self.watch_once(HURRIED_WATCH_S).await?;
         }

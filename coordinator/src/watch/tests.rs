@@ -383,19 +383,63 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     let bookmark = json!({ "metadata": { "resourceVersion": "50" } });
     server.lists("50", &[]).watches(&[line("BOOKMARK", &bookmark)]);
     let begun = tokio::time::Instant::now();
-    watches.catch_up().await;
+    assert_eq!(watches.catch_up().await, Ok(()));
     assert!(begun.elapsed() < BARRIER, "{:?}", begun.elapsed());
     assert!(server.asked.lock().expect("unpoisoned").iter().any(|query| query.contains("timeoutSeconds=3")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_does_not_wait_for_ever_to_catch_up() {
+async fn a_leader_that_cannot_tell_whether_its_view_has_caught_up_is_told_so() {
     let server = Server::default();
     let (handle, _heard) = listener();
     let reporter = server.reporter();
     let watches =
         Watches::start(server.client(), handle, reporter, needs(&[profile()]), begun(), CancellationToken::new());
-    watches.catch_up().await;
+    let begun = tokio::time::Instant::now();
+    let reason = watches.catch_up().await.expect_err("the API server is silent");
+    assert!(reason.contains("has not caught up with the cluster within 5s"), "{reason}");
+    assert_eq!(begun.elapsed(), BARRIER);
+    server.answers("list", 429, json!({ "kind": "Status", "code": 429, "message": "Too many requests" }));
+    let reason = watches.catch_up().await.expect_err("the list is refused");
+    assert!(reason.contains("Too many requests"), "{reason}");
+}
+
+/// A leader asks at once, although the watch has failed so often that it would rest for 15 s.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_rests_after_failures_is_tried_at_once_when_a_leader_waits_for_it() {
+    let server = Server::default();
+    server.lists("10", &[]);
+    for _ in 0..40 {
+        server.answers("watch", 429, json!({ "kind": "Status", "code": 429, "message": "Too many requests" }));
+    }
+    let (_heard, shared, _) = server.heard();
+    while shared.tally().failures < 12 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    server.script.lock().expect("unpoisoned").clear();
+    let bookmark = json!({ "metadata": { "resourceVersion": "50" } });
+    server.watches(&[line("BOOKMARK", &bookmark)]);
+    let begun = tokio::time::Instant::now();
+    shared.hurry.notify_one();
+    shared.reached.subscribe().wait_for(|reached| *reached == 50).await.expect("the source lives");
+    assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_by_a_panic_is_told_to_who_leads() {
+    let (handle, _heard) = listener();
+    let server = Server::default();
+    let service = tower::service_fn(|request: http::Request<Body>| async move {
+        assert!(!request.uri().path().ends_with("/nodes"), "as asked");
+        std::future::pending::<Result<Response<Body>, std::io::Error>>().await
+    });
+    let client = kube::Client::new(service, "default");
+    let reporter = server.reporter();
+    let watches = Watches::start(client, handle, reporter, needs(&[profile()]), begun(), CancellationToken::new());
+    let reason = watches.ended().await;
+    assert!(reason.contains("panicked"), "{reason}");
+    assert!(!watches.synced());
 }
 
 #[tokio::test(start_paused = true)]

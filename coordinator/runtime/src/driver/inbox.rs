@@ -34,11 +34,13 @@ pub(super) struct Told {
     pub(super) applied: Option<oneshot::Sender<()>>,
 }
 
-/// Whether an event is the answer to something that the machine asked for.
+/// Whether an event is the answer to something that the machine asked for, or the end of its lead, after which nothing is to be
+/// decided by what the watches told before. The begin of a lead is news: it holds only after what the watches told before it.
 pub(super) const fn is_preferred(event: &Event) -> bool {
     matches!(
         event,
-        Event::WorkerJoined { .. }
+        Event::Following
+            | Event::WorkerJoined { .. }
             | Event::WorkerLost { .. }
             | Event::FromWorker { .. }
             | Event::Bound { .. }

@@ -1,0 +1,221 @@
+//! Carries out the course of the lead.
+//!
+//! Knows: which part tells each input of [`Takeover`] and which carries out each of its actions. Must not know: in which order they
+//! come; that is the takeover's.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::anyhow;
+use flotilla_machine::event::Event;
+use flotilla_runtime::driver::Stopped;
+use tokio::{
+    sync::mpsc,
+    time::{sleep, sleep_until, timeout},
+};
+use tracing::{info, warn};
+
+use super::{Coordinator, DRAIN_STEP, Election, end_of, epoch, signals::Terminations};
+use crate::{
+    discovery,
+    lease::{self, Leadership, Probe},
+    takeover::{Action, Input, Takeover},
+};
+
+/// How long the last events of a leader may hold up its successor. Events are best effort.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
+/// Answers to actions on their way: each action has one at most, and few are under way.
+const ANSWERS: usize = 8;
+
+/// The course of this process's lead, as its probes see it.
+#[derive(Clone)]
+pub(super) struct Course(Arc<Mutex<Takeover>>);
+
+impl Course {
+    /// The course, and what is to be done first.
+    pub(super) fn new(elected: bool, lazily: bool) -> (Self, Vec<Action>) {
+        let (takeover, first) = Takeover::new(elected, lazily);
+        (Self(Arc::new(Mutex::new(takeover))), first)
+    }
+
+    fn with<T>(&self, of: impl FnOnce(&mut Takeover) -> T) -> T {
+        of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether this process may win an election.
+    pub(super) fn may_stand(&self) -> Probe {
+        let course = self.clone();
+        Arc::new(move || course.with(|takeover| takeover.may_stand()))
+    }
+
+    /// Whether this process schedules, if it leads.
+    pub(super) fn health(&self) -> Probe {
+        let course = self.clone();
+        Arc::new(move || course.with(|takeover| takeover.health(lease::now())))
+    }
+}
+
+/// Whom the answers to actions are told.
+type Answers = mpsc::Sender<Input>;
+
+impl Coordinator {
+    /// Leads when it is time to, and ends when it is time to.
+    pub(super) async fn until_the_end(
+        self,
+        first: Vec<Action>,
+        mut election: Election,
+        mut signals: Terminations,
+    ) -> anyhow::Result<()> {
+        let (answers, mut inputs) = mpsc::channel(ANSWERS);
+        let mut told = self.told();
+        let mut actions = first;
+        loop {
+            for action in actions {
+                match action {
+                    Action::Release(reason) => {
+                        let released = self.release(&mut election, reason);
+                        return tokio::select! {
+                            biased;
+                            ended = released => ended,
+                            signal = signals.next() => Err(anyhow!("a second {signal}: ending without releasing the lease")),
+                        };
+                    }
+                    // The Lease is left as it is: whoever stands by waits it out.
+                    Action::Abandon(reason) => return Err(anyhow!(reason)),
+                    action => self.perform(action, &answers),
+                }
+            }
+            let due = self.course.with(|takeover| takeover.next_wakeup());
+            let input = tokio::select! {
+                biased;
+                ended = &mut election => return end_of(ended),
+                () = self.parts.handle.stopped() => return Err(Stopped.into()),
+                signal = signals.next() => {
+                    info!(signal, "ending");
+                    Input::Terminate
+                }
+                Some(input) = inputs.recv() => input,
+                Some(input) = told.recv() => input,
+                () = async { sleep_until(due.unwrap_or_else(lease::now).into()).await }, if due.is_some() => Input::Tick,
+            };
+            actions = self.course.with(|takeover| takeover.apply(lease::now(), input));
+        }
+    }
+
+    /// What happens without being asked for: the lists are through, the election is won, a watch ends.
+    fn told(&self) -> mpsc::Receiver<Input> {
+        let (tell, told) = mpsc::channel(ANSWERS);
+        let (mut synced, ended, mut leading) = (self.watches.clone(), self.watches.clone(), self.parts.leading.clone());
+        let elected = async move {
+            // The sender is dropped only when the process ends, of which others hear first.
+            let led = leading.wait_for(|state| matches!(state, Leadership::Leading { .. })).await;
+            let Ok(epoch) = led.map(|state| epoch(&state)) else { return std::future::pending().await };
+            info!(epoch, "leading");
+            Input::Elected { epoch }
+        };
+        let synced = async move {
+            synced.wait_synced().await;
+            Input::Synced
+        };
+        let ended = async move { Input::WatchEnded(ended.ended().await) };
+        let inputs: [futures::future::BoxFuture<'static, Input>; 3] =
+            [Box::pin(elected), Box::pin(synced), Box::pin(ended)];
+        for input in inputs {
+            let tell = tell.clone();
+            tokio::spawn(self.stop.clone().run_until_cancelled_owned(async move {
+                // Nobody is left to hear of it when the process is ending.
+                let _ = tell.send(input.await).await;
+            }));
+        }
+        told
+    }
+
+    /// Begins an action; its answer is told when it is there.
+    fn perform(&self, action: Action, answers: &Answers) {
+        match action {
+            Action::Watch => self.begin.cancel(),
+            Action::Stand => self.stand.cancel(),
+            Action::CatchUp => {
+                let watches = self.watches.clone();
+                self.answer(answers, async move {
+                    watches.catch_up().await.map_or_else(
+                        |reason| {
+                            warn!(reason, "cannot tell whether the view has caught up with the cluster; trying again");
+                            Input::Behind(reason)
+                        },
+                        |()| Input::CaughtUp,
+                    )
+                });
+            }
+            Action::Lead { epoch } => {
+                let coordinator = self.clone();
+                self.answer(answers, async move {
+                    // Workers that are found before the machine knows that it leads would be dropped.
+                    let _ = coordinator.parts.handle.tell_applied(Event::Leading { epoch }).await;
+                    coordinator.begin_to_lead();
+                    Input::Led
+                });
+            }
+            Action::Follow => {
+                self.shutdown.cancel();
+                let handle = self.parts.handle.clone();
+                self.answer(answers, async move {
+                    let _ = handle.tell_applied(Event::Following).await;
+                    Input::Followed
+                });
+            }
+            Action::Drain => {
+                self.parts.fanout.set(BTreeSet::new());
+                let parts = self.parts.clone();
+                self.answer(answers, async move {
+                    tokio::join!(parts.binder.finish(), parts.writer.drained(), parts.evictor.drained());
+                    Input::Drained
+                });
+            }
+            Action::Release(_) | Action::Abandon(_) => {}
+        }
+    }
+
+    fn answer(&self, answers: &Answers, input: impl Future<Output = Input> + Send + 'static) {
+        let answers = answers.clone();
+        tokio::spawn(async move {
+            let _ = answers.send(input.await).await;
+        });
+    }
+
+    /// What only a leader does: it issues certificates and connects to workers.
+    fn begin_to_lead(&self) {
+        if let Some(issuer) = self.issuer.clone() {
+            tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(issuer.run()));
+        }
+        let found = discovery::run(self.discovery.clone(), self.parts.client.clone(), self.parts.fanout.clone());
+        // A worker that is found when the process ends is left alone.
+        tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(found));
+    }
+
+    /// Gives up the lead, if there is one, and ends.
+    async fn release(&self, election: &mut Election, reason: Option<String>) -> anyhow::Result<()> {
+        self.shutdown.cancel();
+        if timeout(LAST_EVENTS, self.last_events()).await.is_err() {
+            let events = self.parts.reporter.events().tally().waiting;
+            warn!(events, "not all events were written within {LAST_EVENTS:?}");
+        }
+        self.drained.cancel();
+        let ended = end_of(election.await);
+        self.stop.cancel();
+        self.parts.handle.stop();
+        self.parts.handle.stopped().await;
+        info!("ended");
+        reason.map_or(ended, |reason| Err(anyhow!(reason)))
+    }
+
+    async fn last_events(&self) {
+        let leads = self.parts.leading.borrow().epoch_at(lease::now()).is_some();
+        while leads && self.parts.reporter.events().tally().waiting > 0 {
+            sleep(DRAIN_STEP).await;
+        }
+    }
+}

@@ -22,9 +22,11 @@ use crate::{
 
 mod accounts;
 mod roll;
+mod scalars;
 
-pub use accounts::{Accounts, ScalarColumn};
+pub use accounts::Accounts;
 use roll::Roll;
+pub use scalars::ScalarColumn;
 
 /// The position of a node in the columns of one snapshot.
 pub type Slot = u32;

@@ -165,9 +165,8 @@ impl Fits {
                 accounts.ephemeral_storage[at],
             ),
         ];
-        let scalars = self.scalars.iter().zip(self.columns(accounts)).map(|((name, request), column)| {
-            let (allocatable, charged) =
-                column.map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)));
+        let scalars = self.scalars.iter().map(|(name, request)| {
+            let (allocatable, charged) = accounts.scalar_amounts(name, slot);
             lack(name, *request, allocatable, charged)
         });
         fixed.into_iter().chain(scalars).flatten().collect()

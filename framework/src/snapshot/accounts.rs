@@ -2,11 +2,10 @@
 //!
 //! Knows: saturating sums, and how to count anew when one had saturated. Must not know: why a pod is charged.
 
-use std::sync::Arc;
-
-use indexmap::IndexMap;
-
-use super::Slot;
+use super::{
+    Slot,
+    scalars::{ScalarColumn, Scalars},
+};
 use crate::{class::Class, resources::Resources};
 
 /// The amounts of every node, as columns in the units of [`Resources`].
@@ -32,65 +31,39 @@ pub struct Accounts {
     pub nonzero_memory: Vec<i64>,
     /// Pods charged.
     pub pods: Vec<i64>,
-    scalars: IndexMap<Arc<str>, ScalarColumn>,
-}
-
-/// One extended resource over all nodes; shorter than the other columns where the last nodes lack it.
-#[derive(Debug, Clone, Default)]
-pub struct ScalarColumn {
-    allocatable: Vec<i64>,
-    charged: Vec<i64>,
-}
-
-impl ScalarColumn {
-    /// The allocatable amount, 0 where the node has none.
-    #[must_use]
-    pub fn allocatable(&self, slot: Slot) -> i64 {
-        self.allocatable.get(slot as usize).copied().unwrap_or(0)
-    }
-
-    /// The allocatable and the charged amounts by position, as far as any node ever had some.
-    pub(crate) fn columns(&self) -> (&[i64], &[i64]) {
-        (&self.allocatable, &self.charged)
-    }
-
-    /// The amount charged.
-    #[must_use]
-    pub fn charged(&self, slot: Slot) -> i64 {
-        self.charged.get(slot as usize).copied().unwrap_or(0)
-    }
-}
-
-fn cell(column: &mut Vec<i64>, slot: Slot) -> &mut i64 {
-    let at = slot as usize;
-    if column.len() <= at {
-        column.resize(at + 1, 0);
-    }
-    &mut column[at]
+    scalars: Scalars,
 }
 
 // === impl Accounts ===
 
 impl Accounts {
-    /// The column of an extended resource, if any node ever had or was charged some.
+    /// The column of an extended resource, if any node has some.
     #[must_use]
     pub fn scalar(&self, name: &str) -> Option<&ScalarColumn> {
         self.scalars.get(name)
+    }
+
+    /// What a node has of an extended resource, and what is charged there.
+    #[must_use]
+    pub fn scalar_amounts(&self, name: &str, slot: Slot) -> (i64, i64) {
+        self.scalars.amounts(name, slot)
+    }
+
+    /// How many bytes the extended resources take.
+    #[must_use]
+    pub fn scalar_bytes(&self) -> usize {
+        self.scalars.bytes()
     }
 
     /// Everything charged to one node.
     #[must_use]
     pub fn requested(&self, slot: Slot) -> Resources {
         let at = slot as usize;
-        let mut scalars: Vec<(Arc<str>, i64)> =
-            self.scalars.iter().map(|(name, column)| (Arc::clone(name), column.charged(slot))).collect();
-        scalars.retain(|&(_, amount)| amount != 0);
-        scalars.sort_unstable();
         Resources {
             milli_cpu: self.milli_cpu[at],
             memory: self.memory[at],
             ephemeral_storage: self.ephemeral_storage[at],
-            scalars,
+            scalars: self.scalars.charged(slot),
         }
     }
 
@@ -119,10 +92,7 @@ impl Accounts {
         for column in self.columns() {
             column[slot as usize] = 0;
         }
-        for column in self.scalars.values_mut() {
-            *cell(&mut column.allocatable, slot) = 0;
-            *cell(&mut column.charged, slot) = 0;
-        }
+        self.scalars.clear(slot);
     }
 
     pub(super) fn set_allocatable(&mut self, slot: Slot, allocatable: &Resources, allowed_pods: i64) {
@@ -131,14 +101,7 @@ impl Accounts {
         self.allocatable_memory[at] = allocatable.memory;
         self.allocatable_ephemeral_storage[at] = allocatable.ephemeral_storage;
         self.allowed_pods[at] = allowed_pods;
-        for column in self.scalars.values_mut() {
-            if let Some(amount) = column.allocatable.get_mut(at) {
-                *amount = 0;
-            }
-        }
-        for (name, amount) in &allocatable.scalars {
-            *cell(&mut self.scalars.entry(Arc::clone(name)).or_default().allocatable, slot) = *amount;
-        }
+        self.scalars.allocate(slot, &allocatable.scalars);
     }
 
     pub(super) fn charge(&mut self, slot: Slot, class: &Class) {
@@ -156,7 +119,7 @@ impl Accounts {
         plus(&mut self.nonzero_memory[at], class.nonzero_memory);
         plus(&mut self.pods[at], 1);
         for (name, amount) in &class.accounted.scalars {
-            plus(cell(&mut self.scalars.entry(Arc::clone(name)).or_default().charged, slot), *amount);
+            self.scalars.charge(slot, name, |charged| plus(charged, *amount));
         }
     }
 
@@ -175,7 +138,7 @@ impl Accounts {
         minus(&mut self.nonzero_memory[at], class.nonzero_memory);
         minus(&mut self.pods[at], 1);
         for (name, amount) in &class.accounted.scalars {
-            minus(cell(&mut self.scalars.entry(Arc::clone(name)).or_default().charged, slot), *amount);
+            self.scalars.charge(slot, name, |charged| minus(charged, *amount));
         }
         exact
     }
@@ -192,9 +155,7 @@ impl Accounts {
         ] {
             column[at] = 0;
         }
-        for column in self.scalars.values_mut() {
-            *cell(&mut column.charged, slot) = 0;
-        }
+        self.scalars.discharge_all(slot);
         for (class, count) in pods {
             self.charge_many(slot, class, count);
         }

@@ -72,7 +72,7 @@ fn a_node_that_changes_keeps_its_position_and_its_pods() {
     let (a, b, three) = (key(&mut nodes, "a"), key(&mut nodes, "b"), key(&mut nodes, "3"));
     assert_eq!((slot, nodes.label(a, slot), nodes.label(b, slot)), (0, Symbol::NONE, three));
     assert!(nodes.unschedulable(slot) && nodes.images(slot).is_empty());
-    assert_eq!(nodes.accounts.scalar("example.com/gpu").map(|column| column.allocatable(slot)), Some(0));
+    assert!(nodes.accounts.scalar("example.com/gpu").is_none(), "no node has any");
     assert_eq!((nodes.accounts.milli_cpu[0], nodes.tenants(slot)), (1000, [(CLASS, 1)].as_slice()));
 }
 
@@ -135,4 +135,46 @@ fn clearing_leaves_the_classes() {
     assert!(nodes.class(CLASS).is_some());
     nodes.upsert_node(NODE, &node("n").build());
     assert!(nodes.add_pod(NODE, CLASS));
+}
+
+#[test]
+fn resources_that_no_node_has_take_as_much_as_the_pods_that_ask_for_them_and_no_column() {
+    let mut nodes = Snapshot::new(0);
+    for id in 0..5_000 {
+        nodes.upsert_node(NodeId(id), &node(&format!("n{id}")).build());
+    }
+    let empty = nodes.accounts.scalar_bytes();
+    let names = (0..30_000).map(|number| (format!("example.com/r{number:05}").into(), 1)).collect();
+    let greedy = pod("greedy").class(|class| class.accounted.scalars = names).into_class();
+    nodes.register_class(ClassId(1), Arc::new(greedy));
+    nodes.add_pod(NodeId(4_999), ClassId(1));
+    let taken = nodes.accounts.scalar_bytes();
+    assert!(taken <= 4 << 20, "{taken} bytes for 30,000 names on one node");
+    assert_eq!(nodes.accounts.requested(4_999).scalars.len(), 30_000);
+    nodes.remove_pod(NodeId(4_999), ClassId(1));
+    assert_eq!(nodes.accounts.scalar_bytes(), empty);
+}
+
+#[test]
+fn a_charge_stays_when_its_resource_becomes_a_column_and_ceases_to_be_one() {
+    let gpu = "example.com/gpu";
+    let mut nodes = holding(&node("n").build(), pod("p").request(gpu, "3"));
+    assert!(nodes.add_pod(NODE, CLASS));
+    assert_eq!((nodes.accounts.scalar(gpu).is_none(), nodes.accounts.scalar_amounts(gpu, 0)), (true, (0, 3)));
+    let other = nodes.upsert_node(NodeId(8), &node("m").capacity(gpu, "8").build());
+    let column = nodes.accounts.scalar(gpu).expect("a node has some");
+    assert_eq!((column.allocatable(0), column.charged(0)), (0, 3));
+    assert_eq!((column.allocatable(other), column.charged(other)), (8, 0));
+    assert!(nodes.add_pod(NodeId(8), CLASS));
+    nodes.upsert_node(NodeId(8), &node("m").build());
+    assert!(nodes.accounts.scalar(gpu).is_none(), "no node has any");
+    assert_eq!((nodes.accounts.scalar_amounts(gpu, 0), nodes.accounts.scalar_amounts(gpu, other)), ((0, 3), (0, 3)));
+    assert!(nodes.remove_pod(NODE, CLASS) && nodes.remove_pod(NodeId(8), CLASS));
+    assert_eq!(nodes.accounts.scalar_bytes(), 0);
+    nodes.upsert_node(NODE, &node("n").capacity(gpu, "8").build());
+    nodes.upsert_node(NodeId(8), &node("m").capacity(gpu, "8").build());
+    nodes.remove_node(NODE);
+    assert!(nodes.accounts.scalar(gpu).is_some());
+    nodes.remove_node(NodeId(8));
+    assert!(nodes.accounts.scalar(gpu).is_none() && nodes.accounts.scalar_bytes() == 0);
 }

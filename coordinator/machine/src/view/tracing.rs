@@ -21,8 +21,8 @@ use crate::{
 };
 
 impl Machine {
-    /// Traces attempts from now on: those that `sampling` takes, and those of pods whose annotation says that their trace
-    /// is recorded.
+    /// Traces attempts from now on: those that `sampling` takes, but for pods whose annotation says that their trace is not
+    /// recorded.
     #[must_use]
     pub const fn traced_by(mut self, sampling: Sampling) -> Self {
         self.tracing = Some(sampling);
@@ -38,7 +38,8 @@ impl Machine {
             Some(parent) => (Context::of_attempt_within(parent.context, uid, attempt), Some(parent.context.span)),
             None => (Context::of_attempt(uid, attempt), None),
         };
-        let is_taken = parent.is_some() || sampling.takes(context.trace);
+        // Whoever creates a pod chooses the name of its trace, but not the pod's UID: that decides.
+        let is_taken = sampling.takes(Context::of_attempt(uid, attempt).trace);
         is_taken.then_some(Traced { context, parent, queued_ms: pod.trace.queued_ms, class: pod.class })
     }
 

@@ -134,16 +134,16 @@ fn an_attempt_whose_bind_fails_is_for_the_binder_to_tell() {
 }
 
 #[test]
-fn a_pod_joins_the_trace_of_the_client_that_created_it_and_its_flag_decides() {
+fn a_pod_joins_the_trace_of_the_client_that_created_it_unless_its_flag_says_no() {
     let context = Context { trace: 7, span: 9 };
-    for (is_recorded, ratio) in [(true, 0.0), (true, 1.0), (false, 1.0)] {
+    for (is_recorded, ratio, traced_attempts) in [(true, 0.0, 0), (true, 1.0, 1), (false, 1.0, 0)] {
         let mut world = traced(ratio);
         world.node(node("n").build());
         world.pod(made_by(Parent { context, is_recorded }, pod("web").build()));
         world.settle();
         assert_eq!(world.place_of("web"), Some("n"));
         let attempts: Vec<_> = decided(&world).iter().map(|decision| decision.attempt).collect();
-        assert_eq!(attempts.len(), usize::from(is_recorded), "{is_recorded} {ratio}");
+        assert_eq!(attempts.len(), traced_attempts, "{is_recorded} {ratio}");
         let joined = attempts.iter().all(|attempt| attempt.context.trace == 7 && attempt.parent == Some(9));
         assert!(joined, "{attempts:?}");
     }
@@ -154,4 +154,19 @@ fn at_a_ratio_of_nothing_nothing_is_told_and_no_worker_hears_of_it() {
     let mut world = traced(0.0);
     course(&mut world);
     assert_eq!(world.traces, []);
+}
+
+#[test]
+fn no_annotation_has_more_attempts_traced_than_the_ratio_says() {
+    let mut world = traced(0.25);
+    world.node(node("n").capacity("pods", "1000").build());
+    for index in 0..400_u64 {
+        // The smallest name is below any ratio.
+        let parent = Parent { context: Context { trace: 1, span: index + 1 }, is_recorded: true };
+        world.pod(made_by(parent, pod(&format!("web-{index}")).build()));
+    }
+    world.settle();
+    assert_eq!(world.bound.len(), 400);
+    let traced = decided(&world).len();
+    assert!((60..140).contains(&traced), "{traced} of 400");
 }

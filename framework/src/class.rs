@@ -323,6 +323,8 @@ pub struct PodInfo {
     pub trace_parent: Option<Box<Parent>>,
     /// What is too large about the pod, so that it is not tried and its class is cut down ([`crate::excess`]).
     pub excess: Option<Arc<str>>,
+    /// Which amount cannot be read of a pod that stands on a node, so that all of the resource is charged.
+    pub unreadable: Option<Arc<str>>,
 }
 
 /// The `PodScheduled` condition of a pod.

@@ -28,6 +28,7 @@ pub mod pods;
 pub mod requests;
 pub mod selectors;
 pub mod storage;
+mod unreadable;
 
 /// Why an object cannot be scheduled with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -75,11 +76,22 @@ pub(crate) fn quantities(
     list.into_iter().flatten().map(parse).collect()
 }
 
-/// A pod.
+/// A pod. One that stands on a node is read whatever its amounts are: all of a resource is charged whose amount is none.
 ///
 /// # Errors
-/// A name, namespace or UID that is missing, a quantity that is none.
+/// A name, namespace or UID that is missing; for a pod without a node also a quantity that is none.
 pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
+    let stands = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
+    match read(pod) {
+        Err(error @ (IngestError::Quantity { .. } | IngestError::Negative { .. })) if stands => {
+            let unreadable = Some(text(error.to_string()));
+            Ok(PodInfo { unreadable, ..read(&unreadable::charging_all(pod))? })
+        }
+        read => read,
+    }
+}
+
+fn read(pod: &api::Pod) -> Result<PodInfo, IngestError> {
     let spec = pod.spec.as_ref().ok_or(IngestError::Missing("spec"))?;
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());
@@ -109,6 +121,7 @@ pub fn pod(pod: &api::Pod) -> Result<PodInfo, IngestError> {
         limits: (limits != Resources::default()).then(|| Box::new(limits)),
         trace_parent: trace_parent(&pod.metadata),
         excess,
+        unreadable: None,
     })
 }
 

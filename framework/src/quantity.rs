@@ -10,8 +10,8 @@ const NANO: i128 = 1_000_000_000;
 /// What `resource.Quantity` caps at: 2^63 - 1 whole units.
 const MAX_NANO: i128 = i64::MAX as i128 * NANO;
 
-/// The longest text that is read as a quantity; 2^63 - 1 with nine decimals has 29 characters, so 64 is generous.
-const MAX_LEN: usize = 64;
+/// How much of a text that is no quantity is shown.
+const SHOWN: usize = 64;
 
 /// An exact amount in nano units; no float takes part.
 ///
@@ -36,14 +36,12 @@ impl Quantity {
     }
 
     /// Reads `<sign><digits>[.<digits>][suffix]` with a binary (Ki..Ei), decimal (n u m k M G T P E) or exponent (e3)
-    /// suffix.
+    /// suffix. Of any length, as the API server takes it, and in time that grows with it. No digits are 0.
     ///
     /// # Errors
     /// Names the text and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        parse_nano(text)
-            .map(Self)
-            .map_err(|reason| QuantityError { text: text.chars().take(MAX_LEN).collect(), reason })
+        parse_nano(text).map(Self).map_err(|reason| QuantityError { text: text.chars().take(SHOWN).collect(), reason })
     }
 
     /// Whole units, rounded up.
@@ -81,9 +79,6 @@ fn parse_nano(text: &str) -> Result<i128, &'static str> {
     if text.is_empty() {
         return Err("it is empty");
     }
-    if text.len() > MAX_LEN {
-        return Err("it is longer than 64 characters");
-    }
     let (negative, unsigned) = match text.as_bytes()[0] {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -92,9 +87,6 @@ fn parse_nano(text: &str) -> Result<i128, &'static str> {
     let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
     let (number, suffix) = unsigned.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() {
-        return Err("it has no digits");
-    }
     if fraction.contains('.') {
         return Err("it has two decimal points");
     }
@@ -105,7 +97,7 @@ fn parse_nano(text: &str) -> Result<i128, &'static str> {
 /// What a suffix multiplies by: 2^binary * 10^decimal.
 struct Factor {
     binary: u32,
-    decimal: i32,
+    decimal: i64,
 }
 
 fn factor(suffix: &str) -> Result<Factor, &'static str> {
@@ -131,11 +123,12 @@ fn factor(suffix: &str) -> Result<Factor, &'static str> {
     Ok(Factor { binary, decimal })
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "as upstream")]
 fn exponent_factor(suffix: &str) -> Result<Factor, &'static str> {
     let digits = suffix.strip_prefix(['e', 'E']).ok_or("its suffix is unknown")?;
-    let decimal: i32 = digits.parse().map_err(|_| "its exponent is not a number")?;
-    // Anything beyond is capped or rounded to the same amount; the bound keeps the arithmetic small.
-    Ok(Factor { binary: 0, decimal: decimal.clamp(-100, 100) })
+    let decimal: i64 = digits.parse().map_err(|_| "its exponent is not a number")?;
+    // Upstream takes the low 32 bits.
+    Ok(Factor { binary: 0, decimal: i64::from(decimal as i32) })
 }
 
 /// `whole.fraction * factor` in nano, rounded up, capped.
@@ -145,17 +138,17 @@ fn scale(whole: &str, fraction: &str, factor: Factor) -> i128 {
     let mut mantissa: i128 = 0;
     let mut exponent = factor.decimal + 9;
     let mut sticky = false;
-    // 64 digits do not fit in an i128: 36 significant ones are kept, of the rest only whether any was not zero.
+    // Any number of digits does not fit in an i128: 36 significant ones are kept, of the rest only whether any was not zero.
     let mut significant = 0;
     for (index, digit) in whole.bytes().chain(fraction.bytes()).enumerate() {
         let after_point = index >= whole.len();
         if significant < 36 {
             mantissa = mantissa * 10 + i128::from(digit - b'0');
             significant += u32::from(mantissa != 0);
-            exponent -= i32::from(after_point);
+            exponent -= i64::from(after_point);
         } else {
             sticky |= digit != b'0';
-            exponent += i32::from(!after_point);
+            exponent += i64::from(!after_point);
         }
     }
     for _ in 0..factor.binary {
@@ -229,9 +222,30 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_the_text_in_the_message() {
-        for text in ["", "x", "1.2.3", "1Q", "1e", "-", "1 ", "1Kii", "0x10"] {
+        for text in ["", "x", "1.2.3", "1Q", "1e", "+-1", "1 ", "1Kii", "0x10", "1e9223372036854775808"] {
             let error = Quantity::parse(text).expect_err(text).to_string();
             assert!(error.starts_with(&format!("{text:?}")), "{error}");
         }
+    }
+
+    #[test]
+    fn no_length_is_too_long_and_leading_zeros_change_nothing() {
+        let zeros = "0".repeat(1_000);
+        check(&format!("{zeros}64"), 64_000, 64);
+        check(&format!("{zeros}1.5Gi"), 1_610_612_736_000, 1_610_612_736);
+        check(&format!("0.{zeros}7e1001"), 7_000, 7);
+        check(&format!("7{zeros}e-1000"), 7_000, 7);
+        check(&format!("1.{zeros}{zeros}"), 1_000, 1);
+        check(&format!("1.{zeros}{zeros}1"), 1_001, 2);
+    }
+
+    #[test]
+    fn what_upstream_reads_is_read_however_odd() {
+        // Source: `parseQuantityString`, which takes no digits for 0, and `suffixer.interpret`, which cuts exponents to 32 bits.
+        for (text, milli, units) in [("-", 0, 0), ("+", 0, 0), (".", 0, 0), ("m", 0, 0), ("1.", 1_000, 1)] {
+            check(text, milli, units);
+        }
+        check("1e+3", 1_000_000, 1_000);
+        check("1e4294967299", 1_000_000, 1_000);
     }
 }

@@ -62,6 +62,7 @@ pub fn pod(name: &str) -> PodBuilder {
             limits: None,
             trace_parent: None,
             excess: None,
+            unreadable: None,
         },
         class,
     }

@@ -84,6 +84,7 @@ mod tests {
             limits: None,
             trace_parent: None,
             excess: None,
+            unreadable: None,
         })
     }
 

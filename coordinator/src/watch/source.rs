@@ -341,6 +341,7 @@ impl<K: Kind> Source<K> {
                 return self.refuse(&key, &uid, &reason).await;
             }
         };
+        self.note_unreadable(&key, &event);
         self.sharing.share(&mut event);
         let uid = match &event {
             Event::PodApplied(pod) => Arc::clone(&pod.uid),
@@ -352,6 +353,17 @@ impl<K: Kind> Source<K> {
         }
         self.reporter.witness(&event, version.as_deref());
         Ok(self.handle.tell(event).await?)
+    }
+
+    /// A pod stands on its node and makes no sense in part.
+    fn note_unreadable(&self, object: &str, event: &Event) {
+        if let Event::PodApplied(pod) = event
+            && let Some(reason) = &pod.unreadable
+        {
+            let node = pod.node_name.as_deref();
+            warn!(object, node, %reason, "its node is charged for all of the resource; correct or delete the pod");
+            self.shared.unusable.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// An object is there and makes no sense. One object is never a reason to stop: it is left out, or left as it was.

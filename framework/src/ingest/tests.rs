@@ -595,3 +595,22 @@ fn a_pod_that_is_too_large_is_cut_down_when_it_is_read() {
     assert_eq!(bound.excess.as_deref(), Some(expected));
     assert_eq!((bound.class.accounted.milli_cpu, &bound.class.pod_affinity), (2_000, &PodAffinity::default()));
 }
+
+#[test]
+fn a_pod_that_stands_on_a_node_is_charged_for_amounts_of_any_length_and_for_all_where_one_cannot_be_read() {
+    let metadata = json!({"name": "p", "namespace": "default", "uid": "u"});
+    let on_node = |requests: Value| {
+        read(&json!({"metadata": metadata, "spec": {"nodeName": "n", "containers": [container("c", requests)]}}))
+    };
+    let long = format!("{}64", "0".repeat(80));
+    let pod = on_node(json!({"cpu": long, "memory": "1Gi"}));
+    assert_eq!((pod.class.accounted.milli_cpu, pod.unreadable), (64_000, None));
+    let pod = on_node(json!({"cpu": "many", "memory": "1Gi", "example.com/gpu": "-1"}));
+    assert_eq!((pod.class.accounted.milli_cpu, pod.class.accounted.memory), (i64::MAX, 1 << 30));
+    assert_eq!(pod.class.accounted.get("example.com/gpu"), 0);
+    let reason = pod.unreadable.expect("a reason");
+    assert!(reason.starts_with("spec.containers[0].resources.requests[cpu]: \"many\" is not a quantity"), "{reason}");
+    let pending = json!({"metadata": metadata, "spec": {"containers": [container("c", json!({"cpu": "many"}))]}});
+    let pending: api::Pod = serde_json::from_value(pending).expect("a pod");
+    assert!(super::pod(&pending).is_err());
+}

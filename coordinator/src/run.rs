@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use flotilla_framework::registry::Registry;
 use flotilla_machine::{event::Event, machine::Machine};
 use flotilla_telemetry::log;
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -35,6 +35,7 @@ mod endpoints;
 mod lead;
 mod parts;
 mod reload;
+mod runtimes;
 mod settings;
 mod signals;
 mod transport;
@@ -44,6 +45,7 @@ use lead::Course;
 pub use parts::Parts;
 use reload::Reloader;
 pub use reload::Reloads;
+use runtimes::Runtimes;
 use settings::{FIRST_GENERATION, Settings};
 use signals::Terminations;
 
@@ -78,14 +80,9 @@ pub fn main_from(line: impl IntoIterator<Item = OsString>, registry: Registry) -
     if let Some(path) = &args.write_config_to {
         return settings::written(settings.write_to(path), path);
     }
-    let ran = log::install(log::level(args.verbosity), args.logging_format).context("cannot log").and_then(|()| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let runtime = runtime.context("cannot start the async runtime")?;
-        let ran = runtime.block_on(run(args, settings, &identity, registry));
-        // What is under way now has had its time.
-        runtime.shutdown_background();
-        ran
-    });
+    let ran = log::install(log::level(args.verbosity), args.logging_format)
+        .context("cannot log")
+        .and_then(|()| Runtimes::start()?.run(|elections| run(args, settings, &identity, registry, elections)));
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -117,7 +114,13 @@ struct Coordinator {
     stop: CancellationToken,
 }
 
-async fn run(args: Args, settings: Settings, identity: &str, registry: Registry) -> anyhow::Result<()> {
+async fn run(
+    args: Args,
+    settings: Settings,
+    identity: &str,
+    registry: Registry,
+    elections: Handle,
+) -> anyhow::Result<()> {
     let signals = Terminations::listen().context("cannot listen for signals")?;
     let Settings { connection, election, machine, configuration, text, serve } = settings;
     info!(version = env!("CARGO_PKG_VERSION"), identity, "flotilla-coordinator");
@@ -163,7 +166,7 @@ async fn run(args: Args, settings: Settings, identity: &str, registry: Registry)
         coordinator.follow(Reloader { args, path, configuration, text, generation, parts, watches });
     }
     let election = match election {
-        Some(election) => coordinator.stand(election, &connection, lead).await?,
+        Some(election) => coordinator.stand(&elections, election, &connection, lead).await?,
         None => coordinator.lead_alone(lead),
     };
     let ended = coordinator.until_the_end(first, election, signals).await;
@@ -188,15 +191,18 @@ impl Coordinator {
         tokio::spawn(self.stop.clone().run_until_cancelled_owned(reloader.run()));
     }
 
-    /// Stands for election once it may, with a client of its own, so that no burst of other requests delays a renewal.
+    /// Stands for election once it may, with a client and a thread of its own, so that no burst of other requests delays a
+    /// renewal.
     async fn stand(
         &self,
+        elections: &Handle,
         config: lease::LeaseConfig,
         connection: &Connection,
         leading: watch::Sender<Leadership>,
     ) -> anyhow::Result<Election> {
         let connection = Connection { purpose: Some("leader-election"), qps: None, burst: None, ..connection.clone() };
-        let client = client::connect(&connection).await?;
+        // A client has tasks too.
+        let client = elections.spawn(async move { client::connect(&connection).await }).await??;
         let handle = self.parts.handle.clone();
         let signals = Signals {
             leading,
@@ -206,7 +212,7 @@ impl Coordinator {
             candidacy: Some(self.course.may_stand()),
         };
         let (stand, shutdown) = (self.stand.clone(), self.shutdown.clone());
-        Ok(tokio::spawn(async move {
+        Ok(elections.spawn(async move {
             match shutdown.run_until_cancelled(stand.cancelled()).await {
                 Some(()) => lease::run(config, client, signals).await,
                 None => Ok(()),

@@ -178,7 +178,8 @@ mod tests {
 
     fn evaluate(request: RequestId) -> ToWorker {
         let (profile, facts, trace) = ("default-scheduler".into(), Facts::default(), "".into());
-        let command = Command::Evaluate { request, generation: 1, profile, class: ClassId(1), facts: facts.into(), k: 1, trace };
+        let command =
+            Command::Evaluate { request, generation: 1, profile, class: ClassId(1), facts: facts.into(), k: 1, trace };
         ToWorker { epoch: 1, revision: 1, command }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Knows: the fields of Pod and Node, the objects of storage, and selectors of others; API defaults not included. Must not know: where the objects come from.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use k8s_openapi::{
     api::core::v1 as api,
@@ -60,10 +60,10 @@ pub(crate) type ResourceList = std::collections::BTreeMap<String, ApiQuantity>;
 /// The amounts of a list, exact.
 ///
 /// # Errors
-/// The first amount that does not parse or is negative, with its path.
+/// The first amount that does not parse or is negative, with its path, which is not written out for any other.
 pub(crate) fn quantities(
     list: Option<&ResourceList>,
-    path: &str,
+    path: impl fmt::Display,
 ) -> Result<std::collections::BTreeMap<String, Quantity>, IngestError> {
     let parse = |(name, text): (&String, &ApiQuantity)| {
         let path = || format!("{path}[{name}]");

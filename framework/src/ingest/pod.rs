@@ -23,13 +23,16 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec) -> Result<Class, Ingest
     let required = affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
     let preferred = affinity.and_then(|node| node.preferred_during_scheduling_ignored_during_execution.as_ref());
     let wanted = requests::total(pod, spec, Reading::default())?;
-    let accounted = requests::total(pod, spec, Reading { use_status: true, ..Reading::default() })?;
+    let accounted = match requests::is_told(pod) {
+        true => requests::total(pod, spec, Reading { use_status: true, ..Reading::default() })?,
+        false => wanted.clone(),
+    };
+    let labels = labels(&pod.metadata);
     let nonzero = nonzero(pod, spec, &accounted)?;
     let defaults = [("cpu", parsed(DEFAULT_MILLI_CPU)), ("memory", parsed(DEFAULT_MEMORY))];
     let scored = Reading { use_status: false, skip_pod_level: true, non_missing: &defaults };
     Ok(Class {
         namespace: text(namespace),
-        labels: labels(&pod.metadata),
         requests: resources(&wanted),
         score_requests: resources(&requests::total(pod, spec, scored)?),
         accounted: resources(&accounted),
@@ -46,7 +49,8 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec) -> Result<Class, Ingest
         tolerations: spec.tolerations.iter().flatten().map(toleration).collect(),
         host_ports: host_ports(spec),
         images: images(spec),
-        spread: pods::spread(&labels(&pod.metadata), spec),
+        spread: pods::spread(&labels, spec),
+        labels,
         pod_affinity: pods::affinity(namespace, spec),
         owner: pods::owner(&pod.metadata, spec),
         terminating: pod.metadata.deletion_timestamp.is_some(),

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::Arc,
 };
 
@@ -74,6 +75,18 @@ pub fn is_pod_level_set(spec: &api::PodSpec) -> bool {
     requests.into_iter().flatten().any(|(name, _)| is_pod_level(name))
 }
 
+/// Whether the status says anything of resources. Where it does not, a reading of it is one of the spec.
+#[must_use]
+pub fn is_told(pod: &api::Pod) -> bool {
+    let Some(status) = &pod.status else { return false };
+    let containers = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    let mut containers = containers.map(|status| status.allocated_resources.is_some() || status.resources.is_some());
+    status.allocated_resources.is_some()
+        || status.resources.is_some()
+        || containers.any(|told| told)
+        || is_resize_infeasible(pod)
+}
+
 /// The extended resources that containers and init containers name, as requests or as limits, be it none of one. Sorted,
 /// each once.
 ///
@@ -94,7 +107,7 @@ fn is_pod_level(name: &str) -> bool {
 
 fn containers(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>) -> Result<Amounts, IngestError> {
     let wanted = aggregate(pod, spec, reading, Stage::Spec)?;
-    if !reading.use_status {
+    if !reading.use_status || !is_told(pod) {
         return Ok(wanted);
     }
     let status = pod.status.as_ref();
@@ -130,14 +143,14 @@ enum Stage {
 fn aggregate(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>, stage: Stage) -> Result<Amounts, IngestError> {
     let mut sum = Amounts::new();
     for (index, container) in spec.containers.iter().enumerate() {
-        let path = format!("spec.containers[{index}].resources.requests");
-        add(&mut sum, &one(pod, container, &path, reading, stage)?);
+        let path = format_args!("spec.containers[{index}].resources.requests");
+        add(&mut sum, &one(pod, container, path, reading, stage)?);
     }
     let mut sidecars = Amounts::new();
     let mut highest = Amounts::new();
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {
-        let path = format!("spec.initContainers[{index}].resources.requests");
-        let own = one(pod, container, &path, reading, stage)?;
+        let path = format_args!("spec.initContainers[{index}].resources.requests");
+        let own = one(pod, container, path, reading, stage)?;
         if container.restart_policy.as_deref() == Some("Always") {
             add(&mut sum, &own);
             add(&mut sidecars, &own);
@@ -155,7 +168,7 @@ fn aggregate(pod: &api::Pod, spec: &api::PodSpec, reading: Reading<'_>, stage: S
 fn one(
     pod: &api::Pod,
     container: &api::Container,
-    path: &str,
+    path: fmt::Arguments<'_>,
     reading: Reading<'_>,
     stage: Stage,
 ) -> Result<Amounts, IngestError> {

@@ -69,8 +69,12 @@ func (w *world) leaveHalfDone() {
 	}
 }
 
-// setAsideFor has a volume that is free name a claim, and now and then the claim the volume.
+// setAsideFor has a volume that is free name a claim, and now and then the claim the volume. Of two volumes that name one
+// claim upstream takes any.
 func (w *world) setAsideFor(claim *corev1.PersistentVolumeClaim) {
+	if w.isNamed(claim) {
+		return
+	}
 	for _, object := range w.objects {
 		volume, ok := object.(*corev1.PersistentVolume)
 		if !ok || volume.Spec.StorageClassName != *claim.Spec.StorageClassName || volume.Spec.ClaimRef != nil || !w.chance(50) {
@@ -86,6 +90,16 @@ func (w *world) setAsideFor(claim *corev1.PersistentVolumeClaim) {
 		}
 		return
 	}
+}
+
+func (w *world) isNamed(claim *corev1.PersistentVolumeClaim) bool {
+	for _, object := range w.objects {
+		volume, ok := object.(*corev1.PersistentVolume)
+		if ok && volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.Namespace == claim.Namespace && volume.Spec.ClaimRef.Name == claim.Name {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *world) vary(volume *corev1.PersistentVolume) {

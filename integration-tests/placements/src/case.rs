@@ -39,7 +39,8 @@ impl Case {
     /// The folder cannot be written to.
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let cluster = folder.join(format!("{}.yaml", self.name));
-        let objects: Result<Vec<String>, _> = self.objects.iter().map(serde_yaml::to_string).collect();
+        let objects: Result<Vec<String>, _> =
+            self.objects.iter().map(|object| serde_yaml::to_string(object).map(|text| quoted(&text))).collect();
         write(&cluster, &objects?.join("---\n"))?;
         let path = configuration_path(folder, &self.name);
         match &self.configuration {
@@ -113,6 +114,28 @@ fn items(mut document: Value) -> Vec<Value> {
     }
 }
 
+/// The same with quotes around words that are booleans in YAML 1.1, which Kubernetes reads.
+fn quoted(text: &str) -> String {
+    const WORDS: [&str; 6] = ["yes", "no", "on", "off", "y", "n"];
+    let quote = |line: &str| match line.rsplit_once(' ') {
+        Some((before, word)) if before.ends_with([':', '-']) && WORDS.contains(&word) => {
+            format!("{before} \"{word}\"\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(quote).collect()
+}
+
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}; is the folder writable?", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn words_that_older_yaml_takes_for_booleans_are_quoted() {
+        let text = "annotations:\n  bound: yes\nvalues:\n- no\n- say yes\nname: yes-man\n";
+        let quoted = "annotations:\n  bound: \"yes\"\nvalues:\n- \"no\"\n- say yes\nname: yes-man\n";
+        assert_eq!(super::quoted(text), quoted);
+    }
 }

@@ -52,6 +52,9 @@ pub enum Event {
         /// Its UID.
         uid: Arc<str>,
     },
+    /// The cluster has gone back in time, as after a restored backup of etcd. What the watch tells of a pod next holds, also where
+    /// it says that a pod which was placed is not.
+    WentBack,
     /// A node is new or looks like this now. The same name with another UID is another node.
     NodeApplied(Arc<NodeInfo>),
     /// A node is gone.

@@ -29,6 +29,7 @@ use crate::{
 impl Machine {
     pub(crate) fn pod_applied(&mut self, now_ms: TimeMs, info: &Arc<PodInfo>) {
         let uid = Arc::clone(&info.uid);
+        let went_back = self.believe(now_ms, info);
         // A pod leaves its node only when it ends: an event that says otherwise is stale.
         let is_placed = self.pods.get(&uid).is_some_and(|pod| pod.stage == Stage::Assigned);
         if is_placed && info.node_name.is_none() && !info.finished {
@@ -77,7 +78,7 @@ impl Machine {
             if info.deleting {
                 self.settle(now_ms, &uid, None, Stage::Foreign);
             }
-        } else if let Some(old) = old.filter(|old| !matters(old, info)) {
+        } else if let Some(old) = old.filter(|old| !went_back && !matters(old, info)) {
             if same.is_none() {
                 self.updated(now_ms, &uid, &old);
             }
@@ -86,6 +87,28 @@ impl Machine {
         }
         self.nominate(&uid);
         self.end_nomination(now_ms, &uid, nominated);
+    }
+
+    /// The cluster has gone back in time: every pod is as the watch tells of it next.
+    pub(crate) fn doubt_all(&mut self) {
+        self.pods.values_mut().for_each(|pod| pod.doubted = true);
+    }
+
+    /// Whether a pod is to be placed anew because the cluster went back to before it was. What a bind under way comes to is not
+    /// for the watch to say.
+    fn believe(&mut self, now_ms: TimeMs, info: &PodInfo) -> bool {
+        let Some(pod) = self.pods.get_mut(&info.uid).filter(|pod| pod.doubted) else { return false };
+        pod.doubted = false;
+        let is_unplaced = info.node_name.is_none() && !info.finished;
+        let went_back = match pod.stage {
+            Stage::Assigned | Stage::Foreign => is_unplaced,
+            Stage::Assumed(_) => is_unplaced && !self.binding.contains(&info.uid),
+            Stage::Preparing(_) | Stage::Gated(_) | Stage::Queued(_) | Stage::Member(_) => false,
+        };
+        if went_back {
+            self.settle(now_ms, &info.uid, None, Stage::Foreign);
+        }
+        went_back
     }
 
     pub(crate) fn pod_deleted(&mut self, now_ms: TimeMs, uid: &Uid) {

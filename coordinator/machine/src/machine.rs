@@ -200,6 +200,7 @@ impl Machine {
             Event::Synced => self.synced = true,
             Event::PodApplied(pod) => self.pod_applied(now_ms, &pod),
             Event::PodDeleted { uid } => self.pod_deleted(now_ms, &uid),
+            Event::WentBack => self.doubt_all(),
             Event::NodeApplied(node) => self.node_applied(now_ms, &node),
             Event::NodeDeleted { name } => self.node_deleted(now_ms, &name),
             Event::NamespaceApplied { name, labels } => self.namespace_applied(now_ms, &name, Some(&labels)),

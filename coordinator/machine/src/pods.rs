@@ -47,6 +47,8 @@ pub(crate) struct Pod {
     pub(crate) unsaid: Vec<Option<Arc<str>>>,
     /// Its node was announced in its status.
     pub(crate) announced: bool,
+    /// The cluster has gone back in time, and the watch has not told of it since.
+    pub(crate) doubted: bool,
     /// What was last reported of it.
     pub(crate) told: Option<(Reason, String)>,
     /// What metrics tell of its attempts.
@@ -98,6 +100,7 @@ impl Pod {
             word: None,
             unsaid: Vec::new(),
             announced: false,
+            doubted: false,
             told: None,
             trial: Trial::NONE,
             trace: Course::NONE,

@@ -43,6 +43,10 @@ impl Kind for Pods {
         Event::PodDeleted { uid: gone.uid }
     }
 
+    fn went_back() -> Option<Event> {
+        Some(Event::WentBack)
+    }
+
     fn regarding(key: &str, uid: &str) -> Option<Regarding> {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         Some(Regarding::pod(namespace, name, uid))

@@ -71,6 +71,12 @@ pub(super) trait Kind: Send + Sync + 'static {
     /// What the machine is told of an object that is gone.
     fn deleted(gone: Gone) -> Event;
 
+    /// What the machine is told before a list that is older than what it was told before; `None`: nothing that it cannot tell from
+    /// the list.
+    fn went_back() -> Option<Event> {
+        None
+    }
+
     /// What an event about an object that makes no sense refers to, by its key as in [`Known`] and its UID; `None`: only the
     /// log and a metric tell of it.
     fn regarding(_key: &str, _uid: &str) -> Option<Regarding> {

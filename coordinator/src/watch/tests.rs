@@ -311,7 +311,7 @@ async fn a_cluster_that_was_restored_from_a_backup_is_believed_in_the_end() {
     }
     server.watches(&[line("ADDED", &pod("c", "u3", "101"))]);
     let (mut heard, shared, _) = server.heard();
-    assert_eq!(told(&mut heard, 5).await, ["+u1", "+u2", "+u1", "-u2", "+u3"]);
+    assert_eq!(told(&mut heard, 6).await, ["+u1", "+u2", "WentBack", "+u1", "-u2", "+u3"]);
     assert_eq!(shared.tally().stale, 10);
 }
 

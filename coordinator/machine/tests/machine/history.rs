@@ -728,3 +728,45 @@ fn pods_that_were_gone_were_counted_as_waiting_for_a_plugin_forever() {
         assert_eq!((counted(&world), waiting(&world)), (0, [0; 4]), "{case}");
     }
 }
+
+/// An etcd that is restored from a backup takes bindings back.
+#[test]
+fn a_pod_whose_binding_a_restored_backup_took_back_waited_until_the_scheduler_was_restarted() {
+    let mut world = World::new(1);
+    world.node(node("n").capacity("cpu", "10").build());
+    // One that the watch showed on its node, one that is bound and was not shown, one whose bind is under way, and one that
+    // another scheduler is said to have bound.
+    world.pod(asks("placed", "1"));
+    world.settle();
+    let assumed = {
+        world.pod(asks("assumed", "1"));
+        decided(&mut world)
+    };
+    world.tell(Event::Bound { uid: assumed.uid });
+    let elsewhere = {
+        world.pod(asks("elsewhere", "1"));
+        decided(&mut world)
+    };
+    fail(&mut world, &elsewhere, BindFailure::Elsewhere);
+    world.pod(asks("binding", "1"));
+    let binding = decided(&mut world);
+    let tell_all = |world: &mut World| {
+        for name in ["placed", "assumed", "elsewhere", "binding"] {
+            world.tell(Event::PodApplied(asks(name, "1").into()));
+        }
+    };
+    let binds = |world: &World| world.binds.iter().map(|bind| bind.name.to_string()).collect::<Vec<_>>();
+    tell_all(&mut world);
+    world.run_workers();
+    assert_eq!(binds(&world), <[&str; 0]>::default(), "what a watch that lags behind tells of their places is old");
+    world.tell(Event::WentBack);
+    tell_all(&mut world);
+    world.run_workers();
+    let mut again = binds(&world);
+    again.sort();
+    assert_eq!(again, ["assumed", "elsewhere", "placed"], "and what becomes of a bind under way its answer says");
+    tell_all(&mut world);
+    world.tell(Event::Bound { uid: binding.uid });
+    world.run_workers();
+    assert_eq!(world.binds.len(), 3, "believed once");
+}

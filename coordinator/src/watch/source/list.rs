@@ -93,7 +93,7 @@ impl<K: Kind> Source<K> {
                     }
                     Change::Deleted(metadata) => self.delete(&metadata).await?,
                     Change::Bookmark(mark) if mark.ends_list => {
-                        self.believe(mark.version.as_deref())?;
+                        self.believe(mark.version.as_deref()).await?;
                         return Ok((mark.version.ok_or_else(unversioned)?, count));
                     }
                     Change::Bookmark(_) => {}
@@ -116,7 +116,7 @@ impl<K: Kind> Source<K> {
             let request = Request::new(K::PATH).list(&params)?;
             let page = timeout(PAGE_TIMEOUT, exchange::page(&self.client, request)).await;
             let Page { version, more, items } = page.map_err(|_| Trouble::Late(PAGE_TIMEOUT))??;
-            self.believe(version.as_deref())?;
+            self.believe(version.as_deref()).await?;
             count += items.len();
             for item in items {
                 self.apply(item.read()?).await?;
@@ -130,7 +130,7 @@ impl<K: Kind> Source<K> {
 
     /// Whether a list of this version may be told. The view never goes back in time because an API server that lags
     /// behind was asked; but what is restored from a backup has to be believed in the end.
-    fn believe(&mut self, version: Option<&str>) -> Result<(), Trouble> {
+    async fn believe(&mut self, version: Option<&str>) -> Result<(), Trouble> {
         if !self.is_past(version) {
             self.set_back = 0;
             return Ok(());
@@ -144,7 +144,10 @@ impl<K: Kind> Source<K> {
         warn!(what = K::WHAT, version, "the cluster has gone back in time, as after a restored backup; going along");
         self.reached = 0;
         self.shared.reached.send_replace(0);
-        Ok(())
+        let Some(event) = K::went_back() else { return Ok(()) };
+        self.tell(event).await?;
+        // What a watch that begins with a list has told by now was told too early.
+        if self.listing == Listing::Watch { Err(Trouble::Past(version.to_owned())) } else { Ok(()) }
     }
 }
 

@@ -22,7 +22,7 @@ use flotilla_machine::{
     event::{BindFailure, Event},
     trace::Part,
 };
-use flotilla_runtime::{chain, driver::Handle, extender::Callers};
+use flotilla_runtime::{driver::Handle, extender::Callers};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue};
 use kube::{
@@ -30,10 +30,7 @@ use kube::{
     core::{Request, params::GetParams},
 };
 use serde::Deserialize;
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::sleep};
 use tracing::{debug, field::display, info, warn};
 
 use crate::{
@@ -49,6 +46,9 @@ use crate::{
 /// (`--max-mutating-requests-inflight`), so that the other half is left to everybody else. What waits here is bounded
 /// by the machine's `max_binds_in_flight`.
 pub(crate) const AT_ONCE: usize = 100;
+/// Look-ups of what became of bindings on the wire at once. They come when the API server has failed, and then all binds under way
+/// are looked up, 1,000 at most: a server without its quorum is not to be asked by all of them together.
+const LOOKS_AT_ONCE: usize = 16;
 /// The longest that one binding may take; less where the lead ends sooner. The API server answers in milliseconds.
 const LONGEST: Duration = Duration::from_secs(5);
 /// Between two looks at what became of a binding: doubles from the first to the last.
@@ -66,6 +66,7 @@ pub struct Binder {
 
 struct Inner {
     outgoing: Outgoing,
+    looks: Outgoing,
     handle: Handle,
     reporter: Reporter,
     scheduled: Scheduled,
@@ -124,8 +125,9 @@ impl Binder {
         callers: Callers,
         recorder: Recorder,
     ) -> Self {
+        let looks = Outgoing::new(client.clone(), leading.clone(), LOOKS_AT_ONCE);
         let (outgoing, counters) = (Outgoing::new(client, leading, AT_ONCE), Counters::default());
-        Self { inner: Arc::new(Inner { outgoing, handle, reporter, scheduled, callers, recorder, counters }) }
+        Self { inner: Arc::new(Inner { outgoing, looks, handle, reporter, scheduled, callers, recorder, counters }) }
     }
 
     /// Binds a pod, which is answered by exactly one [`Event::Bound`] or [`Event::BindFailed`]. Never blocks.
@@ -266,12 +268,7 @@ impl Inner {
     async fn look_up(&self, binding: &Binding, answer: Answer) -> Result<(), BindFailure> {
         let (mut pause, mut sure) = (FIRST_PAUSE, !matches!(answer, Answer::Unknown(_)));
         loop {
-            let Some(limit) = self.outgoing.limit(LONGEST) else {
-                return Err(BindFailure::Error(
-                    "this process lost the lead before it knew what became of it".to_owned(),
-                ));
-            };
-            match timeout(limit, self.get(binding)).await.unwrap_or_else(|_| Look::late()) {
+            match self.look(binding).await {
                 Look::Known(outcome) => return outcome,
                 Look::Unbound if sure => return Err(BindFailure::Error(answer.reason())),
                 Look::Unbound => {
@@ -290,21 +287,24 @@ impl Inner {
     }
 
     /// Reads the pod as it is committed: without a resourceVersion the API server asks etcd.
-    async fn get(&self, binding: &Binding) -> Look {
+    async fn look(&self, binding: &Binding) -> Look {
         let request = Request::new(format!("/api/v1/namespaces/{}/pods", binding.namespace))
             .get(&binding.name, &GetParams::default());
         let request = match request {
             Ok(request) => request,
             Err(error) => return Look::Known(Err(BindFailure::Error(error.to_string()))),
         };
-        match self.outgoing.client().request::<Pod>(request).await {
-            Ok(pod) => pod.standing(binding),
-            Err(kube::Error::Api(status)) => match status.code {
-                404 => Look::Known(Err(BindFailure::Gone)),
-                429 | 500.. => Look::Again(status.message),
-                _ => Look::Known(Err(BindFailure::Error(status.message))),
-            },
-            Err(error) => Look::Again(chain(&error)),
+        let _turn = self.looks.turn().await;
+        match self.looks.send(LONGEST, request).await {
+            Ok(body) => serde_json::from_slice(&body)
+                .map_or_else(|error| Look::Again(error.to_string()), |pod: Pod| pod.standing(binding)),
+            Err(Failure::Refused(404, _)) => Look::Known(Err(BindFailure::Gone)),
+            Err(Failure::Refused(429 | 500.., reason) | Failure::Broken(reason)) => Look::Again(reason),
+            Err(Failure::Refused(_, reason)) => Look::Known(Err(BindFailure::Error(reason))),
+            Err(Failure::Late(limit)) => Look::Again(format!("no answer within {limit:?}")),
+            Err(Failure::Unled) => Look::Known(Err(BindFailure::Error(
+                "this process lost the lead before it knew what became of it".to_owned(),
+            ))),
         }
     }
 }
@@ -339,11 +339,11 @@ impl Answer {
         Self::Known(Err(BindFailure::Error(reason.to_owned())))
     }
 
-    /// The answer by its HTTP code. A server error may come from after the commit, so that the pod has to tell.
+    /// The answer by its HTTP code. A server error may come from after the commit, so that the pod has to tell. A 404 may be that
+    /// of a proxy or of an admission webhook, and a pod that is taken to be gone is never tried again.
     fn of_status(code: u16, message: String) -> Self {
         match code {
-            404 => Self::Known(Err(BindFailure::Gone)),
-            409 => Self::Refused(message),
+            404 | 409 => Self::Refused(message),
             500.. => Self::Unknown(message),
             _ => Self::Known(Err(BindFailure::Error(message))),
         }
@@ -372,12 +372,6 @@ enum Look {
     Known(Result<(), BindFailure>),
     Unbound,
     Again(String),
-}
-
-impl Look {
-    fn late() -> Self {
-        Self::Again("no answer in time".to_owned())
-    }
 }
 
 /// Of a pod, what tells the outcome of a bind.

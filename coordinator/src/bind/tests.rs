@@ -179,8 +179,42 @@ async fn a_conflict_is_what_the_pod_says_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_not_found_is_gone() {
-    assert_eq!(outcome(refusal(404, "not found"), &[Hang]).await.0, failed(BindFailure::Gone));
+async fn a_pod_that_is_not_found_is_gone_once_a_look_does_not_find_it_either() {
+    let not_found = || refusal(404, "pods \"web-1\" not found");
+    let (event, server) = outcome(not_found(), &[not_found()]).await;
+    assert_eq!(event, failed(BindFailure::Gone));
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_to_a_bind_of_a_pod_that_is_there_is_a_failed_attempt_and_not_the_end_of_the_pod() {
+    let proxy = || refusal(404, "404 page not found");
+    let unbound = pod("u1", None, false);
+    assert_eq!(
+        outcome(proxy(), &[unbound]).await.0,
+        failed(BindFailure::Error("404 page not found".to_owned())),
+        "tried again later"
+    );
+    assert_eq!(outcome(proxy(), &[pod("u1", Some("n1"), false)]).await.0, bound());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_failure_of_the_api_server_binds_are_looked_up_a_few_at_a_time_and_a_429_pauses_them_all() {
+    let server = Server::new(refusal(503, "etcd has no leader"), &[Hang]);
+    let hanging = stage(&server);
+    for _ in 0..500 {
+        hanging.binder.bind(binding());
+    }
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (500, LOOKS_AT_ONCE));
+
+    let server = Server::new(refusal(503, "etcd has no leader"), &[TurnAway("3", usize::MAX)]);
+    let busy = stage(&server);
+    for _ in 0..500 {
+        busy.binder.bind(binding());
+    }
+    sleep(Duration::from_millis(2_900)).await;
+    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (500, LOOKS_AT_ONCE));
 }
 
 #[tokio::test(start_paused = true)]
@@ -335,7 +369,7 @@ async fn a_lead_that_ends_soon_shortens_the_deadline() {
 #[tokio::test(start_paused = true)]
 async fn only_a_bound_pod_gets_an_event() {
     for (post, events) in [(Say(201, json!({})), 1), (refusal(404, "not found"), 0)] {
-        let stage = stage(&Server::new(post, &[Hang]));
+        let stage = stage(&Server::new(post, &[refusal(404, "not found")]));
         let binder = stage.binder.clone();
         stage.outcome().await;
         assert_eq!(binder.inner.reporter.events().tally().waiting, events);

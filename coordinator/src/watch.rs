@@ -236,6 +236,13 @@ impl Watches {
         version.parse().map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))
     }
 
+    /// How old the view of pods or of nodes is, whichever is older: for so long the API server has told nothing of them. Pods are
+    /// bound by these two; what the others tell changes which node is the best.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.pods.age().max(self.nodes.age())
+    }
+
     /// What each watch has done so far, by the plural of what it watches.
     pub fn tallies(&self) -> impl Iterator<Item = (&'static str, Tally)> {
         self.wanted().map(|(what, shared)| (*what, shared.tally()))

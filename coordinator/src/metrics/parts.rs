@@ -155,13 +155,15 @@ fn reloads(sources: &Sources) -> [MetricFamily; 2] {
     ]
 }
 
-fn watches(sources: &Sources) -> [MetricFamily; 6] {
+fn watches(sources: &Sources) -> [MetricFamily; 7] {
     let of = |number: fn(&watch::Tally) -> u64| -> Vec<(&str, u64)> {
         sources.watches.tallies().map(|(resource, tally)| (resource, number(&tally))).collect()
     };
+    let age = "How long ago the API server told anything of the resource, by an object or a bookmark";
     let counted = |name: &str, help: &str, number| counters(name, help, "resource", &of(number));
     [
         gauges("flotilla_watched_objects", "Objects that the watch knows", "resource", &of(|tally| tally.objects)),
+        gauges("flotilla_watch_age_seconds", age, "resource", &of(|tally| tally.age.as_secs())),
         counted("flotilla_lists_total", "Lists that came to their end", |tally| tally.lists),
         counted("flotilla_watches_total", "Watches that were opened", |tally| tally.watches),
         counted("flotilla_watch_failures_total", "Lists and watches that failed", |tally| tally.failures),

@@ -25,6 +25,8 @@ use crate::{
     takeover::{Action, Input, Takeover},
 };
 
+/// How often the age of the view is looked at.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long the last events of a leader may hold up its successor. Events are best effort.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
 /// Answers to actions on their way: each action has one at most, and few are under way.
@@ -105,7 +107,7 @@ impl Coordinator {
         }
     }
 
-    /// What happens without being asked for: the lists are through, the election is won, a watch ends.
+    /// What happens without being asked for: the lists are through, the election is won, the view ages, a watch ends.
     fn told(&self) -> mpsc::Receiver<Input> {
         let (tell, told) = mpsc::channel(ANSWERS);
         let (mut synced, ended, mut leading) = (self.watches.clone(), self.watches.clone(), self.parts.leading.clone());
@@ -123,6 +125,12 @@ impl Coordinator {
         let ended = async move { Input::WatchEnded(ended.ended().await) };
         let inputs: [futures::future::BoxFuture<'static, Input>; 3] =
             [Box::pin(elected), Box::pin(synced), Box::pin(ended)];
+        let (looked, viewed) = (tell.clone(), self.watches.clone());
+        tokio::spawn(self.stop.clone().run_until_cancelled_owned(async move {
+            while looked.send(Input::View(viewed.age())).await.is_ok() {
+                sleep(LOOK).await;
+            }
+        }));
         for input in inputs {
             let tell = tell.clone();
             tokio::spawn(self.stop.clone().run_until_cancelled_owned(async move {

@@ -7,7 +7,7 @@ use std::{
     convert::Infallible,
     marker::PhantomData,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -20,7 +20,7 @@ use flotilla_runtime::driver::{Handle, Stopped};
 use kube::{api::WatchParams, core::Request};
 use tokio::{
     sync::{Notify, watch},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -101,6 +101,8 @@ pub(super) struct Shared {
     unusable: AtomicU64,
     stale: AtomicU64,
     objects: AtomicU64,
+    /// When the API server told anything last.
+    told_at: Mutex<Option<Instant>>,
 }
 
 /// What a watch has done so far.
@@ -118,6 +120,8 @@ pub struct Tally {
     pub stale: u64,
     /// Objects that are there now.
     pub objects: u64,
+    /// How long ago the API server told anything: an object, its end, or a bookmark. Zero before the first list.
+    pub age: Duration,
 }
 
 impl Shared {
@@ -130,7 +134,17 @@ impl Shared {
             unusable: get(&self.unusable),
             stale: get(&self.stale),
             objects: get(&self.objects),
+            age: self.age(),
         }
+    }
+
+    /// How long ago the API server told anything; zero before the first list.
+    pub(super) fn age(&self) -> Duration {
+        self.told_at.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |at| at.elapsed())
+    }
+
+    fn is_told(&self) {
+        *self.told_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     fn count_objects(&self, objects: usize) {
@@ -290,6 +304,7 @@ impl<K: Kind> Source<K> {
             // What was told before something went wrong was told.
             self.reach();
             if taken? {
+                self.shared.is_told();
                 self.settle();
             }
         }

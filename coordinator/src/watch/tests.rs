@@ -457,6 +457,30 @@ async fn nothing_is_asked_of_the_api_server_before_the_watches_are_to_begin() {
     watches.wait_synced().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_age_of_the_view_is_the_time_since_the_api_server_told_anything_of_pods_or_nodes() {
+    let server = Server::default();
+    let (handle, _heard) = listener();
+    let reporter = server.reporter();
+    let bookmark = json!({ "metadata": { "resourceVersion": "50" } });
+    server.lists("10", &[]);
+    let mut watches =
+        Watches::start(server.client(), handle, reporter, needs(&[profile()]), begun(), CancellationToken::new());
+    assert_eq!(watches.age(), Duration::ZERO, "nothing is told yet");
+    watches.wait_synced().await;
+    let age_of = |wanted: &str| watches.tallies().find(|(what, _)| *what == wanted).map(|(_, tally)| tally.age);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    // Watches were opened anew meanwhile, which tells nothing.
+    assert!(server.asked.lock().expect("unpoisoned").len() > 2);
+    assert_eq!(watches.age().as_secs(), 100);
+    server.watches(&[line("BOOKMARK", &bookmark)]);
+    while age_of("pods").is_some_and(|age| age > Duration::from_secs(1)) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(watches.age().as_secs() >= 100, "nodes are as old as before");
+    assert_eq!(Some(watches.age()), age_of("nodes"));
+}
+
 /// An object of the namespace `shop` with what the API server sends besides, which nobody reads.
 fn selecting(name: &str, uid: &str, version: &str, selector: &Value) -> Value {
     let metadata = json!({

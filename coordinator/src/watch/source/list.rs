@@ -55,6 +55,7 @@ impl<K: Kind> Source<K> {
         self.shared.count_objects(self.known.len());
         self.reach();
         self.shared.count_list();
+        self.shared.is_told();
         self.shared.listed.cancel();
         Ok(())
     }

@@ -33,7 +33,7 @@ pub use folder::{FILES, Folder, FolderError};
 pub use incoming::{Accepted, Incoming};
 pub use issue::{Authority, IssueError};
 pub use role::{Role, RoleError};
-pub use schedule::{AUTHORITY_LIFE_S, Authorities, LEAF_LIFE_S, PUBLISH_S, authorities, is_due};
+pub use schedule::{AUTHORITY_LIFE_S, Authorities, LEAF_LIFE_S, PUBLISH_S, authorities, is_due, is_of_the_future};
 
 /// How the words between coordinator and workers travel.
 #[derive(Debug, Clone)]

@@ -30,14 +30,24 @@ pub struct Authorities {
     pub signer: usize,
 }
 
-/// Whether it is time for another: two thirds of its life are over.
+/// Whether a certificate or an authority begins only after `now_s`. Each begins five minutes before it is made, so that its maker's
+/// clock has been set back since, or is ahead of this one. Nobody accepts it.
+#[must_use]
+pub fn is_of_the_future(now_s: i64, validity: Validity) -> bool {
+    now_s < validity.not_before_s
+}
+
+/// Whether it is time for another: two thirds of its life are over, or it has not begun.
 #[must_use]
 pub fn is_due(now_s: i64, validity: Validity) -> bool {
+    if is_of_the_future(now_s, validity) {
+        return true;
+    }
     let life_s = validity.not_after_s.saturating_sub(validity.not_before_s);
     now_s >= validity.not_before_s.saturating_add(life_s / 3 * 2)
 }
 
-/// What becomes of the authorities that are there, the newest first.
+/// What becomes of the authorities that are there, the newest first. None of them may be [of the future](is_of_the_future).
 #[must_use]
 pub fn authorities(now_s: i64, there: &[Validity]) -> Authorities {
     let signs_from_s = |validity: &Validity| validity.not_before_s.saturating_add(BACKDATE_S + PUBLISH_S);
@@ -73,9 +83,16 @@ mod tests {
     #[test]
     fn a_certificate_is_due_at_two_thirds_of_its_life() {
         let validity = Validity { not_before_s: 1_000, not_after_s: 1_300 };
-        let due: Vec<bool> = [0, 1_199, 1_200, 1_299, 5_000].map(|now_s| is_due(now_s, validity)).into();
+        let due: Vec<bool> = [1_000, 1_199, 1_200, 1_299, 5_000].map(|now_s| is_due(now_s, validity)).into();
         assert_eq!(due, [false, false, true, true, true]);
-        assert!(is_due(0, Validity { not_before_s: 5, not_after_s: -5 }), "one that ends before it begins");
+        assert!(is_due(5, Validity { not_before_s: 5, not_after_s: -5 }), "one that ends before it begins");
+    }
+
+    #[test]
+    fn a_certificate_that_begins_only_later_is_due_at_once() {
+        let validity = Validity { not_before_s: 1_000, not_after_s: 1_300 };
+        assert!(is_due(999, validity) && is_of_the_future(999, validity));
+        assert!(!is_due(1_000, validity) && !is_of_the_future(1_000, validity));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use flotilla_transport::{Authority, Identity, IssueError, Pem, Role, Validity, authorities, is_due};
+use flotilla_transport::{Authority, Identity, IssueError, Pem, Role, Validity, authorities, is_due, is_of_the_future};
 use k8s_openapi::ByteString;
 
 const CERTIFICATE: &str = "tls.crt";
@@ -39,9 +39,12 @@ impl Authorities {
     /// What becomes of them at that time, and whether they are others then.
     pub(super) fn at(self, now_s: i64) -> Result<(Self, bool), IssueError> {
         let Self { mut trusted, .. } = self;
+        let found = trusted.len();
+        // One that was made while this clock, or another coordinator's, was ahead. What it signs is not valid yet either.
+        trusted.retain(|authority| !is_of_the_future(now_s, authority.validity()));
         let validities: Vec<Validity> = trusted.iter().map(Authority::validity).collect();
         let plan = authorities(now_s, &validities);
-        let is_changed = plan.make || plan.keep != trusted.len();
+        let is_changed = plan.make || plan.keep != found;
         trusted.truncate(plan.keep);
         if plan.make {
             trusted.insert(0, Authority::make(now_s)?);
@@ -131,6 +134,29 @@ mod tests {
     const DAY_S: i64 = 24 * 3600;
     /// When it begins. Certificates know no time before 1970.
     const START_S: i64 = 1_000_000_000;
+
+    #[test]
+    fn an_authority_that_a_clock_ahead_has_made_is_replaced_once_the_clock_is_right_and_what_follows_stays() {
+        let before = first(START_S);
+        let ahead_s = START_S + 300 * DAY_S;
+        let (wrong, is_changed) = before.at(ahead_s).expect("made");
+        assert!(is_changed && wrong.count() == 2, "the one of the future is made beside the other");
+        let (right, is_changed) = wrong.at(START_S + DAY_S).expect("the clock is right again");
+        assert!(is_changed);
+        let newest = right.newest().expect("there is one").validity();
+        assert!((right.count(), newest.not_before_s) == (1, START_S - 300), "the one of before signs on");
+        let pem = right.issue(Role::Worker, START_S + DAY_S).expect("a certificate");
+        assert!(matches!(due(START_S + DAY_S, Some(&pem), &right.bundle()), Due::Nothing(_)), "and is not written again");
+        let (same, is_changed) = right.at(START_S + DAY_S + 10).expect("nothing to do");
+        assert!(!is_changed && same.count() == 1);
+
+        let alone = first(ahead_s);
+        let (made, is_changed) = alone.at(START_S).expect("made anew");
+        let newest = made.newest().expect("there is one").validity();
+        assert!(is_changed && made.count() == 1 && newest.not_before_s <= START_S);
+        let pem = made.issue(Role::Worker, START_S).expect("a certificate");
+        assert!(matches!(due(START_S, Some(&pem), &made.bundle()), Due::Nothing(_)));
+    }
 
     fn first(now_s: i64) -> Authorities {
         let (authorities, is_changed) = Authorities::default().at(now_s).expect("made");

@@ -39,6 +39,8 @@ use list::Listing;
 
 /// Objects in a page: 1,000 pods of 5 KB are 5 MB held at once, and 150,000 pods are 150 requests.
 const PAGE: u32 = 1_000;
+/// The smallest page. Sixteen of the largest objects that etcd takes fit into what is read of a page.
+const SMALLEST_PAGE: u32 = 16;
 /// The client gives up on the head of an answer after 65 s by itself; the body of a page has as long again.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(130);
 /// The API server ends a watch after this long, seconds. A watch whose peer has vanished is noticed at the latest by
@@ -174,6 +176,8 @@ pub(super) struct Source<K: Kind> {
     reached: u64,
     /// How the next list is asked for.
     listing: Listing,
+    /// How many objects the next page may have.
+    page: u32,
     /// How many lists in a row were older than what was told before.
     set_back: u32,
     /// When to try again after a failure.
@@ -195,6 +199,7 @@ impl<K: Kind> Source<K> {
             version: String::new(),
             reached: 0,
             listing: Listing::Watch,
+            page: PAGE,
             set_back: 0,
             backoff: FIRST_BACKOFF,
             hurried: false,

@@ -481,6 +481,21 @@ async fn the_age_of_the_view_is_the_time_since_the_api_server_told_anything_of_p
     assert_eq!(Some(watches.age()), age_of("nodes"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn pages_that_are_too_large_to_be_held_are_asked_for_in_smaller_ones() {
+    let server = Server::default();
+    for _ in 0..2 {
+        server.answers("list", 200, " ".repeat(49 << 20));
+    }
+    server.lists("10", &[pod("a", "u1", "5")]);
+    let (mut heard, shared, _) = server.heard();
+    assert_eq!(told(&mut heard, 1).await, ["+u1"]);
+    assert_eq!(shared.tally().failures, 2);
+    let asked = server.asked.lock().expect("unpoisoned").clone();
+    let limits: Vec<_> = asked.iter().filter_map(|query| query.split("limit=").nth(1)?.split('&').next()).collect();
+    assert_eq!(limits, ["1000", "250", "62"]);
+}
+
 /// An object of the namespace `shop` with what the API server sends besides, which nobody reads.
 fn selecting(name: &str, uid: &str, version: &str, selector: &Value) -> Value {
     let metadata = json!({

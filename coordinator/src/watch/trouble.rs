@@ -38,6 +38,8 @@ pub(super) enum Trouble {
     Past(String),
     #[error("no answer within {0:?}")]
     Late(Duration),
+    #[error("a page of the list has more than {0} bytes; asking for smaller pages")]
+    TooLarge(usize),
     #[error("what the API server sent makes no sense: {0}")]
     Nonsense(String),
 }

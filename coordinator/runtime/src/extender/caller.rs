@@ -36,8 +36,15 @@ use tokio::time::{Instant, timeout_at};
 use super::{tls, wire};
 use crate::chain;
 
-/// The longest answer. Whole nodes come back from extenders that do not know them: 15,000 of 16 KB.
-const ANSWER_BYTES: usize = 256 << 20;
+/// The longest answer beside what was asked: an extender gives back nodes that it was asked about, with a reason of some 100 bytes
+/// for each that it refuses, or a score. 100,000 reasons of 160 bytes.
+const ANSWER_BYTES: usize = 16 << 20;
+
+/// The longest answer to a question of so many bytes. Whole nodes come back from extenders that do not know them, and may be
+/// written with more space than ours. One question is asked at a time, so that this is held once.
+const fn answer_bytes(question: usize) -> usize {
+    ANSWER_BYTES + question.saturating_mul(2)
+}
 /// How many extenders' connections are kept. A configuration has a handful; those of earlier ones are dropped when there
 /// are more.
 const MOST_CALLERS: usize = 64;
@@ -249,6 +256,7 @@ impl Caller {
             Some("http" | "https") => {}
             other => return Err(unsent(format!("unsupported protocol scheme {:?}", other.unwrap_or_default()))),
         }
+        let asked = body.len();
         let request = Request::post(uri.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, concat!("flotilla-coordinator/", env!("CARGO_PKG_VERSION")))
@@ -273,7 +281,7 @@ impl Caller {
             return Err(CallError { text, may_have_acted: status.is_server_error() });
         }
         let broken = |text: String| CallError { text, may_have_acted: true };
-        match timeout_at(deadline, Limited::new(answer.into_body(), ANSWER_BYTES).collect()).await {
+        match timeout_at(deadline, Limited::new(answer.into_body(), answer_bytes(asked)).collect()).await {
             Ok(Ok(body)) => Ok(body.to_bytes().into()),
             Ok(Err(error)) => Err(broken(format!("cannot read the answer of {url}: {error}"))),
             Err(_) => Err(broken(

@@ -218,3 +218,15 @@ async fn calls_and_failures_are_counted_by_verb() {
     assert_eq!((tally.calls[0], tally.failures[0]), (("filter", 2), ("filter", 1)));
     assert_eq!(tally.prioritizing, 0);
 }
+
+#[tokio::test]
+async fn an_answer_that_is_far_longer_than_the_question_is_not_read_to_its_end() {
+    let short = play(|_, _| (StatusCode::OK, format!("{}{}", json!({ "NodeNames": ["a"] }), " ".repeat(15 << 20)))).await;
+    let long = play(|_, _| (StatusCode::OK, format!("{}{}", json!({ "NodeNames": ["a"] }), " ".repeat(17 << 20)))).await;
+    let filters = |url: &str| Extender { prioritize_verb: String::new(), ..configured(url) };
+    let answer = ask_about(vec![filters(&short.url)], &["a", "b"]).await;
+    assert!(answer.is_ok(), "{answer:?}");
+    let answer = ask_about(vec![filters(&long.url)], &["a", "b"]).await;
+    let Err(Failure::Error(reason)) = answer else { panic!("{answer:?}") };
+    assert!(reason.contains("cannot read the answer"), "{reason}");
+}

@@ -13,7 +13,7 @@ use kube::{
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::{Kind, PAGE, PAGE_TIMEOUT, SET_BACK, Source, Trouble};
+use super::{Kind, PAGE_TIMEOUT, SMALLEST_PAGE, SET_BACK, Source, Trouble};
 use crate::watch::exchange;
 
 /// The API server ends a watch that begins with a list after this long, seconds: 150,000 pods at 1,000 a second. The
@@ -110,13 +110,17 @@ impl<K: Kind> Source<K> {
 
     /// The version and the number of what is listed in pages.
     async fn list_by_pages(&mut self) -> Result<(String, usize), Trouble> {
-        let mut params = ListParams::default().limit(PAGE);
+        let mut params = ListParams::default().limit(self.page);
         params.field_selector = K::FIELDS.map(str::to_owned);
         let mut count = 0;
         loop {
             let request = Request::new(K::PATH).list(&params)?;
             let page = timeout(PAGE_TIMEOUT, exchange::page(&self.client, request)).await;
-            let Page { version, more, items } = page.map_err(|_| Trouble::Late(PAGE_TIMEOUT))??;
+            let page = page.map_err(|_| Trouble::Late(PAGE_TIMEOUT))?;
+            if matches!(page, Err(Trouble::TooLarge(_))) {
+                self.page = (self.page / 4).max(SMALLEST_PAGE);
+            }
+            let Page { version, more, items } = page?;
             self.believe(version.as_deref()).await?;
             count += items.len();
             for item in items {

@@ -289,6 +289,28 @@ impl Columns {
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 
+    /// What these positions say, as of now and from scratch: the answer of a shard that holds their nodes. Room for all
+    /// positions is taken and given back, 20 bytes each.
+    #[must_use]
+    pub fn answer_of(
+        prepared: &Prepared,
+        nodes: &Snapshot,
+        slots: &[Slot],
+        k: usize,
+        scratch: &mut Scratch,
+    ) -> Evaluation {
+        let mut columns = Self::default();
+        columns.matches.refresh(prepared, nodes);
+        columns.verdicts.resize(nodes.capacity());
+        columns.bases.resize(nodes.capacity(), 0);
+        scratch.todo.clear();
+        scratch.todo.extend(slots.iter().filter(|&&slot| nodes.id(slot).is_some()));
+        columns.filter(prepared, nodes, &mut scratch.todo, &mut ());
+        columns.score(prepared, nodes, scratch, &mut ());
+        let tallies = tallies_of(prepared, nodes, &columns.matches, slots.iter().copied());
+        Evaluation { tallies, ..columns.cut_answer(prepared, nodes, k, scratch) }
+    }
+
     /// The answer as of the last [`Self::refresh`], with up to `k` offers of each stratum.
     ///
     /// # Errors
@@ -317,6 +339,12 @@ impl Columns {
 
     /// As [`Self::answer`], for a caller that does not send the answer: nothing bounds it.
     pub fn answer_all(&self, prepared: &Prepared, nodes: &Snapshot, k: usize, scratch: &mut Scratch) -> Evaluation {
+        let tallies = tallies(prepared, nodes, &self.matches);
+        Evaluation { tallies, ..self.cut_answer(prepared, nodes, k, scratch) }
+    }
+
+    /// All of an answer but the counts over domains.
+    fn cut_answer(&self, prepared: &Prepared, nodes: &Snapshot, k: usize, scratch: &mut Scratch) -> Evaluation {
         let k = if prepared.is_wide() { usize::MAX } else { k };
         let Verdicts { sizes, refused, .. } = &self.verdicts;
         self.lay_out(nodes, sizes, &mut scratch.offers);
@@ -324,7 +352,7 @@ impl Columns {
             covered: self.verdicts.covered(),
             strata: self.cut(nodes, &mut scratch.offers, sizes, k),
             refused: self.count(nodes, refused),
-            tallies: tallies(prepared, nodes, &self.matches),
+            tallies: Vec::new(),
         }
     }
 
@@ -391,6 +419,16 @@ impl Columns {
 /// What these nodes add to the counts of every domain-level plugin, filters first.
 #[must_use]
 pub fn tallies(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Vec<Tally> {
+    tallies_of(prepared, nodes, matches, nodes.live())
+}
+
+/// As [`tallies`], of the nodes at some positions.
+fn tallies_of(
+    prepared: &Prepared,
+    nodes: &Snapshot,
+    matches: &Matches,
+    slots: impl Iterator<Item = Slot>,
+) -> Vec<Tally> {
     let plugins: SmallVec<[_; 4]> = prepared.domain_plugins().collect();
     let terms = prepared.terms();
     if terms.is_empty() {
@@ -400,7 +438,7 @@ pub fn tallies(prepared: &Prepared, nodes: &Snapshot, matches: &Matches) -> Vec<
     let mut counts: Vec<Map<Symbol, i64>> = vec![Map::default(); terms.len()];
     let mut sums = vec![0_i64; terms.len() + prepared.locals().len()];
     let knows_empty = terms.iter().any(|term| term.spec.knows_empty);
-    for slot in nodes.live() {
+    for slot in slots {
         sums.fill(0);
         let mut any = knows_empty;
         for &(class, pods) in nodes.tenants(slot) {

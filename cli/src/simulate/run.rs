@@ -164,9 +164,9 @@ fn perform(
                 fanout.send(worker, word);
             }
         }
-        Action::DropWorker { worker, reason } => {
+        Action::DropWorker { worker, reason, pause_ms } => {
             if let Some(fanout) = fanout.get() {
-                fanout.drop_worker(worker, &reason);
+                fanout.drop_worker(worker, &reason, pause_ms);
             }
         }
         // No extender is interested in any of the pods, and without the plugin no pod preempts. What was

@@ -36,6 +36,8 @@ pub enum Action {
         worker: WorkerId,
         /// Why, for the log.
         reason: String,
+        /// For how long the worker is not to be connected to; 0: as long as always.
+        pause_ms: u64,
     },
     /// Bind a pod; answered by exactly one [`crate::event::Event::Bound`] or
     /// [`crate::event::Event::BindFailed`].

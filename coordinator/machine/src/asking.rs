@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::shard::Command;
+use flotilla_framework::{evaluation::Evaluation, shard::Command};
 
 use crate::{
     event::TimeMs,
@@ -68,7 +68,7 @@ impl Machine {
         self.next_look = self.status.decisions + pause;
     }
 
-    /// Asks every worker about a subject, unless that is under way or they are not ready to be asked.
+    /// Asks every worker that is ready about a subject, unless that is under way. The nodes of others are judged here.
     pub(crate) fn ask(&mut self, now_ms: TimeMs, subject: Subject) {
         let k = self.offers_wanted(subject);
         self.ask_for(now_ms, subject, k, false);
@@ -91,7 +91,13 @@ impl Machine {
         let request = self.next_request;
         let asker = self.asker(request);
         let trace = asker.map_or_else(Arc::default, |asker| asker.context.to_string().into());
-        let owing: BTreeMap<_, _> = self.roster.workers.iter().map(|(&id, worker)| (id, worker.nodes)).collect();
+        let owing: BTreeMap<_, _> = self.roster.ready().map(|(id, worker)| (id, worker.nodes)).collect();
+        // All nodes are held by those that are asked, as a rule.
+        let held: usize = owing.values().map(|nodes| *nodes as usize).sum();
+        let rest = match self.judge.cache().nodes.len() == held {
+            true => None,
+            false => self.judge.evaluate_rest(subject, k, |worker| owing.contains_key(&worker)),
+        };
         for &worker in owing.keys() {
             self.tell_class(worker, subject.1);
             self.flush_outbox(worker);
@@ -107,7 +113,8 @@ impl Machine {
             self.command(worker, command);
         }
         self.status.evaluations_asked += 1;
-        let (revision, newest, answers) = (self.judge.cache().revision(), self.judge.cache().newest_node(), Vec::new());
+        let answers: Vec<Evaluation> = rest.into_iter().collect();
+        let (revision, newest) = (self.judge.cache().revision(), self.judge.cache().newest_node());
         let source = Source { request, workers: owing.keys().copied().collect() };
         let ask = Ask { request, revision, newest, k, asked_ms: now_ms, owing, answers, source, whole, trace: asker };
         self.judge.states_mut().asked(subject, ask);

@@ -154,7 +154,7 @@ impl Machine {
         let mismatches = self.judge.take_mismatches();
         let any = !mismatches.is_empty();
         for Mismatch { worker, reason } in mismatches {
-            self.drop_worker(worker, reason);
+            self.give_up(worker, reason);
         }
         any
     }
@@ -166,7 +166,7 @@ impl Machine {
         let holder = cache.snapshot.slot(node).and_then(|slot| cache.holder_at(slot, after + 1).ok()?);
         self.judge.distrust();
         if let Some(worker) = holder {
-            self.drop_worker(worker, reason.to_owned());
+            self.give_up(worker, reason.to_owned());
         }
     }
 

@@ -244,6 +244,8 @@ pub struct Configuration {
     pub pod_max_in_unschedulable_ms: u64,
     /// How many binds may be under way at once.
     pub max_binds_in_flight: usize,
+    /// The nodes of a worker that owes an answer for longer are judged by the coordinator meanwhile.
+    pub worker_hedge_ms: u64,
     /// A worker that owes an answer for longer is given up.
     pub worker_deadline_ms: u64,
     /// How long a new leader waits for its first worker before it evaluates by itself.
@@ -254,7 +256,8 @@ impl Configuration {
     /// kube-scheduler's times, and bounds of our own, around these profiles.
     ///
     /// 1,000 binds in flight at 10 ms each are 100,000 binds a second, more than an API server takes. A worker that
-    /// owes an answer for two seconds has had more than a hundred times what the largest evaluation needs.
+    /// owes an answer for two seconds has had more than a hundred times what the largest evaluation needs; after five times
+    /// as much as that, 100 ms, it is not waited for any more.
     #[must_use]
     pub fn new(generation: Generation, profiles: Vec<Profile>) -> Self {
         Self {
@@ -268,6 +271,7 @@ impl Configuration {
             pops_from_backoff: true,
             pod_max_in_unschedulable_ms: 300_000,
             max_binds_in_flight: 1_000,
+            worker_hedge_ms: 100,
             worker_deadline_ms: 2_000,
             worker_grace_ms: 1_000,
         }

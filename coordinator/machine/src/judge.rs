@@ -67,7 +67,9 @@ const BORNE_OUT: usize = 256;
 pub(crate) struct Counts {
     /// Evaluations made here.
     pub(crate) local: u64,
-    /// Of those, for classes of which workers counted what is not there.
+    /// Evaluations of which a part was made here, for nodes that no worker which is ready holds.
+    pub(crate) partial: u64,
+    /// Of the local ones, for classes of which workers counted what is not there.
     pub(crate) refuted: u64,
     /// Offers that ran dry.
     pub(crate) dry: u64,
@@ -201,6 +203,23 @@ impl Judge {
     pub(crate) fn is_asked(&mut self, subject: Subject) -> bool {
         let is_asked = |judge: &Self, subject| judge.states.get(subject).is_some_and(|state| state.ask.is_some());
         is_asked(self, subject) || self.head_of(subject).is_some_and(|head| is_asked(self, head))
+    }
+
+    /// What the nodes say of a subject that is open which none of these workers holds; `None` where there are none.
+    pub(crate) fn evaluate_rest(
+        &mut self,
+        subject: Subject,
+        k: u32,
+        asked: impl Fn(WorkerId) -> bool,
+    ) -> Option<Evaluation> {
+        let is_left = |node: &&cache::Node| !node.worker.is_some_and(&asked);
+        let left = self.cache.nodes.values().filter(is_left);
+        let slots: Vec<Slot> = left.filter_map(|node| self.cache.snapshot.slot(node.id)).collect();
+        if slots.is_empty() {
+            return None;
+        }
+        self.counts.partial += 1;
+        self.states.evaluation_of(subject, &self.cache, &slots, k)
     }
 
     /// Evaluates a subject here, without any worker.

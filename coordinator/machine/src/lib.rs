@@ -28,6 +28,7 @@ mod pods;
 mod prebind;
 mod preempt;
 mod preparations;
+mod quarantine;
 pub mod queue;
 mod roster;
 mod sign;

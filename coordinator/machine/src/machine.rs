@@ -23,6 +23,7 @@ use crate::{
     pods::{Pod, Stage},
     preempt::{Budgets, Preemptions, Residents, Round, Unresolvable},
     preparations::Preparations,
+    quarantine::Quarantine,
     queue::{Pace, Queue, incoming::CONFIGURED},
     roster::Roster,
     status::Status,
@@ -48,7 +49,7 @@ pub struct Machine {
     pub(crate) configuration: Option<Arc<Configuration>>,
     pub(crate) leading: Option<Epoch>,
     pub(crate) leading_since: TimeMs,
-    /// Whether a worker was ever there in this leadership.
+    /// Whether a worker was ever ready in this leadership, or has been waited for long enough.
     pub(crate) had_workers: bool,
     /// Whether the shell was told that the coordinator evaluates by itself.
     pub(crate) alone: bool,
@@ -70,6 +71,7 @@ pub struct Machine {
     pub(crate) queue: Queue,
     pub(crate) judge: Judge,
     pub(crate) roster: Roster,
+    pub(crate) quarantine: Quarantine,
     pub(crate) groups: Groups,
     /// A pod that others may have to make room for, while it is found out who.
     pub(crate) preempting: Option<Round>,
@@ -127,6 +129,7 @@ impl Machine {
             queue: Queue::default(),
             judge: Judge::new(registry),
             roster: Roster::default(),
+            quarantine: Quarantine::default(),
             groups: Groups::default(),
             preempting: None,
             preemptions: Preemptions::default(),
@@ -233,10 +236,6 @@ impl Machine {
         let waits_for_workers = self.leading.is_some() && self.synced && !self.had_workers && !self.alone;
         let grace =
             self.queue.head().filter(|_| waits_for_workers).map(|_| self.leading_since + configuration.worker_grace_ms);
-        let deadlines = self.judge.states().asks().map(|ask| ask.asked_ms);
-        let owing = self.roster.workers.values().filter_map(|worker| worker.owes_since);
-        let trials = self.trials_owed().map(|(asked_ms, _)| asked_ms);
-        let deadline = deadlines.chain(owing).chain(trials).min().map(|since| since + configuration.worker_deadline_ms);
         let proposal = self.proposal_deadline();
         let extension = self.extending.as_ref().map(|extending| extending.until_ms);
         let preparation = self.preparations.next_deadline();
@@ -244,7 +243,8 @@ impl Machine {
             self.queue.next_backoff(),
             Some(self.next_flush),
             grace,
-            deadline,
+            self.next_deadline(),
+            self.quarantine.next_end(self.tally.now_ms),
             extension,
             proposal,
             preparation,
@@ -265,7 +265,8 @@ impl Machine {
             generation: self.configuration.as_ref().map_or(0, |configuration| configuration.generation),
             nodes: self.judge.cache().nodes.len() as u64,
             workers: self.roster.workers.len() as u64,
-            workers_ready: self.roster.settled() as u64,
+            workers_ready: self.roster.ready().count() as u64,
+            workers_quarantined: self.quarantine.addresses(self.tally.now_ms).count() as u64,
             pods_active: active,
             pods_backoff: backoff,
             pods_unschedulable: parked,
@@ -282,6 +283,7 @@ impl Machine {
             classes: self.judge.cache().classes.len() as u64,
             revision: self.judge.cache().revision(),
             evaluations_local: counts.local,
+            evaluations_partial: counts.partial,
             evaluations_refuted: counts.refuted,
             offers_dry: counts.dry,
             offers_refuted: counts.mismatches,
@@ -358,6 +360,7 @@ impl Machine {
             self.flush(now_ms);
         }
         self.expire_preparations(now_ms);
+        self.hedge(heard_ms);
         self.enforce_deadlines(heard_ms);
     }
 

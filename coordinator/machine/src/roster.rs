@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::{
     class::ClassId,
     map::Set,
-    shard::{Change, Generation, Revision},
+    shard::{Change, Generation, RequestId, Revision},
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -20,8 +20,15 @@ pub(crate) struct Worker {
     /// Nodes are dealt out by the hash of this name.
     pub(crate) name: Arc<str>,
     hash: u64,
-    /// Since when it owes the acknowledgement of a configuration and its shard.
+    /// Since when it owes the acknowledgement of a configuration and its shard, how many words there are to come of it, and
+    /// how much longer than an answer it may take.
     pub(crate) owes_since: Option<TimeMs>,
+    pub(crate) acknowledgements: u8,
+    pub(crate) allowance_ms: u64,
+    /// What it has not answered in time and since when it owes that: the newest question, and the time of the oldest.
+    pub(crate) late: Option<(RequestId, TimeMs)>,
+    /// The number that its process drew when it started, once it has said so.
+    pub(crate) process: Option<u64>,
     /// The configuration that it acknowledged last; 0: none.
     pub(crate) generation: Generation,
     /// The state of the cluster that it was told last, and the one that its last word was of.
@@ -41,6 +48,29 @@ pub(crate) struct Roster {
     pub(crate) workers: BTreeMap<WorkerId, Worker>,
 }
 
+/// How many words there are to come of a worker that gets a configuration and its shard: one for each.
+pub(crate) const ACKNOWLEDGEMENTS: u8 = 2;
+
+// === impl Worker ===
+
+impl Worker {
+    /// Whether it is asked: it has acknowledged the configuration and its shard, and owes no answer for too long.
+    pub(crate) const fn is_ready(&self) -> bool {
+        self.owes_since.is_none() && self.late.is_none()
+    }
+
+    /// It has not answered a question in time.
+    pub(crate) fn is_late_with(&mut self, request: RequestId, asked_ms: TimeMs) {
+        let (newest, oldest_ms) = self.late.unwrap_or((request, asked_ms));
+        self.late = Some((newest.max(request), oldest_ms.min(asked_ms)));
+    }
+
+    /// It has answered a question. Answers come in the order of the questions.
+    pub(crate) fn has_answered(&mut self, request: RequestId) {
+        self.late.take_if(|(newest, _)| *newest <= request);
+    }
+}
+
 // === impl Roster ===
 
 impl Roster {
@@ -48,9 +78,32 @@ impl Roster {
     pub(crate) fn join(&mut self, id: WorkerId, name: Arc<str>, now_ms: TimeMs) {
         let hash = xxh3_64(name.as_bytes());
         let (classes, outbox) = (Set::default(), Vec::new());
-        let worker =
-            Worker { name, hash, owes_since: Some(now_ms), generation: 0, told: 0, said: 0, nodes: 0, classes, outbox };
+        let worker = Worker {
+            name,
+            hash,
+            owes_since: Some(now_ms),
+            acknowledgements: ACKNOWLEDGEMENTS,
+            allowance_ms: 0,
+            late: None,
+            process: None,
+            generation: 0,
+            told: 0,
+            said: 0,
+            nodes: 0,
+            classes,
+            outbox,
+        };
         self.workers.insert(id, worker);
+    }
+
+    /// The workers that are asked.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = (WorkerId, &Worker)> {
+        self.workers.iter().filter(|(_, worker)| worker.is_ready()).map(|(id, worker)| (*id, worker))
+    }
+
+    /// Whether a worker is asked.
+    pub(crate) fn is_ready(&self, id: WorkerId) -> bool {
+        self.workers.get(&id).is_some_and(Worker::is_ready)
     }
 
     /// Whose a node is among the workers that there are.
@@ -62,11 +115,6 @@ impl Roster {
     /// Whether every worker has acknowledged what it was last told of the configuration and its shard.
     pub(crate) fn is_settled(&self) -> bool {
         self.workers.values().all(|worker| worker.owes_since.is_none())
-    }
-
-    /// How many workers have.
-    pub(crate) fn settled(&self) -> usize {
-        self.workers.values().filter(|worker| worker.owes_since.is_none()).count()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::ClassId,
     node::NodeInfo,
-    shard::{Change, Command, FromWorker, Reply, ToWorker, Unable},
+    shard::{Change, Command, FromWorker, Reply, RequestId, ToWorker, Unable},
 };
 
 use crate::{
@@ -15,26 +15,33 @@ use crate::{
     event::{TimeMs, WorkerId},
     judge::cache::Node,
     machine::Machine,
+    quarantine::{Mark, Offender},
+    roster::ACKNOWLEDGEMENTS,
 };
+
+/// How much longer a worker may take for its whole shard than for an answer, for each node and each class. A node with its
+/// labels and images takes some 10 KB on the wire, a class 2 KB; at 100 Mbit/s, shared with others, that is 1 ms. So a shard
+/// of 25,000 nodes and as many classes has 52 s. Nothing waits for it meanwhile.
+const ALLOWANCE_MS: u64 = 1;
 
 impl Machine {
     pub(crate) fn worker_joined(&mut self, now_ms: TimeMs, worker: WorkerId, name: Arc<str>) {
         if self.leading.is_none() || self.configuration.is_none() {
             let reason = "this coordinator does not lead".to_owned();
-            self.actions.push(Action::DropWorker { worker, reason });
+            self.actions.push(Action::DropWorker { worker, reason, pause_ms: 0 });
+            return;
+        }
+        if let Some((reason, pause_ms)) = self.kept_away(now_ms, &Mark::Address(Arc::clone(&name))) {
+            self.actions.push(Action::DropWorker { worker, reason, pause_ms });
             return;
         }
         // A worker that came back before its old connection was missed takes its own place.
         let stale = self.roster.workers.iter().find(|(_, known)| known.name == name).map(|(id, _)| *id);
         if let Some(stale) = stale {
-            self.drop_worker(stale, "it has connected anew".to_owned());
+            self.drop_worker(stale, "it has connected anew".to_owned(), 0);
         }
         self.roster.join(worker, name, now_ms);
-        self.had_workers = true;
         self.settled = false;
-        if std::mem::take(&mut self.alone) {
-            self.actions.push(Action::Alone(false));
-        }
         self.send_configuration(worker);
         self.send_shard(worker);
     }
@@ -43,7 +50,7 @@ impl Machine {
         if self.roster.workers.remove(&worker).is_none() {
             return;
         }
-        self.judge.states_mut().give_up(worker);
+        self.judge.states_mut().give_up(worker, "a worker is gone");
         self.give_up_trials(worker);
         let orphans: Vec<Arc<str>> = self
             .judge
@@ -58,60 +65,94 @@ impl Machine {
         }
     }
 
-    /// Gives a worker up: it is told nothing more, and its nodes go to the others at once.
-    pub(crate) fn drop_worker(&mut self, worker: WorkerId, reason: String) {
+    /// Gives a worker up for what it did: it is told nothing more, and its nodes go to the others at once. One that offends
+    /// again and again is kept away.
+    pub(crate) fn give_up(&mut self, worker: WorkerId, reason: String) {
+        let Some(known) = self.roster.workers.get(&worker) else { return };
+        let now_ms = self.tally.now_ms;
+        let address = Mark::Address(Arc::clone(&known.name));
+        let marks = std::iter::once(address).chain(known.process.map(Mark::Process));
+        let until_ms = self.quarantine.offend(now_ms, marks, &reason);
+        self.drop_worker(worker, reason, until_ms.saturating_sub(now_ms));
+    }
+
+    fn drop_worker(&mut self, worker: WorkerId, reason: String, pause_ms: u64) {
         if self.roster.workers.contains_key(&worker) {
             self.status.workers_dropped += 1;
-            self.actions.push(Action::DropWorker { worker, reason });
+            self.actions.push(Action::DropWorker { worker, reason, pause_ms });
             self.worker_lost(worker);
         }
+    }
+
+    /// Why a worker is kept away, and for how much longer.
+    fn kept_away(&self, now_ms: TimeMs, mark: &Mark) -> Option<(String, u64)> {
+        let offender = self.quarantine.of(now_ms, mark)?;
+        let left_ms = offender.until_ms.saturating_sub(now_ms);
+        let Offender { times, reason, .. } = offender;
+        Some((
+            format!("it was given up {times} times, and stays away for {left_ms} ms; the last time {reason}"),
+            left_ms,
+        ))
     }
 
     /// Drops all workers; the next leader sends them everything again.
     pub(crate) fn drop_all(&mut self, reason: &str) {
         while let Some((&worker, _)) = self.roster.workers.first_key_value() {
-            self.actions.push(Action::DropWorker { worker, reason: reason.to_owned() });
+            self.actions.push(Action::DropWorker { worker, reason: reason.to_owned(), pause_ms: 0 });
             self.worker_lost(worker);
         }
     }
 
     pub(crate) fn heard(&mut self, worker: WorkerId, word: FromWorker) {
+        if let Reply::Hello { nonce, .. } = word.reply {
+            return self.introduced(worker, nonce);
+        }
         if Some(word.epoch) != self.leading {
             return;
         }
         let Some(known) = self.roster.workers.get_mut(&worker) else { return };
         known.said = word.revision;
         match word.reply {
+            Reply::Hello { nonce, .. } => self.introduced(worker, nonce),
             // The machine does not ask for accounts.
-            Reply::Hello { .. } | Reply::Explained { .. } => {}
+            Reply::Explained { .. } => {}
             Reply::Applied { generation, .. } => self.acknowledged(worker, generation),
             Reply::Evaluated { request, evaluation } => {
+                known.has_answered(request);
                 let (asked_ms, subject) = (self.asked_ms(request), self.judge.states().subject_of(request));
                 if let Err(wrong) = self.judge.take_answer(worker, request, evaluation) {
                     self.status.answers_refused += 1;
-                    self.drop_worker(worker, wrong.to_string());
+                    self.give_up(worker, wrong.to_string());
                 }
                 self.count_evaluation(request, asked_ms);
                 self.remember_evaluation(worker, request, subject.zip(asked_ms));
             }
-            Reply::Rehearsed { request, outcomes } => self.rehearsed(worker, request, outcomes),
-            Reply::Unable { request, why: Unable::TooManyStrata } => self.judge.states_mut().give_up_strata(request),
+            Reply::Rehearsed { request, outcomes } => {
+                known.has_answered(request);
+                self.rehearsed(worker, request, outcomes);
+            }
+            Reply::Unable { request, why: Unable::TooManyStrata } => {
+                known.has_answered(request);
+                self.judge.states_mut().give_up_strata(worker, request);
+            }
             Reply::Unable { request, why } => {
+                known.has_answered(request);
                 self.cannot_dry_run(worker, request, &why.to_string());
-                if self.judge.states().subject_of(request).is_some() {
-                    self.drop_worker(worker, format!("it cannot evaluate: {why}"));
+                if self.judge.states().owes(worker, request) {
+                    self.give_up(worker, format!("it cannot evaluate: {why}"));
                 }
             }
         }
     }
 
-    /// Tells every worker the configuration; until all have acknowledged it nothing is asked of them.
+    /// Tells every worker the configuration; until one has acknowledged it nothing is asked of it.
     pub(crate) fn configure_workers(&mut self, now_ms: TimeMs) {
         self.settled = false;
         let workers: Vec<WorkerId> = self.roster.workers.keys().copied().collect();
         for id in workers {
             if let Some(worker) = self.roster.workers.get_mut(&id) {
                 worker.owes_since = Some(now_ms);
+                worker.acknowledgements = ACKNOWLEDGEMENTS;
             }
             self.send_configuration(id);
             // Ranks hang on the configured seed, so the shard is laid anew with it.
@@ -119,20 +160,48 @@ impl Machine {
         }
     }
 
-    /// Whether evaluations can be asked for: there are workers, and all know what they have to.
+    /// Whether evaluations can be asked for: there is a worker that knows what it has to, and answers in time.
     pub(crate) fn can_ask(&self) -> bool {
-        !self.roster.workers.is_empty() && self.roster.is_settled()
+        self.roster.ready().next().is_some()
     }
 
-    /// Whether there is no worker to wait for, so that the coordinator evaluates by itself.
+    /// Whether there is no worker to ask, so that the coordinator evaluates by itself. A new leader waits a while for the
+    /// first; no other one is waited for.
     pub(crate) fn is_alone(&mut self, now_ms: TimeMs) -> bool {
+        if self.can_ask() {
+            return false;
+        }
         let grace = self.configuration.as_ref().map_or(0, |configuration| configuration.worker_grace_ms);
-        let alone = self.roster.workers.is_empty() && (self.had_workers || now_ms >= self.leading_since + grace);
-        if alone && !self.alone {
+        self.had_workers |= now_ms >= self.leading_since + grace;
+        let alone = self.had_workers;
+        if alone && !self.alone && self.roster.workers.is_empty() {
             self.alone = true;
             self.actions.push(Action::Alone(true));
         }
         alone
+    }
+
+    /// Waits no longer for workers that owe an answer for a while: what they were asked is asked again without them, and
+    /// their nodes are judged here until they have answered.
+    pub(crate) fn hedge(&mut self, now_ms: TimeMs) {
+        let Some(hedge_ms) = self.configuration.as_ref().map(|configuration| configuration.worker_hedge_ms) else {
+            return;
+        };
+        let is_late = |asked_ms: TimeMs| now_ms >= asked_ms + hedge_ms;
+        let asks = self.judge.states().asks().filter(|ask| is_late(ask.asked_ms));
+        let mut late: Vec<(WorkerId, RequestId, TimeMs)> =
+            asks.flat_map(|ask| ask.owing.keys().map(|&worker| (worker, ask.request, ask.asked_ms))).collect();
+        if let Some((request, asked_ms, owing)) = self.trials_owed().filter(|(_, asked_ms, _)| is_late(*asked_ms)) {
+            late.extend(owing.map(|worker| (worker, request, asked_ms)));
+        }
+        for (id, request, asked_ms) in late {
+            if let Some(worker) = self.roster.workers.get_mut(&id) {
+                worker.is_late_with(request, asked_ms);
+            }
+            self.status.answers_late += 1;
+            self.judge.states_mut().give_up(id, "a worker is late");
+            self.give_up_trials(id);
+        }
     }
 
     /// Gives up workers that owe an answer for too long.
@@ -140,21 +209,41 @@ impl Machine {
         let Some(deadline) = self.configuration.as_ref().map(|configuration| configuration.worker_deadline_ms) else {
             return;
         };
-        let late = |since: TimeMs| now_ms >= since + deadline;
-        let mut silent: Vec<WorkerId> = self
-            .judge
-            .states()
-            .asks()
-            .filter(|ask| late(ask.asked_ms))
-            .flat_map(|ask| ask.owing.keys().copied())
-            .collect();
-        if let Some((_, owing)) = self.trials_owed().filter(|(asked_ms, _)| late(*asked_ms)) {
-            silent.extend(owing);
+        let mut silent = Vec::new();
+        for (id, worker) in &self.roster.workers {
+            let allowed_ms = deadline + worker.allowance_ms;
+            if worker.late.is_some_and(|(_, since)| now_ms >= since + deadline) {
+                silent.push((*id, format!("it has owed an answer for {deadline} ms")));
+            } else if worker.owes_since.is_some_and(|since| now_ms >= since + allowed_ms) {
+                silent.push((*id, format!("it has not acknowledged its shard for {allowed_ms} ms")));
+            }
         }
-        let owing = self.roster.workers.iter().filter(|(_, worker)| worker.owes_since.is_some_and(late));
-        silent.extend(owing.map(|(id, _)| *id));
-        for worker in silent {
-            self.drop_worker(worker, format!("it has owed an answer for {deadline} ms"));
+        for (worker, reason) in silent {
+            self.give_up(worker, reason);
+        }
+    }
+
+    /// When the next worker is late with an answer, or has owed something for too long.
+    pub(crate) fn next_deadline(&self) -> Option<TimeMs> {
+        let configuration = self.configuration.as_ref()?;
+        let asked = self.judge.states().asks().map(|ask| ask.asked_ms);
+        let trials = self.trials_owed().map(|(_, asked_ms, _)| asked_ms);
+        let hedge = asked.chain(trials).map(|asked_ms| asked_ms + configuration.worker_hedge_ms);
+        let deadline_ms = configuration.worker_deadline_ms;
+        let owed = self.roster.workers.values().flat_map(|worker| {
+            let late = worker.late.map(|(_, since)| since + deadline_ms);
+            late.into_iter().chain(worker.owes_since.map(|since| since + deadline_ms + worker.allowance_ms))
+        });
+        hedge.chain(owed).min()
+    }
+
+    /// A worker has said which process it is.
+    fn introduced(&mut self, worker: WorkerId, process: u64) {
+        if let Some(known) = self.roster.workers.get_mut(&worker) {
+            known.process = Some(process);
+        }
+        if let Some((reason, pause_ms)) = self.kept_away(self.tally.now_ms, &Mark::Process(process)) {
+            self.drop_worker(worker, reason, pause_ms);
         }
     }
 
@@ -247,8 +336,16 @@ impl Machine {
     fn acknowledged(&mut self, worker: WorkerId, generation: u64) {
         let current = self.configuration.as_ref().map_or(0, |configuration| configuration.generation);
         let Some(known) = self.roster.workers.get_mut(&worker).filter(|_| generation == current) else { return };
-        known.owes_since = None;
         known.generation = generation;
+        known.acknowledgements = known.acknowledgements.saturating_sub(1);
+        if known.acknowledgements > 0 {
+            return;
+        }
+        known.owes_since = None;
+        self.had_workers = true;
+        if std::mem::take(&mut self.alone) {
+            self.actions.push(Action::Alone(false));
+        }
         if self.roster.is_settled() && !self.settled {
             self.settled = true;
             let workers = self.roster.workers.len();
@@ -296,6 +393,7 @@ impl Machine {
         }
         if let Some(worker) = self.roster.workers.get_mut(&id) {
             worker.nodes = u32::try_from(shard.len()).unwrap_or(u32::MAX);
+            worker.allowance_ms = (shard.len() + worker.classes.len()) as u64 * ALLOWANCE_MS;
             worker.outbox.clear();
         }
         self.command(id, Command::Snapshot { first: true, last: true, changes });

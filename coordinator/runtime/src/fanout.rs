@@ -87,6 +87,8 @@ struct Outgoing {
     /// The worker's version.
     version: Arc<str>,
     close: CancellationToken,
+    /// For how long the address is left alone once the stream was given up, in milliseconds.
+    pause_ms: Arc<AtomicU64>,
     /// Until when the worker's certificate is valid, seconds since 1970; `None` where it has none to show.
     not_after_s: Option<i64>,
 }
@@ -199,10 +201,11 @@ impl Fanout {
     }
 
     /// Closes a stream, which is answered by [`Event::WorkerLost`](flotilla_machine::event::Event::WorkerLost). Its address
-    /// stays wanted. Never blocks.
-    pub fn drop_worker(&self, worker: WorkerId, reason: &str) {
+    /// stays wanted, and is connected to again after `pause_ms` at the earliest. Never blocks.
+    pub fn drop_worker(&self, worker: WorkerId, reason: &str, pause_ms: u64) {
         if let Some(outgoing) = lock(&self.inner.streams).remove(&worker) {
-            warn!(worker = %outgoing.address, stream = worker.0, reason, "closing the stream to a worker");
+            warn!(worker = %outgoing.address, stream = worker.0, reason, pause_ms, "closing the stream to a worker");
+            outgoing.pause_ms.store(pause_ms, Ordering::Relaxed);
             outgoing.close.cancel();
         }
     }

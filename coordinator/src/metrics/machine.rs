@@ -117,7 +117,12 @@ fn levels(status: &Status) -> [Number; 16] {
         ("flotilla_configuration_generation", "The configuration in force", status.generation),
         ("flotilla_nodes", "Nodes known", status.nodes),
         ("flotilla_workers", "Workers attached", status.workers),
-        ("flotilla_workers_ready", "Workers that hold their shard and the configuration", status.workers_ready),
+        (
+            "flotilla_workers_ready",
+            "Workers that hold their shard and the configuration, and answer in time",
+            status.workers_ready,
+        ),
+        ("flotilla_workers_quarantined", "Workers that are kept away for a while", status.workers_quarantined),
         ("flotilla_binds_in_flight", "Binds that the machine waits for", status.binds_in_flight),
         ("flotilla_evaluations_in_flight", "Evaluations under way at workers", status.evaluations_in_flight),
         ("flotilla_extensions_in_flight", "1 while extenders are asked about a pod", status.extensions_in_flight),
@@ -130,7 +135,7 @@ fn levels(status: &Status) -> [Number; 16] {
     ]
 }
 
-fn counts(status: &Status) -> [Number; 21] {
+fn counts(status: &Status) -> [Number; 23] {
     [
         ("flotilla_decisions_total", "Decisions, whatever their outcome", status.decisions),
         ("flotilla_placed_total", "Pods that got a node", status.placed),
@@ -140,6 +145,12 @@ fn counts(status: &Status) -> [Number; 21] {
         ("flotilla_bind_failures_total", "Binds that failed", status.bind_failures),
         ("flotilla_evaluations_asked_total", "Evaluations asked of workers", status.evaluations_asked),
         ("flotilla_evaluations_local_total", "Evaluations made here for want of workers", status.evaluations_local),
+        (
+            "flotilla_evaluations_partial_total",
+            "Evaluations of which a part was made here, for nodes of workers that were not ready",
+            status.evaluations_partial,
+        ),
+        ("flotilla_answers_late_total", "Answers of workers that were not waited for any more", status.answers_late),
         (
             "flotilla_evaluations_refuted_total",
             "Evaluations of workers whose counts over domains were not ours",

@@ -117,7 +117,7 @@ impl Performers {
         let parts = &self.parts;
         match action {
             Action::Send { worker, word } => parts.fanout.send(worker, word),
-            Action::DropWorker { worker, reason } => parts.fanout.drop_worker(worker, &reason),
+            Action::DropWorker { worker, reason, pause_ms } => parts.fanout.drop_worker(worker, &reason, pause_ms),
             Action::Bind(binding) => parts.binder.bind(binding),
             Action::Extend(extension) => self.extenders.extend(extension),
             Action::ExtendPreemption(proposal) => self.extenders.extend_preemption(proposal),

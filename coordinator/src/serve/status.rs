@@ -8,7 +8,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
-use flotilla_machine::{event::WorkerId, machine::Machine, overview::Overview, overview::WorkerView};
+use flotilla_machine::{
+    event::WorkerId,
+    machine::Machine,
+    overview::{Overview, QuarantineView, WorkerView},
+};
 use flotilla_runtime::{
     driver::Handle,
     fanout::{Fanout, Rolled},
@@ -239,7 +243,7 @@ impl StatusSource {
         };
         let unlisted = self.watches.as_ref().map(Watches::unlisted).unwrap_or_default();
         let status = &overview.status;
-        let mut workers = workers(self.fanout.roll(), &overview.workers, status.generation);
+        let mut workers = workers(self.fanout.roll(), overview);
         let more_workers = workers.len().saturating_sub(WORKERS);
         workers.truncate(WORKERS);
         CoordinatorStatus {
@@ -270,19 +274,32 @@ impl StatusSource {
 }
 
 /// What the streams and the machine say of each worker.
-fn workers(roll: Vec<Rolled>, views: &[WorkerView], generation: u64) -> Vec<WorkerStatus> {
-    let views: BTreeMap<WorkerId, &WorkerView> = views.iter().map(|view| (view.worker, view)).collect();
+fn workers(roll: Vec<Rolled>, overview: &Overview) -> Vec<WorkerStatus> {
+    let generation = overview.status.generation;
+    let views: BTreeMap<WorkerId, &WorkerView> = overview.workers.iter().map(|view| (view.worker, view)).collect();
+    let quarantined: BTreeMap<&str, &QuarantineView> =
+        overview.quarantined.iter().map(|view| (&*view.name, view)).collect();
     let status = |rolled: Rolled| {
         let Rolled { address, stream, trouble } = rolled;
         let view = stream.as_ref().and_then(|stream| views.get(&stream.worker));
         let why = match (&stream, view) {
+            (None, _) if let Some(view) = quarantined.get(&*address) => {
+                let QuarantineView { left_ms, times, reason, .. } = view;
+                Some(format!(
+                    "in quarantine for {} s more; it was given up {times} times, the last time because {reason}",
+                    left_ms.div_ceil(1_000)
+                ))
+            }
             (None, _) => {
                 Some(trouble.map_or_else(|| "not connected yet".to_owned(), |why| format!("not connected: {why}")))
             }
             (Some(_), None) => Some("connected, and about to be given its shard".to_owned()),
-            (Some(_), Some(view)) => view.owes_ms.map(|owes_ms| {
-                format!("has not acknowledged configuration {generation} and its shard for {owes_ms} ms")
-            }),
+            (Some(_), Some(WorkerView { owes_ms: Some(owes_ms), .. })) => {
+                Some(format!("has not acknowledged configuration {generation} and its shard for {owes_ms} ms"))
+            }
+            (Some(_), Some(view)) => {
+                view.is_late.then(|| format!("has owed an answer for {} ms, and is not asked before", view.oldest_ms))
+            }
         };
         let trips = stream.as_ref().and_then(|stream| stream.round_trip_us);
         let ends = stream.as_ref().and_then(|stream| stream.not_after_s);
@@ -367,6 +384,7 @@ mod tests {
             nodes: 5,
             generation: 2,
             owes_ms,
+            is_late: worker == 4,
             in_flight: 1,
             oldest_ms: 3,
             behind: 4,
@@ -386,19 +404,31 @@ mod tests {
             stream,
             trouble: trouble.map(str::to_owned),
         };
-        let views = [view(1, None), view(2, Some(700))];
+        let mut overview =
+            Overview { workers: vec![view(1, None), view(2, Some(700)), view(4, None)], ..Overview::default() };
+        overview.status.generation = 3;
         for (rolled, expected) in [
             (rolled(Some(stream(1)), Some("before")), None),
             (rolled(Some(stream(2)), None), Some("has not acknowledged configuration 3 and its shard for 700 ms")),
+            (rolled(Some(stream(4)), None), Some("has owed an answer for 3 ms, and is not asked before")),
             (rolled(Some(stream(9)), None), Some("connected, and about to be given its shard")),
             (rolled(None, None), Some("not connected yet")),
             (rolled(None, Some("refused")), Some("not connected: refused")),
         ] {
-            let told = workers(vec![rolled], &views, 3);
+            let told = workers(vec![rolled], &overview);
             assert_eq!((told[0].why.as_deref(), told[0].ready), (expected, expected.is_none()));
         }
-        let told = workers(vec![rolled(Some(stream(2)), None)], &views, 3);
+        let told = workers(vec![rolled(Some(stream(2)), None)], &overview);
         assert_eq!((told[0].oldest_ms, told[0].round_trip_p99_us), (700, Some(900)));
         assert_eq!(told[0].certificate_not_after.as_deref(), Some("1970-01-01T00:00:00Z"));
+        overview.quarantined.push(QuarantineView {
+            name: "a:1".into(),
+            left_ms: 19_001,
+            times: 3,
+            reason: "it lied".to_owned(),
+        });
+        let told = workers(vec![rolled(None, Some("refused"))], &overview);
+        let expected = "in quarantine for 20 s more; it was given up 3 times, the last time because it lied";
+        assert_eq!(told[0].why.as_deref(), Some(expected));
     }
 }

@@ -295,7 +295,7 @@ impl ClassStates {
     }
 
     /// Gives up the evaluations that a worker owes an answer to; they are asked again of those that are left.
-    pub(crate) fn give_up(&mut self, worker: WorkerId) {
+    pub(crate) fn give_up(&mut self, worker: WorkerId, why: &'static str) {
         let mut given_up = Vec::new();
         for (subject, state) in &mut self.all {
             if state.ask.as_ref().is_some_and(|ask| ask.owing.contains_key(&worker))
@@ -305,11 +305,20 @@ impl ClassStates {
                 given_up.push((*subject, ask));
             }
         }
-        given_up.iter().for_each(|(subject, ask)| self.note_end(*subject, ask, Some("a worker is gone")));
+        given_up.iter().for_each(|(subject, ask)| self.note_end(*subject, ask, Some(why)));
     }
 
-    /// Gives up one evaluation for good: no answer can hold all its strata.
-    pub(crate) fn give_up_strata(&mut self, request: RequestId) {
+    /// Whether a worker owes an answer to a question.
+    pub(crate) fn owes(&self, worker: WorkerId, request: RequestId) -> bool {
+        let ask = self.subject_of(request).and_then(|subject| self.all.get(&subject)?.ask.as_ref());
+        ask.is_some_and(|ask| ask.owing.contains_key(&worker))
+    }
+
+    /// Gives up one evaluation for good: no answer can hold all its strata, says a worker that was asked for it.
+    pub(crate) fn give_up_strata(&mut self, worker: WorkerId, request: RequestId) {
+        if !self.owes(worker, request) {
+            return;
+        }
         if let Some(subject) = self.requests.swap_remove(&request)
             && let Some(state) = self.all.get_mut(&subject)
         {
@@ -345,6 +354,19 @@ impl ClassStates {
         let view = View::new(&state.prepared, vec![evaluation]);
         state.live = Some(Live::new(view, cache.revision(), true, None));
         self.make_room_for_rows(subject);
+    }
+
+    /// What the nodes at some positions say of a subject, as if a shard held them.
+    pub(crate) fn evaluation_of(
+        &mut self,
+        subject: Subject,
+        cache: &Cache,
+        slots: &[Slot],
+        k: u32,
+    ) -> Option<Evaluation> {
+        let Self { all, scratch, .. } = self;
+        let state = all.get(&subject)?;
+        Some(Columns::answer_of(&state.prepared, &cache.snapshot, slots, (k as usize).max(1), scratch))
     }
 
     /// What all nodes together say of a subject.

@@ -45,6 +45,7 @@ impl Machine {
             let Some(node) = round.left.pop() else { break };
             let layout = self.layout(node, beside.beside(node), round.priority);
             let holder = self.judge.cache().name(node).and_then(|name| self.judge.cache().nodes.get(name)?.worker);
+            let holder = holder.filter(|worker| self.roster.is_ready(*worker));
             let size = layout.as_ref().map_or(0, |layout| layout.trial.victims.len() + layout.trial.beside.len());
             let has_room = pods + size <= MAX_TRIAL_PODS;
             if let (Some(layout), Some(holder), true) = (&layout, holder, has_room) {
@@ -113,7 +114,7 @@ impl Machine {
             asked.outcomes.extend(places.into_iter().zip(outcomes));
         } else {
             asked.owing.insert(worker, places);
-            self.drop_worker(worker, "it tried preemption on other nodes or pods than it was asked to".to_owned());
+            self.give_up(worker, "it tried preemption on other nodes or pods than it was asked to".to_owned());
         }
     }
 
@@ -121,7 +122,7 @@ impl Machine {
     pub(crate) fn cannot_dry_run(&mut self, worker: WorkerId, request: RequestId, why: &str) {
         let asked = self.preempting.as_ref().and_then(|round| round.asked.as_ref());
         if asked.is_some_and(|asked| asked.request == request && asked.owing.contains_key(&worker)) {
-            self.drop_worker(worker, format!("it cannot try preemption: {why}"));
+            self.give_up(worker, format!("it cannot try preemption: {why}"));
         }
     }
 
@@ -134,10 +135,10 @@ impl Machine {
         }
     }
 
-    /// Since when workers are asked, and who still owes.
-    pub(crate) fn trials_owed(&self) -> Option<(TimeMs, impl Iterator<Item = WorkerId>)> {
+    /// What workers are asked, since when, and who still owes.
+    pub(crate) fn trials_owed(&self) -> Option<(RequestId, TimeMs, impl Iterator<Item = WorkerId>)> {
         let asked = self.preempting.as_ref()?.asked.as_ref()?;
-        Some((asked.asked_ms, asked.owing.keys().copied()))
+        Some((asked.request, asked.asked_ms, asked.owing.keys().copied()))
     }
 
     /// Since when dry runs are owed.

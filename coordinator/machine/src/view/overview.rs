@@ -13,6 +13,7 @@ use crate::{
     event::{TimeMs, WorkerId},
     machine::Machine,
     pods::Stage,
+    quarantine::Offender,
     recent::SlowEvaluation,
     status::Status,
     subject::Subject,
@@ -34,6 +35,8 @@ pub struct Overview {
     pub profiles: Vec<Arc<str>>,
     /// The workers that are connected, in the order in which they came.
     pub workers: Vec<WorkerView>,
+    /// The workers that are kept away, by address.
+    pub quarantined: Vec<QuarantineView>,
     /// The classes with the most pods that wait, most first.
     pub classes: Vec<ClassView>,
     /// Decisions per second over the last ten whole seconds.
@@ -55,13 +58,37 @@ pub struct WorkerView {
     pub generation: Generation,
     /// For how long it has owed the acknowledgement of the configuration and its shard, in milliseconds; `None`: it does not.
     pub owes_ms: Option<TimeMs>,
-    /// How many evaluations and dry runs it has not answered.
+    /// It is not asked before it has answered what it owes for too long; its nodes are judged by the coordinator.
+    pub is_late: bool,
+    /// How many evaluations and dry runs it has not answered; those that are not waited for any more count as one.
     pub in_flight: usize,
     /// How long the oldest of them has been under way, in milliseconds.
     pub oldest_ms: TimeMs,
     /// While it owes an answer, how many changes of the cluster it has been told since the state of its last word. A worker
     /// says how far it has got with its answers only, so that this is 0 for one that owes none.
     pub behind: Revision,
+}
+
+/// A worker that is kept away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuarantineView {
+    /// Its address.
+    pub name: Arc<str>,
+    /// For how much longer, in milliseconds.
+    pub left_ms: TimeMs,
+    /// How often it was given up.
+    pub times: u32,
+    /// Why it was the last time.
+    pub reason: String,
+}
+
+fn quarantine_view(now_ms: TimeMs, (name, offender): (&Arc<str>, &Offender)) -> QuarantineView {
+    QuarantineView {
+        name: Arc::clone(name),
+        left_ms: offender.until_ms.saturating_sub(now_ms),
+        times: offender.times,
+        reason: offender.reason.clone(),
+    }
 }
 
 /// A class of pods that wait under one profile.
@@ -94,6 +121,7 @@ impl Machine {
             uptime_ms: now_ms,
             profiles: profiles.map(|profile| Arc::clone(&profile.scheduler_name)).collect(),
             workers: self.worker_views(now_ms),
+            quarantined: self.quarantine.addresses(now_ms).map(|of| quarantine_view(now_ms, of)).collect(),
             classes: self.class_views(),
             decisions_per_second: self.tally.recent.per_second(now_ms),
             slowest: self.tally.recent.slowest(now_ms),
@@ -105,8 +133,11 @@ impl Machine {
         for ask in self.judge.states().asks() {
             ask.owing.keys().for_each(|&worker| owed.entry(worker).or_default().push(ask.asked_ms));
         }
-        if let Some((asked_ms, owing)) = self.trials_owed() {
+        if let Some((_, asked_ms, owing)) = self.trials_owed() {
             owing.for_each(|worker| owed.entry(worker).or_default().push(asked_ms));
+        }
+        for (id, worker) in &self.roster.workers {
+            owed.entry(*id).or_default().extend(worker.late.map(|(_, asked_ms)| asked_ms));
         }
         let view = |(&id, worker): (&WorkerId, &crate::roster::Worker)| {
             let owed = owed.get(&id).map(Vec::as_slice).unwrap_or_default();
@@ -118,6 +149,7 @@ impl Machine {
                 nodes: worker.nodes,
                 generation: worker.generation,
                 owes_ms: worker.owes_since.map(|since| now_ms.saturating_sub(since)),
+                is_late: worker.late.is_some(),
                 in_flight: owed.len(),
                 oldest_ms: oldest,
                 behind: if owes_any { worker.told.saturating_sub(worker.said) } else { 0 },

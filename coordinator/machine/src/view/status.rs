@@ -19,8 +19,10 @@ pub struct Status {
     pub nodes: u64,
     /// Workers connected.
     pub workers: u64,
-    /// Workers that have acknowledged the configuration and their shard.
+    /// Workers that are asked: they have acknowledged the configuration and their shard, and owe no answer for too long.
     pub workers_ready: u64,
+    /// Workers that are kept away because they were given up again and again.
+    pub workers_quarantined: u64,
     /// Pods in activeQ.
     pub pods_active: u64,
     /// Pods in backoffQ.
@@ -63,6 +65,10 @@ pub struct Status {
     pub evaluations_asked: u64,
     /// Counter: evaluations made here for want of workers.
     pub evaluations_local: u64,
+    /// Counter: evaluations of which a part was made here, for nodes of workers that were not ready.
+    pub evaluations_partial: u64,
+    /// Counter: answers that were not waited for any more.
+    pub answers_late: u64,
     /// Counter: evaluations whose counts over domains were not ours, and which were made here instead.
     pub evaluations_refuted: u64,
     /// Counter: decisions for an offer as it came from a worker.

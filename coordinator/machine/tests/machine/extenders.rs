@@ -327,6 +327,7 @@ fn extenders_hear_of_more_nodes_than_workers_offer_by_themselves_and_without_wor
     for workers in [0, 1, 3] {
         let mut world = World::new(workers);
         world.tell(configuration(2, vec![extender()]));
+        world.settle();
         names.iter().for_each(|name| world.node(node(name).build()));
         world.pod(pod("web").build());
         world.settle();

@@ -9,6 +9,7 @@ mod group_simulation;
 mod groups;
 mod history;
 mod hostile;
+mod late;
 mod neighbours;
 mod nominations;
 mod outlook;

@@ -292,7 +292,7 @@ fn run(seed_number: u64) -> usize {
 
 /// A pod that still waits must not fit anywhere: an independent machine that sees the same cluster for the first time
 /// says so too.
-fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: u64) {
+pub(crate) fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: u64) {
     let mut fresh = World::dormant(vec![preempting()]);
     for info in world.known_nodes() {
         fresh.tell(Event::NodeApplied(info));

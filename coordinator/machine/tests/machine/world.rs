@@ -211,7 +211,7 @@ impl World {
                         worker.inbox.push_back(word);
                     }
                 }
-                Action::DropWorker { worker, reason } => {
+                Action::DropWorker { worker, reason, .. } => {
                     self.workers.remove(&worker);
                     self.dropped.push(reason);
                     self.watch.push_back(Event::WorkerLost { worker });

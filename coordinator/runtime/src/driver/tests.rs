@@ -45,7 +45,7 @@ impl Course for Puppet {
                 vec![Action::Alone(true)]
             }
             Event::WorkerLost { worker } => {
-                let action = |reason: &str| Action::DropWorker { worker, reason: reason.to_owned() };
+                let action = |reason: &str| Action::DropWorker { worker, reason: reason.to_owned(), pause_ms: 0 };
                 vec![action("first"), action("second")]
             }
             _ => Vec::new(),
@@ -103,7 +103,8 @@ fn events_are_applied_in_the_order_they_are_told_and_actions_performed_in_the_or
     numbers.clone().for_each(|number| handle.tell_blocking(lost(number)));
     let given: Vec<_> = performed.iter().take(4_000).collect();
     for (number, pair) in numbers.zip(given.chunks(2)) {
-        let action = |reason: &str| Action::DropWorker { worker: WorkerId(number), reason: reason.to_owned() };
+        let action =
+            |reason: &str| Action::DropWorker { worker: WorkerId(number), reason: reason.to_owned(), pause_ms: 0 };
         assert_eq!(pair, [action("first"), action("second")]);
     }
     handle.stop();

@@ -4,7 +4,10 @@
 
 use std::{
     panic::AssertUnwindSafe,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -43,7 +46,7 @@ pub(super) enum End {
     #[error("it is removed")]
     Unwanted,
     #[error("it was given up")]
-    Dropped,
+    Dropped(Duration),
     #[error("the worker ended it")]
     Closed,
     #[error("cannot connect: {0}")]
@@ -107,7 +110,8 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
             End::Unwanted | End::Expiring(_) => continue,
             _ => {}
         }
-        let pause = backoff.mul_f64(rand::random_range(0.5..=1.0));
+        let kept_away = if let End::Dropped(pause) = end { pause } else { Duration::ZERO };
+        let pause = backoff.mul_f64(rand::random_range(0.5..=1.0)).max(kept_away);
         backoff = (backoff * 2).min(LAST_BACKOFF);
         // Either way the loop looks whether it is still wanted.
         let _ = tokio::time::timeout(pause, unwanted(&mut wanted)).await;
@@ -192,23 +196,25 @@ impl Attached {
     async fn live(mut self, inner: &Arc<Inner>, wanted: &mut watch::Receiver<bool>) -> End {
         let worker = WorkerId(inner.next_worker.fetch_add(1, Ordering::Relaxed));
         let close = CancellationToken::new();
+        let pause_ms = Arc::new(AtomicU64::new(0));
         let outgoing = Outgoing {
             address: Arc::clone(&self.address),
             words: self.words.clone(),
             questions: Arc::clone(&self.questions),
             version: Arc::clone(&self.version),
             close: close.clone(),
+            pause_ms: Arc::clone(&pause_ms),
             not_after_s: self.peer.as_ref().map(|peer| peer.validity().not_after_s),
         };
         lock(&inner.streams).insert(worker, outgoing);
         inner.counters.attached.add(1);
-        let end = AssertUnwindSafe(self.converse(inner, worker, wanted, &close)).catch_unwind().await;
+        let end = AssertUnwindSafe(self.converse(inner, worker, wanted, (&close, &pause_ms))).catch_unwind().await;
         let end = end.unwrap_or(End::Panicked);
         self.questions.end(&end);
         lock(&inner.streams).remove(&worker);
         inner.counters.lost.add(1);
         match &end {
-            End::Unwanted | End::Dropped | End::Expiring(_) | End::Stopped(_) => {
+            End::Unwanted | End::Dropped(_) | End::Expiring(_) | End::Stopped(_) => {
                 info!(worker = %self.address, stream = worker.0, reason = %end, "detached from a worker");
             }
             _ => warn!(worker = %self.address, stream = worker.0, reason = %end, "lost a worker"),
@@ -224,7 +230,7 @@ impl Attached {
         inner: &Arc<Inner>,
         worker: WorkerId,
         wanted: &mut watch::Receiver<bool>,
-        close: &CancellationToken,
+        (close, pause_ms): (&CancellationToken, &AtomicU64),
     ) -> End {
         let mut expiring = std::pin::pin!(expiring(inner, self.peer.clone()));
         let ended: Result<std::convert::Infallible, End> = async {
@@ -233,7 +239,9 @@ impl Attached {
             loop {
                 let message = tokio::select! {
                     biased;
-                    () = close.cancelled() => return Err(End::Dropped),
+                    () = close.cancelled() => {
+                        return Err(End::Dropped(Duration::from_millis(pause_ms.load(Ordering::Relaxed))));
+                    }
                     () = unwanted(wanted) => return Err(End::Unwanted),
                     why = &mut expiring => return Err(End::Expiring(why)),
                     message = self.incoming.message() => message?.ok_or(End::Closed)?,

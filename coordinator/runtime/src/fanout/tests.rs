@@ -95,11 +95,25 @@ async fn a_worker_that_is_dropped_is_lost_once_and_comes_back_as_another() {
     fanout.connect(&address);
     let (before, _) = joined(&mut heard).await;
     for _ in 0..2 {
-        fanout.drop_worker(before, "testing");
+        fanout.drop_worker(before, "testing", 0);
     }
     assert_eq!(next(&mut heard).await, Event::WorkerLost { worker: before });
     let (after, _) = joined(&mut heard).await;
     assert_ne!(after, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_kept_away_is_left_alone_for_as_long() {
+    let (address, _stop) = worker().await;
+    let (handle, mut heard) = listener();
+    let fanout = Fanout::new(handle, Transport::InsecurePlaintext, Registry::built_in());
+    fanout.connect(&address);
+    let (before, _) = joined(&mut heard).await;
+    let dropped = std::time::Instant::now();
+    fanout.drop_worker(before, "testing", 1_500);
+    assert_eq!(next(&mut heard).await, Event::WorkerLost { worker: before });
+    joined(&mut heard).await;
+    assert!(dropped.elapsed() >= Duration::from_millis(1_500), "{:?}", dropped.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,7 +178,7 @@ async fn the_real_machine_brings_a_worker_to_work() {
         while let Some(action) = performed.recv().await {
             match action {
                 Action::Send { worker, word } => speaker.send(worker, word),
-                Action::DropWorker { worker, reason } => speaker.drop_worker(worker, &reason),
+                Action::DropWorker { worker, reason, pause_ms } => speaker.drop_worker(worker, &reason, pause_ms),
                 _ => {}
             }
         }

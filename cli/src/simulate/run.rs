@@ -207,6 +207,7 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         generic_workload: cluster.groups.is_some(),
         pod_max_in_unschedulable_ms: NO_RETRY_MS,
         worker_deadline_ms: WORKER_DEADLINE_MS,
+        worker_hedge_ms: WORKER_DEADLINE_MS,
         worker_grace_ms: WORKER_DEADLINE_MS,
         extenders: settings.extenders.iter().cloned().map(Arc::new).collect(),
         ..Configuration::new(1, settings.profiles.iter().map(without_preemption).collect())

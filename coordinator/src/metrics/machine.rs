@@ -109,7 +109,7 @@ pub(super) fn own(status: &Status) -> impl Iterator<Item = MetricFamily> {
 
 type Number = (&'static str, &'static str, u64);
 
-fn levels(status: &Status) -> [Number; 16] {
+fn levels(status: &Status) -> [Number; 17] {
     [
         ("flotilla_leading", "1 while this process leads", status.leading),
         ("flotilla_synced", "1 once the view of the cluster is whole", status.synced),

@@ -90,7 +90,8 @@ fn parse_nano(text: &str) -> Result<i128, &'static str> {
     if fraction.contains('.') {
         return Err("it has two decimal points");
     }
-    let nano = scale(whole, fraction, factor(suffix)?);
+    let factor = factor(suffix).map_err(|reason| if number.is_empty() { "it has no digits" } else { reason })?;
+    let nano = scale(whole, fraction, factor);
     Ok(if negative { -nano } else { nano })
 }
 

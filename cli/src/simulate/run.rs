@@ -190,7 +190,12 @@ async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, con
             Request::PreBind(pre_bind) => controller.lock().unwrap_or_else(PoisonError::into_inner).carry_out(pre_bind),
         };
         for event in events {
-            if handle.tell(event).await.is_err() {
+            // Answers overtake what watches tell, and this is a cluster whose watches are never late.
+            let is_told = match event {
+                Event::ObjectApplied(_) => handle.tell_applied(event).await,
+                _ => handle.tell(event).await,
+            };
+            if is_told.is_err() {
                 return;
             }
         }
@@ -213,7 +218,6 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         ..Configuration::new(1, settings.profiles.iter().map(without_preemption).collect())
     };
     handle.tell(Event::Configured(Arc::new(configuration))).await?;
-    handle.tell(Event::Leading { epoch: 1 }).await?;
     for (name, labels) in &cluster.namespaces {
         handle.tell(Event::NamespaceApplied { name: Arc::clone(name), labels: labels.clone() }).await?;
     }
@@ -233,7 +237,8 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
     for pod in cluster.bound.iter().chain(&cluster.pending) {
         handle.tell(Event::PodApplied(Arc::clone(pod))).await?;
     }
-    Ok(())
+    // Workers that join overtake what is told, and only a leader takes them on.
+    Ok(handle.tell_applied(Event::Leading { epoch: 1 }).await?)
 }
 
 /// The pods that are there stay: each pod is tried once, and no pod would use the room that others make.

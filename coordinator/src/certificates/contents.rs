@@ -146,7 +146,10 @@ mod tests {
         let newest = right.newest().expect("there is one").validity();
         assert!((right.count(), newest.not_before_s) == (1, START_S - 300), "the one of before signs on");
         let pem = right.issue(Role::Worker, START_S + DAY_S).expect("a certificate");
-        assert!(matches!(due(START_S + DAY_S, Some(&pem), &right.bundle()), Due::Nothing(_)), "and is not written again");
+        assert!(
+            matches!(due(START_S + DAY_S, Some(&pem), &right.bundle()), Due::Nothing(_)),
+            "and is not written again"
+        );
         let (same, is_changed) = right.at(START_S + DAY_S + 10).expect("nothing to do");
         assert!(!is_changed && same.count() == 1);
 

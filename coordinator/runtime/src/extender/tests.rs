@@ -221,8 +221,10 @@ async fn calls_and_failures_are_counted_by_verb() {
 
 #[tokio::test]
 async fn an_answer_that_is_far_longer_than_the_question_is_not_read_to_its_end() {
-    let short = play(|_, _| (StatusCode::OK, format!("{}{}", json!({ "NodeNames": ["a"] }), " ".repeat(15 << 20)))).await;
-    let long = play(|_, _| (StatusCode::OK, format!("{}{}", json!({ "NodeNames": ["a"] }), " ".repeat(17 << 20)))).await;
+    let short =
+        play(|_, _| (StatusCode::OK, format!("{}{}", json!({ "NodeNames": ["a"] }), " ".repeat(15 << 20)))).await;
+    let long =
+        play(|_, _| (StatusCode::OK, format!("{}{}", json!({ "NodeNames": ["a"] }), " ".repeat(17 << 20)))).await;
     let filters = |url: &str| Extender { prioritize_verb: String::new(), ..configured(url) };
     let answer = ask_about(vec![filters(&short.url)], &["a", "b"]).await;
     assert!(answer.is_ok(), "{answer:?}");

@@ -13,7 +13,7 @@ use kube::{
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::{Kind, PAGE_TIMEOUT, SMALLEST_PAGE, SET_BACK, Source, Trouble};
+use super::{Kind, PAGE_TIMEOUT, SET_BACK, SMALLEST_PAGE, Source, Trouble};
 use crate::watch::exchange;
 
 /// The API server ends a watch that begins with a list after this long, seconds: 150,000 pods at 1,000 a second. The

@@ -24,8 +24,7 @@ use flotilla_runtime::chain;
 
 /// For one review. As long as kube-scheduler waits.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
-/// Answers that are remembered. A token takes at most the head of a request, 16 KiB: 512 * 16 KiB = 8 MiB at worst, and
-/// some 1 KiB each in use. More callers within 10 s than that are asked about again.
+/// Answers that are remembered, of some 1 KiB each. More callers within 10 s than that are asked about again.
 const REMEMBERED: usize = 512;
 /// The group of all whom the API server would know.
 const AUTHENTICATED: &str = "system:authenticated";
@@ -120,14 +119,17 @@ pub struct Lifetimes {
     pub unauthorized: Duration,
 }
 
+/// A token as it is remembered, which nobody can use in its place, with its audience.
+type TokenKey = ([u8; 32], Option<&'static str>);
+
 /// Asks the API server, and remembers what it said.
 pub struct Access {
     authentication: kube::Client,
     authorization: kube::Client,
     lifetimes: Lifetimes,
-    /// By token and audience.
-    users: Cache<(String, Option<&'static str>), Option<User>>,
-    verdicts: Cache<(User, Deed), bool>,
+    /// By the digest of a token, and audience.
+    users: Cache<TokenKey, Option<User>, Unavailable>,
+    verdicts: Cache<(User, Deed), bool, Unavailable>,
 }
 
 impl Access {
@@ -143,23 +145,14 @@ impl Access {
     /// # Errors
     /// [`Unavailable`], which is not remembered.
     pub async fn who(&self, token: &str, audience: Option<&'static str>) -> Result<Option<User>, Unavailable> {
-        let key = (token.to_owned(), audience);
-        if let Some(known) = self.users.get(&key) {
-            return Ok(known);
-        }
-        let audiences = audience.map(|audience| vec![audience.to_owned()]);
-        let spec = TokenReviewSpec { token: token.to_owned(), audiences };
-        let review = TokenReview { spec, ..TokenReview::default() };
-        let status = ask("review a token", &self.authentication, &review).await?.status.unwrap_or_default();
-        // Without this word the API server does not know audiences, and means the token's right to itself.
-        let is_meant = audience
-            .is_none_or(|audience| status.audiences.iter().flatten().any(|audience_of_it| audience_of_it == audience));
-        let user = status.user.filter(|_| status.authenticated == Some(true) && is_meant).map(User::reviewed);
-        if user.is_none() {
-            debug!(reason = status.error.unwrap_or_default(), "a token is refused");
-        }
-        self.users.insert(key, user.clone(), self.lifetimes.token);
-        Ok(user)
+        let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
+        let digest: [u8; 32] = digest.as_ref().try_into().map_err(|_| Unavailable {
+            what: "review a token",
+            reason: "its digest has another length than SHA-256's".to_owned(),
+        })?;
+        let (client, token, lifetime) = (self.authentication.clone(), token.to_owned(), self.lifetimes.token);
+        let asking = || async move { review_token(&client, token, audience).await.map(|user| (user, lifetime)) };
+        self.users.get_or_ask((digest, audience), asking).await
     }
 
     /// Whether a user may do something.
@@ -170,16 +163,34 @@ impl Access {
         if user.groups.iter().any(|group| group == MASTERS) {
             return Ok(true);
         }
-        let key = (user.clone(), deed.clone());
-        if let Some(known) = self.verdicts.get(&key) {
-            return Ok(known);
-        }
-        let review = SubjectAccessReview { spec: spec(user, deed), ..SubjectAccessReview::default() };
-        let status = ask("review access", &self.authorization, &review).await?.status.unwrap_or_default();
-        let lifetime = if status.allowed { self.lifetimes.authorized } else { self.lifetimes.unauthorized };
-        self.verdicts.insert(key, status.allowed, lifetime);
-        Ok(status.allowed)
+        let (client, review, lifetimes) = (self.authorization.clone(), spec(user, deed), self.lifetimes);
+        let asking = || async move {
+            let review = SubjectAccessReview { spec: review, ..SubjectAccessReview::default() };
+            let status = ask("review access", &client, &review).await?.status.unwrap_or_default();
+            let lifetime = if status.allowed { lifetimes.authorized } else { lifetimes.unauthorized };
+            Ok((status.allowed, lifetime))
+        };
+        self.verdicts.get_or_ask((user.clone(), deed.clone()), asking).await
     }
+}
+
+/// Whose token this is, by the API server.
+async fn review_token(
+    client: &kube::Client,
+    token: String,
+    audience: Option<&'static str>,
+) -> Result<Option<User>, Unavailable> {
+    let audiences = audience.map(|audience| vec![audience.to_owned()]);
+    let review = TokenReview { spec: TokenReviewSpec { token, audiences }, ..TokenReview::default() };
+    let status = ask("review a token", client, &review).await?.status.unwrap_or_default();
+    // Without this word the API server does not know audiences, and means the token's right to itself.
+    let is_meant = audience
+        .is_none_or(|audience| status.audiences.iter().flatten().any(|audience_of_it| audience_of_it == audience));
+    let user = status.user.filter(|_| status.authenticated == Some(true) && is_meant).map(User::reviewed);
+    if user.is_none() {
+        debug!(reason = status.error.unwrap_or_default(), "a token is refused");
+    }
+    Ok(user)
 }
 
 fn spec(user: &User, deed: &Deed) -> SubjectAccessReviewSpec {

@@ -122,6 +122,14 @@ async fn a_right_is_asked_about_once_for_each_user_and_deed() {
 }
 
 #[tokio::test]
+async fn a_token_that_many_show_at_once_is_reviewed_once() {
+    let (access, reviews) = reviewed().await;
+    let all = futures::future::join_all((0..50).map(|_| access.who("reader-token", None))).await;
+    assert!(all.iter().all(|user| user.as_ref().is_ok_and(Option::is_some)));
+    assert_eq!(reviews.counted(), (1, 0));
+}
+
+#[tokio::test]
 async fn masters_may_do_everything_without_a_review() {
     let (access, reviews) = reviewed().await;
     let admin = User { groups: vec!["system:masters".to_owned()], ..User::anonymous() };

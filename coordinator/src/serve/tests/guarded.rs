@@ -30,6 +30,10 @@ async fn health_needs_no_authorization_and_no_request_to_the_api_server() {
     assert_eq!(server.get("/readyz").await.0, 500, "as the check says");
     assert_eq!(server.get("/unheard-of").await.0, 404);
     assert_eq!(reviews.counted(), (0, 0));
+    for name in ["a", "b", "c"] {
+        assert_eq!(server.get(&format!("/readyz/{name}")).await.0, 404, "no check");
+    }
+    assert_eq!(reviews.counted(), (0, 0));
     assert_eq!(server.get("/readyz/leaderElection").await.0, 401, "reasons need authorization");
 }
 

@@ -20,9 +20,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+mod clock;
 pub mod election;
 mod standby;
 
+pub use clock::now;
 pub use election::Loss;
 use election::{Claim, Election, JITTER_FACTOR, Record, Step, Timings};
 use standby::Standby;
@@ -67,7 +69,7 @@ pub enum Leadership {
     Leading {
         /// Made of the Lease's age and its transitions, see [`epoch_of`]: each later leader has a larger one.
         epoch: u64,
-        /// When this lead ends unless renewed, on the monotonic clock of [`now`].
+        /// When this lead ends unless renewed, on the clock of [`now`].
         valid_until: Instant,
     },
 }
@@ -164,11 +166,6 @@ impl LeaseConfig {
     }
 }
 
-/// The monotonic clock that [`Leadership::Leading`] counts on: tokio's, so that tests can hold it.
-pub fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
-
 /// An identity as kube-scheduler makes it: the host's name, an underscore and a random UUID, new in every process.
 pub fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
@@ -263,7 +260,7 @@ impl Elector {
             biased;
             () = leaving.cancelled() => return true,
             seen = standby::next(&mut self.standby) => self.election.notice(now(), seen.as_ref().map(record_of)),
-            () = tokio::time::sleep_until(until.into()) => {}
+            () = tokio::time::sleep(until.saturating_duration_since(now())) => {}
         }
         false
     }

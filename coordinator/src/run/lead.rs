@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::anyhow;
@@ -14,7 +14,7 @@ use flotilla_machine::event::Event;
 use flotilla_runtime::driver::Stopped;
 use tokio::{
     sync::mpsc,
-    time::{sleep, sleep_until, timeout},
+    time::{sleep, timeout},
 };
 use tracing::{info, warn};
 
@@ -60,6 +60,11 @@ impl Course {
     }
 }
 
+/// How long it is until a moment of the clock of leads.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(lease::now())
+}
+
 /// Whom the answers to actions are told.
 type Answers = mpsc::Sender<Input>;
 
@@ -101,7 +106,7 @@ impl Coordinator {
                 }
                 Some(input) = inputs.recv() => input,
                 Some(input) = told.recv() => input,
-                () = async { sleep_until(due.unwrap_or_else(lease::now).into()).await }, if due.is_some() => Input::Tick,
+                () = sleep(due.map_or(Duration::MAX, left)), if due.is_some() => Input::Tick,
             };
             actions = self.course.with(|takeover| takeover.apply(lease::now(), input));
         }

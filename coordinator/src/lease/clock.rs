@@ -1,0 +1,69 @@
+//! The clock that a lead is counted by: it never goes back, and it goes on while the machine is suspended.
+//!
+//! Knows: what of the time the monotonic clock has missed. Must not know: what is counted by it.
+//!
+//! Linux' CLOCK_MONOTONIC, which timers and `Instant` go by, stands still while a machine is suspended or its hypervisor has paused
+//! it. A leader that wakes up would go on for up to the rest of its lead although another has taken over. CLOCK_BOOTTIME goes on; how
+//! much it is ahead is added to the monotonic clock, so that tests can still hold time.
+
+use std::{
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// How much CLOCK_BOOTTIME was ahead when the process began, in nanoseconds. Of three readings the largest: each is too small by what
+/// passes between its two halves.
+static AHEAD_AT_START: LazyLock<i64> =
+    LazyLock::new(|| [ahead_ns(), ahead_ns(), ahead_ns()].into_iter().fold(i64::MIN, i64::max));
+/// What was found last, in milliseconds: a reading that is too small does not take time back.
+static SUSPENDED_MS: AtomicU64 = AtomicU64::new(0);
+
+/// The clock that [`Leadership::Leading`](super::Leadership::Leading) counts on: tokio's, so that tests can hold it, and what
+/// that has missed while the machine was suspended. Timers do not go by it: wait for what is left, not until a moment.
+pub fn now() -> Instant {
+    tokio::time::Instant::now().into_std() + suspended()
+}
+
+/// How long the machine has been suspended since this process began, in whole milliseconds.
+fn suspended() -> Duration {
+    let found_ms = missed_ms(*AHEAD_AT_START, ahead_ns());
+    Duration::from_millis(SUSPENDED_MS.fetch_max(found_ms, Ordering::Relaxed).max(found_ms))
+}
+
+/// How much CLOCK_BOOTTIME is ahead, in nanoseconds. What passes between the two halves makes it smaller, never larger.
+fn ahead_ns() -> i64 {
+    let boot = clock_gettime(ClockId::Boottime);
+    nanoseconds(boot).saturating_sub(nanoseconds(clock_gettime(ClockId::Monotonic)))
+}
+
+const fn nanoseconds(time: Timespec) -> i64 {
+    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+}
+
+/// What was missed since the first of two readings, in whole milliseconds: less is the time that a reading takes.
+fn missed_ms(first_ns: i64, now_ns: i64) -> u64 {
+    u64::try_from(now_ns.saturating_sub(first_ns) / 1_000_000).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_monotonic_clock_has_missed_is_added() {
+        let second = 1_000_000_000;
+        for (first, now, missed) in
+            [(0, 999_999, 0), (5, 5 + 2 * second, 2_000), (second, 0, 0), (-3 * second, second, 4_000)]
+        {
+            assert_eq!(missed_ms(first, now), missed, "{first} {now}");
+        }
+        let before = suspended();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(suspended(), before, "no machine is suspended while it runs this");
+    }
+}

@@ -6,19 +6,18 @@
 //!
 //! Knows: which names are columns, and when one becomes a column or ceases to be. Must not know: pods, or units.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use indexmap::IndexMap;
 
 use super::Slot;
-use crate::map::Map;
 
 /// All of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scalars {
     columns: IndexMap<Arc<str>, ScalarColumn>,
     /// What is charged of resources that no node has. As large as the pods that are charged.
-    loose: Map<Slot, IndexMap<Arc<str>, i64>>,
+    loose: BTreeMap<Slot, BTreeMap<Arc<str>, i64>>,
 }
 
 /// One extended resource over all nodes; shorter than the other columns where the last nodes lack it.
@@ -30,7 +29,7 @@ pub struct ScalarColumn {
     holders: u32,
 }
 
-/// What an entry of [`Scalars::loose`] takes: key, value, hash and place.
+/// What an entry of [`Scalars::loose`] takes: key and value, and as much for what is free in its block.
 const LOOSE_BYTES: usize = 48;
 
 // === impl ScalarColumn ===
@@ -123,16 +122,16 @@ impl Scalars {
         let amount = charged.entry(Arc::clone(name)).or_insert(0);
         change(amount);
         if *amount == 0 {
-            charged.swap_remove(name);
+            charged.remove(name);
         }
         if charged.is_empty() {
-            self.loose.swap_remove(&slot);
+            self.loose.remove(&slot);
         }
     }
 
     /// Nothing is charged to a node any more.
     pub(super) fn discharge_all(&mut self, slot: Slot) {
-        self.loose.swap_remove(&slot);
+        self.loose.remove(&slot);
         for column in self.columns.values_mut() {
             if let Some(charged) = column.charged.get_mut(slot as usize) {
                 *charged = 0;
@@ -150,14 +149,14 @@ impl Scalars {
     pub(super) fn bytes(&self) -> usize {
         let cells = |column: &ScalarColumn| column.allocatable.capacity() + column.charged.capacity();
         8 * self.columns.values().map(cells).sum::<usize>()
-            + LOOSE_BYTES * self.loose.values().map(IndexMap::capacity).sum::<usize>()
+            + LOOSE_BYTES * self.loose.values().map(BTreeMap::len).sum::<usize>()
     }
 
     /// A column for a name of which a node has some from now on.
     fn begin(&mut self, name: &Arc<str>) -> &mut ScalarColumn {
         let column = self.columns.entry(Arc::clone(name)).or_default();
         self.loose.retain(|slot, charged| {
-            if let Some(amount) = charged.swap_remove(name) {
+            if let Some(amount) = charged.remove(name) {
                 *cell(&mut column.charged, *slot) = amount;
             }
             !charged.is_empty()

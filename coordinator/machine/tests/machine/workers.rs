@@ -1,10 +1,12 @@
 //! Workers that come, go, fall silent and lie.
 
+use std::sync::Arc;
+
 use flotilla_framework::{
     shard::{FromWorker, Reply},
-    testing::{node, pod},
+    testing::{node, pod, profile},
 };
-use flotilla_machine::event::Event;
+use flotilla_machine::event::{Configuration, Event};
 
 use crate::world::World;
 
@@ -171,7 +173,7 @@ fn every_worker_acknowledges_a_configuration_before_it_is_asked_under_it() {
     nodes(&mut world, 4);
     world.settle();
     assert_eq!(world.acknowledged.last(), Some(&1));
-    let again = flotilla_machine::event::Configuration::new(2, vec![flotilla_framework::testing::profile()]);
+    let again = Configuration::new(2, vec![profile()]);
     world.tell(Event::Configured(again.into()));
     pods(&mut world, 0, 1);
     let ids: Vec<_> = world.workers.keys().copied().collect();
@@ -197,7 +199,11 @@ fn one_round_trip_serves_many_pods_of_a_class() {
 #[test]
 fn a_worker_is_not_late_while_its_answer_waits_unread_or_because_the_machine_was_long_at_one_event() {
     let mut world = World::new(1);
+    // No other answer is found in its place meanwhile.
+    let configuration = Configuration { worker_hedge_ms: u64::MAX / 2, ..Configuration::new(2, vec![profile()]) };
+    world.tell(Event::Configured(Arc::new(configuration)));
     nodes(&mut world, 3);
+    world.settle();
     pods(&mut world, 0, 1);
     let (worker, words) = world.intercept();
     let asked_ms = world.now_ms;

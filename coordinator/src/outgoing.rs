@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -28,7 +28,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, sleep_until, timeout},
 };
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::lease::{self, Leadership};
 
@@ -53,7 +53,7 @@ pub struct Outgoing {
     opens_at: Mutex<Option<Instant>>,
     turned_away: AtomicU64,
     /// Nothing is sent any more.
-    finishing: AtomicBool,
+    finishing: CancellationToken,
     /// Tasks are begun on the machine's thread too, which has none.
     runtime: Handle,
     tasks: TaskTracker,
@@ -73,7 +73,7 @@ impl Outgoing {
             at_once,
             opens_at: Mutex::new(None),
             turned_away: AtomicU64::new(0),
-            finishing: AtomicBool::new(false),
+            finishing: CancellationToken::new(),
             runtime: Handle::current(),
             tasks: TaskTracker::new(),
         }
@@ -124,13 +124,16 @@ impl Outgoing {
         }
     }
 
-    /// Returns when requests may be sent.
+    /// Returns when requests may be sent, or none is sent any more.
     async fn open(&self) {
         loop {
             // The guard is gone before the wait begins.
             let opens_at = *self.opens_at.lock().unwrap_or_else(PoisonError::into_inner);
             match opens_at {
-                Some(at) if at > Instant::now() => sleep_until(at).await,
+                Some(at) if at > Instant::now() && !self.is_finishing() => tokio::select! {
+                    () = self.finishing.cancelled() => {}
+                    () = sleep_until(at) => {}
+                },
                 _ => return,
             }
         }
@@ -144,13 +147,13 @@ impl Outgoing {
 
     /// Sends nothing more, as if this process did not lead. What is on the wire goes on.
     pub fn finish(&self) {
-        self.finishing.store(true, Ordering::Release);
+        self.finishing.cancel();
     }
 
     /// Whether nothing is sent any more.
     #[must_use]
     pub fn is_finishing(&self) -> bool {
-        self.finishing.load(Ordering::Acquire)
+        self.finishing.is_cancelled()
     }
 
     /// Runs a task of this performer in the background, also when called outside of a runtime.

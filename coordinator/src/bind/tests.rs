@@ -356,6 +356,19 @@ async fn binds_that_wait_for_their_turn_are_not_sent_once_the_lead_is_to_end_and
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_bind_that_waits_because_it_was_turned_away_does_not_hold_up_the_end_of_the_lead() {
+    let server = Server::new(TurnAway("60", 1), &[Hang]);
+    let mut stage = stage(&server);
+    stage.binder.bind(binding());
+    sleep(Duration::from_secs(1)).await;
+    let begun = tokio::time::Instant::now();
+    stage.binder.finish().await;
+    assert!(begun.elapsed() < Duration::from_millis(10), "{:?}", begun.elapsed());
+    assert_eq!(stage.heard.recv().await, Some(failed(BindFailure::Error(UNLED.to_owned()))));
+    assert_eq!(server.asked(&Method::POST), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lead_that_ends_soon_shortens_the_deadline() {
     let server = Server::new(Hang, &[pod("u1", None, false)]);
     let stage = stage(&server);

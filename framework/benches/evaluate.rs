@@ -104,7 +104,7 @@ fn cluster(numbers: impl Iterator<Item = u32>, node: fn(u32) -> NodeInfo, class:
         }
     }
     let facts = Facts { image_contributions: vec![350 << 20], ..Facts::default() };
-    let prepared = Prepared::new(Registry::built_in(), &profile(), class, &facts, &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), class, &facts, &nodes);
     Cluster { nodes, prepared }
 }
 
@@ -189,7 +189,7 @@ fn views(bench: &mut Criterion) {
 /// The nodes of a family on a sorted list for a class of it, and the head's plugins.
 fn sorted(cluster: &mut Cluster, class: &Class) -> (Prepared, SortedNodes) {
     let facts = Facts { image_contributions: vec![350 << 20], ..Facts::default() };
-    let head = Prepared::new(Registry::built_in(), &profile(), &class.head(), &facts, &mut cluster.nodes);
+    let head = Prepared::new(Registry::built_in(), &profile(), &class.head(), &facts, &cluster.nodes);
     let of_head = Cluster { nodes: cluster.nodes.clone(), prepared: head };
     let answer = evaluate(&of_head, usize::MAX);
     let ground = Ground::new(&cluster.prepared, &cluster.nodes);

@@ -32,8 +32,12 @@ pub const MAX_TOPOLOGY_KEYS: usize = 128;
 pub const MAX_SELECTED: usize = 16_384;
 
 /// How many requirements on node labels, `nodeSelector` included. Each is asked of each node, in some 5 ns: 5,000 nodes
-/// take 0.1 s. Pods have fewer than 100. How many values a requirement names does not matter, for they are looked up.
+/// take 0.1 s. Pods have fewer than 100.
 pub const MAX_NODE_REQUIREMENTS: usize = 4_096;
+
+/// How many values these requirements may name, such as the nodes by name. They are looked up, and those that no node has are
+/// kept with some 80 bytes: 5 MiB. It is six times the nodes of the largest cluster that Kubernetes supports.
+pub const MAX_NODE_VALUES: usize = 32_768;
 
 /// How many tolerations. Each is compared with each taint of each set of taints, in some 10 ns: 1,000 sets of 5 taints take
 /// 50 ms. Pods have fewer than 50.
@@ -123,12 +127,14 @@ fn of_spread(class: &Class) -> Option<String> {
 fn of_lists(class: &Class) -> Option<String> {
     let preferred = class.preferred_terms.iter().map(|(_, term)| term);
     let terms = class.required_terms.iter().flatten().chain(preferred);
-    let requirements: usize = terms.map(|term| 1 + term.expressions.len() + term.fields.len()).sum();
+    let requirements: usize = terms.clone().map(|term| 1 + term.expressions.len() + term.fields.len()).sum();
+    let values = terms.flat_map(|term| term.expressions.iter().chain(&term.fields)).map(|one| one.values.len()).sum();
     let volumes = class.volumes.as_ref().map_or(0, |volumes| volumes.mounts.len());
     let resources = class.requests.scalars.len().max(class.score_requests.scalars.len());
     [
         ("spec.nodeSelector", class.node_selector.len(), "labels", MAX_NODE_REQUIREMENTS),
         ("spec.affinity.nodeAffinity", requirements, "terms and requirements", MAX_NODE_REQUIREMENTS),
+        ("spec.affinity.nodeAffinity", values, "values", MAX_NODE_VALUES),
         ("spec.tolerations", class.tolerations.len(), "tolerations", MAX_TOLERATIONS),
         ("spec.containers", resources, "extended resources", MAX_RESOURCES),
         ("spec.containers", class.host_ports.len(), "host ports", MAX_PORTS),

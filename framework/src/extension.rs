@@ -29,7 +29,7 @@ use crate::{
     profile::Args,
     snapshot::{Slot, Snapshot},
     status::Verdict,
-    symbols::{Symbol, Symbols},
+    symbols::{Lookup, Symbol},
     volumes::{
         facts::{MAX_WEIGHT, VolumeFacts},
         objects::StorageObject,
@@ -76,9 +76,25 @@ impl Facts {
         self.volumes.as_ref().map_or(0, |volumes| volumes.weight()) + self.weight() <= MAX_WEIGHT
     }
 
+    /// About how many bytes they take. Equal lists of namespaces are one.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let mut lists: Vec<&Arc<[Arc<str>]>> = self.term_namespaces.iter().collect();
+        lists.sort_unstable_by_key(|list| list.as_ptr().addr());
+        lists.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        // The names themselves are the cluster's.
+        16 * (self.term_namespaces.len() + lists.iter().map(|list| list.len()).sum::<usize>()) + self.weight_of_others()
+    }
+
     /// At least as many bytes as they take in a message, those of volumes apart. Each list of namespaces is written out
     /// for each term.
     fn weight(&self) -> usize {
+        let names = |list: &Arc<[Arc<str>]>| list.iter().map(|name| name.len() + 8).sum::<usize>() + 8;
+        self.term_namespaces.iter().map(names).sum::<usize>() + self.weight_of_others()
+    }
+
+    /// Of all but the namespaces of terms.
+    fn weight_of_others(&self) -> usize {
         let text = |text: &Arc<str>| text.len() + 8;
         let texts = |list: &[Arc<str>]| 8 + list.iter().map(text).sum::<usize>();
         let labels = self.namespace_labels.iter().map(|(key, value)| 8 + text(key) + text(value));
@@ -88,8 +104,7 @@ impl Facts {
                 requirements.iter().map(|requirement| 16 + text(&requirement.key) + texts(&requirement.values)).sum()
             }
         };
-        self.term_namespaces.iter().map(|names| texts(names)).sum::<usize>()
-            + labels.sum::<usize>()
+        labels.sum::<usize>()
             + texts(&self.repelling_keys)
             + texts(&self.scoring_keys)
             + 12 * self.image_contributions.len()
@@ -116,8 +131,8 @@ pub struct Preparation<'a> {
     pub args: &'a Args,
     /// What the whole cluster says about the class.
     pub facts: &'a Facts,
-    /// The table that the snapshot's labels, names and images are numbered by.
-    pub symbols: &'a mut Symbols,
+    /// Gives the numbers of the snapshot's labels, names and images.
+    pub symbols: Lookup<'a>,
     /// The sets of taints that nodes have so far, by number.
     pub taint_sets: &'a IndexSet<Vec<Taint>>,
     /// Whether the profile runs the plugin's PreFilter: some filters and scores fail where it does not.

@@ -18,7 +18,7 @@ use crate::{
     registry::Registry,
     snapshot::{Slot, Snapshot},
     status::Refusal,
-    symbols::Symbol,
+    symbols::{Lookup, Missing, Symbol},
 };
 
 /// The place of a filter in the profile's order, from 1; [`RESTRICTION`] comes before all of them.
@@ -46,6 +46,7 @@ pub struct Prepared {
     /// How many plugins are domain-level.
     domain_plugins: usize,
     parts: parts::Parts,
+    missing: Missing,
 }
 
 /// A term of a domain-level plugin, with its place among all of them.
@@ -162,8 +163,9 @@ impl Prepared {
     /// that it lacks are passed over; PreEnqueue holds the pods back that need one (see
     /// [`crate::class::Unbuilt`]).
     #[must_use]
-    pub fn new(registry: Registry, profile: &Profile, class: &Class, facts: &Facts, nodes: &mut Snapshot) -> Self {
-        let (symbols, taint_sets) = nodes.tables();
+    pub fn new(registry: Registry, profile: &Profile, class: &Class, facts: &Facts, nodes: &Snapshot) -> Self {
+        let (table, taint_sets) = nodes.tables();
+        let symbols = Lookup::of(table);
         let (is_pre_filtered, is_filtered) = (false, false);
         let args = &profile.args;
         let mut preparation = Preparation { class, args, facts, symbols, taint_sets, is_pre_filtered, is_filtered };
@@ -183,13 +185,27 @@ impl Prepared {
             locals: Vec::new(),
             domain_plugins: 0,
             parts: parts::Parts::default(),
+            missing: Missing::default(),
         };
         let skipped = prepared.run_pre_filters(registry, profile, &mut preparation);
         if prepared.refusal.is_none() && prepared.error.is_none() {
             prepared.prepare_filters(registry, profile, &skipped, &mut preparation);
             prepared.prepare_scores(registry, profile, &mut preparation);
         }
+        prepared.missing = preparation.symbols.into_missing();
         prepared
+    }
+
+    /// The strings that the class asks for and no node had. Once a node has one of them, the class has to be prepared anew.
+    #[must_use]
+    pub const fn missing(&self) -> &Missing {
+        &self.missing
+    }
+
+    /// How many label keys its plugins count over.
+    #[must_use]
+    pub const fn keys_len(&self) -> usize {
+        self.keys.len()
     }
 
     /// Why the class cannot be judged, if so. Says nothing about the nodes.

@@ -209,6 +209,7 @@ impl Replica {
     }
 
     fn change(&mut self, changes: Vec<Change>) {
+        let known_texts = self.nodes.symbols.len();
         for change in changes {
             let known = match change {
                 Change::UpsertNode { id, node } => {
@@ -231,6 +232,7 @@ impl Replica {
             };
             self.stats.unknown += u64::from(!known);
         }
+        self.forget_outdated(known_texts);
     }
 
     fn evaluate(
@@ -275,6 +277,25 @@ impl Replica {
         Ok(shard::page(&warm.prepared, &self.nodes, after, limit))
     }
 
+    /// Forgets the classes that had asked for a string that a node has brought since there were so many; all of them where
+    /// strings get other numbers, for most are of the past.
+    fn forget_outdated(&mut self, known_texts: usize) {
+        let symbols = &self.nodes.symbols;
+        if symbols.len() > known_texts {
+            self.warm.retain(|_, warm| !warm.prepared.missing().has_any(symbols.since(known_texts)));
+        }
+        if self.nodes.is_wasteful() {
+            self.nodes.compact();
+            self.warm.clear();
+        }
+    }
+
+    /// What the strings of its nodes take, in bytes.
+    #[must_use]
+    pub const fn text_bytes(&self) -> usize {
+        self.nodes.symbols.bytes()
+    }
+
     /// The key of a class whose plugins are ready.
     fn warmed(
         &mut self,
@@ -298,7 +319,7 @@ impl Replica {
     fn warm_up(&mut self, key: (Arc<str>, ClassId), facts: Arc<Facts>) -> Result<(), Unable> {
         let profile = self.profiles.get(&key.0).ok_or(Unable::Profile)?;
         let class = Arc::clone(self.nodes.class(key.1).ok_or(Unable::Class)?);
-        let prepared = Prepared::new(self.registry, profile, &class, &facts, &mut self.nodes);
+        let prepared = Prepared::new(self.registry, profile, &class, &facts, &self.nodes);
         if let Some(old) = self.warm.swap_remove(&key) {
             self.spare.push(old.columns);
         }

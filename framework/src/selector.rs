@@ -11,7 +11,7 @@ use crate::{
     class::{NodeTerm, Requirement},
     node::NodeInfo,
     snapshot::{Slot, Snapshot},
-    symbols::{Symbol, Symbols},
+    symbols::{Lookup, Symbol, Symbols},
 };
 
 pub(crate) mod spelling;
@@ -41,20 +41,20 @@ enum Test {
 /// What is wrong with its first bad requirement. An API server admits none of these in a new pod.
 ///
 /// Source: component-helpers `nodeaffinity.newNodeSelectorTerm`, `labels.NewRequirement`.
-pub(crate) fn compile(term: &NodeTerm, symbols: &mut Symbols) -> Result<Option<Term>, String> {
+pub(crate) fn compile(term: &NodeTerm, symbols: &mut Lookup<'_>) -> Result<Option<Term>, String> {
     if term.expressions.is_empty() && term.fields.is_empty() {
         return Ok(None);
     }
     let labels = term
         .expressions
         .iter()
-        .map(|requirement| Ok((symbols.intern(&requirement.key), test(requirement, symbols)?)))
+        .map(|requirement| Ok((symbols.number(&requirement.key), test(requirement, symbols)?)))
         .collect::<Result<_, String>>()?;
     let names = term.fields.iter().map(|requirement| name_test(requirement, symbols)).collect::<Result<_, String>>()?;
     Ok(Some(Term { labels, names }))
 }
 
-fn test(requirement: &Requirement, symbols: &mut Symbols) -> Result<Test, String> {
+fn test(requirement: &Requirement, symbols: &mut Lookup<'_>) -> Result<Test, String> {
     let Requirement { key, operator, values } = requirement;
     if !spelling::is_label_key(key) {
         return Err(format!("label {key:?} is not a label key"));
@@ -63,7 +63,7 @@ fn test(requirement: &Requirement, symbols: &mut Symbols) -> Result<Test, String
         return Err(format!("label {key}: {value:?} is not a label value"));
     }
     let mut numbers = || {
-        let mut numbers: Vec<Symbol> = values.iter().map(|value| symbols.intern(value)).collect();
+        let mut numbers: Vec<Symbol> = values.iter().map(|value| symbols.number(value)).collect();
         numbers.sort_unstable();
         numbers
     };
@@ -91,7 +91,7 @@ fn test(requirement: &Requirement, symbols: &mut Symbols) -> Result<Test, String
     }
 }
 
-fn name_test(requirement: &Requirement, symbols: &mut Symbols) -> Result<(bool, Symbol), String> {
+fn name_test(requirement: &Requirement, symbols: &mut Lookup<'_>) -> Result<(bool, Symbol), String> {
     let Requirement { key, operator, values } = requirement;
     let wanted = match &**operator {
         "In" => true,
@@ -103,7 +103,7 @@ fn name_test(requirement: &Requirement, symbols: &mut Symbols) -> Result<(bool, 
     };
     // metadata.name is the only field a node has here; any other one is absent, as an empty text.
     if &**key == "metadata.name" {
-        return Ok((wanted, symbols.intern(value)));
+        return Ok((wanted, symbols.number(value)));
     }
     let empty = value.is_empty();
     Ok((wanted != empty, Symbol::NONE))
@@ -162,8 +162,8 @@ fn has(values: &[Symbol], value: Symbol) -> bool {
 }
 
 /// `spec.nodeSelector` compiled: every label must be equal.
-pub(crate) fn compile_equal(labels: &[(Arc<str>, Arc<str>)], symbols: &mut Symbols) -> Vec<(Symbol, Symbol)> {
-    labels.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect()
+pub(crate) fn compile_equal(labels: &[(Arc<str>, Arc<str>)], symbols: &mut Lookup<'_>) -> Vec<(Symbol, Symbol)> {
+    labels.iter().map(|(key, value)| (symbols.number(key), symbols.number(value))).collect()
 }
 
 /// One node by itself: for events, where no column is.
@@ -193,14 +193,15 @@ impl LoneNode {
         node_selector: &[(Arc<str>, Arc<str>)],
         required: Option<&[NodeTerm]>,
     ) -> Result<bool, String> {
-        let equal = compile_equal(node_selector, &mut self.symbols);
+        let mut lookup = Lookup::of(&self.symbols);
+        let equal = compile_equal(node_selector, &mut lookup);
         if !equal.iter().all(|&(key, value)| self.label(key) == value) {
             return Ok(false);
         }
         let Some(terms) = required else { return Ok(true) };
         let mut unreadable = None;
         for term in terms {
-            match compile(term, &mut self.symbols) {
+            match compile(term, &mut lookup) {
                 Ok(Some(term)) if self.suits(&term) => return Ok(true),
                 Ok(_) => {}
                 Err(error) => unreadable = unreadable.or(Some(error)),

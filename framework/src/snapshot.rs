@@ -21,6 +21,7 @@ use crate::{
 };
 
 mod accounts;
+mod compact;
 mod roll;
 mod scalars;
 
@@ -65,6 +66,9 @@ pub struct Snapshot {
     csi: Vec<Option<Arc<NodeCsi>>>,
     attachments: Map<ClassId, Arc<[Attachment]>>,
     classes: Roll,
+    /// Changes whenever a label comes that no node had, and whenever those are forgotten that none has.
+    label_keys_version: u64,
+    in_use: compact::InUse,
 }
 
 /// The rank of a node among others with the same total: the smaller wins.
@@ -331,7 +335,7 @@ impl Snapshot {
         self.declared_features[slot as usize]
     }
 
-    /// How many sets of taints there are or were.
+    /// How many sets of taints there are, and were since the last [`Self::compact`].
     #[must_use]
     pub fn taint_sets(&self) -> usize {
         self.taint_sets.len()
@@ -350,8 +354,8 @@ impl Snapshot {
     }
 
     /// What a plugin prepares with: the table of strings, and the sets of taints there ever were, by number.
-    pub const fn tables(&mut self) -> (&mut Symbols, &IndexSet<Vec<Taint>>) {
-        (&mut self.symbols, &self.taint_sets)
+    pub const fn tables(&self) -> (&Symbols, &IndexSet<Vec<Taint>>) {
+        (&self.symbols, &self.taint_sets)
     }
 
     /// The value of a label, [`Symbol::NONE`] where the node has none.
@@ -364,6 +368,18 @@ impl Snapshot {
     #[must_use]
     pub fn label_column(&self, key: Symbol) -> &[Symbol] {
         self.labels.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether some node may have a label with this key.
+    #[must_use]
+    pub fn has_label(&self, key: &str) -> bool {
+        self.symbols.get(key).is_some_and(|key| self.labels.contains_key(&key))
+    }
+
+    /// Changes whenever [`Self::has_label`] of some key may have.
+    #[must_use]
+    pub const fn label_keys_version(&self) -> u64 {
+        self.label_keys_version
     }
 
     /// How many values a label ever had; `None` where they are more than [`MAX_NUMBERED`].
@@ -426,7 +442,10 @@ impl Snapshot {
         }
         for (key, value) in labels {
             let (key, value) = (self.symbols.intern(key), self.symbols.intern(value));
-            let column = self.labels.entry(key).or_default();
+            let column = self.labels.entry(key).or_insert_with(|| {
+                self.label_keys_version += 1;
+                Vec::new()
+            });
             if column.len() <= at {
                 column.resize(at + 1, Symbol::NONE);
             }

@@ -1,5 +1,8 @@
 //! Strings that occur on many nodes, each kept once and compared as a number.
 //!
+//! Nodes bring strings into the table; what pods ask for is only looked up ([`Lookup`]), for whoever may create pods could
+//! fill it with strings that no node has.
+//!
 //! Knows: nothing of what a string means. Must not know: labels, images or resources.
 
 use indexmap::IndexSet;
@@ -19,34 +22,149 @@ impl Symbol {
     }
 }
 
-/// A table of strings that only grows.
+/// How many strings a table may have; the numbers above are for those that it lacks ([`Lookup`]).
+const MAX_SYMBOLS: u32 = u32::MAX / 2;
+
+/// A table of the strings of nodes.
 ///
-/// Bound: `u32::MAX - 1` different strings; at 40 bytes each they would need 160 GiB, so memory ends first.
+/// Bound: [`MAX_SYMBOLS`] different strings; at 40 bytes each they would need 80 GiB, so memory ends first.
 #[derive(Debug, Clone, Default)]
-pub struct Symbols(IndexSet<Box<str>>);
+pub struct Symbols {
+    texts: IndexSet<Box<str>>,
+    bytes: usize,
+}
 
 impl Symbols {
     /// The number of `text`, given out now if it is new.
     pub fn intern(&mut self, text: &str) -> Symbol {
-        if let Some(index) = self.0.get_index_of(text) {
+        if let Some(index) = self.texts.get_index_of(text) {
             return symbol(index);
         }
-        symbol(self.0.insert_full(text.into()).0)
+        self.bytes += weight(text);
+        symbol(self.texts.insert_full(text.into()).0)
     }
 
     /// The number of `text` if any node ever carried it.
     #[must_use]
     pub fn get(&self, text: &str) -> Option<Symbol> {
-        self.0.get_index_of(text).map(symbol)
+        self.texts.get_index_of(text).map(symbol)
     }
 
     /// The text behind a number; empty for [`Symbol::NONE`].
     #[must_use]
     pub fn text(&self, symbol: Symbol) -> &str {
-        self.0.get_index(symbol.index()).map_or("", |text| text)
+        self.texts.get_index(symbol.index()).map_or("", |text| text)
+    }
+
+    /// How many strings there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// How many bytes they take.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The strings that came when there were so many, oldest first.
+    pub fn since(&self, len: usize) -> impl Iterator<Item = &str> + Clone {
+        (len..self.texts.len()).filter_map(|index| self.texts.get_index(index)).map(AsRef::as_ref)
     }
 }
 
+/// A string with its length, its hash and its place.
+const fn weight(text: &str) -> usize {
+    text.len() + 40
+}
+
 fn symbol(index: usize) -> Symbol {
-    u32::try_from(index).map_or(Symbol::NONE, Symbol)
+    u32::try_from(index).ok().filter(|index| *index < MAX_SYMBOLS).map_or(Symbol::NONE, Symbol)
+}
+
+/// The strings that a class asked for and no node had: once some node has one of them, the class has to be prepared anew.
+#[derive(Debug, Clone, Default)]
+pub struct Missing(IndexSet<Box<str>>);
+
+impl Missing {
+    /// Whether one of these strings was missing.
+    pub fn has_any<'a>(&self, mut texts: impl Iterator<Item = &'a str>) -> bool {
+        !self.0.is_empty() && texts.any(|text| self.0.contains(text))
+    }
+
+    /// How many bytes they take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|text| weight(text)).sum()
+    }
+}
+
+/// Numbers for strings that need not be in a table: one that is not has a number of its own, which no node has and which
+/// means something only within this look-up.
+#[derive(Debug)]
+pub struct Lookup<'a> {
+    table: &'a Symbols,
+    missing: Missing,
+}
+
+impl<'a> Lookup<'a> {
+    /// Nothing was looked up yet.
+    #[must_use]
+    pub fn of(table: &'a Symbols) -> Self {
+        Self { table, missing: Missing::default() }
+    }
+
+    /// The number of a string.
+    pub fn number(&mut self, text: &str) -> Symbol {
+        let known = self.table.get(text);
+        known.unwrap_or_else(|| {
+            let missing = &mut self.missing.0;
+            let index = missing.get_index_of(text).unwrap_or_else(|| missing.insert_full(text.into()).0);
+            // One pod has far fewer than 2^31 strings.
+            Symbol(u32::MAX - 1 - u32::try_from(index).unwrap_or(0))
+        })
+    }
+
+    /// The string behind a number that was given here.
+    #[must_use]
+    pub fn text(&self, symbol: Symbol) -> &str {
+        let missing = || self.missing.0.get_index((u32::MAX - 1).checked_sub(symbol.0)? as usize);
+        if symbol.0 < MAX_SYMBOLS { self.table.text(symbol) } else { missing().map_or("", |text| text) }
+    }
+
+    /// What was looked up and is not in the table.
+    #[must_use]
+    pub fn into_missing(self) -> Missing {
+        self.missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_node_has_is_told_apart_and_is_not_kept() {
+        let mut table = Symbols::default();
+        let zone = table.intern("zone");
+        let bytes = table.bytes();
+        let mut lookup = Lookup::of(&table);
+        let (one, two) = (lookup.number("one"), lookup.number("two"));
+        assert_eq!((lookup.number("zone"), lookup.number("one")), (zone, one));
+        assert!(one != two && one != Symbol::NONE && two != Symbol::NONE);
+        assert_eq!((lookup.text(one), lookup.text(two), lookup.text(zone)), ("one", "two", "zone"));
+        let missing = lookup.into_missing();
+        assert_eq!((table.len(), table.bytes()), (1, bytes));
+        table.intern("three");
+        assert!(!missing.has_any(table.since(1)));
+        table.intern("two");
+        assert!(missing.has_any(table.since(1)) && !missing.has_any(table.since(3)));
+    }
 }

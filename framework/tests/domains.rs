@@ -120,7 +120,7 @@ impl Plugin for Limit {
 }
 
 fn counting(preparation: &mut Preparation<'_>, key: &str) -> SameApp {
-    SameApp { terms: [Term::over(preparation.symbols.intern(key))], app: app_of(preparation.class).to_owned() }
+    SameApp { terms: [Term::over(preparation.symbols.number(key))], app: app_of(preparation.class).to_owned() }
 }
 
 /// The fewer pods of an application under the value of a label, the better.

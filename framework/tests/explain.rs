@@ -169,7 +169,7 @@ fn explain(nodes: &[NodeBuilder], pod: &PodBuilder) -> Explanation {
     for (number, node) in (0..).zip(nodes) {
         snapshot.upsert_node(NodeId(number), &node.clone().build());
     }
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut snapshot);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &snapshot);
     Explanation::new(&prepared, &profile(), &pages(&prepared, &snapshot, 2))
 }
 
@@ -235,7 +235,7 @@ fn a_profile_that_scores_nothing_gives_every_node_the_same() {
     let mut nodes = Snapshot::new(0);
     nodes.upsert_node(NodeId(0), &node("n").build());
     let class: Class = Class::default();
-    let prepared = Prepared::new(Registry::built_in(), &profile, &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile, &class, &Facts::default(), &nodes);
     let explanation = Explanation::new(&prepared, &profile, &pages(&prepared, &nodes, 1));
     assert_eq!(explanation.nodes[&NodeId(0)], Outcome::Feasible { scores: Vec::new(), total: Some(1) });
 }
@@ -254,7 +254,7 @@ fn lacks_are_told_in_amounts_labels_taints_and_ports() {
     let info = info.capacity("pods", "0").label("disk", "hdd").taint("dedicated", "db", "NoSchedule").cordon().build();
     let mut nodes = Snapshot::new(0);
     let slot = nodes.upsert_node(NodeId(0), &info);
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
     let place = Place { node: &info, nodes: &nodes, slot, facts: &Facts::default() };
     let found = shortfalls(Registry::built_in(), &prepared, &profile(), &class, place);
     let plugins: Vec<&str> = found.iter().map(|shortfall| shortfall.plugin).collect();

@@ -143,7 +143,7 @@ fn a_claim_for_one_pod_is_in_use_where_a_nominated_pod_names_it_too() {
     profile.plugins.filter.retain(|name| name == "VolumeRestrictions");
     let volumes = storage.facts(&class, &standing(&storage, []));
     let facts = Facts { volumes, ..Facts::default() };
-    let prepared = Prepared::new(Registry::built_in(), &profile, &class, &facts, &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile, &class, &facts, &nodes);
     let mut view = View::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 2)]);
     let nominations = Nominations { beside: vec![(NodeId(0), vec![ClassId(7)])], own: None };
     view.lay_over(&prepared, &mut nodes, &Matches::default(), &nominations, None);
@@ -161,7 +161,7 @@ fn a_node_that_names_leave_out_is_told_by_what_its_filters_say_where_the_pod_is_
     let mut nodes = Snapshot::new(0);
     nodes.upsert_node(NodeId(0), &node("named").capacity("cpu", "1").build());
     nodes.upsert_node(NodeId(1), &node("tainted").taint("gpu", "", "NoSchedule").build());
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
     let mut view = View::new(&prepared, vec![cluster::evaluate(&prepared, &nodes, 1)]);
     let message = |view: &View| diagnosis::of_nodes(&prepared, &view.refused_now(), 2).message;
     let plain = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity].";

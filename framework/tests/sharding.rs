@@ -238,7 +238,7 @@ fn laid_out(count: u32, mask: u32) -> (Prepared, Snapshot) {
     }
     let wishes = (0..17).fold(pod("p"), |pod, bit| pod.prefer(1 << bit, &format!("b{bit:02}"), "Exists", &[]));
     let class = wishes.build().class;
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
     (prepared, nodes)
 }
 
@@ -280,7 +280,7 @@ fn ranks_break_ties_between_nodes_that_plugins_see_differently() {
         for (number, count) in [(0, 0), (1, 1), (2, 101)] {
             nodes.upsert_node(NodeId(number), &tainted(&format!("n{number}"), count));
         }
-        let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
+        let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
         let evaluation = evaluate(&prepared, &nodes, 1);
         assert_eq!(evaluation.strata.len(), 3);
         let Best::Node { offer, .. } = select(&prepared, vec![evaluation]) else { panic!("a node is feasible") };
@@ -290,9 +290,9 @@ fn ranks_break_ties_between_nodes_that_plugins_see_differently() {
 
 #[test]
 fn no_shards_and_empty_shards_know_of_no_node() {
-    let mut nodes = Snapshot::new(0);
+    let nodes = Snapshot::new(0);
     let class = pod("p").build().class;
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
     assert_eq!(select(&prepared, Vec::new()), Best::Nothing);
     assert_eq!(select(&prepared, vec![Evaluation::default(), evaluate(&prepared, &nodes, 1)]), Best::Nothing);
 }
@@ -304,7 +304,7 @@ fn a_list_that_was_cut_runs_dry_only_once_all_of_it_is_used() {
         nodes.upsert_node(NodeId(number), &node(&format!("n{number}")).build());
     }
     let class = pod("p").build().class;
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
     let mut view = View::new(&prepared, vec![evaluate(&prepared, &nodes, 2)]);
     for used in 0..2 {
         let Best::Node { offer, repaired: false, .. } = view.best(&prepared, None) else {

@@ -146,7 +146,11 @@ impl World {
         let image_contributions = self.images.contributions(class, self.nodes.len());
         let others = self.affine.iter().map(|other| &**other);
         let volumes = self.storage.facts(class, &self.volumes);
-        let facts = Facts { image_contributions, volumes, ..self.directory.facts(class, others) };
+        let facts = Facts {
+            image_contributions,
+            volumes,
+            ..self.directory.facts(class, others, |key| self.snapshot.has_label(key))
+        };
         Subject { id: self.number(class), class: Arc::clone(class), facts: Arc::new(facts) }
     }
 

@@ -112,9 +112,19 @@ impl Directory {
 
     /// What all this says about a class, among others that have affinities: all that stand on a node, and any that may.
     /// A class more gives keys that count nothing, so it changes no outcome. What images say is left empty.
-    pub fn facts<'a>(&self, class: &Class, others: impl Iterator<Item = &'a Class>) -> Facts {
+    /// Nor does a key that no node has as a label, as `is_label` tells: it is left out, for each of the others may name a
+    /// thousand.
+    pub fn facts<'a>(
+        &self,
+        class: &Class,
+        others: impl Iterator<Item = &'a Class>,
+        is_label: impl Fn(&str) -> bool,
+    ) -> Facts {
         let namespace_labels = self.namespaces.get(&class.namespace).cloned().unwrap_or_default();
-        let (repelling_keys, scoring_keys) = inter_pod_affinity::keys_in_play(class, &namespace_labels, others);
+        let (mut repelling_keys, mut scoring_keys) = inter_pod_affinity::keys_in_play(class, &namespace_labels, others);
+        for keys in [&mut repelling_keys, &mut scoring_keys] {
+            keys.retain(|key| is_label(key));
+        }
         let namespaces = self.namespaces.iter().map(|(name, labels)| (name, labels.as_slice()));
         Facts {
             term_namespaces: inter_pod_affinity::term_namespaces(class, namespaces),

@@ -132,7 +132,9 @@ impl Machine {
             self.node_deleted(now_ms, &info.name);
         }
         let info = &self.judge.cache().objects.complete(info);
-        match self.judge.cache_mut().apply_node(info) {
+        let applied = self.judge.cache_mut().apply_node(info);
+        self.judge.forget_outdated();
+        match applied {
             NodeEvent::Added => {
                 self.assign_node(&info.name);
                 self.wake_for(now_ms, ClusterEvent::NodeAdded(info));
@@ -280,7 +282,8 @@ impl Machine {
     }
 
     pub(crate) fn release_class(&mut self, class: ClassId) {
-        if let Some(gone) = self.judge.cache_mut().release_class(class) {
+        self.judge.cache_mut().release_class(class);
+        while let Some(gone) = self.judge.cache_mut().take_forgotten() {
             self.judge.states_mut().close_class(gone);
             self.budgets.forget_class(gone);
             self.forget_class(gone);

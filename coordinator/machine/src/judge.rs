@@ -51,6 +51,8 @@ pub(crate) struct Judge {
     states: ClassStates,
     nominator: Nominator,
     counts: Counts,
+    /// How many strings of nodes there were when classes were last looked through for those that ask for one.
+    known_texts: usize,
     /// Offers that were not what their nodes are, since [`Judge::take_mismatches`].
     mismatches: Vec<Mismatch>,
     /// Where the next look at nodes begins that workers refused.
@@ -77,6 +79,8 @@ pub(crate) struct Counts {
     pub(crate) mismatches: u64,
     /// Times that workers said that no node will do and one would, or that a filter failed and none did.
     pub(crate) false_refusals: u64,
+    /// Times that what no node has any more was cleared away.
+    pub(crate) compacted: u64,
 }
 
 /// A worker said of a node what the node is not.
@@ -97,6 +101,7 @@ impl Judge {
             states: ClassStates::default(),
             nominator: Nominator::default(),
             counts: Counts::default(),
+            known_texts: 0,
             mismatches: Vec::new(),
             next_borne_out: 0,
         }
@@ -299,6 +304,22 @@ impl Judge {
         self.with_nodes(subject)?;
         let nodes = &self.cache.snapshot;
         self.states.known(subject)?.first_feasible(nodes, slots)
+    }
+
+    /// Forgets what was made ready for classes that had asked for a string that no node had and one has now; for all of them
+    /// where what no node has any more is cleared away.
+    pub(crate) fn forget_outdated(&mut self) {
+        let symbols = &self.cache.snapshot.symbols;
+        let known = std::mem::replace(&mut self.known_texts, symbols.len());
+        if symbols.len() > known {
+            self.states.close_outdated(symbols.since(known));
+        }
+        if self.cache.snapshot.is_wasteful() {
+            self.cache.snapshot.compact();
+            self.known_texts = self.cache.snapshot.symbols.len();
+            self.states.clear();
+            self.counts.compacted += 1;
+        }
     }
 
     /// Nothing that workers have said holds: one of them says what is not so.

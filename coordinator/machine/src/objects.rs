@@ -82,7 +82,9 @@ impl Machine {
     fn refresh_node(&mut self, now_ms: TimeMs, name: &Arc<str>) {
         let Some(node) = self.judge.cache().nodes.get(name) else { return };
         let info = self.judge.cache().objects.complete(&node.info);
-        if let NodeEvent::Updated(_) = self.judge.cache_mut().apply_node(&info) {
+        let applied = self.judge.cache_mut().apply_node(&info);
+        self.judge.forget_outdated();
+        if let NodeEvent::Updated(_) = applied {
             self.tell_holder(name, &info);
             self.look_at_those_on(now_ms, name);
         }

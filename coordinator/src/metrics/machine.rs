@@ -109,7 +109,7 @@ pub(super) fn own(status: &Status) -> impl Iterator<Item = MetricFamily> {
 
 type Number = (&'static str, &'static str, u64);
 
-fn levels(status: &Status) -> [Number; 17] {
+fn levels(status: &Status) -> [Number; 22] {
     [
         ("flotilla_leading", "1 while this process leads", status.leading),
         ("flotilla_synced", "1 once the view of the cluster is whole", status.synced),
@@ -130,13 +130,19 @@ fn levels(status: &Status) -> [Number; 17] {
         ("flotilla_pods_in_groups", "Pods that wait with a pod group", status.pods_in_groups),
         ("flotilla_pods_too_large", "Pods that are not tried because they are too large", status.pods_too_large),
         ("flotilla_classes", "Classes of pods known", status.classes),
+        ("flotilla_text_bytes", "Bytes of the strings that nodes have, or had", status.text_bytes),
+        ("flotilla_class_bytes", "Bytes of the classes of pods", status.class_bytes),
+        ("flotilla_fact_bytes", "Bytes of what the whole cluster says about classes", status.fact_bytes),
+        ("flotilla_resource_bytes", "Bytes of the amounts of extended resources", status.resource_bytes),
+        ("flotilla_taint_sets", "Sets of taints that nodes have, or had", status.taint_sets),
         ("flotilla_revision", "Changes of the cluster so far", status.revision),
         ("flotilla_volume_preparations", "Pods whose volumes are being bound, before they are", status.preparations),
     ]
 }
 
-fn counts(status: &Status) -> [Number; 23] {
+fn counts(status: &Status) -> [Number; 24] {
     [
+        ("flotilla_tables_compacted_total", "Times that what no node has any more was cleared away", status.compacted),
         ("flotilla_decisions_total", "Decisions, whatever their outcome", status.decisions),
         ("flotilla_placed_total", "Pods that got a node", status.placed),
         ("flotilla_unschedulable_total", "Verdicts that no node will do", status.unschedulable),

@@ -13,9 +13,9 @@ use crate::{
 };
 
 fn diagnose(pod: &PodBuilder, nodes: &[Standing]) -> Diagnosis {
-    let mut snapshot = snapshot(nodes);
+    let snapshot = snapshot(nodes);
     let class = pod.clone().build().class;
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut snapshot);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &snapshot);
     of_class(&prepared, nodes.len()).unwrap_or_else(|| {
         let evaluation = evaluate(&prepared, &snapshot);
         assert!(evaluation.strata.is_empty(), "no node is feasible");
@@ -119,9 +119,9 @@ fn two_plugins_that_leave_the_same_name_are_both_named() {
 
 #[test]
 fn without_reasons_only_the_count_is_said() {
-    let mut nodes = snapshot(&[]);
+    let nodes = snapshot(&[]);
     let class = pod("p").build().class;
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
     assert_eq!(of_class(&prepared, 3), None);
     let said = of_nodes(&prepared, &[], 3);
     assert_eq!((said.message.as_str(), said.plugins.len()), ("0/3 nodes are available:", 0));

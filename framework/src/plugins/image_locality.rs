@@ -31,7 +31,7 @@ impl Plugin for ImageLocality {
         let images = class.images.iter().zip(&preparation.facts.image_contributions);
         let present: Vec<(Symbol, i64)> = images
             .filter(|&(_, &contribution)| contribution != 0)
-            .map(|(name, &contribution)| (preparation.symbols.intern(name), contribution))
+            .map(|(name, &contribution)| (preparation.symbols.number(name), contribution))
             .collect();
         // A pod without any container is not valid, but must not divide by less than zero either.
         let count = i64::try_from(class.images.len()).unwrap_or(i64::MAX).max(1);

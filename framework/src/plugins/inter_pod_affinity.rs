@@ -23,7 +23,7 @@ use crate::{
     labels::{LabelSelector, Labels},
     profile::Args,
     status::{Refusal, Verdict},
-    symbols::Symbols,
+    symbols::Lookup,
 };
 
 mod hints;
@@ -201,8 +201,8 @@ impl Keys {
         self.from = self.terms.len();
     }
 
-    fn number(&mut self, key: &str, symbols: &mut Symbols) -> u16 {
-        let key = symbols.intern(key);
+    fn number(&mut self, key: &str, symbols: &mut Lookup<'_>) -> u16 {
+        let key = symbols.number(key);
         let known = self.terms[self.from..].iter().position(|term| term.key == key);
         let at = known.map_or(self.terms.len(), |at| self.from + at);
         if known.is_none() {
@@ -218,7 +218,7 @@ fn own<'a>(
     first: usize,
     facts: &Facts,
     keys: &mut Keys,
-    symbols: &mut Symbols,
+    symbols: &mut Lookup<'_>,
 ) -> Vec<OwnTerm> {
     let resolved = (first..).zip(terms).map(|(at, (weight, term))| {
         let selected = facts.term_namespaces.get(at).cloned().unwrap_or_default();

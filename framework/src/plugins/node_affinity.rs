@@ -23,7 +23,7 @@ use crate::{
     selector::{self, LoneNode, Term, TermOver},
     snapshot::{Slot, Snapshot},
     status::{Refusal, Verdict},
-    symbols::{Symbol, Symbols},
+    symbols::{Lookup, Symbol},
 };
 
 /// The refusal is the operator's doing, not the pod's.
@@ -50,8 +50,8 @@ impl Plugin for NodeAffinity {
     }
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
-        let added = added_required(preparation.args).map(|terms| compile_all(&terms, preparation.symbols));
-        let own = Required::of_class(preparation.class, preparation.symbols);
+        let added = added_required(preparation.args).map(|terms| compile_all(&terms, &mut preparation.symbols));
+        let own = Required::of_class(preparation.class, &mut preparation.symbols);
         Some(Filter::Node(Box::new(Required { added, ..own })))
     }
 
@@ -162,7 +162,7 @@ fn named_nodes(class: &Class, preparation: &mut Preparation<'_>) -> PreFilter {
             });
         }
         let Some(names) = names else { return PreFilter::Continue };
-        union.extend(names.into_iter().map(|name| preparation.symbols.intern(name)));
+        union.extend(names.into_iter().map(|name| preparation.symbols.number(name)));
     }
     union.sort_unstable();
     union.dedup();
@@ -185,7 +185,7 @@ fn added_preferred(args: &Args) -> Vec<(i32, NodeTerm)> {
 }
 
 /// Terms that are empty or cannot be read match nothing, as upstream has it.
-fn compile_all(terms: &[NodeTerm], symbols: &mut Symbols) -> Vec<Term> {
+fn compile_all(terms: &[NodeTerm], symbols: &mut Lookup<'_>) -> Vec<Term> {
     terms.iter().filter_map(|term| selector::compile(term, symbols).ok().flatten()).collect()
 }
 
@@ -193,7 +193,7 @@ fn preferred(preparation: &mut Preparation<'_>) -> Result<Vec<(i64, Term)>, Stri
     let mut compiled = Vec::new();
     let added = added_preferred(preparation.args);
     for (weight, term) in added.iter().chain(&preparation.class.preferred_terms).filter(|(weight, _)| *weight != 0) {
-        if let Some(term) = selector::compile(term, preparation.symbols)? {
+        if let Some(term) = selector::compile(term, &mut preparation.symbols)? {
             compiled.push((i64::from(*weight), term));
         }
     }
@@ -218,7 +218,7 @@ struct RequiredOver<'a> {
 
 impl Required {
     /// What a pod itself requires by its node selector and node affinity.
-    pub(crate) fn of_class(class: &Class, symbols: &mut Symbols) -> Self {
+    pub(crate) fn of_class(class: &Class, symbols: &mut Lookup<'_>) -> Self {
         let equal = selector::compile_equal(&class.node_selector, symbols);
         let required = class.required_terms.as_deref().map(|terms| compile_all(terms, symbols));
         Self { added: None, equal, required }

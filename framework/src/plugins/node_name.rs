@@ -26,14 +26,14 @@ impl Plugin for NodeName {
 
     fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
         match &preparation.class.node_name {
-            Some(name) => PreFilter::Only(vec![preparation.symbols.intern(name)]),
+            Some(name) => PreFilter::Only(vec![preparation.symbols.number(name)]),
             None => PreFilter::Continue,
         }
     }
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
         let name = preparation.class.node_name.as_ref()?;
-        Some(Filter::Node(Box::new(ThisNode(preparation.symbols.intern(name)))))
+        Some(Filter::Node(Box::new(ThisNode(preparation.symbols.number(name)))))
     }
 
     fn lacks(&self, class: &Class, _args: &Args, _place: Place<'_>) -> Vec<Lack> {

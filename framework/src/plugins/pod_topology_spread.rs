@@ -224,7 +224,7 @@ impl Counting {
         let needs_all_keys = !class.spread.is_empty() || !system;
         let (mut places, mut terms, mut locals, mut keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for constraint in &constraints {
-            let key = preparation.symbols.intern(&constraint.spec.topology_key);
+            let key = preparation.symbols.number(&constraint.spec.topology_key);
             keys.push(key);
             if !required && &*constraint.spec.topology_key == HOSTNAME {
                 places.push(Place::Local(locals.len()));
@@ -243,7 +243,7 @@ impl Counting {
             locals,
             keys,
             needs_all_keys,
-            affinity: node_affinity::Required::of_class(class, preparation.symbols),
+            affinity: node_affinity::Required::of_class(class, &mut preparation.symbols),
             tolerations: class.tolerations.clone(),
         }
     }

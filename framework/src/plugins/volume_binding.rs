@@ -163,7 +163,7 @@ fn stops_counting(old: &CsiDriver, new: &CsiDriver, class: &Class) -> bool {
 
 fn finder(preparation: &mut Preparation<'_>) -> Option<Finder> {
     match &preparation.facts.volumes.as_ref()?.binding {
-        Binding::Claims(claims) => Some(Finder::new(claims, preparation.symbols)),
+        Binding::Claims(claims) => Some(Finder::new(claims, &mut preparation.symbols)),
         Binding::Nothing | Binding::Refuse(_) | Binding::Fail(_) => None,
     }
 }

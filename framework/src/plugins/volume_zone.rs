@@ -45,12 +45,12 @@ impl Plugin for VolumeZone {
             Err(reason) => return Some(Filter::Node(Box::new(Unknown(reason.as_ref().to_owned())))),
             Ok(zones) => zones,
         };
-        let symbols = &mut *preparation.symbols;
-        let constraints = KEYS.map(|key| symbols.intern(key));
+        let symbols = &mut preparation.symbols;
+        let constraints = KEYS.map(|key| symbols.number(key));
         let mut wanted = Vec::with_capacity(zones.len());
         for zone in zones {
-            let keys = [symbols.intern(&zone.key), symbols.intern(general(&zone.key))];
-            wanted.push((keys, zone.values.iter().map(|value| symbols.intern(value)).collect()));
+            let keys = [symbols.number(&zone.key), symbols.number(general(&zone.key))];
+            wanted.push((keys, zone.values.iter().map(|value| symbols.number(value)).collect()));
         }
         Some(Filter::Node(Box::new(Zones { constraints, wanted })))
     }

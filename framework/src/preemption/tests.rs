@@ -224,7 +224,7 @@ fn crowded(cpu: &str, pods: usize) -> (Snapshot, Prepared, Matches) {
     nodes.register_class(ClassId(0), Arc::new(pod("v").request("cpu", "1").into_class()));
     (0..pods).for_each(|_| assert!(nodes.add_pod(NodeId(0), ClassId(0))));
     let class = pod("p").request("cpu", cpu).into_class();
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
     (nodes, prepared, Matches::default())
 }
 
@@ -426,7 +426,7 @@ fn what_goes_elsewhere_along_with_a_victim_is_not_counted_there_any_more() {
         assert!(nodes.add_pod(NodeId(id), ClassId(0)));
     }
     let wishes = pod("p").label("app", "web").request("cpu", "1").spread(1, "zone", ("app", "web")).into_class();
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &wishes, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &wishes, &Facts::default(), &nodes);
     let mut matches = Matches::default();
     matches.refresh(&prepared, &nodes);
     let layout = |elsewhere| {

@@ -82,7 +82,7 @@ fn a_further_plugin_judges_is_counted_and_is_listened_for_once_a_profile_names_i
     profile.plugins.filter.push("Closed".to_owned());
     let (class, mut nodes) = (pod("p").build().class, Snapshot::new(0));
     let slot = nodes.upsert_node(crate::node::NodeId(1), &node("n").capacity("cpu", "1").build());
-    let prepared = Prepared::new(registry, &profile, &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(registry, &profile, &class, &Facts::default(), &nodes);
     let NodeResult::Refused(order, refusal) = prepared.judge(&nodes, slot) else { panic!("it is closed") };
     assert_eq!(prepared.plugin(order), Some("Closed"));
     assert_eq!(prepared.reasons(order, refusal.detail), ["node(s) were closed"]);

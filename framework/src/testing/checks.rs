@@ -17,6 +17,7 @@ use crate::{
     select::View,
     snapshot::Snapshot,
     status::Code,
+    symbols::Lookup,
     testing::storage::{standing, stored},
     volumes::{facts::VolumeFacts, objects::StorageObject, storage::Storage},
 };
@@ -117,8 +118,9 @@ impl Alone {
     /// What PreFilter says: `continue`, `skip`, `only <names>` or `refuse <message>`.
     #[must_use]
     pub fn pre_filter(&self, pod: &PodBuilder) -> String {
-        let mut nodes = Snapshot::new(0);
-        let (symbols, taint_sets) = nodes.tables();
+        let nodes = Snapshot::new(0);
+        let (table, taint_sets) = nodes.tables();
+        let symbols = Lookup::of(table);
         let (class, args) = (&pod.clone().into_class(), &self.profile.args);
         let facts = &Facts { volumes: self.storage.facts(class, &standing(&self.storage, [])), ..Facts::default() };
         let mut preparation =
@@ -231,7 +233,7 @@ impl Alone {
         if !filters {
             profile.plugins.filter.clear();
         }
-        let prepared = Prepared::new(Registry::built_in(), &profile, &class, &facts, &mut snapshot);
+        let prepared = Prepared::new(Registry::built_in(), &profile, &class, &facts, &snapshot);
         (prepared, snapshot)
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     class::NodeTerm,
     selector::{self, Term},
     snapshot::{Slot, Snapshot},
-    symbols::{Symbol, Symbols},
+    symbols::{Lookup, Symbol},
 };
 
 /// The node cannot reach a volume that a claim is bound to.
@@ -66,14 +66,14 @@ pub(crate) enum Lacking {
 // === impl Finder ===
 
 impl Finder {
-    pub(crate) fn new(claims: &Claims, symbols: &mut Symbols) -> Self {
-        let compile = |terms: &Vec<NodeTerm>, symbols: &mut Symbols| {
+    pub(crate) fn new(claims: &Claims, symbols: &mut Lookup<'_>) -> Self {
+        let compile = |terms: &Vec<NodeTerm>, symbols: &mut Lookup<'_>| {
             // Terms that cannot be read match nothing.
             terms.iter().filter_map(|term| selector::compile(term, symbols).ok().flatten()).collect()
         };
         let reaches = claims.reaches.iter().map(|terms| compile(terms, symbols)).collect();
         let unbound = claims.unbound.iter().map(|claim| {
-            (claim.selected_node.as_ref().map(|node| symbols.intern(node)), Pins::new(claims, claim, symbols))
+            (claim.selected_node.as_ref().map(|node| symbols.number(node)), Pins::new(claims, claim, symbols))
         });
         let unbound = unbound.collect();
         Self { claims: claims.clone(), reaches, unbound }
@@ -177,7 +177,7 @@ impl Finder {
 }
 
 impl Pins {
-    fn new(claims: &Claims, claim: &UnboundClaim, symbols: &mut Symbols) -> Self {
+    fn new(claims: &Claims, claim: &UnboundClaim, symbols: &mut Lookup<'_>) -> Self {
         let mut pins = Self::default();
         for &place in &claim.suiting {
             let reach = claims.volumes.get(place as usize).and_then(|volume| volume.reach);
@@ -190,12 +190,12 @@ impl Pins {
                 pins.others.push(place);
                 continue;
             };
-            let key = symbols.intern(&pin.key);
+            let key = symbols.number(&pin.key);
             if !pins.keys.contains(&key) {
                 pins.keys.push(key);
             }
             for value in &pin.values {
-                let list = pins.pinned.entry((key, symbols.intern(value))).or_default();
+                let list = pins.pinned.entry((key, symbols.number(value))).or_default();
                 // A value that is listed twice is one.
                 if list.last() != Some(&place) {
                     list.push(place);

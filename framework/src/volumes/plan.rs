@@ -16,6 +16,7 @@ use crate::{
     class::Class,
     node::{NodeId, NodeInfo},
     snapshot::Snapshot,
+    symbols::Lookup,
 };
 
 // === impl Storage ===
@@ -36,7 +37,7 @@ impl Storage {
         };
         let mut nodes = Snapshot::new(0);
         let slot = nodes.upsert_node(NodeId(0), node);
-        let finder = Finder::new(&claims, &mut nodes.symbols);
+        let finder = Finder::new(&claims, &mut Lookup::of(&nodes.symbols));
         let found = finder.find(&nodes, slot).ok()?;
         let bindings = found.bindings.iter().filter_map(|&(claim, volume)| {
             let (claim, claim_uid) = names.claims.get(claim)?.clone();

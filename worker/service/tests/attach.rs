@@ -264,7 +264,7 @@ impl Plugin for Wordy {
     }
 
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
-        Some(Filter::Domain(Box::new(Everywhere([Term::over(preparation.symbols.intern("words"))]))))
+        Some(Filter::Domain(Box::new(Everywhere([Term::over(preparation.symbols.number("words"))]))))
     }
 }
 

@@ -159,9 +159,14 @@ impl Cache {
         id
     }
 
-    /// Counts one less that needs a class; gives back one that is to be forgotten by all.
-    pub(crate) fn release_class(&mut self, id: ClassId) -> Option<ClassId> {
-        let (gone, class) = self.classes.release(id)?;
+    /// Counts one less that needs a class. What is to be forgotten for it is for [`Self::take_forgotten`] to tell.
+    pub(crate) fn release_class(&mut self, id: ClassId) {
+        self.classes.release(id);
+    }
+
+    /// A class that is to be forgotten by all, if there is one.
+    pub(crate) fn take_forgotten(&mut self) -> Option<ClassId> {
+        let (gone, class) = self.classes.take_forgotten()?;
         class.selectors().for_each(|selector| self.in_play.leave(selector));
         self.snapshot.forget_class(gone);
         Some(gone)
@@ -181,7 +186,9 @@ impl Cache {
     /// before its first pod stands on a node, so that what it says of others does not change at that moment.
     pub(crate) fn facts(&self, class: &Class) -> Facts {
         let image_contributions = self.images.contributions(class, self.nodes.len());
-        let of_directory = self.directory.facts(class, self.snapshot.classes_that_mean(&class.labels));
+        let of_directory = self
+            .directory
+            .facts(class, self.snapshot.classes_that_mean(&class.labels), |key| self.snapshot.has_label(key));
         let mut facts = Facts { image_contributions, ..of_directory };
         self.objects.resolve(class, &mut facts);
         facts
@@ -190,7 +197,11 @@ impl Cache {
     /// Changes whenever [`Self::facts`] of a class may have.
     pub(crate) fn facts_version(&self, class: &Class) -> u64 {
         let of_objects = self.objects.version(class);
-        self.images.version() + self.directory.version() + self.classes.affine_version() + of_objects
+        self.images.version()
+            + self.directory.version()
+            + self.classes.affine_version()
+            + self.snapshot.label_keys_version()
+            + of_objects
     }
 
     /// What each pod of a class attaches to its node; the nodes with such pods have changed.

@@ -34,6 +34,10 @@ use crate::{
 /// the few kilobytes that the workers sent.
 const MAX_SUBJECTS: usize = 1_024;
 
+/// How many bytes the facts of all subjects may take, with the strings that no node has. Most have a few hundred; one that
+/// is as large as is tried takes 8 MiB.
+const MAX_FACT_BYTES: usize = 64 << 20;
+
 /// How many verdicts on nodes are kept of the subjects that were evaluated here. At 16 bytes each they take 64 MiB: 838
 /// subjects at 5,000 nodes, 41 at 100,000.
 const MAX_POSITIONS: usize = 4 << 20;
@@ -90,6 +94,8 @@ pub(crate) struct ClassState {
     pub(super) mismatches: u8,
     /// The facts fit in a message.
     can_be_told: bool,
+    /// What the facts take, and the strings that no node has.
+    bytes: usize,
 }
 
 /// All class states.
@@ -104,6 +110,8 @@ pub(crate) struct ClassStates {
     /// How many answers were looked at, and by position the last of them that offered the node there.
     looked_at: u64,
     offered: Vec<u64>,
+    /// What the facts of all take, and the strings that no node has.
+    bytes: usize,
     clock: u64,
     /// Evaluations that have ended since that was told last, if they are traced.
     pub(crate) over: Vec<Over>,
@@ -116,6 +124,7 @@ impl ClassStates {
     pub(crate) fn clear(&mut self) {
         self.released.extend(self.all.values().filter_map(|state| state.family.head()));
         self.all.clear();
+        self.bytes = 0;
         self.requests.clear();
         self.families.clear();
     }
@@ -150,7 +159,9 @@ impl ClassStates {
         let state = self.all.entry(subject).or_insert_with(|| {
             let facts = Arc::new(cache.facts(class));
             let can_be_told = facts.can_be_told();
-            let prepared = Prepared::new(registry, profile, class, &facts, &mut cache.snapshot);
+            let prepared = Prepared::new(registry, profile, class, &facts, &cache.snapshot);
+            let bytes = facts.bytes() + prepared.missing().bytes();
+            self.bytes += bytes;
             ClassState {
                 prepared,
                 facts,
@@ -166,6 +177,7 @@ impl ClassStates {
                 refuted: false,
                 mismatches: 0,
                 can_be_told,
+                bytes,
             }
         });
         state.facts_version = version;
@@ -219,12 +231,21 @@ impl ClassStates {
     /// Forgets a subject.
     pub(crate) fn close(&mut self, subject: Subject) {
         let Some(state) = self.all.swap_remove(&subject) else { return };
+        self.bytes -= state.bytes;
         if let Some(ask) = state.ask {
             self.requests.swap_remove(&ask.request);
             self.note_end(subject, &ask, Some("it is not needed any more"));
         }
         self.released.extend(state.family.head());
         self.families.close(subject);
+    }
+
+    /// Forgets the subjects that had asked for a string that a node has brought.
+    pub(crate) fn close_outdated<'a>(&mut self, texts: impl Iterator<Item = &'a str> + Clone) {
+        let is_outdated = |state: &ClassState| state.prepared.missing().has_any(texts.clone());
+        let gone: Vec<Subject> =
+            self.all.iter().filter(|(_, state)| is_outdated(state)).map(|(subject, _)| *subject).collect();
+        gone.into_iter().for_each(|subject| self.close(subject));
     }
 
     /// Forgets every subject of a class.
@@ -339,6 +360,11 @@ impl ClassStates {
         self.all.values_mut().filter_map(|state| state.ask.as_mut())
     }
 
+    /// What the facts of all subjects take, and the strings that no node has.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// How many evaluations are under way.
     pub(crate) fn asks_len(&self) -> usize {
         self.requests.len()
@@ -397,7 +423,11 @@ impl ClassStates {
     /// Gives up the views of the subjects that were longest not asked for, until what is left has room; that of one
     /// subject always has.
     pub(crate) fn make_room_for_rows(&mut self, newest: Subject) {
-        let rows = |state: &ClassState| state.family.rows() + state.live.as_ref().map_or(0, |live| live.view.rows());
+        // A row of up to 8 keys is one; each key more has 16 of its 120 bytes.
+        let size = |state: &ClassState| 1 + state.prepared.keys_len().saturating_sub(8) / 8;
+        let rows = |state: &ClassState| {
+            size(state) * (state.family.rows() + state.live.as_ref().map_or(0, |live| live.view.rows()))
+        };
         if self.all.get(&newest).is_none_or(|state| rows(state) == 0) {
             return;
         }
@@ -412,7 +442,7 @@ impl ClassStates {
     }
 
     fn make_room(&mut self) {
-        while self.all.len() >= MAX_SUBJECTS {
+        while self.all.len() >= MAX_SUBJECTS || self.bytes > MAX_FACT_BYTES {
             let idle = self.all.iter().filter(|(_, state)| state.ask.is_none());
             let oldest = idle.min_by_key(|(_, state)| state.used).map(|(subject, _)| *subject);
             // With an evaluation under way for each of them the bound on those has been passed; it is lower.

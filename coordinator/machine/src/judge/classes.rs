@@ -15,6 +15,9 @@ use indexmap::IndexMap;
 /// offers are worth keeping. At some 2 KB each they cost 2 MB.
 const MAX_IDLE: usize = 1_024;
 
+/// How many bytes these may take, for a class may be a thousand times larger than most.
+const MAX_IDLE_BYTES: usize = 8 << 20;
+
 /// A class that there is.
 #[derive(Debug)]
 struct Known {
@@ -23,6 +26,7 @@ struct Known {
     needed: u32,
     /// How often it compares one namespace.
     comparisons: u64,
+    bytes: usize,
 }
 
 /// The table of classes.
@@ -31,6 +35,9 @@ pub(crate) struct Classes {
     ids: IndexMap<Arc<Class>, ClassId>,
     known: Map<ClassId, Known>,
     idle: Set<ClassId>,
+    /// What the idle ones take, and what all take.
+    idle_bytes: usize,
+    bytes: usize,
     /// Counts those that came and have affinities of their own: they matter to where others go.
     affine_version: u64,
     next: u64,
@@ -46,8 +53,9 @@ impl Classes {
         self.next += 1;
         let id = ClassId(self.next);
         self.ids.insert(Arc::clone(class), id);
-        let comparisons = excess::comparisons(class);
-        self.known.insert(id, Known { class: Arc::clone(class), needed: 1, comparisons });
+        let (comparisons, bytes) = (excess::comparisons(class), class.bytes());
+        self.known.insert(id, Known { class: Arc::clone(class), needed: 1, comparisons, bytes });
+        self.bytes += bytes;
         if !class.pod_affinity.is_empty() {
             self.affine_version += 1;
         }
@@ -58,22 +66,30 @@ impl Classes {
     pub(crate) fn retain(&mut self, id: ClassId) {
         if let Some(known) = self.known.get_mut(&id) {
             known.needed += 1;
-            self.idle.swap_remove(&id);
+            if self.idle.swap_remove(&id) {
+                self.idle_bytes -= known.bytes;
+            }
         }
     }
 
-    /// Counts one less. Gives back a class that is to be forgotten: this one or one that lay idle for longer.
-    pub(crate) fn release(&mut self, id: ClassId) -> Option<(ClassId, Arc<Class>)> {
-        let known = self.known.get_mut(&id)?;
+    /// Counts one less. What is to be forgotten for it is for [`Self::take_forgotten`] to tell.
+    pub(crate) fn release(&mut self, id: ClassId) {
+        let Some(known) = self.known.get_mut(&id) else { return };
         known.needed = known.needed.saturating_sub(1);
-        if known.needed == 0 {
-            self.idle.insert(id);
+        if known.needed == 0 && self.idle.insert(id) {
+            self.idle_bytes += known.bytes;
         }
-        if self.idle.len() <= MAX_IDLE {
+    }
+
+    /// A class that is to be forgotten, if there is one: that which lay idle for longest.
+    pub(crate) fn take_forgotten(&mut self) -> Option<(ClassId, Arc<Class>)> {
+        if self.idle.len() <= MAX_IDLE && self.idle_bytes <= MAX_IDLE_BYTES {
             return None;
         }
         let oldest = self.idle.shift_remove_index(0)?;
-        let Known { class, .. } = self.known.swap_remove(&oldest)?;
+        let Known { class, bytes, .. } = self.known.swap_remove(&oldest)?;
+        self.idle_bytes -= bytes;
+        self.bytes -= bytes;
         self.ids.swap_remove(&class);
         Some((oldest, class))
     }
@@ -91,6 +107,11 @@ impl Classes {
     /// Changes whenever a class with affinities comes.
     pub(crate) const fn affine_version(&self) -> u64 {
         self.affine_version
+    }
+
+    /// How many bytes all of them take, idle ones included.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many there are, idle ones included.

@@ -47,6 +47,18 @@ pub struct Status {
     pub pods_in_groups: u64,
     /// Classes known.
     pub classes: u64,
+    /// What the strings of nodes take, in bytes.
+    pub text_bytes: u64,
+    /// What classes take, in bytes.
+    pub class_bytes: u64,
+    /// What the whole cluster says about classes, in bytes.
+    pub fact_bytes: u64,
+    /// What the amounts of extended resources take, in bytes.
+    pub resource_bytes: u64,
+    /// Sets of taints that nodes have, or had.
+    pub taint_sets: u64,
+    /// Counter: times that what no node has any more was cleared away.
+    pub compacted: u64,
     /// Changes of the cluster so far.
     pub revision: Revision,
     /// Counter: decisions, whatever their outcome.

@@ -6,7 +6,7 @@ use flotilla_framework::{
     shard::Command,
     testing::{node, pod},
 };
-use flotilla_machine::{action::Reason, event::Event};
+use flotilla_machine::{action::Reason, event::Event, status::Status};
 
 use crate::world::World;
 
@@ -141,4 +141,103 @@ fn a_pod_that_stands_somewhere_is_charged_however_large_it_is() {
     assert_eq!(world.place_of("fits"), Some("n"), "the terms of a pod that is too large mean nobody");
     assert_eq!(world.message_of("late"), Some("0/1 nodes are available: 1 Insufficient cpu."));
     assert_eq!(world.machine.status().pods_too_large, 1);
+}
+
+/// One round of a life in which nothing repeats: a pod with labels, selectors, tolerations and resources of its own comes, is
+/// tried, and goes; a node has another label and another taint than before.
+fn round(world: &mut World, number: usize) {
+    let own = |what: &str| format!("{what}-{number}");
+    let name = own("pod");
+    let node_of_round = node(&format!("n{}", number % 3)).label(&own("key"), &own("value"));
+    world
+        .node(node_of_round.taint("ToBeDeleted", &own("at"), "PreferNoSchedule").image(&own("image"), 1 << 20).build());
+    let values: Vec<String> = (0..100).map(|value| own(&format!("zone-{value}"))).collect();
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    world.pod(
+        pod(&name)
+            .label("name", &name)
+            .label(&own("key"), "")
+            .prefer(1, &own("rack"), "In", &values)
+            .tolerate(&own("dedicated"), "Exists", "", "NoSchedule")
+            .prefer_near(1, &own("topology"), ("name", &name))
+            .request(&format!("example.com/{}", own("device")), "1")
+            .build(),
+    );
+    world.pod(pod(&own("bound")).request(&format!("example.com/{}", own("held")), "1").on("n0").build());
+    world.settle();
+    world.delete_pod(&format!("uid-{name}"));
+    world.delete_pod(&format!("uid-{}", own("bound")));
+    world.settle();
+    world.reports.clear();
+}
+
+/// What each table took at most in some rounds, in bytes or entries.
+fn peaks(world: &mut World, rounds: std::ops::Range<usize>) -> [u64; 8] {
+    let mut peaks = [0; 8];
+    for number in rounds {
+        round(world, number);
+        let Status { text_bytes, class_bytes, fact_bytes, resource_bytes, taint_sets, classes, .. } =
+            world.machine.status();
+        let in_play = world.machine.label_keys_in_play() as u64;
+        let of_workers = world.workers.values().map(|worker| worker.replica.text_bytes() as u64).sum();
+        let now = [text_bytes, class_bytes, fact_bytes, resource_bytes, taint_sets, classes, in_play, of_workers];
+        peaks.iter_mut().zip(now).for_each(|(peak, now)| *peak = now.max(*peak));
+    }
+    peaks
+}
+
+#[test]
+fn tables_do_not_grow_while_nothing_repeats() {
+    let mut world = World::new(2);
+    for index in 0..3 {
+        world.node(node(&format!("n{index}")).build());
+    }
+    let warm = peaks(&mut world, 0..700);
+    let later = peaks(&mut world, 700..2_100);
+    for (place, (warm, later)) in warm.into_iter().zip(later).enumerate() {
+        assert!(later <= warm + warm / 5, "table {place}: {later} after {warm}");
+    }
+    assert!(world.machine.status().compacted > 2);
+}
+
+#[test]
+fn a_pod_waits_for_a_label_that_no_node_had_when_it_was_tried() {
+    let mut world = World::new(2);
+    world.node(node("n").build());
+    world.pod(pod("web").node_selector("rack", "r7").build());
+    world.pod(pod("same").node_selector("rack", "r7").build());
+    world.settle();
+    assert_eq!(world.bound.len(), 0);
+    world.node(node("m").label("rack", "r8").build());
+    world.settle();
+    assert_eq!(world.bound.len(), 0);
+    world.node(node("m").label("rack", "r7").build());
+    world.advance(60_000);
+    assert_eq!((world.place_of("web"), world.place_of("same")), (Some("m"), Some("m")));
+}
+
+#[test]
+fn keys_that_no_node_has_as_a_label_are_told_to_nobody() {
+    let mut world = World::new(1);
+    world.node(node("n").label("zone", "a").build());
+    let terms: Vec<AffinityTerm> = (0..100)
+        .map(|number| AffinityTerm { topology_key: format!("absent-{number}").into(), ..term(0) })
+        .chain([AffinityTerm { topology_key: "zone".into(), ..term(0) }])
+        .map(|term| AffinityTerm { namespace_selector: LabelSelector::EVERYTHING, ..term })
+        .collect();
+    world.pod(pod("hostile").on("n").class(|class| class.pod_affinity.required_anti = terms).build());
+    world.pod(pod("web").build());
+    let words = world.workers.values().flat_map(|worker| &worker.inbox);
+    let keys: Vec<usize> = words
+        .filter_map(|word| match &word.command {
+            Command::Evaluate { facts, .. } => Some(facts.repelling_keys.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(keys, [1]);
+    world.settle();
+    assert_eq!(world.place_of("web"), None);
+    world.node(node("m").label("absent-7", "b").build());
+    world.settle();
+    assert_eq!(world.place_of("web"), Some("m"), "no pod stands in its domain");
 }

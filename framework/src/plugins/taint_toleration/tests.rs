@@ -137,7 +137,7 @@ fn taints_that_came_after_the_plugin_was_prepared_are_judged_too() {
     };
     let mut nodes = Snapshot::new(0);
     let class = pod("p").build().class;
-    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &mut nodes);
+    let prepared = Prepared::new(Registry::built_in(), &profile(), &class, &Facts::default(), &nodes);
     let hard = nodes.upsert_node(NodeId(0), &dedicated("a").build());
     let soft = nodes.upsert_node(NodeId(1), &node("s").taint("x", "", "PreferNoSchedule").build());
     assert!(matches!(prepared.judge(&nodes, hard), NodeResult::Refused(3, _)));

@@ -75,13 +75,13 @@ fn a_claim_of_one_pod_keeps_others_from_every_node() {
     for (case, claim, in_use) in [("exclusive", "data", true), ("shared", "shared", false)] {
         let (wanting, user) = (pod("p").claim(claim).into_class(), pod("q").claim(claim).into_class());
         let nodes = [(node("a"), vec![pod("q").claim(claim)]), (node("b"), vec![])];
-        let mut nodes = snapshot(&nodes);
+        let nodes = snapshot(&nodes);
         let volumes = storage.facts(&wanting, &standing(&storage, [(ClassId(1), &user)]));
         let facts = Facts { volumes, ..Facts::default() };
         let mut profile = profile();
         profile.plugins.pre_filter.retain(|name| name == NAME);
         profile.plugins.filter.retain(|name| name == NAME);
-        let prepared = Prepared::new(Registry::built_in(), &profile, &wanting, &facts, &mut nodes);
+        let prepared = Prepared::new(Registry::built_in(), &profile, &wanting, &facts, &nodes);
         for id in [NodeId(0), NodeId(1)] {
             let slot = nodes.slot(id).expect("a node");
             let refused = match prepared.judge(&nodes, slot) {

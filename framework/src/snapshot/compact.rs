@@ -1,0 +1,93 @@
+//! What nodes once had and none has any more is cleared away now and then.
+//!
+//! Labels, taints and names of nodes are kept once each and never removed one by one. An autoscaler writes the time into a
+//! taint, and nodes come under new names, so that most of what is kept may be of the past.
+//!
+//! Knows: when so much is of the past that it is worth clearing away. Must not know: who has to prepare classes anew.
+
+use indexmap::IndexSet;
+
+use super::{Slot, Snapshot};
+use crate::{domains::MAX_NUMBERED, symbols::Symbol};
+
+/// So many bytes of strings may be of the past, besides as many as were in use: 256 KiB are 4,000 names.
+const SPARE_TEXT_BYTES: usize = 256 << 10;
+
+/// So many sets of taints, besides as many as were in use. Each class is compared with each set: 256 of 5 taints and 5
+/// tolerations take 30 us.
+const SPARE_TAINT_SETS: usize = 256;
+
+/// So many labels, besides as many as were in use. Each has 4 bytes for each node: 5 MiB at 5,000 nodes.
+const SPARE_LABELS: usize = 256;
+
+/// How much was in use when it was last cleared away.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct InUse {
+    text_bytes: usize,
+    taint_sets: usize,
+    labels: usize,
+}
+
+impl Snapshot {
+    /// Whether so much is of the past that [`Self::compact`] is worth its while.
+    #[must_use]
+    pub fn is_wasteful(&self) -> bool {
+        let InUse { text_bytes, taint_sets, labels } = self.in_use;
+        self.symbols.bytes() > 2 * text_bytes + SPARE_TEXT_BYTES
+            || self.taint_sets.len() > 2 * taint_sets + SPARE_TAINT_SETS
+            || self.labels.len() > 2 * labels + SPARE_LABELS
+    }
+
+    /// Forgets what no node has. Strings and sets of taints have other numbers afterwards: all that was prepared with this
+    /// snapshot has to be prepared anew.
+    pub fn compact(&mut self) {
+        let old = std::mem::take(&mut self.symbols);
+        let symbols = &mut self.symbols;
+        let mut renumber = |symbol: Symbol| match symbol {
+            Symbol::NONE => Symbol::NONE,
+            symbol => symbols.intern(old.text(symbol)),
+        };
+        for (name, id) in self.names.iter_mut().zip(&self.ids) {
+            *name = if id.is_some() { renumber(*name) } else { Symbol::NONE };
+        }
+        for images in &mut self.images {
+            images.iter_mut().for_each(|image| *image = renumber(*image));
+            images.sort_unstable();
+        }
+        let labels = std::mem::take(&mut self.labels);
+        let in_use = labels.into_iter().filter(|(_, column)| column.iter().any(|value| *value != Symbol::NONE));
+        self.labels = in_use
+            .map(|(key, mut column)| {
+                column.iter_mut().for_each(|value| *value = renumber(*value));
+                (renumber(key), column)
+            })
+            .collect();
+        self.label_values = self.labels.iter().map(|(&key, column)| (key, values(column))).collect();
+        self.label_keys_version += 1;
+        self.compact_taints();
+        self.in_use =
+            InUse { text_bytes: self.symbols.bytes(), taint_sets: self.taint_sets.len(), labels: self.labels.len() };
+    }
+
+    fn compact_taints(&mut self) {
+        let old = std::mem::take(&mut self.taint_sets);
+        let live: Vec<Slot> = self.live().collect();
+        for slot in live {
+            let at = slot as usize;
+            let taints = old.get_index(self.taints[at] as usize).cloned().unwrap_or_default();
+            self.taints[at] = u32::try_from(self.taint_sets.insert_full(taints).0).unwrap_or(u32::MAX);
+        }
+    }
+}
+
+/// The values of a label, up to one more than are counted.
+fn values(column: &[Symbol]) -> Vec<Symbol> {
+    let mut values: IndexSet<Symbol> = IndexSet::new();
+    for &value in column.iter().filter(|value| **value != Symbol::NONE) {
+        values.insert(value);
+        if values.len() > MAX_NUMBERED {
+            break;
+        }
+    }
+    values.into_iter().collect()
+}

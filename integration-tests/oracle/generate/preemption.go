@@ -98,12 +98,12 @@ func (w *world) makeRoom(pod *corev1.Pod) {
 	for _, other := range w.pods {
 		if other != pod && other.Spec.NodeName == pod.Spec.NodeName {
 			for _, port := range other.Spec.Containers[0].Ports {
-				taken[port.HostPort] = true
+				taken[onHost(other, port)] = true
 			}
 		}
 	}
 	for _, port := range pod.Spec.Containers[0].Ports {
-		if taken[port.HostPort] {
+		if taken[onHost(pod, port)] {
 			pod.Spec.HostNetwork, pod.Spec.Containers[0].Ports = false, nil
 			return
 		}
@@ -124,4 +124,13 @@ func (w *world) begin(pod *corev1.Pod) {
 			Reason: pick(w.dice, corev1.PodReasonPreemptionByScheduler, corev1.PodReasonPreemptionByScheduler, "DeletionByTaintManager"),
 		})
 	}
+}
+
+// onHost is the port that a container's port takes on its node; 0: none. The API server fills it in for pods in the network of
+// their node.
+func onHost(pod *corev1.Pod, port corev1.ContainerPort) int32 {
+	if port.HostPort == 0 && pod.Spec.HostNetwork {
+		return port.ContainerPort
+	}
+	return port.HostPort
 }

@@ -170,6 +170,12 @@ impl Replica {
         self.epoch
     }
 
+    /// The nodes of the shard, with the pods on them.
+    #[must_use]
+    pub const fn nodes(&self) -> &Snapshot {
+        &self.nodes
+    }
+
     /// How many nodes the shard has.
     #[must_use]
     pub fn node_count(&self) -> usize {

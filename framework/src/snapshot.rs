@@ -22,6 +22,7 @@ use crate::{
 
 mod accounts;
 mod compact;
+mod compare;
 mod roll;
 mod scalars;
 

@@ -40,6 +40,8 @@ pub enum Invariant {
     GroupsHoldWhoWaits,
     /// The columns and the cache hold the same nodes.
     ColumnsMatchCache,
+    /// Each column of amounts is what the nodes have, and the sum over the pods that are charged to them.
+    AmountsAddUp,
     /// Selectors in play can tell as much of each pod's class as of the pod's labels.
     ClassesTellWhatSelectorsRead,
     /// A node is kept free for each pod that waits and is nominated to it, and for no other pod.
@@ -112,14 +114,38 @@ impl Machine {
         if let Some(id) = held.keys().next() {
             broken(Invariant::NodesHaveHolders, format!("connection {} is gone and still holds nodes", id.0));
         }
-        if !self.judge.cache().holders_match() {
-            broken(Invariant::NodesHaveHolders, "the holder noted at some position is not the node's".to_owned());
-        }
         if self.judge.cache().snapshot.node_count() != self.judge.cache().nodes.len() {
             broken(Invariant::ColumnsMatchCache, "the number of nodes differs".to_owned());
         }
-        violations.extend(self.audit_groups().chain(self.audit_classes()).chain(self.audit_preparations()));
+        let others = self.audit_groups().chain(self.audit_classes()).chain(self.audit_preparations());
+        violations.extend(others.chain(self.audit_amounts()));
         violations
+    }
+
+    /// The columns are counted again from the charges, and compared with what the nodes have; so is who holds them.
+    fn audit_amounts(&self) -> impl Iterator<Item = Violation> {
+        let cache = self.judge.cache();
+        let noted = (!cache.holders_match()).then(|| Violation {
+            invariant: Invariant::NodesHaveHolders,
+            place: "the holder noted at some position is not the node's".to_owned(),
+        });
+        let miscounted = cache.snapshot.miscounted().map(|(node, what)| (cache.name(node).cloned(), what));
+        let other = cache.nodes.iter().find_map(|(name, node)| {
+            let slot = cache.snapshot.slot(node.id)?;
+            let mut charged: Vec<(ClassId, u32)> =
+                cache.residents(name).into_iter().flatten().map(|(class, count)| (*class, *count)).collect();
+            charged.sort_unstable();
+            if charged != cache.snapshot.tenants(slot) {
+                return Some((Some(Arc::clone(name)), "the pods by class"));
+            }
+            let is_same = cache.snapshot.allocates(slot, &node.info.allocatable, node.info.allowed_pods);
+            (!is_same).then(|| (Some(Arc::clone(name)), "what it has"))
+        });
+        let amounts = miscounted.into_iter().chain(other).map(|(name, what)| {
+            let place = format!("{what} of node {}", name.as_deref().unwrap_or("without a name"));
+            Violation { invariant: Invariant::AmountsAddUp, place }
+        });
+        amounts.chain(noted)
     }
 
     /// A pod that has something reserved is known, and is to be bound.

@@ -10,6 +10,7 @@ use flotilla_framework::{
     profile::Profile,
     registry::Registry,
     shard::{Epoch, RequestId},
+    snapshot::Snapshot,
     trace::Sampling,
 };
 
@@ -251,6 +252,12 @@ impl Machine {
             self.idle_until,
         ];
         next.into_iter().flatten().min()
+    }
+
+    /// The cluster as it is believed to be: what a worker's shard has to be a part of.
+    #[must_use]
+    pub const fn nodes(&self) -> &Snapshot {
+        &self.judge.cache().snapshot
     }
 
     /// The state in numbers.

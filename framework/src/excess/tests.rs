@@ -1,3 +1,5 @@
+//! Which pods are beyond a bound, and in which words.
+
 use super::*;
 use crate::{
     labels::{LabelOperator, LabelRequirement},

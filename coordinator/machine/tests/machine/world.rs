@@ -294,6 +294,10 @@ impl World {
             worker.outbox.extend(worker.replica.apply(word));
         }
         assert_eq!(worker.replica.stats().unknown, 0, "{} was told of things that it does not have", worker.name);
+        // It has heard all that it was told, so that its shard is what that comes to.
+        let shard = worker.replica.nodes();
+        assert_eq!(shard.miscounted(), None, "{}", worker.name);
+        assert_eq!(shard.differs_from(self.machine.nodes()), None, "{}", worker.name);
         let words: Vec<FromWorker> = worker.outbox.drain(..).collect();
         for word in words {
             busy = true;

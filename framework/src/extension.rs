@@ -88,7 +88,8 @@ impl Facts {
 
     /// At least as many bytes as they take in a message, those of volumes apart. Each list of namespaces is written out
     /// for each term.
-    fn weight(&self) -> usize {
+    #[must_use]
+    pub fn weight(&self) -> usize {
         let names = |list: &Arc<[Arc<str>]>| list.iter().map(|name| name.len() + 8).sum::<usize>() + 8;
         self.term_namespaces.iter().map(names).sum::<usize>() + self.weight_of_others()
     }

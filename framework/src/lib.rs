@@ -44,3 +44,4 @@ pub mod symbols;
 pub mod testing;
 pub mod trace;
 pub mod volumes;
+pub mod weight;

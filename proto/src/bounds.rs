@@ -28,13 +28,14 @@ use crate::{Wire as _, pb};
 ///   beyond the bound, the worker says `Unable`, and the coordinator asks for fewer nodes.
 /// - `Snapshot` and `Delta` are cut into chunks of [`CHUNK_BYTES`]; a chunk is larger only if a single node is, and the
 ///   API server stores no object above 1.5 MiB.
-/// - `RegisterClass` holds a part of one pod, of 1.5 MiB at most. Only names of extended resources come more often than
-///   in the pod, three times for the two that the API server demands, so it stays below 2.25 MiB.
+/// - `RegisterClass` holds a class of 3 MiB at most, as `framework::weight` counts it, which is never less than it takes here.
+///   A pod has 1.5 MiB, but names come more often in its class than in the pod: that of its namespace in each affinity term,
+///   those of extended resources three times. A larger class is told to nobody; nodes with its pods are the coordinator's.
 /// - `Evaluate` and `Explain` hold what the whole cluster says about a class. That is 3 MiB at most, as
 ///   `framework::extension::Facts::can_be_told` counts it, which is never less than it takes here; a class of which there is
 ///   more to say is not asked about.
 /// - `DryRun` names at most 131,072 pods, of 11 bytes each, on at most 512 nodes of 14 bytes: 1.4 MiB. Classes that use
-///   volumes are not asked about. `Rehearsed` gives at most 5 bytes for each of those pods: 0.7 MiB.
+///   volumes, or of which there are more than 2 MiB to say, are not asked about. `Rehearsed` gives at most 5 bytes for each of those pods: 0.7 MiB.
 /// - `Configure` holds a configuration file's profiles: kilobytes.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 

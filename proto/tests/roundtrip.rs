@@ -566,6 +566,13 @@ proptest! {
     }
 
     #[test]
+    fn a_class_and_its_facts_take_no_more_than_they_weigh(class in class(), facts in facts()) {
+        prop_assert!(class.encode().encoded_len() <= class.weight());
+        let volumes = facts.volumes.as_ref().map_or(0, |volumes| volumes.weight());
+        prop_assert!(facts.encode().encoded_len() <= facts.weight() + volumes);
+    }
+
+    #[test]
     fn noise_is_refused_and_never_a_panic(bytes in vec(any::<u8>(), 0..256)) {
         read(&bytes);
     }

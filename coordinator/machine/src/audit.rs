@@ -96,7 +96,9 @@ impl Machine {
         for (name, node) in &self.judge.cache().nodes {
             match node.worker {
                 Some(worker) => *held.entry(worker).or_insert(0) += 1,
-                None if !self.roster.workers.is_empty() => broken(Invariant::NodesHaveHolders, format!("node {name}")),
+                None if !self.roster.workers.is_empty() && self.judge.cache().can_be_held(name) => {
+                    broken(Invariant::NodesHaveHolders, format!("node {name}"))
+                }
                 None => {}
             }
             if self.judge.cache().snapshot.slot(node.id).is_none() {

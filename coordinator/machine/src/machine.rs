@@ -297,6 +297,7 @@ impl Machine {
             revision: self.judge.cache().revision(),
             evaluations_local: counts.local,
             evaluations_partial: counts.partial,
+            pods_untold: self.judge.cache().untold(),
             evaluations_refuted: counts.refuted,
             offers_dry: counts.dry,
             offers_refuted: counts.mismatches,

@@ -249,10 +249,28 @@ impl Machine {
 
     /// Gives a node to the worker whose it is now.
     pub(crate) fn assign_node(&mut self, name: &Arc<str>) {
-        let owner = self.roster.owner(name);
+        let owner = self.roster.owner(name).filter(|_| self.judge.cache().can_be_held(name));
         let is_known = self.judge.cache_mut().set_holder(name, owner, self.next_request).is_some();
         if let Some(owner) = owner.filter(|_| is_known) {
             self.introduce(owner, name);
+        }
+    }
+
+    /// A pod came to a node or left it whose class nobody can be told: such a node is nobody's, and is judged here.
+    pub(crate) fn reassign_node(&mut self, name: &Arc<str>) {
+        let Some(known) = self.judge.cache().nodes.get(name) else { return };
+        let can_be_held = self.judge.cache().can_be_held(name);
+        match known.worker {
+            Some(_) if !can_be_held => {
+                let (id, held) = (known.id, known.worker);
+                self.judge.cache_mut().set_holder(name, None, self.next_request);
+                if let Some(worker) = held {
+                    self.tell(worker, Change::RemoveNode { id });
+                    self.count_node(worker, -1);
+                }
+            }
+            None if can_be_held => self.assign_node(name),
+            Some(_) | None => {}
         }
     }
 
@@ -368,7 +386,7 @@ impl Machine {
         let names: Vec<Arc<str>> = self.judge.cache().nodes.keys().cloned().collect();
         let mut shard = Vec::new();
         for name in names {
-            if self.roster.owner(&name) != Some(id) {
+            if self.roster.owner(&name) != Some(id) || !self.judge.cache().can_be_held(&name) {
                 continue;
             }
             let held = self.judge.cache_mut().set_holder(&name, Some(id), self.next_request);

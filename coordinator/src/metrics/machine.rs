@@ -109,7 +109,7 @@ pub(super) fn own(status: &Status) -> impl Iterator<Item = MetricFamily> {
 
 type Number = (&'static str, &'static str, u64);
 
-fn levels(status: &Status) -> [Number; 22] {
+fn levels(status: &Status) -> [Number; 23] {
     [
         ("flotilla_leading", "1 while this process leads", status.leading),
         ("flotilla_synced", "1 once the view of the cluster is whole", status.synced),
@@ -123,6 +123,11 @@ fn levels(status: &Status) -> [Number; 22] {
             status.workers_ready,
         ),
         ("flotilla_workers_quarantined", "Workers that are kept away for a while", status.workers_quarantined),
+        (
+            "flotilla_pods_untold",
+            "Pods whose class is too large to be told to workers, so that their nodes are judged here",
+            status.pods_untold,
+        ),
         ("flotilla_binds_in_flight", "Binds that the machine waits for", status.binds_in_flight),
         ("flotilla_evaluations_in_flight", "Evaluations under way at workers", status.evaluations_in_flight),
         ("flotilla_extensions_in_flight", "1 while extenders are asked about a pod", status.extensions_in_flight),

@@ -63,6 +63,8 @@ pub(crate) struct Cache {
     log: VecDeque<Happening>,
     revision: Revision,
     next_node: u32,
+    /// How many pods are charged whose class cannot be told to workers.
+    untold: u64,
     /// Who holds the node at each position of the snapshot, and since which question: what the nodes have, for a look-up
     /// without names.
     holders: Vec<(Option<WorkerId>, RequestId)>,
@@ -272,6 +274,17 @@ impl Cache {
         if after < question { Ok(holder) } else { Err(Moved) }
     }
 
+    /// Whether a node can be given to a worker: the classes of all pods on it can be told.
+    pub(crate) fn can_be_held(&self, name: &str) -> bool {
+        let classes = self.residents.get(name).into_iter().flat_map(|residents| residents.keys());
+        classes.copied().all(|class| self.classes.can_be_told(class))
+    }
+
+    /// How many pods are charged whose class cannot be told to workers.
+    pub(crate) const fn untold(&self) -> u64 {
+        self.untold
+    }
+
     /// The number that the newest node has.
     pub(crate) const fn newest_node(&self) -> NodeId {
         NodeId(self.next_node)
@@ -301,6 +314,7 @@ impl Cache {
     /// Charges a pod of a class to a node. Gives what to tell the holder, if the node is known.
     pub(crate) fn charge(&mut self, name: &Arc<str>, class: ClassId) -> Option<(WorkerId, Change)> {
         self.classes.retain(class);
+        self.untold += u64::from(!self.classes.can_be_told(class));
         *self.residents.entry(Arc::clone(name)).or_default().entry(class).or_insert(0) += 1;
         let node = self.nodes.get(name)?;
         let (id, worker) = (node.id, node.worker);
@@ -313,6 +327,7 @@ impl Cache {
     pub(crate) fn discharge(&mut self, name: &str, class: ClassId) -> Option<(WorkerId, Change)> {
         if let Some(residents) = self.residents.get_mut(name) {
             if let Some(count) = residents.get_mut(&class) {
+                self.untold -= u64::from(!self.classes.can_be_told(class));
                 *count -= 1;
                 if *count == 0 {
                     residents.swap_remove(&class);

@@ -158,7 +158,7 @@ impl ClassStates {
         let clock = self.clock;
         let state = self.all.entry(subject).or_insert_with(|| {
             let facts = Arc::new(cache.facts(class));
-            let can_be_told = facts.can_be_told();
+            let can_be_told = facts.can_be_told() && class.can_be_told();
             let prepared = Prepared::new(registry, profile, class, &facts, &cache.snapshot);
             let bytes = facts.bytes() + prepared.missing().bytes();
             self.bytes += bytes;

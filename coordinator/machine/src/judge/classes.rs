@@ -27,6 +27,8 @@ struct Known {
     /// How often it compares one namespace.
     comparisons: u64,
     bytes: usize,
+    /// It fits in a message.
+    can_be_told: bool,
 }
 
 /// The table of classes.
@@ -53,8 +55,9 @@ impl Classes {
         self.next += 1;
         let id = ClassId(self.next);
         self.ids.insert(Arc::clone(class), id);
-        let (comparisons, bytes) = (excess::comparisons(class), class.bytes());
-        self.known.insert(id, Known { class: Arc::clone(class), needed: 1, comparisons, bytes });
+        let (comparisons, bytes, can_be_told) = (excess::comparisons(class), class.bytes(), class.can_be_told());
+        let known = Known { class: Arc::clone(class), needed: 1, comparisons, bytes, can_be_told };
+        self.known.insert(id, known);
         self.bytes += bytes;
         if !class.pod_affinity.is_empty() {
             self.affine_version += 1;
@@ -102,6 +105,11 @@ impl Classes {
     /// How often a class compares one namespace ([`excess::comparisons`]).
     pub(crate) fn comparisons(&self, id: ClassId) -> u64 {
         self.known.get(&id).map_or(0, |known| known.comparisons)
+    }
+
+    /// Whether a class can be told to workers.
+    pub(crate) fn can_be_told(&self, id: ClassId) -> bool {
+        self.known.get(&id).is_none_or(|known| known.can_be_told)
     }
 
     /// Changes whenever a class with affinities comes.

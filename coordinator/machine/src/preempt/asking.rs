@@ -11,6 +11,7 @@ use flotilla_framework::{
     node::NodeId,
     preemption::{Layout, Outcome, Trial, is_local},
     shard::{Command, MAX_TRIAL_PODS, MAX_TRIALS, RequestId},
+    weight::MAX_TOLD,
 };
 
 use super::{Round, search::Asked};
@@ -32,7 +33,9 @@ impl Machine {
         !round.is_local
             && self.can_ask()
             && class.is_some_and(|class| !class.uses_objects())
-            && state.is_some_and(|state| state.can_be_asked() && is_local(&state.prepared))
+            && state.is_some_and(|state| {
+                state.can_be_asked() && is_local(&state.prepared) && state.facts.weight() <= MAX_TOLD
+            })
     }
 
     /// Asks about the next nodes. `false`: that could not be done, or nothing had to be asked.
@@ -47,6 +50,9 @@ impl Machine {
             let holder = self.judge.cache().name(node).and_then(|name| self.judge.cache().nodes.get(name)?.worker);
             let holder = holder.filter(|worker| self.roster.is_ready(*worker));
             let size = layout.as_ref().map_or(0, |layout| layout.trial.victims.len() + layout.trial.beside.len());
+            let classes = layout.iter().flat_map(|layout| &layout.trial.beside);
+            let can_be_told = classes.copied().all(|class| self.judge.cache().classes.can_be_told(class));
+            let holder = holder.filter(|_| can_be_told);
             let has_room = pods + size <= MAX_TRIAL_PODS;
             if let (Some(layout), Some(holder), true) = (&layout, holder, has_room) {
                 pods += size;

@@ -77,6 +77,8 @@ pub struct Status {
     pub evaluations_asked: u64,
     /// Counter: evaluations made here for want of workers.
     pub evaluations_local: u64,
+    /// Pods on nodes whose class is too large to be told to workers: their nodes are judged here.
+    pub pods_untold: u64,
     /// Counter: evaluations of which a part was made here, for nodes of workers that were not ready.
     pub evaluations_partial: u64,
     /// Counter: answers that were not waited for any more.

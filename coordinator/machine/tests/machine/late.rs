@@ -1,6 +1,9 @@
 //! Workers that are late, mute or back again and again: nothing waits for them.
 
+use std::sync::Arc;
+
 use flotilla_framework::{
+    class::PodInfo,
     shard::{Command, FromWorker, Reply},
     testing::{node, pod},
 };
@@ -192,4 +195,46 @@ fn a_process_that_is_kept_away_is_so_under_any_address() {
     hello(&mut world, elsewhere);
     assert!(!world.workers.contains_key(&elsewhere));
     assert_eq!(world.machine.overview(world.now_ms).quarantined.len(), 1);
+}
+
+/// A pod on a node whose class takes more than any message may. Ingest cuts lists that are so long ([`excess`]); this is what
+/// happens where it does not.
+///
+/// [`excess`]: flotilla_framework::excess
+fn too_large(name: &str, node: &str) -> PodInfo {
+    let pod = pod(name).request("cpu", "3").on(node).build();
+    let mut class = (*pod.class).clone();
+    let term = flotilla_framework::testing::term("kubernetes.io/hostname", ("app", "nothing-is-called-so"));
+    class.pod_affinity.required_anti = vec![term; 30_000];
+    PodInfo { class: Arc::new(class), ..pod }
+}
+
+#[test]
+fn no_worker_is_told_of_a_class_that_is_too_large_and_its_node_is_judged_here() {
+    let mut world = World::new(2);
+    nodes(&mut world, 8);
+    let large = too_large("large", "node-3");
+    assert!(!large.class.can_be_told(), "{} bytes", large.class.weight());
+    world.pod(large);
+    world.settle();
+    let told = |world: &World| world.workers.values().map(|worker| worker.replica.node_count()).sum::<usize>();
+    assert_eq!((told(&world), world.machine.status().pods_untold), (7, 1));
+    // A worker that attaches is not told either.
+    let new = world.join("late");
+    assert!(world.workers[&new].inbox.iter().all(|word| match &word.command {
+        Command::RegisterClass { class, .. } => class.can_be_told(),
+        _ => true,
+    }));
+    world.settle();
+    // The node takes part in decisions all the same.
+    world.pod(pod("there").request("cpu", "1").node_selector("kubernetes.io/hostname", "node-3").build());
+    world.settle();
+    assert_eq!(world.place_of("there"), Some("node-3"));
+    world.pod(pod("not-there").request("cpu", "1").node_selector("kubernetes.io/hostname", "node-3").build());
+    world.settle();
+    assert_eq!((world.place_of("not-there"), world.dropped.len()), (None, 0));
+    world.delete_pod("uid-large");
+    world.settle();
+    assert_eq!((told(&world), world.machine.status().pods_untold), (8, 0), "it is told again");
+    assert_eq!(world.place_of("not-there"), Some("node-3"));
 }

@@ -7,7 +7,9 @@
 //! is at either end.
 
 pub mod bounds;
+pub mod codec;
 pub mod convert;
+pub mod lists;
 
 pub use convert::{DecodeError, Problem, Wire};
 

@@ -17,7 +17,7 @@ fn the_generated_code_is_what_the_proto_file_comes_to() {
     let descriptors = protox::compile([FILE], [top]).expect("the .proto file compiles");
     let fresh = tempfile::tempdir().expect("a folder");
     fs::write(fresh.path().join("flotilla.v1.bin"), descriptors.encode_to_vec()).expect("written");
-    let generator = tonic_prost_build::configure().out_dir(fresh.path());
+    let generator = tonic_prost_build::configure().codec_path("crate::codec::BoundedCodec").out_dir(fresh.path());
     generator.compile_fds(descriptors).expect("the code is generated");
     for name in ["flotilla.v1.rs", "flotilla.v1.bin"] {
         let (is, kept) = (fresh.path().join(name), top.join("src/generated").join(name));

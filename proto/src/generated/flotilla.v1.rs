@@ -1673,7 +1673,7 @@ pub mod worker_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/flotilla.v1.Worker/Attach",
             );
@@ -1817,7 +1817,7 @@ pub mod worker_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AttachSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

@@ -77,6 +77,9 @@ impl Authority {
             return Err(unusable("tls.key does not belong to tls.crt"));
         }
         let validity = Validity::of(&der).map_err(|error| IssueError::Authority(error.to_string()))?;
+        // What signs reads more of the certificate than is checked above, such as the usages of its key.
+        Issuer::from_ca_cert_pem(&certificate, pair)
+            .map_err(|error| IssueError::Authority(format!("tls.crt cannot sign: {error}")))?;
         Ok(Self { certificate, key, validity })
     }
 
@@ -189,6 +192,18 @@ mod tests {
             Identity::from_pem(Role::Coordinator, &pem).expect("sound").validity().not_after_s
         };
         assert_eq!([of(0), of(ends_s - 60)], [LEAF_LIFE_S, ends_s]);
+    }
+
+    /// One reader of PEM takes it, the one of the signer does not: it was an authority until it had to sign.
+    #[test]
+    fn a_certificate_without_the_padding_of_its_base64_is_no_authority() {
+        // Signatures differ in length, so that some certificates need none.
+        let mut made = std::iter::repeat_with(|| Authority::make(0).expect("made"));
+        let made = made.find(|made| made.certificate().contains('=')).expect("one of many");
+        let unpadded = made.certificate().replace('=', "");
+        let error =
+            Authority::from_pem(unpadded.as_bytes(), made.key().as_bytes()).expect_err("no authority").to_string();
+        assert!(error.contains("tls.crt cannot sign"), "{error}");
     }
 
     #[test]

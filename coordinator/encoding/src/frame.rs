@@ -90,7 +90,7 @@ impl Frames {
             return Err(DecodeError::Oversized(length));
         }
         if self.received.len() < LENGTH_BYTES + length {
-            self.received.reserve(LENGTH_BYTES + length - self.received.len());
+            // Nothing is reserved for a frame that a header only promises.
             return Ok(None);
         }
         self.received.advance(LENGTH_BYTES);

@@ -4,6 +4,8 @@
 
 pub mod busy;
 
+use std::fmt::Debug;
+
 use bytes::Bytes;
 use flotilla_framework::ingest::{self, selectors, storage};
 use k8s_openapi::api::{
@@ -41,41 +43,41 @@ pub const KINDS: [(&str, &str); 16] = [
 macro_rules! of_kind {
     ($kind:expr, $call:ident($($argument:expr),*)) => {
         match $kind {
-            "Pod" => $call::<Pod>($($argument,)* |pod| format!("{:?}", ingest::pod(&pod.into()))),
-            "Node" => $call::<Node>($($argument,)* |node| format!("{:?}", ingest::node(&node.into()))),
-            "Namespace" => $call::<Namespace>($($argument,)* |namespace| {
-                format!("{} {:?}", namespace.metadata.name(), selectors::namespace_labels(namespace.metadata.labels()))
+            "Pod" => $call::<Pod, _>($($argument,)* |pod| ingest::pod(&pod.into())),
+            "Node" => $call::<Node, _>($($argument,)* |node| ingest::node(&node.into())),
+            "Namespace" => $call::<Namespace, _>($($argument,)* |namespace| {
+                (namespace.metadata.name().to_owned(), selectors::namespace_labels(namespace.metadata.labels()))
             }),
-            "Service" | "ReplicationController" => $call::<Selecting<SelectorMap>>($($argument,)* |object| {
-                format!("{} {:?}", object.metadata.key(), selectors::map_selector(object.selector()))
+            "Service" | "ReplicationController" => $call::<Selecting<SelectorMap>, _>($($argument,)* |object| {
+                (object.metadata.key(), selectors::map_selector(object.selector()))
             }),
-            "ReplicaSet" | "StatefulSet" => $call::<Selecting<LabelSelector>>($($argument,)* |object| {
-                format!("{} {:?}", object.metadata.key(), selectors::controller_selector(object.selector()))
+            "ReplicaSet" | "StatefulSet" => $call::<Selecting<LabelSelector>, _>($($argument,)* |object| {
+                (object.metadata.key(), selectors::controller_selector(object.selector()))
             }),
-            "PodDisruptionBudget" => $call::<Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>>(
-                $($argument,)* |budget| format!("{:?}", ingest::budgets::budget(&budget.into()))
+            "PodDisruptionBudget" => $call::<Specified<policy::PodDisruptionBudgetSpec, BudgetStatus>, _>(
+                $($argument,)* |budget| ingest::budgets::budget(&budget.into())
             ),
-            "PodGroup" => $call::<Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>>(
-                $($argument,)* |group| format!("{:?}", ingest::pod_group::pod_group(&group.into()))
+            "PodGroup" => $call::<Specified<workloads::PodGroupSpec, workloads::PodGroupStatus>, _>(
+                $($argument,)* |group| ingest::pod_group::pod_group(&group.into())
             ),
-            "PersistentVolumeClaim" => $call::<Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>>(
-                $($argument,)* |claim| format!("{:?}", storage::claim(&claim.into()))
+            "PersistentVolumeClaim" => $call::<Specified<api::PersistentVolumeClaimSpec, api::PersistentVolumeClaimStatus>, _>(
+                $($argument,)* |claim| storage::claim(&claim.into())
             ),
-            "PersistentVolume" => $call::<Specified<api::PersistentVolumeSpec, api::PersistentVolumeStatus>>(
-                $($argument,)* |volume| format!("{:?}", storage::volume(&volume.into()))
+            "PersistentVolume" => $call::<Specified<api::PersistentVolumeSpec, api::PersistentVolumeStatus>, _>(
+                $($argument,)* |volume| storage::volume(&volume.into())
             ),
-            "StorageClass" => $call::<StorageClass>($($argument,)* |class| format!("{:?}", storage::storage_class(&class.into()))),
-            "CSIDriver" => $call::<Specified<stored::CSIDriverSpec>>(
-                $($argument,)* |driver| format!("{:?}", storage::csi_driver(&driver.into()))
+            "StorageClass" => $call::<StorageClass, _>($($argument,)* |class| storage::storage_class(&class.into())),
+            "CSIDriver" => $call::<Specified<stored::CSIDriverSpec>, _>(
+                $($argument,)* |driver| storage::csi_driver(&driver.into())
             ),
-            "CSIStorageCapacity" => $call::<StorageCapacity>(
-                $($argument,)* |capacity| format!("{:?}", storage::storage_capacity(&capacity.into()))
+            "CSIStorageCapacity" => $call::<StorageCapacity, _>(
+                $($argument,)* |capacity| storage::storage_capacity(&capacity.into())
             ),
-            "CSINode" => $call::<Specified<stored::CSINodeSpec>>(
-                $($argument,)* |node| format!("{:?}", storage::csi_node(&node.into()))
+            "CSINode" => $call::<Specified<stored::CSINodeSpec>, _>(
+                $($argument,)* |node| storage::csi_node(&node.into())
             ),
-            "VolumeAttachment" => $call::<Specified<stored::VolumeAttachmentSpec>>(
-                $($argument,)* |attachment| format!("{:?}", storage::volume_attachment(&attachment.into()))
+            "VolumeAttachment" => $call::<Specified<stored::VolumeAttachmentSpec>, _>(
+                $($argument,)* |attachment| storage::volume_attachment(&attachment.into())
             ),
             other => Err(format!("{other} is no kind that is watched")),
         }
@@ -106,21 +108,57 @@ pub fn facts_of_frame(kind: &str, encoding: Encoding, frame: Bytes) -> Result<St
     of_kind!(kind, of_frame(encoding, frame))
 }
 
-fn alone<T: Object>(encoding: Encoding, object: &[u8], facts: impl Fn(T) -> String) -> Result<String, String> {
+/// Reads an object of this kind that stands by itself, and what scheduling reads of it, and keeps nothing.
+///
+/// # Errors
+/// It does not decode.
+pub fn read(kind: &str, encoding: Encoding, object: &[u8]) -> Result<(), String> {
+    of_kind!(kind, read_alone(encoding, object))
+}
+
+/// As [`read`], an item of a page.
+///
+/// # Errors
+/// It does not decode.
+pub fn read_item(kind: &str, item: &crate::Item) -> Result<(), String> {
+    of_kind!(kind, read_of_item(item))
+}
+
+/// As [`read`], a frame of a watch.
+///
+/// # Errors
+/// It does not decode.
+pub fn read_frame(kind: &str, encoding: Encoding, frame: Bytes) -> Result<(), String> {
+    of_kind!(kind, read_of_frame(encoding, frame))
+}
+
+fn alone<T: Object, F: Debug>(encoding: Encoding, object: &[u8], facts: impl Fn(T) -> F) -> Result<String, String> {
+    of_read(decoded(encoding, object)?, facts)
+}
+
+fn read_alone<T: Object, F>(encoding: Encoding, object: &[u8], facts: impl Fn(T) -> F) -> Result<(), String> {
+    of_whole(decoded(encoding, object)?, facts)
+}
+
+fn decoded<T: Object>(encoding: Encoding, object: &[u8]) -> Result<Read<T>, String> {
     let read = match encoding {
         Encoding::Json => json::read::<T>(object),
         Encoding::Protobuf => {
             protobuf::open(Bytes::copy_from_slice(object)).and_then(|object| protobuf::read::<T>(&object))
         }
     };
-    of_read(read.map_err(|error| error.to_string())?, facts)
+    read.map_err(|error| error.to_string())
 }
 
-fn of_item<T: Object>(item: &crate::Item, facts: impl Fn(T) -> String) -> Result<String, String> {
+fn of_item<T: Object, F: Debug>(item: &crate::Item, facts: impl Fn(T) -> F) -> Result<String, String> {
     of_read(item.read::<T>().map_err(|error| error.to_string())?, facts)
 }
 
-fn of_frame<T: Object>(encoding: Encoding, frame: Bytes, facts: impl Fn(T) -> String) -> Result<String, String> {
+fn read_of_item<T: Object, F>(item: &crate::Item, facts: impl Fn(T) -> F) -> Result<(), String> {
+    of_whole(item.read::<T>().map_err(|error| error.to_string())?, facts)
+}
+
+fn of_frame<T: Object, F: Debug>(encoding: Encoding, frame: Bytes, facts: impl Fn(T) -> F) -> Result<String, String> {
     match crate::Change::<T>::decode(encoding, frame).map_err(|error| error.to_string())? {
         crate::Change::Applied(read) => of_read(read, facts),
         crate::Change::Deleted(gone) => Ok(format!("{} {} {:?} is gone", gone.key(), gone.uid(), gone.version())),
@@ -129,12 +167,29 @@ fn of_frame<T: Object>(encoding: Encoding, frame: Bytes, facts: impl Fn(T) -> St
     }
 }
 
-fn of_read<T: Object>(read: Read<T>, facts: impl Fn(T) -> String) -> Result<String, String> {
+fn read_of_frame<T: Object, F>(encoding: Encoding, frame: Bytes, facts: impl Fn(T) -> F) -> Result<(), String> {
+    match crate::Change::<T>::decode(encoding, frame).map_err(|error| error.to_string())? {
+        crate::Change::Applied(read) => of_whole(read, facts),
+        crate::Change::Deleted(_) | crate::Change::Bookmark(_) | crate::Change::Error(_) => Ok(()),
+    }
+}
+
+fn of_read<T: Object, F: Debug>(read: Read<T>, facts: impl Fn(T) -> F) -> Result<String, String> {
     let metadata = read.metadata();
     let named = format!("{} {} {:?}", metadata.key(), metadata.uid(), metadata.version());
     match read {
-        Read::Whole(object) => Ok(format!("{named}: {}", facts(object))),
+        Read::Whole(object) => Ok(format!("{named}: {:?}", facts(object))),
         Read::Unreadable(_, reason) => Err(format!("{named}: {reason}")),
+    }
+}
+
+fn of_whole<T: Object, F>(read: Read<T>, facts: impl Fn(T) -> F) -> Result<(), String> {
+    match read {
+        Read::Whole(object) => {
+            facts(object);
+            Ok(())
+        }
+        Read::Unreadable(_, reason) => Err(reason),
     }
 }
 

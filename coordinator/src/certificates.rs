@@ -14,6 +14,8 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, ResourceExt as _, api::PostParams};
 use tracing::{debug, info, warn};
 
+#[cfg(test)]
+mod any_bytes;
 mod contents;
 
 use contents::{Authorities, Due};

@@ -18,6 +18,8 @@ pub use text::{node_text, pod_text};
 /// kube-scheduler takes a single node without a score.
 pub const SCORED_FROM: usize = 2;
 
+#[cfg(test)]
+mod any_bytes;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]

@@ -68,7 +68,7 @@ fn change(fields: &mut Vec<Field>, at: usize, rng: &mut StdRng) {
             fields.splice(at..at, vec![empty; often(rng)]);
         }
         1 => {
-            let count = often(rng).min(room(written(&[field.clone()]).len()));
+            let count = often(rng).min(room(written(std::slice::from_ref(&field)).len()));
             fields.splice(at..at, vec![field; count]);
         }
         2 => drop(fields.remove(at)),

@@ -310,15 +310,18 @@ async fn without_those_rights_the_coordinator_says_which_it_lacks() -> anyhow::R
         Fleet::new(&cluster).speaking_as(cluster.kubeconfig_for(COORDINATOR, None)?).with_args([LEASE.to_owned()]);
     fleet.reserve("worker-0")?;
     fleet.start_coordinator("coordinator", None)?;
-    wait_until("the log to name the missing right", PATIENCE, async || {
-        let log = cluster.log("coordinator").map_err(|error| format!("{error:#}"))?;
-        if log.contains("grant get, create, update and watch on leases.coordination.k8s.io") {
-            Ok(())
-        } else {
-            Err(log)
-        }
-    })
-    .await
+    let says = async |words: &[&str]| {
+        wait_until("the log to name the missing right", PATIENCE, async || {
+            let log = cluster.log("coordinator").map_err(|error| format!("{error:#}"))?;
+            if words.iter().all(|word| log.contains(word)) { Ok(()) } else { Err(log) }
+        })
+        .await
+    };
+    says(&["nodes is forbidden", "pods is forbidden", "grant list and watch on it"]).await?;
+    // Who could not schedule does not stand for election, and asks for no Lease.
+    grant(&cluster)?;
+    kubectl(&cluster, &["delete", "role", "flotilla-coordinator", "--namespace=flotilla"])?;
+    says(&["grant get, create, update and watch on leases.coordination.k8s.io"]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

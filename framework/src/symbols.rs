@@ -1,6 +1,6 @@
 //! Strings that occur on many nodes, each kept once and compared as a number.
 //!
-//! Nodes bring strings into the table; what pods ask for is only looked up ([`Lookup`]), for whoever may create pods could
+//! Nodes bring strings into the table; what pods ask for is only looked up ([`Lookup`]), because an author of pods could
 //! fill it with strings that no node has.
 //!
 //! Knows: nothing of what a string means. Must not know: labels, images or resources.

@@ -90,7 +90,7 @@ impl Coordinator {
                             signal = signals.next() => Err(anyhow!("a second {signal}: ending without releasing the lease")),
                         };
                     }
-                    // The Lease is left as it is: whoever stands by waits it out.
+                    // The Lease is left as it is: a standby waits until it ends.
                     Action::Abandon(reason) => return Err(anyhow!(reason)),
                     action => self.perform(action, &answers),
                 }

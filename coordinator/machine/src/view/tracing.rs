@@ -38,7 +38,7 @@ impl Machine {
             Some(parent) => (Context::of_attempt_within(parent.context, uid, attempt), Some(parent.context.span)),
             None => (Context::of_attempt(uid, attempt), None),
         };
-        // Whoever creates a pod chooses the name of its trace, but not the pod's UID: that decides.
+        // The author of a pod chooses the name of its trace, but not the pod's UID: that decides.
         let is_taken = sampling.takes(Context::of_attempt(uid, attempt).trace);
         is_taken.then_some(Traced { context, parent, queued_ms: pod.trace.queued_ms, class: pod.class })
     }

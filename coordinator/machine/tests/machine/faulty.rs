@@ -286,7 +286,7 @@ fn no_pod_is_evicted_because_a_worker_says_that_nothing_fits() {
     world.node(node("free").build());
     world.settle();
     world.pod(pod("high").priority(10).request("cpu", "2").build());
-    // Whoever holds the free node lies about it.
+    // The worker that holds the free node lies about it.
     let mut words = Vec::new();
     for (id, worker) in &mut world.workers {
         while let Some(word) = worker.inbox.pop_front() {

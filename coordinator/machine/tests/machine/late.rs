@@ -164,7 +164,7 @@ fn a_worker_that_is_given_up_again_and_again_is_kept_away_for_ever_longer() {
         assert_eq!(world.machine.status().workers_quarantined, quarantined.len() as u64);
         if let Some(view) = quarantined.first() {
             assert_eq!((&*view.name, view.times), ("mute", u32::try_from(number + 1).expect("few")));
-            // Whoever connects under this name meanwhile is sent away, and is told nothing.
+            // A process that connects under this name meanwhile is sent away, and is told nothing.
             let early = world.join("mute");
             assert!(!world.workers.contains_key(&early));
             assert!(world.dropped.last().is_some_and(|why| why.contains("stays away")), "{:?}", world.dropped);

@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -14,7 +15,7 @@ use k8s_openapi::{
         core::v1::{Node, Pod},
         events::v1::Event,
     },
-    apimachinery::pkg::api::resource::Quantity,
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::MicroTime},
 };
 use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::Value;
@@ -137,6 +138,23 @@ pub fn bindings(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, usize
         }
     }
     Ok(taken)
+}
+
+/// The longest time between two bindings, one after the other by when the API server received them.
+///
+/// # Errors
+/// Where the audit log cannot be read.
+pub fn longest_pause(cluster: &ControlPlane) -> anyhow::Result<Duration> {
+    let mut received = Vec::new();
+    for entry in audited(cluster)? {
+        if entry["objectRef"]["subresource"] == "binding" && entry["responseStatus"]["code"] == 201 {
+            let at: MicroTime = serde_json::from_value(entry["requestReceivedTimestamp"].clone())?;
+            received.push(at.0.as_microsecond());
+        }
+    }
+    received.sort_unstable();
+    let pauses = received.windows(2).map(|two| two[1].abs_diff(two[0]));
+    Ok(Duration::from_micros(pauses.max().unwrap_or_default()))
 }
 
 /// The pods of which a condition `PodScheduled` was ever written that is `False`. The audit log has to have the requests.

@@ -2,7 +2,7 @@
 
 use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::{
-    census::bindings,
+    census::{bindings, longest_pause},
     fleet::{Fleet, PATIENCE, pods, profile, wait_until_running},
 };
 use k8s_openapi::api::coordination::v1::Lease;
@@ -59,6 +59,7 @@ async fn the_standby_goes_on_after(signal: &str) -> anyhow::Result<()> {
     // Of the requests that a killed leader had under way the log may not say how they ended.
     assert!(taken.len() == 200 || signal == "KILL", "{} pods were bound", taken.len());
     assert!(taken.values().all(|times| *times == 1), "bound twice: {taken:?}");
+    println!("SIG{signal}: the longest pause between two bindings was {} ms", longest_pause(&cluster)?.as_millis());
     Ok(())
 }
 

@@ -4,8 +4,6 @@
 //! Knows: the fields of a pod that scheduling reads. Must not know: the Kubernetes objects they come from (that is
 //! [`crate::ingest`]) or any plugin.
 
-mod bytes;
-
 use std::sync::Arc;
 
 use crate::{

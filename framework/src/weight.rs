@@ -1,9 +1,10 @@
-//! How many bytes a class takes at most when it is said to a worker.
+//! How many bytes a class takes: at most when it is said to a worker, and about in memory.
 //!
 //! A message has 4 MiB at most, and one that is larger ends the stream of every worker that is to be told. What weighs more
 //! than [`MAX_CLASS`] is not said: the coordinator judges it.
 //!
-//! Knows: every list of a class. Must not know: how it is written on a wire; the crate that does compares both in its tests.
+//! Knows: every list of a class. Must not know: how it is written on a wire, which the crate that does compares in its
+//! tests; or who keeps it.
 
 use std::sync::Arc;
 
@@ -25,18 +26,49 @@ pub const MAX_CLASS: usize = 3 << 20;
 /// The most that facts may weigh to be told with a dry run, which has 1.4 MiB of pods and some names besides: 3.4 MiB.
 pub const MAX_TOLD: usize = 2 << 20;
 
-/// A number with its tag.
-const NUMBER: usize = 11;
-/// What is around a text or a message: a tag of two bytes and a length of five.
-const FRAME: usize = 7;
+/// What the parts of a class take beside the bytes of their texts.
+#[derive(Debug, Clone, Copy)]
+struct Measure {
+    /// A number.
+    number: usize,
+    /// What is around a text.
+    text: usize,
+    /// What is around a group of parts.
+    group: usize,
+}
+
+/// Said to a worker: a number has its tag; a text and a group have a tag of two bytes and a length of five.
+const WIRE: Measure = Measure { number: 11, text: 7, group: 7 };
+/// Kept: a text has a reference of 16 bytes and two counters, a group a vector.
+const MEMORY: Measure = Measure { number: 8, text: 32, group: 24 };
 
 // === impl Class ===
 
 impl Class {
-    /// An upper bound on the bytes that the class takes.
+    /// An upper bound on the bytes that the class takes when it is said to a worker.
     #[must_use]
     pub fn weight(&self) -> usize {
-        let Self {
+        WIRE.class(self)
+    }
+
+    /// About how many bytes the class takes in memory. Texts that it shares with others count in full.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + MEMORY.class(self)
+    }
+
+    /// Whether the class can be told to a worker.
+    #[must_use]
+    pub fn can_be_told(&self) -> bool {
+        self.weight() <= MAX_CLASS
+    }
+}
+
+// === impl Measure ===
+
+impl Measure {
+    fn class(self, class: &Class) -> usize {
+        let Class {
             namespace,
             labels: own_labels,
             requests,
@@ -58,119 +90,124 @@ impl Class {
             terminating: _,
             volumes,
             unbuilt,
-        } = self;
-        let tolerations = tolerations
-            .iter()
-            .map(|one| FRAME + text(&one.key) + text(&one.operator) + text(&one.value) + text(&one.effect));
-        let ports = host_ports.iter().map(|port| FRAME + text(&port.ip) + text(&port.protocol) + NUMBER);
-        let preferred = preferred_terms.iter().map(|(_, term)| FRAME + NUMBER + node_term(term));
-        let lists: usize = tolerations.chain(ports).chain(preferred).chain(spread.iter().map(constraint)).sum();
-        let required: usize = required_terms.iter().flatten().map(node_term).sum();
-        let owner = owner.as_ref().map_or(0, |Owner { name, .. }| FRAME + NUMBER + text(name));
-        let features: usize = declared_features.names().map(text).sum();
-        text(namespace)
-            + labels(own_labels)
-            + labels(node_selector)
-            + [requests, score_requests, accounted].into_iter().map(resources).sum::<usize>()
-            + node_name.as_deref().map_or(0, text)
-            + texts(images)
+        } = class;
+        let tolerations = tolerations.iter().map(|one| {
+            self.group + self.text(&one.key) + self.text(&one.operator) + self.text(&one.value) + self.text(&one.effect)
+        });
+        let ports =
+            host_ports.iter().map(|port| self.group + self.text(&port.ip) + self.text(&port.protocol) + self.number);
+        let preferred = preferred_terms.iter().map(|(_, term)| self.group + self.number + self.node_term(term));
+        let lists: usize =
+            tolerations.chain(ports).chain(preferred).chain(spread.iter().map(|one| self.constraint(one))).sum();
+        let required: usize = required_terms.iter().flatten().map(|term| self.node_term(term)).sum();
+        let owner = owner.as_ref().map_or(0, |Owner { name, .. }| self.group + self.number + self.text(name));
+        let features: usize = declared_features.names().map(|name| self.text(name)).sum();
+        self.text(namespace)
+            + self.labels(own_labels)
+            + self.labels(node_selector)
+            + [requests, score_requests, accounted].into_iter().map(|amounts| self.resources(amounts)).sum::<usize>()
+            + node_name.as_deref().map_or(0, |text| self.text(text))
+            + self.texts(images)
             + lists
             + required
-            + affinity(pod_affinity)
+            + self.affinity(pod_affinity)
             + owner
             + features
-            + volumes.as_deref().map_or(0, pod_volumes)
-            + unbuilt.len() * NUMBER
-            + 4 * NUMBER
-            + 3 * FRAME
+            + volumes.as_deref().map_or(0, |volumes| self.pod_volumes(volumes))
+            + unbuilt.len() * self.number
+            + 4 * self.number
+            + 3 * self.group
     }
 
-    /// Whether the class can be told to a worker.
-    #[must_use]
-    pub fn can_be_told(&self) -> bool {
-        self.weight() <= MAX_CLASS
+    fn text(self, text: &str) -> usize {
+        text.len() + self.text
     }
-}
 
-fn text(text: &str) -> usize {
-    text.len() + FRAME
-}
+    fn texts(self, list: &[Arc<str>]) -> usize {
+        list.iter().map(|one| self.text(one)).sum()
+    }
 
-fn texts(list: &[Arc<str>]) -> usize {
-    list.iter().map(|one| text(one)).sum()
-}
+    fn labels(self, list: &[(Arc<str>, Arc<str>)]) -> usize {
+        list.iter().map(|(key, value)| self.group + self.text(key) + self.text(value)).sum()
+    }
 
-fn labels(list: &[(Arc<str>, Arc<str>)]) -> usize {
-    list.iter().map(|(key, value)| FRAME + text(key) + text(value)).sum()
-}
+    fn resources(self, amounts: &Resources) -> usize {
+        self.group
+            + 3 * self.number
+            + amounts.scalars.iter().map(|(name, _)| self.group + self.text(name) + self.number).sum::<usize>()
+    }
 
-fn resources(amounts: &Resources) -> usize {
-    FRAME + 3 * NUMBER + amounts.scalars.iter().map(|(name, _)| FRAME + text(name) + NUMBER).sum::<usize>()
-}
+    fn node_term(self, term: &NodeTerm) -> usize {
+        let requirement =
+            |one: &Requirement| self.group + self.text(&one.key) + self.text(&one.operator) + self.texts(&one.values);
+        self.group + self.group + term.expressions.iter().chain(&term.fields).map(requirement).sum::<usize>()
+    }
 
-fn node_term(term: &NodeTerm) -> usize {
-    let requirement = |one: &Requirement| FRAME + text(&one.key) + text(&one.operator) + texts(&one.values);
-    FRAME + FRAME + term.expressions.iter().chain(&term.fields).map(requirement).sum::<usize>()
-}
-
-fn selector(selector: &LabelSelector) -> usize {
-    let of = |requirements: &Vec<crate::labels::LabelRequirement>| {
-        let each = requirements.iter().map(|one| FRAME + text(&one.key) + NUMBER + texts(&one.values));
-        each.sum::<usize>()
-    };
-    FRAME
-        + NUMBER
-        + FRAME
-        + match selector {
-            LabelSelector::Nothing => 0,
-            LabelSelector::Matching(requirements) => of(requirements),
-        }
-}
-
-fn constraint(constraint: &SpreadConstraint) -> usize {
-    let selected = match &constraint.selector {
-        Ok(known) => selector(known),
-        Err(error) => text(error),
-    };
-    FRAME + text(&constraint.topology_key) + selected + 5 * NUMBER
-}
-
-fn affinity(affinity: &PodAffinity) -> usize {
-    let term = |term: &AffinityTerm| {
-        let selectors = selector(&term.selector) + selector(&term.namespace_selector);
-        // A preferred one has a weight and a frame around it.
-        2 * FRAME + NUMBER + selectors + texts(&term.namespaces) + text(&term.topology_key)
-    };
-    FRAME + affinity.terms().map(term).sum::<usize>() + affinity.error.as_deref().map_or(0, text)
-}
-
-fn pod_volumes(volumes: &PodVolumes) -> usize {
-    let owner = volumes.owner.as_ref().map_or(0, |owner| FRAME + text(&owner.name) + text(&owner.uid));
-    let mounts = volumes.mounts.iter().map(|mount| {
-        FRAME
-            + match mount {
-                Mount::Claim(name) | Mount::Ephemeral(name) | Mount::Csi(name) => text(name),
-                Mount::Inline(inline) => {
-                    FRAME + inline.disk.as_ref().map_or(0, disk) + inline.in_tree.as_ref().map_or(0, in_tree)
-                }
+    fn selector(self, selector: &LabelSelector) -> usize {
+        let of = |requirements: &Vec<crate::labels::LabelRequirement>| {
+            let each =
+                requirements.iter().map(|one| self.group + self.text(&one.key) + self.number + self.texts(&one.values));
+            each.sum::<usize>()
+        };
+        self.group
+            + self.number
+            + self.group
+            + match selector {
+                LabelSelector::Nothing => 0,
+                LabelSelector::Matching(requirements) => of(requirements),
             }
-    });
-    FRAME + owner + mounts.sum::<usize>()
-}
+    }
 
-fn disk(disk: &Disk) -> usize {
-    FRAME
-        + NUMBER
-        + match disk {
-            Disk::GcePersistentDisk { name, .. } | Disk::Iscsi { iqn: name, .. } => text(name),
-            Disk::AwsElasticBlockStore { volume } => text(volume),
-            Disk::Rbd { monitors, pool, image, .. } => texts(monitors) + text(pool) + text(image),
-        }
-}
+    fn constraint(self, constraint: &SpreadConstraint) -> usize {
+        let selected = match &constraint.selector {
+            Ok(known) => self.selector(known),
+            Err(error) => self.text(error),
+        };
+        self.group + self.text(&constraint.topology_key) + selected + 5 * self.number
+    }
 
-fn in_tree(volume: &InTree) -> usize {
-    let InTree { plugin, driver, handle, node_affinity } = volume;
-    let (Ok(handle) | Err(handle)) = handle;
-    let terms: usize = node_affinity.iter().flatten().map(node_term).sum();
-    3 * FRAME + text(plugin) + text(driver) + text(handle) + terms
+    fn affinity(self, affinity: &PodAffinity) -> usize {
+        let term = |term: &AffinityTerm| {
+            let selectors = self.selector(&term.selector) + self.selector(&term.namespace_selector);
+            // A preferred one has a weight and a frame around it.
+            2 * self.group + self.number + selectors + self.texts(&term.namespaces) + self.text(&term.topology_key)
+        };
+        self.group
+            + affinity.terms().map(term).sum::<usize>()
+            + affinity.error.as_deref().map_or(0, |text| self.text(text))
+    }
+
+    fn pod_volumes(self, volumes: &PodVolumes) -> usize {
+        let owner =
+            volumes.owner.as_ref().map_or(0, |owner| self.group + self.text(&owner.name) + self.text(&owner.uid));
+        let mounts = volumes.mounts.iter().map(|mount| {
+            self.group
+                + match mount {
+                    Mount::Claim(name) | Mount::Ephemeral(name) | Mount::Csi(name) => self.text(name),
+                    Mount::Inline(inline) => {
+                        self.group
+                            + inline.disk.as_ref().map_or(0, |disk| self.disk(disk))
+                            + inline.in_tree.as_ref().map_or(0, |volume| self.in_tree(volume))
+                    }
+                }
+        });
+        self.group + owner + mounts.sum::<usize>()
+    }
+
+    fn disk(self, disk: &Disk) -> usize {
+        self.group
+            + self.number
+            + match disk {
+                Disk::GcePersistentDisk { name, .. } | Disk::Iscsi { iqn: name, .. } => self.text(name),
+                Disk::AwsElasticBlockStore { volume } => self.text(volume),
+                Disk::Rbd { monitors, pool, image, .. } => self.texts(monitors) + self.text(pool) + self.text(image),
+            }
+    }
+
+    fn in_tree(self, volume: &InTree) -> usize {
+        let InTree { plugin, driver, handle, node_affinity } = volume;
+        let (Ok(handle) | Err(handle)) = handle;
+        let terms: usize = node_affinity.iter().flatten().map(|term| self.node_term(term)).sum();
+        3 * self.group + self.text(plugin) + self.text(driver) + self.text(handle) + terms
+    }
 }

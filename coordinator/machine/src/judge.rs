@@ -56,13 +56,13 @@ pub(crate) struct Judge {
     /// Offers that were not what their nodes are, since [`Judge::take_mismatches`].
     mismatches: Vec<Mismatch>,
     /// Where the next look at nodes begins that workers refused.
-    next_borne_out: usize,
+    next_verified: usize,
 }
 
 /// How many nodes are judged here, of those that workers say will all not do, before the pod is turned down. At some 150 ns
 /// each they take 40 us, next to the 1 ms that writing the condition takes. Clusters of up to so many nodes are looked at
 /// whole; others by and by, each time a pod is turned down: one of 100,000 nodes in 391 times.
-const BORNE_OUT: usize = 256;
+const VERIFIED_AT_ONCE: usize = 256;
 
 /// What was done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Judge {
             counts: Counts::default(),
             known_texts: 0,
             mismatches: Vec::new(),
-            next_borne_out: 0,
+            next_verified: 0,
         }
     }
 
@@ -268,9 +268,9 @@ impl Judge {
     }
 
     /// Whether all that is known of a subject is what workers said of the nodes as they are now.
-    pub(crate) fn is_hearsay(&self, subject: Subject) -> bool {
+    pub(crate) fn is_from_workers(&self, subject: Subject) -> bool {
         let live = self.states.get(subject).and_then(ClassState::own);
-        live.is_some_and(|live| live.is_hearsay(self.cache.revision()))
+        live.is_some_and(|live| live.is_from_workers(self.cache.revision()))
     }
 
     /// Whether what is known of a subject's nodes was said by workers, but for what changed since.
@@ -291,16 +291,17 @@ impl Judge {
         self.evaluate_here(subject);
     }
 
-    /// A node that suits a subject although workers said that none does, among the next [`BORNE_OUT`] nodes: a part of
+    /// A node that suits a subject although workers said that none does, among the next [`VERIFIED_AT_ONCE`] nodes: a part of
     /// them is looked at each time, one after the other.
     fn disproof(&mut self, subject: Subject) -> Option<NodeId> {
-        if !self.is_hearsay(subject) {
+        if !self.is_from_workers(subject) {
             return None;
         }
         let capacity = self.cache.snapshot.capacity();
-        let first = self.next_borne_out % capacity.max(1);
-        self.next_borne_out = first + BORNE_OUT.min(capacity);
-        let slots = (first..capacity).chain(0..first).take(BORNE_OUT).filter_map(|slot| Slot::try_from(slot).ok());
+        let first = self.next_verified % capacity.max(1);
+        self.next_verified = first + VERIFIED_AT_ONCE.min(capacity);
+        let slots =
+            (first..capacity).chain(0..first).take(VERIFIED_AT_ONCE).filter_map(|slot| Slot::try_from(slot).ok());
         self.with_nodes(subject)?;
         let nodes = &self.cache.snapshot;
         self.states.known(subject)?.first_feasible(nodes, slots)

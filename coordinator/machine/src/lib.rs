@@ -10,6 +10,7 @@ pub mod action;
 mod asking;
 pub mod audit;
 mod cycle;
+mod deadlines;
 pub mod directory;
 pub mod event;
 mod excess;
@@ -23,7 +24,7 @@ mod judge;
 pub mod machine;
 mod nominations;
 mod objects;
-mod patience;
+
 mod pods;
 mod prebind;
 mod preempt;

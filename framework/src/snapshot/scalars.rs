@@ -17,7 +17,7 @@ use super::Slot;
 pub(super) struct Scalars {
     columns: IndexMap<Arc<str>, ScalarColumn>,
     /// What is charged of resources that no node has. As large as the pods that are charged.
-    loose: BTreeMap<Slot, BTreeMap<Arc<str>, i64>>,
+    sparse: BTreeMap<Slot, BTreeMap<Arc<str>, i64>>,
 }
 
 /// One extended resource over all nodes; shorter than the other columns where the last nodes lack it.
@@ -29,8 +29,8 @@ pub struct ScalarColumn {
     holders: u32,
 }
 
-/// What an entry of [`Scalars::loose`] takes: key and value, and as much for what is free in its block.
-const LOOSE_BYTES: usize = 48;
+/// What an entry of [`Scalars::sparse`] takes: key and value, and as much for what is free in its block.
+const SPARSE_BYTES: usize = 48;
 
 // === impl ScalarColumn ===
 
@@ -83,15 +83,15 @@ impl Scalars {
     pub(super) fn amounts(&self, name: &str, slot: Slot) -> (i64, i64) {
         match self.columns.get(name) {
             Some(column) => (column.allocatable(slot), column.charged(slot)),
-            None => (0, self.loose.get(&slot).and_then(|charged| charged.get(name)).copied().unwrap_or(0)),
+            None => (0, self.sparse.get(&slot).and_then(|charged| charged.get(name)).copied().unwrap_or(0)),
         }
     }
 
     /// All that is charged to a node and is not 0, sorted.
     pub(super) fn charged(&self, slot: Slot) -> Vec<(Arc<str>, i64)> {
         let of_columns = self.columns.iter().map(|(name, column)| (Arc::clone(name), column.charged(slot)));
-        let loose = self.loose.get(&slot).into_iter().flatten().map(|(name, amount)| (Arc::clone(name), *amount));
-        let mut charged: Vec<(Arc<str>, i64)> = of_columns.chain(loose).filter(|&(_, amount)| amount != 0).collect();
+        let sparse = self.sparse.get(&slot).into_iter().flatten().map(|(name, amount)| (Arc::clone(name), *amount));
+        let mut charged: Vec<(Arc<str>, i64)> = of_columns.chain(sparse).filter(|&(_, amount)| amount != 0).collect();
         charged.sort_unstable();
         charged
     }
@@ -118,20 +118,20 @@ impl Scalars {
         if let Some(column) = self.columns.get_mut(name) {
             return change(cell(&mut column.charged, slot));
         }
-        let charged = self.loose.entry(slot).or_default();
+        let charged = self.sparse.entry(slot).or_default();
         let amount = charged.entry(Arc::clone(name)).or_insert(0);
         change(amount);
         if *amount == 0 {
             charged.remove(name);
         }
         if charged.is_empty() {
-            self.loose.remove(&slot);
+            self.sparse.remove(&slot);
         }
     }
 
     /// Nothing is charged to a node any more.
     pub(super) fn discharge_all(&mut self, slot: Slot) {
-        self.loose.remove(&slot);
+        self.sparse.remove(&slot);
         for column in self.columns.values_mut() {
             if let Some(charged) = column.charged.get_mut(slot as usize) {
                 *charged = 0;
@@ -149,13 +149,13 @@ impl Scalars {
     pub(super) fn bytes(&self) -> usize {
         let cells = |column: &ScalarColumn| column.allocatable.capacity() + column.charged.capacity();
         8 * self.columns.values().map(cells).sum::<usize>()
-            + LOOSE_BYTES * self.loose.values().map(BTreeMap::len).sum::<usize>()
+            + SPARSE_BYTES * self.sparse.values().map(BTreeMap::len).sum::<usize>()
     }
 
     /// A column for a name of which a node has some from now on.
     fn begin(&mut self, name: &Arc<str>) -> &mut ScalarColumn {
         let column = self.columns.entry(Arc::clone(name)).or_default();
-        self.loose.retain(|slot, charged| {
+        self.sparse.retain(|slot, charged| {
             if let Some(amount) = charged.remove(name) {
                 *cell(&mut column.charged, *slot) = amount;
             }
@@ -168,13 +168,13 @@ impl Scalars {
         if self.columns.values().all(|column| column.holders > 0) {
             return;
         }
-        let loose = &mut self.loose;
+        let sparse = &mut self.sparse;
         self.columns.retain(|name, column| {
             if column.holders > 0 {
                 return true;
             }
             for (slot, amount) in (0..).zip(&column.charged).filter(|(_, amount)| **amount != 0) {
-                loose.entry(slot).or_default().insert(Arc::clone(name), *amount);
+                sparse.entry(slot).or_default().insert(Arc::clone(name), *amount);
             }
             false
         });

@@ -218,12 +218,12 @@ impl Machine {
         let refused = tried.verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Refused(_)));
         let of = |uid: &Uid| Some((self.member_profile(uid)?, self.pods.get(uid)?.class));
         let subjects: BTreeSet<Subject> = refused.filter_map(|(uid, _)| of(uid)).collect();
-        let hearsay: Vec<Subject> =
+        let unverified: Vec<Subject> =
             subjects.into_iter().filter(|subject| self.judge.is_said_by_workers(*subject)).collect();
-        if hearsay.is_empty() {
+        if unverified.is_empty() {
             return Ok(tried);
         }
-        hearsay.into_iter().for_each(|subject| self.judge.evaluate_here(subject));
+        unverified.into_iter().for_each(|subject| self.judge.evaluate_here(subject));
         self.try_members(seeker, false)
     }
 

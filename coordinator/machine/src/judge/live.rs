@@ -73,7 +73,7 @@ impl Live {
     }
 
     /// Whether it is what workers said of the nodes as they are in this state, and nothing else.
-    pub(super) const fn is_hearsay(&self, now: Revision) -> bool {
+    pub(super) const fn is_from_workers(&self, now: Revision) -> bool {
         self.source.is_some() && self.repaired_to == now && self.view.is_untouched()
     }
 

@@ -69,7 +69,7 @@ impl Machine {
             return false;
         }
         round.asked = Some(self.send_trials(now_ms, round, nodes, trials));
-        round.is_hearsay = true;
+        round.is_from_workers = true;
         true
     }
 

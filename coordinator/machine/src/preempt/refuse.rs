@@ -150,7 +150,7 @@ impl Machine {
         let mut own_code = Code::UnschedulableAndUnresolvable;
         let priority = self.pods.get(uid).map_or(0, |pod| pod.info.priority);
         let nominations = self.judge.nominations(uid, priority);
-        let is_hearsay = self.judge.is_hearsay(subject);
+        let is_from_workers = self.judge.is_from_workers(subject);
         let known = self.judge.with_nodes(subject).filter(|(known, _)| known.prepared.refusal().is_none());
         let Some((state, cache)) = known else { return Ok((Vec::new(), own_code)) };
         let snapshot = &mut cache.snapshot;
@@ -163,7 +163,7 @@ impl Machine {
             let refusal = dry_run.refusal(&state.prepared, snapshot, node, beside);
             let code = match refusal {
                 Some((_, refusal)) => Some(refusal.code),
-                None if is_hearsay => return Err(node),
+                None if is_from_workers => return Err(node),
                 None => objected.contains(&node).then_some(Code::Unschedulable),
             };
             if own == Some(node) {

@@ -57,7 +57,7 @@ impl Machine {
             candidates: Vec::new(),
             failures: Vec::new(),
             asked: None,
-            is_hearsay: false,
+            is_from_workers: false,
             // Extenders are told of what is known here.
             is_local: self.interested(uid).any(|extender| extender.is_preemptor()),
             proposed: None,
@@ -157,7 +157,7 @@ impl Machine {
         let mut was_wrong = false;
         while let Some(best) = pick_one(&round.candidates, NOW_NS) {
             let candidate = round.candidates.swap_remove(best);
-            if !round.is_hearsay {
+            if !round.is_from_workers {
                 return Some(Verdict::Found(candidate));
             }
             let own = self.try_here(round, candidate.node);

@@ -40,7 +40,7 @@ pub(crate) struct Round {
     /// Workers are being asked.
     pub(super) asked: Option<Asked>,
     /// Workers were asked, so that the choice has to be borne out.
-    pub(super) is_hearsay: bool,
+    pub(super) is_from_workers: bool,
     /// Workers are not asked any more.
     pub(super) is_local: bool,
     /// Extenders are being asked: the number of the question, and when the answer counts as lost.

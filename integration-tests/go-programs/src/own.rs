@@ -11,7 +11,7 @@ use flotilla_go_programs::{Go, Kind, Reaper, go_version};
 use crate::{repository, target};
 
 /// The programs of `integration-tests/oracle`.
-pub const ORACLES: [&str; 5] = ["config", "decide", "generate", "lint", "translate"];
+pub const ORACLES: [&str; 7] = ["cel", "config", "decide", "devices", "generate", "lint", "translate"];
 
 /// Builds a program of the oracle and gives its path. Go itself knows whether it is up to date.
 ///

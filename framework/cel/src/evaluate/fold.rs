@@ -1,0 +1,128 @@
+//! Comprehensions: the variables of their bodies, and what they collect.
+
+use std::cell::RefCell;
+
+use super::{Around, Evaluator, is_fatal};
+use crate::{
+    plan::Fold,
+    value::{Failure, List, Map, Outcome, Value, show::go_type},
+};
+
+/// The variables of one comprehension, and those around it.
+pub(super) struct Scope<'scope> {
+    fold: &'scope Fold,
+    outer: Around<'scope>,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What was collected; nothing before it is first looked at.
+    accumulator: Option<Outcome>,
+    first: Option<Value>,
+    second: Option<Value>,
+    /// Whether a list or a map grows in place.
+    grows: bool,
+}
+
+impl Evaluator {
+    /// The value of a variable, in this scope or one around it.
+    pub(super) fn local(&mut self, name: &str, scope: &Scope<'_>) -> Outcome {
+        if name == scope.fold.accumulator {
+            return self.accumulated(scope);
+        }
+        {
+            let state = scope.state.borrow();
+            if name == scope.fold.variable
+                && let Some(value) = &state.first
+            {
+                return Ok(value.clone());
+            }
+            if scope.fold.second.as_deref() == Some(name)
+                && let Some(value) = &state.second
+            {
+                return Ok(value.clone());
+            }
+        }
+        match scope.outer {
+            Some(outer) => self.local(name, outer),
+            None if name == "device" => Ok(self.device.clone()),
+            None => Err(Failure::new(format!("no such attribute(s): {name}"))),
+        }
+    }
+
+    /// What was collected so far: upstream evaluates the beginning when it is first needed.
+    fn accumulated(&mut self, scope: &Scope<'_>) -> Outcome {
+        if let Some(outcome) = &scope.state.borrow().accumulator {
+            return outcome.clone();
+        }
+        let initial = self.node(&scope.fold.initial, scope.outer);
+        if is_fatal(&initial) {
+            return initial;
+        }
+        let mut state = scope.state.borrow_mut();
+        let initial = match initial {
+            Ok(Value::List(list)) if list.len() == 0 => {
+                state.grows = true;
+                Ok(Value::List(List::growing()))
+            }
+            Ok(Value::Map(map)) if map.len() == 0 => {
+                state.grows = true;
+                Ok(Value::Map(Map::growing()))
+            }
+            other => other,
+        };
+        state.accumulator = Some(initial.clone());
+        initial
+    }
+
+    /// Runs a comprehension.
+    pub(super) fn fold(&mut self, fold: &Fold, outer: Around<'_>) -> Outcome {
+        let range = self.node(&fold.range, outer)?;
+        let scope = Scope { fold, outer, state: RefCell::default() };
+        let two = fold.second.is_some();
+        let rounds: Vec<(Value, Option<Value>)> = match &range {
+            Value::List(list) if two => {
+                let indexed = list.values().iter().cloned().enumerate().collect::<Vec<_>>();
+                let round = |(at, value)| (Value::Int(i64::try_from(at).unwrap_or(i64::MAX)), Some(value));
+                indexed.into_iter().map(round).collect()
+            }
+            Value::List(list) => list.values().iter().map(|value| (value.clone(), None)).collect(),
+            Value::Map(map) => map.entries().into_iter().map(|(key, value)| (key, two.then_some(value))).collect(),
+            other if two => {
+                let told = format!("unsupported comprehension range type: {}", go_type(other));
+                return Err(Failure::new(told));
+            }
+            other => return Err(Failure::new(format!("got '{}', expected iterable type", go_type(other)))),
+        };
+        for (first, second) in rounds {
+            {
+                let mut state = scope.state.borrow_mut();
+                state.first = Some(first);
+                state.second = second;
+            }
+            match self.node(&fold.condition, Some(&scope)) {
+                Ok(Value::Bool(false)) => break,
+                Err(failure @ Failure::Fatal(_)) => return Err(failure),
+                _ => {}
+            }
+            let step = self.node(&fold.step, Some(&scope));
+            if is_fatal(&step) {
+                return step;
+            }
+            scope.state.borrow_mut().accumulator = Some(step);
+        }
+        {
+            let mut state = scope.state.borrow_mut();
+            state.first = None;
+            state.second = None;
+        }
+        let result = self.node(&fold.result, Some(&scope))?;
+        let grows = scope.state.borrow().grows;
+        Ok(match result {
+            Value::List(list) if grows && list.is_growing() => Value::List(list.fixed()),
+            Value::Map(map) if grows && map.is_growing() => Value::Map(map.fixed()),
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,455 @@
+//! Regular expressions in Go's syntax. They are checked by Go's rules and written anew in the syntax of the crate `regex`,
+//! which differs in details: its classes are of Unicode, it has more flags and operators on sets.
+
+use regex::bytes::Regex;
+
+/// The classes that have a name.
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
+    "xdigit",
+];
+/// The most that a counted repetition may count to.
+const MAX_REPEAT: u32 = 1000;
+
+/// A compiled expression.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern(Regex);
+
+impl Pattern {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// Go's text, as near as it can be told.
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
+        let characters: Vec<char> = text.chars().collect();
+        let translated =
+            Translator { all: &characters, at: 0, made: String::new(), depth: 0, pending: Pending::Nothing }
+                .translate()
+                .map_err(|told| format!("error parsing regexp: {told}"))?;
+        match Regex::new(&translated) {
+            Ok(regex) => Ok(Self(regex)),
+            Err(_) => Err(format!("error parsing regexp: invalid or unsupported syntax: `{text}`")),
+        }
+    }
+
+    /// Whether it matches anywhere.
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        self.0.is_match(text.as_bytes())
+    }
+
+    /// The first match.
+    pub(crate) fn find<'text>(&self, text: &'text str) -> &'text str {
+        let found = self.0.find(text.as_bytes());
+        found.and_then(|found| text.get(found.range())).unwrap_or_default()
+    }
+
+    /// The first matches, no more than a number of them.
+    pub(crate) fn find_all<'text>(&self, text: &'text str, most: Option<usize>) -> Vec<&'text str> {
+        let all = self.0.find_iter(text.as_bytes()).filter_map(|found| text.get(found.range()));
+        all.take(most.unwrap_or(usize::MAX)).collect()
+    }
+}
+
+/// What a repetition would repeat.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    Nothing,
+    Something,
+    /// A repetition that began at this place.
+    Repetition(usize),
+}
+
+struct Translator<'text> {
+    all: &'text [char],
+    at: usize,
+    made: String,
+    depth: usize,
+    pending: Pending,
+}
+
+impl Translator<'_> {
+    fn peek(&self, by: usize) -> Option<char> {
+        self.all.get(self.at + by).copied()
+    }
+
+    fn text(&self, from: usize, to: usize) -> String {
+        self.all[from.min(self.all.len())..to.min(self.all.len())].iter().collect()
+    }
+
+    fn whole(&self) -> String {
+        self.text(0, self.all.len())
+    }
+
+    fn literal(&mut self, one: char) {
+        self.made.push_str(&written(one));
+        self.pending = Pending::Something;
+    }
+
+    fn translate(mut self) -> Result<String, String> {
+        while let Some(one) = self.peek(0) {
+            match one {
+                '(' => self.group()?,
+                ')' => {
+                    if self.depth == 0 {
+                        return Err(format!("unexpected ): `{}`", self.whole()));
+                    }
+                    self.depth -= 1;
+                    self.made.push(')');
+                    self.at += 1;
+                    self.pending = Pending::Something;
+                }
+                '|' => {
+                    self.made.push('|');
+                    self.at += 1;
+                    self.pending = Pending::Nothing;
+                }
+                '^' | '$' | '.' => {
+                    self.made.push(one);
+                    self.at += 1;
+                    self.pending = Pending::Something;
+                }
+                '[' => {
+                    self.class()?;
+                    self.pending = Pending::Something;
+                }
+                '*' | '+' | '?' => self.repeat(self.at + 1, String::from(one))?,
+                '{' => match self.counted() {
+                    Some((end, least, most)) => self.repeat_counted(end, least, most)?,
+                    None => {
+                        self.at += 1;
+                        self.literal('{');
+                    }
+                },
+                '\\' => self.escape()?,
+                other => {
+                    self.at += 1;
+                    self.literal(other);
+                }
+            }
+        }
+        if self.depth > 0 { Err(format!("missing closing ): `{}`", self.whole())) } else { Ok(self.made) }
+    }
+
+    fn repeat(&mut self, end: usize, written: String) -> Result<(), String> {
+        let start = self.at;
+        let mut end = end;
+        match self.pending {
+            Pending::Nothing => {
+                return Err(format!("missing argument to repetition operator: `{}`", self.text(start, end)));
+            }
+            Pending::Repetition(before) => {
+                return Err(format!("invalid nested repetition operator: `{}`", self.text(before, end)));
+            }
+            Pending::Something => {}
+        }
+        self.made.push_str(&written);
+        if self.all.get(end) == Some(&'?') {
+            self.made.push('?');
+            end += 1;
+        }
+        self.at = end;
+        self.pending = Pending::Repetition(start);
+        Ok(())
+    }
+
+    fn repeat_counted(&mut self, end: usize, least: Option<u32>, most: Option<Option<u32>>) -> Result<(), String> {
+        let bad = || format!("invalid repeat count: `{}`", self.text(self.at, end));
+        let is_fine = |count: u32| count <= MAX_REPEAT;
+        let least = least.filter(|count| is_fine(*count)).ok_or_else(bad)?;
+        let written = match most {
+            None => format!("{{{least}}}"),
+            Some(None) => format!("{{{least},}}"),
+            Some(Some(most)) if is_fine(most) && least <= most => format!("{{{least},{most}}}"),
+            Some(Some(_)) => return Err(bad()),
+        };
+        self.repeat(end, written)
+    }
+
+    /// The end and the numbers of `{2}`, `{2,}` or `{2,3}`, if that is what comes. Numbers that are too long are `None` or too
+    /// large.
+    #[allow(clippy::type_complexity, reason = "an end and two numbers, each of which may be missing or bad")]
+    fn counted(&self) -> Option<(usize, Option<u32>, Option<Option<u32>>)> {
+        let number = |from: usize| {
+            let length = self.all[from..].iter().take_while(|one| one.is_ascii_digit()).count();
+            (from + length, length > 0, self.text(from, from + length).parse::<u32>().ok())
+        };
+        let (end, is_number, least) = number(self.at + 1);
+        if !is_number || (end > self.at + 2 && self.all[self.at + 1] == '0') {
+            return None;
+        }
+        match self.all.get(end)? {
+            '}' => Some((end + 1, least, None)),
+            ',' if self.all.get(end + 1) == Some(&'}') => Some((end + 2, least, Some(None))),
+            ',' => {
+                let (close, is_number, most) = number(end + 1);
+                let is_closed = is_number && self.all.get(close) == Some(&'}');
+                is_closed.then(|| (close + 1, least, Some(Some(most.unwrap_or(u32::MAX)))))
+            }
+            _ => None,
+        }
+    }
+
+    fn group(&mut self) -> Result<(), String> {
+        self.pending = Pending::Nothing;
+        if self.peek(1) != Some('?') {
+            self.depth += 1;
+            self.at += 1;
+            self.made.push('(');
+            return Ok(());
+        }
+        let named = if self.peek(2) == Some('P') && self.peek(3) == Some('<') { 4 } else { 3 };
+        if named == 4 || (self.peek(2) == Some('<') && !matches!(self.peek(3), Some('=' | '!'))) {
+            return self.named(named);
+        }
+        let mut at = self.at + 2;
+        let (mut negative, mut flags) = (false, String::new());
+        loop {
+            let one = self.all.get(at).copied();
+            at += 1;
+            match one {
+                Some(flag @ ('i' | 'm' | 's' | 'U')) => flags.push(flag),
+                Some('-') if !negative => {
+                    negative = true;
+                    flags.push('-');
+                }
+                Some(end @ (':' | ')')) if !flags.ends_with('-') && (end == ':' || !flags.is_empty()) => {
+                    self.made.push_str(&format!("(?{flags}{end}"));
+                    self.depth += usize::from(end == ':');
+                    self.at = at;
+                    return Ok(());
+                }
+                None => return Err(format!("missing closing ): `{}`", self.whole())),
+                Some(_) => {
+                    return Err(format!("invalid or unsupported Perl syntax: `{}`", self.text(self.at, at)));
+                }
+            }
+        }
+    }
+
+    fn named(&mut self, prefix: usize) -> Result<(), String> {
+        let start = self.at;
+        let name_at = self.at + prefix;
+        let Some(length) = self.all[name_at..].iter().position(|one| *one == '>') else {
+            return Err(format!("invalid named capture: `{}`", self.text(start, self.all.len())));
+        };
+        let name = self.text(name_at, name_at + length);
+        if name.is_empty() || !name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_') {
+            return Err(format!("invalid named capture: `{}`", self.text(start, name_at + length + 1)));
+        }
+        // What is captured is never asked for; a name could begin with a figure, which the crate does not take.
+        self.made.push('(');
+        self.depth += 1;
+        self.at = name_at + length + 1;
+        Ok(())
+    }
+
+    fn escape(&mut self) -> Result<(), String> {
+        let Some(one) = self.peek(1) else {
+            return Err("trailing backslash at end of expression: ``".to_owned());
+        };
+        if one == 'Q' {
+            self.at += 2;
+            while self.at < self.all.len() {
+                if self.peek(0) == Some('\\') && self.peek(1) == Some('E') {
+                    self.at += 2;
+                    break;
+                }
+                let quoted = self.all[self.at];
+                self.at += 1;
+                self.literal(quoted);
+            }
+            return Ok(());
+        }
+        self.pending = Pending::Something;
+        let written = match one {
+            'A' => Some("\\A"),
+            'z' => Some("\\z"),
+            'b' => Some("(?-u:\\b)"),
+            'B' => Some("(?-u:\\B)"),
+            _ => None,
+        };
+        if let Some(written) = written {
+            self.made.push_str(written);
+            self.at += 2;
+        } else if let Some((class, negated)) = perl(one) {
+            self.made.push_str(&format!("[{}{class}]", if negated { "^" } else { "" }));
+            self.at += 2;
+        } else if matches!(one, 'p' | 'P') {
+            let written = self.property()?;
+            self.made.push_str(&written);
+        } else {
+            let plain = self.character()?;
+            self.literal(plain);
+        }
+        Ok(())
+    }
+
+    /// `\pL` or `\p{Greek}`.
+    fn property(&mut self) -> Result<String, String> {
+        let start = self.at;
+        let end = match self.peek(2) {
+            Some('{') => self.all[start..].iter().position(|one| *one == '}').map(|length| start + length + 1),
+            Some(_) => Some(start + 3),
+            None => None,
+        };
+        let Some(end) = end else {
+            return Err(format!("invalid character class range: `{}`", self.text(start, self.all.len())));
+        };
+        let mut written = self.text(start, end);
+        if written.contains("{^") {
+            written = written.replace("{^", "{");
+            written =
+                if written.starts_with("\\p") { written.replace("\\p", "\\P") } else { written.replace("\\P", "\\p") };
+        }
+        if Regex::new(&written).is_err() {
+            return Err(format!("invalid character class range: `{}`", self.text(start, end)));
+        }
+        self.at = end;
+        Ok(written)
+    }
+
+    /// An escape sequence that stands for one character.
+    fn character(&mut self) -> Result<char, String> {
+        let start = self.at;
+        let Some(one) = self.peek(1) else {
+            return Err("trailing backslash at end of expression: ``".to_owned());
+        };
+        let bad =
+            |translator: &Self, end: usize| Err(format!("invalid escape sequence: `{}`", translator.text(start, end)));
+        self.at += 2;
+        let is_octal = |one: Option<char>| one.is_some_and(|one| ('0'..='7').contains(&one));
+        match one {
+            '0' | '1'..='7' if one == '0' || is_octal(self.peek(0)) => {
+                let mut code = one.to_digit(8).unwrap_or_default();
+                for _ in 0..2 {
+                    if !is_octal(self.peek(0)) {
+                        break;
+                    }
+                    code = code * 8 + self.peek(0).and_then(|one| one.to_digit(8)).unwrap_or_default();
+                    self.at += 1;
+                }
+                Ok(char::from_u32(code).unwrap_or_default())
+            }
+            'x' => {
+                let (from, length, end) = if self.peek(0) == Some('{') {
+                    let length = self.all[self.at..].iter().position(|one| *one == '}').unwrap_or(1);
+                    (self.at + 1, length - 1, self.at + length + 1)
+                } else {
+                    (self.at, 2, self.at + 2)
+                };
+                let figures = self.text(from, from + length);
+                let is_hex = !figures.is_empty() && figures.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let code = u32::from_str_radix(&figures, 16).ok().filter(|_| is_hex && end <= self.all.len());
+                match code.and_then(char::from_u32) {
+                    Some(found) if figures.len() == length => {
+                        self.at = end;
+                        Ok(found)
+                    }
+                    _ => bad(self, end),
+                }
+            }
+            'a' => Ok('\u{7}'),
+            'f' => Ok('\u{c}'),
+            'n' => Ok('\n'),
+            'r' => Ok('\r'),
+            't' => Ok('\t'),
+            'v' => Ok('\u{b}'),
+            _ if one.is_ascii() && !one.is_ascii_alphanumeric() => Ok(one),
+            _ => bad(self, start + 2),
+        }
+    }
+
+    fn class(&mut self) -> Result<(), String> {
+        let start = self.at;
+        let mut class = String::from("[");
+        self.at += 1;
+        if self.peek(0) == Some('^') {
+            class.push('^');
+            self.at += 1;
+        }
+        let mut first = true;
+        loop {
+            let Some(one) = self.peek(0) else {
+                return Err(format!("missing closing ]: `{}`", self.text(start, self.all.len())));
+            };
+            if one == ']' && !first {
+                self.at += 1;
+                self.made.push_str(&class);
+                self.made.push(']');
+                return Ok(());
+            }
+            if one == '-' && !first && !matches!(self.peek(1), Some(']') | None) {
+                return Err(format!("invalid character class range: `{}`", self.text(self.at, self.at + 2)));
+            }
+            first = false;
+            if let Some(set) = self.set()? {
+                class.push_str(&set);
+                continue;
+            }
+            let from = self.at;
+            let low = self.class_character()?;
+            let mut high = low;
+            if self.peek(0) == Some('-') && !matches!(self.peek(1), Some(']') | None) {
+                self.at += 1;
+                high = self.class_character()?;
+                if high < low {
+                    return Err(format!("invalid character class range: `{}`", self.text(from, self.at)));
+                }
+            }
+            class.push_str(&format!("{}-{}", written(low), written(high)));
+        }
+    }
+
+    /// A set of characters within a class.
+    fn set(&mut self) -> Result<Option<String>, String> {
+        if self.peek(0) == Some('[') && self.peek(1) == Some(':') {
+            let rest = &self.all[self.at..];
+            if let Some(length) = rest.windows(2).position(|pair| pair == [':', ']']) {
+                let name = self.text(self.at, self.at + length + 2);
+                let plain = name[2..name.len() - 2].trim_start_matches('^');
+                if !POSIX.contains(&plain) {
+                    return Err(format!("invalid character class range: `{name}`"));
+                }
+                self.at += length + 2;
+                return Ok(Some(name));
+            }
+        }
+        if self.peek(0) != Some('\\') {
+            return Ok(None);
+        }
+        match self.peek(1) {
+            Some('p' | 'P') => self.property().map(Some),
+            Some(one) => Ok(perl(one).map(|(class, negated)| {
+                self.at += 2;
+                format!("[{}{class}]", if negated { "^" } else { "" })
+            })),
+            None => Ok(None),
+        }
+    }
+
+    fn class_character(&mut self) -> Result<char, String> {
+        match self.peek(0) {
+            Some('\\') => self.character(),
+            Some(one) => {
+                self.at += 1;
+                Ok(one)
+            }
+            None => Err(format!("missing closing ]: `{}`", self.whole())),
+        }
+    }
+}
+
+fn written(one: char) -> String {
+    if one.is_ascii_alphanumeric() { one.to_string() } else { format!("\\x{{{:x}}}", u32::from(one)) }
+}
+
+/// The characters of `\d` and its like, and whether they are meant or all others.
+fn perl(one: char) -> Option<(&'static str, bool)> {
+    let class = match one.to_ascii_lowercase() {
+        'd' => "0-9",
+        's' => "\\t\\n\\x0c\\r ",
+        'w' => "0-9A-Za-z_",
+        _ => return None,
+    };
+    Some((class, one.is_ascii_uppercase()))
+}

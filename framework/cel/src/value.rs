@@ -1,0 +1,141 @@
+//! The values that expressions compute with.
+
+pub(crate) mod compare;
+pub(crate) mod convert;
+pub(crate) mod list;
+pub(crate) mod map;
+pub(crate) mod number;
+pub(crate) mod show;
+
+use std::{net::IpAddr, sync::Arc};
+
+pub(crate) use self::{list::List, map::Map};
+use crate::{format::NamedFormat, net::Cidr, quantity::Quantity, semver::Semver, time::Timestamp, url::Url};
+
+/// Why an evaluation has no value: the text is upstream's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// An error among values: `||` and `&&` may absorb it.
+    Error(Arc<str>),
+    /// The end of the evaluation, whatever stands around it: the cost limit, or what ends upstream's in a panic.
+    Fatal(Arc<str>),
+}
+
+impl Failure {
+    /// An error with a text.
+    pub(crate) fn new(text: impl Into<Arc<str>>) -> Self {
+        Self::Error(text.into())
+    }
+
+    /// The error of operands for which an operation is not defined.
+    pub(crate) fn no_such_overload() -> Self {
+        Self::new("no such overload")
+    }
+
+    /// What upstream makes of a panic of Go's runtime.
+    pub(crate) fn unhashable(go_type: &str) -> Self {
+        Self::Fatal(format!("internal error: runtime error: hash of unhashable type {go_type}").into())
+    }
+
+    /// The text.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Error(text) | Self::Fatal(text) => text,
+        }
+    }
+}
+
+/// What an evaluation or a function gives.
+pub(crate) type Outcome = Result<Value, Failure>;
+
+/// A value. Cloning one is cheap.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(Arc<str>),
+    Bytes(Arc<[u8]>),
+    List(List),
+    Map(Map),
+    /// Nanoseconds.
+    Duration(i64),
+    Timestamp(Timestamp),
+    /// A type, by its name at run time.
+    Type(Arc<str>),
+    Optional(Option<Arc<Self>>),
+    Quantity(Quantity),
+    Semver(Arc<Semver>),
+    Url(Arc<Url>),
+    Ip(IpAddr),
+    Cidr(Cidr),
+    Format(NamedFormat),
+}
+
+impl Value {
+    /// A string.
+    pub(crate) fn string(text: &str) -> Self {
+        Self::String(Arc::from(text))
+    }
+
+    /// An optional with a value.
+    pub(crate) fn some(value: Self) -> Self {
+        Self::Optional(Some(Arc::new(value)))
+    }
+
+    /// The optional without a value.
+    pub(crate) const NONE: Self = Self::Optional(None);
+
+    /// The name of the type at run time, without parameters.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Uint(_) => "uint",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::Type(_) => "type",
+            Self::Optional(_) => "optional_type",
+            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Semver(_) => "kubernetes.Semver",
+            Self::Url(_) => "kubernetes.URL",
+            Self::Ip(_) => "net.IP",
+            Self::Cidr(_) => "net.CIDR",
+            Self::Format(_) => "kubernetes.NamedFormat",
+        }
+    }
+
+    /// How many elements, characters or bytes there are, for values that have a size.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match self {
+            Self::String(text) => Some(text.chars().count()),
+            Self::Bytes(bytes) => Some(bytes.len()),
+            Self::List(list) => Some(list.len()),
+            Self::Map(map) => Some(map.len()),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a value that `optional.ofNonZeroValue` takes for none.
+    pub(crate) fn is_zero(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Bool(value) => !value,
+            Self::Int(value) => *value == 0,
+            Self::Uint(value) => *value == 0,
+            Self::Double(value) => *value == 0.0,
+            Self::Duration(value) => *value == 0,
+            Self::Timestamp(time) => time.is_zero(),
+            Self::String(_) | Self::Bytes(_) | Self::List(_) | Self::Map(_) => self.size() == Some(0),
+            _ => false,
+        }
+    }
+}

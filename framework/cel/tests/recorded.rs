@@ -1,0 +1,31 @@
+//! Selectors get the answers that upstream's own code gave: verdicts, texts and costs, as recorded in `tests/selectors`.
+//!
+//! `devices.json` holds devices by name, `cases.jsonl` the questions, `answers.jsonl` what `integration-tests/oracle/cel` said.
+//! Costs that differ from run to run, because upstream goes through maps in no order, are not recorded. To record anew:
+//! `FLOTILLA_RECORD=1 cargo test -p flotilla-integration-tests --test selectors`.
+
+use std::collections::BTreeMap;
+
+use flotilla_selectors::{Answer, Case, DeviceObject, answer, difference, lines};
+
+#[test]
+fn recorded_selectors_get_upstreams_answers() {
+    let devices: BTreeMap<String, DeviceObject> =
+        serde_json::from_str(include_str!("selectors/devices.json")).expect("devices");
+    let cases: Vec<Case<String>> =
+        lines(include_str!("selectors/cases.jsonl")).unwrap_or_else(|error| panic!("{error:#}"));
+    let answers: Vec<Answer> =
+        lines(include_str!("selectors/answers.jsonl")).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(cases.len(), answers.len(), "one answer for each case");
+    assert!(cases.len() >= 600, "{} cases", cases.len());
+    let mut wrong = Vec::new();
+    for (case, upstream) in cases.into_iter().zip(&answers) {
+        let device = devices.get(&case.device).unwrap_or_else(|| panic!("no device is called {}", case.device)).clone();
+        let case = Case { expression: case.expression, device };
+        let ours = answer(&case).unwrap_or_else(|error| panic!("{}: {error:#}", case.expression));
+        if let Some(told) = difference(upstream, &ours) {
+            wrong.push(format!("{told}: {}\n  upstream {upstream:?}\n  ours     {ours:?}", case.expression));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,109 @@
+//! Selectors of devices get the answers of upstream's own code: fresh ones each time, and what is recorded is what it says today.
+//!
+//! Knows: how many selectors are asked about, and where answers are recorded. Must not know: how they are compared.
+//!
+//! `FLOTILLA_SEED` and `FLOTILLA_CASES` choose the fresh ones. With `FLOTILLA_RECORD=1` the record is written instead of checked.
+
+use std::{
+    env, fs,
+    io::Write as _,
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+};
+
+use flotilla_selectors::{Answer, Generator, answer, difference, lines};
+use flotilla_test_programs::oracle;
+
+/// The seed where none is given: a failure can be run again as it is.
+const SEED: u64 = 1;
+const CASES: usize = 20_000;
+/// How often costs are asked for: those that vary are not recorded.
+const RUNS: usize = 4;
+/// Of so many differences all is told.
+const MOST_TOLD: usize = 10;
+
+fn variable<T: std::str::FromStr>(name: &str, default: T) -> T {
+    let Ok(text) = env::var(name) else { return default };
+    text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}; expected a whole number"))
+}
+
+fn ask(arguments: &[&str], cases: String) -> Vec<Answer> {
+    let program = oracle("cel").unwrap_or_else(|error| panic!("{error:#}"));
+    let mut command = Command::new(program);
+    let mut child =
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the oracle starts");
+    let mut input = child.stdin.take().expect("its input");
+    let writer = thread::spawn(move || input.write_all(cases.as_bytes()));
+    let output = child.wait_with_output().expect("the oracle ends");
+    writer.join().expect("the writer ends").expect("the oracle reads all");
+    assert!(output.status.success(), "the oracle failed");
+    lines(&String::from_utf8(output.stdout).expect("text")).unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+#[test]
+fn fresh_selectors_get_the_same_answers() {
+    let (seed, count) = (variable("FLOTILLA_SEED", SEED), variable("FLOTILLA_CASES", CASES));
+    println!("{count} selectors from seed {seed}");
+    let mut generator = Generator::new(seed);
+    let cases: Vec<_> = (0..count).map(|_| generator.case()).collect();
+    let text: Vec<String> = cases.iter().map(|case| serde_json::to_string(case).expect("JSON")).collect();
+    let text = text.join("\n");
+    let (upstream, again) = (ask(&[], text.clone()), ask(&[], text));
+    assert_eq!(upstream.len(), count);
+    let mut wrong = Vec::new();
+    for ((case, upstream), again) in cases.iter().zip(upstream).zip(again) {
+        let ours = answer(case).unwrap_or_else(|error| panic!("{}: {error:#}", case.expression));
+        // Upstream goes through maps in no order: either of its answers will do.
+        if let Some(told) = difference(&upstream, &ours).filter(|_| difference(&again, &ours).is_some())
+            && !is_unsteady(&upstream, &again)
+        {
+            let case = serde_json::to_string(case).expect("JSON");
+            wrong.push(format!("{told}: {case}\n  upstream {upstream:?}\n  ours     {ours:?}"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {count} selectors from seed {seed} differ:\n{}",
+        wrong.len(),
+        wrong.iter().take(MOST_TOLD).cloned().collect::<Vec<_>>().join("\n")
+    );
+}
+
+/// Whether upstream's answers differ by the order of a map.
+fn is_unsteady(first: &Answer, second: &Answer) -> bool {
+    first != second
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../framework/cel/tests/selectors")
+}
+
+#[test]
+fn the_record_is_what_upstream_says_today() {
+    let cases = fs::read_to_string(folder().join("cases.jsonl")).expect("the cases");
+    let devices = folder().join("devices.json");
+    let arguments = ["--devices", devices.to_str().expect("a path in UTF-8")];
+    let mut answers = ask(&arguments, cases.clone());
+    for _ in 1..RUNS {
+        for (first, again) in answers.iter_mut().zip(ask(&arguments, cases.clone())) {
+            if first.cost != again.cost {
+                first.cost = None;
+            }
+            assert_eq!((&first.verdict, &first.text), (&again.verdict, &again.text));
+        }
+    }
+    let line = |answer: &Answer| serde_json::to_string(answer).expect("JSON") + "\n";
+    let file = folder().join("answers.jsonl");
+    if env::var_os("FLOTILLA_RECORD").is_some() {
+        fs::write(file, answers.iter().map(line).collect::<String>()).expect("the record is written");
+        return;
+    }
+    let recorded: Vec<Answer> =
+        lines(&fs::read_to_string(file).expect("the record")).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(recorded.len(), answers.len());
+    for (recorded, today) in recorded.iter().zip(&answers) {
+        assert_eq!((&recorded.verdict, &recorded.text), (&today.verdict, &today.text));
+        assert!(recorded.cost.is_none() || today.cost.is_none() || recorded.cost == today.cost, "{today:?}");
+    }
+}

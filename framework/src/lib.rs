@@ -7,6 +7,7 @@ pub mod admission;
 mod beside;
 pub mod class;
 pub mod declared;
+pub mod devices;
 pub mod diagnosis;
 pub mod domains;
 pub mod evaluate;

@@ -41,7 +41,12 @@ impl Quantity {
     /// # Errors
     /// Names the text and what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        parse_nano(text).map(Self).map_err(|reason| QuantityError { text: text.chars().take(SHOWN).collect(), reason })
+        Self::nano_of(text, MAX_NANO).map(Self)
+    }
+
+    /// The nano amount of a text, capped at another limit.
+    pub(crate) fn nano_of(text: &str, cap: i128) -> Result<i128, QuantityError> {
+        parse_nano(text, cap).map_err(|reason| QuantityError { text: text.chars().take(SHOWN).collect(), reason })
     }
 
     /// Whole units, rounded up.
@@ -75,7 +80,7 @@ fn ceil_div(value: i128, by: i128) -> i64 {
 }
 
 /// The nano amount of `text`, or what is wrong with it.
-fn parse_nano(text: &str) -> Result<i128, &'static str> {
+fn parse_nano(text: &str, cap: i128) -> Result<i128, &'static str> {
     if text.is_empty() {
         return Err("it is empty");
     }
@@ -91,7 +96,7 @@ fn parse_nano(text: &str) -> Result<i128, &'static str> {
         return Err("it has two decimal points");
     }
     let factor = factor(suffix).map_err(|reason| if number.is_empty() { "it has no digits" } else { reason })?;
-    let nano = scale(whole, fraction, factor);
+    let nano = scale(whole, fraction, factor, cap);
     Ok(if negative { -nano } else { nano })
 }
 
@@ -135,7 +140,7 @@ fn exponent_factor(suffix: &str) -> Result<Factor, &'static str> {
 /// `whole.fraction * factor` in nano, rounded up, capped.
 ///
 /// Digits are taken one by one into an `i128` that is kept below the cap, so no input overflows it.
-fn scale(whole: &str, fraction: &str, factor: Factor) -> i128 {
+fn scale(whole: &str, fraction: &str, factor: Factor, cap: i128) -> i128 {
     let mut mantissa: i128 = 0;
     let mut exponent = factor.decimal + 9;
     let mut sticky = false;
@@ -161,7 +166,7 @@ fn scale(whole: &str, fraction: &str, factor: Factor) -> i128 {
         }
         mantissa *= 2;
     }
-    while exponent > 0 && mantissa != 0 && mantissa <= MAX_NANO {
+    while exponent > 0 && mantissa != 0 && mantissa <= cap {
         mantissa = mantissa.saturating_mul(10);
         exponent -= 1;
     }
@@ -173,7 +178,7 @@ fn scale(whole: &str, fraction: &str, factor: Factor) -> i128 {
             break;
         }
     }
-    (mantissa + i128::from(sticky)).min(MAX_NANO)
+    mantissa.saturating_add(i128::from(sticky)).min(cap)
 }
 
 #[cfg(test)]

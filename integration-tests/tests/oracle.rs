@@ -1,8 +1,8 @@
 //! The recorded answers of kube-scheduler are what it says today.
 //!
 //! Knows: where answers are recorded, and which program gives them. Must not know: what Flotilla makes of the same
-//! files; `configuration/tests/configuration.rs` and `framework/tests/translation.rs` compare that with the records,
-//! without Go.
+//! files; `configuration/tests/configuration.rs`, `framework/tests/translation.rs` and `framework/tests/devices.rs` compare
+//! that with the records, without Go.
 //!
 //! With `FLOTILLA_RECORD=1` the record is written instead of checked.
 
@@ -38,6 +38,13 @@ fn the_recorded_translations_are_what_kube_scheduler_says() {
     let volumes = at("framework/tests/translation/volumes.yaml");
     let said = oracle::ask("translate", &[&volumes]).unwrap_or_else(|error| panic!("{error:#}"));
     check("framework/tests/translation/answers.jsonl", "name", &said);
+}
+
+#[test]
+fn the_recorded_allocations_are_what_kube_scheduler_says() {
+    let cases = at("framework/tests/devices/cases.jsonl");
+    let said = oracle::ask("devices", &[&cases]).unwrap_or_else(|error| panic!("{error:#}"));
+    check("framework/tests/devices/answers.jsonl", "name", &said);
 }
 
 /// Compares what was said with the record, line by line, or writes it there. `key` is the field that names a line.

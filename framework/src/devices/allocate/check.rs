@@ -1,0 +1,122 @@
+//! What rules a device out, whatever was tried before: selectors, taints, capacity.
+//!
+//! Knows: the order of these checks and their errors. Must not know: in which order devices are tried.
+
+use std::sync::Arc;
+
+use super::{AllocateError, attempt::Attempt};
+use crate::devices::{
+    capacity,
+    model::{
+        slice::Device,
+        taint::{DeviceTaint, TaintEffect},
+    },
+    pools::Candidate,
+    selectors::SelectorError,
+    wanted::{WantedAsk, WantedSelector},
+};
+
+/// A capacity of which it cannot be told how much a request consumes, and why.
+pub(super) struct Refusal {
+    pub(super) capacity: Arc<str>,
+    pub(super) error: String,
+}
+
+/// What upstream adds where a selector reads what a device does not have.
+///
+/// Source: `cel.EnhanceRuntimeError`.
+const NO_SUCH_KEY: &str = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with \
+                           has() for optional fields";
+
+impl Attempt<'_> {
+    /// Whether a device is for this node and all selectors hold. The first that does not ends it.
+    ///
+    /// Source: `isSelectable`.
+    pub(super) fn is_selectable(
+        &mut self,
+        ask: &WantedAsk,
+        candidate: &Candidate,
+        claim: &str,
+    ) -> Result<bool, AllocateError> {
+        let (device, slice, _) = self.scene.pools.device(candidate);
+        for wanted in &ask.selectors {
+            let Some(selector) = wanted.selector else {
+                let error = "CEL expression empty (unsupported selector type?)";
+                return Err(selector_error(ask, wanted, claim, "", error));
+            };
+            match self.verdicts.matches(selector, candidate.subject, &slice.driver, device) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(SelectorError::Compile(error)) => {
+                    return Err(selector_error(ask, wanted, claim, "", &format!("CEL compile error: {error}")));
+                }
+                Err(SelectorError::Runtime(error)) => {
+                    let hint = if error.contains("no such key:") { NO_SUCH_KEY } else { "" };
+                    let error = format!("CEL runtime error: {error}{hint}");
+                    let place = format!(" on device {}", self.scene.pools.name(candidate));
+                    return Err(selector_error(ask, wanted, claim, &place, &error));
+                }
+            }
+        }
+        Ok(candidate.is_here)
+    }
+
+    /// Whether a device has the capacity for a request beside what is consumed already: of what is persisted by name, and of
+    /// what this attempt takes by position.
+    ///
+    /// # Errors
+    /// How much the request consumes cannot be told.
+    ///
+    /// Source: `CmpRequestOverCapacity`.
+    pub(super) fn suits_capacity(
+        &self,
+        ask: &WantedAsk,
+        device: &Device,
+        persisted: &[(Arc<str>, i128)],
+        local: Option<u32>,
+    ) -> Result<bool, Refusal> {
+        if ask.capacity.iter().any(|(name, _)| !device.capacity.iter().any(|(known, _)| known == name)) {
+            return Ok(false);
+        }
+        let mut suits = true;
+        for (position, (name, capacity)) in device.capacity.iter().enumerate() {
+            let consumed = capacity::consumed(ask.requested(name), capacity)
+                .map_err(|error| Refusal { capacity: Arc::clone(name), error })?;
+            // All are looked at: an error of one counts more than that another one does not suit.
+            if !suits || capacity::violates(&consumed, capacity.policy.as_deref()) {
+                suits = false;
+                continue;
+            }
+            let persisted = persisted.iter().find(|(known, _)| known == name).map_or(0, |(_, sum)| *sum);
+            let taking = local.map_or(0, |local| self.taking(local, position));
+            suits = persisted.saturating_add(taking).saturating_add(consumed.nano()) <= capacity.value.nano();
+        }
+        Ok(suits)
+    }
+
+    /// How much of a capacity this attempt takes.
+    fn taking(&self, local: u32, position: usize) -> i128 {
+        let shares = self.scratch.shares.iter().filter(|(device, _)| *device == local);
+        shares.map(|(_, start)| self.scratch.consumed[*start as usize + position]).sum()
+    }
+
+    /// Whether this attempt has given somebody a share of a device.
+    pub(super) fn is_sharing(&self, local: u32) -> bool {
+        self.scratch.shares.iter().any(|(device, _)| *device == local)
+    }
+}
+
+fn selector_error(ask: &WantedAsk, wanted: &WantedSelector, claim: &str, place: &str, error: &str) -> AllocateError {
+    let class = ask.class.as_ref().filter(|_| wanted.is_of_class);
+    let owner = class.map_or_else(|| format!("claim {claim}"), |class| format!("class {}", class.name));
+    AllocateError::Failed(format!("{owner}: selector #{}{place}: {error}", wanted.index))
+}
+
+/// Whether a taint keeps a request from a device.
+///
+/// Source: `taintPreventsAllocation`.
+pub(super) fn is_repelled(taints: &[DeviceTaint], ask: &WantedAsk) -> bool {
+    taints.iter().any(|taint| {
+        !matches!(taint.effect, TaintEffect::Other(_)) && !ask.tolerations.iter().any(|it| it.tolerates(taint))
+    })
+}

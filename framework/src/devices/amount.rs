@@ -1,0 +1,230 @@
+//! Quantities of devices: amounts that also keep how they are written.
+//!
+//! The quantity of a capacity that an allocation consumes is written into the claim, so its text matters as well as its
+//! value; and, other than the quantities of pods and nodes, one of at most 18 digits is not capped at 2^63 - 1.
+//!
+//! Knows: the texts of `resource.Quantity`. Must not know: what is measured.
+
+#[cfg(test)]
+mod tests;
+
+use std::{cmp::Ordering, sync::Arc};
+
+use crate::quantity::{Quantity, QuantityError};
+
+/// One unit in nano, the smallest part.
+const NANO: i128 = 1_000_000_000;
+
+/// What amounts are capped at. Half of it, so that two of them can be added.
+const MAX: i128 = i128::MAX / 2;
+
+/// What upstream caps amounts at that have a binary suffix: 2^63 - 1 units.
+const MAX_BINARY: i128 = i64::MAX as i128 * NANO;
+
+/// The most digits of a text that upstream reads as an integer and a scale, and does not cap.
+const FAST_DIGITS: usize = 18;
+
+/// An exact amount, and its text.
+///
+/// Bound: 2^126 nano, which is 8.5e28 units; amounts beyond it are capped there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Amount {
+    nano: i128,
+    format: Format,
+    text: Arc<str>,
+}
+
+/// In which suffixes an amount is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// `n u m k M G T P E`, or none.
+    #[default]
+    Decimal,
+    /// `Ki Mi Gi Ti Pi Ei`.
+    Binary,
+    /// `e3`.
+    Exponent,
+}
+
+// === impl Amount ===
+
+impl Amount {
+    /// Reads what [`Quantity::parse`] reads.
+    ///
+    /// # Errors
+    /// Names the text and what is wrong with it.
+    ///
+    /// Source: `resource.ParseQuantity`.
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        let parts = Parts::of(text);
+        let fast = parts.is_fast();
+        let cap = if parts.format == Format::Binary && !fast { MAX_BINARY } else { MAX };
+        let nano = Quantity::nano_of(text, cap)?;
+        if text == "0" || fast && parts.is_kept() {
+            return Ok(Self { nano, format: parts.format, text: text.into() });
+        }
+        let below_one = parts.format == Format::Binary && 0 < nano.abs() && nano.abs() < NANO;
+        Ok(Self::of(nano, if below_one { Format::Decimal } else { parts.format }))
+    }
+
+    /// An amount of nano units, written in its shortest form.
+    #[must_use]
+    pub fn of(nano: i128, format: Format) -> Self {
+        Self { nano, format, text: shortest(nano, format).into() }
+    }
+
+    /// Whole units, written in their shortest form.
+    ///
+    /// Source: `resource.NewQuantity`.
+    #[must_use]
+    pub fn from_units(units: i64, format: Format) -> Self {
+        Self::of(i128::from(units) * NANO, format)
+    }
+
+    /// The value in nano units.
+    #[must_use]
+    pub const fn nano(&self) -> i128 {
+        self.nano
+    }
+
+    /// Whole units, rounded away from zero; the low 64 bits where they are more.
+    ///
+    /// Source: `Quantity.Value`.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "as upstream; who can meet more asks before")]
+    pub const fn units(&self) -> i64 {
+        let (whole, rest) = (self.nano / NANO, self.nano % NANO);
+        (whole + rest.signum()) as i64
+    }
+
+    /// In which suffixes it is written.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// As it was read, or in its shortest form.
+    #[must_use]
+    pub const fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+}
+
+impl Default for Amount {
+    fn default() -> Self {
+        Self { nano: 0, format: Format::Decimal, text: "0".into() }
+    }
+}
+
+impl PartialOrd for Amount {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.nano.cmp(&other.nano))
+    }
+}
+
+/// The integer that upstream reads a text as where it needs no arithmetic for it; `None` for others, such as `1000m`.
+///
+/// Source: `Quantity.AsInt64`.
+#[must_use]
+pub fn integer(text: &str) -> Option<i64> {
+    let parts = Parts::of(text);
+    if !parts.is_fast() || parts.decimal < 0 {
+        return None;
+    }
+    let nano = Quantity::nano_of(text, MAX).ok()?;
+    i64::try_from(nano / NANO).ok()
+}
+
+/// A text that [`Quantity::parse`] reads, taken apart. Of any other text it is nonsense.
+struct Parts<'a> {
+    whole: &'a str,
+    fraction: &'a str,
+    /// The suffix as a power of two.
+    binary: usize,
+    /// The suffix and the digits of the fraction as a power of ten.
+    decimal: i64,
+    format: Format,
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a str) -> Self {
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let whole = whole.trim_start_matches('0');
+        let whole = if whole.is_empty() { "0" } else { whole };
+        let (binary, exponent, format) = suffix_of(suffix);
+        let decimal = exponent - i64::try_from(fraction.len()).unwrap_or(i64::MAX / 2);
+        Self { whole, fraction, binary, decimal, format }
+    }
+
+    /// Whether upstream reads it as an integer and a scale.
+    const fn is_fast(&self) -> bool {
+        let digits = self.whole.len() + self.fraction.len();
+        match self.format {
+            // A factor of 2^20 is counted as six digits, and so on.
+            Format::Binary => self.fraction.is_empty() && digits + self.binary * 3 / 10 < 15,
+            Format::Decimal | Format::Exponent => digits <= FAST_DIGITS && self.decimal >= -9,
+        }
+    }
+
+    /// Whether upstream then takes the text for the shortest one.
+    fn is_kept(&self) -> bool {
+        let mut digits = self.whole.bytes().chain(self.fraction.bytes());
+        if self.format == Format::Binary {
+            return digits.fold(0, |value, digit| (value * 10 + u32::from(digit - b'0')) % 8) != 0;
+        }
+        let zeros = digits.clone().rev().take(3).filter(|digit| *digit == b'0').count();
+        self.decimal % 3 == 0 && zeros < 3 && digits.next() != Some(b'0')
+    }
+}
+
+/// The power of two and of ten of a suffix, and its format.
+fn suffix_of(suffix: &str) -> (usize, i64, Format) {
+    let binary = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().position(|known| *known == suffix);
+    let decimal = DECIMAL.iter().position(|known| *known == suffix);
+    match (binary, decimal) {
+        (Some(at), _) => (10 * (at + 1), 0, Format::Binary),
+        (_, Some(at)) => (0, at as i64 * 3 - 9, Format::Decimal),
+        _ => (0, exponent(suffix), Format::Exponent),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "upstream takes the low 32 bits")]
+fn exponent(suffix: &str) -> i64 {
+    let exponent: i64 = suffix.trim_start_matches(['e', 'E']).parse().unwrap_or(0);
+    i64::from(exponent as i32)
+}
+
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/// The shortest text of an amount.
+///
+/// Source: `Quantity.CanonicalizeBytes`.
+fn shortest(nano: i128, format: Format) -> String {
+    if nano == 0 {
+        return "0".to_owned();
+    }
+    let whole = nano / NANO;
+    let fits_binary = nano % NANO == 0 && whole.abs() >= 1024;
+    if format == Format::Binary && fits_binary {
+        let (mut number, mut power) = (whole, 0);
+        while number % 1024 == 0 && power + 1 < BINARY.len() {
+            number /= 1024;
+            power += 1;
+        }
+        return format!("{number}{}", BINARY[power]);
+    }
+    let (mut number, mut power) = (nano, -9_i32);
+    while number % 1000 == 0 && (power < 18 || format == Format::Exponent) {
+        number /= 1000;
+        power += 3;
+    }
+    match (format, power) {
+        (Format::Exponent, 0) => number.to_string(),
+        (Format::Exponent, power) => format!("{number}e{power}"),
+        (_, power) => format!("{number}{}", DECIMAL[(power / 3 + 3) as usize]),
+    }
+}

@@ -1,0 +1,192 @@
+//! Extended resources that device classes stand behind.
+//!
+//! Knows: which class a resource is mapped to, and what the containers of a pod ask of it. Must not know: whether a node has the
+//! resource by a device plugin.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::model::{
+    class::DeviceClass,
+    request::{AllocationMode, Ask, Request, RequestKind},
+};
+
+/// In front of the name of a class, this is an extended resource that is always mapped to it.
+pub const CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
+/// All device classes, by their names and by the extended resources that they stand behind.
+///
+/// Source: `deviceclass/extendedresourcecache`, which depends on the order of events where classes name the same resource.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceClasses {
+    classes: BTreeMap<Arc<str>, Arc<DeviceClass>>,
+    by_resource: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+}
+
+/// A container, as far as it asks for resources.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Asking {
+    /// `name`.
+    pub name: Arc<str>,
+    /// Whether it is an init container that ends before the others start, no sidecar.
+    pub is_short_lived: bool,
+    /// `resources.requests`, all of them, sorted by name; `None` for an amount that upstream does not read as an integer, see
+    /// [`super::amount::integer`].
+    pub requests: Vec<(Arc<str>, Option<i64>)>,
+}
+
+/// A ContainerExtendedResourceRequest: which request of the claim the devices of a container come from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Mapping {
+    /// `containerName`.
+    pub container: Arc<str>,
+    /// `resourceName`.
+    pub resource: Arc<str>,
+    /// `requestName`.
+    pub request: Arc<str>,
+}
+
+// === impl DeviceClasses ===
+
+impl DeviceClasses {
+    /// Takes a class in the place of the one of its name.
+    pub fn apply(&mut self, class: Arc<DeviceClass>) {
+        self.remove(&class.name);
+        if let Some(resource) = &class.extended_resource {
+            self.by_resource.entry(Arc::clone(resource)).or_default().insert(Arc::clone(&class.name));
+        }
+        self.classes.insert(Arc::clone(&class.name), class);
+    }
+
+    /// Forgets a class.
+    pub fn remove(&mut self, name: &str) {
+        let Some(class) = self.classes.remove(name) else { return };
+        let Some(resource) = &class.extended_resource else { return };
+        if let Some(names) = self.by_resource.get_mut(resource) {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_resource.remove(resource);
+            }
+        }
+    }
+
+    /// The class of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<DeviceClass>> {
+        self.classes.get(name)
+    }
+
+    /// The class behind an extended resource: the newest of those that name it, of them the first by name.
+    #[must_use]
+    pub fn behind(&self, resource: &str) -> Option<&Arc<DeviceClass>> {
+        if let Some(name) = resource.strip_prefix(CLASS_PREFIX) {
+            return self.classes.get(name);
+        }
+        let classes = self.by_resource.get(resource)?.iter().filter_map(|name| self.classes.get(name));
+        // Of equals, the last one would win.
+        classes.rev().max_by_key(|class| class.created_s)
+    }
+}
+
+/// What the containers of a pod, init containers first, ask of classes for some extended resources, sorted by name; and which
+/// container gets which devices.
+///
+/// Source: `createRequestsAndMappings` of the plugin.
+#[must_use]
+pub fn requests(
+    containers: &[Asking],
+    resources: &BTreeSet<Arc<str>>,
+    classes: &DeviceClasses,
+) -> (Vec<Request>, Vec<Mapping>) {
+    let mut requests = Vec::new();
+    let mut mappings = Vec::new();
+    for resource in resources {
+        if let Some(class) = classes.behind(resource) {
+            let of = OneResource { resource, class: &class.name };
+            of.add(containers, &mut requests, &mut mappings);
+        }
+    }
+    requests.sort_by(|one: &Needed, other| one.name.cmp(&other.name));
+    (requests.into_iter().map(Needed::request).collect(), mappings)
+}
+
+/// Devices that a container needs.
+#[derive(Debug, Clone)]
+struct Needed {
+    name: Arc<str>,
+    class: Arc<str>,
+    count: i64,
+}
+
+struct OneResource<'a> {
+    resource: &'a Arc<str>,
+    class: &'a Arc<str>,
+}
+
+impl OneResource<'_> {
+    fn add(&self, containers: &[Asking], requests: &mut Vec<Needed>, mappings: &mut Vec<Mapping>) {
+        // By container; what one needs that ends can come from those that start after it.
+        let mut lasting: Vec<Option<Needed>> = vec![None; containers.len()];
+        for (index, container) in containers.iter().enumerate().filter(|(_, container)| !container.is_short_lived) {
+            lasting[index] = self.needed(index, container, &[], mappings);
+        }
+        let mut passing: Vec<Needed> = Vec::new();
+        let mut of_passing = Vec::new();
+        for (index, container) in containers.iter().enumerate().filter(|(_, container)| container.is_short_lived) {
+            passing.extend(self.needed(index, container, &lasting[index..], &mut of_passing));
+        }
+        // They run one after the other: the largest will do for all, the first of them.
+        if let Some(largest) = passing.iter().rev().max_by_key(|needed| needed.count).cloned() {
+            for mapping in &mut of_passing {
+                if passing.iter().any(|needed| needed.name == mapping.request) {
+                    mapping.request = Arc::clone(&largest.name);
+                }
+            }
+            requests.push(largest);
+        }
+        requests.extend(lasting.into_iter().flatten());
+        mappings.append(&mut of_passing);
+    }
+
+    /// What a container needs beside what it can use of others.
+    ///
+    /// Source: `createResourceRequestAndMappings`.
+    fn needed(
+        &self,
+        index: usize,
+        container: &Asking,
+        usable: &[Option<Needed>],
+        mappings: &mut Vec<Mapping>,
+    ) -> Option<Needed> {
+        let position = container.requests.iter().position(|(name, _)| name == self.resource)?;
+        let count = container.requests[position].1.filter(|count| *count != 0)?;
+        let mapping = |request: &Arc<str>| Mapping {
+            container: Arc::clone(&container.name),
+            resource: Arc::clone(self.resource),
+            request: Arc::clone(request),
+        };
+        let mut found = 0_i64;
+        for other in usable.iter().flatten() {
+            found = found.saturating_add(other.count);
+            mappings.push(mapping(&other.name));
+            if found >= count {
+                return None;
+            }
+        }
+        let name: Arc<str> = format!("container-{index}-request-{position}").into();
+        mappings.push(mapping(&name));
+        Some(Needed { name, class: Arc::clone(self.class), count: count - found })
+    }
+}
+
+impl Needed {
+    fn request(self) -> Request {
+        let ask = Ask { class: self.class, mode: AllocationMode::Count(self.count), ..Ask::default() };
+        Request { name: self.name, kind: RequestKind::Exactly(ask) }
+    }
+}

@@ -1,0 +1,74 @@
+//! What was allocated to a claim: `status.allocation` of a ResourceClaim.
+//!
+//! Knows: its fields. Must not know: how it was found, or who writes it.
+
+use std::sync::Arc;
+
+use super::{DeviceName, request::Configuration, taint::DeviceToleration};
+use crate::{class::NodeTerm, devices::amount::Amount};
+
+/// An AllocationResult.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Allocation {
+    /// `devices.results`.
+    pub results: Vec<DeviceResult>,
+    /// `devices.config`.
+    pub config: Vec<AllocatedConfig>,
+    /// `nodeSelector.nodeSelectorTerms`; `None`: every node can reach the devices.
+    pub node_selector: Option<Vec<NodeTerm>>,
+    /// `allocationTimestamp`, in seconds since 1970.
+    pub allocated_s: Option<i64>,
+}
+
+/// A DeviceRequestAllocationResult: one device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct DeviceResult {
+    /// `request`: `request`, or `request/alternative`.
+    pub request: Arc<str>,
+    /// `driver`, `pool` and `device`.
+    pub device: DeviceName,
+    /// `adminAccess`; `None` where it is not set.
+    pub admin_access: Option<bool>,
+    /// `tolerations`, those of the request.
+    pub tolerations: Vec<DeviceToleration>,
+    /// `bindingConditions`, those of the device.
+    pub binding_conditions: Vec<Arc<str>>,
+    /// `bindingFailureConditions`, those of the device.
+    pub binding_failure_conditions: Vec<Arc<str>>,
+    /// `shareID`, of a device that takes several allocations.
+    pub share: Option<Arc<str>>,
+    /// `consumedCapacity`, sorted by name; `None` where it is not set.
+    pub consumed: Option<Vec<(Arc<str>, Amount)>>,
+}
+
+/// A DeviceAllocationConfiguration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct AllocatedConfig {
+    /// `source`.
+    pub source: ConfigSource,
+    /// `requests`; empty for all.
+    pub requests: Vec<Arc<str>>,
+    /// What is handed to the driver.
+    pub configuration: Configuration,
+}
+
+/// Where a configuration comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum ConfigSource {
+    /// `FromClass`.
+    #[default]
+    Class,
+    /// `FromClaim`.
+    Claim,
+}
+
+impl ConfigSource {
+    /// As the API spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Class => "FromClass",
+            Self::Claim => "FromClaim",
+        }
+    }
+}

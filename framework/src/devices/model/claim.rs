@@ -1,0 +1,112 @@
+//! ResourceClaims.
+//!
+//! Knows: their fields. Must not know: which pods use them, or how devices are found.
+
+use std::sync::Arc;
+
+use super::{DeviceName, allocation::Allocation, request::ClaimSpec};
+
+/// The finalizer of a claim that has an allocation.
+pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+
+/// The annotation, with the value `true`, of the claim that was made for the extended resources of a pod.
+pub const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
+
+/// A `resource.k8s.io/v1` ResourceClaim.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceClaim {
+    /// `metadata.namespace`.
+    pub namespace: Arc<str>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Arc<str>,
+    /// `metadata.finalizers`, all of them: a merge patch replaces the list.
+    pub finalizers: Vec<Arc<str>>,
+    /// The entry of `metadata.ownerReferences` that is the controller.
+    pub controller: Option<Controller>,
+    /// Whether it has the annotation [`EXTENDED_RESOURCE_CLAIM`].
+    pub is_extended: bool,
+    /// Whether it has a deletion timestamp.
+    pub is_deleting: bool,
+    /// `spec.devices`.
+    pub spec: Arc<ClaimSpec>,
+    /// `status.allocation`.
+    pub allocation: Option<Arc<Allocation>>,
+    /// `status.reservedFor`.
+    pub reserved_for: Vec<Consumer>,
+    /// `status.devices`.
+    pub statuses: Vec<DeviceStatus>,
+}
+
+/// The owner that is the controller of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Controller {
+    /// `kind`.
+    pub kind: Arc<str>,
+    /// `name`.
+    pub name: Arc<str>,
+    /// `uid`.
+    pub uid: Arc<str>,
+}
+
+/// A ResourceClaimConsumerReference: who may use the devices.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Consumer {
+    /// `apiGroup`; empty for pods.
+    pub api_group: Arc<str>,
+    /// `resource`, such as `pods`.
+    pub resource: Arc<str>,
+    /// `name`.
+    pub name: Arc<str>,
+    /// `uid`.
+    pub uid: Arc<str>,
+}
+
+/// An AllocatedDeviceStatus: what a driver says of an allocated device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct DeviceStatus {
+    /// `driver`, `pool` and `device`.
+    pub device: DeviceName,
+    /// `shareID`.
+    pub share: Option<Arc<str>>,
+    /// `conditions`.
+    pub conditions: Vec<DeviceCondition>,
+    /// `data`, as JSON; the scheduler only compares it.
+    pub data: Option<Arc<str>>,
+    /// `networkData`, as JSON; the scheduler only compares it.
+    pub network_data: Option<Arc<str>>,
+}
+
+/// A condition of an allocated device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct DeviceCondition {
+    /// `type`.
+    pub kind: Arc<str>,
+    /// `status`: `True`, `False` or `Unknown`.
+    pub status: Arc<str>,
+    /// `reason`.
+    pub reason: Arc<str>,
+    /// `message`.
+    pub message: Arc<str>,
+    /// `observedGeneration`.
+    pub observed_generation: Option<i64>,
+    /// `lastTransitionTime`, in seconds since 1970.
+    pub changed_s: i64,
+}
+
+impl DeviceClaim {
+    /// `namespace/name`, as errors and events name it.
+    #[must_use]
+    pub fn label(&self) -> String {
+        if self.namespace.is_empty() { self.name.to_string() } else { format!("{}/{}", self.namespace, self.name) }
+    }
+
+    /// Whether the claim is reserved for the consumer of a UID.
+    #[must_use]
+    pub fn is_reserved_for(&self, uid: &str) -> bool {
+        self.reserved_for.iter().any(|consumer| &*consumer.uid == uid)
+    }
+}

@@ -1,0 +1,209 @@
+//! Pools made of the slices that are relevant for a node.
+//!
+//! Knows: when a pool is complete and valid. Must not know: how relevance is decided.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{Candidate, Consumer, Counters, Gathering, NodePools, Pool, PoolState, Relevant};
+use crate::devices::{
+    inventory::{DeviceNumber, Inventory, Published},
+    model::{
+        slice::{Device, Slice},
+        taint::TaintEffect,
+    },
+};
+
+/// All pools, in the order in which they are tried.
+pub(super) fn all(gathering: Gathering<'_>, inventory: &Inventory) -> NodePools {
+    let mut node = NodePools::default();
+    let mut last = Vec::new();
+    for ((driver, name), mut slices) in gathering.pools {
+        slices.sort_by(|a, b| a.published.slice.name.cmp(&b.published.slice.name));
+        let Some(others) = others(&slices, &driver, &name, inventory) else { continue };
+        let made = Making { driver, name, slices, others };
+        if made.has_binding_conditions() { last.push(made) } else { made.finish(&mut node) }
+    }
+    last.into_iter().for_each(|made| made.finish(&mut node));
+    node
+}
+
+/// The slices of a pool that are not for the node.
+enum Others<'a> {
+    /// They were looked for where the node does not see the whole pool.
+    Known(Vec<&'a Published>),
+    /// Some are missing.
+    Missing,
+}
+
+/// `None` where the pool has a newer generation elsewhere, and is left out.
+fn others<'a>(
+    slices: &[Relevant<'a>],
+    driver: &Arc<str>,
+    pool: &Arc<str>,
+    inventory: &'a Inventory,
+) -> Option<Others<'a>> {
+    // Where slices disagree about the number, upstream takes that of the one it met first, in the order of a map.
+    let first = &slices.first()?.published.slice;
+    let is_whole = |count: usize| i64::try_from(count) == Ok(first.slice_count);
+    if is_whole(slices.len()) {
+        return Some(Others::Known(Vec::new()));
+    }
+    let mut all = Vec::new();
+    for published in inventory.of_pool(driver, pool) {
+        match published.slice.generation.cmp(&first.generation) {
+            std::cmp::Ordering::Greater => return None,
+            std::cmp::Ordering::Equal if !published.slice.uses_compatibility_groups() => all.push(published),
+            _ => {}
+        }
+    }
+    if !is_whole(all.len()) {
+        return Some(Others::Missing);
+    }
+    all.retain(|published| !slices.iter().any(|known| known.published.slice.name == published.slice.name));
+    Some(Others::Known(all))
+}
+
+/// A pool before its devices are laid out.
+struct Making<'a> {
+    driver: Arc<str>,
+    name: Arc<str>,
+    slices: Vec<Relevant<'a>>,
+    others: Others<'a>,
+}
+
+/// The counters of a pool by set and name, with their numbers.
+type Numbers<'a> = BTreeMap<&'a str, BTreeMap<&'a str, u32>>;
+
+impl<'a> Making<'a> {
+    /// Whether a device of a pool that can be used waits for conditions.
+    fn has_binding_conditions(&self) -> bool {
+        matches!(self.others, Others::Known(_))
+            && self.devices().any(|device| !device.binding_conditions.is_empty())
+            && self.check().is_some()
+    }
+
+    fn finish(self, node: &mut NodePools) {
+        let first = count(node.devices.len());
+        let mut pool = Pool {
+            driver: Arc::clone(&self.driver),
+            name: Arc::clone(&self.name),
+            state: PoolState::Incomplete,
+            first,
+            end: first,
+            counters: Counters::default(),
+        };
+        if matches!(self.others, Others::Known(_)) {
+            pool.state = PoolState::Invalid;
+            if let Some((values, numbers)) = self.check() {
+                pool.state = PoolState::Complete;
+                pool.counters.values = values;
+                self.lay_out(&mut pool, &numbers, node);
+                pool.end = count(node.devices.len());
+            }
+        }
+        node.pools.push(pool);
+    }
+
+    fn others(&self) -> &[&'a Published] {
+        match &self.others {
+            Others::Known(others) => others,
+            Others::Missing => &[],
+        }
+    }
+
+    /// The slices with devices for the node.
+    fn targeting(&self) -> impl Iterator<Item = &Relevant<'a>> {
+        self.slices.iter().filter(|slice| slice.published.slice.counter_sets.is_empty())
+    }
+
+    fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.targeting().flat_map(|slice| &slice.published.slice.devices)
+    }
+
+    /// The values of all counters, with their numbers; `None` where the pool is invalid.
+    fn check(&self) -> Option<(Vec<i128>, Numbers<'_>)> {
+        let mut names = BTreeSet::new();
+        if !self.devices().all(|device| names.insert(&*device.name)) {
+            return None;
+        }
+        let mut values = Vec::new();
+        let mut numbers = Numbers::new();
+        let all = || self.slices.iter().map(|slice| slice.published).chain(self.others().iter().copied());
+        for set in all().flat_map(|published| &published.slice.counter_sets) {
+            let mut counters = BTreeMap::new();
+            for (name, value) in &set.counters {
+                counters.insert(&**name, count(values.len()));
+                values.push(value.nano());
+            }
+            if numbers.insert(&*set.name, counters).is_some() {
+                return None;
+            }
+        }
+        let with_devices = all().filter(|published| published.slice.counter_sets.is_empty());
+        let mut consumptions = with_devices.flat_map(|published| &published.slice.devices).flat_map(|it| &it.consumes);
+        let is_known = consumptions.all(|consumption| {
+            numbers
+                .get(&*consumption.counter_set)
+                .is_some_and(|known| consumption.counters.iter().all(|(name, _)| known.contains_key(&**name)))
+        });
+        is_known.then_some((values, numbers))
+    }
+
+    fn lay_out(&self, pool: &mut Pool, numbers: &Numbers<'_>, node: &mut NodePools) {
+        for relevant in self.targeting() {
+            let Published { slice, devices } = relevant.published;
+            let slice_at = count(node.slices.len());
+            node.slices.push(Arc::clone(slice));
+            for (index, (device, &(number, subject))) in slice.devices.iter().zip(devices).enumerate() {
+                let consumer = consume(&mut pool.counters, device, number, numbers);
+                node.devices.push(Candidate {
+                    number,
+                    subject,
+                    slice: slice_at,
+                    index: count(index),
+                    pool: count(node.pools.len()),
+                    consumer,
+                    is_here: is_here(relevant, slice, index),
+                    is_shareable: device.allow_multiple == Some(true),
+                    is_tainted: device.taints.iter().any(|taint| !matches!(taint.effect, TaintEffect::Other(_))),
+                    has_capacity: !device.capacity.is_empty(),
+                });
+            }
+        }
+        for published in self.others().iter().filter(|published| published.slice.counter_sets.is_empty()) {
+            for (device, &(number, _)) in published.slice.devices.iter().zip(&published.devices) {
+                consume(&mut pool.counters, device, number, numbers);
+            }
+        }
+    }
+}
+
+fn is_here(relevant: &Relevant<'_>, slice: &Slice, index: usize) -> bool {
+    !slice.per_device || relevant.here.as_ref().is_some_and(|here| here.get(index) == Some(&true))
+}
+
+/// Notes what a device consumes, and gives its place among the consumers.
+fn consume(counters: &mut Counters, device: &Device, number: DeviceNumber, numbers: &Numbers<'_>) -> u32 {
+    if device.consumes.is_empty() {
+        return u32::MAX;
+    }
+    let first = count(counters.consumed.len());
+    for consumption in &device.consumes {
+        let known = numbers.get(&*consumption.counter_set);
+        for (name, amount) in &consumption.counters {
+            if let Some(&number) = known.and_then(|known| known.get(&**name)) {
+                counters.consumed.push((number, amount.nano()));
+            }
+        }
+    }
+    counters.consumers.push(Consumer { device: number, first, end: count(counters.consumed.len()) });
+    count(counters.consumers.len() - 1)
+}
+
+/// A position; there are no 2^32 devices.
+fn count(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,210 @@
+//! What selectors say of devices, kept.
+//!
+//! A selector is asked once per set of the values that it can reach: of thousands of equal GPUs one is evaluated.
+//!
+//! Knows: when a verdict can be used again. Must not know: the language of selectors, which is behind [`Language`].
+
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, sync::Arc};
+
+use indexmap::IndexMap;
+
+use super::{
+    inventory::Subject,
+    model::slice::{Attribute, Device},
+};
+
+/// The language that selectors are written in: CEL.
+pub trait Language: fmt::Debug + Send + Sync {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// Why it is none, in upstream's words.
+    fn compile(&self, expression: &str) -> Result<Box<dyn Selector>, String>;
+}
+
+/// An expression over a device.
+pub trait Selector: fmt::Debug + Send + Sync {
+    /// Whether it holds for a device of a driver.
+    ///
+    /// # Errors
+    /// Why it cannot be told, in upstream's words.
+    fn matches(&self, driver: &str, device: &Device) -> Result<bool, String>;
+
+    /// What of a device it can read.
+    fn reach(&self) -> &Reach;
+}
+
+/// What of a device a selector can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// All of it.
+    All,
+    /// Its driver, whether it takes several allocations, and these attributes and capacities, by their names without the
+    /// domain: one `id` stands for all of `id` and `domain/id`.
+    Some {
+        /// Attributes.
+        attributes: Vec<Arc<str>>,
+        /// Capacities.
+        capacities: Vec<Arc<str>>,
+    },
+}
+
+/// The number of an expression in [`Verdicts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SelectorNumber(u32);
+
+/// Expressions, and what they say of devices.
+///
+/// Bound: one word per selector and device, and one entry per selector and set of values that it reached. It holds for as
+/// long as its owner keeps it; [`Self::len`] tells the owner how many expressions there are.
+#[derive(Debug)]
+pub struct Verdicts {
+    language: Arc<dyn Language>,
+    selectors: IndexMap<Arc<str>, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    selector: Result<Box<dyn Selector>, String>,
+    /// By the place of a device: its serial number, and a verdict in the last two bits.
+    column: Vec<u32>,
+    by_values: IndexMap<Values, Verdict>,
+}
+
+/// What a selector can read of a device.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Values {
+    driver: Arc<str>,
+    allow_multiple: Option<bool>,
+    attributes: Vec<(Arc<str>, Attribute)>,
+    capacities: Vec<(Arc<str>, Arc<str>)>,
+}
+
+type Verdict = Result<bool, String>;
+
+/// Why a selector has no verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SelectorError<'a> {
+    /// It is no expression.
+    Compile(&'a str),
+    /// It failed for this device.
+    Runtime(&'a str),
+}
+
+const NO: u32 = 1;
+const YES: u32 = 2;
+const FAILED: u32 = 3;
+
+// === impl Verdicts ===
+
+impl Verdicts {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(language: Arc<dyn Language>) -> Self {
+        Self { language, selectors: IndexMap::new() }
+    }
+
+    /// The number of an expression. It is read when it is first met; whether it can be is told with the first verdict.
+    pub fn selector(&mut self, expression: &Arc<str>) -> SelectorNumber {
+        let at = self.selectors.get_index_of(expression).unwrap_or_else(|| {
+            let selector = self.language.compile(expression);
+            let known = Known { selector, column: Vec::new(), by_values: IndexMap::new() };
+            self.selectors.insert_full(Arc::clone(expression), known).0
+        });
+        SelectorNumber(u32::try_from(at).unwrap_or(u32::MAX))
+    }
+
+    /// How many expressions there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.selectors.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.selectors.is_empty()
+    }
+
+    /// How often an expression was evaluated, of all there are.
+    #[must_use]
+    pub fn evaluations(&self) -> usize {
+        self.selectors.values().map(|known| known.by_values.len()).sum()
+    }
+
+    /// Whether a selector holds for a device.
+    ///
+    /// # Errors
+    /// It is no expression, or failed.
+    pub fn matches(
+        &mut self,
+        selector: SelectorNumber,
+        subject: Subject,
+        driver: &Arc<str>,
+        device: &Device,
+    ) -> Result<bool, SelectorError<'_>> {
+        let Some((_, known)) = self.selectors.get_index_mut(selector.0 as usize) else {
+            return Err(SelectorError::Compile("internal error: no such selector"));
+        };
+        let entry = known.column.get(subject.place as usize).copied().unwrap_or(0);
+        if entry >> 2 == subject.serial {
+            match entry & 3 {
+                NO => return Ok(false),
+                YES => return Ok(true),
+                _ => {}
+            }
+        }
+        known.judge(subject, driver, device)
+    }
+}
+
+impl Known {
+    fn judge(&mut self, subject: Subject, driver: &Arc<str>, device: &Device) -> Result<bool, SelectorError<'_>> {
+        let selector = match &self.selector {
+            Ok(selector) => selector,
+            Err(error) => return Err(SelectorError::Compile(error)),
+        };
+        let values = Values::of(selector.reach(), driver, device);
+        let verdict = self.by_values.entry(values).or_insert_with(|| selector.matches(driver, device));
+        let code = match verdict {
+            Ok(false) => NO,
+            Ok(true) => YES,
+            Err(_) => FAILED,
+        };
+        let place = subject.place as usize;
+        if self.column.len() <= place {
+            self.column.resize(place + 1, 0);
+        }
+        self.column[place] = subject.serial << 2 | code;
+        verdict.as_ref().map(|verdict| *verdict).map_err(|error| SelectorError::Runtime(error))
+    }
+}
+
+impl Values {
+    fn of(reach: &Reach, driver: &Arc<str>, device: &Device) -> Self {
+        // An attribute of an unknown type, or a version that is none, fails every selector, whatever it reads.
+        let is_reached = |name: &str, value: &Attribute| match reach {
+            Reach::All => true,
+            Reach::Some { attributes, .. } => {
+                matches!(value, Attribute::Unknown | Attribute::Version(_) | Attribute::Versions(_))
+                    || attributes.iter().any(|id| **id == *id_of(name))
+            }
+        };
+        let is_measured = |name: &str| match reach {
+            Reach::All => true,
+            Reach::Some { capacities, .. } => capacities.iter().any(|id| **id == *id_of(name)),
+        };
+        let attributes = device.attributes.iter().filter(|(name, value)| is_reached(name, value)).cloned().collect();
+        let capacities = device.capacity.iter().filter(|(name, _)| is_measured(name));
+        let capacities = capacities.map(|(name, value)| (Arc::clone(name), Arc::clone(value.value.text()))).collect();
+        Self { driver: Arc::clone(driver), allow_multiple: device.allow_multiple, attributes, capacities }
+    }
+}
+
+/// The name without its domain.
+fn id_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(_, id)| id)
+}

@@ -1,0 +1,80 @@
+//! Verdicts are used again where nothing that the selector reads differs.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// Holds where the attribute `size` is 1, and counts how often it is asked.
+#[derive(Debug)]
+struct Counting(Arc<AtomicUsize>);
+
+#[derive(Debug)]
+struct IsOne {
+    asked: Arc<AtomicUsize>,
+    reach: Reach,
+}
+
+impl Language for Counting {
+    fn compile(&self, expression: &str) -> Result<Box<dyn Selector>, String> {
+        let reach = Reach::Some { attributes: vec!["size".into()], capacities: Vec::new() };
+        match expression {
+            "broken" => Err("no expression".to_owned()),
+            _ => Ok(Box::new(IsOne { asked: Arc::clone(&self.0), reach })),
+        }
+    }
+}
+
+impl Selector for IsOne {
+    fn matches(&self, _: &str, device: &Device) -> Result<bool, String> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let size = device.attributes.iter().find(|(name, _)| name.ends_with("size"));
+        size.map(|(_, value)| *value == Attribute::Int(1)).ok_or_else(|| "no such key: size".to_owned())
+    }
+
+    fn reach(&self) -> &Reach {
+        &self.reach
+    }
+}
+
+fn device(name: &str, size: Option<i64>) -> Device {
+    let mut attributes = vec![("name".into(), Attribute::Text(name.into()))];
+    attributes.extend(size.map(|size| ("size".into(), Attribute::Int(size))));
+    Device { name: name.into(), attributes, ..Device::default() }
+}
+
+#[test]
+fn one_of_many_equal_devices_is_evaluated() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut verdicts = Verdicts::new(Arc::new(Counting(Arc::clone(&asked))));
+    let selector = verdicts.selector(&"size == 1".into());
+    let driver: Arc<str> = "driver".into();
+    let subject = |place| Subject { place, serial: 1 };
+    for place in 0..1_000 {
+        let device = device(&format!("device-{place}"), Some(i64::from(place % 2)));
+        let holds = verdicts.matches(selector, subject(place), &driver, &device);
+        assert_eq!(holds, Ok(place % 2 == 1));
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    assert_eq!(verdicts.evaluations(), 2);
+    let other: Arc<str> = "other".into();
+    assert_eq!(verdicts.matches(selector, subject(2_000), &other, &device("a", Some(1))), Ok(true));
+    assert_eq!(asked.load(Ordering::Relaxed), 3, "another driver is another device");
+}
+
+#[test]
+fn a_place_that_is_given_away_again_is_judged_anew() {
+    let mut verdicts = Verdicts::new(Arc::new(Counting(Arc::default())));
+    let selector = verdicts.selector(&"size == 1".into());
+    let driver: Arc<str> = "driver".into();
+    let mut ask = |serial, size| {
+        let verdict = verdicts.matches(selector, Subject { place: 0, serial }, &driver, &device("a", size));
+        verdict.map_err(|error| format!("{error:?}"))
+    };
+    assert_eq!(ask(1, Some(1)), Ok(true));
+    assert_eq!(ask(2, Some(2)), Ok(false));
+    assert_eq!(ask(3, None), Err("Runtime(\"no such key: size\")".to_owned()));
+    assert_eq!(ask(3, None), Err("Runtime(\"no such key: size\")".to_owned()));
+    let broken = verdicts.selector(&"broken".into());
+    let verdict = verdicts.matches(broken, Subject { place: 0, serial: 1 }, &driver, &device("a", None));
+    assert_eq!(verdict, Err(SelectorError::Compile("no expression")));
+}

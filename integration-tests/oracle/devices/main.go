@@ -1,0 +1,206 @@
+// Program devices tells which devices kube-scheduler's allocator gives to claims on a node.
+//
+//	devices FILE...
+//
+// Files hold one case per line, as JSON: a node, the classes, slices and claims of the cluster, and what is allocated
+// already. "-" is standard input. There is one answer per line, in the order of the cases: the allocations, or the error. IDs
+// of shares, which are random, are replaced by "share-0" and so on. An answer also tells how many steps the search took.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/klog/v2"
+)
+
+// The features that a kube-scheduler of this release runs with by default.
+var features = structured.Features{
+	AdminAccess:            true,
+	ConsumableCapacity:     true,
+	DeviceBindingAndStatus: true,
+	DeviceTaints:           true,
+	PartitionableDevices:   true,
+	PrioritizedList:        true,
+}
+
+// A search that takes longer has no answer. Who asks leaves long searches out.
+const patience = time.Minute
+
+type device struct {
+	Driver   string                                          `json:"driver"`
+	Pool     string                                          `json:"pool"`
+	Device   string                                          `json:"device"`
+	Share    string                                          `json:"share,omitempty"`
+	Capacity map[resourceapi.QualifiedName]resource.Quantity `json:"capacity,omitempty"`
+}
+
+type question struct {
+	Name    string                       `json:"name"`
+	Node    *corev1.Node                 `json:"node"`
+	Classes []*resourceapi.DeviceClass   `json:"classes,omitempty"`
+	Slices  []*resourceapi.ResourceSlice `json:"slices,omitempty"`
+	Claims  []*resourceapi.ResourceClaim `json:"claims,omitempty"`
+	// Devices that are allocated to one claim each.
+	Allocated []device `json:"allocated,omitempty"`
+	// Devices that several claims have a share of.
+	Shared []device `json:"shared,omitempty"`
+	// How much of the capacity of devices is consumed.
+	Consumed []device `json:"consumed,omitempty"`
+}
+
+type answer struct {
+	Name        string                         `json:"name"`
+	Error       string                         `json:"error,omitempty"`
+	OnNode      bool                           `json:"onNode,omitempty"`
+	TimedOut    bool                           `json:"timedOut,omitempty"`
+	Panicked    bool                           `json:"panicked,omitempty"`
+	Allocations []resourceapi.AllocationResult `json:"allocations,omitempty"`
+	Steps       int64                          `json:"steps,omitempty"`
+}
+
+func main() {
+	klog.SetLogger(klog.Logger{})
+	output := bufio.NewWriter(os.Stdout)
+	encoder := json.NewEncoder(output)
+	encoder.SetEscapeHTML(false)
+	for _, path := range os.Args[1:] {
+		if err := answerFile(path, encoder); err != nil {
+			fmt.Fprintf(os.Stderr, "devices: %s: %v\n", path, err)
+			os.Exit(1)
+		}
+	}
+	if err := output.Flush(); err != nil {
+		fmt.Fprintf(os.Stderr, "devices: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func answerFile(path string, encoder *json.Encoder) error {
+	file := os.Stdin
+	if path != "-" {
+		opened, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer opened.Close()
+		file = opened
+	}
+	decoder := json.NewDecoder(bufio.NewReader(file))
+	for {
+		var asked question
+		switch err := decoder.Decode(&asked); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		said, err := allocate(&asked)
+		if err != nil {
+			return fmt.Errorf("%s: %w", asked.Name, err)
+		}
+		if err := encoder.Encode(said); err != nil {
+			return err
+		}
+	}
+}
+
+// allocate asks the allocator. It stops at nothing where a case has what no API server lets in.
+func allocate(asked *question) (said *answer, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			said = &answer{Name: asked.Name, Error: fmt.Sprint(reason), Panicked: true}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	classes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, class := range asked.Classes {
+		if err := classes.Add(class); err != nil {
+			return nil, err
+		}
+	}
+	lister := classLister{resourcelisters.NewDeviceClassLister(classes), asked.Classes}
+	compiled := cel.NewCache(10, cel.Features{EnableConsumableCapacity: true})
+	allocator, err := structured.NewAllocator(ctx, features, allocated(asked), lister, asked.Slices, compiled)
+	if err != nil {
+		return nil, err
+	}
+	result, err := allocator.Allocate(ctx, asked.Node, asked.Claims)
+	said = &answer{Name: asked.Name, Allocations: result, Steps: steps(allocator)}
+	if err != nil {
+		said.Error = err.Error()
+		said.OnNode = errors.Is(err, structured.ErrFailedAllocationOnNode)
+		said.TimedOut = errors.Is(err, context.DeadlineExceeded)
+	}
+	shares := 0
+	for _, allocation := range result {
+		for index := range allocation.Devices.Results {
+			if device := &allocation.Devices.Results[index]; device.ShareID != nil {
+				id := types.UID(fmt.Sprintf("share-%d", shares))
+				device.ShareID = &id
+				shares++
+			}
+		}
+	}
+	return said, nil
+}
+
+func allocated(asked *question) structured.AllocatedState {
+	state := structured.AllocatedState{
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+	}
+	for _, device := range asked.Allocated {
+		state.AllocatedDevices.Insert(device.id())
+	}
+	for _, device := range asked.Shared {
+		share := types.UID(device.Share)
+		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(device.id(), &share))
+	}
+	for _, device := range asked.Consumed {
+		state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(device.id(), device.Capacity))
+	}
+	return state
+}
+
+func (d *device) id() structured.DeviceID {
+	return structured.MakeDeviceID(d.Driver, d.Pool, d.Device)
+}
+
+// steps is how often the search called itself. The allocator tells it by a method whose type cannot be named outside of its
+// module.
+func steps(allocator structured.Allocator) int64 {
+	method := reflect.ValueOf(allocator).MethodByName("GetStats")
+	if !method.IsValid() {
+		return 0
+	}
+	return method.Call(nil)[0].FieldByName("NumAllocateOneInvocations").Int()
+}
+
+// classLister lists in the order of the case, and finds as kube-scheduler's lister does.
+type classLister struct {
+	resourcelisters.DeviceClassLister
+	classes []*resourceapi.DeviceClass
+}
+
+func (l classLister) List() ([]*resourceapi.DeviceClass, error) {
+	return l.classes, nil
+}

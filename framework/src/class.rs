@@ -17,7 +17,7 @@ pub struct ClassId(pub u64);
 /// Everything about a pod that any plugin reads. Two pods with equal classes get equal verdicts from every node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Class {
-    /// The pod's namespace.
+    /// The pod's namespace; empty where nothing in play reads it ([`crate::signature`]).
     pub namespace: Arc<str>,
     /// The pod's labels, sorted by key.
     pub labels: Vec<(Arc<str>, Arc<str>)>,

@@ -1,4 +1,4 @@
-//! Selectors in play, and what of a pod's labels they can tell.
+//! Selectors in play, and what of a pod they can tell.
 //!
 //! Two pods are of one class if every plugin treats them alike, and a label that no selector reads changes nothing for any
 //! plugin: StatefulSets, indexed Jobs and many frameworks give each pod such a label. So a class holds only what selectors in
@@ -6,84 +6,319 @@
 //! presence of becomes [`OTHER`]. Everything else goes, but for the fact that there were labels. Each selector in play matches
 //! what is left if and only if it matches the labels themselves.
 //!
-//! Knows: which requirements read what of a label. Must not know: whose selectors they are, or which pods there are.
+//! Most selectors select pods of one namespace, and read nothing of pods of others. A pod's namespace stays in its class where
+//! some selector may match the pod and does not select it in every namespace, and where the pod's own constraints or volumes
+//! mean its namespace. A selector can match a pod only if the pod has a label that the selector cannot match without
+//! ([`crate::interest`]), so that this is looked up by label. Without a namespace no selector of one namespace matches, as
+//! none matches the pod. The owner stays where it is a controller that is known.
+//!
+//! Knows: which requirements read what of a label, and in which namespace. Must not know: whose selectors they are, or which
+//! pods there are.
 
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
 use crate::{
-    class::Class,
-    interest::LabelPair,
+    class::{AffinityTerm, Class, Owner},
+    interest::{LabelPair, Pivot, pivot},
     labels::{LabelOperator, LabelSelector, Labels},
+    plugins::inter_pod_affinity::selects_namespaces,
 };
 
-/// The value that stands for all values of a key which no selector names; as a key, it stands for all others. No label has it: the API server admits no control
-/// characters.
+/// The value that stands for all values of a key which no selector names; as a key, it stands for all others. No label has
+/// it: the API server admits no control characters.
 pub const OTHER: &str = "\0";
 
-/// All selectors in play, counted requirement by requirement. As large as the number of different values that they name.
+/// The namespaces in which a selector selects pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// In all of them, so that it does not tell one from another.
+    All,
+    /// In those with certain labels, which are not known here.
+    Some,
+    /// In this one.
+    Only(&'a Arc<str>),
+}
+
+/// All selectors in play, counted requirement by requirement. As large as the number of different values that they name, in
+/// each namespace.
 #[derive(Debug, Clone, Default)]
 pub struct SelectorsInPlay {
+    /// Of selectors that may select pods of any namespace.
+    anywhere: Reading,
+    namespaces: IndexMap<Arc<str>, InNamespace>,
+}
+
+/// What is read of pods of one namespace only.
+#[derive(Debug, Clone, Default)]
+struct InNamespace {
+    reading: Reading,
+    /// Controllers that are known.
+    owners: IndexMap<Owner, u32>,
+}
+
+/// What is read of labels.
+#[derive(Debug, Clone, Default)]
+struct Reading {
     keys: IndexMap<Arc<str>, KeyInPlay>,
+    /// How many selectors may match pods without any certain label, and tell of the namespace.
+    unlabelled: u32,
 }
 
 #[derive(Debug, Clone, Default)]
 struct KeyInPlay {
-    /// How many requirements name each value.
-    values: IndexMap<Arc<str>, u32>,
+    values: IndexMap<Arc<str>, ValueInPlay>,
     /// How many requirements ask only whether the label is there.
     presence: u32,
 }
 
-/// A distinction between pods that a new selector brings into play.
+#[derive(Debug, Clone, Copy, Default)]
+struct ValueInPlay {
+    /// How many requirements name it.
+    named: u32,
+    /// How many selectors cannot match without this value or another that they name, and tell of the namespace.
+    pivots: u32,
+}
+
+/// A distinction between pods that comes into play: what it is, and the only namespace whose pods it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Distinction {
-    /// Whether a label has this value.
+pub struct Distinction {
+    /// `None`: pods of any.
+    pub namespace: Option<Arc<str>>,
+    /// What tells them apart.
+    pub told: Told,
+}
+
+/// What tells pods apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// Whether a label has this value; for a pod whose class has no namespace also its namespace.
     Value(LabelPair),
     /// Whether there is a label with this key.
     Presence(Arc<str>),
+    /// The namespace, whatever the labels.
+    Namespace,
+    /// Whether this is the owner.
+    Owner(Owner),
 }
 
 // === impl SelectorsInPlay ===
 
 impl SelectorsInPlay {
     /// A selector comes into play. Adds to `distinctions` what it can tell that no other could.
-    pub fn enter(&mut self, selector: &LabelSelector, distinctions: &mut Vec<Distinction>) {
+    pub fn enter(&mut self, scope: Scope<'_>, selector: &LabelSelector, distinctions: &mut Vec<Distinction>) {
+        let namespace = if let Scope::Only(namespace) = scope { Some(Arc::clone(namespace)) } else { None };
+        let reading = match &namespace {
+            Some(namespace) => &mut self.namespaces.entry(Arc::clone(namespace)).or_default().reading,
+            None => &mut self.anywhere,
+        };
+        let news = |told| distinctions.push(Distinction { namespace: namespace.clone(), told });
+        reading.enter(selector, scope != Scope::All, news);
+    }
+
+    /// A selector that has come into play leaves it.
+    pub fn leave(&mut self, scope: Scope<'_>, selector: &LabelSelector) {
+        let Scope::Only(namespace) = scope else { return self.anywhere.leave(selector, scope != Scope::All) };
+        let Some(known) = self.namespaces.get_mut(namespace) else { return };
+        known.reading.leave(selector, true);
+        self.drop_if_empty(namespace);
+    }
+
+    /// A controller is known from now on.
+    pub fn enter_owner(&mut self, namespace: &Arc<str>, owner: &Owner, distinctions: &mut Vec<Distinction>) {
+        let owners = &mut self.namespaces.entry(Arc::clone(namespace)).or_default().owners;
+        let count = owners.entry(owner.clone()).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            distinctions.push(Distinction { namespace: Some(Arc::clone(namespace)), told: Told::Owner(owner.clone()) });
+        }
+    }
+
+    /// A controller is not known any more.
+    pub fn leave_owner(&mut self, namespace: &Arc<str>, owner: &Owner) {
+        let Some(known) = self.namespaces.get_mut(namespace) else { return };
+        if let Some(count) = known.owners.get_mut(owner) {
+            *count -= 1;
+            if *count == 0 {
+                known.owners.swap_remove(owner);
+            }
+        }
+        self.drop_if_empty(namespace);
+    }
+
+    /// The selectors that pods of a class bring with them come into play.
+    pub fn enter_class(&mut self, class: &Class, distinctions: &mut Vec<Distinction>) {
+        class.for_each_selector(|scope, selector| self.enter(scope, selector, distinctions));
+    }
+
+    /// They leave it.
+    pub fn leave_class(&mut self, class: &Class) {
+        class.for_each_selector(|scope, selector| self.leave(scope, selector));
+    }
+
+    /// The class with what can be told of its pods; itself where that is all.
+    #[must_use]
+    pub fn sign(&self, class: &Arc<Class>) -> Arc<Class> {
+        let local = self.namespaces.get(&class.namespace);
+        let has_owner = class.owner.as_ref().is_none_or(|owner| is_known(local, owner));
+        let has_namespace = class.namespace.is_empty() || self.tells_namespace(class);
+        let local = local.filter(|_| has_namespace);
+        let is_whole = |(key, value): &LabelPair| {
+            self.anywhere.names(key, value) || local.is_some_and(|local| local.reading.names(key, value))
+        };
+        if has_owner && has_namespace && class.labels.iter().all(is_whole) {
+            return Arc::clone(class);
+        }
+        let mut signed = Class { labels: self.signed(&class.labels, local, has_namespace), ..Class::clone(class) };
+        if !has_owner {
+            signed.owner = None;
+        }
+        if !has_namespace {
+            signed.namespace = Arc::default();
+        }
+        Arc::new(signed)
+    }
+
+    /// Whether a class tells all of its pods that can be told. It may tell more: of selectors that have left.
+    #[must_use]
+    pub fn is_told_by(&self, class: &Class, whole: &Class) -> bool {
+        let local = self.namespaces.get(&whole.namespace);
+        let tells_owner = class.owner.is_some() || whole.owner.as_ref().is_none_or(|owner| !is_known(local, owner));
+        let tells_namespace = class.namespace == whole.namespace || !self.tells_namespace(whole);
+        let has_namespace = class.namespace == whole.namespace;
+        let least = self.signed(&whole.labels, local.filter(|_| has_namespace), has_namespace);
+        let has = |(key, value): &LabelPair| {
+            let told = class.labels.iter().find(|(known, _)| known == key);
+            told.is_some_and(|(_, told)| told == value || &**value == OTHER)
+        };
+        let mut labels = least.iter().filter(|(key, _)| &**key != OTHER);
+        let tells_that_labelled = least.is_empty() || !class.labels.is_empty();
+        tells_owner && tells_namespace && tells_that_labelled && labels.all(has)
+    }
+
+    /// How many keys some selector reads, in each namespace.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.anywhere.keys.len() + self.namespaces.values().map(|known| known.reading.keys.len()).sum::<usize>()
+    }
+
+    /// Whether no selector reads anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.anywhere.is_empty() && self.namespaces.is_empty()
+    }
+
+    /// Whether it can matter in which namespace pods of a class are.
+    fn tells_namespace(&self, class: &Class) -> bool {
+        let local = self.namespaces.get(&class.namespace);
+        !class.spread.is_empty()
+            || class.uses_objects()
+            || class.owner.as_ref().is_some_and(|owner| is_known(local, owner))
+            || self.anywhere.may_tell(&class.labels)
+            || local.is_some_and(|local| local.reading.may_tell(&class.labels))
+    }
+
+    fn signed(&self, labels: &Labels, local: Option<&InNamespace>, has_namespace: bool) -> Vec<LabelPair> {
+        let signed = labels.iter().filter_map(|(key, value)| {
+            let known = [self.anywhere.keys.get(key), local.and_then(|local| local.reading.keys.get(key))];
+            let mut known = known.into_iter().flatten().peekable();
+            known.peek()?;
+            let (mut is_named, mut is_asked) = (false, false);
+            for key in known {
+                is_named |= key.values.contains_key(value);
+                is_asked |= key.presence > 0;
+            }
+            let value = if is_named { Arc::clone(value) } else { is_asked.then(|| Arc::from(OTHER))? };
+            Some((Arc::clone(key), value))
+        });
+        let mut signed: Vec<LabelPair> = signed.collect();
+        if signed.is_empty() && !labels.is_empty() && has_namespace {
+            // A disruption budget never covers a pod without labels.
+            signed.push((Arc::from(OTHER), Arc::from(OTHER)));
+        }
+        signed
+    }
+
+    fn drop_if_empty(&mut self, namespace: &Arc<str>) {
+        let is_empty =
+            self.namespaces.get(namespace).is_some_and(|known| known.owners.is_empty() && known.reading.is_empty());
+        if is_empty {
+            self.namespaces.swap_remove(namespace);
+        }
+    }
+}
+
+fn is_known(local: Option<&InNamespace>, owner: &Owner) -> bool {
+    local.is_some_and(|local| local.owners.contains_key(owner))
+}
+
+// === impl Reading ===
+
+impl Reading {
+    fn enter(&mut self, selector: &LabelSelector, tells_namespace: bool, mut news: impl FnMut(Told)) {
         let LabelSelector::Matching(requirements) = selector else { return };
+        let pivot = if tells_namespace { pivot(selector) } else { Pivot::Nothing };
+        if let Pivot::Anything = pivot {
+            self.unlabelled += 1;
+            if self.unlabelled == 1 {
+                news(Told::Namespace);
+            }
+        }
         for requirement in requirements {
             let key = self.keys.entry(Arc::clone(&requirement.key)).or_default();
             match requirement.operator {
                 LabelOperator::In | LabelOperator::NotIn => {
                     for value in &requirement.values {
-                        let count = key.values.entry(Arc::clone(value)).or_insert(0);
-                        *count += 1;
-                        if *count == 1 {
-                            distinctions.push(Distinction::Value((Arc::clone(&requirement.key), Arc::clone(value))));
+                        let count = key.values.entry(Arc::clone(value)).or_default();
+                        count.named += 1;
+                        if count.named == 1 {
+                            news(Told::Value((Arc::clone(&requirement.key), Arc::clone(value))));
                         }
                     }
                 }
                 LabelOperator::Exists | LabelOperator::DoesNotExist => {
                     key.presence += 1;
                     if key.presence == 1 {
-                        distinctions.push(Distinction::Presence(Arc::clone(&requirement.key)));
+                        news(Told::Presence(Arc::clone(&requirement.key)));
                     }
                 }
             }
         }
+        let Pivot::Label(key, values) = pivot else { return };
+        let Some(known) = self.keys.get_mut(key) else { return };
+        for value in values {
+            let Some(count) = known.values.get_mut(value) else { continue };
+            count.pivots += 1;
+            // One that is named for the first time has been told of.
+            if count.pivots == 1 && count.named > 1 {
+                news(Told::Value((Arc::clone(key), Arc::clone(value))));
+            }
+        }
     }
 
-    /// A selector that has come into play leaves it.
-    pub fn leave(&mut self, selector: &LabelSelector) {
+    fn leave(&mut self, selector: &LabelSelector, tells_namespace: bool) {
         let LabelSelector::Matching(requirements) = selector else { return };
+        match pivot(selector) {
+            Pivot::Anything if tells_namespace => self.unlabelled = self.unlabelled.saturating_sub(1),
+            Pivot::Label(key, values) if tells_namespace => {
+                let Some(known) = self.keys.get_mut(key) else { return };
+                for value in values {
+                    if let Some(count) = known.values.get_mut(value) {
+                        count.pivots = count.pivots.saturating_sub(1);
+                    }
+                }
+            }
+            _ => {}
+        }
         for requirement in requirements {
             let Some(key) = self.keys.get_mut(&requirement.key) else { continue };
             match requirement.operator {
                 LabelOperator::In | LabelOperator::NotIn => {
                     for value in &requirement.values {
                         let Some(count) = key.values.get_mut(value) else { continue };
-                        *count -= 1;
-                        if *count == 0 {
+                        count.named -= 1;
+                        if count.named == 0 {
                             key.values.swap_remove(value);
                         }
                     }
@@ -96,58 +331,43 @@ impl SelectorsInPlay {
         }
     }
 
-    /// The class with what can be told of its labels; itself where that is all of them.
-    #[must_use]
-    pub fn sign(&self, class: &Arc<Class>) -> Arc<Class> {
-        let is_whole = class.labels.iter().all(|(key, value)| self.names(key, value));
-        if is_whole {
-            return Arc::clone(class);
-        }
-        Arc::new(Class { labels: self.signed(&class.labels), ..Class::clone(class) })
-    }
-
-    /// What can be told of labels.
-    #[must_use]
-    pub fn signed(&self, labels: &Labels) -> Vec<LabelPair> {
-        let signed = labels.iter().filter_map(|(key, value)| {
-            let known = self.keys.get(key)?;
-            if known.values.contains_key(value) {
-                return Some((Arc::clone(key), Arc::clone(value)));
-            }
-            (known.presence > 0).then(|| (Arc::clone(key), Arc::from(OTHER)))
-        });
-        let mut signed: Vec<LabelPair> = signed.collect();
-        if signed.is_empty() && !labels.is_empty() {
-            // A disruption budget never covers a pod without labels.
-            signed.push((Arc::from(OTHER), Arc::from(OTHER)));
-        }
-        signed
-    }
-
-    /// How many keys some selector reads.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether no selector reads any label.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
     fn names(&self, key: &Arc<str>, value: &Arc<str>) -> bool {
         self.keys.get(key).is_some_and(|known| known.values.contains_key(value))
+    }
+
+    /// Whether some selector that tells of the namespace may match these labels.
+    fn may_tell(&self, labels: &Labels) -> bool {
+        let is_pivot = |(key, value): &LabelPair| {
+            self.keys.get(key).and_then(|known| known.values.get(value)).is_some_and(|count| count.pivots > 0)
+        };
+        self.unlabelled > 0 || labels.iter().any(is_pivot)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.unlabelled == 0
     }
 }
 
 // === impl Class ===
 
 impl Class {
-    /// The selectors that pods of this class bring into play: of their spread constraints and affinity terms.
-    pub fn selectors(&self) -> impl Iterator<Item = &LabelSelector> {
-        let of_spread = self.spread.iter().filter_map(|constraint| constraint.selector.as_ref().ok());
-        of_spread.chain(self.pod_affinity.terms().map(|term| &term.selector))
+    /// The selectors that pods of this class bring into play, and where they select: of their spread constraints and
+    /// affinity terms.
+    pub fn for_each_selector(&self, mut each: impl FnMut(Scope<'_>, &LabelSelector)) {
+        for selector in self.spread.iter().filter_map(|constraint| constraint.selector.as_ref().ok()) {
+            each(Scope::Only(&self.namespace), selector);
+        }
+        self.pod_affinity.terms().for_each(|term| for_each_scope(term, |scope| each(scope, &term.selector)));
+    }
+}
+
+fn for_each_scope(term: &AffinityTerm, mut each: impl FnMut(Scope<'_>)) {
+    if term.namespace_selector.is_everything() {
+        each(Scope::All);
+    } else if selects_namespaces(term) {
+        each(Scope::Some);
+    } else {
+        term.namespaces.iter().for_each(|namespace| each(Scope::Only(namespace)));
     }
 }
 

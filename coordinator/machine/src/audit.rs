@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flotilla_framework::class::{Class, ClassId};
+use flotilla_framework::class::ClassId;
 
 use crate::{
     judge::nominator::Nominated,
@@ -36,7 +36,7 @@ pub enum Invariant {
     PreparationsHavePods,
     /// Every node belongs to a worker that is there, as soon as one is, and each worker's count is right.
     NodesHaveHolders,
-    /// A pod waits with its pod group if its stage says so, and otherwise not; a group has no seat where no pod waits.
+    /// A pod waits with its pod group if its stage says so, and otherwise not; a group without a pod that waits is not in the queue.
     GroupsHoldWhoWaits,
     /// The columns and the cache hold the same nodes.
     ColumnsMatchCache,
@@ -54,9 +54,9 @@ impl Machine {
     pub fn audit(&self) -> Vec<Violation> {
         let mut violations = self.audit_gates();
         let mut broken = |invariant, place: String| violations.push(Violation { invariant, place });
-        let (seats, places) = self.queue.recount();
-        if seats != places {
-            broken(Invariant::OnePlacePerPod, format!("{seats} pods sit in {places} places"));
+        let (entities, places) = self.queue.recount();
+        if entities != places {
+            broken(Invariant::OnePlacePerPod, format!("{entities} entities are in {places} places"));
         }
         let mut charges: BTreeMap<(&Arc<str>, ClassId), u32> = BTreeMap::new();
         let mut nominations = 0;
@@ -165,8 +165,7 @@ impl Machine {
         let cache = self.judge.cache();
         let is_wrong = |pod: &&Pod| {
             let class = cache.classes.get(pod.class);
-            let told = |class: &Class| cache.in_play.signed(&class.labels);
-            class.is_none_or(|class| told(class) != told(&pod.info.class))
+            class.is_none_or(|class| !cache.in_play.is_told_by(class, &pod.info.class))
         };
         self.pods.values().filter(is_wrong).map(|pod| {
             let place = format!("pod {} of class {}", pod.info.key(), pod.class.0);
@@ -180,8 +179,8 @@ impl Machine {
             matches!(pod.stage, Stage::Member(_)) != waits
         });
         let astray = astray.map(|(_, pod)| format!("pod {} in stage {:?}", pod.info.key(), pod.stage));
-        let empty = self.groups.all_seats().filter(|(seat, waits)| self.queue.contains(seat) && !waits);
-        let empty = empty.map(|(seat, _)| format!("no pod waits for {seat}"));
+        let empty = self.groups.all_entities().filter(|(entity, waits)| self.queue.contains(entity) && !waits);
+        let empty = empty.map(|(entity, _)| format!("no pod waits for {entity}"));
         let places = astray.chain(empty);
         places.map(|place| Violation { invariant: Invariant::GroupsHoldWhoWaits, place })
     }

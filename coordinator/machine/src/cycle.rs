@@ -10,6 +10,7 @@ use flotilla_framework::{
     node::NodeId,
     shard::{RequestId, Revision},
 };
+use flotilla_planted::planted;
 
 use crate::{
     action::{Action, Binding, Nomination, Reason},
@@ -63,7 +64,7 @@ impl Machine {
             }
             self.ask_for_the_sake_of(&uid);
             let refused = self.status.unschedulable;
-            let progress = match self.groups.is_seat(&uid) {
+            let progress = match self.groups.is_entity(&uid) {
                 true => self.attempt_group(now_ms, &uid),
                 false => self.attempt(now_ms, &uid, subject),
             };
@@ -189,6 +190,9 @@ impl Machine {
         pod.stage = Stage::Assumed(subject.0);
         self.residents.moves(uid, pod.info.priority, None, Some(&charge));
         pod.charge = Some(charge);
+        if planted("assumes-nothing") {
+            pod.charge = None;
+        }
         pod.attempts += 1;
         pod.attempt_from = None;
         pod.told = None;
@@ -332,6 +336,7 @@ impl Machine {
         match failure {
             // The watch will say where it went, or that it went.
             BindFailure::Gone | BindFailure::Elsewhere => pod.stage = Stage::Foreign,
+            BindFailure::Error(_) if planted("never-retries-a-bind") => {}
             BindFailure::Error(error) => {
                 self.retry_later(now_ms, uid);
                 self.report_failure(now_ms, uid, error);
@@ -342,6 +347,9 @@ impl Machine {
 
     /// Takes the charge of a pod back that does not go where it was to go.
     pub(crate) fn forget(&mut self, now_ms: TimeMs, uid: &Uid) {
+        if planted("never-forgets") {
+            return;
+        }
         if let Some(charge) = self.pods.get_mut(uid).and_then(|pod| pod.charge.take()) {
             self.residents.moves(uid, 0, Some(&charge), None);
             let class = self.judge.cache().classes.get(charge.class).map(Arc::clone);

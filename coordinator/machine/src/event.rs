@@ -55,6 +55,12 @@ pub enum Event {
     /// The cluster has gone back in time, as after a restored backup of etcd. What the watch tells of a pod next holds, also where
     /// it says that a pod which was placed is not.
     WentBack,
+    /// All pods are told anew after this, as they are at a moment after it: one that was placed by then and is told without a node
+    /// was taken back with the history of a cluster that was restored.
+    PodsListedAnew,
+    /// Claims or volumes have gone back in time, and are told anew after this. What was written of them for pods that wait for it
+    /// may never have been.
+    ObjectsWentBack,
     /// A node is new or looks like this now. The same name with another UID is another node.
     NodeApplied(Arc<NodeInfo>),
     /// A node is gone.

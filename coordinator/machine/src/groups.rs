@@ -1,11 +1,11 @@
 //! Pod groups: who belongs to one, who of them waits, and when the group has its turn.
 //!
-//! A group takes one seat in the queue for all its members that wait. The seat goes by a name of its own among the UIDs of
-//! pods. A group that may not be tried yet has no seat: its object is not there, a member is kept out by a PreEnqueue
-//! plugin, or there are fewer members than a gang needs. An event that may change that has the group looked at again
+//! A group is one entity in the queue for all its members that wait. The entity has a name of its own among the UIDs of
+//! pods. A group that may not be tried yet is not in the queue: its object is not there, a member is kept out by a
+//! PreEnqueue plugin, or there are fewer members than a gang needs. An event that may change that has the group looked at again
 //! before the next decision.
 //!
-//! Knows: members and seats. Must not know: how a group is decided on (`attempt`), or what follows (`outcome`).
+//! Knows: members and entities. Must not know: how a group is decided on (`attempt`), or what follows (`outcome`).
 //!
 //! Source: the pod group parts of `backend/queue/scheduling_queue.go`, `workload_forest.go` and
 //! `backend/cache/podgroupstate.go`.
@@ -37,8 +37,8 @@ pub(crate) type GroupKey = (Arc<str>, Arc<str>);
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     pub(crate) known: BTreeMap<GroupKey, Group>,
-    /// The group of each seat.
-    pub(crate) seats: BTreeMap<Uid, GroupKey>,
+    /// The group of each entity.
+    pub(crate) entities: BTreeMap<Uid, GroupKey>,
     /// Groups to be looked at again before the next decision.
     pub(crate) changed: BTreeSet<GroupKey>,
     pub(crate) sequence: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Groups {
 #[derive(Debug)]
 pub(crate) struct Group {
     /// By what name it sits in the queue.
-    pub(crate) seat: Uid,
+    pub(crate) entity: Uid,
     pub(crate) object: Option<Arc<PodGroup>>,
     /// All pods that name it, wherever they are, but for those that have ended.
     pub(crate) members: BTreeSet<Uid>,
@@ -80,7 +80,7 @@ impl Group {
     pub(crate) fn new((namespace, name): &GroupKey) -> Self {
         Self {
             // No UID of the API server has a colon.
-            seat: format!("podgroup:{namespace}/{name}").into(),
+            entity: format!("podgroup:{namespace}/{name}").into(),
             object: None,
             members: BTreeSet::new(),
             waiting: BTreeMap::new(),
@@ -138,9 +138,9 @@ impl Groups {
         self.known.values().map(|group| group.waiting.len()).sum()
     }
 
-    /// Whether a seat is that of a group.
-    pub(crate) fn is_seat(&self, uid: &Uid) -> bool {
-        self.seats.contains_key(uid)
+    /// Whether an entity is a group.
+    pub(crate) fn is_entity(&self, uid: &Uid) -> bool {
+        self.entities.contains_key(uid)
     }
 
     /// A pod does not wait with its group any more.
@@ -161,21 +161,23 @@ impl Groups {
         self.known.get(key).is_some_and(|group| group.waiting.contains_key(uid))
     }
 
-    /// Every seat, and whether a pod waits for it.
-    pub(crate) fn all_seats(&self) -> impl Iterator<Item = (&Uid, bool)> {
-        self.seats.iter().map(|(seat, key)| (seat, self.known.get(key).is_some_and(|group| !group.waiting.is_empty())))
+    /// Every entity, and whether a pod waits for it.
+    pub(crate) fn all_entities(&self) -> impl Iterator<Item = (&Uid, bool)> {
+        self.entities
+            .iter()
+            .map(|(entity, key)| (entity, self.known.get(key).is_some_and(|group| !group.waiting.is_empty())))
     }
 
     pub(crate) fn entry(&mut self, key: &GroupKey) -> &mut Group {
         let group = self.known.entry(key.clone()).or_insert_with(|| Group::new(key));
-        self.seats.entry(Arc::clone(&group.seat)).or_insert_with(|| key.clone());
+        self.entities.entry(Arc::clone(&group.entity)).or_insert_with(|| key.clone());
         group
     }
 
     /// Forgets a group that has neither an object nor pods.
     pub(crate) fn prune(&mut self, key: &GroupKey) {
         if let Some(group) = self.known.get(key).filter(|group| group.object.is_none() && group.members.is_empty()) {
-            self.seats.remove(&group.seat);
+            self.entities.remove(&group.entity);
             self.known.remove(key);
         }
     }

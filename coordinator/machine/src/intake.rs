@@ -12,6 +12,7 @@ use flotilla_framework::{
     node::NodeInfo,
     preemption::Budget,
 };
+use flotilla_planted::planted;
 
 use crate::{
     action::{Action, Nomination, Reason, Report},
@@ -89,9 +90,16 @@ impl Machine {
         self.end_nomination(now_ms, &uid, nominated);
     }
 
-    /// The cluster has gone back in time: every pod is as the watch tells of it next.
+    /// Every pod that is placed is as the watch tells of it next. What a bind under way comes to, and what is decided from now
+    /// on, the watch may not know yet.
     pub(crate) fn doubt_all(&mut self) {
-        self.pods.values_mut().for_each(|pod| pod.doubted = true);
+        for (uid, pod) in &mut self.pods {
+            pod.doubted = match pod.stage {
+                Stage::Assigned | Stage::Foreign => true,
+                Stage::Assumed(_) => !self.binding.contains(uid),
+                Stage::Preparing(_) | Stage::Gated(_) | Stage::Queued(_) | Stage::Member(_) => false,
+            };
+        }
     }
 
     /// Whether a pod is to be placed anew because the cluster went back to before it was. What a bind under way comes to is not
@@ -112,7 +120,7 @@ impl Machine {
     }
 
     pub(crate) fn pod_deleted(&mut self, now_ms: TimeMs, uid: &Uid) {
-        if !self.pods.contains_key(uid) {
+        if !self.pods.contains_key(uid) || planted("ignores-deleted-pods") {
             return;
         }
         let nominated = self.judge.nominator().of(uid).cloned();
@@ -132,16 +140,25 @@ impl Machine {
             self.node_deleted(now_ms, &info.name);
         }
         let info = &self.judge.cache().objects.complete(info);
+        if info.unschedulable && planted("ignores-cordons") {
+            return;
+        }
         let applied = self.judge.cache_mut().apply_node(info);
         self.judge.forget_outdated();
         match applied {
             NodeEvent::Added => {
                 self.assign_node(&info.name);
+                if planted("wakes-nobody-for-new-nodes") {
+                    return;
+                }
                 self.wake_for(now_ms, ClusterEvent::NodeAdded(info));
             }
             NodeEvent::Updated(old) => {
                 self.tell_holder(&info.name, info);
                 self.look_at_those_on(now_ms, &info.name);
+                if planted("wakes-nobody-for-changed-nodes") {
+                    return;
+                }
                 self.wake_for(now_ms, ClusterEvent::NodeUpdated { old: &old, new: info });
             }
             NodeEvent::Unchanged => {}
@@ -149,6 +166,9 @@ impl Machine {
     }
 
     pub(crate) fn node_deleted(&mut self, now_ms: TimeMs, name: &Arc<str>) {
+        if planted("ignores-deleted-nodes") {
+            return;
+        }
         if let Some(node) = self.judge.cache_mut().remove_node(name) {
             self.withdraw_node(&node);
             self.look_at_those_on(now_ms, name);
@@ -173,19 +193,20 @@ impl Machine {
         let old = self.judge.cache().directory.selector(object);
         if self.judge.cache_mut().directory.set_selector(object, selector) {
             let new = self.judge.cache().directory.selector(object);
-            self.replace_selector(old.as_ref(), new.as_ref());
+            self.replace_selector(&object.namespace, old.as_ref(), new.as_ref());
+            self.replace_owner(object, old.is_some(), new.is_some());
             self.wake_for(now_ms, ClusterEvent::SelectorChanged(&object.namespace));
         }
     }
 
     pub(crate) fn budget_applied(&mut self, budget: &Budget) {
         let old = self.budgets.apply(budget);
-        self.replace_selector(old.as_ref(), Some(&budget.selector));
+        self.replace_selector(&budget.namespace, old.as_ref(), Some(&budget.selector));
     }
 
     pub(crate) fn budget_deleted(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
         let old = self.budgets.delete(namespace, name);
-        self.replace_selector(old.as_ref(), None);
+        self.replace_selector(namespace, old.as_ref(), None);
     }
 
     /// Decides where a pod that is not on any node belongs, and puts it there.
@@ -256,7 +277,7 @@ impl Machine {
                 if let Some(new) = after {
                     self.wake_for(now_ms, ClusterEvent::PodAdded(&new));
                 }
-                if let Some(old) = before {
+                if let Some(old) = before.filter(|_| !planted("wakes-nobody-for-pods-that-go")) {
                     self.wake_for(now_ms, ClusterEvent::PodRemoved(&old));
                 }
             }

@@ -23,7 +23,7 @@ use crate::{
     event::{PreparationId, TimeMs},
     machine::Machine,
     pods::{Pod, Stage},
-    preparations::{Phase, Preparation, Step},
+    preparations::{Phase, Preparation, Preparations, Step},
     subject::{ProfileIndex, Uid},
 };
 
@@ -169,6 +169,26 @@ impl Machine {
         for uid in self.preparations.uids() {
             self.give_back(now_ms, &uid);
             self.admit(now_ms, &uid);
+        }
+    }
+
+    /// Objects have gone back in time. The versions that they got by being written are of a past that is gone: no version of now
+    /// is ever as new. So nothing counts as written any more, and the pods that wait for what follows are tried again.
+    pub(crate) fn doubt_preparations(&mut self, now_ms: TimeMs) {
+        let Preparations { by_pod, binding, .. } = &mut self.preparations;
+        let steps = by_pod.values_mut().map(|known| &mut known.steps).chain(binding.values_mut());
+        steps.flatten().for_each(|step| step.written.clear());
+        for uid in self.preparations.uids() {
+            let Some(known) = self.preparations.by_pod.get(&uid) else { continue };
+            if let Phase::Waiting(_) = known.phase {
+                let plugin = known.plugin();
+                self.abandon(
+                    now_ms,
+                    &uid,
+                    plugin,
+                    "the cluster has gone back in time, as after a restored backup of etcd",
+                );
+            }
         }
     }
 

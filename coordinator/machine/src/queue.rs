@@ -1,11 +1,11 @@
 //! Which pod is next, and which wait for what.
 //!
-//! A pod has one seat: in activeQ, in backoffQ, or among those that no node would take. The last are kept in groups of
-//! pods that every event means the same to, so that a group wakes as one and is parked again as one: its first pod alone
-//! is tried, and what no node has for it, no node has for the others ([`waking`]).
+//! An entity, which is a pod or a pod group, is in one place: in activeQ, in backoffQ, or among those that no node would take.
+//! The last are kept in groups of pods that every event means the same to, so that a group wakes as one and is parked again as
+//! one: its first pod alone is tried, and what no node has for it, no node has for the others ([`waking`]).
 //!
 //! Knows: the order of the queues, backoff, and what parked pods wait for. Must not know: nodes, or how a decision is
-//! made. What is seated is told apart by its UID alone, so that one seat may stand for several pods.
+//! made. Entities are told apart by their UIDs alone, so that one may stand for several pods.
 //!
 //! Source: `backend/queue/scheduling_queue.go`.
 
@@ -40,7 +40,7 @@ pub(crate) use parked::{GroupId, Plugins, Rejectors};
 pub(crate) struct Place {
     pub(crate) priority: i32,
     pub(crate) queued_ms: TimeMs,
-    /// Counts pods that were queued; decides between pods of the same millisecond. No two seats have the same one.
+    /// Counts pods that were queued; decides between pods of the same millisecond. No two entities have the same one.
     pub(crate) sequence: u64,
 }
 
@@ -57,9 +57,9 @@ impl PartialOrd for Place {
     }
 }
 
-/// What the queue keeps of each entry.
+/// What the queue keeps of each entity. Source: `QueuedEntityInfo` in upstream's framework.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seating {
+pub(crate) struct QueuedEntityInfo {
     pub(crate) subject: Subject,
     pub(crate) place: Place,
     /// When its backoff expires, as [`Pace::expiry`] has it; 0: it has none.
@@ -68,9 +68,9 @@ pub(crate) struct Seating {
     pub(crate) refusals: u32,
 }
 
-/// Where a pod waits, for people who ask.
+/// The part of the queue that a pod is in, for people who ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Seat {
+pub(crate) enum SubQueue {
     /// In activeQ.
     Active(Place),
     /// In backoffQ, until this time at the latest.
@@ -102,7 +102,7 @@ enum Room {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    seating: Seating,
+    entity_info: QueuedEntityInfo,
     room: Room,
     /// Who refused it last; `None` for one that was not refused yet, or came back with an error.
     rejectors: Option<usize>,
@@ -140,28 +140,28 @@ impl Queue {
     }
 
     /// Puts a pod in activeQ, from wherever it was.
-    pub(crate) fn activate(&mut self, uid: &Uid, seating: Seating, label: &'static str) {
+    pub(crate) fn activate(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, label: &'static str) {
         let rejectors = self.take(uid).and_then(|entry| entry.rejectors);
         self.incoming.count("active", label, 1);
-        self.seat_active(uid, seating, rejectors);
+        self.add_active(uid, entity_info, rejectors);
     }
 
     /// Puts a pod in backoffQ that was refused, from wherever it was.
-    pub(crate) fn back_off(&mut self, uid: &Uid, seating: Seating, label: &'static str) {
+    pub(crate) fn back_off(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, label: &'static str) {
         let rejectors = self.take(uid).and_then(|entry| entry.rejectors);
         self.incoming.count("backoff", label, 1);
-        self.backoff.insert(seating.until_ms, seating.place, Ticket::Pod(Arc::clone(uid)));
-        self.enter(uid, Entry { seating, room: Room::Backoff, rejectors });
+        self.backoff.insert(entity_info.until_ms, entity_info.place, Ticket::Pod(Arc::clone(uid)));
+        self.enter(uid, Entry { entity_info, room: Room::Backoff, rejectors });
     }
 
     /// Puts a pod in the queue for pods that came back with an error: time alone has it tried again.
-    pub(crate) fn err(&mut self, uid: &Uid, seating: Seating, now_ms: TimeMs, label: &'static str) {
+    pub(crate) fn err(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, now_ms: TimeMs, label: &'static str) {
         self.take(uid);
         // Even without any backoff it is not tried twice at the same time, or it would be for ever.
-        let seating = Seating { until_ms: seating.until_ms.max(now_ms), ..seating };
+        let entity_info = QueuedEntityInfo { until_ms: entity_info.until_ms.max(now_ms), ..entity_info };
         self.incoming.count("backoff", label, 1);
-        self.backoff.insert_error(seating.until_ms, seating.place, Arc::clone(uid));
-        self.enter(uid, Entry { seating, room: Room::Errors, rejectors: None });
+        self.backoff.insert_error(entity_info.until_ms, entity_info.place, Arc::clone(uid));
+        self.enter(uid, Entry { entity_info, room: Room::Errors, rejectors: None });
     }
 
     /// Takes a pod out, wherever it is.
@@ -169,44 +169,44 @@ impl Queue {
         self.take(uid);
     }
 
-    /// A pod that waits is of another subject or priority now. It keeps its place and its seat, but for that.
-    pub(crate) fn reseat(&mut self, uid: &Uid, seating: Seating) {
+    /// A pod that waits is of another subject or priority now. It keeps its place, but for that.
+    pub(crate) fn update_entity(&mut self, uid: &Uid, entity_info: QueuedEntityInfo) {
         let Some(entry) = self.entries.get(uid) else { return };
         let (room, rejectors) = (entry.room, entry.rejectors);
-        let is_up = matches!(self.seat(uid), Some(Seat::Active(_)));
+        let is_up = matches!(self.sub_queue(uid), Some(SubQueue::Active(_)));
         let parked = match room {
             Room::Group(id) => self.groups.get(id).filter(|group| group.is_parked(entry)).map(|group| group.key),
             _ => None,
         };
         self.take(uid);
         match (parked, room) {
-            (Some(key), _) => self.seat_parked(uid, seating, key.set, key.alone != 0),
+            (Some(key), _) => self.add_parked(uid, entity_info, key.set, key.alone != 0),
             (None, Room::Errors) => {
-                self.backoff.insert_error(seating.until_ms, seating.place, Arc::clone(uid));
-                self.enter(uid, Entry { seating, room, rejectors });
+                self.backoff.insert_error(entity_info.until_ms, entity_info.place, Arc::clone(uid));
+                self.enter(uid, Entry { entity_info, room, rejectors });
             }
-            _ if is_up => self.seat_active(uid, seating, rejectors),
+            _ if is_up => self.add_active(uid, entity_info, rejectors),
             _ => {
-                self.backoff.insert(seating.until_ms, seating.place, Ticket::Pod(Arc::clone(uid)));
-                self.enter(uid, Entry { seating, room: Room::Backoff, rejectors });
+                self.backoff.insert(entity_info.until_ms, entity_info.place, Ticket::Pod(Arc::clone(uid)));
+                self.enter(uid, Entry { entity_info, room: Room::Backoff, rejectors });
             }
         }
     }
 
-    fn seat_active(&mut self, uid: &Uid, seating: Seating, rejectors: Option<usize>) {
-        self.active.insert(seating.place, Ticket::Pod(Arc::clone(uid)), seating.subject);
-        self.active.shift(seating.subject, 0, 1);
-        self.enter(uid, Entry { seating, room: Room::Active, rejectors });
+    fn add_active(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, rejectors: Option<usize>) {
+        self.active.insert(entity_info.place, Ticket::Pod(Arc::clone(uid)), entity_info.subject);
+        self.active.shift(entity_info.subject, 0, 1);
+        self.enter(uid, Entry { entity_info, room: Room::Active, rejectors });
     }
 
     fn enter(&mut self, uid: &Uid, entry: Entry) {
-        self.groups.refused(entry.seating.subject.0, entry.rejectors, 1);
+        self.groups.refused(entry.entity_info.subject.0, entry.rejectors, 1);
         self.entries.insert(Arc::clone(uid), entry);
     }
 
     fn take(&mut self, uid: &Uid) -> Option<Entry> {
         let mut entry = self.entries.swap_remove(uid)?;
-        let Seating { subject, place, until_ms, .. } = entry.seating;
+        let QueuedEntityInfo { subject, place, until_ms, .. } = entry.entity_info;
         match entry.room {
             Room::Active => {
                 self.active.remove(place);
@@ -264,32 +264,32 @@ impl Queue {
 
     /// Whether a pod is in activeQ.
     pub(crate) fn is_active(&self, uid: &Uid) -> bool {
-        matches!(self.seat(uid), Some(Seat::Active(_)))
+        matches!(self.sub_queue(uid), Some(SubQueue::Active(_)))
     }
 
     /// Whether a pod lies among those that no node would take, and if so, by whose word.
     pub(crate) fn rejectors(&self, uid: &Uid) -> Option<Rejectors> {
-        let Some(Seat::Parked { rejectors, .. }) = self.seat(uid) else { return None };
+        let Some(SubQueue::Parked { rejectors, .. }) = self.sub_queue(uid) else { return None };
         Some(rejectors)
     }
 
     /// Where a pod waits.
-    pub(crate) fn seat(&self, uid: &Uid) -> Option<Seat> {
+    pub(crate) fn sub_queue(&self, uid: &Uid) -> Option<SubQueue> {
         let entry = self.entries.get(uid)?;
-        let Seating { place, until_ms, .. } = entry.seating;
+        let QueuedEntityInfo { place, until_ms, .. } = entry.entity_info;
         match entry.room {
-            Room::Active => Some(Seat::Active(place)),
-            Room::Backoff | Room::Errors => Some(Seat::Backoff(Pace::due(until_ms))),
+            Room::Active => Some(SubQueue::Active(place)),
+            Room::Backoff | Room::Errors => Some(SubQueue::Backoff(Pace::due(until_ms))),
             Room::Group(id) => {
                 let group = self.groups.get(id)?;
                 if group.is_parked(entry) {
                     let rejectors = self.groups.set(group.key.set)?.clone();
                     let looked_at_ms = group.looked_at_ms.max(place.queued_ms);
-                    return Some(Seat::Parked { rejectors, since_ms: place.queued_ms, looked_at_ms });
+                    return Some(SubQueue::Parked { rejectors, since_ms: place.queued_ms, looked_at_ms });
                 }
                 let is_up = !group.is_held && group.woken.ready.contains_key(&place);
                 let until_ms = until_ms.max(group.held_ms);
-                Some(if is_up { Seat::Active(place) } else { Seat::Backoff(Pace::due(until_ms)) })
+                Some(if is_up { SubQueue::Active(place) } else { SubQueue::Backoff(Pace::due(until_ms)) })
             }
         }
     }

@@ -6,15 +6,21 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::{Class, ClassId},
+    class::{Class, ClassId, Owner},
     labels::LabelSelector,
-    signature::Distinction,
+    signature::{Distinction, Scope},
 };
 
-use crate::{judge::cache::Charge, machine::Machine, pods::Stage, subject::Uid};
+use crate::{
+    event::{Selecting, SelectingKind},
+    judge::cache::Charge,
+    machine::Machine,
+    pods::Stage,
+    subject::Uid,
+};
 
 impl Machine {
-    /// How many keys of labels some selector reads now.
+    /// How many keys of labels some selector reads now, in each namespace.
     #[must_use]
     pub fn label_keys_in_play(&self) -> usize {
         self.judge.cache().in_play.len()
@@ -30,26 +36,47 @@ impl Machine {
     }
 
     /// A selector that is no pod's comes into play in the place of another.
-    pub(crate) fn replace_selector(&mut self, old: Option<&LabelSelector>, new: Option<&LabelSelector>) {
+    pub(crate) fn replace_selector(
+        &mut self,
+        namespace: &Arc<str>,
+        old: Option<&LabelSelector>,
+        new: Option<&LabelSelector>,
+    ) {
         let mut distinctions = Vec::new();
-        new.into_iter().for_each(|selector| self.judge.cache_mut().in_play.enter(selector, &mut distinctions));
-        old.into_iter().for_each(|selector| self.judge.cache_mut().in_play.leave(selector));
+        let in_play = &mut self.judge.cache_mut().in_play;
+        let scope = Scope::Only(namespace);
+        new.into_iter().for_each(|selector| in_play.enter(scope, selector, &mut distinctions));
+        old.into_iter().for_each(|selector| in_play.leave(scope, selector));
         self.tell_apart(&distinctions);
     }
 
-    /// Notes what of a pod's labels its class does not have.
+    /// A controller is known, or is not any more.
+    pub(crate) fn replace_owner(&mut self, object: &Selecting, was_known: bool, is_known: bool) {
+        let SelectingKind::Controller(kind) = object.kind else { return };
+        let owner = Owner { kind, name: Arc::clone(&object.name) };
+        let mut distinctions = Vec::new();
+        let in_play = &mut self.judge.cache_mut().in_play;
+        match (was_known, is_known) {
+            (false, true) => in_play.enter_owner(&object.namespace, &owner, &mut distinctions),
+            (true, false) => in_play.leave_owner(&object.namespace, &owner),
+            _ => {}
+        }
+        self.tell_apart(&distinctions);
+    }
+
+    /// Notes what of a pod its class does not have.
     pub(crate) fn note_unread(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         if let Some(class) = self.judge.cache().classes.get(pod.class) {
-            self.unread.insert(uid, &pod.info.class.labels, &class.labels);
+            self.unread.insert(uid, &pod.info.class, class);
         }
     }
 
-    /// Forgets what was noted of a pod; it has to have the class and the labels that it had then.
+    /// Forgets what was noted of a pod; it has to have the class and the fields that it had then.
     pub(crate) fn forget_unread(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         if let Some(class) = self.judge.cache().classes.get(pod.class) {
-            self.unread.remove(uid, &pod.info.class.labels, &class.labels);
+            self.unread.remove(uid, &pod.info.class, class);
         }
     }
 
@@ -92,8 +119,8 @@ impl Machine {
                 if let Some(pod) = self.pods.get_mut(uid) {
                     pod.attempt_from = None;
                 }
-                if let Some(seating) = self.seating(uid) {
-                    self.queue.reseat(uid, seating);
+                if let Some(entity_info) = self.entity_info(uid) {
+                    self.queue.update_entity(uid, entity_info);
                 }
             }
             Stage::Gated(profile) => self.gates.reclass(uid, (profile, new)),

@@ -1,67 +1,143 @@
-//! Labels of pods that no selector in play reads, so that a selector that comes into play finds the pods it may tell apart.
+//! What no selector in play reads of pods, so that a selector that comes into play finds the pods it may tell apart.
 //!
-//! Knows: which pods carry which label that their class does not. Must not know: what becomes of them.
+//! Knows: which pods have which label, owner or namespace that their class does not. Must not know: what becomes of them.
 
 use std::sync::Arc;
 
-use flotilla_framework::{labels::Labels, map::Set, signature::Distinction};
+use flotilla_framework::{
+    class::{Class, Owner},
+    labels::Labels,
+    map::Set,
+    signature::{Distinction, Told},
+};
 use indexmap::IndexMap;
 
 use crate::subject::Uid;
 
-/// By key and value. Some 40 bytes for each such label of a pod, and 250 for one whose value no other pod has.
+/// By namespace. For a pod whose class has no namespace, all of its labels are kept. Some 40 bytes for each label that is kept
+/// of a pod, and 250 for one whose value no other pod of the namespace has.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
+    namespaces: IndexMap<Arc<str>, InNamespace>,
+}
+
+#[derive(Debug, Default)]
+struct InNamespace {
+    /// By key and value.
     keys: IndexMap<Arc<str>, IndexMap<Arc<str>, Set<Uid>>>,
+    /// Pods whose class has no namespace, and that have no labels.
+    unlabelled: Set<Uid>,
+    /// Pods whose class has no owner.
+    owners: IndexMap<Owner, Set<Uid>>,
 }
 
 // === impl Unread ===
 
 impl Unread {
-    /// A pod has these labels, of which its class has those.
-    pub(crate) fn insert(&mut self, uid: &Uid, labels: &Labels, of_class: &Labels) {
-        for (key, value) in unread(labels, of_class) {
-            let values = self.keys.entry(Arc::clone(key)).or_default();
+    /// A pod has these fields, of which its class has those.
+    pub(crate) fn insert(&mut self, uid: &Uid, whole: &Class, class: &Class) {
+        let mut left = left(whole, class).peekable();
+        let (is_unlabelled, owner) = (is_unlabelled(whole, class), unread_owner(whole, class));
+        if !is_unlabelled && owner.is_none() && left.peek().is_none() {
+            return;
+        }
+        let known = self.namespaces.entry(Arc::clone(&whole.namespace)).or_default();
+        for (key, value) in left {
+            let values = known.keys.entry(Arc::clone(key)).or_default();
             values.entry(Arc::clone(value)).or_default().insert(Arc::clone(uid));
+        }
+        if is_unlabelled {
+            known.unlabelled.insert(Arc::clone(uid));
+        }
+        if let Some(owner) = owner {
+            known.owners.entry(owner.clone()).or_default().insert(Arc::clone(uid));
         }
     }
 
     /// Takes back what [`Self::insert`] was told with the same words.
-    pub(crate) fn remove(&mut self, uid: &Uid, labels: &Labels, of_class: &Labels) {
-        for (key, value) in unread(labels, of_class) {
-            let Some(values) = self.keys.get_mut(key) else { continue };
-            let Some(pods) = values.get_mut(value) else { continue };
-            pods.swap_remove(uid);
-            if pods.is_empty() {
-                values.swap_remove(value);
-            }
+    pub(crate) fn remove(&mut self, uid: &Uid, whole: &Class, class: &Class) {
+        let Some(known) = self.namespaces.get_mut(&whole.namespace) else { return };
+        for (key, value) in left(whole, class) {
+            let Some(values) = known.keys.get_mut(key) else { continue };
+            remove_from(values, value, uid);
             if values.is_empty() {
-                self.keys.swap_remove(key);
+                known.keys.swap_remove(key);
             }
+        }
+        if is_unlabelled(whole, class) {
+            known.unlabelled.swap_remove(uid);
+        }
+        if let Some(owner) = unread_owner(whole, class) {
+            remove_from(&mut known.owners, owner, uid);
+        }
+        if known.keys.is_empty() && known.unlabelled.is_empty() && known.owners.is_empty() {
+            self.namespaces.swap_remove(&whole.namespace);
         }
     }
 
-    /// The pods that can be told apart by what is new, each as often as it has such a label.
+    /// The pods that can be told apart by what is new, each as often as it has something of it.
     pub(crate) fn told_apart_by(&self, distinctions: &[Distinction]) -> Vec<Uid> {
         let mut pods = Vec::new();
-        for distinction in distinctions {
-            match distinction {
-                Distinction::Value((key, value)) => {
-                    pods.extend(self.keys.get(key).and_then(|values| values.get(value)).into_iter().flatten().cloned());
+        for Distinction { namespace, told } in distinctions {
+            match namespace {
+                Some(namespace) => {
+                    self.namespaces.get(namespace).into_iter().for_each(|known| known.find(told, &mut pods))
                 }
-                Distinction::Presence(key) => {
-                    pods.extend(self.keys.get(key).into_iter().flat_map(IndexMap::values).flatten().cloned());
-                }
+                None => self.namespaces.values().for_each(|known| known.find(told, &mut pods)),
             }
         }
         pods
     }
 }
 
-/// The labels that a class does not have, or has another value of. Both are sorted by key.
-fn unread<'a>(labels: &'a Labels, of_class: &'a Labels) -> impl Iterator<Item = &'a (Arc<str>, Arc<str>)> {
+// === impl InNamespace ===
+
+impl InNamespace {
+    fn find(&self, told: &Told, pods: &mut Vec<Uid>) {
+        match told {
+            Told::Value((key, value)) => {
+                pods.extend(self.keys.get(key).and_then(|values| values.get(value)).into_iter().flatten().cloned());
+            }
+            Told::Presence(key) => {
+                pods.extend(self.keys.get(key).into_iter().flat_map(IndexMap::values).flatten().cloned());
+            }
+            Told::Namespace => {
+                let labelled = self.keys.values().flat_map(IndexMap::values).flatten();
+                let all: Set<&Uid> = labelled.chain(&self.unlabelled).collect();
+                pods.extend(all.into_iter().cloned());
+            }
+            Told::Owner(owner) => pods.extend(self.owners.get(owner).into_iter().flatten().cloned()),
+        }
+    }
+}
+
+fn remove_from<K: std::hash::Hash + Eq>(sets: &mut IndexMap<K, Set<Uid>>, key: &K, uid: &Uid) {
+    let Some(pods) = sets.get_mut(key) else { return };
+    pods.swap_remove(uid);
+    if pods.is_empty() {
+        sets.swap_remove(key);
+    }
+}
+
+fn has_no_namespace(whole: &Class, class: &Class) -> bool {
+    whole.namespace != class.namespace
+}
+
+fn is_unlabelled(whole: &Class, class: &Class) -> bool {
+    whole.labels.is_empty() && has_no_namespace(whole, class)
+}
+
+fn unread_owner<'a>(whole: &'a Class, class: &Class) -> Option<&'a Owner> {
+    whole.owner.as_ref().filter(|_| class.owner.is_none())
+}
+
+/// The labels by which a pod is found: those that its class does not have, or has another value of, and all where it has no
+/// namespace.
+fn left<'a>(whole: &'a Class, class: &'a Class) -> impl Iterator<Item = &'a (Arc<str>, Arc<str>)> {
+    let of_class: &Labels = if has_no_namespace(whole, class) { &[] } else { &class.labels };
     let mut of_class = of_class.iter().peekable();
-    labels.iter().filter(move |(key, value)| {
+    // Both are sorted by key.
+    whole.labels.iter().filter(move |(key, value)| {
         while of_class.next_if(|(known, _)| known < key).is_some() {}
         of_class.next_if(|(known, _)| known == key).is_none_or(|(_, known)| known != value)
     })

@@ -27,13 +27,14 @@ use flotilla_framework::{
     extension::ClusterEvent,
     plugins::{default_preemption, wakers},
 };
+use flotilla_planted::planted;
 
 use crate::{
     event::{Event, TimeMs},
     machine::Machine,
     pods::{Pod, Stage},
     queue::{
-        GroupId, Incoming, Place, Rejectors, Seat, Seating,
+        GroupId, Incoming, Place, QueuedEntityInfo, Rejectors, SubQueue,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULABLE_TIMEOUT},
     },
     subject::{ProfileIndex, Subject, Uid},
@@ -170,12 +171,12 @@ impl Machine {
     ///
     /// Source: PreEnqueue of DefaultPreemption, "waiting for the preemption for this pod to be finished".
     pub(crate) fn wait_for_preemption(&mut self, uid: &Uid) {
-        if matches!(self.queue.seat(uid), Some(Seat::Parked { .. })) {
+        if matches!(self.queue.sub_queue(uid), Some(SubQueue::Parked { .. })) {
             return;
         }
-        if let Some(seating) = self.seating(uid) {
+        if let Some(entity_info) = self.entity_info(uid) {
             let rejectors = Rejectors { plugins: Arc::new([default_preemption::NAME]), ..Rejectors::default() };
-            self.queue.park(uid, seating, rejectors, true, SCHEDULE_ATTEMPT_FAILURE);
+            self.queue.park(uid, entity_info, rejectors, true, SCHEDULE_ATTEMPT_FAILURE);
         }
     }
 
@@ -189,30 +190,33 @@ impl Machine {
         if let Some((plugin, _)) = self.gate(profile, uid) {
             return self.hold_back(now_ms, uid, profile, Some(plugin));
         }
-        let Some(seating) = self.seating(uid) else { return };
-        if strategy == Strategy::AfterBackoff && self.queue.pace().is_going_on(seating.until_ms, now_ms) {
-            self.queue.back_off(uid, seating, label);
+        let Some(entity_info) = self.entity_info(uid) else { return };
+        if strategy == Strategy::AfterBackoff && self.queue.pace().is_going_on(entity_info.until_ms, now_ms) {
+            self.queue.back_off(uid, entity_info, label);
             return;
         }
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.first_queued_ms.get_or_insert(now_ms);
         }
-        self.queue.activate(uid, seating, label);
+        self.queue.activate(uid, entity_info, label);
     }
 
     /// What the queue has to know of a pod.
-    pub(crate) fn seating(&self, uid: &Uid) -> Option<Seating> {
+    pub(crate) fn entity_info(&self, uid: &Uid) -> Option<QueuedEntityInfo> {
         let pod = self.pods.get(uid)?;
         let Stage::Queued(profile) = pod.stage else { return None };
         let (queued_ms, sequence) = pod.queued;
         let place = Place { priority: pod.info.priority, queued_ms, sequence };
         let (subject, until_ms) = ((profile, pod.class), self.backoff_expiry(pod));
-        Some(Seating { subject, place, until_ms, refusals: pod.refusals })
+        Some(QueuedEntityInfo { subject, place, until_ms, refusals: pod.refusals })
     }
 
     /// When a pod's backoff expires; 0: it has none.
     fn backoff_expiry(&self, pod: &Pod) -> TimeMs {
         let count = if pod.errors > 0 { pod.errors } else { pod.refusals };
+        if count > 0 && planted("backs-off-for-ever") {
+            return TimeMs::MAX;
+        }
         self.queue.pace().expiry(pod.queued.0, count, 1)
     }
 
@@ -220,17 +224,20 @@ impl Machine {
     pub(crate) fn park(&mut self, now_ms: TimeMs, uid: &Uid, rejectors: Rejectors) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.queued = self.queue.stamp(now_ms);
-        let Some(seating) = self.seating(uid) else { return };
+        let Some(entity_info) = self.entity_info(uid) else { return };
         let is_alone = self.judge.nominator().of(uid).is_some();
-        self.queue.park(uid, seating, rejectors, is_alone, SCHEDULE_ATTEMPT_FAILURE);
+        self.queue.park(uid, entity_info, rejectors, is_alone, SCHEDULE_ATTEMPT_FAILURE);
     }
 
     /// Has a pod that came back with an error tried again when its backoff has ended.
     pub(crate) fn park_with_error(&mut self, now_ms: TimeMs, uid: &Uid) {
+        if planted("loses-errors") {
+            return;
+        }
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.queued = self.queue.stamp(now_ms);
-        if let Some(seating) = self.seating(uid) {
-            self.queue.err(uid, seating, now_ms, SCHEDULE_ATTEMPT_FAILURE);
+        if let Some(entity_info) = self.entity_info(uid) {
+            self.queue.err(uid, entity_info, now_ms, SCHEDULE_ATTEMPT_FAILURE);
         }
     }
 
@@ -246,12 +253,12 @@ impl Machine {
         // All that is under way for it is about another class.
         pod.attempt_from = None;
         let new = Arc::clone(&pod.info);
-        let Some(seating) = self.seating(uid) else { return };
+        let Some(entity_info) = self.entity_info(uid) else { return };
         let rejectors = self.queue.rejectors(uid);
-        self.queue.reseat(uid, seating);
+        self.queue.update_entity(uid, entity_info);
         let Some(rejectors) = rejectors else { return };
         let event = ClusterEvent::TargetUpdated { old: &old.class, new: &new.class };
-        let is_worth = |plugin: &&'static str| self.hint(plugin, event, seating.subject);
+        let is_worth = |plugin: &&'static str| self.hint(plugin, event, entity_info.subject);
         if rejectors.pending.iter().any(&is_worth) {
             self.requeue(now_ms, uid, Strategy::Immediately, event.label());
         } else if rejectors.plugins.iter().any(is_worth) {

@@ -9,6 +9,7 @@ use flotilla_framework::{
     node::NodeInfo,
     shard::{Change, Command, FromWorker, Reply, RequestId, ToWorker, Unable},
 };
+use flotilla_planted::planted;
 
 use crate::{
     action::Action,
@@ -60,7 +61,7 @@ impl Machine {
             .filter(|(_, node)| node.worker == Some(worker))
             .map(|(name, _)| Arc::clone(name))
             .collect();
-        for name in orphans {
+        for name in orphans.into_iter().filter(|_| !planted("orphans-nodes")) {
             self.assign_node(&name);
         }
     }
@@ -181,9 +182,12 @@ impl Machine {
         alone
     }
 
-    /// Waits no longer for workers that owe an answer for a while: what they were asked is asked again without them, and
-    /// their nodes are judged here until they have answered.
+    /// Waits no longer for workers that owe an answer for a while: their nodes are judged here until they have answered. What
+    /// cannot be put together with the answers of the others is asked again without them.
     pub(crate) fn hedge(&mut self, now_ms: TimeMs) {
+        if planted("waits-for-late-workers") {
+            return;
+        }
         let Some(hedge_ms) = self.configuration.as_ref().map(|configuration| configuration.worker_hedge_ms) else {
             return;
         };
@@ -199,6 +203,7 @@ impl Machine {
                 worker.is_late_with(request, asked_ms);
             }
             self.status.answers_late += 1;
+            self.judge.stand_in(id);
             self.judge.states_mut().give_up(id, "a worker is late");
             self.give_up_trials(id);
         }
@@ -206,6 +211,9 @@ impl Machine {
 
     /// Gives up workers that owe an answer for too long.
     pub(crate) fn enforce_deadlines(&mut self, now_ms: TimeMs) {
+        if planted("waits-for-late-workers") {
+            return;
+        }
         let Some(deadline) = self.configuration.as_ref().map(|configuration| configuration.worker_deadline_ms) else {
             return;
         };

@@ -58,11 +58,11 @@ enum Tentative {
 
 impl Machine {
     /// Decides on the group that sits at the head of the queue.
-    pub(crate) fn attempt_group(&mut self, now_ms: TimeMs, seat: &Uid) -> Progress {
-        let known = self.groups.seats.get(seat).and_then(|key| self.groups.known.get_key_value(key));
+    pub(crate) fn attempt_group(&mut self, now_ms: TimeMs, entity: &Uid) -> Progress {
+        let known = self.groups.entities.get(entity).and_then(|key| self.groups.known.get_key_value(key));
         let ready = known.and_then(|(key, group)| Some((key.clone(), Arc::clone(group.object.as_ref()?), group)));
         let Some((key, object, group)) = ready else {
-            self.queue.remove(seat);
+            self.queue.remove(entity);
             return Progress::Decided;
         };
         let members = self.in_order(group);
@@ -71,7 +71,7 @@ impl Machine {
             return Progress::Decided;
         }
         let Some(profile) = members.first().and_then(|uid| self.member_profile(uid)) else {
-            self.queue.remove(seat);
+            self.queue.remove(entity);
             return Progress::Decided;
         };
         let from = self.begin_attempt(now_ms, &key);

@@ -24,7 +24,7 @@ impl Machine {
         let generation = self.configuration.as_ref().map(|configuration| configuration.generation);
         let is_current = self.leading.is_some() && generation == Some(asked.generation);
         let group = self.groups.known.get_mut(key).filter(|group| is_current && group.attempt_from.is_some());
-        match group.filter(|group| self.queue.is_active(&group.seat)) {
+        match group.filter(|group| self.queue.is_active(&group.entity)) {
             Some(group) => group.heard.keep(asked, for_room, word),
             None => self.status.extensions_discarded += 1,
         }

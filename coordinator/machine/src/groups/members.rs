@@ -1,6 +1,6 @@
 //! Who belongs to a group, who of them waits, and when the group has its turn.
 //!
-//! Knows: what events mean to a group's seat. Must not know: how a group is decided on (`attempt`), or what follows
+//! Knows: what events mean to a group's place in the queue. Must not know: how a group is decided on (`attempt`), or what follows
 //! (`outcome`).
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{
     machine::Machine,
     pods::Stage,
     queue::{
-        Place, Seating,
+        Place, QueuedEntityInfo,
         incoming::{SCHEDULE_ATTEMPT_FAILURE, UNSCHEDULED_POD_ADD},
     },
     subject::{ProfileIndex, Subject, Uid},
@@ -122,7 +122,7 @@ impl Machine {
         self.join_group(now_ms, uid, profile, key);
         let Some(group) = self.groups.known.get_mut(key) else { return };
         group.errors += 1;
-        if !self.queue.is_active(&group.seat) {
+        if !self.queue.is_active(&group.entity) {
             self.set_backoff(now_ms, key);
         }
     }
@@ -171,12 +171,12 @@ impl Machine {
         Some((pod_group::PLUGIN, message.to_owned()))
     }
 
-    /// The seat of the group that a pod waits with.
-    pub(crate) fn group_seat(&self, key: &GroupKey) -> Option<&Uid> {
-        self.groups.known.get(key).map(|group| &group.seat)
+    /// The name in the queue of the group that a pod waits with.
+    pub(crate) fn group_entity(&self, key: &GroupKey) -> Option<&Uid> {
+        self.groups.known.get(key).map(|group| &group.entity)
     }
 
-    /// Gives every group that something changed for the seat that it is to have now.
+    /// Gives every group that something changed for the place in the queue that it is to have now.
     pub(crate) fn review_groups(&mut self, now_ms: TimeMs) {
         while let Some(key) = self.groups.changed.pop_first() {
             self.review_group(now_ms, &key);
@@ -187,32 +187,37 @@ impl Machine {
     pub(super) fn review_group(&mut self, now_ms: TimeMs, key: &GroupKey) {
         let is_gated = self.group_gate(key).is_some();
         let Some(group) = self.groups.known.get_mut(key) else { return };
-        let seat = Arc::clone(&group.seat);
+        let entity = Arc::clone(&group.entity);
         if is_gated || group.waiting.is_empty() {
             group.forget_attempt();
             group.queued = None;
-            self.queue.remove(&seat);
+            self.queue.remove(&entity);
             return;
         }
         group.queued.get_or_insert_with(|| self.queue.stamp(now_ms));
         let until_ms = group.until_ms;
-        let Some(seating) = self.group_seating(key) else { return };
-        if self.queue.contains(&seat) {
-            self.queue.reseat(&seat, seating);
+        let Some(entity_info) = self.group_entity_info(key) else { return };
+        if self.queue.contains(&entity) {
+            self.queue.update_entity(&entity, entity_info);
         } else if self.queue.pace().is_going_on(until_ms, now_ms) {
-            self.queue.back_off(&seat, seating, UNSCHEDULED_POD_ADD);
+            self.queue.back_off(&entity, entity_info, UNSCHEDULED_POD_ADD);
         } else {
-            self.queue.activate(&seat, seating, UNSCHEDULED_POD_ADD);
+            self.queue.activate(&entity, entity_info, UNSCHEDULED_POD_ADD);
         }
     }
 
     /// What the queue has to know of a group.
-    pub(super) fn group_seating(&self, key: &GroupKey) -> Option<Seating> {
+    pub(super) fn group_entity_info(&self, key: &GroupKey) -> Option<QueuedEntityInfo> {
         let group = self.groups.known.get(key)?;
         let (queued_ms, sequence) = group.queued?;
         let priority = group.object.as_ref().map_or(0, |object| object.priority);
         let place = Place { priority, queued_ms, sequence };
-        Some(Seating { subject: self.subject_of(group)?, place, until_ms: group.until_ms, refusals: group.refusals })
+        Some(QueuedEntityInfo {
+            subject: self.subject_of(group)?,
+            place,
+            until_ms: group.until_ms,
+            refusals: group.refusals,
+        })
     }
 
     /// Has a group back off after an attempt that came to nothing. The longest backoff grows with the root of the number
@@ -224,11 +229,11 @@ impl Machine {
         group.queued = Some(self.queue.stamp(now_ms));
         group.until_ms = pace.expiry(now_ms, count, group.waiting.len());
         group.forget_attempt();
-        let seat = Arc::clone(&group.seat);
-        self.queue.remove(&seat);
+        let entity = Arc::clone(&group.entity);
+        self.queue.remove(&entity);
         // No event is waited for, so time alone has to pass: an empty activeQ would take it back at once, for ever.
-        if let Some(seating) = self.group_seating(key) {
-            self.queue.err(&seat, seating, now_ms, SCHEDULE_ATTEMPT_FAILURE);
+        if let Some(entity_info) = self.group_entity_info(key) {
+            self.queue.err(&entity, entity_info, now_ms, SCHEDULE_ATTEMPT_FAILURE);
         }
         self.groups.changed.insert(key.clone());
     }

@@ -145,18 +145,17 @@ impl Cache {
         self.residents.get(name)
     }
 
-    /// The number of the class that a pod of these fields is of, by what selectors in play can tell of its labels; its own
-    /// come into play with it. Adds to `distinctions` what they can tell
-    /// that no other could. Counts one more user of the class.
+    /// The number of the class that a pod of these fields is of, by what selectors in play can tell of it; its own come
+    /// into play with it. Adds to `distinctions` what they can tell that no other could. Counts one more user of the class.
     pub(crate) fn acquire_signed(&mut self, whole: &Arc<Class>, distinctions: &mut Vec<Distinction>) -> ClassId {
-        whole.selectors().for_each(|selector| self.in_play.enter(selector, distinctions));
+        self.in_play.enter_class(whole, distinctions);
         let (id, new) = self.classes.acquire(&self.in_play.sign(whole));
         if new {
             if let Some(class) = self.classes.get(id) {
                 self.snapshot.register_class(id, Arc::clone(class));
             }
         } else {
-            whole.selectors().for_each(|selector| self.in_play.leave(selector));
+            self.in_play.leave_class(whole);
         }
         id
     }
@@ -169,7 +168,7 @@ impl Cache {
     /// A class that is to be forgotten by all, if there is one.
     pub(crate) fn take_forgotten(&mut self) -> Option<ClassId> {
         let (gone, class) = self.classes.take_forgotten()?;
-        class.selectors().for_each(|selector| self.in_play.leave(selector));
+        self.in_play.leave_class(&class);
         self.snapshot.forget_class(gone);
         Some(gone)
     }

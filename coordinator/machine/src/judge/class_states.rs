@@ -295,24 +295,26 @@ impl ClassStates {
         evaluation.check(&state.prepared, wanted, |offer| wrong_about(offer, worker, made, cache, &mut repeats))?;
         ask.owing.remove(&worker);
         ask.answers.push(evaluation);
-        if ask.owing.is_empty()
-            && let Some(ask) = state.ask.take()
-        {
-            self.requests.swap_remove(&ask.request);
-            self.note_end(subject, &ask, None);
-            let Some(state) = self.all.get_mut(&subject) else { return Ok(()) };
-            if ask.whole {
-                state.family.set_whole(ask.answers, ask.revision, Some(ask.source));
-                self.make_room_for_rows(subject);
-                return Ok(());
-            }
+        self.conclude(subject);
+        Ok(())
+    }
+
+    /// Makes a view of the answers about a subject, if all are there.
+    pub(super) fn conclude(&mut self, subject: Subject) {
+        let Some(state) = self.all.get_mut(&subject) else { return };
+        let Some(ask) = state.ask.take_if(|ask| ask.owing.is_empty()) else { return };
+        self.requests.swap_remove(&ask.request);
+        self.note_end(subject, &ask, None);
+        let Some(state) = self.all.get_mut(&subject) else { return };
+        if ask.whole {
+            state.family.set_whole(ask.answers, ask.revision, Some(ask.source));
+        } else {
             state.family.wants_own = false;
             let view = View::new(&state.prepared, ask.answers);
             let live = Live::new(view, ask.revision, !state.prepared.is_wide(), ask.trace);
             state.live = Some(live.said_by(ask.source));
-            self.make_room_for_rows(subject);
         }
-        Ok(())
+        self.make_room_for_rows(subject);
     }
 
     /// Gives up the evaluations that a worker owes an answer to; they are asked again of those that are left.
@@ -441,6 +443,14 @@ impl ClassStates {
         }
     }
 
+    /// Notes the end of an evaluation, if it is traced.
+    pub(crate) fn note_end(&mut self, subject: Subject, ask: &Ask, failure: Option<&'static str>) {
+        let Some(asker) = ask.trace else { return };
+        let nodes = ask.answers.iter().map(|answer| u64::from(answer.covered)).sum();
+        let (asked_ms, revision, workers) = (ask.asked_ms, ask.revision, ask.answers.len());
+        self.over.push(Over { asker, subject, asked_ms, revision, workers, nodes, failure });
+    }
+
     fn make_room(&mut self) {
         while self.all.len() >= MAX_SUBJECTS || self.bytes > MAX_FACT_BYTES {
             let idle = self.all.iter().filter(|(_, state)| state.ask.is_none());
@@ -461,16 +471,6 @@ impl ClassState {
     /// Whether what workers counted was not what is there, so that it has to be evaluated here.
     pub(crate) const fn is_refuted(&self) -> bool {
         self.refuted
-    }
-}
-
-impl ClassStates {
-    /// Notes the end of an evaluation, if it is traced.
-    pub(crate) fn note_end(&mut self, subject: Subject, ask: &Ask, failure: Option<&'static str>) {
-        let Some(asker) = ask.trace else { return };
-        let nodes = ask.answers.iter().map(|answer| u64::from(answer.covered)).sum();
-        let (asked_ms, revision, workers) = (ask.asked_ms, ask.revision, ask.answers.len());
-        self.over.push(Over { asker, subject, asked_ms, revision, workers, nodes, failure });
     }
 }
 

@@ -4,8 +4,7 @@
 //! decision ([`crate::cycle`], [`crate::groups`]), or how offers are merged or kept exact ([`super::live`] and the framework
 //! do).
 //!
-//! Workers are asked about the head of a family where a class counts over domains, and the coordinator counts for itself what
-//! each class counts. What is found so is the best node. That no node will do, and why, is for the class's own answers to say.
+//! Workers are asked about the head of a family, and the coordinator counts for itself what each class counts. What is found so is the best node. That no node will do, and why, is for the class's own answers to say.
 
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use flotilla_framework::{
     evaluation::Offer,
     select::Best,
 };
+use flotilla_planted::planted;
 
 use super::{
     Judge, Mismatch,
@@ -69,7 +69,7 @@ impl Judge {
                     if let Some(error) = known.score_error() {
                         return Decision::Fail(error);
                     }
-                    if known.confirms(&self.cache, offer, total) {
+                    if known.confirms(&self.cache, offer, total) || planted("believes-workers") {
                         self.states.get_mut(subject).into_iter().for_each(|state| state.mismatches = 0);
                         return self.place(attempt, offer, total, repaired);
                     }
@@ -149,10 +149,11 @@ impl Judge {
         None
     }
 
-    /// The subject that stands for the whole family, its class state open. `None`: the class needs answers of its own.
+    /// The subject that stands for the whole family, its class state open. `None`: the class needs answers of its own. So does
+    /// one that counts nothing and is the first of its family that is known: then the best nodes are enough.
     pub(super) fn head_of(&mut self, subject: Subject) -> Option<Subject> {
         let state = self.states.get_mut(subject).filter(|state| state.may_share())?;
-        let known = state.family.head();
+        let (known, is_plain) = (state.family.head(), !state.prepared.is_wide());
         let head = match known {
             Some(head) => head,
             None => {
@@ -164,7 +165,8 @@ impl Judge {
             }
         };
         let head = (subject.0, head);
-        if head == subject || !self.open(head) || !self.states.follows(subject, head, known.is_none()) {
+        let is_alone = known.is_none() && is_plain && self.states.get(head).is_none();
+        if head == subject || !self.open(head) || is_alone || !self.states.follows(subject, head, known.is_none()) {
             self.states.wants_own_answers(subject);
             return None;
         }

@@ -144,8 +144,7 @@ impl ClassState {
     /// Whether the class may do without answers of its own: none are there or on their way. A filter of volumes may fail
     /// for a node, which a sorted list does not tell.
     pub(crate) fn may_share(&self) -> bool {
-        self.prepared.is_wide()
-            && !self.family.wants_own
+        !self.family.wants_own
             && self.own().is_none()
             && self.ask.is_none()
             && !self.facts.come_from_objects()

@@ -39,7 +39,9 @@ impl Residents {
         }
         if let Some(new) = new {
             let pods = self.nodes.entry(Arc::clone(&new.node)).or_default();
-            let at = pods.partition_point(|(known, _)| *known <= priority);
+            // Most pods of a node are of one priority: then the others are not read, for which there is no cache.
+            let is_last = pods.last().is_none_or(|(known, _)| *known <= priority);
+            let at = if is_last { pods.len() } else { pods.partition_point(|(known, _)| *known <= priority) };
             pods.insert(at, (priority, Arc::clone(uid)));
             *self.priorities.entry(priority).or_insert(0) += 1;
         }

@@ -18,13 +18,13 @@ pub(crate) struct Crowd {
 }
 
 impl Queue {
-    /// How many pods of each subject wait where. Looks at every seat once: some milliseconds for 150,000.
+    /// How many pods of each subject wait where. Looks at every entity once: some milliseconds for 150,000.
     pub(crate) fn crowds(&self) -> IndexMap<Subject, Crowd> {
         let mut crowds = IndexMap::<Subject, Crowd>::new();
         for entry in self.entries.values() {
             match entry.room {
-                Room::Active => crowds.entry(entry.seating.subject).or_default().active += 1,
-                Room::Backoff | Room::Errors => crowds.entry(entry.seating.subject).or_default().backing_off += 1,
+                Room::Active => crowds.entry(entry.entity_info.subject).or_default().active += 1,
+                Room::Backoff | Room::Errors => crowds.entry(entry.entity_info.subject).or_default().backing_off += 1,
                 Room::Group(_) => {}
             }
         }

@@ -147,12 +147,12 @@ impl Half {
     }
 
     pub(super) fn contains(&self, entry: &Entry) -> bool {
-        let (place, until_ms) = (entry.seating.place, entry.seating.until_ms);
+        let (place, until_ms) = (entry.entity_info.place, entry.entity_info.until_ms);
         self.ready.contains_key(&place) || self.backing.contains_key(&(until_ms, place))
     }
 
     fn remove(&mut self, entry: &Entry) {
-        let (place, until_ms) = (entry.seating.place, entry.seating.until_ms);
+        let (place, until_ms) = (entry.entity_info.place, entry.entity_info.until_ms);
         if self.ready.remove(&place).is_none() {
             self.backing.remove(&(until_ms, place));
         }

@@ -26,21 +26,26 @@ struct Room {
 }
 
 impl Room {
-    fn seating(&mut self, class: u64, priority: i32, count: u32) -> Seating {
+    fn entity_info(&mut self, class: u64, priority: i32, count: u32) -> QueuedEntityInfo {
         let (queued_ms, sequence) = self.queue.stamp(self.now_ms);
         let until_ms = self.queue.pace().expiry(queued_ms, count, 1);
-        Seating { subject: subject(class), place: Place { priority, queued_ms, sequence }, until_ms, refusals: count }
+        QueuedEntityInfo {
+            subject: subject(class),
+            place: Place { priority, queued_ms, sequence },
+            until_ms,
+            refusals: count,
+        }
     }
 
     fn add(&mut self, name: &str, class: u64, priority: i32) {
-        let seating = self.seating(class, priority, 0);
-        self.queue.activate(&uid(name), seating, UNSCHEDULED_POD_ADD);
+        let entity_info = self.entity_info(class, priority, 0);
+        self.queue.activate(&uid(name), entity_info, UNSCHEDULED_POD_ADD);
     }
 
     /// No node takes the pod, for the `count`th time.
     fn park(&mut self, name: &str, class: u64, plugins: &[&'static str], count: u32) {
-        let seating = self.seating(class, 0, count);
-        self.queue.park(&uid(name), seating, by(plugins), false, SCHEDULE_ATTEMPT_FAILURE);
+        let entity_info = self.entity_info(class, 0, count);
+        self.queue.park(&uid(name), entity_info, by(plugins), false, SCHEDULE_ATTEMPT_FAILURE);
         self.check();
     }
 
@@ -78,8 +83,8 @@ impl Room {
     }
 
     fn check(&self) {
-        let (entries, seats) = self.queue.recount();
-        assert_eq!(entries, seats);
+        let (entries, entities) = self.queue.recount();
+        assert_eq!(entries, entities);
         assert_eq!(self.queue.lengths().iter().sum::<usize>(), entries);
         let refused: usize = self.queue.refused_by_plugin().values().sum();
         assert!(refused >= self.queue.lengths()[2], "every parked pod counts for a plugin at least");
@@ -98,7 +103,7 @@ fn backoff_ends_with_the_second_that_it_expires_in_and_takes_the_count_of_what_h
 }
 
 #[test]
-fn a_longest_backoff_of_zero_is_none_at_all_and_many_pods_on_a_seat_may_wait_longer() {
+fn a_longest_backoff_of_zero_is_none_at_all_and_many_pods_of_an_entity_may_wait_longer() {
     assert_eq!(Pace { max_ms: 0, ..Pace::default() }.expiry(5_000, 3, 1), 0);
     assert_eq!(Pace::default().expiry(0, 9, 4), 20_000, "twice as long for four pods");
     assert_eq!(Pace::default().expiry(0, 1, 4), 1_000, "and not at first");
@@ -131,7 +136,7 @@ fn a_pod_that_was_tried_keeps_the_time_of_its_attempt_as_its_place() {
 #[test]
 fn an_empty_active_queue_takes_who_was_refused_and_never_who_came_back_with_an_error() {
     let mut room = Room::default();
-    let failed = room.seating(1, 100, 1);
+    let failed = room.entity_info(1, 100, 1);
     room.queue.err(&uid("failed"), failed, 0, SCHEDULE_ATTEMPT_FAILURE);
     room.park("refused", 2, &[FIT], 4);
     room.wake(FIT);
@@ -150,8 +155,8 @@ fn an_empty_active_queue_takes_who_was_refused_and_never_who_came_back_with_an_e
 fn pods_whose_backoff_expires_in_one_second_go_by_priority() {
     let mut room = Room::default();
     for (name, class, priority) in [("low", 1, 0), ("high", 2, 9)] {
-        let seating = room.seating(class, priority, 1);
-        room.queue.park(&uid(name), seating, by(&[FIT]), false, SCHEDULE_ATTEMPT_FAILURE);
+        let entity_info = room.entity_info(class, priority, 1);
+        room.queue.park(&uid(name), entity_info, by(&[FIT]), false, SCHEDULE_ATTEMPT_FAILURE);
         room.now_ms += 400;
     }
     room.wake(FIT);
@@ -164,8 +169,8 @@ fn an_error_without_any_backoff_is_not_tried_twice_at_one_time() {
     let mut room = Room::default();
     room.queue.set_pace(Pace { max_ms: 0, ..Pace::default() });
     room.now_ms = 4_321;
-    let seating = room.seating(1, 0, 3);
-    room.queue.err(&uid("a"), seating, room.now_ms, SCHEDULE_ATTEMPT_FAILURE);
+    let entity_info = room.entity_info(1, 0, 3);
+    room.queue.err(&uid("a"), entity_info, room.now_ms, SCHEDULE_ATTEMPT_FAILURE);
     room.pass(0);
     assert_eq!(room.head(), None);
     room.pass(1_000);
@@ -234,8 +239,8 @@ fn a_group_that_is_refused_backs_off_like_a_pod_and_a_new_pod_in_it_resets_that(
 fn pods_of_a_higher_priority_and_pods_that_are_alone_answer_for_themselves() {
     let mut room = Room::default();
     for (name, priority, alone) in [("low", 0, false), ("high", 5, false), ("nominated", 0, true)] {
-        let seating = room.seating(1, priority, 1);
-        room.queue.park(&uid(name), seating, by(&[FIT]), alone, SCHEDULE_ATTEMPT_FAILURE);
+        let entity_info = room.entity_info(1, priority, 1);
+        room.queue.park(&uid(name), entity_info, by(&[FIT]), alone, SCHEDULE_ATTEMPT_FAILURE);
     }
     room.pass(5_000);
     room.wake(FIT);
@@ -298,9 +303,9 @@ fn groups_that_are_merged_lose_no_pod_in_either_order() {
 #[test]
 fn a_plugin_that_waits_by_itself_has_its_pods_tried_without_backoff() {
     let mut room = Room::default();
-    let seating = room.seating(1, 0, 5);
+    let entity_info = room.entity_info(1, 0, 5);
     let rejectors = Rejectors { plugins: [FIT].into(), pending: ["DynamicResources"].into() };
-    room.queue.park(&uid("a"), seating, rejectors, false, SCHEDULE_ATTEMPT_FAILURE);
+    room.queue.park(&uid("a"), entity_info, rejectors, false, SCHEDULE_ATTEMPT_FAILURE);
     let found: Vec<(GroupId, bool)> =
         room.queue.listening("DynamicResources").map(|(_, id, _, is_pending)| (id, is_pending)).collect();
     let [(id, true)] = found[..] else { panic!("{found:?}") };
@@ -333,8 +338,8 @@ fn a_pod_whose_class_changes_keeps_its_place() {
     room.park("woken", 2, &[TAINT], 9);
     room.wake(TAINT);
     for name in ["active", "parked", "woken"] {
-        let seating = room.queue.entries[&uid(name)].seating;
-        room.queue.reseat(&uid(name), Seating { subject: subject(7), ..seating });
+        let entity_info = room.queue.entries[&uid(name)].entity_info;
+        room.queue.update_entity(&uid(name), QueuedEntityInfo { subject: subject(7), ..entity_info });
         room.check();
     }
     assert_eq!(room.queue.lengths(), [1, 1, 1]);
@@ -349,8 +354,8 @@ fn every_way_into_a_queue_is_counted_under_its_event() {
     room.park("a", 1, &[FIT], 1);
     room.wake(FIT);
     room.pass(2_000);
-    let seating = room.seating(1, 0, 1);
-    room.queue.err(&uid("a"), seating, room.now_ms, SCHEDULE_ATTEMPT_FAILURE);
+    let entity_info = room.entity_info(1, 0, 1);
+    room.queue.err(&uid("a"), entity_info, room.now_ms, SCHEDULE_ATTEMPT_FAILURE);
     room.pass(2_000);
     let counted: Vec<_> = room.queue.incoming().iter().collect();
     let expected = [

@@ -18,22 +18,29 @@ use std::sync::Arc;
 use crate::event::TimeMs;
 
 use super::{
-    Entry, Group, GroupId, Key, Queue, Rejectors, Room, Seating, Subject, Ticket, Uid,
+    Entry, Group, GroupId, Key, Queue, QueuedEntityInfo, Rejectors, Room, Subject, Ticket, Uid,
     incoming::{BACKOFF_COMPLETE, POP_FROM_BACKOFF_Q, UNSCHEDULABLE_TIMEOUT},
     parked::Half,
 };
 
 impl Queue {
     /// Puts a pod among those that no node would take. `alone`: what is found out about others does not hold for it.
-    pub(crate) fn park(&mut self, uid: &Uid, seating: Seating, rejectors: Rejectors, alone: bool, label: &'static str) {
+    pub(crate) fn park(
+        &mut self,
+        uid: &Uid,
+        entity_info: QueuedEntityInfo,
+        rejectors: Rejectors,
+        alone: bool,
+        label: &'static str,
+    ) {
         self.take(uid);
         self.incoming.count("unschedulable", label, 1);
         let set = self.groups.number(rejectors);
-        self.seat_parked(uid, seating, set, alone);
+        self.add_parked(uid, entity_info, set, alone);
     }
 
-    pub(super) fn seat_parked(&mut self, uid: &Uid, seating: Seating, set: usize, alone: bool) {
-        let Seating { subject, place, until_ms, refusals } = seating;
+    pub(super) fn add_parked(&mut self, uid: &Uid, entity_info: QueuedEntityInfo, set: usize, alone: bool) {
+        let QueuedEntityInfo { subject, place, until_ms, refusals } = entity_info;
         let alone = if alone { place.sequence } else { 0 };
         let id = self.groups.open(Key { subject, priority: place.priority, set, alone });
         // Whether the backoff is over by now is found out when it matters.
@@ -41,20 +48,20 @@ impl Queue {
             group.tries = if refusals <= 1 || group.len() == 0 { refusals } else { group.tries };
             group.parked.insert(until_ms, place, Arc::clone(uid), until_ms != 0);
         });
-        self.enter(uid, Entry { seating, room: Room::Group(id), rejectors: Some(set) });
+        self.enter(uid, Entry { entity_info, room: Room::Group(id), rejectors: Some(set) });
     }
 
     /// From now on what is found out about others does not hold for a parked pod, or does again.
     pub(crate) fn set_alone(&mut self, uid: &Uid, alone: bool) {
         let Some(entry) = self.entries.get(uid) else { return };
-        let (seating, Room::Group(id)) = (entry.seating, entry.room) else { return };
+        let (entity_info, Room::Group(id)) = (entry.entity_info, entry.room) else { return };
         let Some(group) = self.groups.get(id).filter(|group| (group.key.alone != 0) != alone) else { return };
         let (set, is_parked) = (group.key.set, group.is_parked(entry));
         if is_parked {
             self.take(uid);
-            self.seat_parked(uid, seating, set, alone);
+            self.add_parked(uid, entity_info, set, alone);
         } else {
-            self.reseat(uid, seating);
+            self.update_entity(uid, entity_info);
         }
     }
 
@@ -195,8 +202,8 @@ impl Queue {
         while let Some(ticket) = self.backoff.due(now_ms) {
             match ticket {
                 Ticket::Pod(uid) => {
-                    let Some(seating) = self.entries.get(&uid).map(|entry| entry.seating) else { return };
-                    self.activate(&uid, seating, BACKOFF_COMPLETE);
+                    let Some(entity_info) = self.entries.get(&uid).map(|entry| entry.entity_info) else { return };
+                    self.activate(&uid, entity_info, BACKOFF_COMPLETE);
                 }
                 Ticket::Group(id) => {
                     let before = self.groups.get(id).map_or(0, |group| group.counted);
@@ -223,10 +230,11 @@ impl Queue {
             Some(Ticket::Group(id)) => self.groups.get(id).and_then(Group::first_backing_pod).cloned(),
             None => None,
         };
-        let Some((uid, seating)) = uid.and_then(|uid| Some((uid.clone(), self.entries.get(&uid)?.seating))) else {
+        let Some((uid, entity_info)) = uid.and_then(|uid| Some((uid.clone(), self.entries.get(&uid)?.entity_info)))
+        else {
             return false;
         };
-        self.activate(&uid, seating, POP_FROM_BACKOFF_Q);
+        self.activate(&uid, entity_info, POP_FROM_BACKOFF_Q);
         true
     }
 

@@ -67,12 +67,14 @@ impl Machine {
         let head = |about: Subject| self.judge.states().get(about).and_then(|state| state.family.head());
         let is_meant = |about: Subject| about == subject || (about.0 == subject.0 && head(about) == Some(subject.1));
         let pod = self.queue.next_of(is_meant).and_then(|uid| self.pods.get(uid));
-        let class = self.judge.cache().classes.get(subject.1);
+        // A class may have no namespace of its own (the framework's `signature`).
+        let none = Arc::default();
+        let of_class = self.judge.cache().classes.get(subject.1).map_or(&none, |class| &class.namespace);
         let known = self.roster.workers.get(&worker).map(|worker| Arc::clone(&worker.name));
         let evaluation = SlowEvaluation {
             at_ms: now_ms,
             took_ms,
-            namespace: class.map(|class| Arc::clone(&class.namespace)).unwrap_or_default(),
+            namespace: pod.map_or(of_class, |pod| &pod.info.class.namespace).clone(),
             pod: pod.map(|pod| Arc::clone(&pod.info.name)),
             scheduler_name: self
                 .profile(subject.0)

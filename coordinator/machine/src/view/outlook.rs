@@ -13,7 +13,7 @@ use crate::{
     groups::GroupKey,
     machine::Machine,
     pods::{Pod, Stage},
-    queue::Seat,
+    queue::SubQueue,
     subject::Uid,
 };
 
@@ -164,25 +164,25 @@ impl Machine {
                 Some(key) => self.standing_of_group(now_ms, &key),
                 None => Standing::NotOurs(NotOurs::Elsewhere),
             },
-            Stage::Queued(_) => self.seated(now_ms, uid),
+            Stage::Queued(_) => self.queued(now_ms, uid),
         }
     }
 
     fn standing_of_group(&self, now_ms: TimeMs, key: &GroupKey) -> Standing {
-        match (self.group_gate(key), self.group_seat(key)) {
-            (None, Some(seat)) => self.seated(now_ms, seat),
+        match (self.group_gate(key), self.group_entity(key)) {
+            (None, Some(entity)) => self.queued(now_ms, entity),
             (Some((plugin, message)), _) => Standing::Gated { plugin: Some(plugin), message },
             (None, None) => Standing::NotOurs(NotOurs::Elsewhere),
         }
     }
 
-    fn seated(&self, now_ms: TimeMs, uid: &Uid) -> Standing {
-        match self.queue.seat(uid) {
-            Some(Seat::Active(place)) => {
+    fn queued(&self, now_ms: TimeMs, uid: &Uid) -> Standing {
+        match self.queue.sub_queue(uid) {
+            Some(SubQueue::Active(place)) => {
                 Standing::Active { ahead: self.queue.ahead_of(place), for_ms: now_ms.saturating_sub(place.queued_ms) }
             }
-            Some(Seat::Backoff(until_ms)) => Standing::BackingOff { left_ms: until_ms.saturating_sub(now_ms) },
-            Some(Seat::Parked { rejectors, since_ms, looked_at_ms }) => {
+            Some(SubQueue::Backoff(until_ms)) => Standing::BackingOff { left_ms: until_ms.saturating_sub(now_ms) },
+            Some(SubQueue::Parked { rejectors, since_ms, looked_at_ms }) => {
                 let longest = self.configuration.as_ref().map_or(0, |known| known.pod_max_in_unschedulable_ms);
                 let rejected_by = rejectors.plugins.iter().chain(rejectors.pending.iter());
                 let rejected_by =
@@ -193,7 +193,7 @@ impl Machine {
                     flush_in_ms: looked_at_ms.saturating_add(longest).saturating_sub(now_ms),
                 }
             }
-            // A queued pod has a seat; an audit says so.
+            // A queued pod is in the queue; an audit says so.
             None => Standing::Active { ahead: 0, for_ms: 0 },
         }
     }

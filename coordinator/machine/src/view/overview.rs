@@ -94,7 +94,7 @@ fn quarantine_view(now_ms: TimeMs, (name, offender): (&Arc<str>, &Offender)) -> 
 /// A class of pods that wait under one profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassView {
-    /// The namespace of its pods.
+    /// The namespace of the pod that is named; its others may be of other namespaces.
     pub namespace: Arc<str>,
     /// The name of one of them.
     pub pod: Arc<str>,
@@ -173,19 +173,19 @@ impl Machine {
             key(one, its).cmp(&key(other, others))
         });
         counts.truncate(CLASSES);
-        let mut examples: IndexMap<Subject, Arc<str>> = IndexMap::new();
+        let mut examples: IndexMap<Subject, (Arc<str>, Arc<str>)> = IndexMap::new();
         for pod in self.pods.values() {
             let (Stage::Gated(profile) | Stage::Queued(profile)) = pod.stage else { continue };
             let subject = (profile, pod.class);
             if counts.contains_key(&subject) && !examples.contains_key(&subject) {
-                examples.insert(subject, Arc::clone(&pod.info.name));
+                examples.insert(subject, (Arc::clone(&pod.info.class.namespace), Arc::clone(&pod.info.name)));
             }
         }
         let view = |(subject, [active, backing_off, unschedulable, gated]): (Subject, [usize; 4])| {
-            let class = self.judge.cache().classes.get(subject.1);
+            let (namespace, pod) = examples.get(&subject).cloned().unwrap_or_default();
             ClassView {
-                namespace: class.map(|class| Arc::clone(&class.namespace)).unwrap_or_default(),
-                pod: examples.get(&subject).cloned().unwrap_or_default(),
+                namespace,
+                pod,
                 scheduler_name: self
                     .profile(subject.0)
                     .map(|known| Arc::clone(&known.scheduler_name))

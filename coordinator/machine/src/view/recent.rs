@@ -23,7 +23,7 @@ pub struct SlowEvaluation {
     pub at_ms: TimeMs,
     /// From the question to the last answer, in milliseconds.
     pub took_ms: TimeMs,
-    /// The namespace of the class.
+    /// The namespace of that pod; else of the class, empty where its pods may be of several.
     pub namespace: Arc<str>,
     /// The first pod of the class, or of its family, in activeQ then; none where no pod of it was among the next ones.
     pub pod: Option<Arc<str>>,

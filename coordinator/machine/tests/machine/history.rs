@@ -770,3 +770,25 @@ fn a_pod_whose_binding_a_restored_backup_took_back_waited_until_the_scheduler_wa
     world.run_workers();
     assert_eq!(world.binds.len(), 3, "believed once");
 }
+
+#[test]
+fn a_list_of_all_pods_takes_nothing_back_that_was_decided_or_answered_after_it_was_announced() {
+    let mut world = World::new(1);
+    world.node(node("n").capacity("cpu", "10").build());
+    world.pod(asks("binding", "1"));
+    let binding = decided(&mut world);
+    world.tell(Event::PodsListedAnew);
+    world.tell(Event::Bound { uid: binding.uid });
+    world.pod(asks("later", "1"));
+    let later = decided(&mut world);
+    world.tell(Event::Bound { uid: later.uid });
+    for name in ["binding", "later"] {
+        world.tell(Event::PodApplied(asks(name, "1").into()));
+    }
+    world.run_workers();
+    assert!(world.binds.is_empty(), "the list may be older than both binds: {:?}", world.binds);
+    world.tell(Event::PodsListedAnew);
+    world.tell(Event::PodApplied(asks("later", "1").into()));
+    world.run_workers();
+    assert_eq!(&*decided(&mut world).name, "later", "this list is not");
+}

@@ -6,10 +6,15 @@ use flotilla_framework::{
     class::PodInfo,
     shard::{Command, FromWorker, Reply},
     testing::{node, pod},
+    volumes::objects::{Claim, ClaimReference, Volume},
 };
 use flotilla_machine::event::{Configuration, Event, WorkerId};
 
-use crate::world::World;
+use crate::{
+    simulation::Seed,
+    storage::{claim, local_volume, with_claims},
+    world::World,
+};
 
 fn nodes(world: &mut World, count: usize) {
     for index in 0..count {
@@ -110,6 +115,105 @@ fn the_nodes_of_a_late_worker_are_judged_here_until_it_has_answered() {
     silence(&mut world, late, true);
     new_class(&mut world, 2);
     assert_eq!(asked(&world, late), 1, "it is asked again");
+}
+
+#[test]
+fn a_late_worker_costs_a_decision_its_own_nodes_and_the_others_no_second_question() {
+    let mut world = World::new(3);
+    nodes(&mut world, 30);
+    let late = *world.workers.keys().next().expect("a worker");
+    silence(&mut world, late, true);
+    let before = world.machine.status();
+    new_class(&mut world, 0);
+    world.advance(100);
+    let status = world.machine.status();
+    assert_eq!((world.bound.len(), world.now_ms, status.workers_ready), (1, 100, 2));
+    assert_eq!(status.evaluations_asked - before.evaluations_asked, 1);
+    assert_eq!(status.evaluations_partial - before.evaluations_partial, 1);
+    silence(&mut world, late, false);
+    world.settle();
+    assert_eq!((world.machine.status().workers_ready, &*world.dropped), (3, &[][..]), "its answer comes late");
+}
+
+/// The claim that the one volume is bound to.
+fn reference() -> ClaimReference {
+    ClaimReference { namespace: "default".into(), name: "data".into(), uid: "claim-data".into() }
+}
+
+/// What happens while the answer of one worker is late: pods that others bind, and nodes that come, change or go.
+fn meddle(world: &mut World, seed: &mut Seed) {
+    for index in 0..seed.below(6) {
+        let place = format!("node-{}", seed.below(12));
+        match seed.below(6) {
+            0..=2 => {
+                let builder = pod(&format!("foreign-{index}")).label("app", "web").on(&place);
+                world.pod(builder.request("cpu", &format!("{}m", 100 * (1 + seed.below(30)))).build());
+            }
+            3 => world.node(node(&place).label("zone", "c").capacity("cpu", "64").build()),
+            4 => world.node(node(&format!("new-{index}")).label("zone", "a").capacity("cpu", "128").build()),
+            _ => world.tell(Event::NodeDeleted { name: place.into() }),
+        }
+    }
+}
+
+/// The same pod after the same history is placed where it is without any worker, whatever happened between the answers of the
+/// others and the judging of the late worker's nodes.
+#[test]
+fn what_happens_while_an_answer_is_late_changes_no_placement() {
+    let place = |number: u64, workers: usize| {
+        let mut world = World::with_volumes(workers);
+        let mut seed = Seed(number);
+        // Bound, and within reach of every node.
+        let volume = Volume { claim: Some(reference()), node_affinity: None, ..local_volume("disk", "") };
+        world.store_volume(Volume { is_available: false, ..volume });
+        world.store_claim(Claim { volume_name: "disk".into(), bind_completed: true, ..claim("data", "local") });
+        for index in 0..12 {
+            let zone = ["a", "b"][index % 2];
+            world.node(node(&format!("node-{index}")).label("zone", zone).capacity("cpu", "32").build());
+        }
+        for index in 0..seed.below(8) {
+            let on = format!("node-{}", seed.below(12));
+            world.pod(pod(&format!("early-{index}")).label("app", "web").request("cpu", "3").on(&on).build());
+        }
+        world.advance(1_000);
+        let builder = pod("late").label("app", "web").request("cpu", "2");
+        // A class that counts and has volumes shares no list with its family.
+        let builder = match number % 7 {
+            0 => builder.spread(1, "zone", ("app", "web")),
+            1 => builder.prefer_far(10, "kubernetes.io/hostname", ("app", "web")),
+            2 => builder.prefer_near(10, "zone", ("app", "web")),
+            3 => builder.far("kubernetes.io/hostname", ("app", "web")),
+            4 => with_claims(builder.spread(1, "zone", ("app", "web")), &["data"]),
+            5 => with_claims(builder.prefer_far(10, "kubernetes.io/hostname", ("app", "web")), &["data"]),
+            _ => builder,
+        };
+        let late = world.workers.keys().next_back().copied();
+        late.into_iter().for_each(|late| silence(&mut world, late, true));
+        if late.is_some() {
+            // The others answer before it happens.
+            world.pod(builder.build());
+            world.settle();
+            meddle(&mut world, &mut seed);
+            world.advance(100);
+        } else {
+            meddle(&mut world, &mut seed);
+            world.pod(builder.build());
+            world.settle();
+        }
+        let status = world.machine.status();
+        assert_eq!((status.offers_refuted, status.evaluations_refuted), (0, 0), "seed {number}");
+        assert!(world.dropped.is_empty(), "seed {number}: {:?}", world.dropped);
+        (world.place_of("late").map(str::to_owned), status.evaluations_partial)
+    };
+    let (mut answered, mut placed) = (0, 0);
+    for number in 0..200 {
+        let (alone, _) = place(number, 0);
+        let (late, partial) = place(number, 3);
+        assert_eq!(late, alone, "seed {number}");
+        answered += partial;
+        placed += u64::from(late.is_some());
+    }
+    assert!(answered >= 200 && placed > 150, "{answered} {placed}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
-    class::PodInfo,
+    class::{Owner, OwnerKind, PodInfo},
     node::NodeInfo,
     profile::{Profile, ScoringStrategyKind},
     testing::{self, PodBuilder, node, pod},
@@ -37,6 +37,7 @@ impl Seed {
 
 fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
     let mut builder = pod(&format!("pod-{index}")).priority((seed.below(3) * 10) as i32);
+    builder = builder.namespace(NAMESPACES[seed.below(3) as usize]);
     builder = builder.request("cpu", &format!("{}m", 100 * (1 + seed.below(12))));
     if seed.below(4) == 0 {
         builder = builder.node_selector("zone", ["a", "b"][seed.below(2) as usize]);
@@ -57,6 +58,9 @@ fn any_pod(seed: &mut Seed, index: u64) -> PodInfo {
         builder = builder.never_preempts();
     }
     let app = APPS[seed.below(3) as usize];
+    if seed.below(3) == 0 {
+        builder = builder.class(|class| class.owner = Some(Owner { kind: OwnerKind::ReplicaSet, name: app.into() }));
+    }
     with_wishes(seed, builder.label("app", app)).build()
 }
 
@@ -75,6 +79,9 @@ fn renominate(world: &mut World, seed: &mut Seed, index: u64) {
 }
 
 const APPS: [&str; 3] = ["web", "db", "cache"];
+
+/// Most pods are in the first.
+const NAMESPACES: [&str; 3] = ["default", "default", "other"];
 
 const KEYS: [&str; 2] = ["zone", "kubernetes.io/hostname"];
 
@@ -206,19 +213,21 @@ fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, i
     }
 }
 
-/// The namespace of all pods, of one team or the other, or gone.
+/// A namespace of pods, of one team or the other, or gone.
 fn any_namespace(seed: &mut Seed) -> Event {
-    let name: Arc<str> = "default".into();
+    let name: Arc<str> = NAMESPACES[seed.below(3) as usize].into();
     match seed.below(3) {
         0 => Event::NamespaceDeleted { name },
         team => Event::NamespaceApplied { name, labels: vec![("team".into(), ["a", "b"][team as usize - 1].into())] },
     }
 }
 
-/// A service that selects an application, or is gone: its pods are spread softly.
+/// A service or controller that selects an application, or is gone: its pods are spread softly.
 fn any_service(seed: &mut Seed) -> Event {
     let app = APPS[seed.below(3) as usize];
-    let object = Selecting { kind: SelectingKind::Service, namespace: "default".into(), name: app.into() };
+    let kind = [SelectingKind::Service, SelectingKind::Controller(OwnerKind::ReplicaSet)][seed.below(2) as usize];
+    let namespace = NAMESPACES[seed.below(3) as usize].into();
+    let object = Selecting { kind, namespace, name: app.into() };
     match seed.below(3) {
         0 => Event::SelectorDeleted { object },
         _ => Event::SelectorApplied { object, selector: testing::selecting(("app", app)) },
@@ -292,8 +301,25 @@ fn run(seed_number: u64) -> usize {
 
 /// A pod that still waits must not fit anywhere: an independent machine that sees the same cluster for the first time
 /// says so too.
+///
+/// Nor does it find room by preemption, but for one case that kube-scheduler leaves waiting for five minutes, too: a node was
+/// refused for a lack of room before affinity was asked, and a pod that the affinity needs has come to it since.
 pub(crate) fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: u64) {
-    let mut fresh = World::dormant(vec![preempting()]);
+    let fresh = seen_for_the_first_time(world, testing::profile());
+    let told: Vec<_> = fresh.bound.iter().map(|(pod, _)| world.message_of(pod)).collect();
+    assert_eq!(fresh.bound, [], "seed {seed}: these would have fitted, but were told {told:?}");
+    let fresh = seen_for_the_first_time(world, preempting());
+    let needs_nobody = |name: &str| {
+        let pod = world.api.values().find(|pod| *pod.name == *name);
+        pod.is_none_or(|pod| pod.class.pod_affinity.required.is_empty())
+    };
+    let found: Vec<_> = fresh.evicted.iter().filter(|(preemptor, ..)| needs_nobody(preemptor)).collect();
+    assert!(found.is_empty(), "seed {seed}: these would have found room: {found:?}");
+}
+
+/// What a machine with this profile makes of the cluster as it is.
+fn seen_for_the_first_time(world: &World, profile: Profile) -> World {
+    let mut fresh = World::dormant(vec![profile]);
     for info in world.known_nodes() {
         fresh.tell(Event::NodeApplied(info));
     }
@@ -305,9 +331,7 @@ pub(crate) fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: 
     fresh.tell(Event::Synced);
     fresh.tell(Event::Leading { epoch: 1 });
     fresh.advance(1_000);
-    let told: Vec<_> = fresh.bound.iter().map(|(pod, _)| world.message_of(pod)).collect();
-    assert_eq!(fresh.bound, [], "seed {seed}: these would have fitted, but were told {told:?}");
-    assert_eq!(fresh.evicted, [], "seed {seed}: these would have found room");
+    fresh
 }
 
 #[test]

@@ -346,6 +346,34 @@ fn what_was_written_before_a_failure_stays_promised_and_the_rest_does_not() {
     assert!(world.place_of("web").is_some() && world.place_of("other").is_some(), "{:?}", world.reports);
 }
 
+/// The backup is of before anything was written for the pod; then also of after.
+#[test]
+fn a_pod_that_waits_for_its_volume_is_tried_anew_when_the_cluster_has_gone_back() {
+    for is_written in [false, true] {
+        let mut world = world(&[("disk", "n2")]);
+        world.store_claim(claim("data", "local"));
+        let mut backup = (world.storage.clone(), world.last_version);
+        world.pod(pod_with("web", &["data"]));
+        world.settle();
+        if is_written {
+            backup = (world.storage.clone(), world.last_version);
+        }
+        // What the backup has not.
+        world.store_volume(local_volume("lost", "n1"));
+        assert_eq!(world.waits_for_volumes(), 1);
+        (world.storage, world.last_version) = backup;
+        world.tell(Event::ObjectsWentBack);
+        let told: Vec<StorageObject> = world.storage.values().cloned().collect();
+        told.into_iter().for_each(|object| world.tell(Event::ObjectApplied(object.into())));
+        let lost = StorageKey { kind: StorageKind::Volume, namespace: "".into(), name: "lost".into() };
+        world.tell(Event::ObjectDeleted(lost.into()));
+        assert_eq!(world.waits_for_volumes(), 0, "what it waits for may never come");
+        world.controlled = true;
+        world.advance(10_000);
+        assert_eq!((world.claim_of("disk"), world.place_of("web")), (Some("data"), Some("n2")), "{is_written}");
+    }
+}
+
 #[test]
 fn a_new_leader_goes_on_where_the_one_before_ended() {
     // Where it ended: after the writes, or after the controller had bound the claim.

@@ -40,9 +40,10 @@ pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool
         ClusterEvent::PodAdded(pod) | ClusterEvent::PodRemoved(pod) => counted(pod),
         ClusterEvent::PodUpdated { old, new } => {
             let flips = |constraint: &SpreadConstraint| matches(constraint, old) != matches(constraint, new);
-            let relabelled = old.labels != new.labels
-                && new.namespace == class.namespace
-                && hard.iter().any(|&constraint| defaulted || flips(constraint));
+            // A class that no constraint counts may have no namespace.
+            let is_near = old.namespace == class.namespace || new.namespace == class.namespace;
+            let relabelled =
+                old.labels != new.labels && is_near && hard.iter().any(|&constraint| defaulted || flips(constraint));
             relabelled || (old.terminating != new.terminating && (counted(old) || counted(new)))
         }
         ClusterEvent::TargetUpdated { old, new } => {

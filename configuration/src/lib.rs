@@ -50,6 +50,10 @@ pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 /// The one `kind` that is read.
 pub const KIND: &str = "KubeSchedulerConfiguration";
 
+/// How many profiles a configuration may have. One takes 6 KB when it says nothing, so that these are 6 MB; it is written in two
+/// bytes.
+const MAX_PROFILES: usize = 1_000;
+
 /// The scheduler name of pods that ask for none.
 const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 
@@ -233,8 +237,9 @@ impl Configuration {
 ///
 /// # Errors
 ///
-/// Everything that is wrong, each with its line and column: text that is not YAML, that is larger than 1 MiB or nests
-/// deeper than 64 levels, or whose aliases expand too far; another `apiVersion` or `kind`; fields
+/// Everything that is wrong, each with its line and column: text that is not YAML, that is larger than 1 MiB, nests
+/// deeper than 64 levels or holds more than 50,000 values, or whose aliases expand too far; more than 1,000 profiles;
+/// another `apiVersion` or `kind`; fields
 /// that do not exist, are set twice or hold the wrong type; and whatever kube-scheduler refuses or Flotilla lacks.
 pub fn load(text: &str, file: &str, gates: &FeatureGates) -> Result<Configuration, ConfigErrors> {
     load_beside(text, file, gates, &ElectionFlags::default())
@@ -341,6 +346,11 @@ fn profiles(
     ignored_resources: &[String],
 ) -> (Vec<Profile>, Vec<WrittenProfile>) {
     let root = Path::default().key("profiles");
+    if written.len() > MAX_PROFILES {
+        let expected = format!("at most {MAX_PROFILES} profiles");
+        report.error(Problem::value(root.clone(), format!("{} profiles", written.len()), expected).on_key());
+        written.truncate(1);
+    }
     if written.is_empty() {
         written.push(Block::default());
     }

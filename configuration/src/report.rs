@@ -192,15 +192,23 @@ impl<'a> Report<'a> {
 
     /// Adds an error, unless it is about something that could not even be read.
     pub(super) fn error(&mut self, problem: Problem) {
-        if !self.unreadable.iter().any(|path| problem.path.is_within(path)) {
+        // Those that are only counted need not be compared with all that could not be read.
+        if self.is_full() || !self.unreadable.iter().any(|path| problem.path.is_within(path)) {
             self.record(problem);
         }
     }
 
     /// Adds an error that leaves nothing at its path to judge.
     pub(super) fn unreadable(&mut self, problem: Problem) {
-        self.unreadable.push(problem.path.clone());
+        if !self.is_full() {
+            self.unreadable.push(problem.path.clone());
+        }
         self.record(problem);
+    }
+
+    /// Whether further errors are only counted.
+    fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS
     }
 
     /// Adds what the index found; whether the document can be read any further.
@@ -254,7 +262,7 @@ impl<'a> Report<'a> {
     }
 
     fn record(&mut self, problem: Problem) {
-        if self.errors.len() >= MAX_ERRORS {
+        if self.is_full() {
             self.omitted += 1;
             return;
         }

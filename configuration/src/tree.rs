@@ -19,6 +19,17 @@ use super::scalar::{Resolved, TagKind, resolve};
 /// How deep mappings and lists may nest; a KubeSchedulerConfiguration needs 12.
 pub(super) const MAX_DEPTH: usize = 64;
 
+/// How many values a text may hold: 160 whole profiles with every field written out. A value takes up to 930 bytes with its places
+/// and the mapping around it, so that these are 47 MB; a text of 1 MiB could hold half a million.
+const MAX_VALUES: usize = 50_000;
+
+/// How long the name of a field may be, bytes. Those of labels have 317 at most; a longer one would be repeated in the path of
+/// everything under it.
+const MAX_KEY: usize = 1_024;
+
+/// How many warnings are kept: more are of no use.
+const MAX_WARNINGS: usize = 100;
+
 /// After how many faults reading stops: the text is not meant to be a configuration.
 pub(super) const MAX_FAULTS: usize = 100;
 
@@ -140,6 +151,10 @@ struct Builder {
 impl Builder {
     fn take(&mut self, event: Event<'_>, span: Span) -> ControlFlow<()> {
         let mark = Mark::of(span);
+        if self.tree.nodes.len() >= MAX_VALUES {
+            let found = format!("found more than {MAX_VALUES} values");
+            return self.stop(mark, &found, "a configuration of a size that a person can read", "");
+        }
         match event {
             Event::DocumentStart(_) => self.document(mark),
             Event::Alias(anchor) => self.alias(anchor, mark),
@@ -208,26 +223,26 @@ impl Builder {
             self.wait(Key::Merge, mark);
             return Continue(());
         }
-        let path = if self.expects_key() { self.path() } else { self.child_path() };
+        let path = |this: &Self| if this.expects_key() { this.path() } else { this.child_path() };
         let kind = match tag {
             None => TagKind::None,
             Some(tag) if tag.is_yaml_core_schema() => TagKind::core(&tag.suffix),
             Some(_) => TagKind::Other,
         };
         let shown = tag.map(ToString::to_string).unwrap_or_default();
-        if kind == TagKind::Other {
+        if kind == TagKind::Other && self.tree.warnings.len() < MAX_WARNINGS {
             let text = format!("the tag {} is not known, so the value is read as text", quoted(&shown));
-            self.tree.warnings.push((mark, path.clone(), text));
+            self.tree.warnings.push((mark, path(self), text));
         }
         let value = match resolve(text, is_plain, kind) {
             Resolved::Value(value) => value,
             Resolved::NotFinite => {
-                self.note(mark, path, format!("found {text}"), "a finite number")?;
+                self.note(mark, path(self), format!("found {text}"), "a finite number")?;
                 Value::Null
             }
             Resolved::Mistagged => {
                 let found = format!("found {} with the YAML tag {}", quoted(text), quoted(&shown));
-                self.note(mark, path, found, "a value that is what its tag says")?;
+                self.note(mark, path(self), found, "a value that is what its tag says")?;
                 Value::Null
             }
         };
@@ -245,6 +260,10 @@ impl Builder {
 
     fn key(&mut self, value: &Value, mark: Mark) -> ControlFlow<()> {
         let name = match value {
+            Value::String(text) if text.len() > MAX_KEY => {
+                let found = format!("found a key of {} bytes", text.len());
+                return self.stop(mark, &found, "the name of a field, which has 1,024 bytes at most", "");
+            }
             Value::String(text) => text.clone(),
             Value::Null => return self.stop(mark, "found nothing as a key", "the name of a field", ""),
             other => other.to_string(),

@@ -17,6 +17,9 @@ mod corpus;
 /// Aliases may expand to 100,000 values, whatever the length of the text; with their places those were seen to take 11 MB.
 const BOUND: Bound = Bound { times: 64, plus: 32 << 20 };
 
+/// Half of the longest text that is read.
+const LONG: usize = 512 << 10;
+
 /// The files whose path begins with this.
 fn samples(group: &str) -> Vec<Vec<u8>> {
     corpus::files().into_iter().filter(|(name, _)| name.starts_with(group)).map(|(_, text)| text).collect()
@@ -41,6 +44,76 @@ fn a_configuration_is_read_within_a_multiple_of_its_bytes() {
             is_loaded
         });
     }
+}
+
+/// What is short to write and long to read: many profiles, values, keys, tags, anchors, and long keys that are in many paths.
+fn odd() -> Vec<String> {
+    const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    let repeated = |before: &str, unit: &str, after: &str| {
+        let times = (LONG - before.len() - after.len()) / unit.len();
+        format!("{before}{}{after}", unit.repeat(times))
+    };
+    let profiles = format!("{HEAD}profiles:\n");
+    let list = format!("{HEAD}profiles: [");
+    let deep: String = (0..60).map(|depth| format!("{}{}:\n", " ".repeat(depth), "k".repeat(1_000))).collect();
+    let long_key = format!("{HEAD}? {}\n: [", "k".repeat(LONG / 2));
+    let alias = format!("a: &a {}\nb: [", "k".repeat(LONG / 2));
+    let mut texts = Vec::new();
+    for unit in
+        ["-\n", "- {}\n", "- a\n", "- {a: 1}\n", "- !x a\n", "- &a a\n", "- []\n", "a:\n", "a: 1\n", "- 0x\n", "- [\n"]
+    {
+        texts.push(repeated(&profiles, unit, ""));
+    }
+    for unit in [",", "a,", "a: ", "[],", "{},", ": ", "{a: 1},", "[", "{a: ", "!x a,"] {
+        texts.push(repeated(&list, unit, "]"));
+        texts.push(repeated("{a: [", unit, "]}"));
+    }
+    for unit in ["[", "{", "- ", "? ", "'", "\"", "#\n", "\n", "\r", "\t", "|\n", "---\n", "%YAML 1.1\n", "ä", "\0"] {
+        texts.push(repeated(HEAD, unit, ""));
+    }
+    texts.push(repeated(&format!("{deep}{}a: [", " ".repeat(60)), "!x a,", "]"));
+    texts.push(repeated(&long_key, "a,", "]"));
+    texts.push(repeated(&alias, "{*a : 1},", "]"));
+    texts.push(repeated(&alias, "*a,", "]"));
+    texts
+}
+
+/// A text may hold 50,000 values, which take more for the bytes that they are written in than any file of a person's. The parser
+/// itself was seen to hold 355 times the text, of pairs in a list; without a bound on profiles it was 3,300 times.
+#[test]
+fn half_a_mebibyte_of_odd_yaml_is_read_or_refused_within_a_bound() {
+    let gates = FeatureGates::default();
+    let bound = Bound { times: 384, plus: 64 << 20 };
+    let decoder = Decoder { name: "odd YAML", samples: &[], form: Form::Text, bound };
+    let mut refused = 0;
+    for text in odd() {
+        let is_read = decoder.stands_one(text.as_bytes(), |bytes| {
+            let text = String::from_utf8_lossy(bytes);
+            drop(migrate(&text, "file"));
+            load(&text, "file", &gates).inspect_err(|errors| assert!(errors.to_string().len() < 1 << 20)).is_ok()
+        });
+        refused += usize::from(!is_read);
+    }
+    // Comments and empty lines are no mistake.
+    assert!(refused > 30, "{refused}");
+}
+
+#[test]
+fn what_a_configuration_has_too_much_of_is_named() {
+    const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    let profiles =
+        |many: usize| -> String { (0..many).map(|number| format!("- schedulerName: s{number}\n")).collect() };
+    let errors = |text: &str| {
+        let read = load(text, "file", &FeatureGates::default());
+        read.map_or_else(|errors| errors.to_string(), |read| format!("{} profiles", read.profiles.len()))
+    };
+    let found = errors(&format!("{HEAD}profiles:\n{}", profiles(1_001)));
+    assert!(found.contains("file:3:1: profiles: found 1001 profiles; expected at most 1000 profiles"), "{found}");
+    assert_eq!(errors(&format!("{HEAD}profiles:\n{}", profiles(1_000))), "1000 profiles");
+    let found = errors(&format!("{HEAD}? {}\n: 1\n", "k".repeat(1_025)));
+    assert!(found.contains("found a key of 1025 bytes; expected the name of a field"), "{found}");
+    let found = errors(&format!("{HEAD}profiles: [{}]\n", "a,".repeat(50_001)));
+    assert!(found.contains("found more than 50000 values"), "{found}");
 }
 
 #[test]

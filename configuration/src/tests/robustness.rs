@@ -125,10 +125,12 @@ fn depth_is_refused_however_deep_it_is() {
 
 #[test]
 fn after_a_thousand_errors_the_rest_is_counted() {
-    let text = with_header(&format!("profiles: [{}]", "{schedulerName: a},".repeat(1201)));
+    // Each has a share that is too large, and all but the first have a name that is taken.
+    let text =
+        with_header(&format!("profiles: [{}]", "{schedulerName: a, percentageOfNodesToScore: 101},".repeat(601)));
     let errors = load(&text, "f").err();
     assert!(errors.is_some_and(|errors| {
-        (errors.errors.len(), errors.omitted) == (1000, 200) && errors.to_string().ends_with("\nand 200 more")
+        (errors.errors.len(), errors.omitted) == (1000, 201) && errors.to_string().ends_with("\nand 201 more")
     }));
 }
 

@@ -236,6 +236,11 @@ impl ControlPlane {
         self.credentials.kubeconfig(user, group, &self.layout.url(Component::ApiServer))
     }
 
+    /// The same for a user who reaches the API server at another URL, such as that of a proxy.
+    pub fn kubeconfig_at(&self, url: &str, user: &str, group: Option<&str>) -> anyhow::Result<PathBuf> {
+        self.credentials.kubeconfig(user, group, url)
+    }
+
     /// The URL of the API server.
     pub fn url(&self) -> String {
         self.layout.url(Component::ApiServer)
@@ -323,6 +328,12 @@ impl ControlPlane {
         self.start_component(component).await
     }
 
+    /// Waits until a component that runs is ready, such as one that [`ControlPlane::restart`] gave up because the machine was
+    /// busy with other things.
+    pub async fn ready(&self, component: Component) -> anyhow::Result<()> {
+        self.wait_until_ready(component, Instant::now()).await
+    }
+
     /// Starts one more kwok, as a process called `name`, for the nodes of [`NodeBuilder::kubelets`] with that name. While
     /// that process is stopped these nodes fail: nothing renews their Leases, and pods that are deleted stay on them.
     pub fn start_kubelets(&self, name: &str) -> anyhow::Result<()> {
@@ -381,7 +392,8 @@ impl ControlPlane {
         .with_context(|| self.tails(&[Component::ControllerManager]))
     }
 
-    fn client_of(&self, component: Component) -> anyhow::Result<Client> {
+    /// A client of the address at which a component answers, with the administrator's certificate.
+    pub fn client_of(&self, component: Component) -> anyhow::Result<Client> {
         let mut config = self.config.clone();
         config.cluster_url = self.layout.url(component).parse().context("the URL of a component")?;
         client(&config)

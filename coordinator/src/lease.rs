@@ -9,10 +9,9 @@
 //! was sent plus `renew_deadline`, and that nobody else starts before that moment plus
 //! `lease_duration - renew_deadline`, as long as the clocks of both machines run at about the same rate.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams};
@@ -20,13 +19,17 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use crate::wall;
+
 mod clock;
 pub mod election;
+mod request;
 mod standby;
 
 pub use clock::now;
 pub use election::Loss;
-use election::{Claim, Election, JITTER_FACTOR, Record, Step, Timings};
+use election::{Claim, Election, JITTER_FACTOR, Record, Step, Timings, committed_in, committed_text};
+use request::{Failure, timed, timed_out};
 use standby::Standby;
 pub use standby::uid;
 
@@ -36,6 +39,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 const RELEASE_ATTEMPTS: usize = 3;
 /// How long the event of a release may hold up the end of the process.
 const LAST_EVENT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The annotation of a released Lease by which its holder tells the next one up to which `resourceVersion` all that it wrote of
+/// pods is committed. It is gone as soon as somebody holds the Lease.
+pub const COMMITTED: &str = "flotilla.io/committed";
 
 /// Tells whether something still works: `Err` says why not. Must not block.
 pub type Probe = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -87,6 +94,16 @@ impl Leadership {
     }
 }
 
+/// What a leader tells the one after it through the Lease: the `resourceVersion` up to which all that it wrote of pods is
+/// committed. Empty: nothing is told.
+#[derive(Debug, Default)]
+pub struct Handover {
+    /// What the leader before told, known when this process begins to lead.
+    pub before: OnceLock<u64>,
+    /// What this process tells, known when its last write is answered.
+    pub ours: OnceLock<u64>,
+}
+
 /// How an election speaks with the rest of the process.
 pub struct Signals {
     /// Updated with every renewal and every change of holder.
@@ -95,6 +112,8 @@ pub struct Signals {
     pub shutdown: CancellationToken,
     /// The last write under this lead is out and answered or given up: the Lease may be released.
     pub drained: CancellationToken,
+    /// What leaders tell each other.
+    pub handover: Arc<Handover>,
     /// Asked before every write of the record: while it fails nothing is renewed, so that a process whose work has
     /// stalled loses the lead instead of keeping everybody else from it.
     pub progress: Option<Probe>,
@@ -247,7 +266,7 @@ impl Elector {
             renew_deadline: config.renew_deadline,
             retry_period: config.retry_period,
         };
-        let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+        let seed = flotilla_runtime::surroundings::number();
         let election = Election::new(config.identity.clone(), timings, seed, now());
         let standby = Some(Standby::start(api.clone(), &config.name, config.retry_period));
         Self { config, client, api, signals, election, lease: None, standby, announced: false, epoch: 0 }
@@ -327,7 +346,10 @@ impl Elector {
                 ..ObjectMeta::default()
             };
         }
-        let time = Timestamp::now();
+        if let Some(annotations) = &mut lease.metadata.annotations {
+            annotations.remove(COMMITTED);
+        }
+        let time = wall::now();
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(self.config.identity.clone());
         spec.lease_duration_seconds = Some(self.config.duration_s());
@@ -350,6 +372,10 @@ impl Elector {
             self.announced = true;
             self.epoch = epoch_of(self.lease.as_ref(), transitions);
             self.standby = None;
+            if let Some(after) = self.election.after() {
+                // Set once, as a process leads once.
+                let _ = self.signals.handover.before.set(after);
+            }
             info!(lease = %self.config.lease(), identity = %self.config.identity, transitions, "became leader");
             if let Some(event) =
                 standby::event(&self.client, &self.config.identity, self.lease.as_ref(), "became leader")
@@ -400,7 +426,7 @@ impl Elector {
         Ok(())
     }
 
-    /// Empties the record as client-go does: no holder, a duration of one second.
+    /// Empties the record as client-go does: no holder, a duration of one second. It says what is committed.
     async fn release(&mut self) -> Result<(), Failure> {
         let mut refusal = None;
         for _ in 0..RELEASE_ATTEMPTS {
@@ -409,7 +435,12 @@ impl Elector {
             if spec.holder_identity.as_deref() != Some(&self.config.identity) {
                 return Ok(());
             }
-            let time = Some(MicroTime(Timestamp::now()));
+            let now = wall::now();
+            let time = Some(MicroTime(now));
+            if let Some(version) = self.signals.handover.ours.get() {
+                let text = committed_text(spec.lease_transitions.unwrap_or(0), now, *version);
+                lease.metadata.annotations.get_or_insert_default().insert(COMMITTED.to_owned(), text);
+            }
             *spec = LeaseSpec {
                 holder_identity: Some(String::new()),
                 lease_duration_seconds: Some(1),
@@ -447,53 +478,19 @@ pub const fn epoch_at_second(seconds: u64) -> u64 {
     seconds << 24
 }
 
-/// Why a request brought nothing.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error("no answer within {0:?}")]
-    Late(Duration),
-    #[error("{0}; grant get, create, update and watch on leases.coordination.k8s.io in its namespace")]
-    Forbidden(Box<kube::core::Status>),
-    #[error(transparent)]
-    Api(kube::Error),
-}
-
-impl From<kube::Error> for Failure {
-    fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status),
-            error => Self::Api(error),
-        }
-    }
-}
-
-impl Failure {
-    /// The record is not as we knew it. A 404 to a creation is another thing: there the namespace is missing.
-    fn is_refusal(&self, create: bool) -> bool {
-        match self {
-            Self::Api(kube::Error::Api(status)) => status.code == 409 || (status.code == 404 && !create),
-            _ => false,
-        }
-    }
-}
-
-async fn timed<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
-    timed_out(limit, async { request.await.map_err(Failure::from) }).await
-}
-
-async fn timed_out<T>(limit: Duration, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::time::timeout(limit, work).await.unwrap_or(Err(Failure::Late(limit)))
-}
-
 fn record_of(lease: &Lease) -> Record {
     let Some(spec) = &lease.spec else { return Record::default() };
-    Record {
+    let mut record = Record {
         holder: spec.holder_identity.clone().unwrap_or_default(),
         duration_s: spec.lease_duration_seconds.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0),
         transitions: spec.lease_transitions.unwrap_or(0),
         acquired: spec.acquire_time.as_ref().map(|time| time.0),
         renewed: spec.renew_time.as_ref().map(|time| time.0),
-    }
+        committed: None,
+    };
+    let told = lease.metadata.annotations.as_ref().and_then(|annotations| annotations.get(COMMITTED));
+    record.committed = told.and_then(|text| committed_in(text, &record));
+    record
 }
 
 #[cfg(test)]

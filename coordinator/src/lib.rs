@@ -19,5 +19,6 @@ pub mod run;
 pub mod serve;
 pub mod status;
 pub mod takeover;
+pub mod wall;
 pub mod watch;
 pub mod writer;

@@ -1,19 +1,21 @@
 //! Requests that leave for the API server.
 //!
 //! Knows: how long this process leads, how many requests leave at once, until when one may take, when the API server wants
-//! none of a kind, and what it means that one is refused. Must not know: what a request asks for, or what follows from its
+//! none of a kind or no protobuf, and what it means that one is refused. Must not know: what a request asks for, or what follows from its
 //! answer.
 
 use std::{
+    fmt::Display,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use bytes::Bytes;
 use flotilla_encoding::{Encoding, Status};
+use flotilla_planted::planted;
 use flotilla_runtime::chain;
 use http::{
     HeaderValue, Request, StatusCode,
@@ -29,6 +31,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::info;
 
 use crate::lease::{self, Leadership};
 
@@ -52,8 +55,12 @@ pub struct Outgoing {
     /// Nothing is sent before this moment.
     opens_at: Mutex<Option<Instant>>,
     turned_away: AtomicU64,
+    /// The API server has refused an object in protobuf.
+    without_protobuf: AtomicBool,
     /// Nothing is sent any more.
     finishing: CancellationToken,
+    /// What goes on being sent after the end of the lead, until then.
+    outlives_until: Mutex<Option<Instant>>,
     /// Tasks are begun on the machine's thread too, which has none.
     runtime: Handle,
     tasks: TaskTracker,
@@ -73,7 +80,9 @@ impl Outgoing {
             at_once,
             opens_at: Mutex::new(None),
             turned_away: AtomicU64::new(0),
+            without_protobuf: AtomicBool::new(false),
             finishing: CancellationToken::new(),
+            outlives_until: Mutex::new(None),
             runtime: Handle::current(),
             tasks: TaskTracker::new(),
         }
@@ -111,6 +120,7 @@ impl Outgoing {
             let pause = match answer {
                 Answer::Done(body) => return Ok(body),
                 Answer::Refused(status, None) => return Err(Failure::Refused(status.code, status.message)),
+                Answer::Refused(_, Some(_)) if planted("throttled-is-done") => return Ok(Bytes::new()),
                 Answer::Refused(status, Some(pause)) => {
                     self.turned_away.fetch_add(1, Ordering::Relaxed);
                     times += 1;
@@ -124,6 +134,35 @@ impl Outgoing {
         }
     }
 
+    /// As [`send`](Self::send), with an object that `request` builds in the encoding that it is given: in protobuf, and in JSON
+    /// once the API server has refused protobuf with 415 or 406. Both come before anything is carried out; where a proxy says
+    /// so after it, the second request is refused because of the first.
+    ///
+    /// # Errors
+    /// As `send`; a request that cannot be built is refused with 400.
+    pub async fn send_object<E: Display>(
+        &self,
+        longest: Duration,
+        request: impl Fn(Encoding) -> Result<Request<Vec<u8>>, E>,
+    ) -> Result<Bytes, Failure> {
+        let build = |encoding| match request(encoding) {
+            Ok(request) => Ok(encoded(request, encoding)),
+            Err(error) => Err(Failure::Refused(400, error.to_string())),
+        };
+        if self.without_protobuf.load(Ordering::Relaxed) {
+            return self.send(longest, build(Encoding::Json)?).await;
+        }
+        match self.send(longest, build(Encoding::Protobuf)?).await {
+            Err(Failure::Refused(code @ (406 | 415), reason)) => {
+                if !self.without_protobuf.swap(true, Ordering::Relaxed) {
+                    info!(code, reason, "the API server takes no protobuf of this kind; writing it in JSON");
+                }
+                self.send(longest, build(Encoding::Json)?).await
+            }
+            sent => sent,
+        }
+    }
+
     /// Returns when requests may be sent, or none is sent any more.
     async fn open(&self) {
         loop {
@@ -131,6 +170,7 @@ impl Outgoing {
             let opens_at = *self.opens_at.lock().unwrap_or_else(PoisonError::into_inner);
             match opens_at {
                 Some(at) if at > Instant::now() && !self.is_finishing() => tokio::select! {
+                    biased;
                     () = self.finishing.cancelled() => {}
                     () = sleep_until(at) => {}
                 },
@@ -148,6 +188,11 @@ impl Outgoing {
     /// Sends nothing more, as if this process did not lead. What is on the wire goes on.
     pub fn finish(&self) {
         self.finishing.cancel();
+    }
+
+    /// Goes on sending for so long after this process has given up its lead. Only for what says nothing that is decided by.
+    pub fn outlive_lead(&self, longest: Duration) {
+        *self.outlives_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + longest);
     }
 
     /// Whether nothing is sent any more.
@@ -184,21 +229,26 @@ impl Outgoing {
         self.leading.clone().wait_for(|state| matches!(state, Leadership::Leading { .. })).await.is_ok()
     }
 
-    /// How long this process leads for certain; `None` where it does not.
+    /// How long this process leads for certain; `None` where it does not. What outlives the lead is sent as if it went on.
     #[must_use]
     pub fn lead(&self) -> Option<Duration> {
-        match &*self.leading.borrow() {
-            Leadership::Leading { valid_until, .. } => {
-                Some(valid_until.duration_since(lease::now())).filter(|left| !left.is_zero())
+        let left = match &*self.leading.borrow() {
+            Leadership::Leading { valid_until, .. } => valid_until.duration_since(lease::now()),
+            Leadership::Following { .. } => {
+                let until = *self.outlives_until.lock().unwrap_or_else(PoisonError::into_inner);
+                until?.saturating_duration_since(Instant::now())
             }
-            Leadership::Following { .. } => None,
-        }
+        };
+        Some(left).filter(|left| !left.is_zero())
     }
 
     /// How long a request may take that is sent now: `longest`, less where the lead ends sooner; `None` where this process
     /// does not lead.
     #[must_use]
     pub fn limit(&self, longest: Duration) -> Option<Duration> {
+        if planted("binds-without-a-lead") {
+            return Some(longest);
+        }
         self.lead().map(|lead| lead.min(longest))
     }
 }
@@ -263,11 +313,14 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// Says that the body of a request is an object in protobuf.
-#[must_use]
-pub fn protobuf(mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
-    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Encoding::PROTOBUF));
-    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(Encoding::ACCEPT));
+/// Says how the body of a request is encoded, and in which encodings its answer may be.
+fn encoded(mut request: Request<Vec<u8>>, encoding: Encoding) -> Request<Vec<u8>> {
+    let (content_type, accept) = match encoding {
+        Encoding::Protobuf => (Encoding::PROTOBUF, Encoding::ACCEPT),
+        Encoding::Json => (Encoding::JSON, Encoding::JSON),
+    };
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
     request
 }
 
@@ -286,6 +339,36 @@ pub fn version(answer: &[u8]) -> Result<String, serde_json::Error> {
         resource_version: String,
     }
     serde_json::from_slice(answer).map(|object: Object| object.metadata.resource_version)
+}
+
+/// Up to which version what was written is committed, by the answers.
+#[derive(Debug, Default)]
+pub struct Answered {
+    version: AtomicU64,
+    /// Of some write it is not known.
+    is_unknown: AtomicBool,
+}
+
+impl Answered {
+    /// A write was answered with the object as it is now, in JSON.
+    pub fn note(&self, answer: &[u8]) {
+        match version(answer).ok().and_then(|version| version.parse().ok()) {
+            Some(version) => _ = self.version.fetch_max(version, Ordering::Relaxed),
+            None => self.lose(),
+        }
+    }
+
+    /// What became of a write is not known.
+    pub fn lose(&self) {
+        self.is_unknown.store(true, Ordering::Relaxed);
+    }
+
+    /// The highest version that an answer named, 0 where nothing was written; `None`: of some write it is not known.
+    #[must_use]
+    pub fn version(&self) -> Option<u64> {
+        let is_known = !self.is_unknown.load(Ordering::Relaxed);
+        is_known.then(|| self.version.load(Ordering::Relaxed))
+    }
 }
 
 enum Answer {
@@ -320,6 +403,25 @@ fn pause(head: &response::Parts) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_answer_without_a_version_leaves_unknown_what_is_committed() {
+        let answered = Answered::default();
+        assert_eq!(answered.version(), Some(0));
+        answered.note(br#"{"kind":"Pod","metadata":{"name":"web","resourceVersion":"812"}}"#);
+        answered.note(br#"{"metadata":{"resourceVersion":"790"}}"#);
+        assert_eq!(answered.version(), Some(812));
+        for lost in [
+            &br#"{"kind":"Status","metadata":{},"status":"Success"}"#[..],
+            b"",
+            br#"{"metadata":{"resourceVersion":"x"}}"#,
+        ] {
+            let answered = Answered::default();
+            answered.note(lost);
+            answered.note(br#"{"metadata":{"resourceVersion":"812"}}"#);
+            assert_eq!(answered.version(), None);
+        }
+    }
 
     #[test]
     fn an_object_with_another_uid_is_told_from_a_conflict_that_passes() {

@@ -22,7 +22,8 @@ use flotilla_machine::{
     action::{Preemption, Victim},
     event::Event,
 };
-use flotilla_runtime::driver::Handle;
+use flotilla_planted::planted;
+use flotilla_runtime::{driver::Handle, surroundings};
 use futures::{FutureExt as _, future::join_all};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -37,8 +38,9 @@ use tracing::{debug, info, warn};
 use crate::{
     lease::Leadership,
     metrics::Scheduled,
-    outgoing::{Outgoing, Refusal},
+    outgoing::{Answered, Outgoing, Refusal},
     status::Events,
+    wall,
 };
 
 /// Victims on the wire at once: at two requests of 5 ms each that is 3,200 a second, while the binds, of which 100 are, keep
@@ -63,6 +65,7 @@ struct Inner {
     events: Events,
     scheduled: Scheduled,
     counters: Counters,
+    answered: Answered,
 }
 
 #[derive(Default)]
@@ -103,7 +106,8 @@ impl Evictor {
         leading: watch::Receiver<Leadership>,
     ) -> Self {
         let (outgoing, counters) = (Outgoing::new(client, leading, AT_ONCE), Counters::default());
-        Self { inner: Arc::new(Inner { outgoing, handle, events, scheduled, counters }) }
+        let answered = Answered::default();
+        Self { inner: Arc::new(Inner { outgoing, handle, events, scheduled, counters, answered }) }
     }
 
     /// Deletes the victims, which is answered by exactly one [`Event::Preempted`]. Never blocks.
@@ -115,6 +119,12 @@ impl Evictor {
     /// Returns when nothing is under way any more.
     pub async fn drained(&self) {
         self.inner.outgoing.drained().await;
+    }
+
+    /// Up to which version what was written to victims is committed; `None`: of some it is not known.
+    #[must_use]
+    pub fn committed(&self) -> Option<u64> {
+        self.inner.answered.version()
     }
 
     /// What became of the victims so far.
@@ -158,7 +168,7 @@ impl Inner {
     async fn evict(&self, preemption: &Preemption, victim: &Victim) -> Result<(), String> {
         let counters = &self.counters;
         let _turn = self.outgoing.turn().await;
-        let told = self.request(|| condition(preemption, victim, Timestamp::now())).await;
+        let told = self.request(|| condition(preemption, victim, wall::now())).await;
         let deleted = match told {
             Ok(true) => self.request(|| deletion(victim)).await,
             other => other,
@@ -185,13 +195,22 @@ impl Inner {
         let mut pause = PAUSE;
         for attempt in 1.. {
             match self.outgoing.send(LONGEST, make()?).await.map_err(Refusal::from) {
-                Ok(_) => return Ok(true),
+                Ok(answer) => {
+                    self.answered.note(&answer);
+                    return Ok(true);
+                }
                 Err(Refusal::Gone(_)) => return Ok(false),
-                Err(Refusal::Passing(_) | Refusal::Late(_)) if attempt < TRIES => {}
-                Err(trouble) => return Err(trouble.to_string()),
+                Err(Refusal::Lasting(reason)) => return Err(reason),
+                Err(trouble) => {
+                    // It may have been carried out.
+                    self.answered.lose();
+                    if attempt == TRIES {
+                        return Err(trouble.to_string());
+                    }
+                }
             }
             self.counters.repeated.fetch_add(1, Ordering::Relaxed);
-            sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
+            sleep(pause.mul_f64(surroundings::between(0.5..=1.0))).await;
             pause *= 2;
         }
         Err("no attempt is left".to_owned())
@@ -226,7 +245,8 @@ fn condition(preemption: &Preemption, victim: &Victim, now: Timestamp) -> Result
 
 /// The deletion, with the pod's own grace period.
 fn deletion(victim: &Victim) -> Result<http::Request<Vec<u8>>, String> {
-    let uid = Preconditions { uid: Some(victim.pod.uid.to_string()), resource_version: None };
+    let uid = Some(victim.pod.uid.to_string()).filter(|_| !planted("evicts-by-name"));
+    let uid = Preconditions { uid, resource_version: None };
     let parameters = DeleteParams { preconditions: Some(uid), ..DeleteParams::default() };
     Request::new(path(victim)).delete(&victim.pod.name, &parameters).map_err(|error| error.to_string())
 }

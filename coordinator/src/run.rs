@@ -15,7 +15,10 @@ use std::{
 use anyhow::Context as _;
 use flotilla_framework::registry::Registry;
 use flotilla_machine::{event::Event, machine::Machine};
+use flotilla_runtime::driver;
+use flotilla_spans::Spans;
 use flotilla_telemetry::log;
+use serde_json::Value;
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -25,13 +28,15 @@ use crate::{
     certificates::Issuer,
     client::{self, Connection},
     discovery::Discovery,
-    lease::{self, Leadership, LeaseError, Signals},
+    lease::{self, Handover, Leadership, LeaseError, Signals},
     status::Reporter,
+    takeover,
     watch::{Needs, Watches},
 };
 
 mod configuration;
 mod endpoints;
+mod hosted;
 mod lead;
 mod parts;
 mod reload;
@@ -41,8 +46,10 @@ mod signals;
 mod transport;
 
 use endpoints::{Review, Shown};
+pub use hosted::Hosted;
 use lead::Course;
 pub use parts::Parts;
+use parts::{Drive, Reach};
 use reload::Reloader;
 pub use reload::Reloads;
 use runtimes::Runtimes;
@@ -104,14 +111,56 @@ struct Coordinator {
     discovery: Discovery,
     /// Who issues certificates while this process leads, if they are of our own.
     issuer: Option<Issuer>,
+    /// What is done at once when the lead is lost.
+    lost: fn(),
     /// This process may stand for election.
     stand: CancellationToken,
     /// The process is to end.
     shutdown: CancellationToken,
     /// Nothing is under way any more.
     drained: CancellationToken,
+    /// What leaders tell each other.
+    handover: Arc<Handover>,
     /// Ends what serves and watches.
     stop: CancellationToken,
+}
+
+/// What a process meets outside of itself.
+struct Outside {
+    /// The API server: for all but events and the election.
+    client: kube::Client,
+    events: kube::Client,
+    workers: Reach,
+    discovery: Discovery,
+    issuer: Option<Issuer>,
+    spans: Spans,
+    /// What runs the machine.
+    drive: Drive,
+    /// What is done at once when the lead is lost.
+    lost: fn(),
+    stop: CancellationToken,
+}
+
+/// The process as it begins.
+struct Beginning {
+    coordinator: Coordinator,
+    /// What is to be done first.
+    first: Vec<takeover::Action>,
+    lead: watch::Sender<Leadership>,
+}
+
+/// What a process is, apart from what it meets.
+struct Own<'a> {
+    identity: &'a str,
+    registry: Registry,
+    machine: &'a flotilla_machine::event::Configuration,
+    /// A machine that knows nothing.
+    idle: Machine,
+    is_elected: bool,
+    /// Whether the watches begin when it leads.
+    lazily: bool,
+    /// The configuration as `/configz` shows it.
+    shown: Value,
 }
 
 async fn run(
@@ -128,51 +177,93 @@ async fn run(
     let profiles: Vec<_> = machine.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     info!(generation = machine.generation, ?profiles, "configuration");
 
-    let client = client::connect(&connection).await?;
-    let events = client::connect(&Connection { purpose: Some("events"), ..connection.clone() }).await?;
-    let (lead, leading) = watch::channel(Leadership::UNKNOWN);
-    let spans = flotilla_telemetry::start(&args.tracing, "flotilla-coordinator", identity)?;
-    let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
-    let discovery = discovery_of(&args, &client);
-    let (transport, issuer) = transport::transport(&args, &client, &stop);
-    let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
-    let reporter = Reporter::new(&client, &events, host, &leading);
+    let outside = outside(&args, &connection, identity).await?;
+    let spans = outside.spans.clone();
     let idle = args.tracing.sampling().into_iter().fold(Machine::new(0, registry), Machine::traced_by);
-    let shown = configuration::shown(&configuration, FIRST_GENERATION);
-    let parts = Parts::start(client, leading, reporter, transport, idle, spans.clone(), shown);
-    let Parts { client, handle, reporter, .. } = parts.clone();
-    let needs = Needs { registry, profiles: &machine.profiles, with_groups: machine.generic_workload };
-    let watches = Watches::start(client, handle, reporter, needs, begin.clone(), stop.clone());
-    let (course, first) = Course::new(election.is_some(), configuration.delay_cache_until_active);
-    let coordinator = Coordinator {
-        parts: parts.clone(),
-        course,
-        begin,
-        watches: watches.clone(),
-        discovery,
-        issuer,
-        stand: CancellationToken::new(),
-        shutdown: CancellationToken::new(),
-        drained: CancellationToken::new(),
-        stop,
+    let own = Own {
+        identity,
+        registry,
+        machine: &machine,
+        idle,
+        is_elected: election.is_some(),
+        lazily: configuration.delay_cache_until_active,
+        shown: configuration::shown(&configuration, FIRST_GENERATION),
     };
-    parts.handle.tell(Event::Configured(Arc::new(machine))).await?;
+    let Beginning { coordinator, first, lead } = Beginning::of(outside, own);
+    coordinator.parts.handle.tell(Event::Configured(Arc::new(machine))).await?;
     let lease = election.as_ref().map(|election| election.name.as_str().into());
     let shown = Shown { identity: identity.into(), lease, gates: args.gates.clone() };
     let review = Review { flags: &args.access, connection: &connection };
     coordinator.serve(&serve, shown, review).await?;
     if let (Some(path), Some(text)) = (args.config.clone(), text) {
-        let generation = FIRST_GENERATION;
+        let (generation, parts, watches) = (FIRST_GENERATION, coordinator.parts.clone(), coordinator.watches.clone());
         coordinator.follow(Reloader { args, path, configuration, text, generation, parts, watches });
     }
     let election = match election {
-        Some(election) => coordinator.stand(&elections, election, &connection, lead).await?,
+        Some(election) => {
+            let connection = Connection { purpose: Some("leader-election"), qps: None, burst: None, ..connection };
+            // A client has tasks too.
+            let client = elections.spawn(async move { client::connect(&connection).await }).await??;
+            coordinator.stand(&elections, election, client, lead)
+        }
         None => coordinator.lead_alone(lead),
     };
     let ended = coordinator.until_the_end(first, election, signals).await;
     // The last spans have their time, however it ended.
     tokio::task::spawn_blocking(move || spans.flush()).await?;
     ended
+}
+
+/// What the flags name.
+async fn outside(args: &Args, connection: &Connection, identity: &str) -> anyhow::Result<Outside> {
+    let client = client::connect(connection).await?;
+    let events = client::connect(&Connection { purpose: Some("events"), ..connection.clone() }).await?;
+    let spans = flotilla_telemetry::start(&args.tracing, "flotilla-coordinator", identity)?;
+    let stop = CancellationToken::new();
+    let (transport, issuer) = transport::transport(args, &client, &stop);
+    Ok(Outside {
+        discovery: discovery_of(args, &client),
+        client,
+        events,
+        workers: Reach::Network(transport),
+        issuer,
+        spans,
+        drive: |machine, stage| driver::spawn(machine, stage).0,
+        lost: || std::process::exit(1),
+        stop,
+    })
+}
+
+impl Beginning {
+    /// Starts the parts and the watches.
+    fn of(outside: Outside, own: Own<'_>) -> Self {
+        let Outside { client, events, workers, discovery, issuer, spans, drive, lost, stop } = outside;
+        let Own { identity, registry, machine, idle, is_elected, lazily, shown } = own;
+        let (lead, leading) = watch::channel(Leadership::UNKNOWN);
+        let host = identity.rsplit_once('_').map_or(identity, |(host, _)| host);
+        let reporter = Reporter::new(&client, &events, host, &leading);
+        let parts = Parts::start(client, leading, reporter, workers, (idle, drive), spans, shown);
+        let Parts { client, handle, reporter, .. } = parts.clone();
+        let needs = Needs { registry, profiles: &machine.profiles, with_groups: machine.generic_workload };
+        let begin = CancellationToken::new();
+        let watches = Watches::start(client, handle, reporter, needs, begin.clone(), stop.clone());
+        let (course, first) = Course::new(is_elected, lazily);
+        let coordinator = Coordinator {
+            parts,
+            course,
+            begin,
+            watches,
+            discovery,
+            issuer,
+            lost,
+            stand: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
+            drained: CancellationToken::new(),
+            handover: Arc::default(),
+            stop,
+        };
+        Self { coordinator, first, lead }
+    }
 }
 
 fn discovery_of(args: &Args, client: &kube::Client) -> Discovery {
@@ -193,31 +284,29 @@ impl Coordinator {
 
     /// Stands for election once it may, with a client and a thread of its own, so that no burst of other requests delays a
     /// renewal.
-    async fn stand(
+    fn stand(
         &self,
         elections: &Handle,
         config: lease::LeaseConfig,
-        connection: &Connection,
+        client: kube::Client,
         leading: watch::Sender<Leadership>,
-    ) -> anyhow::Result<Election> {
-        let connection = Connection { purpose: Some("leader-election"), qps: None, burst: None, ..connection.clone() };
-        // A client has tasks too.
-        let client = elections.spawn(async move { client::connect(&connection).await }).await??;
+    ) -> Election {
         let handle = self.parts.handle.clone();
         let signals = Signals {
             leading,
             shutdown: self.shutdown.clone(),
             drained: self.drained.clone(),
+            handover: Arc::clone(&self.handover),
             progress: Some(Arc::new(move || handle.progress(MACHINE_PATIENCE))),
             candidacy: Some(self.course.may_stand()),
         };
         let (stand, shutdown) = (self.stand.clone(), self.shutdown.clone());
-        Ok(elections.spawn(async move {
+        elections.spawn(async move {
             match shutdown.run_until_cancelled(stand.cancelled()).await {
                 Some(()) => lease::run(config, client, signals).await,
                 None => Ok(()),
             }
-        }))
+        })
     }
 
     /// Leads without an election. The epoch is the time, so that it is higher than that of the run before.
@@ -242,18 +331,21 @@ fn epoch(lead: &Leadership) -> u64 {
     }
 }
 
-/// What the end of the election means. Without its lead the process ends here, with all that is under way.
-fn end_of(ended: Result<Result<(), LeaseError>, tokio::task::JoinError>) -> anyhow::Result<()> {
+/// What the end of the election means. Without its lead the process ends here, with all that is under way: that is what `lost`
+/// does.
+fn end_of(ended: Result<Result<(), LeaseError>, tokio::task::JoinError>, lost: fn()) -> anyhow::Result<()> {
     match ended {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(lost @ LeaseError::Lost { .. })) => {
-            error!(reason = %lost, "leader election lost");
-            std::process::exit(1);
+        Ok(Err(error @ LeaseError::Lost { .. })) => {
+            error!(reason = %error, "leader election lost");
+            lost();
+            Err(error.into())
         }
         Ok(Err(other)) => Err(other.into()),
         Err(error) => {
             error!(%error, "the election has ended by itself, so that it is not known whether this process leads");
-            std::process::exit(1);
+            lost();
+            Err(error.into())
         }
     }
 }

@@ -40,6 +40,9 @@ use storage::AllOf;
 /// is asked to hurry takes about two seconds in a cluster at rest, and none in a busy one.
 const BARRIER: Duration = Duration::from_secs(5);
 
+/// How long what the leader before says of its last write is waited for. A watch tells it within milliseconds.
+const HANDOVER: Duration = Duration::from_secs(1);
+
 /// What is to be watched.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs<'a> {
@@ -120,6 +123,7 @@ impl Watches {
         });
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 Some(ended) = tasks.join_next() => {
                     // The others end with the set: a view of which a part stands still is none.
@@ -213,6 +217,28 @@ impl Watches {
         let (pods, nodes) = timeout(BARRIER, caught_up).await.map_err(late)??;
         info!(pods, nodes, "the view has caught up with the cluster");
         Ok(())
+    }
+
+    /// Waits until the view of pods holds the pod of this version, at most a second: the last that the leader before wrote.
+    ///
+    /// That is a version of a pod, which every watch of pods is told, and at once. Of nodes nothing is waited for: no leader
+    /// writes them, so that the view of them is as old as that of the leader before, by what a watch takes.
+    ///
+    /// # Errors
+    /// That it did not come about.
+    pub async fn reach(&self, version: u64) -> Result<(), String> {
+        let mut reached = self.pods.reached.subscribe();
+        if timeout(HANDOVER, reached.wait_for(|reached| *reached >= version)).await.is_err() {
+            return Err(format!("the watch of pods has not told of version {version} within {HANDOVER:?}"));
+        }
+        info!(version, "the view holds all that the leader before has written");
+        Ok(())
+    }
+
+    /// The highest `resourceVersion` of a pod that the machine was told, or of its deletion; 0: none.
+    #[must_use]
+    pub fn newest_pod(&self) -> u64 {
+        self.pods.newest()
     }
 
     /// Waits until a watch has told all up to now. Returns the version of now.

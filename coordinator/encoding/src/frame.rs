@@ -25,6 +25,8 @@ impl Encoding {
     pub const ACCEPT: &'static str = "application/vnd.kubernetes.protobuf, application/json";
     /// The media type of protobuf.
     pub const PROTOBUF: &'static str = "application/vnd.kubernetes.protobuf";
+    /// The media type of JSON.
+    pub const JSON: &'static str = "application/json";
 
     /// The encoding that the header `Content-Type` of an answer names; JSON for every other one, and for none.
     #[must_use]

@@ -1,11 +1,13 @@
-//! What is written in protobuf.
+//! What is written, in either encoding.
 //!
-//! Knows: the message of each kind. Must not know: why it is written, or what the API server makes of it.
+//! Knows: the fields of each kind. Must not know: why it is written, or what the API server makes of it.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use prost::Message as _;
+use serde_json::{Value, json};
 
-use crate::{pb, protobuf::MAGIC};
+use crate::{Encoding, pb, protobuf::MAGIC};
 
 /// A reference to an object, and its kind.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +37,19 @@ impl Reference<'_> {
             resource_version: self.version.to_owned(),
         }
     }
+
+    /// Empty fields are left out, as the API server leaves them out.
+    fn json(&self) -> Value {
+        let fields = [
+            ("apiVersion", self.api_version),
+            ("kind", self.kind),
+            ("namespace", self.namespace),
+            ("name", self.name),
+            ("uid", self.uid),
+            ("resourceVersion", self.version),
+        ];
+        fields.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, json!(value))).collect()
+    }
 }
 
 /// That a pod is to run on a node.
@@ -51,9 +66,26 @@ pub struct Binding<'a> {
 }
 
 impl Binding<'_> {
-    /// The body of the request, as [`Encoding::PROTOBUF`](crate::Encoding::PROTOBUF).
+    /// The body of the request.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self, encoding: Encoding) -> Vec<u8> {
+        match encoding {
+            Encoding::Protobuf => self.protobuf(),
+            Encoding::Json => self.json().to_string().into_bytes(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let Self { namespace, name, uid, node } = self;
+        json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": { "namespace": namespace, "name": name, "uid": uid },
+            "target": Reference { kind: "Node", name: node, ..Reference::default() }.json(),
+        })
+    }
+
+    fn protobuf(&self) -> Vec<u8> {
         let metadata = pb::ObjectMeta {
             name: self.name.to_owned(),
             namespace: self.namespace.to_owned(),
@@ -95,9 +127,39 @@ pub struct Event<'a> {
 }
 
 impl Event<'_> {
-    /// The body of the request, as [`Encoding::PROTOBUF`](crate::Encoding::PROTOBUF).
+    /// The body of the request.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self, encoding: Encoding) -> Vec<u8> {
+        match encoding {
+            Encoding::Protobuf => self.protobuf(),
+            Encoding::Json => self.json().to_string().into_bytes(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let mut event = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": { "namespace": self.namespace, "name": self.name },
+            "eventTime": MicroTime(self.time),
+            "reportingController": self.controller,
+            "reportingInstance": self.instance,
+            "action": self.action,
+            "reason": self.reason,
+            "regarding": self.regarding.json(),
+            "note": self.note,
+            "type": self.kind,
+        });
+        if let Some((count, last)) = self.series {
+            event["series"] = json!({ "count": count, "lastObservedTime": MicroTime(last) });
+        }
+        if let Some(related) = &self.related {
+            event["related"] = related.json();
+        }
+        event
+    }
+
+    fn protobuf(&self) -> Vec<u8> {
         let metadata = pb::ObjectMeta {
             name: self.name.to_owned(),
             namespace: self.namespace.to_owned(),
@@ -142,4 +204,56 @@ fn enveloped(api_version: &str, kind: &str, object: &impl prost::Message) -> Vec
     // A Vec grows, so that nothing is lacking.
     let _ = unknown.encode(&mut bytes);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::written;
+
+    fn json(bytes: &[u8]) -> Value {
+        serde_json::from_slice(bytes).expect("JSON")
+    }
+
+    #[test]
+    fn a_binding_says_the_same_in_both_encodings() {
+        let binding = Binding { namespace: "shop", name: "web-1", uid: "u1", node: "n1" };
+        let said = json(&binding.encode(Encoding::Json));
+        assert_eq!(said, written(&binding.encode(Encoding::Protobuf)));
+        assert_eq!(said["target"], json!({ "kind": "Node", "name": "n1" }));
+    }
+
+    #[test]
+    fn an_event_says_the_same_in_both_encodings() {
+        let at = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let pod =
+            Reference { kind: "Pod", namespace: "shop", name: "web-1", uid: "u1", version: "7", api_version: "v1" };
+        let once = Event {
+            namespace: "shop",
+            name: "web-1.17a",
+            time: at("2026-11-23T05:00:00.000123Z"),
+            series: None,
+            controller: "default-scheduler",
+            instance: "default-scheduler-host",
+            action: "Binding",
+            reason: "Scheduled",
+            regarding: pod,
+            related: None,
+            note: "Successfully assigned shop/web-1 to n1",
+            kind: "Normal",
+        };
+        let related = Some(Reference { name: "web-2", uid: "u2", version: "", ..pod });
+        let series = Some((3, at("2026-11-23T05:01:00.5Z")));
+        for event in [once, Event { related, series, ..once }] {
+            let (mut said, mut read) =
+                (json(&event.encode(Encoding::Json)), written(&event.encode(Encoding::Protobuf)));
+            assert_eq!(said["eventTime"].take(), "2026-11-23T05:00:00.000123Z");
+            assert_eq!(read["eventTime"].take(), format!("{}.000123000", at("2026-11-23T05:00:00Z").as_second()));
+            if event.series.is_some() {
+                assert_eq!(said["series"]["lastObservedTime"].take(), "2026-11-23T05:01:00.500000Z");
+                read["series"]["lastObservedTime"].take();
+            }
+            assert_eq!(said, read);
+        }
+    }
 }

@@ -4,7 +4,8 @@
 //! know: what any event means or how any action is performed.
 //!
 //! The machine has a thread of its own and never runs inside the async runtime: a decision over thousands of nodes
-//! takes milliseconds, and nothing that a decision waits for may wait for a decision.
+//! takes milliseconds, and nothing that a decision waits for may wait for a decision. Only where time is held and all runs on one
+//! thread is it a task ([`spawn_task`]).
 
 use std::{
     future::Future as _,
@@ -14,7 +15,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
-    thread::{JoinHandle, Thread},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -30,9 +31,13 @@ use tokio_util::sync::CancellationToken;
 
 mod inbox;
 mod performer;
+mod task;
+mod wakes;
 
 use inbox::{ANSWERS, Inbox, NEWS, Senders, Told, is_preferred};
 pub use performer::{Lap, Moment, Performer};
+pub use task::spawn_task;
+pub use wakes::before_rest;
 
 /// Events between two looks at the clock of the machine's wake-up: at 10 us each, a wake-up is at most 3 ms late.
 const BATCH: usize = 256;
@@ -60,7 +65,8 @@ pub struct Handle {
     questions: mpsc::Sender<Question>,
     status: watch::Receiver<Status>,
     shared: Arc<Shared>,
-    thread: Thread,
+    /// Wakes what runs the machine.
+    waker: Waker,
 }
 
 /// A question; it sends its answer itself.
@@ -79,7 +85,7 @@ struct Shared {
 
 impl Shared {
     fn now_ms(&self) -> TimeMs {
-        self.at_ms(Instant::now())
+        self.at_ms(now())
     }
 
     fn at_ms(&self, at: Instant) -> TimeMs {
@@ -109,7 +115,7 @@ impl Handle {
 
     async fn send(&self, event: Event, applied: Option<oneshot::Sender<()>>) -> Result<(), Stopped> {
         let sender = self.inbox.of(&event);
-        match sender.try_send(Told { event, arrived_ms: self.shared.now_ms(), applied }) {
+        match sender.try_send(Told { event, arrived_ms: self.shared.now_ms(), applied }).inspect(|()| wakes::told()) {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Stopped),
             Err(mpsc::error::TrySendError::Full(told)) => {
@@ -164,7 +170,7 @@ impl Handle {
     /// Stops the machine after the batch in hand. Events that wait are dropped.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.thread.unpark();
+        self.waker.wake_by_ref();
     }
 
     /// Returns once the machine has stopped, for whatever reason.
@@ -280,23 +286,51 @@ impl Course for Machine {
 }
 
 fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, JoinHandle<()>) {
-    let (senders, inbox) = inbox::open();
+    let (owner, near) = open(course, performer);
+    let thread = std::thread::Builder::new().name("machine".to_owned());
+    let joined = thread.spawn(move || owner.run()).expect("the operating system has a thread to give");
+    let handle = near.woken_by(Waker::from(Arc::new(Unpark(joined.thread().clone()))));
+    (handle, joined)
+}
+
+/// The clock of the machine: tokio's, so that a runtime can hold it.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// A [`Handle`] that does not know yet how the machine is woken.
+struct Near {
+    inbox: Senders,
+    questions: mpsc::Sender<Question>,
+    status: watch::Receiver<Status>,
+    shared: Arc<Shared>,
+}
+
+impl Near {
+    fn woken_by(self, waker: Waker) -> Handle {
+        let Self { inbox, questions, status, shared } = self;
+        Handle { inbox, questions, status, shared, waker }
+    }
+}
+
+/// Both ends of a machine that does not run yet.
+fn open<C: Course, P: Performer>(course: C, performer: P) -> (Owner<C, P>, Near) {
+    let (inbox, received) = inbox::open();
     let (questions, asked) = mpsc::channel(QUESTIONS);
     let (publish, status) = watch::channel(course.status());
     let shared = Arc::new(Shared {
-        started: Instant::now(),
+        started: now(),
         stop: AtomicBool::new(false),
         stopped: CancellationToken::new(),
         busy_since: AtomicU64::new(0),
         applied: AtomicU64::new(0),
         held_back: AtomicU64::new(0),
     });
+    let published = shared.started;
     let ending = Ending(Arc::clone(&shared));
-    let owner = Owner { course, performer, inbox, asked, publish, published: shared.started, stale: false, ending };
-    let thread = std::thread::Builder::new().name("machine".to_owned());
-    let joined = thread.spawn(move || owner.run()).expect("the operating system has a thread to give");
-    let handle = Handle { inbox: senders, questions, status, shared, thread: joined.thread().clone() };
-    (handle, joined)
+    let batch = Vec::with_capacity(BATCH);
+    let owner = Owner { course, performer, inbox: received, asked, publish, published, stale: false, batch, ending };
+    (owner, Near { inbox, questions, status, shared })
 }
 
 /// The thread's own. Dropped in this order: the inbox closes before the end of the machine is announced, so
@@ -311,7 +345,19 @@ struct Owner<C, P> {
     published: Instant,
     /// Something was applied since.
     stale: bool,
+    /// Events in hand; kept for its room.
+    batch: Vec<Told>,
     ending: Ending,
+}
+
+/// What is to be done after a turn.
+enum Turn {
+    /// The machine has stopped.
+    End,
+    /// There may be more to do.
+    Again,
+    /// Nothing until an event arrives, or this long.
+    Rest(Option<Duration>),
 }
 
 /// Tells of the end of the thread, also when it panics.
@@ -325,32 +371,38 @@ impl Drop for Ending {
 
 impl<C: Course, P: Performer> Owner<C, P> {
     fn run(mut self) {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let waker = wakes::waker();
         let mut context = Context::from_waker(&waker);
-        let mut batch = Vec::with_capacity(BATCH);
-        while !self.shared().stop.load(Ordering::Acquire) {
-            match self.inbox.poll(&mut context, &mut batch, BATCH) {
-                Poll::Ready(0) => return,
-                Poll::Ready(_) => {
-                    for told in batch.drain(..) {
-                        if !is_preferred(&told.event) {
-                            self.hear();
-                        }
-                        self.take(told);
-                    }
-                    self.tick();
-                    self.publish_if_due();
-                    self.answer(&mut context);
-                }
-                Poll::Pending => {
-                    self.tick();
-                    self.publish_if_due();
-                    if !self.answer(&mut context) {
-                        self.rest();
-                    }
-                }
+        loop {
+            match self.turn(&mut context) {
+                Turn::End => return,
+                Turn::Again => {}
+                Turn::Rest(Some(rest)) => std::thread::park_timeout(rest),
+                Turn::Rest(None) => std::thread::park(),
             }
         }
+    }
+
+    /// Applies what waits, up to one batch. Who calls is woken by the next event and the next question.
+    fn turn(&mut self, context: &mut Context<'_>) -> Turn {
+        if self.shared().stop.load(Ordering::Acquire) {
+            return Turn::End;
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let polled = self.inbox.poll(context, &mut batch, BATCH);
+        for told in batch.drain(..) {
+            if !is_preferred(&told.event) {
+                self.hear();
+            }
+            self.take(told);
+        }
+        self.batch = batch;
+        if polled == Poll::Ready(0) {
+            return Turn::End;
+        }
+        self.tick();
+        self.publish_if_due();
+        if self.answer(context) || polled.is_ready() { Turn::Again } else { Turn::Rest(self.rest()) }
     }
 
     /// Applies the answers that wait, so many at most that what the watches tell has its turn, too.
@@ -382,15 +434,15 @@ impl<C: Course, P: Performer> Owner<C, P> {
     }
 
     fn apply(&mut self, event: Event, heard_ms: TimeMs) {
-        let begun = Instant::now();
+        let begun = now();
         let now_ms = self.shared().at_ms(begun);
         self.shared().busy_since.store(now_ms + 1, Ordering::Relaxed);
         let label = self.course.take_in(now_ms, event);
-        let taken_in = Instant::now();
+        let taken_in = now();
         let actions = self.course.go_on(now_ms, heard_ms.min(now_ms));
         let ended = self.course.ended();
         let count = u32::try_from(ended.decided.len()).unwrap_or(u32::MAX);
-        let took = if count == 0 { Duration::ZERO } else { taken_in.elapsed() / count };
+        let took = if count == 0 { Duration::ZERO } else { (now() - taken_in) / count };
         let lap = Lap { label, taking_in: taken_in - begun, deciding: took, ended };
         self.performer.observe(&lap);
         let moment = Moment { now_ms, took, taken_in };
@@ -411,16 +463,16 @@ impl<C: Course, P: Performer> Owner<C, P> {
     }
 
     fn publish_if_due(&mut self) {
-        if self.stale && self.published.elapsed() >= STATUS_PERIOD {
+        if self.stale && now() - self.published >= STATUS_PERIOD {
             self.publish.send_replace(self.course.status());
-            self.published = Instant::now();
+            self.published = now();
             self.stale = false;
         }
     }
 
-    /// Sleeps until there is an event, or something is due.
-    fn rest(&self) {
-        let now = Instant::now();
+    /// How long there is nothing to do unless an event arrives; `None`: for ever.
+    fn rest(&self) -> Option<Duration> {
+        let now = now();
         // A wake-up that a tick did not move is due again, but not so soon that nothing else gets to run.
         let wake_up = self.course.next_wakeup().map(|at| {
             let left = Duration::from_millis(at).saturating_sub(now - self.shared().started);
@@ -428,15 +480,12 @@ impl<C: Course, P: Performer> Owner<C, P> {
         });
         let status = self.stale.then(|| STATUS_PERIOD.saturating_sub(now - self.published));
         self.shared().busy_since.store(0, Ordering::Relaxed);
-        match wake_up.into_iter().chain(status).min() {
-            Some(rest) => std::thread::park_timeout(rest),
-            None => std::thread::park(),
-        }
+        wake_up.into_iter().chain(status).min()
     }
 }
 
 /// Wakes a thread that has parked itself.
-struct Unpark(Thread);
+struct Unpark(std::thread::Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {

@@ -24,9 +24,11 @@ use tracing::warn;
 
 use crate::driver;
 
+pub use attach::{Attach, Incoming, Words};
 pub use flotilla_transport::Transport;
 pub use roll::{Rolled, Stream};
 
+mod attach;
 mod connect;
 mod questions;
 mod roll;
@@ -66,6 +68,8 @@ struct Inner {
     handle: driver::Handle,
     runtime: tokio::runtime::Handle,
     transport: Transport,
+    /// How streams come about that are on no connection.
+    attach: Option<Arc<dyn Attach>>,
     registry: Registry,
     spans: Spans,
     observer: Observer,
@@ -155,19 +159,27 @@ impl Fanout {
         spans: Spans,
         observer: Observer,
     ) -> Self {
-        let inner = Inner {
+        Self::start(Inner::new(handle, transport, None, registry, spans, observer))
+    }
+
+    /// As [`Self::new`], but no stream is on a connection: `attach` gives each.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn attached_by(attach: Arc<dyn Attach>, handle: driver::Handle, registry: Registry) -> Self {
+        let observer: Observer = Arc::new(|_, _| {});
+        Self::start(Inner::new(
             handle,
-            runtime: tokio::runtime::Handle::current(),
-            transport,
+            Transport::InsecurePlaintext,
+            Some(attach),
             registry,
-            spans,
+            Spans::default(),
             observer,
-            next_worker: AtomicU64::new(1),
-            addresses: Mutex::default(),
-            streams: Mutex::default(),
-            troubles: Mutex::default(),
-            counters: Counters::default(),
-        };
+        ))
+    }
+
+    fn start(inner: Inner) -> Self {
         Self { inner: Arc::new(inner) }
     }
 
@@ -266,6 +278,30 @@ impl Fanout {
 }
 
 impl Inner {
+    fn new(
+        handle: driver::Handle,
+        transport: Transport,
+        attach: Option<Arc<dyn Attach>>,
+        registry: Registry,
+        spans: Spans,
+        observer: Observer,
+    ) -> Self {
+        Self {
+            handle,
+            runtime: tokio::runtime::Handle::current(),
+            transport,
+            attach,
+            registry,
+            spans,
+            observer,
+            next_worker: AtomicU64::new(1),
+            addresses: Mutex::default(),
+            streams: Mutex::default(),
+            troubles: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
     /// Whether the task of `address` may end; then the address is forgotten.
     fn forget_unless_wanted(&self, address: &str, wanted: &watch::Receiver<bool>) -> bool {
         let mut addresses = lock(&self.addresses);

@@ -4,7 +4,11 @@ use std::sync::Mutex;
 
 use flotilla_framework::extender::Extender;
 use flotilla_spans::Spans;
-use http::{Method, Response, StatusCode};
+use http::{
+    Method, Response, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -19,12 +23,14 @@ enum Act {
     Answer(u16, Value),
     /// 429 with this Retry-After to so many requests of the method, and 201 to the others.
     TurnAway(&'static str, usize),
+    /// This code to a request with a body or an answer in protobuf, and 201 to others.
+    OnlyJson(u16),
     Hang,
     Break,
     Panic,
 }
 
-use Act::{Answer as Say, Break, Hang, TurnAway};
+use Act::{Answer as Say, Break, Hang, OnlyJson, TurnAway};
 
 /// An API server that answers POST and GET each by their own script, the last line of which goes on for ever.
 #[derive(Clone)]
@@ -68,6 +74,16 @@ impl Server {
                             .body(body)
                             .expect("a response"))
                     }
+                    OnlyJson(code) if mentions_protobuf(&request) => {
+                        let body = Body::from(b"the body of the request was in an unknown format".to_vec());
+                        Ok(Response::builder().status(*code).body(body).expect("a response"))
+                    }
+                    OnlyJson(_) => {
+                        let body = request.into_body().collect().await.expect("a body").to_bytes();
+                        let said: Value = serde_json::from_slice(&body).expect("JSON");
+                        assert_eq!((&said["metadata"]["uid"], &said["target"]["name"]), (&json!("u1"), &json!("n1")));
+                        Ok(Response::builder().status(201).body(Body::empty()).expect("a response"))
+                    }
                     TurnAway(..) => Ok(Response::builder().status(201).body(Body::empty()).expect("a response")),
                     Hang => std::future::pending().await,
                     Break => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
@@ -77,6 +93,11 @@ impl Server {
         });
         kube::Client::new(service, "default")
     }
+}
+
+fn mentions_protobuf(request: &http::Request<Body>) -> bool {
+    let named = [CONTENT_TYPE, ACCEPT].map(|name| request.headers().get(name).cloned());
+    named.iter().flatten().any(|value| value.to_str().is_ok_and(|text| text.contains("protobuf")))
 }
 
 fn refusal(code: u16, message: &str) -> Act {
@@ -255,6 +276,23 @@ async fn a_binding_that_is_turned_away_for_a_while_is_sent_again_after_it_and_ha
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_takes_no_protobuf_is_told_bindings_in_json_from_then_on() {
+    for code in [415, 406] {
+        let server = Server::new(OnlyJson(code), &[Hang]);
+        let mut stage = stage(&server);
+        for sent in [2, 3, 4] {
+            stage.binder.bind(binding());
+            assert_eq!(stage.heard.recv().await, Some(bound()), "{code}");
+            assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (sent, 0), "{code}");
+        }
+    }
+    // What JSON is refused for is the answer.
+    let (event, server) = outcome(refusal(415, "no such format"), &[Hang]).await;
+    assert_eq!(event, failed(BindFailure::Error("no such format".to_owned())));
+    assert_eq!(server.asked(&Method::POST), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_binding_that_is_turned_away_pauses_them_all() {
     let server = Server::new(TurnAway("5", 1), &[Hang]);
     let mut stage = stage(&server);
@@ -391,7 +429,7 @@ async fn only_a_bound_pod_gets_an_event() {
 
 #[test]
 fn a_binding_names_the_uid_and_the_node() {
-    let request = request(&binding()).expect("a request");
+    let request = request(&binding(), Encoding::Protobuf).expect("a request");
     assert_eq!(request.uri().path(), "/api/v1/namespaces/default/pods/web-1/binding");
     let body = flotilla_encoding::testing::written(request.body());
     assert_eq!(body["metadata"], json!({ "namespace": "default", "name": "web-1", "uid": "u1" }));

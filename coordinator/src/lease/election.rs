@@ -10,6 +10,8 @@
 //! * Our own lead counts from the moment the last acknowledged write was *sent*: the API server may have stamped it at
 //!   any time from then on, so a standby can only have started its wait later than that.
 
+use flotilla_planted::planted;
+
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -42,6 +44,28 @@ pub struct Record {
     pub acquired: Option<Timestamp>,
     /// `renewTime`, of the holder's clock: compared for equality only.
     pub renewed: Option<Timestamp>,
+    /// Of a record that its holder released: the `resourceVersion` up to which all that it wrote of pods is committed, as read
+    /// by [`committed_in`].
+    pub committed: Option<u64>,
+}
+
+/// What the annotation [`COMMITTED`](super::COMMITTED) of a record that is released by its holder says: that what it wrote of pods
+/// is committed up to `version`.
+///
+/// It names the release that it belongs to, by the record's `transitions` and the microsecond of its `renewed`: whoever takes
+/// the record over and knows nothing of annotations leaves this one behind.
+#[must_use]
+pub fn committed_text(transitions: i32, renewed: Timestamp, version: u64) -> String {
+    format!("{transitions}/{}/{version}", renewed.as_microsecond())
+}
+
+/// The version in an annotation that [`committed_text`] wrote for this release of this record. `None` for a record that somebody
+/// holds, and for anything else, which is no reason to fail: then the successor finds out by itself.
+#[must_use]
+pub fn committed_in(text: &str, record: &Record) -> Option<u64> {
+    let version = text.rsplit_once('/')?.1.parse().ok().filter(|version| *version > 0)?;
+    let expected = committed_text(record.transitions, record.renewed?, version);
+    (record.holder.is_empty() && text == expected).then_some(version)
 }
 
 /// What to write into the record; the holder is us, the duration is ours and `renewTime` is now.
@@ -98,6 +122,8 @@ enum Seen {
 struct Held {
     transitions: i32,
     valid_until: Instant,
+    /// What the holder before said when it released the record that we took.
+    after: Option<u64>,
 }
 
 /// One candidate's view of an election. Starts by reading the record.
@@ -142,6 +168,12 @@ impl Election {
     /// Until when we lead, if we do, and the transitions that number this lead.
     pub fn lead(&self) -> Option<(Instant, i32)> {
         self.held.map(|held| (held.valid_until, held.transitions))
+    }
+
+    /// What the leader before us said when it released the record, if it did: the version up to which all that it wrote of pods is
+    /// committed.
+    pub fn after(&self) -> Option<u64> {
+        self.held.and_then(|held| held.after)
     }
 
     /// Who holds the record, as last observed. `None` while unknown, absent or released.
@@ -228,7 +260,15 @@ impl Election {
 
     /// A write sent at `sent` was acknowledged at `now`; `record` is what the server stored.
     pub fn written(&mut self, sent: Instant, now: Instant, record: Record) {
-        self.held = Some(Held { transitions: record.transitions, valid_until: sent + self.timings.renew_deadline });
+        let sent = if planted("counts-its-lead-from-the-answer") { now } else { sent };
+        // The write that took the record was conditional on the version that was read, so that it followed on that one.
+        let after = match (&self.held, &self.seen) {
+            (Some(held), _) => held.after,
+            (None, Seen::Present { record, .. }) => record.committed,
+            (None, Seen::Absent | Seen::Unknown) => None,
+        };
+        let valid_until = sent + self.timings.renew_deadline;
+        self.held = Some(Held { transitions: record.transitions, valid_until, after });
         self.note(now, Some(record));
         self.fresh = false;
         self.try_at = sent + self.timings.retry_period;

@@ -150,6 +150,7 @@ struct Process {
     leading: watch::Receiver<Leadership>,
     shutdown: CancellationToken,
     drained: CancellationToken,
+    handover: Arc<Handover>,
     end: tokio::task::JoinHandle<Result<(), LeaseError>>,
 }
 
@@ -171,10 +172,17 @@ fn start(server: &Server, identity: &str, progress: Option<Probe>) -> Process {
 fn start_candidate(server: &Server, identity: &str, progress: Option<Probe>, candidacy: Option<Probe>) -> Process {
     let (sender, leading) = watch::channel(Leadership::UNKNOWN);
     let (shutdown, drained) = (CancellationToken::new(), CancellationToken::new());
-    let signals =
-        Signals { leading: sender, shutdown: shutdown.clone(), drained: drained.clone(), progress, candidacy };
+    let handover = Arc::<Handover>::default();
+    let signals = Signals {
+        leading: sender,
+        shutdown: shutdown.clone(),
+        drained: drained.clone(),
+        handover: Arc::clone(&handover),
+        progress,
+        candidacy,
+    };
     let end = tokio::spawn(run(config(identity), server.client(), signals));
-    Process { leading, shutdown, drained, end }
+    Process { leading, shutdown, drained, handover, end }
 }
 
 impl Process {
@@ -235,6 +243,52 @@ async fn a_standby_takes_a_released_lease_at_once_and_not_at_its_next_poll() {
     let (epoch, _) = second.leads().await;
     assert_eq!(epoch, 1);
     assert!(now() - released < Duration::from_millis(10), "took {:?}", now() - released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_ends_tells_the_next_what_is_committed_and_the_next_takes_that_off_the_lease() {
+    let server = Server::new();
+    let told = |server: &Server| server.store().lease.as_ref().expect("there")["metadata"]["annotations"].clone();
+    let mut first = start(&server, "host_1", None);
+    first.leads().await;
+    let mut second = start(&server, "host_2", None);
+    pass(31.3).await;
+    first.handover.ours.set(812).expect("once");
+    first.shutdown.cancel();
+    first.drained.cancel();
+    first.end.await.expect("no panic").expect("a clean end");
+    second.leads().await;
+    assert_eq!(second.handover.before.get(), Some(&812));
+    assert!(told(&server)[COMMITTED].is_null(), "{}", told(&server));
+    second.shutdown.cancel();
+    second.drained.cancel();
+    second.end.await.expect("no panic").expect("a clean end");
+    assert_eq!(server.holder(), "");
+    let mut third = start(&server, "host_3", None);
+    third.leads().await;
+    assert_eq!(third.handover.before.get(), None, "the second told nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_leader_told_is_not_believed_once_another_led_who_left_it_on_the_lease() {
+    let server = Server::new();
+    let mut first = start(&server, "host_1", None);
+    first.leads().await;
+    first.handover.ours.set(812).expect("once");
+    first.shutdown.cancel();
+    first.drained.cancel();
+    first.end.await.expect("no panic").expect("a clean end");
+    // client-go's election keeps annotations.
+    {
+        let mut store = server.store();
+        let lease = store.lease.as_mut().expect("there");
+        assert!(lease["metadata"]["annotations"][COMMITTED].as_str().is_some_and(|text| text.ends_with("/812")));
+        lease["spec"]["leaseTransitions"] = json!(1);
+        lease["spec"]["renewTime"] = json!("2026-01-01T00:00:00.000000Z");
+    }
+    let mut third = start(&server, "host_3", None);
+    third.leads().await;
+    assert_eq!(third.handover.before.get(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -434,7 +488,7 @@ fn identities_differ_between_processes_of_one_host() {
 fn the_epoch_of_a_lease_made_anew_is_above_all_of_the_old_one() {
     let made_at = |second: i64| {
         let mut lease = Lease::default();
-        let time = Timestamp::from_second(second).expect("a time");
+        let time = jiff::Timestamp::from_second(second).expect("a time");
         lease.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
         lease
     };

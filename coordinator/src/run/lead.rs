@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::anyhow;
 use flotilla_machine::event::Event;
+use flotilla_planted::planted;
 use flotilla_runtime::driver::Stopped;
 use tokio::{
     sync::mpsc,
@@ -27,8 +28,10 @@ use crate::{
 
 /// How often the age of the view is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the last events of a leader may hold up its successor. Events are best effort.
+/// How long the last events of a leader may take once the Lease is released. Events are best effort.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
+/// Between two looks whether the watch has told of all binds: a look takes 5 ms at most, where there are 150,000 pods.
+const SETTLE_LOOK: Duration = Duration::from_millis(5);
 /// Answers to actions on their way: each action has one at most, and few are under way.
 const ANSWERS: usize = 8;
 
@@ -82,8 +85,8 @@ impl Coordinator {
         loop {
             for action in actions {
                 match action {
-                    Action::Release(reason) => {
-                        let released = self.release(&mut election, reason);
+                    Action::Release { reason, committed } => {
+                        let released = self.release(&mut election, reason, committed);
                         return tokio::select! {
                             biased;
                             ended = released => ended,
@@ -98,7 +101,7 @@ impl Coordinator {
             let due = self.course.with(|takeover| takeover.next_wakeup());
             let input = tokio::select! {
                 biased;
-                ended = &mut election => return end_of(ended),
+                ended = &mut election => return end_of(ended, self.lost),
                 () = self.parts.handle.stopped() => return Err(Stopped.into()),
                 signal = signals.next() => {
                     info!(signal, "ending");
@@ -116,12 +119,14 @@ impl Coordinator {
     fn told(&self) -> mpsc::Receiver<Input> {
         let (tell, told) = mpsc::channel(ANSWERS);
         let (mut synced, ended, mut leading) = (self.watches.clone(), self.watches.clone(), self.parts.leading.clone());
+        let handover = Arc::clone(&self.handover);
         let elected = async move {
             // The sender is dropped only when the process ends, of which others hear first.
             let led = leading.wait_for(|state| matches!(state, Leadership::Leading { .. })).await;
             let Ok(epoch) = led.map(|state| epoch(&state)) else { return std::future::pending().await };
-            info!(epoch, "leading");
-            Input::Elected { epoch }
+            let after = handover.before.get().copied();
+            info!(epoch, after, "leading");
+            Input::Elected { epoch, after }
         };
         let synced = async move {
             synced.wait_synced().await;
@@ -151,10 +156,14 @@ impl Coordinator {
         match action {
             Action::Watch => self.begin.cancel(),
             Action::Stand => self.stand.cancel(),
-            Action::CatchUp => {
+            Action::CatchUp { after } => {
                 let watches = self.watches.clone();
                 self.answer(answers, async move {
-                    watches.catch_up().await.map_or_else(
+                    let caught_up = match after {
+                        Some(version) => watches.reach(version).await,
+                        None => watches.catch_up().await,
+                    };
+                    caught_up.map_or_else(
                         |reason| {
                             warn!(reason, "cannot tell whether the view has caught up with the cluster; trying again");
                             Input::Behind(reason)
@@ -184,11 +193,18 @@ impl Coordinator {
                 self.parts.fanout.set(BTreeSet::new());
                 let parts = self.parts.clone();
                 self.answer(answers, async move {
+                    if planted("releases-too-early") {
+                        return Input::Drained;
+                    }
                     tokio::join!(parts.binder.finish(), parts.writer.drained(), parts.evictor.drained());
                     Input::Drained
                 });
             }
-            Action::Release(_) | Action::Abandon(_) => {}
+            Action::Settle => {
+                let coordinator = self.clone();
+                self.answer(answers, async move { Input::Settled(coordinator.settled().await) });
+            }
+            Action::Release { .. } | Action::Abandon(_) => {}
         }
     }
 
@@ -209,15 +225,42 @@ impl Coordinator {
         tokio::spawn(self.shutdown.clone().run_until_cancelled_owned(found));
     }
 
-    /// Gives up the lead, if there is one, and ends.
-    async fn release(&self, election: &mut Election, reason: Option<String>) -> anyhow::Result<()> {
+    /// Up to which version all that this process wrote of pods is committed, once its own watch has told of all its binds.
+    /// `None`: of some write it is not known.
+    ///
+    /// An answer to a binding names no version, but the watch does. What it told last of a pod is at least as new as all binds
+    /// of this process, and all that others wrote before it led; and the next leader is told of the same.
+    async fn settled(&self) -> Option<u64> {
+        while self.parts.handle.ask(|machine, _| machine.census().assumed_pods).await.ok()? > 0 {
+            sleep(SETTLE_LOOK).await;
+        }
+        let answered = self.parts.evictor.committed()?.max(self.parts.reporter.conditions().committed()?);
+        Some(self.watches.newest_pod().max(answered)).filter(|version| *version > 0)
+    }
+
+    /// Gives up the lead, if there is one, and ends. Events alone are written after the Lease is released.
+    async fn release(
+        &self,
+        election: &mut Election,
+        reason: Option<String>,
+        committed: Option<u64>,
+    ) -> anyhow::Result<()> {
         self.shutdown.cancel();
-        if timeout(LAST_EVENTS, self.last_events()).await.is_err() {
-            let events = self.parts.reporter.events().tally().waiting;
-            warn!(events, "not all events were written within {LAST_EVENTS:?}");
+        if let Some(version) = committed {
+            // Set once, as a process leads once.
+            let _ = self.handover.ours.set(version);
+        }
+        let leads = self.parts.leading.borrow().epoch_at(lease::now()).is_some();
+        let events = self.parts.reporter.events();
+        if leads {
+            events.outlive_lead(LAST_EVENTS);
         }
         self.drained.cancel();
-        let ended = end_of(election.await);
+        let (ended, written) = tokio::join!(election, timeout(LAST_EVENTS, self.last_events(leads)));
+        if written.is_err() {
+            warn!(events = events.tally().waiting, "not all events were written within {LAST_EVENTS:?}");
+        }
+        let ended = end_of(ended, self.lost);
         self.stop.cancel();
         self.parts.handle.stop();
         self.parts.handle.stopped().await;
@@ -225,8 +268,7 @@ impl Coordinator {
         reason.map_or(ended, |reason| Err(anyhow!(reason)))
     }
 
-    async fn last_events(&self) {
-        let leads = self.parts.leading.borrow().epoch_at(lease::now()).is_some();
+    async fn last_events(&self, leads: bool) {
         while leads && self.parts.reporter.events().tally().waiting > 0 {
             sleep(DRAIN_STEP).await;
         }

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use flotilla_machine::{action::Action, machine::Machine};
 use flotilla_runtime::{
-    driver::{self, Handle, Lap, Moment, Performer},
+    driver::{Handle, Lap, Moment, Performer},
     extender::Callers,
-    fanout::{Fanout, Transport},
+    fanout::{Attach, Fanout, Transport},
 };
 use flotilla_spans::Spans;
 use serde_json::{Value, json};
@@ -56,21 +56,31 @@ pub struct Parts {
     pub reloads: Arc<Reloads>,
 }
 
+/// How workers are reached.
+pub(super) enum Reach {
+    /// Over connections.
+    Network(Transport),
+    /// Within this process.
+    Local(Arc<dyn Attach>),
+}
+
+/// What runs the machine.
+pub(super) type Drive = fn(Machine, Stage) -> Handle;
+
 impl Parts {
     /// Starts the machine and what performs its actions. The configuration is `shown` until it changes.
     pub(super) fn start(
         client: kube::Client,
         leading: watch::Receiver<Leadership>,
         reporter: Reporter,
-        transport: Transport,
-        machine: Machine,
+        workers: Reach,
+        (machine, drive): (Machine, Drive),
         spans: Spans,
         shown: Value,
     ) -> Self {
         let performers = Arc::<OnceLock<Performers>>::default();
         let registry = machine.registry();
-        let (handle, _thread) =
-            driver::spawn(machine, Stage { performers: Arc::clone(&performers), known: Known::default() });
+        let handle = drive(machine, Stage { performers: Arc::clone(&performers), known: Known::default() });
         let recorder = Recorder::new(spans.clone(), handle.started());
         let (scheduled, callers) = (Scheduled::default(), Callers::default());
         let binder = Binder::new(
@@ -84,7 +94,12 @@ impl Parts {
         );
         let events = reporter.events().clone();
         let parts = Self {
-            fanout: Fanout::observed(handle.clone(), transport, registry, spans, scheduled.observer()),
+            fanout: match workers {
+                Reach::Network(transport) => {
+                    Fanout::observed(handle.clone(), transport, registry, spans, scheduled.observer())
+                }
+                Reach::Local(attach) => Fanout::attached_by(attach, handle.clone(), registry),
+            },
             binder,
             writer: Writer::new(client.clone(), handle.clone(), leading.clone()),
             evictor: Evictor::new(client.clone(), handle.clone(), events, scheduled.clone(), leading.clone()),
@@ -154,7 +169,7 @@ impl Performers {
 }
 
 /// The machine's thread as the performers see it. Nothing is told before they are there, so that no action is lost.
-struct Stage {
+pub(super) struct Stage {
     performers: Arc<OnceLock<Performers>>,
     known: Known,
 }

@@ -10,6 +10,7 @@
 use std::future::Future;
 
 use anyhow::Context as _;
+use flotilla_runtime::driver::before_rest;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// What all runs on.
@@ -25,11 +26,13 @@ impl Runtimes {
     /// # Errors
     /// Where there are no more threads to be had.
     pub(super) fn start() -> anyhow::Result<Self> {
-        let start = |name: &'static str| {
-            let runtime = Builder::new_multi_thread().worker_threads(1).thread_name(name).enable_all().build();
-            runtime.with_context(|| format!("cannot start the async runtime {name}"))
+        let start = |name: &'static str, before_rest: fn()| {
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(1).thread_name(name).enable_all().on_thread_park(before_rest);
+            builder.build().with_context(|| format!("cannot start the async runtime {name}"))
         };
-        Ok(Self { traffic: start("traffic")?, election: start("election")? })
+        // What was received at once wakes the machine once.
+        Ok(Self { traffic: start("traffic", before_rest)?, election: start("election", || {})? })
     }
 
     /// Runs a process to its end. It is given where its election belongs; all other tasks it spawns share a thread.

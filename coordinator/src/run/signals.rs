@@ -2,23 +2,35 @@
 //!
 //! Knows: which they are. Must not know: how the process ends.
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
 
 /// The signals that end the process.
-pub(super) struct Terminations {
-    terminate: Signal,
-    interrupt: Signal,
+pub(super) enum Terminations {
+    /// Those of the operating system.
+    System { terminate: Signal, interrupt: Signal },
+    /// Those of whatever hosts it; the names of signals.
+    Told(mpsc::Receiver<&'static str>),
 }
 
 impl Terminations {
     pub(super) fn listen() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self::System { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     pub(super) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+        match self {
+            Self::System { terminate, interrupt } => tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            },
+            Self::Told(told) => match told.recv().await {
+                Some(signal) => signal,
+                // Nobody is left to tell anything.
+                None => std::future::pending().await,
+            },
         }
     }
 }

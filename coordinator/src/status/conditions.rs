@@ -17,6 +17,7 @@ use std::{
 
 use flotilla_framework::class::Scheduled;
 use flotilla_machine::action::{Nomination, Report};
+use flotilla_runtime::surroundings;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{
@@ -38,7 +39,8 @@ use super::{
 use crate::{
     bind,
     lease::Leadership,
-    outgoing::{self, Outgoing, Refusal},
+    outgoing::{Answered, Outgoing, Refusal, version},
+    wall,
 };
 
 /// Writes at once. An unschedulable pod is written when its message changes, which is seldom; a burst of 10,000 pods
@@ -74,6 +76,7 @@ struct Shared {
     refused: AtomicU64,
     dropped: AtomicU64,
     skipped: AtomicU64,
+    answered: Answered,
 }
 
 impl Conditions {
@@ -99,6 +102,7 @@ impl Conditions {
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
+            answered: Answered::default(),
         });
         let outgoing = Arc::new(Outgoing::new(client, leading, AT_ONCE));
         tokio::spawn(Arc::new(Writer { outgoing: Arc::clone(&outgoing), shared: Arc::clone(&shared) }).run());
@@ -119,6 +123,12 @@ impl Conditions {
             self.shared.skipped.fetch_add(1, Ordering::Relaxed);
         }
         self.shared.precedence.begin(Kind::Bind)
+    }
+
+    /// Up to which version the nominations that were written are committed; `None`: of some it is not known.
+    #[must_use]
+    pub fn committed(&self) -> Option<u64> {
+        self.shared.answered.version()
     }
 
     /// What has been written so far.
@@ -281,7 +291,7 @@ impl Writer {
                 return;
             }
             debug!(pod, reason = trouble, "cannot write the pod's condition; trying again");
-            sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
+            sleep(pause.mul_f64(surroundings::between(0.5..=1.0))).await;
             pause = (pause * 2).min(LAST_PAUSE);
         }
     }
@@ -303,14 +313,23 @@ impl Writer {
     }
 
     async fn try_write(&self, report: &Report, shown: &Pod) -> Result<(), Refusal> {
-        let patch: Patch<Value> = Patch::Strategic(patch(report, shown, Timestamp::now()));
+        let patch: Patch<Value> = Patch::Strategic(patch(report, shown, wall::now()));
         let path = format!("/api/v1/namespaces/{}/pods", report.namespace);
         let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
         let request = request.map_err(|error| Refusal::Lasting(error.to_string()))?;
-        let answer = self.outgoing.send(LIMIT, request).await?;
+        let answer = self.outgoing.send(LIMIT, request).await.map_err(Refusal::from);
+        if report.nomination != Nomination::Keep {
+            match &answer {
+                Ok(answer) => self.shared.answered.note(answer),
+                Err(Refusal::Gone(_) | Refusal::Lasting(_)) => {}
+                // It may have been carried out.
+                Err(Refusal::Passing(_) | Refusal::Late(_)) => self.shared.answered.lose(),
+            }
+        }
+        let answer = answer?;
         // What the pod looks like now comes through the watch as well; an answer that cannot be read is no failure.
-        let version = outgoing::version(&answer).ok().and_then(|version| version.parse().ok());
-        if let Some(version) = version {
+        let written = version(&answer).ok().and_then(|version| version.parse().ok());
+        if let Some(version) = written {
             let (reason, message) = (Arc::from(report.reason.as_str()), Arc::from(&*report.message));
             self.shared.shown.written(&report.uid, version, Scheduled { status: false, reason, message });
         }

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-use flotilla_encoding::Event as Written;
+use flotilla_encoding::{Encoding, Event as Written};
+use flotilla_runtime::surroundings;
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{
     api::{Patch, PatchParams, PostParams},
@@ -30,7 +30,10 @@ use super::{
     precedence::Precedence,
     series::{Count, Series, Write},
 };
-use crate::outgoing::{Failure, Outgoing, protobuf};
+use crate::{
+    outgoing::{Failure, Outgoing},
+    wall,
+};
 
 /// Writes at once. Fewer than the binds' 100, so that others get their turn at the API server.
 pub(super) const AT_ONCE: usize = 32;
@@ -121,7 +124,7 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
                 },
                 Some(again) = self.resting.next() => self.queue.push_front(again),
                 _ = sweep.tick() => {
-                    let writes = self.series.sweep(Timestamp::now());
+                    let writes = self.series.sweep(wall::now());
                     self.queue.extend(writes.into_iter().map(|write| Waiting::new(write, None)));
                 }
                 event = inbox.recv() => match event {
@@ -134,8 +137,7 @@ impl<F: Fn() -> bool + Send> Delivery<F> {
     }
 
     fn take(&mut self, event: Event, room: Room) {
-        let write =
-            if event.repeats() { self.series.observe(event, Timestamp::now()) } else { Some(Write::Create(event)) };
+        let write = if event.repeats() { self.series.observe(event, wall::now()) } else { Some(Write::Create(event)) };
         match write {
             Some(write) => self.queue.push_back(Waiting::new(write, Some(room))),
             None => _ = self.sender.counters.skipped.fetch_add(1, Ordering::Relaxed),
@@ -170,7 +172,7 @@ impl Waiting {
 }
 
 async fn rest(waiting: Waiting) -> Waiting {
-    sleep(PAUSE.mul_f64(rand::random_range(1.0..=1.25))).await;
+    sleep(PAUSE.mul_f64(surroundings::between(1.0..=1.25))).await;
     waiting
 }
 
@@ -233,12 +235,12 @@ impl Sender {
                 }
             }
         };
-        let request = Request::new(path).create(&PostParams::default(), self.object(event, count)).map_err(unbuilt)?;
-        self.outgoing.send(LIMIT, protobuf(request)).await.map(drop)
+        let (path, parameters) = (Request::new(path), PostParams::default());
+        let request = |encoding| path.create(&parameters, self.object(event, count, encoding));
+        self.outgoing.send_object(LIMIT, request).await.map(drop)
     }
 
-    /// The event in protobuf.
-    fn object(&self, event: &Event, count: Option<Count>) -> Vec<u8> {
+    fn object(&self, event: &Event, count: Option<Count>, encoding: Encoding) -> Vec<u8> {
         let Event { time, controller, warning, reason, action, note, regarding, related } = event;
         let (version, related_version) =
             (regarding.version(), related.as_ref().map(Regarding::version).unwrap_or_default());
@@ -257,7 +259,7 @@ impl Sender {
             note,
             kind: if *warning { "Warning" } else { "Normal" },
         }
-        .encode()
+        .encode(encoding)
     }
 }
 
@@ -305,7 +307,7 @@ mod tests {
     #[test]
     fn the_name_of_an_event_is_short_enough_for_the_longest_name_of_a_pod() {
         let mut event = Event {
-            time: Timestamp::now(),
+            time: wall::now(),
             controller: "default-scheduler".into(),
             warning: true,
             reason: "FailedScheduling",

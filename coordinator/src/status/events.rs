@@ -9,6 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use flotilla_encoding::Reference;
@@ -21,7 +22,7 @@ use super::{
     delivery::{self, Delivery},
     precedence::Precedence,
 };
-use crate::{lease::Leadership, outgoing::Outgoing};
+use crate::{lease::Leadership, outgoing::Outgoing, wall};
 
 /// The memory of all events that wait to be written or to be tried again, in units of [`UNIT_BYTES`]: 24 MiB. Of a bind's
 /// event, with a note of 60 bytes, these are 65,536: those of two minutes of 500 binds a second. client-go holds 1,000
@@ -209,7 +210,7 @@ impl Events {
     pub fn scheduled(&self, binding: &Binding, version: u64) {
         let Binding { uid, namespace, name, node, scheduler_name, .. } = binding;
         self.push(Event {
-            time: Timestamp::now(),
+            time: wall::now(),
             controller: Arc::clone(scheduler_name),
             warning: false,
             reason: "Scheduled",
@@ -224,7 +225,7 @@ impl Events {
     pub(super) fn failed(&self, report: &Report, version: u64) {
         let Report { uid, namespace, name, scheduler_name, message, .. } = report;
         self.push(Event {
-            time: Timestamp::now(),
+            time: wall::now(),
             controller: Arc::clone(scheduler_name),
             warning: true,
             reason: "FailedScheduling",
@@ -244,7 +245,7 @@ impl Events {
         let regarding =
             |pod: &PodName| Regarding::pod(Arc::clone(&pod.namespace), Arc::clone(&pod.name), Arc::clone(&pod.uid));
         self.push(Event {
-            time: Timestamp::now(),
+            time: wall::now(),
             controller: Arc::clone(scheduler_name),
             warning: false,
             reason: PREEMPTED,
@@ -262,7 +263,7 @@ impl Events {
             _ => ("NodeUnusable", "no pods are placed on the node"),
         };
         self.push(Event {
-            time: Timestamp::now(),
+            time: wall::now(),
             controller: Arc::from(OURSELVES),
             warning: true,
             reason: event,
@@ -280,7 +281,7 @@ impl Events {
             Outcome::Refused => ("ConfigurationRefused", true),
         };
         self.push(Event {
-            time: Timestamp::now(),
+            time: wall::now(),
             controller: Arc::from(OURSELVES),
             warning,
             reason,
@@ -302,6 +303,11 @@ impl Events {
         if self.queue.send((event, room)).is_err() {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Goes on writing events for so long after this process has given up its lead: they say what is over.
+    pub fn outlive_lead(&self, longest: Duration) {
+        self.outgoing.outlive_lead(longest);
     }
 
     /// What has been written so far.

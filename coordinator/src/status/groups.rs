@@ -16,6 +16,7 @@ use std::{
 
 use flotilla_framework::ingest::pod_group::CONDITION;
 use flotilla_machine::action::GroupReport;
+use flotilla_runtime::surroundings;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -34,6 +35,7 @@ use super::Tally;
 use crate::{
     lease::Leadership,
     outgoing::{Outgoing, Refusal},
+    wall,
 };
 
 /// Writes at once. A group is written when its condition changes: once or twice in its life.
@@ -148,7 +150,7 @@ impl Writer {
                 }
             }
             if failed {
-                sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
+                sleep(pause.mul_f64(surroundings::between(0.5..=1.0))).await;
                 pause = (pause * 2).min(LAST_PAUSE);
             } else {
                 pause = FIRST_PAUSE;
@@ -185,7 +187,7 @@ impl Writer {
     }
 
     async fn try_write(&self, report: &GroupReport) -> Result<(), Refusal> {
-        let patch: Patch<Value> = Patch::Strategic(patch(report, report.begins.then(Timestamp::now)));
+        let patch: Patch<Value> = Patch::Strategic(patch(report, report.begins.then(wall::now)));
         let path = format!("/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups", report.namespace);
         let request = Request::new(path).patch_subresource("status", &report.name, &PatchParams::default(), &patch);
         let request = request.map_err(|error| Refusal::Lasting(error.to_string()))?;

@@ -209,6 +209,27 @@ async fn an_event_is_written_with_what_client_go_writes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_takes_no_protobuf_is_told_events_in_json_from_then_on() {
+    // A time is a text in JSON alone.
+    let is_json = |body: &Value| body["eventTime"].as_str().is_some_and(|time| time.contains('T'));
+    let server = Server::new(move |(_, _, body), _| match is_json(body) {
+        true => (201, body.clone()),
+        false => failure(415, "the body of the request was in an unknown format"),
+    });
+    let reporter = server.reporter();
+    for name in ["one", "two", "three"] {
+        let bind = reporter.binding(&binding(&waiting(name)));
+        reporter.bound(&binding(&waiting(name)), &bind);
+        drop(bind);
+        later().await;
+    }
+    let asked = server.asked("/events");
+    assert_eq!(asked.iter().map(|(_, _, body)| is_json(body)).collect::<Vec<_>>(), [false, true, true, true]);
+    assert_eq!(asked[3].2["note"], "Successfully assigned default/three to n1");
+    assert_eq!((reporter.events().tally().written, reporter.events().tally().refused), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_condition_is_never_written_over_a_binding_however_often_it_is_tried() {
     let server = Server::new(|_, _| failure(409, "the object has been modified"));
     let reporter = server.reporter();
@@ -299,6 +320,27 @@ async fn events_are_tried_again_as_client_go_does_and_given_up_after_twelve_time
         assert_eq!(server.asked("/events").len(), tries);
         assert_eq!(((tally.written, tally.refused, tally.dropped), tally.waiting), (counted, 0));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_alone_go_on_for_a_second_after_the_lead_was_given_up() {
+    let server = kind();
+    let valid_until = lease::now() + Duration::from_secs(3_600);
+    let (lead, leading) = watch::channel(Leadership::Leading { epoch: 1, valid_until });
+    let reporter = Reporter::new(&server.client(), &server.client(), "host", &leading);
+    let pods: Vec<PodInfo> = ["a", "b", "c"].map(waiting).into();
+    pods.iter().for_each(|pod| seen(&reporter, pod, "7"));
+    reporter.report(report(&pods[0], "no"));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    reporter.events().outlive_lead(Duration::from_secs(1));
+    lead.send_replace(Leadership::Following { holder: None });
+    reporter.report(report(&pods[1], "no"));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    reporter.report(report(&pods[2], "no"));
+    later().await;
+    let (conditions, events) = (reporter.conditions().tally(), reporter.events().tally());
+    assert_eq!((conditions.written, conditions.dropped), (1, 2));
+    assert_eq!((events.written, events.dropped, events.waiting), (2, 1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ use http::{
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kube::client::Body;
+use tracing::debug;
 
 use super::trouble::Trouble;
 
@@ -25,10 +26,21 @@ pub(super) struct Answer {
     body: Body,
 }
 
-/// Sends a request and waits for the head of its answer.
+/// Sends a request and waits for the head of its answer. Where no protobuf of the kind is to be had, it is asked for in JSON;
+/// the API server itself needs no second request for that, as JSON is the second choice of the first one.
 pub(super) async fn ask(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Answer, Trouble> {
+    match ask_in(Encoding::ACCEPT, client, request.clone()).await {
+        Err(Trouble::Api(status)) if matches!(status.code, 406 | 415) => {
+            debug!(reason = %status, path = request.uri().path(), "no protobuf of this kind; asking for JSON");
+            ask_in(Encoding::JSON, client, request).await
+        }
+        answered => answered,
+    }
+}
+
+async fn ask_in(accepted: &'static str, client: &kube::Client, request: Request<Vec<u8>>) -> Result<Answer, Trouble> {
     let mut request = request.map(Body::from);
-    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(Encoding::ACCEPT));
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accepted));
     let (head, body) = client.send(request).await?.into_parts();
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let encoding = Encoding::of(content_type);

@@ -47,6 +47,10 @@ impl Kind for Pods {
         Some(Event::WentBack)
     }
 
+    fn listed_anew() -> Option<Event> {
+        Some(Event::PodsListedAnew)
+    }
+
     fn regarding(key: &str, uid: &str) -> Option<Regarding> {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         Some(Regarding::pod(namespace, name, uid))

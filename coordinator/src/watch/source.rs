@@ -16,7 +16,11 @@ use std::{
 use flotilla_encoding::{Change, Metadata, Object, Read, Status};
 use flotilla_framework::ingest::IngestError;
 use flotilla_machine::event::Event;
-use flotilla_runtime::driver::{Handle, Stopped};
+use flotilla_planted::planted;
+use flotilla_runtime::{
+    driver::{Handle, Stopped},
+    surroundings,
+};
 use kube::{api::WatchParams, core::Request};
 use tokio::{
     sync::{Notify, watch},
@@ -27,7 +31,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     exchange,
-    known::{Gone, Known},
+    known::{Gone, Known, Told},
     sharing::Sharing,
     trouble::{FIRST_BACKOFF, LAST_BACKOFF, Trouble},
 };
@@ -79,6 +83,11 @@ pub(super) trait Kind: Send + Sync + 'static {
         None
     }
 
+    /// What the machine is told before all of them are listed anew, as they are at a moment after that.
+    fn listed_anew() -> Option<Event> {
+        None
+    }
+
     /// What an event about an object that makes no sense refers to, by its key as in [`Known`] and its UID; `None`: only the
     /// log and a metric tell of it.
     fn regarding(_key: &str, _uid: &str) -> Option<Regarding> {
@@ -95,6 +104,8 @@ pub(super) struct Shared {
     pub(super) listed: CancellationToken,
     /// The machine has been told of everything up to this version.
     pub(super) reached: watch::Sender<u64>,
+    /// The highest version of an object that the machine was told, or of its end. That of a list or a bookmark may be higher.
+    newest: AtomicU64,
     /// Asks to find out soon which version the API server has got to.
     pub(super) hurry: Notify,
     lists: AtomicU64,
@@ -143,6 +154,18 @@ impl Shared {
     /// How long ago the API server told anything; zero before the first list.
     pub(super) fn age(&self) -> Duration {
         self.told_at.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |at| at.elapsed())
+    }
+
+    /// The highest version of an object that the machine was told, or of its end; 0: none.
+    pub(super) fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Relaxed)
+    }
+
+    /// The machine is about to be told of an object of this version, or of its end.
+    fn is_new(&self, version: Option<&str>) {
+        if let Some(version) = version.and_then(|version| version.parse().ok()) {
+            self.newest.fetch_max(version, Ordering::Relaxed);
+        }
     }
 
     fn is_told(&self) {
@@ -219,6 +242,14 @@ impl<K: Kind> Source<K> {
                     self.version.clear();
                     self.failed(LAST_BACKOFF).await;
                 }
+                Err(Trouble::Undone(object)) => {
+                    warn!(
+                        what = K::WHAT,
+                        object, "the cluster has gone back in time, as after a restored backup; listing anew"
+                    );
+                    self.go_back().await?;
+                    self.version.clear();
+                }
                 Err(Trouble::Nonsense(reason)) => {
                     warn!(what = K::WHAT, version = self.version, reason, "listing anew");
                     self.version.clear();
@@ -242,11 +273,21 @@ impl<K: Kind> Source<K> {
         }
     }
 
+    /// What was told before is not true any more.
+    async fn go_back(&mut self) -> Result<(), Stopped> {
+        self.known.doubt();
+        match K::went_back().filter(|_| !planted("ignores-restores")) {
+            Some(event) => self.tell(event).await,
+            None => Ok(()),
+        }
+    }
+
     async fn failed(&mut self, last_backoff: Duration) {
         self.backoff = self.backoff.min(last_backoff);
         self.shared.failures.fetch_add(1, Ordering::Relaxed);
         tokio::select! {
-            () = tokio::time::sleep(self.backoff.mul_f64(rand::random_range(0.5..=1.0))) => {}
+            biased;
+            () = tokio::time::sleep(self.backoff.mul_f64(surroundings::between(0.5..=1.0))) => {}
             // A new leader waits for what this tells. It asks every few hundred milliseconds at most.
             () = self.shared.hurry.notified() => self.hurried = true,
         }
@@ -256,7 +297,8 @@ impl<K: Kind> Source<K> {
     /// Whether something newer than this version has been told. Versions of the API server's own resources are numbers;
     /// one that is not is of use only to the server.
     fn is_past(&self, version: Option<&str>) -> bool {
-        version.and_then(|version| version.parse().ok()).is_some_and(|version: u64| version < self.reached)
+        let is_past = |version: u64| version < self.reached && !planted("believes-old-news");
+        version.and_then(|version| version.parse().ok()).is_some_and(is_past)
     }
 
     /// Whether what a watch tells is older than what was told before, so that it is left out. Replays of a broken
@@ -292,7 +334,8 @@ impl<K: Kind> Source<K> {
         let mut stream = exchange::ask(&self.client, request).await?.stream();
         self.shared.watches.fetch_add(1, Ordering::Relaxed);
         debug!(what = K::WHAT, version = self.version, encoding = ?stream.encoding(), "watching");
-        let patience = Duration::from_secs(u64::from(seconds)) + MARGIN;
+        let silent = if planted("waits-for-silent-watches") { 1_000_000 } else { 0 };
+        let patience = Duration::from_secs(u64::from(seconds) + silent) + MARGIN;
         let shared = Arc::clone(&self.shared);
         loop {
             // Only the reading is ever given up half way: what was read is always told to its end.
@@ -355,6 +398,7 @@ impl<K: Kind> Source<K> {
     /// An object is there.
     async fn apply(&mut self, read: Read<K::Object>) -> Result<(), Trouble> {
         let metadata = read.metadata();
+        self.shared.is_new(metadata.version());
         let (key, uid, version) = (metadata.key(), metadata.uid().to_owned(), metadata.version().map(str::to_owned));
         let applied = match read {
             Read::Whole(object) => K::applied(object).map_err(|error| error.to_string()),
@@ -367,6 +411,13 @@ impl<K: Kind> Source<K> {
                 return self.refuse(&key, &uid, &reason).await;
             }
         };
+        let told = Told {
+            version: version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0),
+            is_placed: matches!(&event, Event::PodApplied(pod) if pod.node_name.is_some()),
+        };
+        if self.known.is_undone(&key, &uid, told) {
+            return Err(Trouble::Undone(key));
+        }
         self.note_unreadable(&key, &event);
         self.sharing.share(&mut event);
         let uid = match &event {
@@ -374,7 +425,7 @@ impl<K: Kind> Source<K> {
             Event::NodeApplied(node) => Arc::clone(&node.uid),
             _ => Arc::from(uid),
         };
-        if let Some(gone) = self.known.applied(&key, uid) {
+        if let Some(gone) = self.known.applied(&key, uid, told) {
             self.tell(K::deleted(gone)).await?;
         }
         self.reporter.witness(&event, version.as_deref());
@@ -406,6 +457,7 @@ impl<K: Kind> Source<K> {
     }
 
     async fn delete(&mut self, metadata: &Metadata) -> Result<(), Trouble> {
+        self.shared.is_new(metadata.version());
         if let Some(gone) = self.known.deleted(&metadata.key(), metadata.uid()) {
             self.tell(K::deleted(gone)).await?;
         }

@@ -45,6 +45,11 @@ impl<S: Stores> Kind for AllOf<S> {
         let (namespace, name) = (Arc::from(namespace), Arc::from(name));
         Event::ObjectDeleted(StorageKey { kind: S::KIND, namespace, name }.into())
     }
+
+    fn went_back() -> Option<Event> {
+        // Only these are ever written.
+        matches!(S::KIND, StorageKind::Claim | StorageKind::Volume).then_some(Event::ObjectsWentBack)
+    }
 }
 
 pub(super) struct Claim;

@@ -1,6 +1,12 @@
 //! Knows: what a watch may meet at the API server, played by a scripted one. Must not know: a real API server.
 
-use std::{collections::VecDeque, sync::Mutex};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use flotilla_framework::{
     class::OwnerKind,
@@ -57,6 +63,9 @@ const JSON: &str = "application/json";
 struct Server {
     script: Arc<Mutex<Answers>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// It refuses with 406 what may be answered in protobuf.
+    only_json: bool,
+    refused: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -119,7 +128,13 @@ impl Server {
                 let query = request.uri().query().unwrap_or_default().to_owned();
                 let what = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
                 let accepted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
-                assert_eq!(accepted, Some("application/vnd.kubernetes.protobuf, application/json"), "{what}");
+                if server.only_json && accepted != Some(JSON) {
+                    server.refused.fetch_add(1, Ordering::Relaxed);
+                    let body = Full::from("only JSON").map_err(|never| match never {}).boxed_unsync();
+                    return Ok(Response::builder().status(406).body(body).expect("a response"));
+                }
+                let both = "application/vnd.kubernetes.protobuf, application/json";
+                assert_eq!(accepted, Some(if server.only_json { JSON } else { both }), "{what}");
                 let (code, media, body) = match server.answer(&what, &query) {
                     Some((code, media, body)) => {
                         (code, media, Full::from(body).map_err(|never| match never {}).boxed_unsync())
@@ -174,6 +189,8 @@ async fn told(heard: &mut mpsc::UnboundedReceiver<Event>, count: usize) -> Vec<S
     let mut told = Vec::new();
     while told.len() < count {
         told.push(match heard.recv().await.expect("more to come") {
+            // Precedes each list but the first.
+            Event::PodsListedAnew => continue,
             Event::PodApplied(pod) => format!("+{}", pod.uid),
             Event::PodDeleted { uid } => format!("-{uid}"),
             other => format!("{other:?}"),
@@ -315,6 +332,32 @@ async fn a_cluster_that_was_restored_from_a_backup_is_believed_in_the_end() {
     assert_eq!(shared.tally().stale, 10);
 }
 
+/// etcd's documentation raises the versions of a backup above all that were ever told, so that no list looks old.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_was_restored_with_higher_versions_is_told_by_its_objects() {
+    let expired = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "required revision has been compacted" });
+    let placed = |name: &str, uid: &str, version: &str| {
+        let mut pod = pod(name, uid, version);
+        pod["spec"]["nodeName"] = json!("n1");
+        pod
+    };
+    let cases = [
+        ("a pod is not on its node any more", pod("a", "u1", "5"), ["+u1", "+u2", "WentBack", "+u1", "+u2", "+u3"]),
+        ("it was written since", pod("a", "u1", "1007"), ["+u1", "+u2", "WentBack", "+u1", "+u2", "+u3"]),
+        ("it is as it was", placed("a", "u1", "19"), ["+u1", "+u2", "+u1", "+u2", "+u3", ""]),
+    ];
+    for (case, listed, expected) in cases {
+        let server = Server::default();
+        server.lists("20", &[placed("a", "u1", "19"), pod("b", "u2", "7")]).answers("watch", 410, &expired);
+        let restored = [listed, pod("b", "u2", "7")];
+        server.lists("1008", &restored).lists("1008", &restored).watches(&[line("ADDED", &pod("c", "u3", "1009"))]);
+        let (mut heard, _, _) = server.heard();
+        let expected: Vec<&str> = expected.into_iter().filter(|event| !event.is_empty()).collect();
+        // What is as it was needs no second list; the watch of the script is asked for after the first.
+        assert_eq!(told(&mut heard, expected.len()).await, expected, "{case}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_whose_second_page_is_too_late_begins_anew_and_takes_nothing_away_by_itself() {
     let expired = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "the continue is too old" });
@@ -386,6 +429,30 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     assert_eq!(watches.catch_up().await, Ok(()));
     assert!(begun.elapsed() < BARRIER, "{:?}", begun.elapsed());
     assert!(server.asked.lock().expect("unpoisoned").iter().any(|query| query.contains("timeoutSeconds=3")));
+}
+
+/// What a leader that ends tells is the version of a pod, never that of a list or a bookmark, which another watch may not be told.
+#[tokio::test(start_paused = true)]
+async fn what_a_leader_tells_the_next_is_a_version_that_every_watch_of_pods_is_told() {
+    let server = Server::default();
+    let (handle, _heard) = listener();
+    let reporter = server.reporter();
+    let bookmark = json!({ "metadata": { "resourceVersion": "90" } });
+    server
+        .lists("40", &[pod("web-1", "u1", "10"), pod("web-2", "u2", "12")])
+        .watches(&[line("MODIFIED", &pod("web-1", "u1", "50")), line("DELETED", &pod("web-2", "u2", "60"))])
+        .watches(&[line("BOOKMARK", &bookmark)]);
+    let stop = CancellationToken::new();
+    let mut watches = Watches::start(server.client(), handle, reporter, needs(&[profile()]), begun(), stop);
+    assert_eq!(watches.newest_pod(), 0);
+    watches.wait_synced().await;
+    assert_eq!(watches.reach(60).await, Ok(()));
+    assert_eq!(watches.reach(90).await, Ok(()));
+    assert_eq!(watches.newest_pod(), 60);
+    let begun = tokio::time::Instant::now();
+    let reason = watches.reach(91).await.expect_err("nobody tells of it");
+    assert_eq!(reason, "the watch of pods has not told of version 91 within 1s");
+    assert_eq!(begun.elapsed(), HANDOVER);
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,6 +36,8 @@ pub(super) enum Trouble {
     Broken(String),
     #[error("the API server lists what was there at version {0}, which is older than what it told before")]
     Past(String),
+    #[error("{0} is as it was before what the API server told before")]
+    Undone(String),
     #[error("no answer within {0:?}")]
     Late(Duration),
     #[error("a page of the list has more than {0} bytes; asking for smaller pages")]

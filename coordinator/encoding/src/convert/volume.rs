@@ -2,14 +2,14 @@
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::some;
+use super::{list, some};
 use crate::pb;
 
 /// The volumes of which something is read, which most are not.
-pub(super) fn read(volumes: Vec<pb::Volume>) -> Option<Vec<api::Volume>> {
-    let read = volumes.into_iter().filter(|volume| volume.volume_source.as_ref().is_some_and(is_read));
-    let read: Vec<_> = read.map(api::Volume::from).collect();
-    (!read.is_empty()).then_some(read)
+pub(super) fn read(mut volumes: Vec<pb::Volume>) -> Option<Vec<api::Volume>> {
+    // How many are left is known then. A vector of these that grows holds some kilobytes for each three times over.
+    volumes.retain(|volume| volume.volume_source.as_ref().is_some_and(is_read));
+    list(volumes)
 }
 
 fn is_read(source: &pb::VolumeSource) -> bool {

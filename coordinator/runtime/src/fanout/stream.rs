@@ -13,9 +13,8 @@ use std::{
 
 use flotilla_framework::shard::{FromWorker, Reply, ToWorker};
 use flotilla_machine::event::{Event, WorkerId};
-use flotilla_proto::pb;
 use flotilla_transport::{Ended, HandshakeError, Peer, Transport};
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -25,7 +24,7 @@ use tonic::transport::Channel;
 use tracing::{debug, info, warn};
 
 use super::{
-    Count as _, Inner, Outgoing, WORDS,
+    Count as _, Incoming, Inner, Outgoing, WORDS, Words,
     connect::{Connected, connect},
     lock,
     questions::Questions,
@@ -111,7 +110,7 @@ pub(super) async fn keep(inner: Arc<Inner>, address: Arc<str>, mut wanted: watch
             _ => {}
         }
         let kept_away = if let End::Dropped(pause) = end { pause } else { Duration::ZERO };
-        let pause = backoff.mul_f64(rand::random_range(0.5..=1.0)).max(kept_away);
+        let pause = backoff.mul_f64(crate::surroundings::between(0.5..=1.0)).max(kept_away);
         backoff = (backoff * 2).min(LAST_BACKOFF);
         // Either way the loop looks whether it is still wanted.
         let _ = tokio::time::timeout(pause, unwanted(&mut wanted)).await;
@@ -128,15 +127,16 @@ async fn unwanted(wanted: &mut watch::Receiver<bool>) {
 struct Attached {
     address: Arc<str>,
     words: mpsc::Sender<ToWorker>,
-    incoming: tonic::Streaming<pb::FromWorker>,
+    incoming: Incoming,
     hello: FromWorker,
     questions: Arc<Questions>,
     /// The worker's version.
     version: Arc<str>,
     /// Who the worker is, as its certificate says.
     peer: Option<Peer>,
-    /// Dropping the last clone of a channel does not end the streams on it, but it is what the stream is on.
-    _channel: Channel,
+    /// Dropping the last clone of a channel does not end the streams on it, but it is what the stream is on. `None` where it
+    /// is on none.
+    _channel: Option<Channel>,
 }
 
 async fn attach(inner: &Arc<Inner>, address: &Arc<str>, wanted: &mut watch::Receiver<bool>) -> Result<Attached, End> {
@@ -148,9 +148,14 @@ async fn attach(inner: &Arc<Inner>, address: &Arc<str>, wanted: &mut watch::Rece
 }
 
 async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, End> {
+    if let Some(attach) = inner.attach.clone() {
+        return greet(inner, address, (None, None), |words| attach.attach(address, words)).await;
+    }
     let connected = connect(&inner.transport, address).await?;
     let refusal = connected.refusal.clone();
-    greet(inner, address, connected).await.map_err(|end| {
+    let Connected { channel, peer, .. } = connected;
+    let client = wire::client(channel.clone());
+    greet(inner, address, (Some(channel), peer), |words| wire::attach(client, words)).await.map_err(|end| {
         // The stream breaks because of the refusal, and does not say so.
         match (refusal.as_ref().and_then(|refusal| refusal.get()), &inner.transport) {
             (Some(refusal), Transport::Mutual(mutual)) => {
@@ -162,17 +167,21 @@ async fn establish(inner: &Arc<Inner>, address: &Arc<str>) -> Result<Attached, E
     })
 }
 
-async fn greet(inner: &Arc<Inner>, address: &Arc<str>, connected: Connected) -> Result<Attached, End> {
-    let Connected { channel, peer, .. } = connected;
+/// Opens a stream on a channel to a peer, and waits for the worker's hello.
+async fn greet(
+    inner: &Arc<Inner>,
+    address: &Arc<str>,
+    (channel, peer): (Option<Channel>, Option<Peer>),
+    open: impl FnOnce(Words) -> BoxFuture<'static, Result<Incoming, tonic::Status>> + Send,
+) -> Result<Attached, End> {
     let (words, outbox) = mpsc::channel(WORDS);
     let questions =
         Questions::new(inner.registry, inner.spans.clone(), Arc::clone(&inner.observer), Arc::clone(address));
     let questions = Arc::new(questions);
     let outgoing = wire::outgoing(outbox, Arc::clone(inner), Arc::clone(&questions));
     let greeting = async {
-        let mut client = wire::client(channel.clone());
-        let mut incoming = client.attach(outgoing).await?.into_inner();
-        let first = incoming.message().await?.ok_or(End::Closed)?;
+        let mut incoming = open(outgoing).await?;
+        let first = incoming.next().await.ok_or(End::Closed)??;
         let (hello, _) = wire::decode(first, inner)?;
         Ok::<_, End>((incoming, hello))
     };
@@ -244,7 +253,7 @@ impl Attached {
                     }
                     () = unwanted(wanted) => return Err(End::Unwanted),
                     why = &mut expiring => return Err(End::Expiring(why)),
-                    message = self.incoming.message() => message?.ok_or(End::Closed)?,
+                    message = self.incoming.next() => message.ok_or(End::Closed)??,
                 };
                 let (word, laps) = wire::decode(message, inner)?;
                 self.questions.answered(&word, &laps);

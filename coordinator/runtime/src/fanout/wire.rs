@@ -11,33 +11,41 @@ use flotilla_proto::{
     bounds::{MAX_MESSAGE_BYTES, chunk_changes},
     pb::{self, worker_client::WorkerClient},
 };
-use futures::{Stream, StreamExt as _, stream};
+use futures::{StreamExt as _, future::BoxFuture, stream};
 use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::{Count as _, Inner, questions::Questions, stream::End};
+use super::{Count as _, Incoming, Inner, Words, questions::Questions, stream::End};
 
 /// The service at the other end of `channel`.
 pub(super) fn client(channel: Channel) -> WorkerClient<Channel> {
     WorkerClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
+/// Begins a stream on a connection.
+pub(super) fn attach(
+    mut client: WorkerClient<Channel>,
+    words: Words,
+) -> BoxFuture<'static, Result<Incoming, tonic::Status>> {
+    Box::pin(async move {
+        let incoming: tonic::Streaming<pb::FromWorker> = client.attach(words).await?.into_inner();
+        Ok(incoming.boxed())
+    })
+}
+
 /// The words of `outbox` as messages. They are encoded when the transport asks for them, so that the thread of the
 /// machine spends nothing on it, and of a large snapshot only one part at a time is held twice.
-pub(super) fn outgoing(
-    outbox: mpsc::Receiver<ToWorker>,
-    inner: Arc<Inner>,
-    questions: Arc<Questions>,
-) -> impl Stream<Item = pb::ToWorker> + use<> {
-    ReceiverStream::new(outbox).flat_map(|word| stream::iter(parts(word))).map(move |mut word| {
+pub(super) fn outgoing(outbox: mpsc::Receiver<ToWorker>, inner: Arc<Inner>, questions: Arc<Questions>) -> Words {
+    let words = ReceiverStream::new(outbox).flat_map(|word| stream::iter(parts(word)));
+    Words::new(words.map(move |mut word| {
         let timed = questions.ask(&mut word);
         let message = pb::ToWorker { timed, ..word.encode() };
         inner.counters.messages_sent.add(1);
         inner.counters.bytes_sent.add(message.encoded_len() as u64);
         message
-    })
+    }))
 }
 
 /// What a worker said, and how long single plugins took for it.

@@ -21,6 +21,7 @@ fn held_by(holder: &str, transitions: i32, renewed_s: i64) -> Record {
         transitions,
         acquired: None,
         renewed: Some(Timestamp::from_second(renewed_s).expect("a second in range")),
+        committed: None,
     }
 }
 
@@ -381,4 +382,79 @@ fn two_candidates_and_a_lossy_server_never_lead_at_once() {
             assert!(leading <= 1, "two leaders with seed {seed} after {:?}", now - t0);
         }
     }
+}
+
+/// A record that was released at second 90 by its fourth holder, with this annotation.
+fn released(annotation: &str) -> Record {
+    let record = held_by("", 3, 90);
+    Record { committed: committed_in(annotation, &record), ..record }
+}
+
+#[test]
+fn what_a_released_record_says_is_read_only_of_the_release_that_it_was_written_for() {
+    let text = committed_text(3, Timestamp::from_second(90).expect("a time"), 812);
+    assert_eq!(text, "3/90000000/812");
+    assert_eq!(released(&text).committed, Some(812));
+    let held = held_by("b", 3, 90);
+    assert_eq!(committed_in(&text, &held), None, "somebody holds it");
+    assert_eq!(committed_in(&text, &held_by("", 4, 90)), None, "another led since, who left the annotation as it was");
+    assert_eq!(committed_in(&text, &held_by("", 3, 91)), None, "it was released again since");
+    assert_eq!(committed_in(&text, &Record { renewed: None, ..held_by("", 3, 90) }), None);
+    for wrong in [
+        "",
+        "/",
+        "812",
+        "3/90000000/",
+        "3/90000000/0",
+        "3/90000000/-1",
+        "3/90000000/+812",
+        "3/90000000/0812",
+        "3/90000000/812 ",
+        "3/90000000/8.0",
+        "3/90000000/18446744073709551616",
+        "3/90000000/1/812",
+        "03/90000000/812",
+        "3/90/812",
+        "4/90000000/812",
+    ] {
+        assert_eq!(released(wrong).committed, None, "{wrong:?}");
+    }
+}
+
+#[test]
+fn who_takes_a_released_record_knows_what_its_holder_said_for_as_long_as_it_leads() {
+    let t0 = Instant::now();
+    let mut election = candidate("a", t0);
+    election.next(t0);
+    election.observe(t0, Some(released("3/90000000/812")));
+    let Step::Update(claim) = election.next(t0) else { panic!("a released record is open") };
+    assert_eq!(election.after(), None, "not ours yet");
+    election.written(t0, t0, stored("a", claim, 91));
+    assert_eq!(election.after(), Some(812));
+    election.written(t0 + RETRY, t0 + RETRY, stored("a", claim, 93));
+    assert_eq!(election.after(), Some(812));
+}
+
+#[test]
+fn a_record_that_was_taken_by_a_write_whose_answer_was_lost_says_nothing_of_who_held_it_before() {
+    let t0 = Instant::now();
+    let mut election = candidate("a", t0);
+    election.next(t0);
+    election.observe(t0, Some(released("3/90000000/812")));
+    let Step::Update(claim) = election.next(t0) else { panic!("a released record is open") };
+    election.failed(t0 + secs(1.0));
+    let Step::Wait(later) = election.next(t0 + secs(1.0)) else { panic!("a pause") };
+    election.next(later);
+    election.observe(later, Some(stored("a", claim, 91)));
+    let Step::Update(claim) = election.next(later) else { panic!("our own record is open") };
+    election.written(later, later, stored("a", claim, 92));
+    assert_eq!(election.after(), None);
+    let mut crashed = candidate("c", t0);
+    crashed.next(t0);
+    crashed.observe(t0, Some(held_by("b", 3, 90)));
+    crashed.next(t0 + LEASE);
+    crashed.observe(t0 + LEASE, Some(held_by("b", 3, 90)));
+    let Step::Update(claim) = crashed.next(t0 + LEASE) else { panic!("an expired record is open") };
+    crashed.written(t0 + LEASE, t0 + LEASE, stored("c", claim, 105));
+    assert_eq!(crashed.after(), None, "a leader that was killed says nothing");
 }

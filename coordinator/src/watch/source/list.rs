@@ -5,7 +5,11 @@
 //!
 //! Knows: both ways, and when a list is through. Must not know: what follows it.
 
+use std::sync::atomic::Ordering;
+
 use flotilla_encoding::{Change, Page};
+use flotilla_planted::planted;
+use flotilla_runtime::driver::Stopped;
 use kube::{
     api::{ListParams, WatchParams},
     core::Request,
@@ -35,6 +39,7 @@ impl<K: Kind> Source<K> {
     /// Reads everything there is, as of now.
     pub(super) async fn list(&mut self) -> Result<(), Trouble> {
         self.known.begin();
+        self.announce().await?;
         let begun = match self.listing {
             Listing::Watch => self.list_by_watch().await?,
             Listing::PagesOnce | Listing::Pages => None,
@@ -60,6 +65,14 @@ impl<K: Kind> Source<K> {
         Ok(())
     }
 
+    /// Tells the machine that what it will be told is as it is at a moment after it heard this: no request for the list has been sent.
+    async fn announce(&self) -> Result<(), Stopped> {
+        match K::listed_anew().filter(|_| self.shared.lists.load(Ordering::Relaxed) > 0) {
+            Some(event) if !planted("ignores-restores") => self.handle.tell_applied(event).await,
+            _ => Ok(()),
+        }
+    }
+
     /// The version and the number of what a watch begins with; `None`: the API server does not offer that.
     async fn list_by_watch(&mut self) -> Result<Option<(String, usize)>, Trouble> {
         let told = self.try_list_by_watch().await;
@@ -80,9 +93,8 @@ impl<K: Kind> Source<K> {
         let mut params =
             WatchParams { timeout: Some(LIST_S), bookmarks: true, ..WatchParams::default() }.initial_events();
         params.field_selector = K::FIELDS.map(str::to_owned);
-        // Not older than what was told before: an API server that lags behind catches up first, or refuses.
-        let reached = Some(self.reached).filter(|reached| *reached > 0).map(|reached| reached.to_string());
-        let request = Request::new(K::PATH).watch(&params, &reached.unwrap_or_default())?;
+        // As of now: an API server that lags behind catches up with etcd first, or refuses.
+        let request = Request::new(K::PATH).watch(&params, "")?;
         let mut stream = exchange::ask(&self.client, request).await?.stream();
         let mut count = 0;
         loop {
@@ -149,8 +161,11 @@ impl<K: Kind> Source<K> {
         warn!(what = K::WHAT, version, "the cluster has gone back in time, as after a restored backup; going along");
         self.reached = 0;
         self.shared.reached.send_replace(0);
-        let Some(event) = K::went_back() else { return Ok(()) };
-        self.tell(event).await?;
+        self.shared.newest.store(0, Ordering::Relaxed);
+        self.go_back().await?;
+        if K::went_back().is_none() {
+            return Ok(());
+        }
         // What a watch that begins with a list has told by now was told too early.
         if self.listing == Listing::Watch { Err(Trouble::Past(version.to_owned())) } else { Ok(()) }
     }

@@ -49,7 +49,7 @@ async fn nothing_counts_as_listed_or_gone_before_the_bookmark_and_pages_follow_a
     assert_eq!(told(&mut heard, 5).await, ["+u1", "+u2", "+u2", "+u3", "-u1"]);
     assert!(shared.tally().failures >= 2, "the watch that expired and the list that broke off");
     let asked = server.asked.lock().expect("unpoisoned").clone();
-    assert!(asked[2].contains("sendInitialEvents=true") && asked[2].contains("resourceVersion=10"), "{asked:?}");
+    assert!(asked[2].contains("sendInitialEvents=true") && asked[2].ends_with("resourceVersion="), "{asked:?}");
     assert!(asked[3].contains("limit=1000"), "{asked:?}");
 }
 

@@ -119,6 +119,17 @@ async fn each_answer_is_in_the_encoding_that_it_names() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_accepts_no_mention_of_protobuf_is_asked_for_json() {
+    let server = Server { only_json: true, ..Server::default() };
+    server.lists("10", &[super::pod("a", "u1", "5")]).watches(&[line("ADDED", &super::pod("b", "u2", "11"))]);
+    let (mut heard, shared, _) = server.heard();
+    assert_eq!(told(&mut heard, 2).await, ["+u1", "+u2"]);
+    assert_eq!((shared.tally().lists, shared.tally().unusable), (1, 0));
+    // The watch that would begin with the list, the page, the watch, and those that follow it.
+    assert!(server.refused.load(Ordering::Relaxed) >= 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_in_protobuf_is_understood() {
     let server = Server::default();
     server.answers_in(PROTOBUF, "begin", 422, enveloped(status(422, "sendInitialEvents: Forbidden")));

@@ -1,0 +1,93 @@
+//! Chance and the time of day, as they come from outside.
+//!
+//! Knows: where both come from, and that a simulation may set them for its thread. Must not know: what is drawn, or what for.
+//!
+//! A process draws from the operating system and reads the clock on the wall. A simulation runs everything on one thread with a
+//! runtime whose time is held; after [`hold`] everything on that thread is drawn from a seed, and the time of day goes with the
+//! runtime's clock. So the same seed gives the same course.
+
+use std::{
+    cell::RefCell,
+    ops::RangeInclusive,
+    time::{Duration, Instant, SystemTime},
+};
+
+use rand::{Rng as _, RngCore as _, SeedableRng as _, rngs::StdRng};
+
+/// What a simulation has set.
+struct Held {
+    chance: StdRng,
+    began: Instant,
+    wall: SystemTime,
+}
+
+thread_local! {
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// From now on, what this thread draws comes from `seed`, and its time of day is `since_1970` now and goes with the clock of the
+/// runtime.
+pub fn hold(seed: u64, since_1970: Duration) {
+    let held = Held { chance: StdRng::seed_from_u64(seed), began: now(), wall: SystemTime::UNIX_EPOCH + since_1970 };
+    HELD.set(Some(held));
+}
+
+/// The clock of the runtime, or the monotonic one of the operating system.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// A number between these.
+#[must_use]
+pub fn between(range: RangeInclusive<f64>) -> f64 {
+    HELD.with_borrow_mut(|held| match held {
+        Some(held) => held.chance.random_range(range),
+        None => rand::random_range(range),
+    })
+}
+
+/// Any number.
+#[must_use]
+pub fn number() -> u64 {
+    HELD.with_borrow_mut(|held| match held {
+        Some(held) => held.chance.next_u64(),
+        None => rand::random(),
+    })
+}
+
+/// The time of day.
+#[must_use]
+pub fn wall() -> SystemTime {
+    HELD.with_borrow(|held| match held {
+        Some(held) => held.wall + now().saturating_duration_since(held.began),
+        None => SystemTime::now(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course() -> (Vec<u64>, bool, SystemTime) {
+        hold(7, Duration::from_secs(1_000));
+        let numbers = (0..4).map(|_| number()).collect();
+        (numbers, (0.5..=1.0).contains(&between(0.5..=1.0)), wall())
+    }
+
+    #[test]
+    fn a_thread_that_is_held_draws_from_its_seed_and_another_does_not() {
+        let held = || std::thread::spawn(|| course().0).join().expect("it ends");
+        let (one, other) = (held(), held());
+        assert_eq!(one, other);
+        let free: Vec<_> = std::thread::spawn(|| (0..4).map(|_| number()).collect::<Vec<_>>()).join().expect("it ends");
+        assert_ne!(one, free);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_day_goes_with_the_clock_of_the_runtime() {
+        let (_, within, began) = course();
+        assert!(within && began == SystemTime::UNIX_EPOCH + Duration::from_secs(1_000));
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        assert_eq!(wall(), began + Duration::from_secs(3_600));
+    }
+}

@@ -1,0 +1,106 @@
+//! A coordinator whose surroundings are given to it: clients, workers and signals.
+//!
+//! Everything is as in a process, from the watches to the election, but there are no flags, endpoints, certificates and spans,
+//! and the machine is a task. So several coordinators can live on one thread, whose time is held.
+//!
+//! Must not know: what its surroundings really are.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use flotilla_framework::registry::Registry;
+use flotilla_machine::{
+    event::{Configuration, Event},
+    machine::Machine,
+};
+use flotilla_runtime::{
+    driver::{self, Handle},
+    fanout::Attach,
+};
+use flotilla_spans::Spans;
+use serde_json::Value;
+use tokio::{sync::mpsc, task::AbortHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::{Beginning, Outside, Own, Reach, signals::Terminations};
+use crate::{discovery::Discovery, lease::LeaseConfig};
+
+/// A coordinator and its surroundings.
+pub struct Hosted {
+    /// The API server, for all but events and the election.
+    pub client: kube::Client,
+    /// The API server, for events.
+    pub events: kube::Client,
+    /// The API server, for the election.
+    pub election: kube::Client,
+    /// How streams to workers come about.
+    pub workers: Arc<dyn Attach>,
+    /// Where workers are, `host:port` each.
+    pub addresses: BTreeSet<String>,
+    /// The Lease that it stands for, and under which name.
+    pub lease: LeaseConfig,
+    /// The plugins.
+    pub registry: Registry,
+    /// What the machine works by.
+    pub configuration: Configuration,
+    /// Names of signals that end it.
+    pub signals: mpsc::Receiver<&'static str>,
+}
+
+impl Hosted {
+    /// Runs it to its end; `started` is given its machine when it begins. Where its lead is lost this returns at once, with all
+    /// that is under way: what hosts it must see to it that nothing more of it gets out.
+    ///
+    /// # Errors
+    /// Why it ended, unless it was told to.
+    pub async fn run(self, started: impl FnOnce(Handle)) -> anyhow::Result<()> {
+        let Self { client, events, election, workers, addresses, lease, registry, configuration, signals } = self;
+        let outside = Outside {
+            client,
+            events,
+            workers: Reach::Local(workers),
+            discovery: Discovery::Static(addresses),
+            issuer: None,
+            spans: Spans::default(),
+            drive: |machine, stage| driver::spawn_task(machine, stage),
+            lost: || {},
+            stop: CancellationToken::new(),
+        };
+        let identity = lease.identity.clone();
+        let own = Own {
+            identity: &identity,
+            registry,
+            machine: &configuration,
+            idle: Machine::new(0, registry),
+            is_elected: true,
+            lazily: false,
+            shown: Value::Null,
+        };
+        let Beginning { coordinator, first, lead } = Beginning::of(outside, own);
+        let handle = coordinator.parts.handle.clone();
+        started(handle.clone());
+        let election = coordinator.stand(&tokio::runtime::Handle::current(), lease, election, lead);
+        // Whatever ends this ends all of it, as the end of a process does.
+        let _end = End {
+            tokens: [coordinator.stop.clone(), coordinator.shutdown.clone(), coordinator.drained.clone()],
+            election: election.abort_handle(),
+            handle: handle.clone(),
+        };
+        handle.tell(Event::Configured(Arc::new(configuration))).await?;
+        coordinator.until_the_end(first, election, Terminations::Told(signals)).await
+    }
+}
+
+/// Ends what a process has begun.
+struct End {
+    tokens: [CancellationToken; 3],
+    election: AbortHandle,
+    handle: Handle,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.election.abort();
+        self.tokens.iter().for_each(CancellationToken::cancel);
+        self.handle.stop();
+    }
+}

@@ -1,0 +1,146 @@
+//! What goes wrong between a client and the API server, and in it.
+//!
+//! Knows: how often each fault comes, and how it is drawn. Must not know: requests, or what a fault does.
+
+use crate::seed::Seed;
+
+/// How often each fault comes, in a thousand requests, deliveries or changes, and how bad it is. [`Faults::NONE`] has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Faults {
+    /// Requests that are answered by 429 with a Retry-After.
+    pub turned_away: u16,
+    /// Requests that are answered by 429 without one.
+    pub throttled: u16,
+    /// Requests that are answered by 500, 503 or 504 and not carried out.
+    pub failed_before: u16,
+    /// Requests that are carried out and answered by 500 or 504.
+    pub failed_after: u16,
+    /// Requests whose connection breaks before they are carried out.
+    pub lost_before: u16,
+    /// Requests that are carried out and whose connection breaks then.
+    pub lost_after: u16,
+    /// Requests that are never answered, of which half are carried out.
+    pub silent: u16,
+    /// Requests that take up to `slow_ms` on their way, and as long back.
+    pub slow: u16,
+    /// How long a slow request takes at most, each way.
+    pub slow_ms: u64,
+    /// Changes after which a cache stands still for up to `stall_ms`.
+    pub stalls: u16,
+    /// How long a cache stands still at most.
+    pub stall_ms: u64,
+    /// Deliveries after which a stream breaks.
+    pub cuts: u16,
+    /// Deliveries after which a stream ends with 410, and watches that begin with it.
+    pub expires: u16,
+    /// Deliveries after which a stream tells nothing more and does not end.
+    pub falls_silent: u16,
+    /// Changes that a stream tells twice.
+    pub duplicates: u16,
+    /// Watches that begin with changes from before the version asked for.
+    pub replays: u16,
+    /// Pages after which the token of the next one has expired.
+    pub pages_expire: u16,
+    /// Requests that are carried out although the client has given them up before they arrived.
+    pub survives: u16,
+}
+
+impl Faults {
+    /// Nothing goes wrong, and caches are as new as the store.
+    pub const NONE: Self = Self {
+        turned_away: 0,
+        throttled: 0,
+        failed_before: 0,
+        failed_after: 0,
+        lost_before: 0,
+        lost_after: 0,
+        silent: 0,
+        slow: 0,
+        slow_ms: 0,
+        stalls: 0,
+        stall_ms: 0,
+        cuts: 0,
+        expires: 0,
+        falls_silent: 0,
+        duplicates: 0,
+        replays: 0,
+        pages_expire: 0,
+        survives: 0,
+    };
+
+    /// How many faults there are.
+    pub const RATES: usize = 16;
+
+    /// The same faults but one.
+    #[must_use]
+    pub const fn without(self, index: usize) -> Self {
+        let mut faults = self;
+        match index {
+            0 => faults.turned_away = 0,
+            1 => faults.throttled = 0,
+            2 => faults.failed_before = 0,
+            3 => faults.failed_after = 0,
+            4 => faults.lost_before = 0,
+            5 => faults.lost_after = 0,
+            6 => faults.silent = 0,
+            7 => faults.slow = 0,
+            8 => faults.stalls = 0,
+            9 => faults.cuts = 0,
+            10 => faults.expires = 0,
+            11 => faults.falls_silent = 0,
+            12 => faults.duplicates = 0,
+            13 => faults.replays = 0,
+            14 => faults.pages_expire = 0,
+            15 => faults.survives = 0,
+            _ => {}
+        }
+        faults
+    }
+
+    /// Some of the faults, each about as often as any other: which ones, how often and how bad is drawn.
+    #[must_use]
+    pub fn draw(seed: &mut Seed) -> Self {
+        let mut rate = |most: u16| {
+            // Half of the faults are switched off in a run, so that the others show what they do by themselves.
+            let often = u16::try_from(seed.between(1, u64::from(most))).unwrap_or(most);
+            if seed.happens(500) { often } else { 0 }
+        };
+        let rates = Self {
+            turned_away: rate(50),
+            throttled: rate(50),
+            failed_before: rate(50),
+            failed_after: rate(30),
+            lost_before: rate(50),
+            lost_after: rate(50),
+            silent: rate(20),
+            slow: rate(200),
+            slow_ms: 0,
+            stalls: rate(50),
+            stall_ms: 0,
+            cuts: rate(50),
+            expires: rate(20),
+            falls_silent: rate(10),
+            duplicates: rate(100),
+            replays: rate(500),
+            pages_expire: rate(200),
+            survives: rate(1_000),
+        };
+        // Up to what makes most deadlines of a coordinator pass.
+        Self { slow_ms: seed.between(10, 8_000), stall_ms: seed.between(10, 10_000), ..rates }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_some_faults_and_others_have_others() {
+        let drawn: Vec<Faults> = (0..100).map(|seed| Faults::draw(&mut Seed::new(seed))).collect();
+        let with = |of: fn(&Faults) -> u16| drawn.iter().filter(|faults| of(faults) > 0).count();
+        for count in [with(|faults| faults.lost_after), with(|faults| faults.cuts), with(|faults| faults.survives)] {
+            assert!((30..=70).contains(&count), "{count} of 100 runs");
+        }
+        assert_eq!(Faults::draw(&mut Seed::new(3)), drawn[3]);
+    }
+}

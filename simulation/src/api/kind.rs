@@ -1,0 +1,187 @@
+//! The kinds of objects that the model serves.
+//!
+//! Knows: where each kind is, and which rules of the API server differ between kinds. Must not know: requests, or the fields of
+//! a kind.
+
+/// A kind of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is the kind of that name")]
+pub enum Kind {
+    Pod,
+    Node,
+    Namespace,
+    Service,
+    ReplicationController,
+    ReplicaSet,
+    StatefulSet,
+    PodDisruptionBudget,
+    PodGroup,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CsiDriver,
+    CsiStorageCapacity,
+    CsiNode,
+    VolumeAttachment,
+    Lease,
+    Event,
+    EndpointSlice,
+    Secret,
+    ConfigMap,
+    PriorityClass,
+}
+
+/// What the API server knows of a kind.
+#[derive(Debug)]
+struct About {
+    kind: &'static str,
+    api_version: &'static str,
+    plural: &'static str,
+    is_namespaced: bool,
+    has_status: bool,
+}
+
+const fn about(
+    kind: &'static str,
+    api_version: &'static str,
+    plural: &'static str,
+    is_namespaced: bool,
+    has_status: bool,
+) -> About {
+    About { kind, api_version, plural, is_namespaced, has_status }
+}
+
+/// In the order of [`Kind`].
+const ABOUT: [About; Kind::COUNT] = [
+    about("Pod", "v1", "pods", true, true),
+    about("Node", "v1", "nodes", false, true),
+    about("Namespace", "v1", "namespaces", false, true),
+    about("Service", "v1", "services", true, true),
+    about("ReplicationController", "v1", "replicationcontrollers", true, true),
+    about("ReplicaSet", "apps/v1", "replicasets", true, true),
+    about("StatefulSet", "apps/v1", "statefulsets", true, true),
+    about("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", true, true),
+    about("PodGroup", "scheduling.k8s.io/v1beta1", "podgroups", true, true),
+    about("PersistentVolumeClaim", "v1", "persistentvolumeclaims", true, true),
+    about("PersistentVolume", "v1", "persistentvolumes", false, true),
+    about("StorageClass", "storage.k8s.io/v1", "storageclasses", false, false),
+    about("CSIDriver", "storage.k8s.io/v1", "csidrivers", false, false),
+    about("CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities", true, false),
+    about("CSINode", "storage.k8s.io/v1", "csinodes", false, false),
+    about("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", false, true),
+    about("Lease", "coordination.k8s.io/v1", "leases", true, false),
+    about("Event", "events.k8s.io/v1", "events", true, false),
+    about("EndpointSlice", "discovery.k8s.io/v1", "endpointslices", true, false),
+    about("Secret", "v1", "secrets", true, false),
+    about("ConfigMap", "v1", "configmaps", true, false),
+    about("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", false, false),
+];
+
+impl Kind {
+    /// How many there are.
+    pub const COUNT: usize = 22;
+
+    /// All kinds.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Pod,
+        Self::Node,
+        Self::Namespace,
+        Self::Service,
+        Self::ReplicationController,
+        Self::ReplicaSet,
+        Self::StatefulSet,
+        Self::PodDisruptionBudget,
+        Self::PodGroup,
+        Self::PersistentVolumeClaim,
+        Self::PersistentVolume,
+        Self::StorageClass,
+        Self::CsiDriver,
+        Self::CsiStorageCapacity,
+        Self::CsiNode,
+        Self::VolumeAttachment,
+        Self::Lease,
+        Self::Event,
+        Self::EndpointSlice,
+        Self::Secret,
+        Self::ConfigMap,
+        Self::PriorityClass,
+    ];
+
+    const fn about(self) -> &'static About {
+        &ABOUT[self as usize]
+    }
+
+    /// Its place in tables by kind.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name, such as `Pod`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.about().kind
+    }
+
+    /// The group and version, such as `apps/v1`.
+    #[must_use]
+    pub const fn api_version(self) -> &'static str {
+        self.about().api_version
+    }
+
+    /// The name in paths, such as `pods`.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        self.about().plural
+    }
+
+    /// Objects of it are in a namespace.
+    #[must_use]
+    pub const fn is_namespaced(self) -> bool {
+        self.about().is_namespaced
+    }
+
+    /// The status is written apart from the rest.
+    #[must_use]
+    pub const fn has_status(self) -> bool {
+        self.about().has_status
+    }
+
+    /// The kind of this plural in this group and version.
+    #[must_use]
+    pub fn of(api_version: &str, plural: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.plural() == plural && kind.api_version() == api_version)
+    }
+
+    /// What messages call the resource, such as `replicasets.apps`.
+    #[must_use]
+    pub fn resource(self) -> String {
+        match self.api_version().split_once('/') {
+            Some((group, _)) => format!("{}.{group}", self.plural()),
+            None => self.plural().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_found_by_its_path_and_has_its_own_place() {
+        for (place, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!((kind.index(), Kind::of(kind.api_version(), kind.plural())), (place, Some(kind)));
+        }
+        assert_eq!(Kind::of("apps/v1", "pods"), None);
+        assert_eq!(Kind::ReplicaSet.resource(), "replicasets.apps");
+    }
+
+    #[test]
+    fn every_kind_that_a_coordinator_watches_is_served() {
+        for (name, path) in flotilla_encoding::testing::KINDS {
+            let (api_version, plural) = path.rsplit_once('/').expect("a path of a collection");
+            let api_version = api_version.trim_start_matches("/apis/").trim_start_matches("/api/");
+            assert_eq!(Kind::of(api_version, plural).map(Kind::name), Some(name), "{path}");
+        }
+    }
+}

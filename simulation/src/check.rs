@@ -1,0 +1,183 @@
+//! What must hold whatever goes wrong: looked at after every commit, in the order of commits.
+//!
+//! Knows: the objects as they were at each commit, and what each invariant allows. Must not know: which faults there are, or how a
+//! coordinator decides.
+//!
+//! The invariants have the names of the list in docs/reliability.md.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::api::{Commit, Kind, Object, Store, Verb};
+
+mod lead;
+mod place;
+
+use lead::Leads;
+use place::Places;
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The name of the invariant.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub what: String,
+    /// When, milliseconds since the run began.
+    pub at_ms: u64,
+}
+
+/// How commits are made by coordinators: the names of their processes begin like this.
+pub const COORDINATOR: &str = "coordinator-";
+
+/// The last commits, for people who look for the cause.
+const REMEMBERED: usize = 200;
+
+/// Follows the history.
+#[derive(Debug, Default)]
+pub struct Checker {
+    seen: usize,
+    leads: Leads,
+    places: Places,
+    violations: Vec<Violation>,
+    /// How many bindings of coordinators were committed.
+    binds: u64,
+    /// How many pods coordinators have deleted.
+    evictions: u64,
+    /// What the same run must give again.
+    hash: u64,
+    recent: VecDeque<String>,
+    /// Bindings by pod, to find one that was bound twice.
+    bound: BTreeMap<String, String>,
+    /// When each pod was created, by its UID.
+    born_ms: BTreeMap<String, u64>,
+}
+
+impl Checker {
+    /// Looks at what was committed since the last look.
+    pub fn follow(&mut self, history: &[std::sync::Arc<Commit>]) {
+        for commit in &history[self.seen.min(history.len())..] {
+            self.see(commit);
+        }
+        self.seen = history.len();
+    }
+
+    fn see(&mut self, commit: &Commit) {
+        self.remember(commit);
+        if commit.kind == Kind::Lease {
+            self.leads.see(commit);
+        }
+        let found = self.found(commit);
+        self.violations.extend(found.into_iter().map(|(invariant, what)| Violation {
+            invariant,
+            what,
+            at_ms: commit.at_ms,
+        }));
+        self.places.see(commit);
+    }
+
+    /// What is wrong with a commit.
+    fn found(&mut self, commit: &Commit) -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
+        if commit.kind != Kind::Pod {
+            return found;
+        }
+        let (key, uid) = (commit.key(), commit.object().map_or("", |pod| pod.uid()).to_owned());
+        if commit.verb == Verb::Create {
+            self.born_ms.insert(uid, commit.at_ms);
+            return found;
+        }
+        if !commit.by.starts_with(COORDINATOR) {
+            return found;
+        }
+        if self.born_ms.get(&uid).is_some_and(|born_ms| commit.sent_ms < *born_ms) && commit.verb != Verb::Patch {
+            found.push(("S4", format!("{:?} of {key} was sent before this pod was created", commit.verb)));
+        }
+        if let Err(reason) = self.leads.may_write(commit, commit.verb != Verb::Patch) {
+            found.push(("S5", format!("{:?} of {key} by {}: {reason}", commit.verb, commit.by)));
+        }
+        match commit.verb {
+            Verb::Bind => {
+                self.binds += 1;
+                let node = commit.after.as_ref().map_or("", |pod| text(pod, "/spec/nodeName")).to_owned();
+                if let Some(before) = self.bound.insert(uid, node)
+                    && commit.before.as_ref().is_some_and(|pod| !text(pod, "/spec/nodeName").is_empty())
+                {
+                    found.push(("S1", format!("{key} is bound again; it is on {before}")));
+                }
+                found.extend(self.places.bind(commit));
+            }
+            Verb::MarkDeleted | Verb::Delete => {
+                self.evictions += 1;
+                found.extend(self.places.evict(commit));
+            }
+            _ => {}
+        }
+        found
+    }
+
+    fn remember(&mut self, commit: &Commit) {
+        // The names of events are times of the operating system's clock.
+        let key = if commit.kind == Kind::Event { "" } else { commit.key() };
+        let line = format!("{:>7} ms {:?} {:?} {} by {}", commit.at_ms, commit.verb, commit.kind, key, commit.by);
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        self.hash = line.bytes().fold(self.hash ^ 0xcbf2_9ce4_8422_2325, mix);
+        // Renewals are most of what there is.
+        if commit.kind == Kind::Lease && commit.verb == Verb::Update {
+            return;
+        }
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(line);
+    }
+
+    /// The API server was restored to an earlier state.
+    pub fn restored(&mut self, store: &Store, at_ms: u64) {
+        self.follow(store.history());
+        self.places.restored(store, at_ms);
+    }
+
+    /// From now on nothing goes wrong, so that no view is older than a few seconds.
+    pub const fn all_is_well(&mut self) {
+        self.places.sharpen();
+    }
+
+    /// Notes something that was found otherwise.
+    pub fn note(&mut self, invariant: &'static str, what: String, at_ms: u64) {
+        self.violations.push(Violation { invariant, what, at_ms });
+    }
+
+    /// What has been found.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// The pods and nodes as they were at the last commit seen.
+    #[must_use]
+    pub const fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Bindings and evictions by coordinators so far.
+    #[must_use]
+    pub const fn counts(&self) -> (u64, u64) {
+        (self.binds, self.evictions)
+    }
+
+    /// A number that is the same for the same history.
+    #[must_use]
+    pub const fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The last commits.
+    pub fn recent(&self) -> impl Iterator<Item = &str> {
+        self.recent.iter().map(String::as_str)
+    }
+}
+
+/// A text within an object; empty where there is none.
+fn text<'a>(object: &'a Object, path: &str) -> &'a str {
+    object.value().pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,58 @@
+//! Who leads, by the Lease: no write is begun by a process that does not.
+//!
+//! Source: the promise of `lease.rs` of the coordinator: no write begins after the last acknowledged renewal was sent plus
+//! `renewDeadline`.
+
+use std::collections::BTreeMap;
+
+use crate::api::Commit;
+
+use crate::coordinator::process_of;
+
+use super::text;
+
+/// What the configuration of simulated coordinators says of the election.
+const RENEW_MS: u64 = 3_000;
+
+/// The renewals of each process.
+#[derive(Debug, Default)]
+pub(super) struct Leads {
+    /// When the last renewal of each process was sent that was committed; and when it gave the Lease back.
+    renewed: BTreeMap<String, Renewed>,
+}
+
+#[derive(Debug, Default)]
+struct Renewed {
+    sent_ms: Vec<u64>,
+    released_ms: Option<u64>,
+}
+
+impl Leads {
+    /// Notes a commit of a Lease.
+    pub(super) fn see(&mut self, commit: &Commit) {
+        let Some(lease) = &commit.after else { return };
+        let process = process_of(&commit.by);
+        let renewed = self.renewed.entry(process.to_owned()).or_default();
+        if text(lease, "/spec/holderIdentity") == process {
+            renewed.sent_ms.push(commit.sent_ms);
+        } else {
+            renewed.released_ms = Some(commit.at_ms);
+        }
+    }
+
+    /// Whether a process led when it began a write, and has not given the Lease back before: before the write came about where
+    /// another leader must not be in its way (`exclusively`), before it was sent where it is told to people.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub(super) fn may_write(&self, commit: &Commit, exclusively: bool) -> Result<(), String> {
+        let (by, sent_ms) = (&*commit.by, commit.sent_ms);
+        let moment_ms = if exclusively { commit.at_ms } else { sent_ms };
+        let Some(renewed) = self.renewed.get(by) else { return Err("it has never had the Lease".to_owned()) };
+        if renewed.released_ms.is_some_and(|released_ms| moment_ms > released_ms) {
+            return Err("it has given the Lease back".to_owned());
+        }
+        let leads = renewed.sent_ms.iter().rev().any(|begun| *begun <= sent_ms && sent_ms <= begun + RENEW_MS);
+        if leads { Ok(()) } else { Err("its lead was over when it sent the request".to_owned()) }
+    }
+}

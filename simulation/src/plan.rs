@@ -1,0 +1,165 @@
+//! What happens in a run, before it begins: who takes part, what goes wrong, and how often.
+//!
+//! Knows: how all that is drawn from a seed, and how to make a run smaller. Must not know: how anything of it is done.
+
+use crate::{api::Faults, seed::Seed};
+
+/// Something that is done to the cluster or to what runs in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Deed {
+    /// A few pods are created.
+    Create,
+    /// A pod of high priority is created.
+    CreateUrgent,
+    /// A pod is deleted.
+    Delete,
+    /// A pod is deleted at once, and one of the same name with another shape is created.
+    Recreate,
+    /// A node is added.
+    AddNode,
+    /// A node is removed, with its pods.
+    RemoveNode,
+    /// A node is cordoned, or not any more.
+    Cordon,
+    /// A node has less or more of its resources.
+    Resize,
+    /// A pod of another scheduler is bound.
+    Foreign,
+    /// A coordinator is killed.
+    Kill,
+    /// A coordinator is told to end.
+    Terminate,
+    /// A coordinator that is not there is started.
+    Start,
+    /// A coordinator is cut off from the API server, or not any more.
+    Partition,
+    /// The API server restarts.
+    RestartApi,
+    /// The API server is restored to an earlier state.
+    RestoreApi,
+    /// A worker ends, and another one is there soon.
+    RestartWorker,
+    /// The connections to a worker break.
+    CutWorker,
+    /// A worker hears and says nothing for a while.
+    SilenceWorker,
+    /// A worker is late, lies, or behaves again.
+    Mislead,
+}
+
+impl Deed {
+    /// All of them, with how often each is done if it is not switched off.
+    pub const ALL: [(Self, u32); 19] = [
+        (Self::Create, 40),
+        (Self::CreateUrgent, 12),
+        (Self::Delete, 20),
+        (Self::Recreate, 8),
+        (Self::AddNode, 3),
+        (Self::RemoveNode, 3),
+        (Self::Cordon, 4),
+        (Self::Resize, 4),
+        (Self::Foreign, 6),
+        (Self::Kill, 3),
+        (Self::Terminate, 3),
+        (Self::Start, 8),
+        (Self::Partition, 3),
+        (Self::RestartApi, 1),
+        (Self::RestoreApi, 1),
+        (Self::RestartWorker, 4),
+        (Self::CutWorker, 4),
+        (Self::SilenceWorker, 4),
+        (Self::Mislead, 4),
+    ];
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What all else is drawn from.
+    pub seed: u64,
+    /// How many coordinators: 1 to 5.
+    pub coordinators: usize,
+    /// How many workers: 0 to 8.
+    pub workers: usize,
+    /// How many nodes there are at first.
+    pub nodes: u64,
+    /// How many things are done before the quiet phase.
+    pub steps: u32,
+    /// The longest pause between two of them, milliseconds.
+    pub pace_ms: u64,
+    /// What is done, and how often.
+    pub deeds: Vec<(Deed, u32)>,
+    /// What goes wrong between the coordinators and the API server.
+    pub faults: Faults,
+    /// Whether the API server has WatchList.
+    pub lists_by_watch: bool,
+    /// The defect that is planted.
+    pub defect: Option<&'static str>,
+}
+
+impl Plan {
+    /// The run of a seed. Half of the faults and a third of the deeds are switched off in each, so that the others show what they
+    /// do by themselves.
+    #[must_use]
+    pub fn draw(number: u64) -> Self {
+        let mut seed = Seed::new(number).fork("plan");
+        // Without pods and coordinators nothing can be seen.
+        let needed = [Deed::Create, Deed::Start];
+        let deeds = Deed::ALL.into_iter().filter(|(deed, _)| needed.contains(deed) || !seed.happens(333)).collect();
+        Self {
+            seed: number,
+            coordinators: seed.between(1, 3) as usize + if seed.happens(100) { 2 } else { 0 },
+            workers: seed.below(5) as usize + if seed.happens(100) { 4 } else { 0 },
+            nodes: seed.between(2, 8),
+            steps: seed.between(30, 90) as u32,
+            pace_ms: seed.between(50, 1_500),
+            deeds,
+            faults: if seed.happens(200) { Faults::NONE } else { Faults::draw(&mut seed) },
+            lists_by_watch: seed.happens(500),
+            defect: None,
+        }
+    }
+
+    /// Runs that are a little smaller than this one, the smallest first.
+    #[must_use]
+    pub fn smaller(&self) -> Vec<Self> {
+        let mut smaller = Vec::new();
+        let mut add = |change: &dyn Fn(&mut Self)| {
+            let mut plan = self.clone();
+            change(&mut plan);
+            if plan != *self {
+                smaller.push(plan);
+            }
+        };
+        add(&|plan| plan.faults = Faults::NONE);
+        add(&|plan| plan.steps /= 2);
+        add(&|plan| plan.steps = plan.steps.saturating_sub(plan.steps / 8 + 1));
+        add(&|plan| plan.workers /= 2);
+        add(&|plan| plan.coordinators = plan.coordinators.div_ceil(2));
+        add(&|plan| plan.nodes = plan.nodes.div_ceil(2).max(1));
+        add(&|plan| plan.lists_by_watch = false);
+        for index in 0..self.deeds.len() {
+            add(&|plan| {
+                plan.deeds.remove(index);
+            });
+        }
+        for index in 0..Faults::RATES {
+            add(&|plan| plan.faults = plan.faults.without(index));
+        }
+        smaller
+    }
+
+    /// What is done next.
+    pub fn deed(&self, seed: &mut Seed) -> Option<Deed> {
+        let all: u32 = self.deeds.iter().map(|(_, often)| often).sum();
+        let mut at = u32::try_from(seed.below(u64::from(all))).unwrap_or(0);
+        self.deeds
+            .iter()
+            .find(|(_, often)| {
+                let hit = at < *often;
+                at = at.saturating_sub(*often);
+                hit
+            })
+            .map(|(deed, _)| *deed)
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs as many seeds as were asked for, and says what came of them.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use flotilla_planted::DEFECTS;
+use flotilla_simulation::{
+    course::{self, Outcome},
+    minimise::minimise,
+    plan::Plan,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::Args;
+
+/// Runs that failed of which no more are looked for: their causes are mostly the same.
+const ENOUGH: usize = 5;
+
+/// Does what was asked for; false: something was found.
+///
+/// # Errors
+/// Where there is no thread to be had.
+pub(crate) fn carry_out(args: &Args) -> anyhow::Result<bool> {
+    if args.defect.as_deref() == Some("list") {
+        DEFECTS.iter().for_each(|(name, what)| println!("{name:<35} {what}"));
+        return Ok(true);
+    }
+    let defect = args.defect.as_deref().map(named).transpose()?;
+    match args.seed {
+        Some(seed) => Ok(one(&Plan { defect, ..Plan::draw(seed) })),
+        None if args.defects => all_defects(args),
+        None => {
+            let sum = many(args, defect, ENOUGH)?;
+            Ok(tell(args, sum))
+        }
+    }
+}
+
+/// The defect of a name.
+fn named(name: &str) -> anyhow::Result<&'static str> {
+    let found = DEFECTS.iter().find(|(known, _)| *known == name);
+    found.map(|(known, _)| *known).with_context(|| format!("there is no defect {name:?}; --defect list lists them"))
+}
+
+/// Plants each defect in turn.
+fn all_defects(args: &Args) -> anyhow::Result<bool> {
+    let mut missed = 0;
+    for (name, _) in DEFECTS {
+        let sum = many(args, Some(name), 1)?;
+        match sum.failed.first() {
+            Some((plan, outcome)) => {
+                let found = outcome.violations.first().map_or("", |violation| violation.invariant);
+                println!("{name:<35} found after {:>5} runs by {found}, seed {}", sum.runs, plan.seed);
+            }
+            None => {
+                missed += 1;
+                println!("{name:<35} NOT FOUND in {} runs", sum.runs);
+            }
+        }
+    }
+    println!("{} of {} defects found", DEFECTS.len() - missed, DEFECTS.len());
+    Ok(missed == 0)
+}
+
+/// One run, twice.
+fn one(plan: &Plan) -> bool {
+    println!("{plan:#?}");
+    let outcome = course::run(plan);
+    outcome.recent.iter().for_each(|line| println!("{line}"));
+    describe(&outcome);
+    let again = course::run(plan);
+    if again.hash != outcome.hash {
+        println!("the same plan gave another history: {:x} and {:x}", outcome.hash, again.hash);
+        if let Some((one, other)) = outcome.recent.iter().zip(&again.recent).find(|(one, other)| one != other) {
+            println!("{one}\n{other}");
+        }
+    }
+    outcome.violations.is_empty() && again.hash == outcome.hash
+}
+
+fn describe(outcome: &Outcome) {
+    let Outcome { commits, binds, evictions, lasted, hash, violations, .. } = outcome;
+    println!(
+        "{commits} commits, {binds} bindings and {evictions} evictions in {lasted:?} of its own time; history {hash:x}"
+    );
+    for violation in violations {
+        println!("{} at {} ms: {}", violation.invariant, violation.at_ms, violation.what);
+    }
+}
+
+/// What all threads add to.
+#[derive(Default)]
+struct Counters {
+    next: AtomicU64,
+    enough: AtomicBool,
+    commits: AtomicU64,
+    binds: AtomicU64,
+    evictions: AtomicU64,
+    own_ms: AtomicU64,
+    failed: Mutex<Vec<(Plan, Outcome)>>,
+}
+
+/// What came of many runs.
+struct Sum {
+    runs: u64,
+    threads: usize,
+    took: Duration,
+    counters: Counters,
+    failed: Vec<(Plan, Outcome)>,
+}
+
+/// Runs until so many have failed.
+#[expect(clippy::disallowed_methods, reason = "how long the runs take is for people")]
+fn many(args: &Args, defect: Option<&'static str>, enough: usize) -> anyhow::Result<Sum> {
+    let threads = args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let (counters, began) = (Counters::default(), Instant::now());
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {per_sec}, {eta} left")?;
+    let bar = ProgressBar::new(args.seeds).with_style(style);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| work(args, defect, enough, &counters, &bar));
+        }
+    });
+    bar.finish_and_clear();
+    let failed = std::mem::take(&mut *counters.failed.lock().unwrap_or_else(PoisonError::into_inner));
+    let runs = counters.next.load(Ordering::Relaxed).min(args.seeds);
+    Ok(Sum { runs, threads, took: began.elapsed(), counters, failed })
+}
+
+/// Tells what came of many runs; false: something was found.
+fn tell(args: &Args, sum: Sum) -> bool {
+    let Sum { runs, threads, took, counters, failed } = sum;
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    println!(
+        "{runs} runs in {:.1} s, {:.1} a second on {threads} threads; {} hours of their own time, {} commits, {} bindings, {} evictions",
+        took.as_secs_f64(),
+        runs as f64 / took.as_secs_f64(),
+        of(&counters.own_ms) / 3_600_000,
+        of(&counters.commits),
+        of(&counters.binds),
+        of(&counters.evictions),
+    );
+    for (plan, outcome) in &failed {
+        println!();
+        if !args.whole {
+            let (smaller, outcome) = minimise(plan, outcome);
+            println!("made smaller: {smaller:#?}");
+            outcome.recent.iter().for_each(|line| println!("{line}"));
+            describe(&outcome);
+        }
+        println!("seed {}:", plan.seed);
+        describe(outcome);
+        let defect = plan.defect.map_or(String::new(), |defect| format!(" --defect {defect}"));
+        println!("again: cargo xtask sim --seed {}{defect}", plan.seed);
+    }
+    if failed.is_empty() {
+        println!("no invariant was broken");
+    }
+    failed.is_empty()
+}
+
+fn work(args: &Args, defect: Option<&'static str>, enough: usize, counters: &Counters, bar: &ProgressBar) {
+    while !counters.enough.load(Ordering::Relaxed) {
+        let number = counters.next.fetch_add(1, Ordering::Relaxed);
+        if number >= args.seeds {
+            return;
+        }
+        let plan = Plan { defect, ..Plan::draw(args.from + number) };
+        let outcome = course::run(&plan);
+        bar.inc(1);
+        for (counter, more) in [
+            (&counters.commits, outcome.commits),
+            (&counters.binds, outcome.binds),
+            (&counters.evictions, outcome.evictions),
+            (&counters.own_ms, u64::try_from(outcome.lasted.as_millis()).unwrap_or(0)),
+        ] {
+            counter.fetch_add(more, Ordering::Relaxed);
+        }
+        if !outcome.violations.is_empty() {
+            let mut failed = counters.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.push((plan, outcome));
+            counters.enough.store(failed.len() >= enough, Ordering::Relaxed);
+        }
+    }
+}

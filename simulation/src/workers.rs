@@ -1,0 +1,255 @@
+//! Workers: real replicas behind the call `Attach`, with the faults of processes and of networks.
+//!
+//! Knows: who is obeyed, when a worker is down, late or silent, and which of its words are changed. Must not know: what a
+//! coordinator makes of it.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use flotilla_framework::{
+    registry::Registry,
+    replica::Replica,
+    shard::{Epoch, FromWorker, Reply, ToWorker},
+};
+use flotilla_proto::{Wire as _, pb};
+use flotilla_runtime::fanout::{Attach, Incoming, Words};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use crate::seed::Seed;
+
+mod lies;
+
+use lies::Lies;
+
+/// Words that wait for the network: as many as the real worker lets wait.
+const ANSWERS: usize = 16;
+/// The port in the addresses of workers.
+const PORT: u16 = 10_260;
+
+/// How a worker behaves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// The longest that it takes for a word, milliseconds.
+    pub delay_ms: u64,
+    /// How many of 1,000 words it changes, holds back or says again.
+    pub lies_per_mille: u16,
+}
+
+/// All workers there may be. Cheap to clone.
+#[derive(Clone)]
+pub struct Workers {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    registry: Registry,
+    state: Mutex<State>,
+}
+
+struct State {
+    seed: Seed,
+    workers: Vec<Worker>,
+}
+
+struct Worker {
+    manner: Manner,
+    /// Counts its starts.
+    start: u64,
+    obeyed: Epoch,
+    sitting: Option<oneshot::Sender<Status>>,
+    /// Nothing answers at its address until then.
+    down_until: Instant,
+    /// It hears and says nothing until then.
+    silent_until: Instant,
+    /// Ends its streams.
+    cut: CancellationToken,
+}
+
+impl Worker {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            manner: Manner::default(),
+            start: 0,
+            obeyed: 0,
+            sitting: None,
+            down_until: now,
+            silent_until: now,
+            cut: CancellationToken::new(),
+        }
+    }
+}
+
+impl Workers {
+    /// So many workers, which behave.
+    #[must_use]
+    pub fn new(seed: Seed, count: usize, registry: Registry) -> Self {
+        let workers = (0..count).map(|_| Worker::new()).collect();
+        Self { shared: Arc::new(Shared { registry, state: Mutex::new(State { seed, workers }) }) }
+    }
+
+    /// Their addresses.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<String> {
+        (0..self.shared.state().workers.len()).map(|index| format!("worker-{index}:{PORT}")).collect()
+    }
+
+    /// A worker behaves like this from now on.
+    pub fn behave(&self, index: usize, manner: Manner) {
+        self.with(index, |worker| worker.manner = manner);
+    }
+
+    /// The process of a worker ends; another one is there after `down`.
+    pub fn restart(&self, index: usize, down: Duration) {
+        self.with(index, |worker| {
+            worker.down_until = Instant::now() + down;
+            worker.start += 1;
+            worker.obeyed = 0;
+            worker.sitting = None;
+            std::mem::take(&mut worker.cut).cancel();
+        });
+    }
+
+    /// The connections to a worker break.
+    pub fn cut(&self, index: usize) {
+        self.with(index, |worker| std::mem::take(&mut worker.cut).cancel());
+    }
+
+    /// A worker hears and says nothing for a while.
+    pub fn silence(&self, index: usize, time: Duration) {
+        self.with(index, |worker| worker.silent_until = Instant::now() + time);
+    }
+
+    /// From now on everyone is there and honest, and answers soon.
+    pub fn heal(&self) {
+        let now = Instant::now();
+        for worker in &mut self.shared.state().workers {
+            worker.manner = Manner::default();
+            worker.down_until = now;
+            worker.silent_until = now;
+        }
+    }
+
+    fn with(&self, index: usize, act: impl FnOnce(&mut Worker)) {
+        if let Some(worker) = self.shared.state().workers.get_mut(index) {
+            act(worker);
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What ends a stream to this worker, and its first word; an error where nothing answers.
+    fn greet(&self, index: usize) -> Result<(CancellationToken, FromWorker), Status> {
+        let mut state = self.state();
+        let worker = state.workers.get_mut(index).ok_or_else(|| Status::unavailable("nobody has this address"))?;
+        if worker.down_until > Instant::now() {
+            return Err(Status::unavailable("connection refused"));
+        }
+        let nonce = (index as u64) << 32 | worker.start;
+        let reply = Reply::Hello { version: Arc::from(env!("CARGO_PKG_VERSION")), nonce };
+        Ok((worker.cut.clone(), FromWorker { epoch: worker.obeyed, revision: 0, reply }))
+    }
+
+    /// Takes the seat for a leader, as a real worker gives it.
+    fn take_seat(&self, index: usize, epoch: Epoch) -> Result<oneshot::Receiver<Status>, Status> {
+        let mut state = self.state();
+        let worker = &mut state.workers[index];
+        if epoch < worker.obeyed {
+            return Err(Status::failed_precondition(format!("epoch {epoch} is over")));
+        }
+        let (leave, left) = oneshot::channel();
+        worker.obeyed = epoch;
+        if let Some(earlier) = worker.sitting.replace(leave) {
+            // It may have ended by itself.
+            let _ = earlier.send(Status::aborted("another stream took the seat"));
+        }
+        Ok(left)
+    }
+
+    /// When a word that arrives now is answered.
+    fn answer_at(&self, index: usize) -> Instant {
+        let mut state = self.state();
+        let State { seed, workers } = &mut *state;
+        let worker = &workers[index];
+        let delay = Duration::from_millis(seed.below(worker.manner.delay_ms + 1));
+        (Instant::now() + delay).max(worker.silent_until)
+    }
+
+    /// What really is said in place of a word.
+    fn distort(&self, index: usize, lies: &mut Lies, word: FromWorker) -> Vec<FromWorker> {
+        let mut state = self.state();
+        let State { seed, workers } = &mut *state;
+        if seed.happens(workers[index].manner.lies_per_mille) { lies.instead(seed, word) } else { lies.honest(word) }
+    }
+}
+
+impl Attach for Workers {
+    fn attach(&self, address: &str, words: Words) -> BoxFuture<'static, Result<Incoming, Status>> {
+        let shared = Arc::clone(&self.shared);
+        let index = address.strip_prefix("worker-").and_then(|rest| rest.split(':').next());
+        let index = index.and_then(|index| index.parse().ok()).unwrap_or(usize::MAX);
+        async move {
+            // A round trip.
+            sleep(Duration::from_millis(1)).await;
+            let (cut, hello) = shared.greet(index)?;
+            let (said, out) = mpsc::channel(ANSWERS);
+            // A new channel has room for one.
+            let _ = said.try_send(Ok(hello.encode()));
+            tokio::spawn(async move {
+                let ended = cut.run_until_cancelled(converse(&shared, index, words, &said)).await;
+                // A connection that breaks says so; its other end may have gone.
+                let status = ended.unwrap_or_else(|| Status::unavailable("connection reset"));
+                let _ = said.send(Err(status)).await;
+            });
+            Ok(ReceiverStream::new(out).boxed())
+        }
+        .boxed()
+    }
+}
+
+/// Obeys a leader until either end is done; returns why it ended.
+async fn converse(
+    shared: &Shared,
+    index: usize,
+    mut words: Words,
+    said: &mpsc::Sender<Result<pb::FromWorker, Status>>,
+) -> Status {
+    let closed = || Status::unavailable("the other end closed the stream");
+    let (mut replica, mut lies) = (Replica::new(shared.registry), Lies::default());
+    let mut ousted = None;
+    let talk = async {
+        while let Some(word) = words.next().await {
+            let word = ToWorker::decode(word).map_err(|error| Status::invalid_argument(error.to_string()))?;
+            if ousted.is_none() {
+                ousted = Some(shared.take_seat(index, word.epoch)?);
+            }
+            if let Some(Ok(status)) = ousted.as_mut().map(oneshot::Receiver::try_recv) {
+                return Err(status);
+            }
+            sleep_until(shared.answer_at(index)).await;
+            let Some(answer) = replica.apply(word) else { continue };
+            for answer in shared.distort(index, &mut lies, answer) {
+                said.send(Ok(answer.encode())).await.map_err(|_| closed())?;
+            }
+        }
+        Ok(())
+    };
+    tokio::select! {
+        biased;
+        () = said.closed() => closed(),
+        ended = talk => ended.err().unwrap_or_else(closed),
+    }
+}

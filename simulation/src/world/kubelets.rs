@@ -1,0 +1,113 @@
+//! The kubelets of all nodes.
+//!
+//! Knows: when a pod runs, ends and is turned away. Must not know: who made it or bound it.
+//!
+//! Source: k8s.io/kubernetes `pkg/kubelet`: `HandlePodAdditions` and the status manager.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{has_ended, milli, requested, those};
+use crate::{
+    api::{Actor, Kind, Object, writes::Deletion},
+    seed::Seed,
+};
+
+/// The kubelets.
+pub struct Kubelets {
+    actor: Actor,
+    seed: Seed,
+    /// They turn away a pod that does not fit beside those that they run.
+    pub turns_away: bool,
+}
+
+impl Kubelets {
+    /// Kubelets that run what fits.
+    #[must_use]
+    pub const fn new(actor: Actor, seed: Seed) -> Self {
+        Self { actor, seed, turns_away: true }
+    }
+
+    /// Each pod for which something is to be done has it done, so many times of a thousand. Gives how many were turned away.
+    pub fn step(&mut self, per_mille: u16) -> usize {
+        let mut turned_away = 0;
+        let mut used = self.used();
+        for pod in those(self.actor.api(), Kind::Pod, |pod| !pod.text("/spec/nodeName").is_empty()) {
+            if !self.seed.happens(per_mille) {
+                continue;
+            }
+            if pod.is_terminating() {
+                let (grace_s, uid) = (Some(0), Some(pod.uid().to_owned()));
+                // Another may have been faster.
+                let _ = self.actor.delete(Kind::Pod, pod.key(), &Deletion { grace_s, uid, version: None });
+            } else if pod.text("/status/phase") == "Pending" {
+                turned_away += usize::from(!self.run(&pod, &mut used));
+            }
+        }
+        turned_away
+    }
+
+    /// The CPU that pods take on each node that are run there, thousandths.
+    fn used(&self) -> BTreeMap<String, u64> {
+        let mut used = BTreeMap::new();
+        for pod in those(self.actor.api(), Kind::Pod, |pod| pod.text("/status/phase") == "Running") {
+            *used.entry(pod.text("/spec/nodeName").to_owned()).or_default() += requested(&pod);
+        }
+        used
+    }
+
+    /// Runs a pod if it fits. False: it is turned away.
+    fn run(&self, pod: &Object, used: &mut BTreeMap<String, u64>) -> bool {
+        let node = pod.text("/spec/nodeName");
+        let node_is = self.actor.api().look(|store| store.get(Kind::Node, "", node).cloned());
+        // Without its node nobody runs it, and the garbage collector of pods ends it some day.
+        let Some(node_is) = node_is else { return true };
+        let taken = used.entry(node.to_owned()).or_default();
+        let fits = *taken + requested(pod) <= milli(node_is.at("/status/allocatable/cpu"));
+        if self.turns_away && !fits {
+            self.change(pod, |status| {
+                status["phase"] = json!("Failed");
+                status["reason"] = json!("OutOfcpu");
+            });
+            return false;
+        }
+        *taken += requested(pod);
+        self.change(pod, |status| {
+            status["phase"] = json!("Running");
+            condition(status, "Ready", "True");
+        });
+        true
+    }
+
+    fn change(&self, pod: &Object, change: impl FnOnce(&mut Value)) {
+        // It was there a moment ago, and nobody else acts meanwhile.
+        let _ = self.actor.change(Kind::Pod, pod.key(), |value| change(&mut value["status"]));
+    }
+
+    /// A node fails: its pods are taken away with it.
+    pub fn lose(&mut self, node: &str) {
+        let _ = self.actor.delete(Kind::Node, node, &Deletion::default());
+        for pod in those(self.actor.api(), Kind::Pod, |pod| pod.text("/spec/nodeName") == node) {
+            let _ = self.actor.delete(Kind::Pod, pod.key(), &Deletion { grace_s: Some(0), ..Deletion::default() });
+        }
+    }
+
+    /// A pod that has run to its end, so many times of a thousand.
+    pub fn finish(&mut self, per_mille: u16) {
+        for pod in those(self.actor.api(), Kind::Pod, |pod| !has_ended(pod) && pod.text("/status/phase") == "Running") {
+            if self.seed.happens(per_mille) {
+                self.change(&pod, |status| status["phase"] = json!("Succeeded"));
+            }
+        }
+    }
+}
+
+fn condition(status: &mut Value, name: &str, value: &str) {
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Value::Array(conditions) = &mut status["conditions"] else { return };
+    conditions.retain(|condition| condition["type"] != name);
+    conditions.push(json!({ "type": name, "status": value }));
+}

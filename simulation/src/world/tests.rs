@@ -1,0 +1,187 @@
+//! Knows: what each actor of the world does in a step. Must not know: coordinators.
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    api::{Options, writes::Deletion},
+    seed::Seed,
+};
+
+const ALWAYS: u16 = 1_000;
+
+fn api() -> Api {
+    let api = Api::new(Seed::new(1), Options::default());
+    for name in ["n1", "n2"] {
+        let status = json!({ "allocatable": { "cpu": "2" } });
+        api.actor("person")
+            .create(Kind::Node, json!({ "metadata": { "name": name }, "status": status }))
+            .expect("made");
+    }
+    api
+}
+
+fn spec(cpu: &str) -> Value {
+    json!({ "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] })
+}
+
+fn pod(api: &Api, name: &str, cpu: &str) -> Arc<Object> {
+    let pod = json!({ "metadata": { "namespace": "default", "name": name }, "spec": spec(cpu) });
+    api.actor("person").create(Kind::Pod, pod).expect("made")
+}
+
+fn names(api: &Api, kind: Kind, which: impl Fn(&Object) -> bool) -> Vec<String> {
+    those(api, kind, which).iter().map(|object| object.name().to_owned()).collect()
+}
+
+fn get(api: &Api, kind: Kind, key: &str) -> Arc<Object> {
+    api.look(|store| store.by_key(kind, key).cloned()).expect("there")
+}
+
+#[test]
+fn amounts_of_cpu_are_read() {
+    for (text, amount) in [("1", 1_000), ("1500m", 1_500), ("0.25", 250), ("1.5", 1_500), ("", 0), ("x", 0)] {
+        assert_eq!(milli(&json!(text)), amount, "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn kubelets_run_what_fits_turn_away_the_rest_and_end_what_is_deleted() {
+    let api = api();
+    for name in ["a", "b", "c"] {
+        let pod = pod(&api, name, "800m");
+        api.actor("person").bind(&pod, "n1").expect("bound");
+    }
+    pod(&api, "waiting", "1");
+    let mut kubelets = Kubelets::new(api.actor("kubelets"), Seed::new(1));
+    assert_eq!((kubelets.step(0), kubelets.step(ALWAYS), kubelets.step(ALWAYS)), (0, 1, 0));
+    assert_eq!(names(&api, Kind::Pod, |pod| pod.text("/status/phase") == "Running"), ["a", "b"]);
+    assert_eq!(get(&api, Kind::Pod, "default/c").text("/status/reason"), "OutOfcpu");
+    api.actor("person").delete(Kind::Pod, "default/a", &Deletion::default()).expect("marked");
+    assert!(get(&api, Kind::Pod, "default/a").is_terminating());
+    kubelets.step(ALWAYS);
+    assert_eq!(names(&api, Kind::Pod, |_| true), ["b", "c", "waiting"]);
+    kubelets.finish(ALWAYS);
+    assert_eq!(get(&api, Kind::Pod, "default/b").text("/status/phase"), "Succeeded");
+    kubelets.lose("n1");
+    assert_eq!(
+        (names(&api, Kind::Pod, |_| true), names(&api, Kind::Node, |_| true)),
+        (vec!["waiting".into()], vec!["n2".into()])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_make_pods_anew_under_other_names_or_the_same() {
+    let api = api();
+    let replicas = Replicas::new(api.actor("controllers"));
+    replicas.create(Kind::ReplicaSet, "default", "web", 2, &spec("1"));
+    replicas.create(Kind::StatefulSet, "default", "db", 2, &spec("1"));
+    let of = |app: &str| those(&api, Kind::Pod, |pod| pod.text("/metadata/labels/app") == app);
+    for _ in 0..2 {
+        replicas.step();
+        assert_eq!((of("web").len(), of("db").len()), (2, 2));
+    }
+    let (web, db) = (of("web").remove(0), of("db").remove(0));
+    for pod in [&web, &db] {
+        api.actor("person").delete(Kind::Pod, pod.key(), &Deletion::default()).expect("deleted");
+    }
+    replicas.step();
+    assert!(of("web").len() == 2 && of("web").iter().all(|pod| pod.name() != web.name()), "{:?}", of("web"));
+    let again = get(&api, Kind::Pod, db.key());
+    assert!(again.name() == "db-0" && again.uid() != db.uid(), "{again:?}");
+    // One that is still ending holds its name.
+    api.actor("person").bind(&again, "n1").expect("bound");
+    api.actor("person").delete(Kind::Pod, again.key(), &Deletion::default()).expect("marked");
+    replicas.step();
+    assert_eq!(get(&api, Kind::Pod, again.key()).uid(), again.uid());
+    api.actor("person")
+        .change(Kind::ReplicaSet, "default/web", |set| set["spec"]["replicas"] = json!(1))
+        .expect("changed");
+    api.actor("person").delete(Kind::StatefulSet, "default/db", &Deletion::default()).expect("deleted");
+    replicas.step();
+    assert_eq!((of("web").len(), of("db").iter().filter(|pod| is_live(pod)).count()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_lets_go_what_it_does_not_need() {
+    let api = api();
+    let (replicas, budgets) = (Replicas::new(api.actor("controllers")), Budgets::new(api.actor("controllers")));
+    let mut kubelets = Kubelets::new(api.actor("kubelets"), Seed::new(1));
+    replicas.create(Kind::ReplicaSet, "default", "web", 3, &spec("100m"));
+    replicas.step();
+    for (name, least) in [("two", json!(2)), ("half", json!("50%")), ("all", json!("100%"))] {
+        budgets.create("default", name, "web", &least);
+    }
+    let allowed = || {
+        budgets.step();
+        ["all", "half", "two"].map(|name| {
+            let budget = get(&api, Kind::PodDisruptionBudget, &format!("default/{name}"));
+            budget.at("/status/disruptionsAllowed").as_u64().expect("a number")
+        })
+    };
+    assert_eq!(allowed(), [0, 0, 0], "none runs");
+    for pod in those(&api, Kind::Pod, |_| true) {
+        api.actor("person").bind(&pod, "n1").expect("bound");
+    }
+    kubelets.step(ALWAYS);
+    assert_eq!(allowed(), [0, 1, 1]);
+    let commits = api.commits(0).len();
+    assert_eq!((allowed(), api.commits(0).len()), ([0, 1, 1], commits), "what is the same is not written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_scheduler_binds_its_own_pods_where_they_fit() {
+    let api = api();
+    pod(&api, "ours", "1");
+    for name in ["a", "b", "c"] {
+        let mut spec = spec("1500m");
+        spec["schedulerName"] = json!("another");
+        let pod = json!({ "metadata": { "namespace": "default", "name": name }, "spec": spec });
+        api.actor("person").create(Kind::Pod, pod).expect("made");
+    }
+    let mut scheduler = Scheduler::new(api.actor("another"), Seed::new(1), "another");
+    assert_eq!((scheduler.step(), scheduler.step()), (2, 0));
+    assert_eq!(names(&api, Kind::Pod, |pod| pod.text("/spec/nodeName").is_empty()).len(), 2);
+    assert_ne!(
+        get(&api, Kind::Pod, "default/a").text("/spec/nodeName"),
+        get(&api, Kind::Pod, "default/b").text("/spec/nodeName")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_are_bound_to_what_was_chosen_and_volumes_given_back() {
+    let api = api();
+    let mut volumes = Volumes::new(api.actor("controllers"), Seed::new(1));
+    let person = api.actor("person");
+    let claim = |name: &str| get(&api, Kind::PersistentVolumeClaim, &format!("default/{name}"));
+    volumes.create_class("made", true);
+    volumes.create_class("there", false);
+    volumes.create_claim("default", "data", "made", 1);
+    volumes.create_claim("default", "disk", "there", 1);
+    volumes.add("disk-1", "there", "n1", 2);
+    volumes.step(0);
+    assert_eq!((claim("data").text("/spec/volumeName"), claim("disk").text("/spec/volumeName")), ("", ""));
+    let chosen = json!({ "volume.kubernetes.io/selected-node": "n1" });
+    let choose = || {
+        person.change(Kind::PersistentVolumeClaim, "default/data", |claim| {
+            claim["metadata"]["annotations"] = chosen.clone()
+        })
+    };
+    choose().expect("changed");
+    volumes.step(ALWAYS);
+    assert_eq!(claim("data").at("/metadata/annotations"), &json!({}), "the node has no room");
+    choose().expect("changed");
+    let promised = json!({ "namespace": "default", "name": "disk", "uid": claim("disk").uid() });
+    person.change(Kind::PersistentVolume, "disk-1", |volume| volume["spec"]["claimRef"] = promised).expect("changed");
+    volumes.step(0);
+    let made = format!("pvc-{}", claim("data").uid());
+    assert_eq!((claim("data").text("/spec/volumeName"), claim("disk").text("/spec/volumeName")), (&*made, "disk-1"));
+    for (name, volume) in [("data", &*made), ("disk", "disk-1")] {
+        let phases = (claim(name).text("/status/phase").to_owned(), get(&api, Kind::PersistentVolume, volume));
+        assert_eq!((&*phases.0, phases.1.text("/status/phase")), ("Bound", "Bound"));
+        person.delete(Kind::PersistentVolumeClaim, &format!("default/{name}"), &Deletion::default()).expect("deleted");
+    }
+    volumes.step(0);
+    assert_eq!(names(&api, Kind::PersistentVolume, |volume| volume.text("/status/phase") == "Available"), ["disk-1"]);
+    assert_eq!(names(&api, Kind::PersistentVolume, |_| true).len(), 1);
+}

@@ -1,0 +1,79 @@
+//! Defects that can be switched on by name, in order to test what is to find them.
+//!
+//! Where a line of code keeps an invariant of docs/reliability.md, `planted("a-name")` beside it says what the code would be without
+//! that line. Only the simulation builds with the feature `planted`; elsewhere the answer is always no, known to the compiler.
+//!
+//! Knows: the names. Must not know: what any of them does.
+
+/// All defects, with what a simulation must see of each.
+pub const DEFECTS: &[(&str, &str)] = &[
+    ("assumes-nothing", "S2: the charge of a decided pod is not kept"),
+    ("backs-off-for-ever", "L1: a backoff never expires"),
+    ("believes-old-news", "what is older than what was told before is taken for new"),
+    ("believes-workers", "the node of an offer is not verified against the coordinator's own snapshot (R1)"),
+    ("binds-by-name", "S4: a binding does not name the UID"),
+    ("binds-without-a-lead", "S5: a request is sent although the lead is over"),
+    ("confuses-namesakes", "a pod that took another's name does not end it"),
+    ("counts-its-lead-from-the-answer", "S5: a lead is counted from when the renewal was answered"),
+    ("evicts-by-name", "S4: a deletion does not name the UID"),
+    ("guesses-bound", "L1: a binding without an answer counts as bound"),
+    ("guesses-unbound", "S2: a binding without an answer counts as failed"),
+    ("ignores-cordons", "S6: a node that is cordoned keeps its pods coming"),
+    ("ignores-deleted-nodes", "S6: a node that is gone stays in the view"),
+    ("ignores-deleted-pods", "L1: a pod that is gone keeps its place"),
+    ("ignores-restores", "L1: what a restored backup took back is believed for ever (R14)"),
+    ("keeps-nominations", "L1: a nomination never ends"),
+    ("keeps-what-a-list-lacks", "L1: an object that a new list lacks stays in the view"),
+    ("loses-errors", "L1: an attempt that failed is not repeated"),
+    ("never-forgets", "L1: the charge of a pod whose bind failed stays"),
+    ("never-retries-a-bind", "L1: a pod whose bind failed is not tried again"),
+    ("orphans-nodes", "L1: the nodes of a lost worker are judged by nobody"),
+    ("releases-too-early", "S5: the Lease is released while binds are under way (R9)"),
+    ("skips-the-barrier", "S2: a new leader does not wait for what the last one did (R9)"),
+    ("throttled-is-done", "L1: a request that was turned away by 429 counts as done (R12)"),
+    ("trusts-refusals", "L1: a worker's word that nothing fits is not verified (R6)"),
+    ("waits-for-late-workers", "L1: a worker that owes an answer is waited for (R10)"),
+    ("waits-for-silent-watches", "L1: a watch that tells nothing any more is kept (R15)"),
+    ("wakes-nobody-for-changed-nodes", "L1: a changed node wakes no pod"),
+    ("wakes-nobody-for-new-nodes", "L1: a new node wakes no pod"),
+    ("wakes-nobody-for-pods-that-go", "L1: a pod that leaves its node wakes no other"),
+];
+
+#[cfg(feature = "planted")]
+mod on {
+    use std::cell::Cell;
+
+    thread_local! {
+        static PLANTED: Cell<Option<&'static str>> = const { Cell::new(None) };
+    }
+
+    /// Plants a defect for all that this thread does from now on; `None`: none.
+    ///
+    /// # Panics
+    /// Where there is none of this name.
+    pub fn plant(name: Option<&str>) {
+        let known = name.map(|name| {
+            let found = super::DEFECTS.iter().find(|(known, _)| *known == name);
+            found.map_or_else(|| panic!("there is no defect {name:?}"), |(known, _)| *known)
+        });
+        PLANTED.set(known);
+    }
+
+    /// Whether this defect is planted.
+    #[must_use]
+    pub fn planted(name: &str) -> bool {
+        debug_assert!(super::DEFECTS.iter().any(|(known, _)| *known == name), "{name} is not in the list");
+        PLANTED.get() == Some(name)
+    }
+}
+
+/// No defect is planted.
+#[cfg(not(feature = "planted"))]
+#[must_use]
+#[inline(always)]
+pub const fn planted(_name: &str) -> bool {
+    false
+}
+
+#[cfg(feature = "planted")]
+pub use on::{plant, planted};

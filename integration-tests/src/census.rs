@@ -194,12 +194,12 @@ pub(crate) fn audited(cluster: &ControlPlane) -> anyhow::Result<Vec<Value>> {
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
-fn has_ended(pod: &Pod) -> bool {
+pub(crate) fn has_ended(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
 /// What the containers of a pod ask for, in thousandths; each pod takes the room of one.
-fn requested(pod: &Pod, resource: &str) -> i128 {
+pub(crate) fn requested(pod: &Pod, resource: &str) -> i128 {
     if resource == "pods" {
         return 1000;
     }
@@ -209,7 +209,7 @@ fn requested(pod: &Pod, resource: &str) -> i128 {
 }
 
 /// An amount in thousandths, of those that the tests write: whole numbers, `m`, `Mi` and `Gi`.
-fn thousandths(quantity: &Quantity) -> Option<i128> {
+pub(crate) fn thousandths(quantity: &Quantity) -> Option<i128> {
     let digits = quantity.0.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let factor = match &quantity.0[digits.len()..] {
         "" => 1000,

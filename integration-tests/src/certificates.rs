@@ -6,6 +6,7 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::Context as _;
@@ -13,6 +14,8 @@ use flotilla_control_plane::{ControlPlane, wait_until};
 use flotilla_transport::{Authority, FILES, Pem, Role, now_s};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::Api;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use tokio_rustls::TlsAcceptor;
 
 use crate::fleet::PATIENCE;
 
@@ -52,6 +55,19 @@ pub fn mount(folder: &Path, pem: &Pem) -> anyhow::Result<()> {
         Ok(())
     };
     mounted().with_context(|| format!("cannot mount a certificate at {}", folder.display()))
+}
+
+/// Accepts connections over TLS with a certificate and its key, both files in PEM.
+///
+/// # Errors
+/// Where the files cannot be used.
+pub fn acceptor(certificate: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate)?.collect();
+    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain?, PrivateKeyDer::from_pem_file(key)?)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// The same certificate with other authorities to trust.

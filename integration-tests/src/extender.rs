@@ -21,10 +21,10 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
-use tokio_rustls::TlsAcceptor;
+
+use crate::certificates::acceptor;
 
 /// What an extender answers to a verb and a question.
 pub type Say = Arc<dyn Fn(String, Value) -> BoxFuture<'static, Value> + Send + Sync>;
@@ -78,12 +78,7 @@ impl Extender {
     /// # Errors
     /// Where no port is free, or the files cannot be used.
     pub async fn start_secured(say: Say, certificate: &Path, key: &Path) -> anyhow::Result<Self> {
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate)?.collect();
-        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_single_cert(chain?, PrivateKeyDer::from_pem_file(key)?)?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = acceptor(certificate, key)?;
         let (listener, address) = listen().await?;
         let (router, calls) = router(say);
         let serving = tokio::spawn(async move {

@@ -55,6 +55,7 @@ pub struct Fleet<'a> {
     ports: BTreeMap<String, u16>,
     secure_ports: BTreeMap<String, u16>,
     election: [&'static str; 3],
+    launcher: Vec<String>,
     more_args: Vec<String>,
     more_worker_args: Vec<String>,
     transport: Transport,
@@ -90,6 +91,7 @@ impl<'a> Fleet<'a> {
             ports: BTreeMap::new(),
             secure_ports: BTreeMap::new(),
             election: ELECTION,
+            launcher: Vec::new(),
             more_args: Vec::new(),
             more_worker_args: Vec::new(),
             transport: Transport::Files,
@@ -139,6 +141,25 @@ impl<'a> Fleet<'a> {
     #[must_use]
     pub fn patient(self) -> Self {
         Self { election: PATIENT_ELECTION, ..self }
+    }
+
+    /// Gives coordinators other Lease times, as flags.
+    #[must_use]
+    pub fn electing(self, election: [&'static str; 3]) -> Self {
+        Self { election, ..self }
+    }
+
+    /// Starts every process by way of another program, which is given the command line behind these words.
+    #[must_use]
+    pub fn launched_by(self, launcher: impl IntoIterator<Item = String>) -> Self {
+        Self { launcher: launcher.into_iter().collect(), ..self }
+    }
+
+    /// Lets coordinators reach a worker at a port that is not its own, such as that of a proxy.
+    #[must_use]
+    pub fn with_worker_at(mut self, worker: &str, port: u16) -> Self {
+        self.ports.insert(worker.to_owned(), port);
+        self
     }
 
     /// Gives coordinators more arguments.
@@ -205,7 +226,7 @@ impl<'a> Fleet<'a> {
     /// Where the process cannot be started.
     pub fn start_worker(&self, name: &str) -> anyhow::Result<()> {
         let port = self.ports.get(name).with_context(|| format!("{name} has no port; reserve one"))?;
-        let mut command = Command::new(binary("flotilla-worker")?);
+        let mut command = self.command("flotilla-worker")?;
         command.args(["--listen", &format!("127.0.0.1:{port}"), "-v=2"]).args(self.transport_args(Role::Worker)?);
         command.args(&self.more_worker_args);
         self.cluster.processes().spawn(name, command)?;
@@ -240,7 +261,7 @@ impl<'a> Fleet<'a> {
     /// Where the binaries do not build.
     pub fn coordinator(&self, config: Option<&Path>, secure_port: u16) -> anyhow::Result<Command> {
         let workers: Vec<String> = self.ports.values().map(|port| format!("127.0.0.1:{port}")).collect();
-        let mut command = Command::new(binary("flotilla-coordinator")?);
+        let mut command = self.command("flotilla-coordinator")?;
         command.arg("--kubeconfig").arg(&self.kubeconfig);
         if let Some(config) = config {
             command.arg("--config").arg(config);
@@ -250,6 +271,14 @@ impl<'a> Fleet<'a> {
         }
         command.args(["--bind-address=127.0.0.1", &format!("--secure-port={secure_port}")]);
         command.arg("-v=4").args(self.transport_args(Role::Coordinator)?).args(self.election).args(&self.more_args);
+        Ok(command)
+    }
+
+    fn command(&self, program: &str) -> anyhow::Result<Command> {
+        let program = binary(program)?;
+        let Some((launcher, words)) = self.launcher.split_first() else { return Ok(Command::new(program)) };
+        let mut command = Command::new(launcher);
+        command.args(words).arg(program);
         Ok(command)
     }
 

@@ -5,6 +5,7 @@
 
 pub mod census;
 pub mod certificates;
+pub mod chaos;
 pub mod collector;
 pub mod crds;
 pub mod deployed;

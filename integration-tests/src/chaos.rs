@@ -1,0 +1,227 @@
+//! Random faults of real processes under load: the control plane, three coordinators, four workers, and what must hold meanwhile.
+//!
+//! Knows: the course of a run, and what is left of it. Must not know: how a fault is made, or how a commit is judged.
+//!
+//! A seed decides which faults come in which order, after which pauses, for how long. When exactly each hits which request is up to
+//! the machine. So a run with the same seed is the same in kind, and finds again what is not a matter of milliseconds.
+//!
+//! What must not happen is looked for in every commit, and does not depend on time. What must happen is waited for when all faults
+//! are over.
+
+mod audit;
+mod faults;
+mod gate;
+mod history;
+mod link;
+mod load;
+mod plan;
+mod quiet;
+mod scene;
+mod store;
+mod watch;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use flotilla_control_plane::{ControlPlane, wait_until};
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use kube::ResourceExt as _;
+use tokio::{
+    pin,
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until},
+};
+
+use self::{
+    audit::Audit,
+    faults::{Faults, Outcome},
+    load::Load,
+    plan::{COORDINATORS, Plan},
+    quiet::fitting,
+    scene::{Scene, locked},
+    watch::Watch,
+};
+use crate::{census::Census, fleet::node_of};
+
+/// How long pods that fit may take to land when all faults are over: a lead has to run out, and the longest pause between two
+/// attempts of a pod is ten seconds. A machine that does other things has taken 165 s.
+const QUIET_PATIENCE: Duration = Duration::from_secs(600);
+/// How long processes have before the first fault.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+/// Between two lines of progress.
+const PROGRESS_PAUSE: Duration = Duration::from_secs(15);
+
+/// A run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// How long faults are made.
+    pub lasts: Duration,
+    /// What decides which ones.
+    pub seed: u64,
+}
+
+impl Run {
+    /// Plays it. The report has what was seen.
+    ///
+    /// # Errors
+    /// With what was wrong, and where the logs were left.
+    pub async fn play(self) -> anyhow::Result<String> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let kept = here.parent().unwrap_or(here).join("target/chaos").join(format!("seed-{}", self.seed));
+        if kept.exists() {
+            fs::remove_dir_all(&kept).with_context(|| format!("cannot empty {}", kept.display()))?;
+        }
+        eprintln!("chaos: seed {}, faults for {} s", self.seed, self.lasts.as_secs());
+        let cluster = scene::control_plane().await?;
+        let played = Box::pin(self.play_on(&cluster)).await;
+        played.inspect_err(|_| keep(cluster.folder(), &kept)).with_context(|| {
+            let minutes = self.lasts.as_secs().div_ceil(60);
+            let again = format!("cargo xtask chaos --minutes {minutes} --seed {}", self.seed);
+            format!("chaos failed; its logs are in {}; again with: {again}", kept.display())
+        })
+    }
+
+    async fn play_on(self, cluster: &ControlPlane) -> anyhow::Result<String> {
+        let nodes = load::stored_nodes(cluster).await?;
+        let scene = Scene::start(cluster, self.seed).await?;
+        let faults = Faults::new(&scene);
+        let watch = Watch::new(&scene, &faults, &nodes)?;
+        let (send, receive) = mpsc::unbounded_channel();
+        let follow = async { store::follow(cluster, send).await.context("the commits of pods cannot be followed") };
+        tokio::select! {
+            told = self.course(&watch) => told,
+            ended = follow => ended.and_then(|()| anyhow::bail!("nobody takes in commits any more")),
+            ended = watch.take_in(receive) => ended.map(|()| String::new()),
+            ended = watch.supervise() => ended.map(|()| String::new()),
+            never = watch.look_at_coordinators() => match never {},
+            never = watch.tell_of_progress(PROGRESS_PAUSE) => match never {},
+        }
+    }
+
+    async fn course(self, watch: &Watch<'_>) -> anyhow::Result<String> {
+        watch.all_are_ready(START_PATIENCE).await?;
+        watch.tell("all processes are ready; the load and the faults begin");
+        let until = Instant::now() + self.lasts;
+        let mut load = Load::new(watch.scene.cluster, &watch.history, self.seed);
+        let users = async {
+            load.run(until).await;
+            Ok(())
+        };
+        let (made, ()) = tokio::try_join!(self.make_faults(watch, until), users)?;
+        watch.is_sound()?;
+        watch.tell("the faults are over; every third pod goes, and all that waits and fits must land");
+        let began = Instant::now();
+        load.shake().await;
+        watch.settled(QUIET_PATIENCE).await?;
+        let took = began.elapsed().as_secs_f64();
+        watch.tell(&format!("nothing waits that fits, after {took:.1} s"));
+        let audit = watch.verdict().await?;
+        Ok(watch.report(self, made, load.failed, &audit))
+    }
+
+    /// One fault after the other, each for as long as it lasts. Gives how many were made, when the last one is over.
+    async fn make_faults(self, watch: &Watch<'_>, until: Instant) -> anyhow::Result<usize> {
+        let (mut made, mut under_way) = (0, FuturesUnordered::new());
+        for (number, planned) in (1..).zip(Plan::new(self.seed)) {
+            let begins = Instant::now() + planned.after;
+            if begins >= until || watch.is_sound().is_err() {
+                break;
+            }
+            let pause = sleep_until(begins);
+            pin!(pause);
+            loop {
+                tokio::select! {
+                    () = &mut pause => break,
+                    Some(outcome) = under_way.next(), if !under_way.is_empty() => made += count(outcome)?,
+                }
+            }
+            under_way.push(watch.make(number, planned));
+        }
+        while let Some(outcome) = under_way.next().await {
+            made += count(outcome)?;
+        }
+        Ok(made)
+    }
+}
+
+fn count(outcome: anyhow::Result<Outcome>) -> anyhow::Result<usize> {
+    outcome.map(|outcome| usize::from(outcome == Outcome::Over))
+}
+
+/// Copies what tells of a run. What cannot be copied is told of, and does not hide why the run failed.
+fn keep(folder: &Path, to: &Path) {
+    let copied = || -> std::io::Result<()> {
+        fs::create_dir_all(to.join("logs"))?;
+        for (from, to) in [(folder.to_owned(), to.to_owned()), (folder.join("logs"), to.join("logs"))] {
+            for entry in fs::read_dir(from)? {
+                let path: PathBuf = entry?.path();
+                if let Some(name) = path.file_name().filter(|_| path.is_file()) {
+                    fs::copy(&path, to.join(name))?;
+                }
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = copied() {
+        eprintln!("chaos: cannot keep all of {} in {}: {error}", folder.display(), to.display());
+    }
+}
+
+impl Watch<'_> {
+    /// Waits until there is nothing that waits and fits, and all that was committed was judged.
+    async fn settled(&self, patience: Duration) -> anyhow::Result<()> {
+        wait_until("all pods that fit to land", patience, async || {
+            self.is_sound().map_err(|error| format!("{error:#}"))?;
+            let census = Census::take(self.scene.cluster).await.map_err(|error| format!("{error:#}"))?;
+            match &fitting(&census)[..] {
+                [] => self.has_seen(&census),
+                [first, ..] => Err(first.clone()),
+            }
+        })
+        .await?;
+        self.is_sound()
+    }
+
+    /// Whether the commits that were judged lead to what is there now.
+    fn has_seen(&self, census: &Census) -> Result<(), String> {
+        let history = locked(&self.history);
+        let is_seen = |uid: Option<String>, node: Option<&str>| {
+            uid.and_then(|uid| history.pod(&uid)).is_some_and(|seen| !seen.over && seen.node.as_deref() == node)
+        };
+        let unseen = census.pods.iter().find(|pod| !is_seen(pod.uid(), node_of(pod)));
+        match unseen {
+            Some(pod) => Err(format!("{} is not as the commits say", pod.name_any())),
+            None => Ok(()),
+        }
+    }
+
+    /// What the objects and the audit log say at the end.
+    async fn verdict(&self) -> anyhow::Result<Audit> {
+        let census = Census::take(self.scene.cluster).await?;
+        let audit = Audit::read(&self.scene.cluster.audit_log())?;
+        let mut wrong = census.overfull();
+        wrong.extend(audit.wrong(&locked(&self.history)));
+        wrong.extend(self.panics());
+        self.all_answer(COORDINATORS).await?;
+        wrong.into_iter().for_each(|line| self.is_wrong(line));
+        self.is_sound()?;
+        Ok(audit)
+    }
+
+    async fn all_answer(&self, count: usize) -> anyhow::Result<()> {
+        wait_until("all coordinators to answer and one to lead", QUIET_PATIENCE, async || {
+            sleep(Duration::from_millis(200)).await;
+            let pages = self.scene.pages().await;
+            let known =
+                pages.iter().flatten().filter(|page| watch::value(page, "flotilla_synced") == Some(1.0)).count();
+            let lead =
+                pages.iter().flatten().filter(|page| watch::value(page, "flotilla_leading") == Some(1.0)).count();
+            if known == count && lead == 1 { Ok(()) } else { Err(format!("{known} know the cluster, {lead} lead")) }
+        })
+        .await
+    }
+}

@@ -1,0 +1,328 @@
+//! Faults, made and undone.
+//!
+//! Knows: how each fault is made of signals, proxies, limits and files. Must not know: which comes when, or what must hold.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use flotilla_control_plane::Component;
+use flotilla_transport::{Authority, Role, now_s};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use tokio::time::sleep;
+
+use super::{
+    gate::Odds,
+    plan::{Coordinator, Fault, Path, Planned, Process, Server, Trouble},
+    scene::{Scene, locked, worker},
+};
+use crate::certificates::{mount, trusting};
+
+/// How often a part of the control plane is waited for again that was not ready in time. It does not end by itself; on a machine
+/// that does other things before, it takes minutes.
+const MORE_WAITS: usize = 4;
+
+const ROLES: [Role; 2] = [Role::Coordinator, Role::Worker];
+
+/// What came of a fault.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It was made and is over.
+    Over,
+    /// It was not made: another one is under way there, or there is nothing that it could hit.
+    Left(String),
+}
+
+/// Makes faults.
+pub(super) struct Faults<'a> {
+    scene: &'a Scene<'a>,
+    /// The number of the coordinator that leads, as seen last.
+    leader: AtomicUsize,
+    /// Where a fault is under way.
+    busy: Mutex<BTreeSet<String>>,
+}
+
+/// A place where one fault at a time is under way. It is free again with this.
+struct Place<'a> {
+    busy: &'a Mutex<BTreeSet<String>>,
+    name: String,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        locked(self.busy).remove(&self.name);
+    }
+}
+
+impl<'a> Faults<'a> {
+    pub(super) fn new(scene: &'a Scene<'a>) -> Self {
+        Self { scene, leader: AtomicUsize::new(0), busy: Mutex::default() }
+    }
+
+    /// Who leads.
+    pub(super) fn leader(&self) -> usize {
+        self.leader.load(Ordering::Relaxed)
+    }
+
+    /// Who leads from now on.
+    pub(super) fn set_leader(&self, number: usize) {
+        self.leader.store(number, Ordering::Relaxed);
+    }
+
+    /// Whether a process of that name is stopped, or ended and not to be started again yet.
+    pub(super) fn is_kept_down(&self, process: &str) -> bool {
+        locked(&self.busy).contains(process)
+    }
+
+    /// Makes a fault, waits for as long as it lasts, and undoes it. `tell` is called when it begins.
+    ///
+    /// # Errors
+    /// Where the fault cannot be made or undone, which is a fault of the test.
+    pub(super) async fn carry_out(
+        &self,
+        planned: &Planned,
+        tell: impl Fn(&dyn fmt::Display),
+    ) -> anyhow::Result<Outcome> {
+        let lasts = planned.lasts;
+        let place = self.place(&planned.fault);
+        let Some(place) = self.take(place) else {
+            return Ok(Outcome::Left("another fault is under way there".to_owned()));
+        };
+        let made = match planned.fault {
+            Fault::Kill(process) => self.kill(&self.process(process), lasts, &tell).await,
+            Fault::Terminate(process) => self.terminate(&self.process(process), &tell),
+            Fault::Stop(process) => self.stop(&self.process(process), lasts, &tell).await,
+            Fault::FullDisk(process) => self.fill_disk(&self.process(process), lasts, &tell).await,
+            Fault::Network(path, trouble) => self.network(path, trouble, lasts, &tell).await,
+            Fault::TurnedAway(coordinator, percent) => {
+                self.odds(coordinator, Odds { turned_away: percent, lost: 0 }, lasts, &tell).await
+            }
+            Fault::AnswersLost(coordinator, percent) => {
+                self.odds(coordinator, Odds { turned_away: 0, lost: percent }, lasts, &tell).await
+            }
+            Fault::Pause(server) => self.stop(component(server).name(), lasts, &tell).await,
+            Fault::Restart(server) => self.restart(component(server), lasts, &tell).await,
+            Fault::CertificatesRenewed => self.renew(&tell),
+            Fault::AuthorityReplaced => self.replace_authority(lasts, &tell).await,
+            Fault::CertificateWrong(role) => self.wrong_certificate(role, lasts, &tell).await,
+        };
+        drop(place);
+        made
+    }
+
+    fn number(&self, coordinator: Coordinator) -> usize {
+        match coordinator {
+            Coordinator::Leader => self.leader(),
+            Coordinator::Number(number) => number,
+        }
+    }
+
+    fn process(&self, process: Process) -> String {
+        match process {
+            Process::Coordinator(coordinator) => self.scene.coordinators[self.number(coordinator)].name.clone(),
+            Process::Worker(number) => worker(number),
+        }
+    }
+
+    /// Faults with the same place do not go on at the same time.
+    fn place(&self, fault: &Fault) -> String {
+        match fault {
+            Fault::Kill(process) | Fault::Terminate(process) | Fault::Stop(process) => self.process(*process),
+            Fault::FullDisk(process) => format!("the log of {}", self.process(*process)),
+            Fault::Network(Path::ToApiServer(from), _) => format!("the link of {}", self.number(*from)),
+            Fault::Network(Path::ToWorker(_, number) | Path::AllToWorker(number), _) => {
+                format!("the links to {number}")
+            }
+            Fault::TurnedAway(coordinator, _) | Fault::AnswersLost(coordinator, _) => {
+                format!("the gate of {}", self.number(*coordinator))
+            }
+            Fault::Pause(_) | Fault::Restart(_) => "the control plane".to_owned(),
+            Fault::CertificatesRenewed | Fault::AuthorityReplaced | Fault::CertificateWrong(_) => {
+                "certificates".to_owned()
+            }
+        }
+    }
+
+    fn take(&self, name: String) -> Option<Place<'_>> {
+        locked(&self.busy).insert(name.clone()).then(|| Place { busy: &self.busy, name })
+    }
+
+    fn runs(&self, process: &str) -> anyhow::Result<bool> {
+        Ok(self.scene.cluster.processes().exit_status(process)?.is_none())
+    }
+
+    async fn kill(&self, process: &str, lasts: Duration, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+        if !self.runs(process)? {
+            return Ok(ended(process));
+        }
+        tell(&process);
+        self.scene.cluster.processes().kill(process)?;
+        sleep(lasts).await;
+        Ok(Outcome::Over)
+    }
+
+    fn terminate(&self, process: &str, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+        // It may end by itself at any moment.
+        if self.scene.cluster.processes().signal(process, "TERM").is_err() {
+            return Ok(ended(process));
+        }
+        tell(&process);
+        Ok(Outcome::Over)
+    }
+
+    async fn stop(&self, process: &str, lasts: Duration, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+        let processes = self.scene.cluster.processes();
+        if processes.signal(process, "STOP").is_err() {
+            return Ok(ended(process));
+        }
+        tell(&process);
+        sleep(lasts).await;
+        processes.signal(process, "CONT")?;
+        Ok(Outcome::Over)
+    }
+
+    async fn fill_disk(
+        &self,
+        process: &str,
+        lasts: Duration,
+        tell: &impl Fn(&dyn fmt::Display),
+    ) -> anyhow::Result<Outcome> {
+        if !self.runs(process)? {
+            return Ok(ended(process));
+        }
+        tell(&process);
+        self.limit_files(process, Some(0))?;
+        sleep(lasts).await;
+        // One that was started again meanwhile has no limit, and that is what it gets.
+        self.limit_files(process, getrlimit(Resource::Fsize).current)?;
+        Ok(Outcome::Over)
+    }
+
+    /// No file that a process writes to may be longer than that, bytes.
+    fn limit_files(&self, process: &str, current: Option<u64>) -> anyhow::Result<()> {
+        if !self.runs(process)? {
+            return Ok(());
+        }
+        let id = i32::try_from(self.scene.cluster.processes().id(process)?)?;
+        let limit = Rlimit { current, maximum: getrlimit(Resource::Fsize).maximum };
+        match prlimit(Pid::from_raw(id), Resource::Fsize, limit) {
+            Ok(_) => Ok(()),
+            // It has ended since.
+            Err(_) if !self.runs(process)? => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("cannot limit the files of {process}")),
+        }
+    }
+
+    async fn network(
+        &self,
+        path: Path,
+        trouble: Trouble,
+        lasts: Duration,
+        tell: &impl Fn(&dyn fmt::Display),
+    ) -> anyhow::Result<Outcome> {
+        let coordinators = &self.scene.coordinators;
+        let links = match path {
+            Path::ToApiServer(from) => vec![&coordinators[self.number(from)].to_api_server],
+            Path::ToWorker(from, number) => vec![&coordinators[self.number(from)].to_workers[number]],
+            Path::AllToWorker(number) => coordinators.iter().map(|from| &from.to_workers[number]).collect(),
+        };
+        match path {
+            Path::ToApiServer(from) | Path::ToWorker(from, _) => tell(&coordinators[self.number(from)].name),
+            Path::AllToWorker(number) => tell(&worker(number)),
+        }
+        links.iter().for_each(|link| link.set(Some(trouble)));
+        sleep(lasts).await;
+        links.iter().for_each(|link| link.set(None));
+        Ok(Outcome::Over)
+    }
+
+    async fn odds(
+        &self,
+        coordinator: Coordinator,
+        odds: Odds,
+        lasts: Duration,
+        tell: &impl Fn(&dyn fmt::Display),
+    ) -> anyhow::Result<Outcome> {
+        let coordinator = &self.scene.coordinators[self.number(coordinator)];
+        tell(&coordinator.name);
+        coordinator.gate.set(odds);
+        sleep(lasts).await;
+        coordinator.gate.set(Odds::default());
+        Ok(Outcome::Over)
+    }
+
+    async fn restart(
+        &self,
+        component: Component,
+        lasts: Duration,
+        tell: &impl Fn(&dyn fmt::Display),
+    ) -> anyhow::Result<Outcome> {
+        tell(&component.name());
+        self.scene.cluster.kill(component)?;
+        sleep(lasts).await;
+        let mut ready = self.scene.cluster.restart(component).await;
+        for _ in 0..MORE_WAITS {
+            if ready.is_ok() {
+                break;
+            }
+            ready = self.scene.cluster.ready(component).await;
+        }
+        ready.map(|()| Outcome::Over)
+    }
+
+    fn renew(&self, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+        tell(&"all");
+        let authority = self.scene.authority();
+        for role in ROLES {
+            mount(&self.scene.certificates(role), &authority.issue(role, now_s())?)?;
+        }
+        Ok(Outcome::Over)
+    }
+
+    /// In the order in which an operator does it: all trust both, then all show the new one, then the old one is dropped.
+    async fn replace_authority(&self, lasts: Duration, tell: &impl Fn(&dyn fmt::Display)) -> anyhow::Result<Outcome> {
+        tell(&"all");
+        let (old, new) = (self.scene.authority(), Arc::new(Authority::make(now_s())?));
+        for (signer, trusted) in [(&old, vec![&*new, &old]), (&new, vec![&*new, &old]), (&new, vec![&*new])] {
+            for role in ROLES {
+                mount(&self.scene.certificates(role), &trusting(signer.issue(role, now_s())?, &trusted))?;
+            }
+            sleep(lasts).await;
+        }
+        self.scene.set_authority(new);
+        Ok(Outcome::Over)
+    }
+
+    async fn wrong_certificate(
+        &self,
+        role: Role,
+        lasts: Duration,
+        tell: &impl Fn(&dyn fmt::Display),
+    ) -> anyhow::Result<Outcome> {
+        tell(&role);
+        let (folder, authority) = (self.scene.certificates(role), self.scene.authority());
+        let strange = Authority::make(now_s())?;
+        mount(&folder, &trusting(strange.issue(role, now_s())?, &[&authority]))?;
+        sleep(lasts).await;
+        mount(&folder, &authority.issue(role, now_s())?)?;
+        Ok(Outcome::Over)
+    }
+}
+
+fn ended(process: &str) -> Outcome {
+    Outcome::Left(format!("{process} does not run"))
+}
+
+const fn component(server: Server) -> Component {
+    match server {
+        Server::Etcd => Component::Etcd,
+        Server::ApiServer => Component::ApiServer,
+    }
+}

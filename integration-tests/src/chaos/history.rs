@@ -1,0 +1,528 @@
+//! What no commit may bring about: a pod on two nodes, a node over its capacity, an eviction for nobody's sake.
+//!
+//! Knows: commits of pods in the order of resourceVersions, and what the nodes have. Must not know: clocks, or which scheduler is
+//! at work.
+//!
+//! An eviction is needless where no pod of higher priority waits, or where each that does has fitted on some node ever since it
+//! was created, beside all other pods that wait. A scheduler that has seen a pod has seen all commits before its creation, and
+//! what it has assumed are pods that wait: so it cannot have missed such a node, however late it hears of anything.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt as _;
+
+use super::store::Commit;
+use crate::{
+    census::{has_ended, requested, thousandths},
+    fleet::node_of,
+};
+
+/// What is counted of pods and nodes.
+pub(super) const RESOURCES: [&str; 3] = ["cpu", "memory", "pods"];
+
+/// So much of each of [`RESOURCES`], in thousandths.
+pub(super) type Amounts = [i128; RESOURCES.len()];
+
+/// What a pod asks for.
+pub(super) fn asks(pod: &Pod) -> Amounts {
+    RESOURCES.map(|resource| requested(pod, resource))
+}
+
+/// What a node has for pods.
+pub(super) fn has(node: &Node) -> Amounts {
+    let room = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    RESOURCES.map(|resource| room.and_then(|room| room.get(resource)).and_then(thousandths).unwrap_or(0))
+}
+
+/// The sum of both.
+pub(super) fn plus(one: Amounts, other: Amounts) -> Amounts {
+    std::array::from_fn(|resource| one[resource] + other[resource])
+}
+
+/// Whether a node that has `room` holds so much.
+pub(super) fn holds(room: Amounts, sum: Amounts) -> bool {
+    sum.iter().zip(room).all(|(sum, room)| *sum <= room)
+}
+
+/// Whether the node selector of a pod admits a node.
+pub(super) fn selects(pod: &Pod, node: &Node) -> bool {
+    let wanted = pod.spec.iter().flat_map(|spec| spec.node_selector.iter().flatten());
+    wanted.into_iter().all(|(key, value)| node.labels().get(key) == Some(value))
+}
+
+/// The priority of a pod.
+pub(super) fn priority(pod: &Pod) -> i32 {
+    pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0)
+}
+
+/// A pod that was seen.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// Of this UID.
+    pub(super) uid: String,
+    /// As `namespace/name`.
+    pub(super) name: String,
+    /// The node that it was bound to.
+    pub(super) node: Option<String>,
+    /// Whether it is gone, or has ended.
+    pub(super) over: bool,
+    /// Whether a scheduler has marked it for preemption.
+    pub(super) chosen: bool,
+    priority: i32,
+    asks: Amounts,
+    nominated: BTreeSet<String>,
+    /// The nodes on which it has fitted since it was created, beside all that waited; kept while it waits.
+    fitted: BTreeSet<String>,
+}
+
+/// An eviction, and for whom it may have been.
+#[derive(Debug)]
+struct Eviction {
+    node: String,
+    /// The pods of higher priority that needed it.
+    needed_by: Vec<String>,
+}
+
+/// How many evictions there were, by what became of them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Evictions {
+    /// A pod that was nominated to the victim's node was bound there.
+    pub(super) landed: usize,
+    /// One was nominated there and bound elsewhere: the lead has changed, or there was room elsewhere before.
+    pub(super) elsewhere: usize,
+    /// The nomination was not written, and a pod that needed room was bound: the leader ended or was cut off before.
+    pub(super) untold: usize,
+    /// No pod that needed room was bound. It is among those that wait, or was deleted.
+    pub(super) lost: usize,
+}
+
+impl fmt::Display for Evictions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { landed, elsewhere, untold, lost } = self;
+        let all = landed + elsewhere + untold + lost;
+        write!(
+            f,
+            "{all} evictions: {landed} for a pod that landed there, {elsewhere} for one that landed elsewhere, {untold} whose \
+             nomination was not written, {lost} for one that waits or is gone"
+        )
+    }
+}
+
+/// What the commits so far amount to.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    nodes: BTreeMap<String, (Node, Amounts)>,
+    used: BTreeMap<String, Amounts>,
+    overfull: BTreeSet<String>,
+    pods: BTreeMap<String, Seen>,
+    /// The UID of the pod that has a name now.
+    named: BTreeMap<String, String>,
+    /// The UIDs of those that wait, each with the pod.
+    waiting: BTreeMap<String, Pod>,
+    evictions: Vec<Eviction>,
+    wrong: Vec<String>,
+    revision: u64,
+}
+
+impl History {
+    /// Before the first commit. The nodes stay as they are.
+    #[must_use]
+    pub(super) fn new(nodes: &[Node]) -> Self {
+        let nodes = nodes.iter().map(|node| (node.name_any(), (node.clone(), has(node)))).collect();
+        Self { nodes, ..Self::default() }
+    }
+
+    /// Takes in the next commit.
+    pub(super) fn apply(&mut self, commit: &Commit) {
+        if commit.revision <= self.revision {
+            self.wrong.push(format!("commit {} came after {}", commit.revision, self.revision));
+        }
+        self.revision = commit.revision;
+        match commit.pod.as_deref() {
+            None => self.gone(&commit.name),
+            Some(pod) => {
+                let uid = pod.uid().unwrap_or_default();
+                if self.named.get(&commit.name).is_some_and(|known| *known != uid) {
+                    self.gone(&commit.name);
+                }
+                self.named.insert(commit.name.clone(), uid.clone());
+                if !self.pods.contains_key(&uid) {
+                    self.created(&commit.name, &uid, pod);
+                }
+                self.changed(&uid, pod);
+            }
+        }
+        self.keep_fitted();
+    }
+
+    fn created(&mut self, name: &str, uid: &str, pod: &Pod) {
+        let fitted = self.nodes.values().filter(|(node, _)| selects(pod, node)).map(|(node, _)| node.name_any());
+        let seen = Seen {
+            uid: uid.to_owned(),
+            name: name.to_owned(),
+            node: None,
+            over: false,
+            chosen: false,
+            priority: priority(pod),
+            asks: asks(pod),
+            nominated: BTreeSet::new(),
+            fitted: fitted.collect(),
+        };
+        self.waiting.insert(uid.to_owned(), pod.clone());
+        self.pods.insert(uid.to_owned(), seen);
+    }
+
+    fn changed(&mut self, uid: &str, pod: &Pod) {
+        let is_chosen = is_chosen(pod);
+        if is_chosen && self.pods.get(uid).is_some_and(|seen| !seen.chosen) {
+            self.evicted(uid);
+        }
+        let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.clone());
+        let Some(seen) = self.pods.get_mut(uid) else { return };
+        seen.chosen |= is_chosen;
+        seen.nominated.extend(nominated.filter(|node| !node.is_empty()));
+        match (seen.node.as_deref(), node_of(pod)) {
+            (Some(before), now) if now != Some(before) => {
+                let line = format!("{} was bound to {before} and then to {now:?}, at {}", seen.name, self.revision);
+                self.wrong.push(line);
+            }
+            (None, Some(node)) => {
+                seen.node = Some(node.to_owned());
+                self.bound(uid, node);
+            }
+            _ => {}
+        }
+        if has_ended(pod) {
+            self.over(uid);
+        }
+    }
+
+    fn bound(&mut self, uid: &str, node: &str) {
+        self.waiting.remove(uid);
+        let Some(seen) = self.pods.get_mut(uid) else { return };
+        seen.fitted.clear();
+        let used = self.used.entry(node.to_owned()).or_default();
+        *used = plus(*used, seen.asks);
+        match self.nodes.get(node) {
+            None => self.wrong.push(format!("{} was bound to {node}, which there is not", seen.name)),
+            Some((_, room)) if !holds(*room, *used) && self.overfull.insert(node.to_owned()) => {
+                self.wrong.push(format!(
+                    "{node} is over its capacity at {} by {}: it has {room:?} and its pods ask for {used:?} (thousandths \
+                     of {RESOURCES:?})",
+                    self.revision, seen.name
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn gone(&mut self, name: &str) {
+        if let Some(uid) = self.named.remove(name) {
+            self.over(&uid);
+        }
+    }
+
+    fn over(&mut self, uid: &str) {
+        self.waiting.remove(uid);
+        let Some(seen) = self.pods.get_mut(uid).filter(|seen| !seen.over) else { return };
+        seen.over = true;
+        seen.fitted.clear();
+        let Some(node) = &seen.node else { return };
+        if let Some(used) = self.used.get_mut(node) {
+            *used = plus(*used, seen.asks.map(|amount| -amount));
+            if self.nodes.get(node).is_some_and(|(_, room)| holds(*room, *used)) {
+                self.overfull.remove(node);
+            }
+        }
+    }
+
+    /// A scheduler has marked a pod; nothing else of this commit is taken in yet.
+    fn evicted(&mut self, uid: &str) {
+        let Some(victim) = self.pods.get(uid) else { return };
+        let higher =
+            || self.waiting.keys().filter_map(|uid| self.pods.get(uid)).filter(|pod| pod.priority > victim.priority);
+        let needed_by: Vec<String> = higher().filter(|pod| pod.fitted.is_empty()).map(|pod| pod.uid.clone()).collect();
+        if needed_by.is_empty() {
+            let why = match higher().next() {
+                None => "no pod of higher priority waits".to_owned(),
+                Some(pod) => format!("{} has fitted on {:?} since it was created", pod.name, pod.fitted),
+            };
+            self.wrong.push(format!("the eviction of {} at {} is needless: {why}", victim.name, self.revision));
+        }
+        // A pod whose binding is under way takes room on its node as others do, to kube-scheduler too, and is preempted as they are.
+        // No commit says which node that is.
+        if let Some(node) = &victim.node {
+            self.evictions.push(Eviction { node: node.clone(), needed_by });
+        }
+    }
+
+    /// Each pod that waits keeps the nodes that hold it now too, beside all that wait.
+    fn keep_fitted(&mut self) {
+        let uids = self.waiting.keys().filter_map(|uid| self.pods.get(uid));
+        let waiting = uids.fold(Amounts::default(), |sum, pod| plus(sum, pod.asks));
+        for uid in self.waiting.keys() {
+            let Some(pod) = self.pods.get_mut(uid) else { continue };
+            pod.fitted.retain(|node| {
+                let used = self.used.get(node).copied().unwrap_or_default();
+                self.nodes.get(node).is_some_and(|(_, room)| holds(*room, plus(used, waiting)))
+            });
+        }
+    }
+
+    /// What may not be, one line each, in the order in which it was found.
+    #[must_use]
+    pub(super) fn wrong(&self) -> &[String] {
+        &self.wrong
+    }
+
+    /// All pods that were ever seen.
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Seen> {
+        self.pods.values()
+    }
+
+    /// The pod of a UID.
+    #[must_use]
+    pub(super) fn pod(&self, uid: &str) -> Option<&Seen> {
+        self.pods.get(uid)
+    }
+
+    /// How many pods wait.
+    #[must_use]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The share of the cluster's CPU that all pods together ask for that are not over, in percent.
+    #[must_use]
+    pub(super) fn asked_percent(&self) -> i128 {
+        let there: i128 = self.nodes.values().map(|(_, room)| room[0]).sum();
+        let asked: i128 = self.pods.values().filter(|pod| !pod.over).map(|pod| pod.asks[0]).sum();
+        asked * 100 / there.max(1)
+    }
+
+    /// The resourceVersion of the last commit.
+    #[must_use]
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// What became of the evictions.
+    #[must_use]
+    pub(super) fn evictions(&self) -> Evictions {
+        let mut count = Evictions::default();
+        for Eviction { node, needed_by } in &self.evictions {
+            let needed: Vec<&Seen> = needed_by.iter().filter_map(|uid| self.pods.get(uid)).collect();
+            let nominated = || needed.iter().filter(|pod| pod.nominated.contains(node));
+            if nominated().any(|pod| pod.node.as_ref() == Some(node)) {
+                count.landed += 1;
+            } else if nominated().any(|pod| pod.node.is_some()) {
+                count.elsewhere += 1;
+            } else if nominated().next().is_none() && needed.iter().any(|pod| pod.node.is_some()) {
+                count.untold += 1;
+            } else {
+                count.lost += 1;
+            }
+        }
+        count
+    }
+}
+
+fn is_chosen(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| {
+        condition.type_ == "DisruptionTarget" && condition.reason.as_deref() == Some("PreemptionByScheduler")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    /// Nodes of one CPU.
+    fn history(nodes: &[&str]) -> History {
+        let node = |name: &&str| -> Node {
+            let room = json!({ "cpu": "1", "memory": "1Gi", "pods": "10" });
+            let metadata = json!({ "name": name, "labels": { "host": name } });
+            from_value(json!({ "metadata": metadata, "status": { "allocatable": room } })).expect("a node")
+        };
+        History::new(&nodes.iter().map(node).collect::<Vec<_>>())
+    }
+
+    struct Made {
+        uid: &'static str,
+        cpu: &'static str,
+        priority: i32,
+    }
+
+    const LOW: Made = Made { uid: "low", cpu: "600m", priority: 10 };
+    const OTHER: Made = Made { uid: "other", cpu: "600m", priority: 10 };
+    const HIGH: Made = Made { uid: "high", cpu: "600m", priority: 30 };
+
+    /// Feeds the next commit: the pod without a node, or on one, or marked for preemption there.
+    fn commit(history: &mut History, made: &Made, node: Option<&str>, status: Value) {
+        let container = json!({ "name": "main", "resources": { "requests": { "cpu": made.cpu } } });
+        let spec = json!({ "nodeName": node, "priority": made.priority, "containers": [container] });
+        let pod = json!({ "metadata": { "name": made.uid, "uid": made.uid }, "spec": spec, "status": status });
+        feed(history, made.uid, Some(from_value(pod).expect("a pod")));
+    }
+
+    fn feed(history: &mut History, name: &str, pod: Option<Box<Pod>>) {
+        history.apply(&Commit { revision: history.revision() + 1, name: name.to_owned(), pod });
+    }
+
+    fn chosen() -> Value {
+        json!({ "conditions": [{ "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler" }] })
+    }
+
+    fn only_wrong(history: &History) -> &str {
+        assert_eq!(history.wrong().len(), 1, "{:?}", history.wrong());
+        &history.wrong()[0]
+    }
+
+    #[test]
+    fn pods_that_are_bound_where_there_is_room_and_go_again_are_fine() {
+        let mut history = history(&["a", "b"]);
+        for (made, node) in [(&LOW, "a"), (&OTHER, "b")] {
+            commit(&mut history, made, None, Value::Null);
+            commit(&mut history, made, Some(node), Value::Null);
+        }
+        feed(&mut history, "low", None);
+        commit(&mut history, &HIGH, None, Value::Null);
+        commit(&mut history, &HIGH, Some("a"), Value::Null);
+        // One that has ended takes no room.
+        commit(&mut history, &HIGH, Some("a"), json!({ "phase": "Succeeded" }));
+        commit(&mut history, &Made { uid: "next", ..LOW }, Some("a"), Value::Null);
+        assert_eq!(history.wrong(), Vec::<String>::new());
+        assert_eq!((history.waiting(), history.asked_percent()), (0, 60));
+    }
+
+    #[test]
+    fn a_pod_that_is_bound_twice_is_found() {
+        let mut history = history(&["a", "b"]);
+        commit(&mut history, &LOW, Some("a"), Value::Null);
+        commit(&mut history, &LOW, Some("b"), Value::Null);
+        assert!(
+            only_wrong(&history).starts_with("low was bound to a and then to Some(\"b\")"),
+            "{:?}",
+            history.wrong()
+        );
+    }
+
+    #[test]
+    fn a_pod_of_the_same_name_is_another_pod() {
+        let mut history = history(&["a", "b"]);
+        commit(&mut history, &LOW, Some("a"), Value::Null);
+        feed(&mut history, "low", None);
+        let pod =
+            json!({ "metadata": { "name": "low", "uid": "anew" }, "spec": { "nodeName": "b", "containers": [] } });
+        feed(&mut history, "low", Some(from_value(pod).expect("a pod")));
+        assert_eq!(history.wrong(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_node_that_is_over_its_capacity_for_one_commit_is_found() {
+        let mut history = history(&["a", "b"]);
+        commit(&mut history, &LOW, Some("a"), Value::Null);
+        commit(&mut history, &OTHER, Some("a"), Value::Null);
+        feed(&mut history, "low", None);
+        assert!(only_wrong(&history).starts_with("a is over its capacity at 2 by other"), "{:?}", history.wrong());
+    }
+
+    #[test]
+    fn a_pod_on_a_node_that_there_is_not_is_found() {
+        let mut history = history(&["a"]);
+        commit(&mut history, &LOW, Some("c"), Value::Null);
+        assert!(only_wrong(&history).contains("which there is not"), "{:?}", history.wrong());
+    }
+
+    /// A full node, and a pod of higher priority that waits.
+    fn with_a_preemptor(nodes: &[&str]) -> History {
+        let mut history = history(nodes);
+        commit(&mut history, &LOW, Some("a"), Value::Null);
+        commit(&mut history, &HIGH, None, Value::Null);
+        history
+    }
+
+    #[test]
+    fn an_eviction_for_a_pod_that_then_lands_is_fine() {
+        let mut history = with_a_preemptor(&["a"]);
+        commit(&mut history, &LOW, Some("a"), chosen());
+        commit(&mut history, &HIGH, None, json!({ "nominatedNodeName": "a" }));
+        feed(&mut history, "low", None);
+        assert_eq!(history.evictions(), Evictions { lost: 1, ..Evictions::default() }, "it has not landed yet");
+        commit(&mut history, &HIGH, Some("a"), Value::Null);
+        assert_eq!(history.wrong(), Vec::<String>::new());
+        assert_eq!(history.evictions(), Evictions { landed: 1, ..Evictions::default() });
+    }
+
+    #[test]
+    fn an_eviction_while_no_pod_of_higher_priority_waits_is_found() {
+        let mut history = history(&["a"]);
+        commit(&mut history, &LOW, Some("a"), Value::Null);
+        commit(&mut history, &OTHER, None, Value::Null);
+        commit(&mut history, &LOW, Some("a"), chosen());
+        assert!(only_wrong(&history).ends_with("needless: no pod of higher priority waits"), "{:?}", history.wrong());
+    }
+
+    #[test]
+    fn an_eviction_for_a_pod_that_has_always_fitted_elsewhere_is_found() {
+        let mut history = with_a_preemptor(&["a", "b"]);
+        commit(&mut history, &LOW, Some("a"), chosen());
+        assert!(only_wrong(&history).contains("high has fitted on {\"b\"}"), "{:?}", history.wrong());
+    }
+
+    #[test]
+    fn an_eviction_for_a_pod_that_did_not_fit_for_a_while_is_fine() {
+        let mut history = history(&["a", "b"]);
+        for (made, node) in [(&LOW, "a"), (&OTHER, "b")] {
+            commit(&mut history, made, Some(node), Value::Null);
+        }
+        commit(&mut history, &HIGH, None, Value::Null);
+        feed(&mut history, "other", None);
+        // Its scheduler need not have seen that there is room on b by now.
+        commit(&mut history, &LOW, Some("a"), chosen());
+        assert_eq!(history.wrong(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_eviction_for_a_pod_beside_others_that_may_be_assumed_is_fine() {
+        let mut history = history(&["a", "b"]);
+        commit(&mut history, &LOW, Some("a"), Value::Null);
+        // Assumed on b perhaps, and its binding lost.
+        commit(&mut history, &OTHER, None, Value::Null);
+        commit(&mut history, &HIGH, None, Value::Null);
+        commit(&mut history, &LOW, Some("a"), chosen());
+        assert_eq!(history.wrong(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn evictions_are_counted_by_what_became_of_them() {
+        let mut history = history(&["a", "b"]);
+        for (made, node) in [(&LOW, "a"), (&OTHER, "b")] {
+            commit(&mut history, made, Some(node), Value::Null);
+        }
+        commit(&mut history, &HIGH, None, Value::Null);
+        commit(&mut history, &LOW, Some("a"), chosen());
+        feed(&mut history, "low", None);
+        feed(&mut history, "other", None);
+        commit(&mut history, &HIGH, Some("b"), Value::Null);
+        assert_eq!(history.evictions(), Evictions { untold: 1, ..Evictions::default() });
+        let seen = history.pods.get_mut("high").expect("it was seen");
+        seen.nominated.insert("a".to_owned());
+        assert_eq!(history.evictions(), Evictions { elsewhere: 1, ..Evictions::default() });
+    }
+
+    #[test]
+    fn commits_out_of_order_are_found() {
+        let mut history = history(&["a"]);
+        commit(&mut history, &LOW, None, Value::Null);
+        history.apply(&Commit { revision: 1, name: "low".to_owned(), pod: None });
+        assert!(only_wrong(&history).contains("came after"), "{:?}", history.wrong());
+    }
+}

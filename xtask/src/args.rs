@@ -43,6 +43,10 @@ pub(crate) enum Task {
     ///
     /// A cluster that differs is made small and left in target/mismatches.
     Differential(Differential),
+    /// Random faults of real processes under load: a control plane, three coordinators, four workers; needs Go
+    ///
+    /// Prints each fault as it is made. A run in which anything is wrong leaves its logs in target/chaos.
+    Chaos(Chaos),
     /// Kubernetes' own end-to-end specs of scheduling, with kube-scheduler and with Flotilla; needs Go
     ///
     /// Prints the table of both. It takes half an hour; integration-tests/e2e/README.md tells more.
@@ -51,6 +55,15 @@ pub(crate) enum Task {
     ///
     /// Needs Go, root and runc, and says so where they are missing.
     RealNode,
+    /// Whole coordinators on one thread and a virtual clock, under faults that seeds draw
+    ///
+    /// `cargo xtask sim --help` lists all flags. A run that fails is made small, and the command that repeats it is printed.
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// What the simulation is told, such as --seeds 20000, or --defects
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<String>,
+    },
     /// The container image as an OCI archive, without any daemon
     Image {
         /// What follows `--` is for the builder of the image, such as --help
@@ -83,6 +96,16 @@ pub(crate) struct Differential {
     /// on, as integration-tests/placements/src/features.rs lists them
     #[arg(long, value_name = "A,B")]
     pub(crate) features: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Arguments)]
+pub(crate) struct Chaos {
+    /// For how long faults are made
+    #[arg(long, value_name = "M", default_value_t = 3)]
+    pub(crate) minutes: u64,
+    /// What decides which faults come, in which order and for how long; without it the time of day
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
 }
 
 #[derive(Debug, Clone, Arguments)]

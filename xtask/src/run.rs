@@ -48,8 +48,10 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::Unit => steps::unit(root()),
         Task::RealNode => vec![steps::real_node()],
         Task::Differential(differential) => vec![steps::differential(differential)],
+        Task::Chaos(chaos) => vec![steps::chaos(chaos)],
         Task::E2e(e2e) => vec![steps::e2e(e2e)],
         Task::Image { arguments } => vec![steps::image(arguments)],
+        Task::Sim { arguments } => vec![steps::sim(arguments)],
         Task::Perf { arguments } => vec![steps::perf(arguments)],
         Task::Bench => steps::bench(),
     };

@@ -10,10 +10,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::args::{Differential, E2e};
+use crate::args::{Chaos, Differential, E2e};
 
 /// One step.
 #[derive(Debug, Clone)]
@@ -87,8 +87,8 @@ pub(crate) fn check() -> Vec<Step> {
         Step::new(
             "pure crates for wasm32",
             45,
-            "checks three crates for another target, the first time with what they depend on",
-            "cargo check --target wasm32-unknown-unknown -p flotilla-framework -p flotilla-configuration -p flotilla-machine",
+            "checks four crates for another target, the first time with what they depend on",
+            "cargo check --target wasm32-unknown-unknown -p flotilla-framework -p flotilla-cel -p flotilla-configuration -p flotilla-machine",
         ),
     ]);
     steps
@@ -112,6 +112,13 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
         Step::new("unit tests", 120, run, command)
             .with_words(chosen())
             .with_words(["--", "--quiet"].map(str::to_owned)),
+        // The build of the tests, which looks at every invariant of the machine after each event.
+        Step::new(
+            "simulation of whole coordinators",
+            120,
+            "lets 400 clusters live through minutes of faults",
+            "cargo run --quiet --all-features --bin flotilla-simulation -- --seeds 400",
+        ),
         Step::new(
             "examples in the documentation",
             20,
@@ -172,6 +179,19 @@ pub(crate) fn differential(Differential { seed, count, features }: Differential)
     ])
 }
 
+/// The test of the integration tests that makes faults, told for how long and which.
+pub(crate) fn chaos(Chaos { minutes, seed }: Chaos) -> Step {
+    let command = "cargo test --workspace --all-features --test chaos faults -- --nocapture";
+    let of_the_time = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    // What comes before the first fault, and the quiet after the last.
+    let seconds = 60 * minutes + 60;
+    Step::new("chaos", seconds, "makes faults for as long as it is told, and then waits for all pods that fit", command)
+        .with_variables([
+            Some(("FLOTILLA_MINUTES", minutes.to_string())),
+            Some(("FLOTILLA_SEED", seed.unwrap_or_else(of_the_time).to_string())),
+        ])
+}
+
 /// The test of the integration tests that runs all specs, told what was chosen.
 pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
     let command = "cargo test --workspace --all-features --test e2e every_spec -- --ignored --nocapture";
@@ -189,6 +209,12 @@ pub(crate) fn image(arguments: Vec<String>) -> Step {
 }
 
 /// The benchmark builds what it starts by itself.
+/// Runs of the simulation, as many as are asked for.
+pub(crate) fn sim(arguments: Vec<String>) -> Step {
+    let why = "simulates whole coordinators; the first time it compiles everything at full speed";
+    Step::new("simulation", 300, why, "cargo run --quiet --profile sim -p flotilla-simulation --").with_words(arguments)
+}
+
 pub(crate) fn perf(arguments: Vec<String>) -> Step {
     let why = "starts an etcd and an API server for each run";
     Step::new("perf", 1200, why, "cargo run --quiet --all-features --bin flotilla-perf --").with_words(arguments)
@@ -215,6 +241,7 @@ pub(crate) const FIRST: &[&str] = &["first_command", "programs", "placements"];
 
 /// These mostly wait: three at a time. Those that take longest come first, so that no side is idle at the end.
 pub(crate) const SIDE_BY_SIDE: &[&str] = &[
+    "chaos",
     "e2e",
     "takeover",
     "restarts",
@@ -242,6 +269,8 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "status",
     "preflight",
     "oracle",
+    "selectors",
+    "allocations",
     "docs",
     "tidy",
 ];

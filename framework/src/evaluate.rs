@@ -3,6 +3,7 @@
 //! Knows: how columns are kept up to date and how an answer is cut from them. Must not know: other shards, or what is
 //! made of the answer.
 
+use indexmap::map::raw_entry_v1::{RawEntryApiV1 as _, RawEntryMut};
 use smallvec::SmallVec;
 
 use crate::{
@@ -181,13 +182,11 @@ impl Columns {
         self.verdicts.resize(capacity);
         self.bases.resize(capacity, 0);
         scratch.todo.clear();
-        for slot in 0..Slot::try_from(capacity).unwrap_or(Slot::MAX) {
-            if nodes.changed(slot) > self.as_of {
-                if nodes.id(slot).is_some() {
-                    scratch.todo.push(slot);
-                } else {
-                    self.verdicts.set_absent(slot);
-                }
+        for slot in nodes.changed_since(self.as_of) {
+            if nodes.id(slot).is_some() {
+                scratch.todo.push(slot);
+            } else {
+                self.verdicts.set_absent(slot);
             }
         }
     }
@@ -284,8 +283,15 @@ impl Columns {
 
     /// The number of a stratum, given out now if it is new.
     fn stratum(&mut self, key: &StratumKey) -> u32 {
-        let known = self.stratum_keys.get_index_of(key);
-        let index = known.unwrap_or_else(|| self.stratum_keys.insert_full(key.clone(), ()).0);
+        // Hashed once, whether it is new or not.
+        let index = match self.stratum_keys.raw_entry_mut_v1().from_key(key) {
+            RawEntryMut::Occupied(known) => known.index(),
+            RawEntryMut::Vacant(free) => {
+                let index = free.index();
+                free.insert(key.clone(), ());
+                index
+            }
+        };
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 

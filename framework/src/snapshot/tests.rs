@@ -110,6 +110,23 @@ fn every_change_moves_the_stamp_of_its_position_alone() {
 }
 
 #[test]
+fn what_changed_since_a_stamp_is_told_for_each_stamp() {
+    let mut nodes = holding(&node("n").build(), pod("p"));
+    for number in 100..300 {
+        nodes.upsert_node(NodeId(number), &node(&format!("n{number}")).build());
+    }
+    for number in [131, 132, 299, 100] {
+        assert!(nodes.add_pod(NodeId(number), CLASS));
+    }
+    nodes.remove_node(NodeId(163));
+    for stamp in 0..=nodes.stamp() {
+        let told: Vec<Slot> = nodes.changed_since(stamp).collect();
+        let all = 0..Slot::try_from(nodes.capacity()).unwrap();
+        assert_eq!(told, all.filter(|&slot| nodes.changed(slot) > stamp).collect::<Vec<_>>(), "since {stamp}");
+    }
+}
+
+#[test]
 fn ranks_hang_on_the_uid_and_the_seed_and_on_nothing_else() {
     let build = |seed, name: &str, uid: &str| {
         let mut nodes = Snapshot::new(seed);

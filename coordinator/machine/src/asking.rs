@@ -8,8 +8,11 @@ use flotilla_framework::{evaluation::Evaluation, shard::Command};
 
 use crate::{
     event::TimeMs,
-    judge::class_states::{Ask, ClassStates, Source},
     judge::decision::Want,
+    judge::{
+        ask::{Ask, Source},
+        class_states::ClassStates,
+    },
     machine::Machine,
     subject::Subject,
 };

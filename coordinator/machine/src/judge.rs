@@ -26,7 +26,10 @@ use crate::{
     subject::{ProfileIndex, Subject, Uid},
 };
 
+pub(crate) mod ask;
 pub(crate) mod cache;
+mod changes;
+pub(crate) mod class_state;
 pub(crate) mod class_states;
 pub(crate) mod classes;
 mod decide;
@@ -37,10 +40,12 @@ pub(crate) mod live;
 pub(crate) mod nominator;
 pub(crate) mod reserve;
 pub(crate) mod said;
+mod sharing;
 mod stand_in;
 
 use cache::Cache;
-use class_states::{ClassState, ClassStates};
+use class_state::ClassState;
+use class_states::ClassStates;
 use decision::{Attempt, Want};
 use nominator::Nominator;
 

@@ -1,34 +1,32 @@
-//! What is known about each subject: its plugins made ready, its view of the nodes, the evaluation under way.
+//! The class states of all subjects.
 //!
-//! Knows: which answer is to which question, and who has to make room. Must not know: pods, how workers are reached, or how a
-//! view follows the cluster ([`super::live`]).
+//! Knows: which answer is to which question, and which states have to make room. Must not know: pods, how workers are reached,
+//! or how a view follows the cluster ([`super::class_state`]).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use flotilla_framework::{
     class::{Class, ClassId},
     evaluate::{Columns, Scratch},
-    evaluation::{Evaluation, Offer, Unsound, Wanted},
-    extension::Facts,
+    evaluation::{Evaluation, Unsound, Wanted},
     map::Map,
     matches::Matches,
-    node::NodeId,
     prepared::Prepared,
     profile::Profile,
     registry::Registry,
     select::View,
-    shard::{RequestId, Revision},
+    shard::RequestId,
     snapshot::Slot,
 };
 
-use crate::{
-    event::{TimeMs, WorkerId},
-    judge::cache::Cache,
-    judge::families::{Families, FamilyState, MAX_ROWS},
-    judge::live::Live,
-    subject::Subject,
-    trace::{Asker, Over},
+use super::{
+    ask::{Ask, wrong_about},
+    cache::Cache,
+    class_state::ClassState,
+    families::{Families, FamilyState, MAX_ROWS},
+    live::Live,
 };
+use crate::{event::WorkerId, subject::Subject, trace::Over};
 
 /// How many subjects keep their views. Each takes up to 24 bytes for every offer, 2.3 MB at 100,000 nodes; most take
 /// the few kilobytes that the workers sent.
@@ -41,62 +39,6 @@ const MAX_FACT_BYTES: usize = 64 << 20;
 /// How many verdicts on nodes are kept of the subjects that were evaluated here. At 16 bytes each they take 64 MiB: 838
 /// subjects at 5,000 nodes, 41 at 100,000.
 const MAX_POSITIONS: usize = 4 << 20;
-
-/// An evaluation under way.
-#[derive(Debug)]
-pub(crate) struct Ask {
-    pub(crate) request: RequestId,
-    /// The state it is asked at, and the newest node in it.
-    pub(crate) revision: Revision,
-    pub(crate) newest: NodeId,
-    /// How many offers of each stratum are wanted.
-    pub(crate) k: u32,
-    pub(crate) asked_ms: TimeMs,
-    /// Who owes an answer, and how many nodes it must cover.
-    pub(crate) owing: BTreeMap<WorkerId, u32>,
-    pub(crate) answers: Vec<Evaluation>,
-    /// Who is asked.
-    pub(crate) source: Source,
-    /// All nodes are wanted, for a sorted list of the subject's family.
-    pub(crate) whole: bool,
-    /// Its span, if it is traced.
-    pub(crate) trace: Option<Asker>,
-}
-
-/// Whose word a view is: which question it answers, and who was asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) request: RequestId,
-    pub(crate) workers: Arc<[WorkerId]>,
-}
-
-/// All that is known about one subject.
-#[derive(Debug)]
-pub(crate) struct ClassState {
-    pub(crate) prepared: Prepared,
-    pub(crate) facts: Arc<Facts>,
-    facts_version: u64,
-    /// What it finds on all nodes.
-    pub(crate) live: Option<Live>,
-    pub(crate) ask: Option<Ask>,
-    /// What each class adds to what this one counts over domains.
-    pub(crate) matches: Matches,
-    pub(crate) family: FamilyState,
-    columns: Option<Columns>,
-    used: u64,
-    /// Extenders are to hear of every feasible node, so that all are asked for.
-    pub(crate) wants_all: bool,
-    /// More strata than an answer may hold: only the coordinator can evaluate it.
-    too_many_strata: bool,
-    /// What workers counted is not what is there.
-    pub(super) refuted: bool,
-    /// How many times in a row the node that was to be chosen was not what was said of it.
-    pub(super) mismatches: u8,
-    /// The facts fit in a message.
-    can_be_told: bool,
-    /// What the facts take, and the strings that no node has.
-    bytes: usize,
-}
 
 /// All class states.
 #[derive(Debug, Default)]
@@ -460,41 +402,4 @@ impl ClassStates {
             self.close(subject);
         }
     }
-}
-
-impl ClassState {
-    /// Whether workers can be asked about it.
-    pub(crate) const fn can_be_asked(&self) -> bool {
-        !self.too_many_strata && !self.refuted && self.can_be_told
-    }
-
-    /// Whether what workers counted was not what is there, so that it has to be evaluated here.
-    pub(crate) const fn is_refuted(&self) -> bool {
-        self.refuted
-    }
-}
-
-/// What is wrong about the node of an offer, if the answerer was asked when it held the node.
-fn wrong_about(
-    offer: Offer,
-    worker: WorkerId,
-    ask: &Ask,
-    cache: &Cache,
-    repeats: &mut impl FnMut(Slot) -> bool,
-) -> Option<&'static str> {
-    let Some(slot) = cache.snapshot.slot(offer.node) else {
-        let is_unknown = !cache.may_have_been(offer.node, ask.revision, ask.newest);
-        return is_unknown.then_some("which was not there");
-    };
-    if offer.node > ask.newest {
-        return Some("which was not there yet");
-    }
-    if cache.snapshot.rank(slot) != offer.rank {
-        return Some("whose rank is another one");
-    }
-    // A node that was given to another worker since may have been anyone's.
-    if cache.holder_at(slot, ask.request).is_ok_and(|holder| holder != Some(worker)) {
-        return Some("which it does not hold");
-    }
-    repeats(slot).then_some("which it has offered already")
 }

@@ -15,7 +15,7 @@ use flotilla_framework::{
 
 use super::{
     Judge,
-    class_states::ClassState,
+    class_state::ClassState,
     decision::{Attempt, Decision, PostFilter, Want},
     said::{Question, Step, Word},
 };

@@ -14,9 +14,9 @@ use flotilla_framework::{
 };
 
 use super::{
-    cache::{Cache, Happening, What},
-    class_states::Source,
-    live::nodes_of,
+    ask::Source,
+    cache::{Cache, What},
+    changes::{changes, nodes_of},
 };
 use crate::subject::Subject;
 
@@ -147,10 +147,4 @@ impl Families {
         list.repaired_to = cache.revision();
         true
     }
-}
-
-/// What happened since a state; `None` where that is so much that to begin anew is cheaper.
-pub(super) fn changes(cache: &Cache, since: Revision) -> Option<Vec<Happening>> {
-    let bound = (cache.nodes.len() / 2).max(256);
-    cache.changes_since(since).filter(|changes| changes.len() <= bound).map(Iterator::collect)
 }

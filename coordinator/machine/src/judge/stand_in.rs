@@ -5,10 +5,7 @@
 
 use flotilla_framework::snapshot::Slot;
 
-use super::{
-    cache::Cache,
-    class_states::{ClassState, ClassStates},
-};
+use super::{cache::Cache, class_state::ClassState, class_states::ClassStates};
 use crate::{event::WorkerId, subject::Subject};
 
 impl ClassStates {

@@ -1,0 +1,118 @@
+//! Class states that share the sorted lists of their families.
+//!
+//! Knows: which list a subject needs, and how it comes to be. Must not know: pods, or how workers are reached.
+
+use flotilla_framework::{
+    class::ClassId,
+    select::{Ground, SortedNodes},
+};
+
+use super::{
+    cache::Cache,
+    class_state::ClassState,
+    class_states::ClassStates,
+    families::FamilyState,
+    live::{Known, Live},
+};
+use crate::subject::Subject;
+
+// === impl ClassStates ===
+
+impl ClassStates {
+    /// What is known of a subject on all nodes; `None` where that is nothing.
+    pub(crate) fn known(&mut self, subject: Subject) -> Option<Known<'_>> {
+        let ClassState { prepared, matches, live, .. } = self.all.get_mut(&subject)?;
+        let Live { view, over, revision, source, .. } = live.as_mut()?;
+        let list = match over {
+            None => None,
+            Some(over) => Some(self.families.under(*over)?),
+        };
+        let source = list.map_or(source.as_ref(), |list| list.source.as_ref());
+        Some(Known { prepared, matches, view, family: list.map(|list| &list.sorted), revision: *revision, source })
+    }
+
+    /// Notes the head of a subject's family, which is released when the subject's class state is closed.
+    pub(crate) fn set_head(&mut self, subject: Subject, head: ClassId) {
+        if let Some(state) = self.get_mut(subject) {
+            state.family.head = Some(head);
+        }
+    }
+
+    /// A subject cannot be decided on from what its family shares.
+    pub(crate) fn wants_own_answers(&mut self, subject: Subject) {
+        if let Some(state) = self.get_mut(subject) {
+            state.family.wants_own = true;
+            state.live = None;
+        }
+    }
+
+    /// Whether what one node says of a subject is what it says of its head. What does not change is looked at the first
+    /// time only.
+    pub(crate) fn follows(&self, subject: Subject, head: Subject, first: bool) -> bool {
+        let (Some(own), Some(head)) = (self.get(subject), self.get(head)) else { return false };
+        if first { own.prepared.follows(&head.prepared) } else { !head.prepared.is_wide() }
+    }
+
+    /// Whether the nodes of a family are on a sorted list, or are about to be.
+    pub(crate) fn has_sorted_nodes(&self, head: Subject) -> bool {
+        let coming = |state: &ClassState| state.ask.is_some() || state.family.whole.is_some();
+        self.families.has(head) || self.get(head).is_some_and(coming)
+    }
+
+    /// Whether a subject can be decided on from a sorted list that is there.
+    pub(crate) fn is_sorted_for(&self, subject: Subject) -> bool {
+        let family = self.get(subject).filter(|state| state.may_share()).map(|state| &state.family);
+        family.and_then(FamilyState::head).is_some_and(|head| self.families.has((subject.0, head)))
+    }
+
+    /// Judges the head of a family here, without any worker.
+    pub(crate) fn evaluate_whole_here(&mut self, head: Subject, cache: &Cache) {
+        let Some(evaluation) = self.evaluation_here(head, cache) else { return };
+        if let Some(state) = self.get_mut(head) {
+            state.family.set_whole(vec![evaluation], cache.revision(), None);
+        }
+    }
+
+    /// Puts the nodes of a subject's family on a sorted list that tells them apart as the subject needs, brings it up to the
+    /// present, and lays over it what the subject counts. `false`: the shards have to be asked about the head.
+    pub(crate) fn sort_for(&mut self, subject: Subject, head: Subject, cache: &Cache) -> bool {
+        let Some(own) = self.all.get(&subject) else { return false };
+        let over = own.live.as_ref().and_then(|live| live.over);
+        let known = over.filter(|&over| self.families.under(over).is_some()).map(|(at, _)| at);
+        let Some(at) = known.or_else(|| self.find_sorted_nodes(subject, head, cache)) else { return false };
+        let Some(of_head) = self.all.get(&head) else { return false };
+        if !self.families.repair(at, &of_head.prepared, cache) {
+            self.families.close(head);
+            return false;
+        }
+        let (Some((_, list)), Some(own)) = (self.families.lists.get_index(at), self.all.get_mut(&subject)) else {
+            return false;
+        };
+        own.lay_over(at, list, cache);
+        if own.live.as_mut().is_some_and(Live::has_grown) {
+            self.make_room_for_rows(subject);
+        }
+        true
+    }
+
+    /// The place of the sorted list that tells the nodes of a subject's family apart as the subject needs, laid out now from what
+    /// shards said or from another sorted list of the family.
+    fn find_sorted_nodes(&mut self, subject: Subject, head: Subject, cache: &Cache) -> Option<usize> {
+        let place = (head, Ground::new(&self.all.get(&subject)?.prepared, &cache.snapshot));
+        let of_head = self.all.get_mut(&head)?;
+        if let Some((answers, revision, source)) = of_head.family.whole.take() {
+            match SortedNodes::new(place.1.clone(), &cache.snapshot, &answers) {
+                Some(sorted) => self.families.put(place.clone(), sorted, revision, source),
+                None => of_head.family.is_cut = true,
+            }
+        }
+        if let Some(at) = self.families.lists.get_index_of(&place) {
+            return Some(at);
+        }
+        let (_, other) = self.families.lists.iter().find(|((known, _), _)| *known == head)?;
+        let (sorted, revision) = (other.sorted.regrouped(place.1.clone(), &cache.snapshot), other.repaired_to);
+        let source = other.source.clone();
+        self.families.put(place.clone(), sorted, revision, source);
+        self.families.lists.get_index_of(&place)
+    }
+}

@@ -182,13 +182,13 @@ impl Columns {
         self.verdicts.resize(capacity);
         self.bases.resize(capacity, 0);
         scratch.todo.clear();
-        for slot in nodes.changed_since(self.as_of) {
+        nodes.visit_changed_since(self.as_of, |slot| {
             if nodes.id(slot).is_some() {
                 scratch.todo.push(slot);
             } else {
                 self.verdicts.set_absent(slot);
             }
-        }
+        });
     }
 
     /// Leaves the feasible ones in `todo`.

@@ -283,18 +283,19 @@ impl Snapshot {
         self.changed[slot as usize]
     }
 
-    /// The positions that changed after a stamp, in order. What follows one change looks at all stamps, some tens of them at a
-    /// time.
-    pub fn changed_since(&self, stamp: Stamp) -> impl Iterator<Item = Slot> {
+    /// Visits the positions that changed after a stamp, in order. What follows one change looks at all stamps, some tens of them
+    /// at a time.
+    pub fn visit_changed_since(&self, stamp: Stamp, mut visit: impl FnMut(Slot)) {
         const AT_ONCE: usize = 32;
-        // Stamps count changes, so none has the highest bit: it is set where this subtraction goes below zero.
-        let any_later =
-            move |stamps: &[Stamp]| stamps.iter().fold(0, |any, &of| any | stamp.wrapping_sub(of)) >> 63 != 0;
-        let chunks = self.changed.chunks(AT_ONCE).enumerate().filter(move |(_, stamps)| any_later(stamps));
-        chunks.flat_map(move |(chunk, stamps)| {
-            let later = stamps.iter().enumerate().filter(move |&(_, &of)| of > stamp);
-            later.filter_map(move |(at, _)| Slot::try_from(chunk * AT_ONCE + at).ok())
-        })
+        for (chunk, stamps) in self.changed.chunks(AT_ONCE).enumerate() {
+            // Stamps count changes, so none has the highest bit: it is set where this subtraction goes below zero.
+            if stamps.iter().fold(0, |any, &of| any | stamp.wrapping_sub(of)) >> 63 == 0 {
+                continue;
+            }
+            for (at, _) in stamps.iter().enumerate().filter(|&(_, &of)| of > stamp) {
+                visit(Slot::try_from(chunk * AT_ONCE + at).unwrap_or(Slot::MAX));
+            }
+        }
     }
 
     /// The stamps of a position, for [`Self::restore_stamps`].

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use crate::{
-    declared::DeclaredFeatures, labels::LabelSelector, resources::Resources, trace::Parent, volumes::mounts::PodVolumes,
+    declared::DeclaredFeatures, devices::claimed::PodDevices, labels::LabelSelector, resources::Resources,
+    trace::Parent, volumes::mounts::PodVolumes,
 };
 
 /// The number that the owner of the cluster state gave to a [`Class`]; never used twice within one epoch.
@@ -59,6 +60,8 @@ pub struct Class {
     pub terminating: bool,
     /// The pod's volumes; `None` where no plugin reads any of them.
     pub volumes: Option<Arc<PodVolumes>>,
+    /// What the pod claims of devices; `None` where it has neither claims nor containers that ask for extended resources.
+    pub devices: Option<Arc<PodDevices>>,
     /// What the pod asks of plugins that are not built yet; such a pod is held back where the profile has the plugin.
     pub unbuilt: Vec<Unbuilt>,
 }

@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 
 use crate::{
     class::{Class, PodInfo, Taint},
+    devices::objects::DeviceObject,
     domains::Sums,
     explain::lack::{Lack, Place},
     interest::Interest,
@@ -399,6 +400,13 @@ pub enum ClusterEvent<'a> {
         old: Option<&'a StorageObject>,
         /// After; `None` where it is gone.
         new: Option<&'a StorageObject>,
+    },
+    /// An object of Dynamic Resource Allocation appeared, changed or went away.
+    DeviceChanged {
+        /// Before; `None` where it was not there.
+        old: Option<&'a DeviceObject>,
+        /// After; `None` where it is gone.
+        new: Option<&'a DeviceObject>,
     },
 }
 

@@ -21,6 +21,7 @@ use crate::{
 };
 
 pub mod budgets;
+mod devices;
 mod mounts;
 mod pod;
 pub mod pod_group;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::{
     class::{AffinityTerm, Class, NodeTerm, Owner, PodAffinity, Requirement, SpreadConstraint},
+    devices::claimed::{ClaimSource, PodDevices},
     labels::LabelSelector,
     resources::Resources,
     volumes::{
@@ -89,6 +90,7 @@ impl Measure {
             owner,
             terminating: _,
             volumes,
+            devices,
             unbuilt,
         } = class;
         let tolerations = tolerations.iter().map(|one| {
@@ -114,9 +116,30 @@ impl Measure {
             + owner
             + features
             + volumes.as_deref().map_or(0, |volumes| self.pod_volumes(volumes))
+            + devices.as_deref().map_or(0, |devices| self.pod_devices(devices))
             + unbuilt.len() * self.number
             + 4 * self.number
             + 3 * self.group
+    }
+
+    fn pod_devices(self, devices: &PodDevices) -> usize {
+        let PodDevices { owner, claims, containers } = devices;
+        let claims = claims.iter().map(|claim| {
+            let name = match &claim.source {
+                ClaimSource::Named(name) | ClaimSource::Generated(name) => self.text(name),
+                ClaimSource::NotNeeded | ClaimSource::NotCreated | ClaimSource::Unknown => 0,
+            };
+            2 * self.group + self.text(&claim.entry) + name + self.number
+        });
+        let containers = containers.iter().map(|container| {
+            let requests = container.requests.iter().map(|(name, _)| self.group + self.text(name) + self.number);
+            self.group + self.text(&container.name) + self.number + requests.sum::<usize>()
+        });
+        2 * self.group
+            + self.text(&owner.name)
+            + self.text(&owner.uid)
+            + claims.sum::<usize>()
+            + containers.sum::<usize>()
     }
 
     fn text(self, text: &str) -> usize {

@@ -57,12 +57,13 @@ impl Controller {
         for write in &pre_bind.writes {
             let (claim, volume) = match &write.patch {
                 Patch::SetAside { claim, .. } => {
-                    let ObjectKey::Storage(key) = &write.object;
+                    let ObjectKey::Storage(key) = &write.object else { continue };
                     let Some(StorageObject::Volume(volume)) = self.objects.get(key).cloned() else {
                         return vec![failed(pre_bind, versions, "its volume is gone")];
                     };
                     (&claim.name, volume)
                 }
+                Patch::Claim(_) => continue,
                 Patch::SelectNode(node) => {
                     let name = write.object.name();
                     let Some(claim) = self.claim(&pre_bind.namespace, name) else {

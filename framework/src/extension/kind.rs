@@ -31,11 +31,19 @@ pub enum Kind {
     CsiNode,
     /// What is attached where.
     VolumeAttachment,
+    /// What pods claim of devices.
+    ResourceClaim,
+    /// Which devices a claim may mean.
+    DeviceClass,
+    /// The devices of a driver.
+    ResourceSlice,
+    /// Which devices are tainted.
+    DeviceTaintRule,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::Namespace,
         Self::Service,
         Self::ReplicationController,
@@ -49,6 +57,10 @@ impl Kind {
         Self::CsiStorageCapacity,
         Self::CsiNode,
         Self::VolumeAttachment,
+        Self::ResourceClaim,
+        Self::DeviceClass,
+        Self::ResourceSlice,
+        Self::DeviceTaintRule,
     ];
 
     /// Those whose objects select pods.
@@ -72,6 +84,10 @@ impl Kind {
             Self::CsiStorageCapacity => "csistoragecapacities",
             Self::CsiNode => "csinodes",
             Self::VolumeAttachment => "volumeattachments",
+            Self::ResourceClaim => "resourceclaims",
+            Self::DeviceClass => "deviceclasses",
+            Self::ResourceSlice => "resourceslices",
+            Self::DeviceTaintRule => "devicetaintrules",
         }
     }
 

@@ -4,6 +4,7 @@
 
 use crate::{
     class::Class,
+    devices::objects::{DeviceKind, DeviceObject},
     node::NodeInfo,
     volumes::objects::{StorageKind, StorageObject},
 };
@@ -22,6 +23,7 @@ pub(super) fn of(event: &ClusterEvent<'_>) -> &'static str {
         ClusterEvent::NamespaceChanged(_) => "NamespaceUpdate",
         ClusterEvent::SelectorChanged(_) => "SelectorUpdate",
         ClusterEvent::StorageChanged { old, new } => storage(*old, *new),
+        ClusterEvent::DeviceChanged { old, new } => device(*old, *new),
     }
 }
 
@@ -78,6 +80,38 @@ fn storage(old: Option<&StorageObject>, new: Option<&StorageObject>) -> &'static
         (None, _) => add,
         (_, None) => delete,
         _ => update,
+    }
+}
+
+fn device(old: Option<&DeviceObject>, new: Option<&DeviceObject>) -> &'static str {
+    let Some(kind) = new.or(old).map(|object| object.key().kind) else { return "Wildcard" };
+    let [add, update, delete] = of_device(kind);
+    match (old, new) {
+        (None, _) => add,
+        (_, None) => delete,
+        _ => update,
+    }
+}
+
+/// The words for an object of Dynamic Resource Allocation that is new, has changed, or is gone. A rule that taints devices
+/// changes their slices.
+#[must_use]
+pub const fn of_device(kind: DeviceKind) -> [&'static str; 3] {
+    match kind {
+        DeviceKind::Claim => [
+            "resource.k8s.io/ResourceClaimAdd",
+            "resource.k8s.io/ResourceClaimUpdate",
+            "resource.k8s.io/ResourceClaimDelete",
+        ],
+        DeviceKind::Class => {
+            ["resource.k8s.io/DeviceClassAdd", "resource.k8s.io/DeviceClassUpdate", "resource.k8s.io/DeviceClassDelete"]
+        }
+        DeviceKind::Slice => [
+            "resource.k8s.io/ResourceSliceAdd",
+            "resource.k8s.io/ResourceSliceUpdate",
+            "resource.k8s.io/ResourceSliceDelete",
+        ],
+        DeviceKind::TaintRule => ["resource.k8s.io/ResourceSliceUpdate"; 3],
     }
 }
 

@@ -13,6 +13,7 @@ use std::{
 use super::{ClusterEvent, Facts, labels};
 use crate::{
     class::{Class, ClassId, PodInfo},
+    devices::objects::{ClaimPatch, DeviceKey, DeviceObject},
     node::NodeInfo,
     profile::{Args, Profile},
     volumes::{
@@ -26,6 +27,8 @@ use crate::{
 pub enum Object {
     /// Of storage.
     Storage(Arc<StorageObject>),
+    /// Of Dynamic Resource Allocation.
+    Device(DeviceObject),
 }
 
 /// Which object: its kind and its name.
@@ -33,6 +36,8 @@ pub enum Object {
 pub enum ObjectKey {
     /// Of storage.
     Storage(StorageKey),
+    /// Of Dynamic Resource Allocation.
+    Device(DeviceKey),
 }
 
 /// What the pods of classes on nodes attach to their nodes.
@@ -85,6 +90,8 @@ pub enum Patch {
     },
     /// The annotation `volume.kubernetes.io/selected-node` of a claim names this node.
     SelectNode(Arc<str>),
+    /// What is written to a ResourceClaim, or because of one.
+    Claim(ClaimPatch),
 }
 
 /// The versions that objects got by being written. What the API has is too old to look at before it has these.
@@ -189,17 +196,24 @@ impl Object {
     pub fn key(&self) -> ObjectKey {
         match self {
             Self::Storage(object) => ObjectKey::Storage(object.key()),
+            Self::Device(object) => ObjectKey::Device(object.key()),
         }
     }
 
     /// Another object that this one names, and that a change of this one is about as well: of a volume, its claim.
     #[must_use]
     pub fn names(&self) -> Option<ObjectKey> {
-        let Self::Storage(object) = self;
+        let Self::Storage(object) = self else { return None };
         let StorageObject::Volume(volume) = &**object else { return None };
         let ClaimReference { namespace, name, .. } = volume.claim.as_ref()?;
         let (namespace, name) = (Arc::clone(namespace), Arc::clone(name));
         Some(ObjectKey::Storage(StorageKey { kind: StorageKind::Claim, namespace, name }))
+    }
+}
+
+impl From<DeviceObject> for Object {
+    fn from(object: DeviceObject) -> Self {
+        Self::Device(object)
     }
 }
 
@@ -217,6 +231,7 @@ impl ObjectKey {
     pub const fn namespace(&self) -> &Arc<str> {
         match self {
             Self::Storage(key) => &key.namespace,
+            Self::Device(key) => &key.namespace,
         }
     }
 
@@ -225,6 +240,7 @@ impl ObjectKey {
     pub const fn name(&self) -> &Arc<str> {
         match self {
             Self::Storage(key) => &key.name,
+            Self::Device(key) => &key.name,
         }
     }
 
@@ -233,6 +249,7 @@ impl ObjectKey {
     pub const fn labels(&self) -> [&'static str; 3] {
         match self {
             Self::Storage(key) => labels::of_storage(key.kind),
+            Self::Device(key) => labels::of_device(key.kind),
         }
     }
 }
@@ -243,14 +260,30 @@ impl From<StorageKey> for ObjectKey {
     }
 }
 
+impl From<DeviceKey> for ObjectKey {
+    fn from(key: DeviceKey) -> Self {
+        Self::Device(key)
+    }
+}
+
 // === impl ClusterEvent ===
 
 impl<'a> ClusterEvent<'a> {
     /// The event that an object is new, has changed, or is gone. Both are of one kind.
     #[must_use]
     pub fn of_object(old: Option<&'a Object>, new: Option<&'a Object>) -> Self {
-        let storage = |object: Option<&'a Object>| object.map(|Object::Storage(object)| &**object);
-        Self::StorageChanged { old: storage(old), new: storage(new) }
+        let storage = |object: Option<&'a Object>| match object {
+            Some(Object::Storage(object)) => Some(&**object),
+            Some(Object::Device(_)) | None => None,
+        };
+        let device = |object: Option<&'a Object>| match object {
+            Some(Object::Device(object)) => Some(object),
+            Some(Object::Storage(_)) | None => None,
+        };
+        match old.or(new) {
+            Some(Object::Device(_)) => Self::DeviceChanged { old: device(old), new: device(new) },
+            Some(Object::Storage(_)) | None => Self::StorageChanged { old: storage(old), new: storage(new) },
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as api;
 
 use super::{
-    IngestError, labels, mounts, node_term, pods,
+    IngestError, devices, labels, mounts, node_term, pods,
     requests::{self, Amounts, DEFAULT_MEMORY, DEFAULT_MILLI_CPU, Reading},
     resources, text, toleration,
 };
@@ -56,6 +56,7 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec) -> Result<Class, Ingest
         terminating: pod.metadata.deletion_timestamp.is_some(),
         declared_features: declared_features(spec),
         volumes: mounts::volumes(&pod.metadata, spec),
+        devices: devices::claimed(pod, spec),
         unbuilt: unbuilt(spec),
     })
 }

@@ -4,8 +4,9 @@
 //! Knows: that. Must not know: claims.
 
 use crate::{
-    extension::{NodeScore, Plugin, PreFilter, Preparation, Score},
+    extension::{Kind, NodeScore, Plugin, PreFilter, Preparation, Score},
     plugins::wakers::{NODE_ADD, NODE_ALLOCATABLE, NODE_LABEL},
+    profile::Args,
     snapshot::{Slot, Snapshot},
 };
 
@@ -39,6 +40,10 @@ impl Plugin for DynamicResources {
             "ResourceSliceAdd",
             "ResourceSliceUpdate",
         ]
+    }
+
+    fn reads(&self, _args: &Args) -> &'static [Kind] {
+        &[Kind::ResourceClaim, Kind::DeviceClass, Kind::ResourceSlice, Kind::DeviceTaintRule]
     }
 }
 

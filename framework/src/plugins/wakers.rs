@@ -65,6 +65,9 @@ pub fn may_wake(registry: Registry, profiles: &[Profile], plugin: &str, event: C
             ClusterEvent::StorageChanged { .. } => {
                 ["PersistentVolume", "StorageClass", "CSI", "VolumeAttachment"].into_iter().any(listens)
             }
+            ClusterEvent::DeviceChanged { .. } => {
+                ["ResourceClaim", "DeviceClass", "ResourceSlice"].into_iter().any(listens)
+            }
         }
 }
 

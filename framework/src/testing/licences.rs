@@ -123,7 +123,7 @@ impl Cache {
 
 impl ObjectCache for Cache {
     fn apply(&mut self, object: &Object) -> Option<Changes> {
-        let Object::Storage(object) = object;
+        let Object::Storage(object) = object else { return None };
         let StorageObject::Claim(claim) = &**object else { return None };
         if claim.namespace != self.namespace {
             return None;

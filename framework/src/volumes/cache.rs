@@ -174,7 +174,7 @@ impl VolumeCache {
 
 impl ObjectCache for VolumeCache {
     fn apply(&mut self, object: &Object) -> Option<Changes> {
-        let Object::Storage(object) = object;
+        let Object::Storage(object) = object else { return None };
         let key = object.key();
         let old = self.api(&key);
         if let StorageObject::VolumeAttachment(attachment) = &**object {
@@ -185,14 +185,14 @@ impl ObjectCache for VolumeCache {
     }
 
     fn delete(&mut self, key: &ObjectKey) -> Option<Changes> {
-        let ObjectKey::Storage(key) = key;
+        let ObjectKey::Storage(key) = key else { return None };
         let old = self.api(key);
         self.detach(key);
         self.objects.delete(key).then(|| self.changes(key, old, None))
     }
 
     fn get(&self, key: &ObjectKey) -> Option<Object> {
-        let ObjectKey::Storage(key) = key;
+        let ObjectKey::Storage(key) = key else { return None };
         self.objects.get(key).map(Object::from)
     }
 

@@ -37,6 +37,8 @@ impl Wire for Class {
             owner,
             terminating,
             volumes,
+            // What claims come to is judged by the coordinator.
+            devices: _,
             unbuilt,
             declared_features,
         } = self;
@@ -95,6 +97,7 @@ impl Wire for Class {
                 None => None,
             },
             terminating: message.terminating,
+            devices: None,
             volumes: match message.volumes {
                 Some(volumes) => Some(required("volumes", Some(volumes)).map(Arc::new)?),
                 None => None,

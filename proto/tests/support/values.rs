@@ -306,6 +306,7 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
                 terminating,
                 declared_features,
                 volumes,
+                devices: None,
                 unbuilt,
             }
         },

@@ -204,10 +204,11 @@ impl World {
     pub(crate) fn write(&mut self, pre_bind: &PreBind) -> (Vec<Arc<str>>, Option<String>) {
         let mut versions = Vec::new();
         for write in &pre_bind.writes {
-            let ObjectKey::Storage(key) = &write.object;
+            let ObjectKey::Storage(key) = &write.object else { panic!("{write:?} is not for storage") };
             let (kind, version) = match &write.patch {
                 Patch::SetAside { .. } => ("volume", self.volume(&key.name).map(|known| &known.resource_version)),
                 Patch::SelectNode(_) => ("claim", self.claim(&key.name).map(|known| &known.resource_version)),
+                Patch::Claim(patch) => panic!("{patch:?} is not for storage"),
             };
             if version != Some(&write.resource_version) {
                 return (versions, Some(format!("conflict on {kind} {}", key.name)));

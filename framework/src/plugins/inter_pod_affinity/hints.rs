@@ -46,7 +46,9 @@ pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class) -> bool {
         ClusterEvent::NamespaceChanged(name) => {
             *name == *class.namespace || near.iter().chain(far).any(selects_namespaces)
         }
-        ClusterEvent::SelectorChanged(_) | ClusterEvent::StorageChanged { .. } => false,
+        ClusterEvent::SelectorChanged(_) | ClusterEvent::StorageChanged { .. } | ClusterEvent::DeviceChanged { .. } => {
+            false
+        }
     }
 }
 

@@ -58,7 +58,9 @@ pub(super) fn wakes(event: ClusterEvent<'_>, class: &Class, args: &Args) -> bool
         ClusterEvent::NodeAdded(node) | ClusterEvent::NodeRemoved(node) => has_all_keys(node, &hard),
         ClusterEvent::NodeUpdated { old, new } => node_updated(class, &hard, old, new),
         ClusterEvent::SelectorChanged(namespace) => defaulted && !hard.is_empty() && *namespace == *class.namespace,
-        ClusterEvent::NamespaceChanged(_) | ClusterEvent::StorageChanged { .. } => false,
+        ClusterEvent::NamespaceChanged(_)
+        | ClusterEvent::StorageChanged { .. }
+        | ClusterEvent::DeviceChanged { .. } => false,
     }
 }
 

@@ -1,0 +1,62 @@
+//! What a pod claims of devices.
+//!
+//! Knows: where in a pod that is. Must not know: the claims.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1 as api;
+
+use super::{requests, text};
+use crate::{
+    devices::{
+        amount,
+        claimed::{ClaimSource, PodClaim, PodDevices},
+        extended::Asking,
+    },
+    volumes::mounts::Owner,
+};
+
+/// What the pod claims; `None` where that is nothing.
+pub(super) fn claimed(pod: &api::Pod, spec: &api::PodSpec) -> Option<Arc<PodDevices>> {
+    let claims: Vec<PodClaim> = spec.resource_claims.iter().flatten().map(|claim| entry(claim, pod)).collect();
+    if claims.is_empty() {
+        return None;
+    }
+    let containers = if requests::extended(spec).is_empty() { Vec::new() } else { containers(spec) };
+    let (name, uid) = (pod.metadata.name.as_deref(), pod.metadata.uid.as_deref());
+    let owner = Owner { name: text(name.unwrap_or_default()), uid: text(uid.unwrap_or_default()) };
+    Some(Arc::new(PodDevices { owner, claims, containers }))
+}
+
+/// Source: `resourceclaim.Name`.
+fn entry(claim: &api::PodResourceClaim, pod: &api::Pod) -> PodClaim {
+    let generated = || {
+        let statuses = pod.status.as_ref().and_then(|status| status.resource_claim_statuses.as_ref());
+        match statuses.into_iter().flatten().find(|status| status.name == claim.name) {
+            None => ClaimSource::NotCreated,
+            Some(status) => status
+                .resource_claim_name
+                .as_ref()
+                .map_or(ClaimSource::NotNeeded, |name| ClaimSource::Generated(text(name))),
+        }
+    };
+    let source = match (&claim.resource_claim_name, &claim.resource_claim_template_name) {
+        (Some(name), _) => ClaimSource::Named(text(name)),
+        (None, Some(_)) => generated(),
+        (None, None) => ClaimSource::Unknown,
+    };
+    PodClaim { entry: text(&claim.name), source }
+}
+
+/// Init containers first, as upstream numbers them.
+fn containers(spec: &api::PodSpec) -> Vec<Asking> {
+    let init = spec.init_containers.iter().flatten();
+    let init = init.map(|container| asking(container, container.restart_policy.as_deref() != Some("Always")));
+    init.chain(spec.containers.iter().map(|container| asking(container, false))).collect()
+}
+
+fn asking(container: &api::Container, is_short_lived: bool) -> Asking {
+    let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let requests = requests.into_iter().flatten().map(|(name, amount)| (text(name), amount::integer(&amount.0)));
+    Asking { name: text(&container.name), is_short_lived, requests: requests.collect() }
+}

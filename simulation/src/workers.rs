@@ -163,8 +163,8 @@ impl Shared {
         Ok((worker.cut.clone(), FromWorker { epoch: worker.obeyed, revision: 0, reply }))
     }
 
-    /// Takes the seat for a leader, as a real worker gives it.
-    fn take_seat(&self, index: usize, epoch: Epoch) -> Result<oneshot::Receiver<Status>, Status> {
+    /// Attaches a leader, as a real worker does.
+    fn attach_leader(&self, index: usize, epoch: Epoch) -> Result<oneshot::Receiver<Status>, Status> {
         let mut state = self.state();
         let worker = &mut state.workers[index];
         if epoch < worker.obeyed {
@@ -174,7 +174,7 @@ impl Shared {
         worker.obeyed = epoch;
         if let Some(earlier) = worker.sitting.replace(leave) {
             // It may have ended by itself.
-            let _ = earlier.send(Status::aborted("another stream took the seat"));
+            let _ = earlier.send(Status::aborted("another stream was attached"));
         }
         Ok(left)
     }
@@ -234,7 +234,7 @@ async fn converse(
         while let Some(word) = words.next().await {
             let word = ToWorker::decode(word).map_err(|error| Status::invalid_argument(error.to_string()))?;
             if ousted.is_none() {
-                ousted = Some(shared.take_seat(index, word.epoch)?);
+                ousted = Some(shared.attach_leader(index, word.epoch)?);
             }
             if let Some(Ok(status)) = ousted.as_mut().map(oneshot::Receiver::try_recv) {
                 return Err(status);

@@ -13,7 +13,7 @@
 mod counters;
 mod cpu;
 mod laps;
-mod seat;
+mod leader;
 mod serve;
 mod service;
 mod session;

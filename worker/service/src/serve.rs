@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Server, server::TcpIncoming};
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use crate::{counters::Counters, seat::Seat, service::Service, session::Shared};
+use crate::{counters::Counters, leader::CurrentLeader, service::Service, session::Shared};
 
 /// A leader holds one stream on a connection, a prober a few.
 const STREAMS_PER_CONNECTION: u32 = 16;
@@ -92,7 +92,7 @@ async fn run(listener: TcpListener, options: ServeOptions, shutdown: Cancellatio
     let ServeOptions { registry, grace, counters, transport, spans } = options;
     let stop = CancellationToken::new();
     let _stop_if_dropped = stop.clone().drop_guard();
-    let shared = Arc::new(Shared { registry, counters, seat: Seat::default(), spans, stop: stop.clone() });
+    let shared = Arc::new(Shared { registry, counters, leader: CurrentLeader::default(), spans, stop: stop.clone() });
     let worker = WorkerServer::new(Service::new(shared))
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);

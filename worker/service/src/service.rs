@@ -33,7 +33,7 @@ impl Service {
 
     fn hello(&self) -> pb::FromWorker {
         let reply = Reply::Hello { version: env!("CARGO_PKG_VERSION").into(), nonce: self.nonce };
-        FromWorker { epoch: self.shared.seat.obeyed(), revision: 0, reply }.encode()
+        FromWorker { epoch: self.shared.leader.obeyed(), revision: 0, reply }.encode()
     }
 }
 

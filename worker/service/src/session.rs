@@ -23,7 +23,7 @@ use tonic::{Code, Status, Streaming};
 use crate::{
     counters::Counters,
     cpu::{self, Answer, Word},
-    seat::Seat,
+    leader::CurrentLeader,
 };
 
 /// What all streams of a worker share.
@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) seat: Seat,
+    pub(crate) leader: CurrentLeader,
     pub(crate) spans: Spans,
     /// Cancelled when the worker stops.
     pub(crate) stop: CancellationToken,
@@ -85,7 +85,7 @@ impl Session {
     }
 }
 
-/// Seats the leader and obeys it. The status, if any, overtakes the answers that are not out yet.
+/// Attaches the leader and obeys it. The status, if any, overtakes the answers that are not out yet.
 async fn converse(
     shared: &Shared,
     mut inbound: Streaming<pb::ToWorker>,
@@ -97,7 +97,7 @@ async fn converse(
         Err(status) => return Some(unreadable(status, &shared.counters)),
     };
     let epoch = first.epoch;
-    let ousted = match shared.seat.take(epoch) {
+    let ousted = match shared.leader.attach(epoch) {
         Ok(ousted) => ousted,
         Err(status) => {
             shared.counters.refused.add();

@@ -13,6 +13,7 @@ mod capacity;
 pub mod claimed;
 pub mod extended;
 pub mod inventory;
+pub mod language;
 pub mod model;
 pub mod objects;
 pub mod pools;

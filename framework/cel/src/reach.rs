@@ -28,6 +28,11 @@ struct Domains {
 }
 
 impl Domains {
+    fn ids(&self) -> Option<Vec<Arc<str>>> {
+        let is_named = !self.all && self.domains.is_empty();
+        is_named.then(|| self.names.iter().map(|(_, id)| Arc::clone(id)).collect())
+    }
+
     fn has(&self, domain: &Arc<str>, id: &Arc<str>) -> bool {
         self.all || self.domains.contains(domain) || self.names.contains(&(Arc::clone(domain), Arc::clone(id)))
     }
@@ -64,6 +69,17 @@ impl Reach {
     /// Whether the verdict can depend on an attribute.
     pub fn reaches_attribute(&self, domain: &str, id: &str) -> bool {
         self.attributes.has(&domain.into(), &id.into())
+    }
+
+    /// The identifiers of all attributes that the verdict can depend on, whatever their domain; `None` where only the device
+    /// tells which those are.
+    pub fn attribute_ids(&self) -> Option<Vec<Arc<str>>> {
+        self.attributes.ids()
+    }
+
+    /// As [`Self::attribute_ids`], of capacities.
+    pub fn capacity_ids(&self) -> Option<Vec<Arc<str>>> {
+        self.capacity.ids()
     }
 
     /// Whether the verdict can depend on a capacity.

@@ -160,7 +160,7 @@ pub static PLUGINS: [Plugin; 24] = [
     stock(
         "DynamicResources",
         2,
-        false,
+        true,
         &[PreEnqueue, PreFilter, Filter, PostFilter, PodGroupPostFilter, Score, Reserve, PreBind],
     ),
     stock("DefaultPreemption", 0, true, &[PreEnqueue, PostFilter, PodGroupPostFilter]),

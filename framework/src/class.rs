@@ -73,7 +73,7 @@ impl Class {
     /// ([`ObjectCache`](crate::extension::objects::ObjectCache)). One that names none costs such plugins nothing.
     #[must_use]
     pub const fn uses_objects(&self) -> bool {
-        self.volumes.is_some()
+        self.volumes.is_some() || self.devices.is_some()
     }
 }
 

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::{
     class::{Class, PodInfo, Taint},
-    devices::objects::DeviceObject,
+    devices::{facts::DeviceFacts, objects::DeviceObject},
     domains::Sums,
     explain::lack::{Lack, Place},
     interest::Interest,
@@ -60,6 +60,8 @@ pub struct Facts {
     pub default_selector: DefaultSelector,
     /// What the objects of storage say; `None` for a class without volumes that any plugin reads.
     pub volumes: Option<Arc<VolumeFacts>>,
+    /// What the pod's claims of devices come to; `None` where it has none.
+    pub devices: Option<DeviceFacts>,
 }
 
 // === impl Facts ===
@@ -68,13 +70,15 @@ impl Facts {
     /// Whether any of it comes from objects that a plugin keeps.
     #[must_use]
     pub const fn come_from_objects(&self) -> bool {
-        self.volumes.is_some()
+        self.volumes.is_some() || self.devices.is_some()
     }
 
-    /// Whether these facts can be told to a worker: they are small enough for a message.
+    /// Whether these facts can be told to a worker: they are small enough for a message, and workers know what they are about,
+    /// which of devices they do not.
     #[must_use]
     pub fn can_be_told(&self) -> bool {
-        self.volumes.as_ref().map_or(0, |volumes| volumes.weight()) + self.weight() <= MAX_WEIGHT
+        self.devices.is_none()
+            && self.volumes.as_ref().map_or(0, |volumes| volumes.weight()) + self.weight() <= MAX_WEIGHT
     }
 
     /// About how many bytes they take. Equal lists of namespaces are one.
@@ -111,6 +115,7 @@ impl Facts {
             + texts(&self.scoring_keys)
             + 12 * self.image_contributions.len()
             + selector
+            + self.devices.as_ref().map_or(0, DeviceFacts::bytes)
     }
 }
 
@@ -226,6 +231,11 @@ pub trait NodeFilter: Send + Sync {
 pub trait NodeScore: Send + Sync {
     /// The raw score of the node at a position.
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64;
+
+    /// Whether it is 0 for each node, so that there is nothing to normalise.
+    fn is_nothing(&self) -> bool {
+        false
+    }
 
     /// Adds `weight` times the raw score of each node in `todo` to `sums`, position by position.
     fn add_column(&self, nodes: &Snapshot, todo: &[Slot], weight: i64, sums: &mut [i64]) {

@@ -172,6 +172,7 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
             .map(|image| (image.names.iter().flatten().map(text).collect(), image.size_bytes.unwrap_or(0)))
             .collect(),
         csi: None,
+        devices: None,
     })
 }
 

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::{class::Taint, declared::DeclaredFeatures, resources::Resources, volumes::node::NodeCsi};
+use crate::{
+    class::Taint, declared::DeclaredFeatures, devices::node::NodeDevices, resources::Resources, volumes::node::NodeCsi,
+};
 
 /// The number that the owner of the cluster state gave to a node; a node that is deleted and made anew gets a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +36,8 @@ pub struct NodeInfo {
     /// What its drivers say of it; `None` where it has no CSINode. Not from the node itself: the code that holds the
     /// objects of storage fills it in.
     pub csi: Option<Arc<NodeCsi>>,
+    /// What it can reach of devices; `None` where that is nothing. Filled in as `csi` is.
+    pub devices: Option<Arc<NodeDevices>>,
 }
 
 impl NodeInfo {

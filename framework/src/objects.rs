@@ -7,13 +7,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     class::{Class, ClassId, PodInfo},
     extension::{
         Facts,
-        objects::{Attachments, Awaited, Changes, Object, ObjectCache, ObjectKey, Plan, Write, Written},
+        objects::{Attachments, Awaited, Changes, Object, ObjectCache, ObjectKey, Plan, Undone, Write, Written},
     },
     node::NodeInfo,
     profile::Profile,
@@ -113,10 +113,48 @@ impl Objects {
 
     /// A node with what the objects say about it.
     #[must_use]
-    pub fn complete(&self, node: &Arc<NodeInfo>) -> Arc<NodeInfo> {
+    pub fn complete(&mut self, node: &Arc<NodeInfo>) -> Arc<NodeInfo> {
         let mut node = Arc::clone(node);
-        self.0.iter().for_each(|kept| kept.cache.complete(&mut node));
+        self.0.iter_mut().for_each(|kept| kept.cache.complete(&mut node));
         node
+    }
+
+    /// A node is gone.
+    pub fn forget_node(&mut self, name: &str) {
+        self.0.iter_mut().for_each(|kept| kept.cache.forget_node(name));
+    }
+
+    /// The first PreEnqueue plugin of a profile that keeps a pod out because of objects, and what it says.
+    #[must_use]
+    pub fn gate(&self, profile: &Profile, pod: &PodInfo) -> Option<(&'static str, String)> {
+        if !pod.class.uses_objects() {
+            return None;
+        }
+        profile.plugins.pre_enqueue.iter().find_map(|name| {
+            let kept = self.0.iter().find(|kept| kept.plugin == name)?;
+            Some((kept.plugin, kept.cache.pre_enqueue(pod)?))
+        })
+    }
+
+    /// The class with no more of its pods' claims of devices than matters; itself where that is all. Of a pod that has its node
+    /// none matters.
+    #[must_use]
+    pub fn share(&self, class: &Arc<Class>, is_placed: bool) -> Arc<Class> {
+        if class.devices.is_none() {
+            return Arc::clone(class);
+        }
+        let shared = self.0.iter().find_map(|kept| kept.cache.share(class));
+        match if is_placed { Some(None) } else { shared } {
+            None => Arc::clone(class),
+            Some(devices) => Arc::new(Class { devices, ..Class::clone(class) }),
+        }
+    }
+
+    /// PostFilter of a plugin that keeps objects, where a profile has it: what has to be written, and what it says.
+    #[must_use]
+    pub fn post_filter(&self, plugin: &str, pod: &PodInfo, unavailable: u64) -> Option<(Vec<Write>, &'static str)> {
+        let kept = self.0.iter().find(|kept| kept.plugin == plugin)?;
+        kept.cache.post_filter(pod, unavailable)
     }
 
     /// A pod of a class that uses objects came to a node. Gives what is to be known of its attachments from now on.
@@ -151,15 +189,14 @@ impl Objects {
         Ok(reservations)
     }
 
-    /// Reserve. Those of one pod in their order.
-    pub fn reserve(&mut self, reservation: &Reservation) {
-        if let Some(kept) = self.0.get_mut(reservation.place) {
-            kept.cache.reserve(&*reservation.plan);
-        }
+    /// Reserve. Those of one pod in their order. Gives the nodes that may have to be completed anew.
+    pub fn reserve(&mut self, reservation: &Reservation) -> BTreeSet<Arc<str>> {
+        let kept = self.0.get_mut(reservation.place);
+        kept.map(|kept| kept.cache.reserve(&*reservation.plan)).unwrap_or_default()
     }
 
-    /// Unreserve, but for what was written. Those of one pod in reverse order. Gives what has to be written because of it.
-    pub fn unreserve(&mut self, reservation: &Reservation, written: &Written) -> Vec<Write> {
+    /// Unreserve, but for what was written. Those of one pod in reverse order. Gives what follows from it.
+    pub fn unreserve(&mut self, reservation: &Reservation, written: &Written) -> Undone {
         let kept = self.0.get_mut(reservation.place);
         kept.map(|kept| kept.cache.unreserve(&*reservation.plan, written)).unwrap_or_default()
     }

@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::{
     class::{Class, ClassId, HostPort, Taint},
     declared::DeclaredFeatures,
+    devices::node::NodeDevices,
     domains::MAX_NUMBERED,
     interest::Interest,
     labels::Labels,
@@ -65,6 +66,7 @@ pub struct Snapshot {
     ports: Vec<Vec<HostPort>>,
     tenants: Vec<Tenants>,
     csi: Vec<Option<Arc<NodeCsi>>>,
+    devices: Vec<Option<Arc<NodeDevices>>>,
     attachments: Map<ClassId, Arc<[Attachment]>>,
     classes: Roll,
     /// Changes whenever a label comes that no node had, and whenever those are forgotten that none has.
@@ -108,6 +110,7 @@ impl Snapshot {
         images.dedup();
         self.images[at] = images.into_boxed_slice();
         self.csi[at].clone_from(&node.csi);
+        self.devices[at].clone_from(&node.devices);
         self.accounts.set_allocatable(slot, &node.allocatable, node.allowed_pods);
         self.touch(slot);
         slot
@@ -124,6 +127,7 @@ impl Snapshot {
         self.ports[at].clear();
         self.images[at] = Box::default();
         self.csi[at] = None;
+        self.devices[at] = None;
         for column in self.labels.values_mut() {
             if let Some(value) = column.get_mut(at) {
                 *value = Symbol::NONE;
@@ -415,6 +419,20 @@ impl Snapshot {
         self.csi[slot as usize].as_deref()
     }
 
+    /// What the node can reach of devices, and what of it is allocated.
+    #[must_use]
+    pub fn devices(&self, slot: Slot) -> Option<&NodeDevices> {
+        self.devices[slot as usize].as_deref()
+    }
+
+    /// What a known node can reach of devices is another thing now, or other devices of it are allocated.
+    pub fn set_devices(&mut self, id: NodeId, devices: Option<Arc<NodeDevices>>) {
+        if let Some(&slot) = self.slots.get(&id) {
+            self.devices[slot as usize] = devices;
+            self.touch(slot);
+        }
+    }
+
     /// The host ports in use on the node.
     #[must_use]
     pub fn ports(&self, slot: Slot) -> &[HostPort] {
@@ -440,6 +458,7 @@ impl Snapshot {
             self.ports.push(Vec::new());
             self.tenants.push(Vec::new());
             self.csi.push(None);
+            self.devices.push(None);
             self.accounts.grow();
             // NodeId is 32 bits wide and there are never more positions than nodes were known at once.
             Slot::try_from(self.ids.len() - 1).unwrap_or(Slot::MAX)

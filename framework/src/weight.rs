@@ -127,7 +127,7 @@ impl Measure {
         let claims = claims.iter().map(|claim| {
             let name = match &claim.source {
                 ClaimSource::Named(name) | ClaimSource::Generated(name) => self.text(name),
-                ClaimSource::NotNeeded | ClaimSource::NotCreated | ClaimSource::Unknown => 0,
+                ClaimSource::NotNeeded | ClaimSource::NotCreated | ClaimSource::Like(_) | ClaimSource::Unknown => 0,
             };
             2 * self.group + self.text(&claim.entry) + name + self.number
         });

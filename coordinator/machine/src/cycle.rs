@@ -354,6 +354,7 @@ impl Machine {
             self.residents.moves(uid, 0, Some(&charge), None);
             let class = self.judge.cache().classes.get(charge.class).map(Arc::clone);
             self.discharge(&charge);
+            self.sign_claiming(uid);
             if let Some(class) = class {
                 self.wake_for(now_ms, ClusterEvent::PodRemoved(&class));
             }

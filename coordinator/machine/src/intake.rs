@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flotilla_framework::{
     admission,
     class::{ClassId, PodInfo},
+    devices::facts::{NAMELESS, nameless},
     extension::ClusterEvent,
     labels::LabelSelector,
     node::NodeInfo,
@@ -46,7 +47,7 @@ impl Machine {
                 class
             }
             None => {
-                let class = self.class_of(&info.class);
+                let class = self.class_of(&info.class, info.node_name.is_some());
                 self.forget_unread(&uid);
                 class
             }
@@ -139,7 +140,7 @@ impl Machine {
         if self.judge.cache().nodes.get(&info.name).is_some_and(|known| known.info.uid != info.uid) {
             self.node_deleted(now_ms, &info.name);
         }
-        let info = &self.judge.cache().objects.complete(info);
+        let info = &self.judge.cache_mut().objects.complete(info);
         if info.unschedulable && planted("ignores-cordons") {
             return;
         }
@@ -171,6 +172,7 @@ impl Machine {
         }
         if let Some(node) = self.judge.cache_mut().remove_node(name) {
             self.withdraw_node(&node);
+            self.judge.cache_mut().objects.forget_node(name);
             self.look_at_those_on(now_ms, name);
             self.wake_for(now_ms, ClusterEvent::NodeRemoved(&node.info));
         }
@@ -341,6 +343,7 @@ impl Machine {
         if self.leading.is_none() {
             return;
         }
+        let message = self.with_names(uid, message);
         let trace = if condition { self.trace_failure(uid, reason, &message) } else { None };
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let told = pod.told.as_ref().is_some_and(|(known, text)| *known == reason && *text == message);
@@ -368,6 +371,18 @@ impl Machine {
             began_ms: pod.trial.began_ms.filter(|_| condition),
             trace,
         }));
+    }
+
+    /// What was said of a class, with the names of the pod's own claims.
+    fn with_names(&self, uid: &Uid, message: String) -> String {
+        if !message.contains(NAMELESS) {
+            return message;
+        }
+        let Some(class) = self.pods.get(uid).map(|pod| &pod.info.class) else { return message };
+        let names = class.devices.iter().flat_map(|devices| devices.names()).enumerate();
+        names.fold(message, |message, (place, (name, _))| {
+            message.replace(&nameless(place), &format!("{}/{name}", class.namespace))
+        })
     }
 
     /// The time at which a pod was first seen is its place in the queue, also if it is kept out of it at first.

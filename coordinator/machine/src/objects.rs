@@ -18,6 +18,10 @@ use crate::{
     event::{TimeMs, WorkerId},
     judge::cache::NodeEvent,
     machine::Machine,
+    pods::{Pod, Stage},
+    queue::SubQueue,
+    subject::Uid,
+    wake::Strategy,
 };
 
 impl Machine {
@@ -37,13 +41,45 @@ impl Machine {
         let Changes { old, nodes, attachments } = changes;
         nodes.iter().for_each(|name| self.refresh_node(now_ms, name));
         self.set_attachments(attachments);
+        let owned = [new, old.as_ref()].into_iter().flatten().find_map(|object| object.owner().cloned());
+        let stood = owned.as_ref().and_then(|owner| self.pods.get(owner)).map(|pod| pod.class);
+        if let Some(owner) = owned.as_ref().filter(|_| stood.is_some()) {
+            self.sign_claiming(owner);
+        }
         self.wake_for_object(now_ms, old.as_ref(), new);
+        if let (Some(owner), Some(class)) = (&owned, stood) {
+            let [add, update, _] = key.labels();
+            self.try_owner(now_ms, owner, class, if old.is_some() { update } else { add });
+        }
         self.look_at_those_who_wait_for(now_ms, key, new.or(old.as_ref()));
     }
 
     /// Wakes the parked pods that a change of an object may help.
     pub(crate) fn wake_for_object(&mut self, now_ms: TimeMs, old: Option<&Object>, new: Option<&Object>) {
         self.wake_for(now_ms, ClusterEvent::of_object(old, new));
+    }
+
+    /// A pod is of another class if something has happened to its claims, unless it has its node.
+    pub(crate) fn sign_claiming(&mut self, uid: &Uid) {
+        let is_claiming = |pod: &Pod| pod.info.class.devices.is_some() && pod.charge.is_none();
+        if self.pods.get(uid).is_some_and(is_claiming) {
+            self.sign_anew(uid);
+        }
+    }
+
+    /// A claim that was made for a pod has changed. The pod is tried again if it was kept out for that, or is of another class
+    /// since: as the old one does not name the claim, it has not been woken for it.
+    fn try_owner(&mut self, now_ms: TimeMs, uid: &Uid, class: ClassId, label: &'static str) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        match pod.stage {
+            Stage::Gated(_) => self.admit_by(now_ms, uid, label),
+            Stage::Queued(_)
+                if pod.class != class && matches!(self.queue.sub_queue(uid), Some(SubQueue::Parked { .. })) =>
+            {
+                self.requeue(now_ms, uid, Strategy::AfterBackoff, label);
+            }
+            _ => {}
+        }
     }
 
     /// A pod of a class comes to a node.
@@ -81,7 +117,14 @@ impl Machine {
     /// What objects say of a node has changed.
     fn refresh_node(&mut self, now_ms: TimeMs, name: &Arc<str>) {
         let Some(node) = self.judge.cache().nodes.get(name) else { return };
-        let info = self.judge.cache().objects.complete(&node.info);
+        let known = Arc::clone(&node.info);
+        let info = self.judge.cache_mut().objects.complete(&known);
+        if info.csi == known.csi {
+            if info.devices != known.devices {
+                self.judge.cache_mut().set_devices(&info);
+            }
+            return;
+        }
         let applied = self.judge.cache_mut().apply_node(&info);
         self.judge.forget_outdated();
         if let NodeEvent::Updated(_) = applied {

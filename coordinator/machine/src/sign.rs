@@ -28,9 +28,9 @@ impl Machine {
 
     /// The number of the class that a pod of these fields is of now; the selectors that it brings with it come into play.
     /// Counts one more that needs the class.
-    pub(crate) fn class_of(&mut self, whole: &Arc<Class>) -> ClassId {
+    pub(crate) fn class_of(&mut self, whole: &Arc<Class>, is_placed: bool) -> ClassId {
         let mut distinctions = Vec::new();
-        let class = self.judge.cache_mut().acquire_signed(whole, &mut distinctions);
+        let class = self.judge.cache_mut().acquire_signed(whole, is_placed, &mut distinctions);
         self.tell_apart(&distinctions);
         class
     }
@@ -92,11 +92,12 @@ impl Machine {
 
     /// Gives a pod the class that it is of now. It keeps its place wherever it is, and no pod is woken: nothing has
     /// changed but how it is written down.
-    fn sign_anew(&mut self, uid: &Uid) {
+    pub(crate) fn sign_anew(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         let (old, whole) = (pod.class, Arc::clone(&pod.info.class));
         // Its selectors are in play already.
-        let new = self.judge.cache_mut().acquire_signed(&whole, &mut Vec::new());
+        let is_placed = pod.info.node_name.is_some();
+        let new = self.judge.cache_mut().acquire_signed(&whole, is_placed, &mut Vec::new());
         if new == old {
             self.release_class(new);
             return;

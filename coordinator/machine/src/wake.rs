@@ -285,6 +285,7 @@ impl Machine {
         let last = last.and_then(|name| self.registry.find(name));
         let word = last.and_then(|plugin| Some((plugin.name(), plugin.pre_enqueue(&pod.info)?)));
         word.or_else(|| admission::gate(self.registry, profile, &pod.info))
+            .or_else(|| self.judge.cache().objects.gate(profile, &pod.info))
     }
 
     /// Keeps a pod out of the queue: by the word of a plugin, or for want of one that is built.

@@ -16,14 +16,14 @@ use super::{
 use crate::map::Map;
 
 /// The devices that are allocated, by claims and by pods on their way to a node.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allocated {
     /// How many claims have the device for themselves: one, but for a short time or where somebody else has allocated.
     whole: Vec<u32>,
     shared: Map<DeviceNumber, Shared>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Shared {
     shares: u32,
     /// By name, in nano.
@@ -86,6 +86,18 @@ impl Allocated {
         if shared.shares == 0 {
             self.shared.swap_remove(&number);
         }
+    }
+
+    /// The same of some devices, each by its place among them.
+    #[must_use]
+    pub fn of(&self, numbers: &[DeviceNumber]) -> Self {
+        let whole = numbers.iter().map(|&number| u32::from(self.is_whole(number))).collect();
+        let mut shared = Map::default();
+        if !self.shared.is_empty() {
+            let known = (0..).zip(numbers).filter_map(|(place, number)| Some((place, self.shared.get(number)?)));
+            shared.extend(known.map(|(place, known)| (DeviceNumber(place), known.clone())));
+        }
+        Self { whole, shared }
     }
 
     /// Whether a claim has the device for itself.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::extended::Asking;
+use super::{extended::Asking, model::request::ClaimSpec};
 use crate::volumes::mounts::Owner;
 
 /// The claims of a pod, and what of its containers a claim may be made for.
@@ -38,6 +38,8 @@ pub enum ClaimSource {
     NotNeeded,
     /// `resourceClaimTemplateName`, and there is no such entry: the claim is not created yet.
     NotCreated,
+    /// In a class: a claim that was made for the pod, with this specification, and nothing has happened to it yet.
+    Like(Arc<ClaimSpec>),
     /// Neither is set: a source that this release does not know.
     #[default]
     Unknown,
@@ -51,7 +53,7 @@ impl PodDevices {
         self.claims.iter().filter_map(|claim| match &claim.source {
             ClaimSource::Named(name) => Some((name, false)),
             ClaimSource::Generated(name) => Some((name, true)),
-            ClaimSource::NotNeeded | ClaimSource::NotCreated | ClaimSource::Unknown => None,
+            ClaimSource::NotNeeded | ClaimSource::NotCreated | ClaimSource::Like(_) | ClaimSource::Unknown => None,
         })
     }
 }

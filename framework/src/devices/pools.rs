@@ -119,6 +119,21 @@ impl NodePools {
         self.devices.iter().map(|device| device.number).chain(consumers)
     }
 
+    /// Numbers the devices anew, from 0, and gives the numbers that they had.
+    pub(super) fn renumber(&mut self) -> Vec<DeviceNumber> {
+        let mut numbers: Vec<DeviceNumber> = self.numbers().collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let place = |number: &mut DeviceNumber| {
+            let at = numbers.binary_search(number).unwrap_or_default();
+            *number = DeviceNumber(u32::try_from(at).unwrap_or(u32::MAX));
+        };
+        self.devices.iter_mut().for_each(|device| place(&mut device.number));
+        let consumers = self.pools.iter_mut().flat_map(|pool| &mut pool.counters.consumers);
+        consumers.for_each(|consumer| place(&mut consumer.device));
+        numbers
+    }
+
     /// Whether a pool is at fault.
     pub(super) fn has_invalid(&self) -> bool {
         self.pools.iter().any(|pool| pool.state == PoolState::Invalid)
@@ -134,6 +149,15 @@ impl NodePools {
         let (device, _, pool) = self.device(candidate);
         DeviceName { driver: Arc::clone(&pool.driver), pool: Arc::clone(&pool.name), device: Arc::clone(&device.name) }
     }
+}
+
+/// Whether a slice may matter to a node. One that cannot be told of does.
+pub(super) fn may_reach(slice: &Slice, node: &NodeInfo) -> bool {
+    let mut lone = None;
+    if slice.per_device {
+        return slice.devices.iter().any(|device| is_for(&device.nodes, node, &mut lone).unwrap_or(true));
+    }
+    is_for(&slice.nodes, node, &mut lone).unwrap_or(true)
 }
 
 /// The slices that are relevant for a node, by pool: of each pool the newest generation among them.

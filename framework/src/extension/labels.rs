@@ -68,6 +68,8 @@ fn target(old: &Class, new: &Class) -> &'static str {
         "TargetPodUpdatePodScaleUp"
     } else if old.tolerations != new.tolerations {
         "TargetPodUpdatePodToleration"
+    } else if old.devices != new.devices {
+        "TargetPodUpdatePodGeneratedResourceClaim"
     } else {
         "TargetPodUpdate"
     }

@@ -13,7 +13,10 @@ use std::{
 use super::{ClusterEvent, Facts, labels};
 use crate::{
     class::{Class, ClassId, PodInfo},
-    devices::objects::{ClaimPatch, DeviceKey, DeviceObject},
+    devices::{
+        claimed::PodDevices,
+        objects::{ClaimPatch, DeviceKey, DeviceObject},
+    },
     node::NodeInfo,
     profile::{Args, Profile},
     volumes::{
@@ -52,6 +55,15 @@ pub struct Changes {
     pub nodes: BTreeSet<Arc<str>>,
     /// What may be attached otherwise than before.
     pub attachments: Attachments,
+}
+
+/// What follows from what was taken back.
+#[derive(Debug, Default)]
+pub struct Undone {
+    /// What has to be written; no pod waits for it, and what fails is only logged.
+    pub writes: Vec<Write>,
+    /// The nodes that [`ObjectCache::complete`] may complete in another way now.
+    pub nodes: BTreeSet<Arc<str>>,
 }
 
 /// What Reserve has to do for one pod on one node, in the words of the plugin that has planned it.
@@ -143,7 +155,26 @@ pub trait ObjectCache: Debug + Send + Sync {
     fn resolve(&self, _class: &Class, _facts: &mut Facts) {}
 
     /// Puts into a node what the objects say about it.
-    fn complete(&self, _node: &mut Arc<NodeInfo>) {}
+    fn complete(&mut self, _node: &mut Arc<NodeInfo>) {}
+
+    /// A node is gone.
+    fn forget_node(&mut self, _name: &str) {}
+
+    /// PreEnqueue: the reason why a pod may not enter the active queue yet.
+    fn pre_enqueue(&self, _pod: &PodInfo) -> Option<String> {
+        None
+    }
+
+    /// What a class has to say of the claims of devices of its pods, where that is less than the pods say. `None`: all of it.
+    fn share(&self, _class: &Class) -> Option<Option<Arc<PodDevices>>> {
+        None
+    }
+
+    /// PostFilter: what has to be written so that a pod may find a node later, and upstream's words for it. `unavailable` has a
+    /// bit for each of the pod's claims for which the plugin's Filter has refused a node.
+    fn post_filter(&self, _pod: &PodInfo, _unavailable: u64) -> Option<(Vec<Write>, &'static str)> {
+        None
+    }
 
     /// A pod of a class came to a node. Gives what is to be known of its attachments from now on. At most one plugin may
     /// say what pods of a class attach.
@@ -160,12 +191,12 @@ pub trait ObjectCache: Debug + Send + Sync {
     /// Why Reserve fails.
     fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Option<Box<dyn Plan>>, String>;
 
-    /// Reserve: a plan counts as carried out, until the API says otherwise.
-    fn reserve(&mut self, plan: &dyn Plan);
+    /// Reserve: a plan counts as carried out, until the API says otherwise. Gives the nodes that
+    /// [`complete`](Self::complete) may complete in another way now.
+    fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>>;
 
-    /// Unreserve: a plan counts no more, but for what was `written`: that stays assumed until the watches bring it. Gives
-    /// what has to be written because of that; no pod waits for it, and what fails is only logged.
-    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Vec<Write>;
+    /// Unreserve: a plan counts no more, but for what was `written`: that stays assumed until the watches bring it.
+    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Undone;
 
     /// PreBind: what of a plan the API has to be told, in order, each on the version that it has now. What it has already,
     /// from an attempt or a leader before, is left out.
@@ -191,6 +222,13 @@ pub trait ObjectCache: Debug + Send + Sync {
 // === impl Object ===
 
 impl Object {
+    /// The UID of the pod that the object was made for, of a claim of devices.
+    #[must_use]
+    pub fn owner(&self) -> Option<&Arc<str>> {
+        let Self::Device(DeviceObject::Claim(claim)) = self else { return None };
+        claim.controller.as_ref().map(|owner| &owner.uid)
+    }
+
     /// Which object it is.
     #[must_use]
     pub fn key(&self) -> ObjectKey {

@@ -12,7 +12,7 @@ use super::{
     resources, text, toleration,
 };
 use crate::{
-    class::{ANY_IP, Class, HostPort, Unbuilt},
+    class::{ANY_IP, Class, HostPort},
     declared::DeclaredFeatures,
     quantity::Quantity,
 };
@@ -57,7 +57,7 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec) -> Result<Class, Ingest
         declared_features: declared_features(spec),
         volumes: mounts::volumes(&pod.metadata, spec),
         devices: devices::claimed(pod, spec),
-        unbuilt: unbuilt(spec),
+        unbuilt: Vec::new(),
     })
 }
 
@@ -105,14 +105,6 @@ fn images(spec: &api::PodSpec) -> Vec<Arc<str>> {
 /// The name with `:latest` where it carries no tag.
 fn normalized(name: &str) -> Arc<str> {
     if name.rfind(':') <= name.rfind('/') { format!("{name}:latest").into() } else { text(name) }
-}
-
-fn unbuilt(spec: &api::PodSpec) -> Vec<Unbuilt> {
-    let mut unbuilt = Vec::new();
-    if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
-        unbuilt.push(Unbuilt::ResourceClaims);
-    }
-    unbuilt
 }
 
 /// What upstream's registry of node features infers for this pod.

@@ -281,17 +281,30 @@ fn images_get_a_tag_where_they_have_none() {
 }
 
 #[test]
-fn what_no_plugin_is_built_for_is_noted() {
-    use crate::class::Unbuilt;
-    let with = |field: &str, value: Value| {
-        let mut spec = json!({"containers": []});
-        spec[field] = value;
-        class(spec, json!({})).unbuilt
-    };
-    let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]);
-    assert_eq!(with("topologySpreadConstraints", spread), []);
-    assert_eq!(with("affinity", json!({"nodeAffinity": {}})), []);
-    assert_eq!(with("resourceClaims", json!([{"name": "c"}])), [Unbuilt::ResourceClaims]);
+fn claims_of_devices_are_found_by_what_the_status_names() {
+    use crate::devices::claimed::ClaimSource;
+    let pod = read(&json!({
+        "metadata": {"name": "p", "namespace": "n", "uid": "u"},
+        "spec": {"containers": [], "resourceClaims": [
+            {"name": "a", "resourceClaimName": "mine"},
+            {"name": "b", "resourceClaimTemplateName": "t"},
+            {"name": "c", "resourceClaimTemplateName": "t"},
+            {"name": "d", "resourceClaimTemplateName": "t"},
+            {"name": "e"},
+        ]},
+        "status": {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "p-b-x"}, {"name": "c"}]},
+    }));
+    let devices = pod.class.devices.clone().expect("claims");
+    let sources: Vec<ClaimSource> = devices.claims.iter().map(|claim| claim.source.clone()).collect();
+    let expected = [
+        ClaimSource::Named("mine".into()),
+        ClaimSource::Generated("p-b-x".into()),
+        ClaimSource::NotNeeded,
+        ClaimSource::NotCreated,
+        ClaimSource::Unknown,
+    ];
+    assert_eq!(sources, expected);
+    assert_eq!((&*devices.owner.name, &*devices.owner.uid), ("p", "u"));
 }
 
 #[test]

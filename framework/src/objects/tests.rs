@@ -82,13 +82,15 @@ fn what_is_reserved_is_not_given_to_another_pod_until_it_is_taken_back() {
     objects.reserve(&plans[0]);
     assert_ne!(objects.get_for(&plans[0], &key), before, "what is assumed is seen");
     assert!(objects.plan(&licensed("q"), &node, &profile).is_err());
-    assert_eq!(objects.unreserve(&plans[0], &Written::new()), []);
+    assert_eq!(objects.unreserve(&plans[0], &Written::new()).writes, []);
     assert_eq!(objects.get_for(&plans[0], &key), before);
     assert!(objects.plan(&licensed("q"), &node, &profile).is_ok());
 
     objects.reserve(&plans[0]);
     let written = Written::from([(key.clone(), "8".into())]);
-    let [write] = &*objects.unreserve(&plans[0], &written) else { panic!("what is written is to be taken back") };
+    let [write] = &objects.unreserve(&plans[0], &written).writes[..] else {
+        panic!("what is written is to be taken back")
+    };
     assert_eq!((&write.object, &*write.resource_version), (&key, "8"));
 }
 

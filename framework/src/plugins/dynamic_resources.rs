@@ -1,14 +1,33 @@
-//! DynamicResources: devices that pods claim. Of it there is only what every pod sees: a pod that claims nothing is passed
-//! over, and scored 0 on each node. Pods that claim something are held back ([`crate::class::Unbuilt::ResourceClaims`]).
+//! DynamicResources: the devices of a pod's claims can be reached from the node, or found there; how much of what the claims
+//! prefer was found is the node's score.
 //!
-//! Knows: that. Must not know: claims.
+//! Knows: words and scores. Must not know: how devices are found ([`crate::devices::allocate`]), or what claims come to
+//! ([`crate::devices::facts`]).
 
+mod search;
+
+use super::normalize;
 use crate::{
-    extension::{Kind, NodeScore, Plugin, PreFilter, Preparation, Score},
+    class::Class,
+    devices::{
+        cache::DeviceCache,
+        claimed::{ClaimSource, PodDevices},
+        facts::DeviceFacts,
+        objects::DeviceObject,
+    },
+    evaluation::Refused,
+    extension::{
+        ClusterEvent, Filter, Kind, NodeScore, Normalize, Plugin, PreFilter, Preparation, Score, objects::ObjectCache,
+    },
     plugins::wakers::{NODE_ADD, NODE_ALLOCATABLE, NODE_LABEL},
+    prepared::Prepared,
     profile::Args,
     snapshot::{Slot, Snapshot},
 };
+use search::{Preferred, Search};
+
+/// The plugin's name.
+pub const NAME: &str = "DynamicResources";
 
 /// The plugin.
 #[derive(Debug)]
@@ -16,15 +35,38 @@ pub struct DynamicResources;
 
 impl Plugin for DynamicResources {
     fn name(&self) -> &'static str {
-        "DynamicResources"
+        NAME
     }
 
-    fn pre_filter(&self, _preparation: &mut Preparation<'_>) -> PreFilter {
-        PreFilter::Skip
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        match &preparation.facts.devices {
+            None => PreFilter::Skip,
+            Some(DeviceFacts::Refuse(reason)) => PreFilter::Refuse(reason.as_ref().to_owned()),
+            Some(DeviceFacts::Fail(error)) => PreFilter::Fail(error.as_ref().to_owned()),
+            Some(DeviceFacts::Claims(_)) => PreFilter::Continue,
+        }
     }
 
-    fn score(&self, _preparation: &mut Preparation<'_>) -> Option<Score> {
-        Some(Score::Node(Box::new(Nothing)))
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let Some(DeviceFacts::Claims(claims)) = &preparation.facts.devices else { return None };
+        Some(Filter::Node(Box::new(Search::new(claims, &mut preparation.symbols))))
+    }
+
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        let search = match &preparation.facts.devices {
+            Some(DeviceFacts::Claims(claims)) if preparation.is_filtered => {
+                Some(Search::new(claims, &mut preparation.symbols)).filter(Search::prefers)
+            }
+            _ => None,
+        };
+        Some(Score::Node(match search {
+            Some(search) => Box::new(Preferred(search)),
+            None => Box::new(Nothing),
+        }))
+    }
+
+    fn normalize(&self) -> Option<Normalize> {
+        Some(normalize::scaled)
     }
 
     fn events(&self) -> &'static [&'static str] {
@@ -35,6 +77,7 @@ impl Plugin for DynamicResources {
             "ResourceClaimAdd",
             "ResourceClaimUpdate",
             "ResourceClaimDelete",
+            "TargetPodUpdatePodGeneratedResourceClaim",
             "DeviceClassAdd",
             "DeviceClassUpdate",
             "ResourceSliceAdd",
@@ -42,8 +85,65 @@ impl Plugin for DynamicResources {
         ]
     }
 
+    fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
+        match event {
+            ClusterEvent::NodeAdded(_) => true,
+            ClusterEvent::NodeUpdated { old, new } => old.labels != new.labels || old.allocatable != new.allocatable,
+            ClusterEvent::TargetUpdated { old, new } => old.devices != new.devices,
+            ClusterEvent::DeviceChanged { old, new } => {
+                class.devices.as_ref().is_some_and(|devices| changed(old, new, devices, &class.namespace))
+            }
+            _ => false,
+        }
+    }
+
     fn reads(&self, _args: &Args) -> &'static [Kind] {
         &[Kind::ResourceClaim, Kind::DeviceClass, Kind::ResourceSlice, Kind::DeviceTaintRule]
+    }
+
+    fn objects(&self) -> Option<Box<dyn ObjectCache>> {
+        Some(Box::new(DeviceCache::of(self.name())))
+    }
+}
+
+/// The claims of a class for which this plugin has refused nodes, each a bit by its place.
+#[must_use]
+pub fn unavailable(prepared: &Prepared, refused: &[Refused]) -> u64 {
+    let by_us = refused.iter().filter(|group| prepared.plugin(group.order) == Some(NAME));
+    let details = by_us.map(|group| group.refusal.detail).filter(|detail| detail & search::UNAVAILABLE != 0);
+    details.fold(0, |all, detail| all | detail & u64::from(u32::MAX))
+}
+
+/// A claim that was made for a pod of a class which does not name its claims wakes it by giving it another class.
+///
+/// Source: `isSchedulableAfterClaimChange`.
+fn changed(old: Option<&DeviceObject>, new: Option<&DeviceObject>, devices: &PodDevices, namespace: &str) -> bool {
+    match (old, new) {
+        (Some(DeviceObject::Claim(old)), None) => old.allocation.is_some(),
+        (Some(DeviceObject::Claim(old)), Some(DeviceObject::Claim(new)))
+            if old.allocation.is_some() && new.allocation.is_none() =>
+        {
+            true
+        }
+        (old, Some(DeviceObject::Claim(new))) => {
+            let is_its = |source: &ClaimSource| match source {
+                ClaimSource::Named(name) | ClaimSource::Generated(name) => *name == new.name,
+                _ => false,
+            };
+            let is_same = |old: &DeviceObject| match old {
+                DeviceObject::Claim(old) => {
+                    old.allocation == new.allocation
+                        && old.reserved_for == new.reserved_for
+                        && old.statuses == new.statuses
+                        && !old.is_deleting
+                }
+                _ => false,
+            };
+            *new.namespace == *namespace
+                && devices.claims.iter().any(|claim| is_its(&claim.source))
+                && !old.is_some_and(is_same)
+        }
+        (_, new) => new.is_some(),
     }
 }
 
@@ -56,4 +156,8 @@ impl NodeScore for Nothing {
     }
 
     fn add_column(&self, _nodes: &Snapshot, _todo: &[Slot], _weight: i64, _sums: &mut [i64]) {}
+
+    fn is_nothing(&self) -> bool {
+        true
+    }
 }

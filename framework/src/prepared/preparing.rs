@@ -122,7 +122,9 @@ impl Prepared {
             }
             self.parts.add(registry, Point::Score, plugin.name());
             let weight = weighted.weight;
-            match (plugin.score(preparation), plugin.normalize()) {
+            let score = plugin.score(preparation);
+            let is_nothing = matches!(&score, Some(Score::Node(score)) if score.is_nothing());
+            match (score, plugin.normalize().filter(|_| !is_nothing)) {
                 (None, _) => {}
                 (Some(Score::Node(score)), None) => {
                     let place = ScorerPlace::Plain(self.plain.len());

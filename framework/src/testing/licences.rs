@@ -6,7 +6,7 @@
 //! Knows: the extension point. Must not know: who asks.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -14,7 +14,7 @@ use crate::{
     class::PodInfo,
     extension::{
         Kind, Plugin,
-        objects::{Awaited, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, Write, Written},
+        objects::{Awaited, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, Undone, Write, Written},
     },
     node::NodeInfo,
     profile::{Args, Profile},
@@ -159,24 +159,26 @@ impl ObjectCache for Cache {
         Ok(Some(Box::new(Licence { key: self.key(&free.name), node: Arc::clone(&node.name) })))
     }
 
-    fn reserve(&mut self, plan: &dyn Plan) {
-        let Some(Licence { key, node }) = plan.of() else { return };
+    fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {
+        let Some(Licence { key, node }) = plan.of() else { return BTreeSet::new() };
         self.log.note(format!("{} reserves {}", self.plugin, key.name));
         self.version += 1;
         self.assumed.insert(Arc::clone(&key.name), Arc::clone(node));
+        BTreeSet::new()
     }
 
     /// What was written is taken back by another write.
-    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Vec<Write> {
-        let Some(licence) = plan.of::<Licence>() else { return Vec::new() };
+    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Undone {
+        let Some(licence) = plan.of::<Licence>() else { return Undone::default() };
         self.log.note(format!("{} unreserves {}", self.plugin, licence.key.name));
         self.version += 1;
         let Some(version) = written.get(&licence.key.clone().into()) else {
             self.assumed.remove(&licence.key.name);
-            return Vec::new();
+            return Undone::default();
         };
         let write = self.write(licence, &Arc::default());
-        write.map(|write| Write { resource_version: Arc::clone(version), ..write }).into_iter().collect()
+        let write = write.map(|write| Write { resource_version: Arc::clone(version), ..write });
+        Undone { writes: write.into_iter().collect(), ..Undone::default() }
     }
 
     fn writes(&self, plan: &dyn Plan) -> Vec<Write> {

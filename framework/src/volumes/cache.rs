@@ -24,7 +24,7 @@ use crate::{
     class::{Class, ClassId, PodInfo},
     extension::{
         Facts,
-        objects::{Attachments, Awaited, Changes, Object, ObjectCache, ObjectKey, Plan, Write, Written},
+        objects::{Attachments, Awaited, Changes, Object, ObjectCache, ObjectKey, Plan, Undone, Write, Written},
     },
     node::NodeInfo,
     profile::{Args, Profile},
@@ -204,7 +204,7 @@ impl ObjectCache for VolumeCache {
         facts.volumes = self.objects.facts(class, &self.standing);
     }
 
-    fn complete(&self, node: &mut Arc<NodeInfo>) {
+    fn complete(&mut self, node: &mut Arc<NodeInfo>) {
         let csi = self.objects.node_csi(&node.name);
         if node.csi != csi {
             *node = Arc::new(NodeInfo { csi, ..NodeInfo::clone(node) });
@@ -246,18 +246,20 @@ impl ObjectCache for VolumeCache {
         Ok(plan.map(|plan| Box::new(plan) as Box<dyn Plan>))
     }
 
-    fn reserve(&mut self, plan: &dyn Plan) {
-        let Some(plan) = plan.of() else { return };
-        self.version += 1;
-        self.objects.assume(plan);
+    fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {
+        if let Some(plan) = plan.of() {
+            self.version += 1;
+            self.objects.assume(plan);
+        }
+        BTreeSet::new()
     }
 
-    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Vec<Write> {
+    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Undone {
         if let Some(plan) = plan.of::<storage::Plan>() {
             self.version += 1;
             self.objects.restore(&plan.without(written));
         }
-        Vec::new()
+        Undone::default()
     }
 
     fn writes(&self, plan: &dyn Plan) -> Vec<Write> {

@@ -26,6 +26,8 @@ impl Wire for NodeInfo {
             declared_features,
             images,
             csi,
+            // What claims come to is judged by the coordinator.
+            devices: _,
         } = self;
         pb::Node {
             name: name.as_ref().to_owned(),
@@ -64,6 +66,7 @@ impl Wire for NodeInfo {
             allowed_pods,
             images: decode_list("images", images)?,
             declared_features: DeclaredFeatures::named(declared_features.iter().map(String::as_str)),
+            devices: None,
             csi: csi.map(NodeCsi::decode).transpose().map_err(|error| error.within("csi"))?.map(Arc::new),
         })
     }

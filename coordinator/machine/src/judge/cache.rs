@@ -146,10 +146,17 @@ impl Cache {
     }
 
     /// The number of the class that a pod of these fields is of, by what selectors in play can tell of it; its own come
-    /// into play with it. Adds to `distinctions` what they can tell that no other could. Counts one more user of the class.
-    pub(crate) fn acquire_signed(&mut self, whole: &Arc<Class>, distinctions: &mut Vec<Distinction>) -> ClassId {
+    /// into play with it. Adds to `distinctions` what they can tell that no other could. Counts one more user of the class. Of a pod that has its
+    /// node no claims of devices are told.
+    pub(crate) fn acquire_signed(
+        &mut self,
+        whole: &Arc<Class>,
+        is_placed: bool,
+        distinctions: &mut Vec<Distinction>,
+    ) -> ClassId {
         self.in_play.enter_class(whole, distinctions);
-        let (id, new) = self.classes.acquire(&self.in_play.sign(whole));
+        let shared = self.objects.share(whole, is_placed);
+        let (id, new) = self.classes.acquire(&self.in_play.sign(&shared));
         if new {
             if let Some(class) = self.classes.get(id) {
                 self.snapshot.register_class(id, Arc::clone(class));
@@ -237,6 +244,15 @@ impl Cache {
         let moved = old.labels != info.labels || old.taints != info.taints;
         self.touch(id, if moved { What::Reshaped } else { What::Changed });
         NodeEvent::Updated(old)
+    }
+
+    /// As [`Self::apply_node`], of a node that is known and differs in its devices alone.
+    pub(crate) fn set_devices(&mut self, info: &Arc<NodeInfo>) {
+        let Some(node) = self.nodes.get_mut(&info.name) else { return };
+        node.info = Arc::clone(info);
+        let id = node.id;
+        self.snapshot.set_devices(id, info.devices.clone());
+        self.touch(id, What::Changed);
     }
 
     /// A node is gone. What is charged to its name stays charged.

@@ -159,7 +159,7 @@ impl Judge {
             None => {
                 // It has no selectors and no labels.
                 let class = self.cache.classes.get(subject.1)?.head();
-                let head = self.cache.acquire_signed(&Arc::new(class), &mut Vec::new());
+                let head = self.cache.acquire_signed(&Arc::new(class), false, &mut Vec::new());
                 self.states.set_head(subject, head);
                 head
             }

@@ -3,8 +3,10 @@
 //! Knows: that there may be too many pods on their way. Must not know: what a plan says, what is written of it, or when it
 //! is taken back.
 
+use std::sync::Arc;
+
 use flotilla_framework::{
-    extension::objects::{Write, Written},
+    extension::objects::{Undone, Write, Written},
     objects::Reservation,
 };
 
@@ -43,7 +45,10 @@ impl Judge {
 
     /// Assumes what was planned for a pod.
     pub(crate) fn reserve(&mut self, reservations: &[Reservation]) {
-        reservations.iter().for_each(|reservation| self.cache.objects.reserve(reservation));
+        for reservation in reservations {
+            let nodes = self.cache.objects.reserve(reservation);
+            nodes.iter().for_each(|node| self.refresh_devices(node));
+        }
     }
 
     /// Takes back what was assumed for a pod of which nothing is written.
@@ -54,6 +59,17 @@ impl Judge {
 
     /// Takes back what was assumed, but for what was written. Gives what has to be written because of it.
     pub(crate) fn unreserve_one(&mut self, reservation: &Reservation, written: &Written) -> Vec<Write> {
-        self.cache.objects.unreserve(reservation, written)
+        let Undone { writes, nodes } = self.cache.objects.unreserve(reservation, written);
+        nodes.iter().for_each(|node| self.refresh_devices(node));
+        writes
+    }
+
+    /// Other devices of a node are allocated than before, or it can reach others.
+    pub(crate) fn refresh_devices(&mut self, name: &Arc<str>) {
+        let Some(info) = self.cache.nodes.get(name).map(|node| Arc::clone(&node.info)) else { return };
+        let completed = self.cache.objects.complete(&info);
+        if completed.devices != info.devices {
+            self.cache.set_devices(&completed);
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use flotilla_framework::{
     diagnosis::Diagnosis,
     node::NodeId,
-    plugins::default_preemption,
+    plugins::{default_preemption, dynamic_resources},
     preemption::{DryRun, NominatedNode, Outcome, Standing, why_ineligible, words},
     status::Code,
 };
@@ -18,7 +18,7 @@ use flotilla_planted::planted;
 
 use super::{Round, Verdict, memory::AsOf};
 use crate::{
-    action::Nomination,
+    action::{Action, Nomination, Unreserve},
     cycle::Progress,
     event::TimeMs,
     machine::Machine,
@@ -39,6 +39,7 @@ impl Machine {
         let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
         let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         let subject = (profile, pod.class);
+        let diagnosis = self.free_claims(uid, subject, diagnosis);
         if !self.profile(profile).is_some_and(default_preemption::is_on) {
             return self.turn_down(now_ms, uid, diagnosis, None);
         }
@@ -54,6 +55,24 @@ impl Machine {
             Ok(round) => self.try_nodes(now_ms, round),
             Err((diagnosis, verdict)) => self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, false),
         }
+    }
+
+    /// PostFilter of DynamicResources: a claim that is allocated where the pod cannot go is given back.
+    fn free_claims(&mut self, uid: &Uid, subject: Subject, diagnosis: Diagnosis) -> Diagnosis {
+        let (Some(pod), Some(profile)) = (self.pods.get(uid), self.profile(subject.0)) else { return diagnosis };
+        let plugin = dynamic_resources::NAME;
+        if pod.info.class.devices.is_none() || !profile.plugins.post_filter.iter().any(|name| name == plugin) {
+            return diagnosis;
+        }
+        let Some(state) = self.judge.states().get(subject) else { return diagnosis };
+        let refused = state.own().map(|own| own.view.refused_now());
+        let unavailable = refused.map_or(0, |refused| dynamic_resources::unavailable(&state.prepared, &refused));
+        let freed = self.judge.cache().objects.post_filter(plugin, &pod.info, unavailable);
+        let Some((writes, words)) = freed else { return diagnosis };
+        if self.leading.is_some() {
+            self.actions.push(Action::Unreserve(Unreserve { pod: pod.name(), plugin, writes }));
+        }
+        told(diagnosis, words)
     }
 
     /// What follows from looking for room. `is_old`: something has happened since.
@@ -225,10 +244,15 @@ impl Machine {
     }
 }
 
+/// How what DynamicResources says ends.
+const FREED: &str = "of ResourceClaim completed";
+
 /// A diagnosis with what PostFilter says.
 pub(super) fn told(mut diagnosis: Diagnosis, message: &str) -> Diagnosis {
     if !message.is_empty() {
-        diagnosis.message.push(' ');
+        // What several plugins say is one list.
+        let is_next = diagnosis.message.ends_with(FREED);
+        diagnosis.message.push_str(if is_next { ", " } else { " " });
         diagnosis.message.push_str(message);
     }
     diagnosis

@@ -3,6 +3,7 @@
 mod byzantine;
 mod census;
 mod course;
+mod devices;
 mod extenders;
 mod faulty;
 mod group_extenders;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::{NodeTerm, PodInfo, Requirement},
-    extension::objects::{ObjectKey, Patch},
+    extension::objects::{ObjectKey, Patch, Write},
     profile::{Profile, WeightedPlugin},
     quantity::Quantity,
     testing::{self, PodBuilder},
@@ -202,6 +202,10 @@ impl World {
 
     /// What the API server makes of writes, without an answer.
     pub(crate) fn write(&mut self, pre_bind: &PreBind) -> (Vec<Arc<str>>, Option<String>) {
+        let of_claims = |write: &Write| matches!(write.object, ObjectKey::Device(_));
+        if pre_bind.writes.first().is_some_and(of_claims) {
+            return self.write_claims(pre_bind);
+        }
         let mut versions = Vec::new();
         for write in &pre_bind.writes {
             let ObjectKey::Storage(key) = &write.object else { panic!("{write:?} is not for storage") };

@@ -8,6 +8,7 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, PodInfo},
+    devices::objects::{DeviceKey, DeviceObject},
     node::NodeInfo,
     profile::Profile,
     registry::Registry,
@@ -49,6 +50,8 @@ pub(crate) struct World {
     pub(crate) extensions: VecDeque<Extension>,
     /// The objects of storage as the API server has them.
     pub(crate) storage: BTreeMap<StorageKey, StorageObject>,
+    /// Claims of devices, and what is said about them, as the API server has them.
+    pub(crate) devices: BTreeMap<DeviceKey, DeviceObject>,
     /// The version of what was written last.
     pub(crate) last_version: u64,
     /// What the watches of storage have not told yet.
@@ -139,6 +142,7 @@ impl World {
             binds: VecDeque::new(),
             extensions: VecDeque::new(),
             storage: BTreeMap::new(),
+            devices: BTreeMap::new(),
             last_version: 0,
             storage_watch: VecDeque::new(),
             storage_lags: false,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::request::Configuration;
 
 /// A `resource.k8s.io/v1` DeviceClass.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct DeviceClass {
     /// `metadata.name`.
     pub name: Arc<str>,

@@ -1,0 +1,177 @@
+//! The objects of Dynamic Resource Allocation as the coordinator keeps them.
+//!
+//! Knows: what follows from them for classes, nodes, and pods on their way. Must not know: who watches them or writes to them.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    claimed::PodDevices,
+    facts::DeviceFacts,
+    objects::{ClaimPatch, DeviceObject},
+    plan::{DevicePlan, Engine},
+    resolve::{BindingTimes, Resolved},
+    store::{Changed, Store},
+};
+use crate::{
+    class::{Class, PodInfo},
+    extension::{
+        Facts,
+        objects::{Awaited, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, Undone, Write, Written},
+    },
+    node::NodeInfo,
+    profile::{Args, Profile},
+};
+
+/// See the module.
+#[derive(Debug)]
+pub struct DeviceCache {
+    plugin: &'static str,
+    store: Store,
+    engine: Engine,
+    version: u64,
+}
+
+impl DeviceCache {
+    /// Nothing is known yet; `plugin` is whose objects they are.
+    #[must_use]
+    pub fn of(plugin: &'static str) -> Self {
+        Self { plugin, store: Store::default(), engine: Engine::default(), version: 0 }
+    }
+
+    fn changes(&mut self, changed: Changed) -> Changes {
+        self.version += 1;
+        let Changed { old, nodes } = changed;
+        Changes { old: old.map(Object::Device), nodes, ..Changes::default() }
+    }
+
+    /// What PreFilter makes of the claims of a pod or of its class.
+    #[must_use]
+    pub fn facts(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<DeviceFacts> {
+        self.store.facts(devices, namespace, BINDING)
+    }
+}
+
+/// Binding conditions are read, and no claim is late: how long one may take is told when a pod waits for it.
+const BINDING: BindingTimes = Some((i64::MAX, 0));
+
+impl ObjectCache for DeviceCache {
+    fn apply(&mut self, object: &Object) -> Option<Changes> {
+        let Object::Device(object) = object else { return None };
+        self.store.apply(object).map(|changed| self.changes(changed))
+    }
+
+    fn delete(&mut self, key: &ObjectKey) -> Option<Changes> {
+        let ObjectKey::Device(key) = key else { return None };
+        self.store.delete(key).map(|changed| self.changes(changed))
+    }
+
+    fn get(&self, key: &ObjectKey) -> Option<Object> {
+        let ObjectKey::Device(key) = key else { return None };
+        self.store.get(key).map(Object::Device)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn share(&self, class: &Class) -> Option<Option<Arc<PodDevices>>> {
+        let devices = class.devices.as_ref()?;
+        let shared = self.store.shared(devices, &class.namespace)?;
+        Some((!shared.claims.is_empty()).then(|| Arc::new(shared)))
+    }
+
+    fn pre_enqueue(&self, pod: &PodInfo) -> Option<String> {
+        let devices = pod.class.devices.as_ref()?;
+        self.store.claims_of(devices, &pod.class.namespace).err()
+    }
+
+    fn resolve(&self, class: &Class, facts: &mut Facts) {
+        facts.devices = class.devices.as_ref().and_then(|devices| self.facts(devices, &class.namespace));
+    }
+
+    fn complete(&mut self, node: &mut Arc<NodeInfo>) {
+        let devices = self.store.devices_of(node);
+        if node.devices.as_deref() != devices.as_ref() {
+            *node = Arc::new(NodeInfo { devices: devices.map(Arc::new), ..NodeInfo::clone(node) });
+        }
+    }
+
+    fn forget_node(&mut self, name: &str) {
+        self.store.forget_node(name);
+    }
+
+    fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Option<Box<dyn Plan>>, String> {
+        let is_filtered = profile.plugins.filter.iter().any(|name| name == self.plugin);
+        let Some(devices) = pod.class.devices.as_ref().filter(|_| is_filtered) else { return Ok(None) };
+        let plan = self.store.plan(devices, &pod.class.namespace, node, &self.engine)?;
+        Ok(plan.map(|plan| Box::new(plan) as Box<dyn Plan>))
+    }
+
+    fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {
+        let Some(plan) = plan.of::<DevicePlan>() else { return BTreeSet::new() };
+        let mut nodes = BTreeSet::new();
+        for claim in &plan.claims {
+            let Some(allocation) = &claim.allocation else { continue };
+            let name = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
+            nodes.extend(self.store.assume(&claim.uid, name, allocation));
+        }
+        self.version += 1;
+        nodes
+    }
+
+    fn unreserve(&mut self, plan: &dyn Plan, written: &Written) -> Undone {
+        let Some(plan) = plan.of::<DevicePlan>() else { return Undone::default() };
+        let mut nodes = BTreeSet::new();
+        for claim in plan.claims.iter().filter(|claim| claim.allocation.is_some()) {
+            nodes.extend(self.store.restore(&claim.uid, written.get(&claim.key())));
+        }
+        self.version += 1;
+        Undone { writes: self.store.writes_back(plan, written), nodes }
+    }
+
+    fn writes(&self, plan: &dyn Plan) -> Vec<Write> {
+        plan.of().map(|plan| self.store.writes(plan)).unwrap_or_default()
+    }
+
+    fn is_bound(&self, plan: &dyn Plan, written: &Written, _node: Option<&NodeInfo>) -> Result<bool, String> {
+        plan.of().map_or(Ok(true), |plan| self.store.is_ready(plan, written))
+    }
+
+    /// Source: `DynamicResourcesArgs.BindingTimeout`.
+    fn timeout_ms(&self, args: &Args) -> u64 {
+        let timeout = args.dynamic_resources.binding_timeout.map_or(0, |timeout| timeout.nanoseconds);
+        u64::try_from(timeout / 1_000_000).unwrap_or(0)
+    }
+
+    fn timed_out(&self, _plan: &dyn Plan) -> String {
+        "device binding timeout: context deadline exceeded".to_owned()
+    }
+
+    fn awaited(&self) -> Awaited {
+        Awaited { what: "their devices to get ready", see: "what the drivers of their ResourceClaims are about" }
+    }
+
+    /// Source: `deallocateOrDeletePodClaims`, which takes any of the claims; here it is the first.
+    fn post_filter(&self, pod: &PodInfo, unavailable: u64) -> Option<(Vec<Write>, &'static str)> {
+        let devices = pod.class.devices.as_ref()?;
+        let claims = self.store.claims_of(devices, &pod.class.namespace).ok()?;
+        let mut known = claims.iter().enumerate().filter_map(|(place, claim)| match claim {
+            Resolved::Known(claim) => Some((place, *claim)),
+            Resolved::Like(_) => None,
+        });
+        let (_, claim) = known.find(|(place, claim)| {
+            let is_free = claim.reserved_for.iter().all(|consumer| consumer.uid == pod.uid);
+            unavailable >> place & 1 == 1 && is_free && claim.reserved_for.len() <= 1
+        })?;
+        let write = Write {
+            object: DeviceObject::Claim(Arc::clone(claim)).key().into(),
+            uid: Arc::clone(&claim.uid),
+            resource_version: Arc::clone(&claim.resource_version),
+            patch: Patch::Claim(ClaimPatch::Deallocate),
+        };
+        Some((vec![write], "deallocation of ResourceClaim completed"))
+    }
+}

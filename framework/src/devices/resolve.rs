@@ -1,0 +1,194 @@
+//! What a pod's claims come to for its class: PreEnqueue, PreFilter, and which pods share a class.
+//!
+//! Knows: claims by their names, and upstream's order of checks and words. Must not know: nodes.
+//!
+//! Source: `foreachPodResourceClaim` and `PreFilter` of the plugin.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    binding::{Readiness, is_late, readiness},
+    claimed::{ClaimSource, PodClaim, PodDevices},
+    facts::{ClaimFact, Claims, DeviceFacts, nameless},
+    model::{
+        claim::DeviceClaim,
+        class::DeviceClass,
+        request::{ClaimSpec, Request, RequestKind},
+    },
+    store::Store,
+};
+
+/// How many alternatives a request may have: `FirstAvailableDeviceRequestMaxSize`.
+const MAX_ALTERNATIVES: i64 = 8;
+
+/// How long devices may take to get ready, and the time. In seconds; `None`: binding conditions are not read.
+pub(super) type BindingTimes = Option<(i64, i64)>;
+
+/// A claim of a pod.
+pub(super) enum Resolved<'a> {
+    /// One that is there.
+    Known(&'a Arc<DeviceClaim>),
+    /// One that is there and like any other with its specification.
+    Like(&'a Arc<ClaimSpec>),
+}
+
+impl Store {
+    /// The claims of a pod, in its order.
+    ///
+    /// # Errors
+    /// Why one of them is not there for the pod, in upstream's words.
+    pub(super) fn claims_of<'a>(
+        &'a self,
+        devices: &'a PodDevices,
+        namespace: &Arc<str>,
+    ) -> Result<Vec<Resolved<'a>>, String> {
+        let mut claims = Vec::with_capacity(devices.claims.len());
+        for PodClaim { entry, source } in &devices.claims {
+            let pod = || format!("{namespace}/{}", devices.owner.name);
+            let (name, must_own) = match source {
+                ClaimSource::Like(spec) => {
+                    claims.push(Resolved::Like(spec));
+                    continue;
+                }
+                ClaimSource::NotNeeded => continue,
+                ClaimSource::NotCreated => {
+                    return Err(format!("pod \"{}\": ResourceClaim not created yet", pod()));
+                }
+                ClaimSource::Unknown => {
+                    return Err(format!(
+                        "pod \"{}\", spec.resourceClaim {entry:?}: none of the supported fields are set",
+                        pod()
+                    ));
+                }
+                ClaimSource::Named(name) => (name, false),
+                ClaimSource::Generated(name) => (name, true),
+            };
+            let claim = self
+                .claim(&(Arc::clone(namespace), Arc::clone(name)))
+                .ok_or_else(|| format!("could not find ResourceClaim \"{namespace}/{name}\""))?;
+            if claim.is_deleting {
+                return Err(format!("resourceclaim {name:?} is being deleted"));
+            }
+            let is_own = claim.controller.as_ref().is_some_and(|owner| owner.uid == devices.owner.uid);
+            if must_own && !is_own {
+                let (claim, pod) = (claim.label(), pod());
+                return Err(format!("ResourceClaim {claim} was not created for Pod {pod} (Pod is not owner)"));
+            }
+            claims.push(Resolved::Known(claim));
+        }
+        Ok(claims)
+    }
+
+    /// What a class can say of the claims of its pods, where that is less than all: a claim that was made for the pod, and that
+    /// nothing has happened to, is like any other of its specification. `None`: all has to be said.
+    pub(super) fn shared(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<PodDevices> {
+        let like = |claim: &PodClaim| {
+            let ClaimSource::Generated(name) = &claim.source else { return None };
+            let known = self.claim(&(Arc::clone(namespace), Arc::clone(name)))?;
+            let is_fresh = known.allocation.is_none()
+                && known.reserved_for.is_empty()
+                && !known.is_deleting
+                && self.pending(&known.uid).is_none()
+                && known.controller.as_ref().is_some_and(|owner| owner.uid == devices.owner.uid);
+            is_fresh.then(|| ClaimSource::Like(Arc::clone(&known.spec)))
+        };
+        let mut claims = Vec::with_capacity(devices.claims.len());
+        for claim in devices.claims.iter().filter(|claim| claim.source != ClaimSource::NotNeeded) {
+            let source = match &claim.source {
+                ClaimSource::Generated(_) => like(claim)?,
+                ClaimSource::NotCreated | ClaimSource::Unknown => return None,
+                other => other.clone(),
+            };
+            // What an entry is called only matters where something is wrong with it.
+            claims.push(PodClaim { entry: Arc::default(), source });
+        }
+        // What containers ask for becomes requests that are named by the containers' places.
+        Some(PodDevices { claims, containers: devices.containers.clone(), ..PodDevices::default() })
+    }
+
+    /// What PreFilter makes of the claims of a class. `None`: nothing.
+    pub(super) fn facts(&self, devices: &PodDevices, namespace: &Arc<str>, times: BindingTimes) -> Option<DeviceFacts> {
+        match self.judge(devices, namespace, times) {
+            Ok(claims) if claims.claims.is_empty() => None,
+            Ok(claims) => Some(DeviceFacts::Claims(Arc::new(claims))),
+            Err(facts) => Some(facts),
+        }
+    }
+
+    fn judge(&self, devices: &PodDevices, namespace: &Arc<str>, times: BindingTimes) -> Result<Claims, DeviceFacts> {
+        let refuse = |error: String| DeviceFacts::Refuse(error.into());
+        let resolved = self.claims_of(devices, namespace).map_err(refuse)?;
+        let mut classes = BTreeMap::new();
+        let mut claims = Vec::with_capacity(resolved.len());
+        for (place, claim) in resolved.iter().enumerate() {
+            let (label, spec) = match claim {
+                Resolved::Known(claim) => {
+                    if let Some(fact) = allocated(claim, times) {
+                        claims.push(fact);
+                        continue;
+                    }
+                    if self.pending(&claim.uid).is_some() {
+                        let label = claim.label();
+                        return Err(refuse(format!("resource claim {label} is in the process of being allocated")));
+                    }
+                    (claim.label(), &claim.spec)
+                }
+                Resolved::Like(spec) => (nameless(place), *spec),
+            };
+            self.find_classes(&label, &spec.requests, &mut classes)?;
+            claims.push(ClaimFact::Unallocated { label: label.into(), spec: Arc::clone(spec) });
+        }
+        Ok(Claims { claims, classes: classes.into_values().collect() })
+    }
+
+    /// The classes that requests name.
+    ///
+    /// Source: `validateDeviceClass`.
+    fn find_classes(
+        &self,
+        claim: &str,
+        requests: &[Request],
+        classes: &mut BTreeMap<Arc<str>, Arc<DeviceClass>>,
+    ) -> Result<(), DeviceFacts> {
+        for request in requests {
+            let (asks, is_exact) = match &request.kind {
+                RequestKind::Exactly(ask) => (std::slice::from_ref(ask), true),
+                RequestKind::FirstAvailable(asks) => (asks.as_slice(), false),
+                RequestKind::Unknown => {
+                    let name = &request.name;
+                    let text = format!("resource claim {claim}, request {name}: unknown request type");
+                    return Err(DeviceFacts::Refuse(text.into()));
+                }
+            };
+            for ask in asks {
+                let name = if is_exact { request.name.to_string() } else { format!("{}/{}", request.name, ask.name) };
+                if ask.class.is_empty() {
+                    return Err(DeviceFacts::Fail(format!("request {name}: unsupported request type").into()));
+                }
+                let Some(class) = self.classes.get(&ask.class) else {
+                    let text = format!("request {name}: device class {} does not exist", ask.class);
+                    return Err(DeviceFacts::Refuse(text.into()));
+                };
+                classes.insert(Arc::clone(&ask.class), Arc::clone(class));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What there is to say of a claim that is allocated; `None` where it is not.
+fn allocated(claim: &DeviceClaim, times: BindingTimes) -> Option<ClaimFact> {
+    let allocation = claim.allocation.as_ref()?;
+    let has_failed = times.is_some_and(|(timeout_s, now_s)| match readiness(claim) {
+        Readiness::Ready => false,
+        Readiness::Waiting => is_late(claim, timeout_s, now_s),
+        Readiness::Failed(_) => true,
+    });
+    let is_taken = |label: &str| allocation.results.iter().any(|result| *result.request == *label);
+    let scores = claim.spec.requests.iter().flat_map(|request| {
+        let asks = if let RequestKind::FirstAvailable(asks) = &request.kind { asks.as_slice() } else { &[] };
+        let taken = (0..).zip(asks).filter(|(_, ask)| is_taken(&format!("{}/{}", request.name, ask.name)));
+        taken.map(|(place, _): (i64, _)| MAX_ALTERNATIVES - place).collect::<Vec<_>>()
+    });
+    Some(ClaimFact::Allocated { nodes: allocation.node_selector.clone(), has_failed, score: scores.sum() })
+}

@@ -1,0 +1,275 @@
+//! All objects of Dynamic Resource Allocation, with what is assumed of claims while pods are on their way.
+//!
+//! Knows: which devices are allocated by that, and which nodes a change concerns. Must not know: what a pod or its class makes
+//! of it.
+//!
+//! Source: `dra_manager.go`, `allocateddevices.go`, `util/assumecache`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    allocated::Allocated,
+    extended::DeviceClasses,
+    inventory::Inventory,
+    model::{
+        allocation::{Allocation, DeviceResult},
+        claim::DeviceClaim,
+        slice::Slice,
+    },
+    objects::{DeviceKey, DeviceKind, DeviceObject},
+    taints::TaintTracker,
+    views::Views,
+};
+use crate::{map::Map, node::NodeInfo};
+
+/// A claim by namespace and name.
+pub(super) type ClaimName = (Arc<str>, Arc<str>);
+
+/// The objects.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    claims: BTreeMap<ClaimName, Arc<DeviceClaim>>,
+    /// What is allocated to claims by pods on their way, by the claim's UID: the API does not say so yet.
+    pending: Map<Arc<str>, Pending>,
+    pub(super) classes: DeviceClasses,
+    pub(super) rules: BTreeMap<Arc<str>, DeviceObject>,
+    slices: BTreeMap<Arc<str>, Arc<Slice>>,
+    inventory: Inventory,
+    tracker: TaintTracker,
+    allocated: Allocated,
+    views: Views,
+}
+
+/// An allocation that the API does not say yet.
+#[derive(Debug, Clone)]
+pub(super) struct Pending {
+    pub(super) name: ClaimName,
+    pub(super) allocation: Arc<Allocation>,
+    /// It is written with this version: the claim is as the API says from there on. `None`: a pod is on its way with it.
+    written: Option<Arc<str>>,
+}
+
+/// What a change comes to.
+pub(super) struct Changed {
+    pub(super) old: Option<DeviceObject>,
+    pub(super) nodes: BTreeSet<Arc<str>>,
+}
+
+// === impl Store ===
+
+impl Store {
+    /// A claim as the API has it.
+    pub(super) fn claim(&self, name: &ClaimName) -> Option<&Arc<DeviceClaim>> {
+        self.claims.get(name)
+    }
+
+    /// What a pod on its way has allocated to the claim of a UID.
+    pub(super) fn pending(&self, uid: &str) -> Option<&Pending> {
+        self.pending.get(uid)
+    }
+
+    /// An object, a claim with what is assumed of it.
+    pub(super) fn get(&self, key: &DeviceKey) -> Option<DeviceObject> {
+        match key.kind {
+            DeviceKind::Claim => {
+                let claim = self.claims.get(&(Arc::clone(&key.namespace), Arc::clone(&key.name)))?;
+                let assumed = self.pending.get(&claim.uid).filter(|_| claim.allocation.is_none());
+                Some(DeviceObject::Claim(assumed.map_or_else(
+                    || Arc::clone(claim),
+                    |pending| {
+                        let allocation = Some(Arc::clone(&pending.allocation));
+                        Arc::new(DeviceClaim { allocation, ..DeviceClaim::clone(claim) })
+                    },
+                )))
+            }
+            DeviceKind::Class => self.classes.get(&key.name).cloned().map(DeviceObject::Class),
+            DeviceKind::Slice => self.slices.get(&key.name).cloned().map(DeviceObject::Slice),
+            DeviceKind::TaintRule => self.rules.get(&key.name).cloned(),
+        }
+    }
+
+    /// Takes an object as the API has it. `None`: that is no news.
+    pub(super) fn apply(&mut self, object: &DeviceObject) -> Option<Changed> {
+        match object {
+            DeviceObject::Claim(claim) => {
+                let name = (Arc::clone(&claim.namespace), Arc::clone(&claim.name));
+                self.set_claim(&name, Some(claim))
+            }
+            DeviceObject::Class(class) => {
+                let old = self.classes.get(&class.name).cloned();
+                if old.as_ref() == Some(class) {
+                    return None;
+                }
+                self.classes.apply(Arc::clone(class));
+                Some(Changed { old: old.map(DeviceObject::Class), nodes: BTreeSet::new() })
+            }
+            DeviceObject::Slice(slice) => self.set_slice(&slice.name, Some(slice)),
+            DeviceObject::TaintRule(rule) => {
+                let old = self.rules.insert(Arc::clone(&rule.name), object.clone());
+                let tainted = self.tracker.apply_rule(rule.as_ref().clone());
+                self.taints_changed(old, tainted)
+            }
+        }
+    }
+
+    /// An object is gone. `None`: it was not there.
+    pub(super) fn delete(&mut self, key: &DeviceKey) -> Option<Changed> {
+        match key.kind {
+            DeviceKind::Claim => self.set_claim(&(Arc::clone(&key.namespace), Arc::clone(&key.name)), None),
+            DeviceKind::Class => {
+                let old = self.classes.get(&key.name).cloned()?;
+                self.classes.remove(&key.name);
+                Some(Changed { old: Some(DeviceObject::Class(old)), nodes: BTreeSet::new() })
+            }
+            DeviceKind::Slice => self.set_slice(&key.name, None),
+            DeviceKind::TaintRule => {
+                let old = self.rules.remove(&key.name)?;
+                let tainted = self.tracker.remove_rule(&key.name);
+                self.taints_changed(Some(old), tainted)
+            }
+        }
+    }
+
+    fn set_claim(&mut self, name: &ClaimName, new: Option<&Arc<DeviceClaim>>) -> Option<Changed> {
+        let old = self.claims.get(name).cloned();
+        if old.as_ref() == new {
+            return None;
+        }
+        match new {
+            Some(claim) => _ = self.claims.insert(name.clone(), Arc::clone(claim)),
+            None => _ = self.claims.remove(name),
+        }
+        let of = |claim: Option<&Arc<DeviceClaim>>| claim.and_then(|claim| claim.allocation.clone());
+        let (before, after) = (of(old.as_ref()), of(new));
+        let mut nodes = BTreeSet::new();
+        if before != after {
+            nodes.extend(before.iter().flat_map(|allocation| self.count(&allocation.results, false)));
+            nodes.extend(after.iter().flat_map(|allocation| self.count(&allocation.results, true)));
+        }
+        if let Some(claim) = new
+            && self.pending.get(&claim.uid).is_some_and(|pending| pending.is_over(claim))
+        {
+            nodes.extend(self.release(&claim.uid));
+        }
+        Some(Changed { old: old.map(DeviceObject::Claim), nodes })
+    }
+
+    fn set_slice(&mut self, name: &Arc<str>, new: Option<&Arc<Slice>>) -> Option<Changed> {
+        let old = self.slices.get(name).cloned();
+        if old.as_ref() == new {
+            return None;
+        }
+        let is_same = |old: &Arc<Slice>, new: &Arc<Slice>| {
+            let resource_version = Arc::clone(&new.resource_version);
+            Slice { resource_version, ..Slice::clone(old) } == **new
+        };
+        let is_touched = matches!((&old, new), (Some(old), Some(new)) if is_same(old, new));
+        match new {
+            Some(slice) => {
+                self.slices.insert(Arc::clone(name), Arc::clone(slice));
+                let tainted = self.tracker.apply_slice(Arc::clone(slice));
+                if !is_touched {
+                    self.inventory.apply(tainted);
+                }
+            }
+            None => {
+                self.slices.remove(name);
+                self.tracker.remove_slice(name);
+                self.inventory.remove(name);
+            }
+        }
+        let both: Vec<Arc<Slice>> = old.iter().chain(new).cloned().collect();
+        let nodes = if is_touched { BTreeSet::new() } else { self.pools_changed(&both) };
+        Some(Changed { old: old.map(DeviceObject::Slice), nodes })
+    }
+
+    /// Rules taint these devices otherwise than before. `None`: no device.
+    fn taints_changed(&mut self, old: Option<DeviceObject>, tainted: Vec<Arc<Slice>>) -> Option<Changed> {
+        if tainted.is_empty() {
+            return None;
+        }
+        tainted.iter().for_each(|slice| self.inventory.apply(Arc::clone(slice)));
+        Some(Changed { old, nodes: self.pools_changed(&tainted) })
+    }
+
+    /// What these slices say of their pools is new.
+    fn pools_changed(&mut self, slices: &[Arc<Slice>]) -> BTreeSet<Arc<str>> {
+        let Self { inventory, views, .. } = self;
+        let pools: BTreeSet<_> =
+            slices.iter().map(|slice| (Arc::clone(&slice.driver), Arc::clone(&slice.pool))).collect();
+        let known = pools.iter().flat_map(|(driver, pool)| inventory.of_pool(driver, pool));
+        let mut all: Vec<Arc<Slice>> = known.map(|published| Arc::clone(&published.slice)).collect();
+        all.extend(slices.iter().cloned());
+        views.changed(all.iter().map(AsRef::as_ref))
+    }
+
+    /// Counts the devices of an allocation, or takes them back. Gives the nodes that can reach them.
+    fn count(&mut self, results: &[DeviceResult], is_added: bool) -> BTreeSet<Arc<str>> {
+        let names = self.inventory.names();
+        if is_added {
+            self.allocated.add(results, names)
+        } else {
+            self.allocated.remove(results, names)
+        }
+        self.views.that_reach(results.iter())
+    }
+
+    /// A pod is on its way with an allocation of a claim.
+    pub(super) fn assume(
+        &mut self,
+        uid: &Arc<str>,
+        name: ClaimName,
+        allocation: &Arc<Allocation>,
+    ) -> BTreeSet<Arc<str>> {
+        let pending = Pending { name, allocation: Arc::clone(allocation), written: None };
+        let mut nodes = self.release(uid);
+        self.pending.insert(Arc::clone(uid), pending);
+        nodes.extend(self.count(&allocation.results, true));
+        nodes
+    }
+
+    /// A pod is not on its way any more with what it allocated to a claim. What is written of it stays until the API says
+    /// what has become of it.
+    pub(super) fn restore(&mut self, uid: &Arc<str>, written: Option<&Arc<str>>) -> BTreeSet<Arc<str>> {
+        let Some(pending) = self.pending.get_mut(uid) else { return BTreeSet::new() };
+        pending.written = written.cloned();
+        let claim = self.claims.get(&pending.name).filter(|claim| claim.uid == *uid);
+        let is_over = written.is_none() || claim.is_none_or(|claim| pending.is_over(claim));
+        if is_over { self.release(uid) } else { BTreeSet::new() }
+    }
+
+    fn release(&mut self, uid: &Arc<str>) -> BTreeSet<Arc<str>> {
+        let Some(pending) = self.pending.swap_remove(uid) else { return BTreeSet::new() };
+        self.count(&pending.allocation.results, false)
+    }
+
+    /// What a node can reach, and what of it is allocated; `None` where it can reach nothing.
+    pub(super) fn devices_of(&mut self, node: &Arc<NodeInfo>) -> Option<super::node::NodeDevices> {
+        let Self { views, inventory, allocated, .. } = self;
+        let pools = views.pools(node, inventory);
+        (!pools.is_empty()).then(|| pools.with(allocated))
+    }
+
+    /// A node is gone.
+    pub(super) fn forget_node(&mut self, name: &str) {
+        self.views.forget(name);
+    }
+}
+
+// === impl Pending ===
+
+impl Pending {
+    /// Whether the API says itself by now what is allocated to the claim.
+    fn is_over(&self, claim: &DeviceClaim) -> bool {
+        claim.allocation.is_some()
+            || self.written.as_ref().is_some_and(|written| number(&claim.resource_version) >= number(written))
+    }
+}
+
+/// A version as upstream's assume cache compares it.
+pub(super) fn number(version: &str) -> u64 {
+    version.parse().unwrap_or(0)
+}

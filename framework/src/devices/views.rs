@@ -1,0 +1,100 @@
+//! What each node can reach of devices, made once and kept until a slice or the node changes.
+//!
+//! Knows: which nodes a pool and a slice matter to. Must not know: what is allocated.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    inventory::Inventory,
+    model::{allocation::DeviceResult, slice::Slice},
+    node::LocalPools,
+    pools::{self, NodePools},
+};
+use crate::{map::Map, node::NodeInfo};
+
+/// The driver, and the name of its pool.
+type PoolName = (Arc<str>, Arc<str>);
+
+/// What nodes can reach. Bound: as many as there are nodes, each with the devices that it can reach.
+#[derive(Debug, Default)]
+pub(super) struct Views {
+    nodes: Map<Arc<str>, View>,
+    /// The nodes that can reach devices of a pool, as far as that is known.
+    by_pool: BTreeMap<PoolName, BTreeSet<Arc<str>>>,
+}
+
+#[derive(Debug)]
+struct View {
+    /// The node as it was when this was made, without its devices.
+    node: Arc<NodeInfo>,
+    pools: Option<LocalPools>,
+}
+
+impl Views {
+    /// What a node can reach.
+    pub(super) fn pools(&mut self, node: &Arc<NodeInfo>, inventory: &Inventory) -> &LocalPools {
+        let known = self.nodes.get(&node.name);
+        if known.is_some_and(|known| known.node.labels != node.labels || known.node.uid != node.uid) {
+            self.forget_pools(&node.name);
+        }
+        let Self { nodes, by_pool } = self;
+        let view = nodes.entry(Arc::clone(&node.name)).or_insert_with(|| View { node: Arc::clone(node), pools: None });
+        if !Arc::ptr_eq(&view.node, node) {
+            view.node = Arc::clone(node);
+        }
+        view.pools.get_or_insert_with(|| {
+            let pools = LocalPools::of(NodePools::of(node, inventory));
+            for (driver, pool) in pools.pools() {
+                let seen = by_pool.entry((Arc::clone(driver), Arc::clone(pool))).or_default();
+                seen.insert(Arc::clone(&node.name));
+            }
+            pools
+        })
+    }
+
+    /// A node is gone.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.forget_pools(name);
+        self.nodes.swap_remove(name);
+    }
+
+    fn forget_pools(&mut self, name: &str) {
+        let Some(pools) = self.nodes.get_mut(name).and_then(|view| view.pools.take()) else { return };
+        for (driver, pool) in pools.pools() {
+            let key = (Arc::clone(driver), Arc::clone(pool));
+            if let Some(seen) = self.by_pool.get_mut(&key) {
+                seen.remove(name);
+                if seen.is_empty() {
+                    self.by_pool.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// The nodes that one of these slices may matter to, all of one pool of which a slice is new, has changed, or is gone: what
+    /// they can reach is not known any more.
+    pub(super) fn changed<'a>(&mut self, slices: impl Iterator<Item = &'a Slice>) -> BTreeSet<Arc<str>> {
+        let mut concerned = BTreeSet::new();
+        for slice in slices {
+            match &slice.nodes.name {
+                Some(name) => _ = concerned.insert(Arc::clone(name)),
+                None => {
+                    let reached = self.nodes.values().filter(|view| pools::may_reach(slice, &view.node));
+                    concerned.extend(reached.map(|view| Arc::clone(&view.node.name)));
+                }
+            }
+        }
+        concerned.iter().for_each(|name| self.forget_pools(name));
+        concerned
+    }
+
+    /// The nodes that can reach any of these devices.
+    pub(super) fn that_reach<'a>(&self, devices: impl Iterator<Item = &'a DeviceResult>) -> BTreeSet<Arc<str>> {
+        let key = |result: &DeviceResult| (Arc::clone(&result.device.driver), Arc::clone(&result.device.pool));
+        let pools: BTreeSet<PoolName> = devices.map(key).collect();
+        pools.iter().filter_map(|pool| self.by_pool.get(pool)).flatten().cloned().collect()
+    }
+}

@@ -1,0 +1,163 @@
+//! The claims of a class on one node after another.
+//!
+//! Knows: what a node is refused for, in upstream's words, and its score. Must not know: how devices are found.
+//!
+//! Source: `Filter` and `Score` of the plugin.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{
+    devices::{
+        allocate::{AllocateError, Found, MAX_STEPS, Scene, Scratch, allocate},
+        facts::{ClaimFact, Claims},
+        language::Cel,
+        model::request::RequestKind,
+        node::NodeDevices,
+        selectors::Verdicts,
+        wanted::Wanted,
+    },
+    extension::{NodeFilter, NodeScore},
+    selector::{self, Term},
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+    symbols::Lookup,
+};
+
+/// Not all claims can be allocated.
+const NOT_ALL: u64 = 0;
+/// A pool of the node is at fault.
+const INVALID: u64 = 1;
+/// Claims are not available there; in the lower half a bit for each.
+pub(crate) const UNAVAILABLE: u64 = 1 << 32;
+/// It cannot be told; in the lower half the place of the error.
+const ERROR: u64 = 1 << 33;
+/// How many different errors are kept, each of which ends the attempt; more are told as the last of them.
+const MAX_ERRORS: usize = 256;
+
+/// What is looked for, and what of it was found out.
+pub(super) struct Search {
+    claims: Arc<Claims>,
+    /// By claim: the nodes that reach what is allocated to it, and whether it has failed. `None` for one without an allocation.
+    allocated: Vec<Option<(Option<Vec<Term>>, bool)>>,
+    wanted: Wanted,
+    kept: Mutex<Kept>,
+    none: NodeDevices,
+}
+
+/// What the search on one node leaves to the next.
+struct Kept {
+    verdicts: Verdicts,
+    scratch: Scratch,
+    errors: Vec<String>,
+}
+
+// === impl Search ===
+
+impl Search {
+    pub(super) fn new(claims: &Arc<Claims>, symbols: &mut Lookup<'_>) -> Self {
+        let mut verdicts = Verdicts::new(Arc::new(Cel));
+        let wanted = Wanted::of(&claims.unallocated(), &|name| claims.class(name), &mut verdicts);
+        let allocated = claims.claims.iter().map(|claim| match claim {
+            ClaimFact::Allocated { nodes, has_failed, .. } => {
+                // Terms that cannot be read match nothing.
+                let mut compile = |term| selector::compile(term, symbols).ok().flatten();
+                let nodes = nodes.as_ref().map(|terms| terms.iter().filter_map(&mut compile).collect());
+                Some((nodes, *has_failed))
+            }
+            ClaimFact::Unallocated { .. } => None,
+        });
+        let allocated = allocated.collect();
+        let kept = Kept { verdicts, scratch: Scratch::default(), errors: Vec::new() };
+        Self { claims: Arc::clone(claims), allocated, wanted, kept: Mutex::new(kept), none: NodeDevices::default() }
+    }
+
+    /// Whether a node can score anything.
+    pub(super) fn prefers(&self) -> bool {
+        let is_prioritized = |claim: &ClaimFact| match claim {
+            ClaimFact::Unallocated { spec, .. } => {
+                spec.requests.iter().any(|request| matches!(request.kind, RequestKind::FirstAvailable(_)))
+            }
+            ClaimFact::Allocated { score, .. } => *score > 0,
+        };
+        // Upstream leaves no word about a node where nothing has to be allocated.
+        !self.wanted.is_empty() && self.claims.claims.iter().any(is_prioritized)
+    }
+
+    /// The claims that cannot be used from a node, each a bit.
+    fn unavailable(&self, nodes: &Snapshot, slot: Slot) -> u64 {
+        let is_unavailable = |allocated: &Option<(Option<Vec<Term>>, bool)>| {
+            let Some((reach, has_failed)) = allocated else { return false };
+            *has_failed || reach.as_ref().is_some_and(|terms| !terms.iter().any(|term| term.over(nodes).matches(slot)))
+        };
+        let bits = (0..32).zip(&self.allocated).filter(|(_, claim)| is_unavailable(claim));
+        bits.map(|(place, _)| 1 << place).sum()
+    }
+
+    /// Devices for the claims that have none, on the node at a position.
+    fn find(&self, nodes: &Snapshot, slot: Slot) -> Result<Option<Found>, Refusal> {
+        let devices = nodes.devices(slot).unwrap_or(&self.none);
+        let scene =
+            Scene { pools: &devices.pools, allocated: &devices.allocated, wanted: &self.wanted, max_steps: MAX_STEPS };
+        // What a panic has left is whole: verdicts are added one by one.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let Kept { verdicts, scratch, errors } = &mut *kept;
+        let error = match allocate(scene, verdicts, scratch) {
+            Ok(Some(found)) => return Ok(Some(found)),
+            Ok(None) => return Err(Refusal::unresolvable(NOT_ALL)),
+            Err(AllocateError::OnNode(_)) => return Err(Refusal::unresolvable(INVALID)),
+            Err(AllocateError::TooManySteps(_)) => {
+                let name = nodes.symbols.text(nodes.name(slot));
+                format!("node {name}: timed out trying to allocate devices")
+            }
+            Err(AllocateError::Failed(error)) => error,
+        };
+        let place = errors.iter().position(|known| *known == error).unwrap_or_else(|| {
+            if errors.len() < MAX_ERRORS {
+                errors.push(error);
+            }
+            errors.len() - 1
+        });
+        Err(Refusal::error(ERROR | place as u64))
+    }
+}
+
+impl NodeFilter for Search {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        let unavailable = self.unavailable(nodes, slot);
+        // Also where a claim is unavailable: what upstream says of the others counts more.
+        if !self.wanted.is_empty() {
+            self.find(nodes, slot)?;
+        }
+        if unavailable == 0 { Ok(()) } else { Err(Refusal::unresolvable(UNAVAILABLE | unavailable)) }
+    }
+
+    fn reasons(&self, detail: u64) -> Vec<String> {
+        let words = match detail {
+            NOT_ALL => "cannot allocate all claims",
+            INVALID => "invalid resource pools were encountered",
+            detail if detail & UNAVAILABLE != 0 => "resourceclaim not available on the node",
+            detail => {
+                let place = usize::try_from(detail & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+                let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let error = kept.errors.get(place).map_or("", String::as_str);
+                return vec![format!("running \"DynamicResources\" filter plugin: {error}")];
+            }
+        };
+        vec![words.to_owned()]
+    }
+}
+
+/// How much of what the claims prefer was found.
+pub(super) struct Preferred(pub(super) Search);
+
+impl NodeScore for Preferred {
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        let Ok(Some(found)) = self.0.find(nodes, slot) else { return 0 };
+        let mut unallocated = 0..;
+        let scores = self.0.claims.claims.iter().map(|claim| match claim {
+            ClaimFact::Allocated { score, .. } => *score,
+            ClaimFact::Unallocated { .. } => unallocated.next().map_or(0, |place| found.score(&self.0.wanted, place)),
+        });
+        scores.sum()
+    }
+}

@@ -21,6 +21,7 @@ use crate::{
 };
 
 pub mod budgets;
+pub mod device_objects;
 mod devices;
 mod mounts;
 mod pod;

@@ -13,11 +13,13 @@ use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{LabelSelector, LabelSelectorRequirement, OwnerReference, Time},
 };
 
-use crate::{object::Metadata, pb};
+use crate::{DecodeError, object::Metadata, pb};
 
+mod claim;
 mod node;
 mod pod;
 mod selecting;
+mod slice;
 mod storage;
 mod volume;
 
@@ -38,6 +40,12 @@ fn every<T, U: From<T>>(list: Vec<T>) -> Vec<U> {
 /// A list of texts that is none where it is empty.
 fn texts(list: Vec<String>) -> Option<Vec<String>> {
     (!list.is_empty()).then_some(list)
+}
+
+/// A list of what may be JSON that is none; none where it is empty.
+fn tried<T, U: TryFrom<T, Error = DecodeError>>(list: Vec<T>) -> Result<Option<Vec<U>>, DecodeError> {
+    let converted = list.into_iter().map(U::try_from).collect::<Result<Vec<_>, _>>()?;
+    Ok((!converted.is_empty()).then_some(converted))
 }
 
 /// A map that is none where it is empty.
@@ -75,6 +83,24 @@ impl From<pb::ObjectMeta> for Metadata {
             labels: map(metadata.labels),
             annotations: map(metadata.annotations),
             owner_references: list(metadata.owner_references),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<pb::DeviceMeta> for Metadata {
+    fn from(metadata: pb::DeviceMeta) -> Self {
+        Self {
+            name: some(metadata.name),
+            namespace: some(metadata.namespace),
+            uid: some(metadata.uid),
+            resource_version: some(metadata.resource_version),
+            creation_timestamp: metadata.creation_timestamp.map(Time::from),
+            deletion_timestamp: metadata.deletion_timestamp.map(Time::from),
+            annotations: map(metadata.annotations),
+            owner_references: list(metadata.owner_references),
+            finalizers: texts(metadata.finalizers),
+            ..Self::default()
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod answer;
 mod convert;
+mod finalizers;
 mod frame;
 mod json;
 mod object;
@@ -18,6 +19,7 @@ mod whole;
 mod written;
 
 pub use answer::{Bookmark, Change, Item, Page, Read, Status};
+pub use finalizers::with_finalizers;
 pub use frame::{Encoding, FRAME_BYTES, Frames};
 pub use object::{
     BudgetStatus, LabelSelector, Metadata, Namespace, Node, Object, Pod, Selecting, SelectorMap, Specified,
@@ -29,6 +31,12 @@ pub use written::{Binding, Event, Reference};
 #[allow(missing_docs, clippy::all, clippy::use_self, unreachable_pub, unused_qualifications)]
 pub(crate) mod pb {
     include!("generated/kubernetes.rs");
+}
+
+impl From<std::convert::Infallible> for DecodeError {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
 }
 
 /// Why bytes from the API server are no object, page or frame.

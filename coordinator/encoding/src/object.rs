@@ -7,7 +7,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
-    api::{core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads, storage::v1 as storage},
+    api::{
+        core::v1 as api, policy::v1 as policy, resource::v1 as devices, scheduling::v1beta1 as workloads,
+        storage::v1 as storage,
+    },
     apimachinery::pkg::{
         api::resource::Quantity,
         apis::meta::v1::{ObjectMeta, OwnerReference, Time},
@@ -18,7 +21,7 @@ use serde::{
     de::{DeserializeOwned, IgnoredAny},
 };
 
-use crate::pb;
+use crate::{DecodeError, pb};
 
 /// The selector of a replica set or a stateful set.
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -29,7 +32,10 @@ pub trait Object: DeserializeOwned + Send {
     type Message: prost::Message + Default;
 
     /// The object that such a message is.
-    fn from_message(message: Self::Message) -> Self;
+    ///
+    /// # Errors
+    /// It has JSON within that is none.
+    fn from_message(message: Self::Message) -> Result<Self, DecodeError>;
 
     /// Its metadata.
     fn metadata(&self) -> &Metadata;
@@ -44,10 +50,12 @@ pub struct Metadata {
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
     pub(crate) generation: Option<i64>,
+    pub(crate) creation_timestamp: Option<Time>,
     pub(crate) deletion_timestamp: Option<Time>,
     pub(crate) labels: Option<BTreeMap<String, String>>,
     pub(crate) annotations: Option<BTreeMap<String, String>>,
     pub(crate) owner_references: Option<Vec<OwnerReference>>,
+    pub(crate) finalizers: Option<Vec<String>>,
 }
 
 impl Metadata {
@@ -99,10 +107,12 @@ impl From<Metadata> for ObjectMeta {
             uid: metadata.uid,
             resource_version: metadata.resource_version,
             generation: metadata.generation,
+            creation_timestamp: metadata.creation_timestamp,
             deletion_timestamp: metadata.deletion_timestamp,
             labels: metadata.labels,
             annotations: metadata.annotations,
             owner_references: metadata.owner_references,
+            finalizers: metadata.finalizers,
             ..Self::default()
         }
     }
@@ -257,8 +267,8 @@ macro_rules! objects {
         impl Object for $object {
             type Message = pb::$message;
 
-            fn from_message(message: pb::$message) -> Self {
-                message.into()
+            fn from_message(message: pb::$message) -> Result<Self, DecodeError> {
+                message.try_into().map_err(DecodeError::from)
             }
 
             fn metadata(&self) -> &Metadata {
@@ -283,4 +293,8 @@ objects! {
     StorageCapacity: CsiStorageCapacity,
     Specified<storage::CSINodeSpec>: CsiNode,
     Specified<storage::VolumeAttachmentSpec>: VolumeAttachment,
+    Specified<devices::ResourceClaimSpec, devices::ResourceClaimStatus>: ResourceClaim,
+    Specified<devices::DeviceClassSpec>: DeviceClass,
+    Specified<devices::ResourceSliceSpec>: ResourceSlice,
+    Specified<devices::DeviceTaintRuleSpec>: DeviceTaintRule,
 }

@@ -57,11 +57,12 @@ pub(crate) fn change<T: Object>(frame: Bytes) -> Result<Change<T>, DecodeError> 
 
 /// An object without its envelope.
 pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
-    match T::Message::decode(object) {
-        Ok(message) => Ok(Read::Whole(T::from_message(message))),
+    let decoded = T::Message::decode(object).map_err(DecodeError::from);
+    match decoded.and_then(T::from_message) {
+        Ok(object) => Ok(Read::Whole(object)),
         Err(error) => match named(object) {
             Ok(metadata) => Ok(Read::Unreadable(Box::new(metadata), error.to_string())),
-            Err(_) => Err(error.into()),
+            Err(_) => Err(error),
         },
     }
 }

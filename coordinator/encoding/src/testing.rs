@@ -7,9 +7,10 @@ pub mod busy;
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use flotilla_framework::ingest::{self, selectors, storage};
+use flotilla_framework::ingest::{self, device_objects, selectors, storage};
 use k8s_openapi::api::{
-    core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads, storage::v1 as stored,
+    core::v1 as api, policy::v1 as policy, resource::v1 as devices, scheduling::v1beta1 as workloads,
+    storage::v1 as stored,
 };
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// The kinds, and where each is listed.
-pub const KINDS: [(&str, &str); 16] = [
+pub const KINDS: [(&str, &str); 20] = [
     ("Pod", "/api/v1/pods"),
     ("Node", "/api/v1/nodes"),
     ("Namespace", "/api/v1/namespaces"),
@@ -37,6 +38,10 @@ pub const KINDS: [(&str, &str); 16] = [
     ("CSIStorageCapacity", "/apis/storage.k8s.io/v1/csistoragecapacities"),
     ("CSINode", "/apis/storage.k8s.io/v1/csinodes"),
     ("VolumeAttachment", "/apis/storage.k8s.io/v1/volumeattachments"),
+    ("ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims"),
+    ("DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses"),
+    ("ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices"),
+    ("DeviceTaintRule", "/apis/resource.k8s.io/v1/devicetaintrules"),
 ];
 
 /// Calls a function for the type of a kind, with what tells the facts of such an object.
@@ -78,6 +83,18 @@ macro_rules! of_kind {
             ),
             "VolumeAttachment" => $call::<Specified<stored::VolumeAttachmentSpec>, _>(
                 $($argument,)* |attachment| storage::volume_attachment(&attachment.into())
+            ),
+            "ResourceClaim" => $call::<Specified<devices::ResourceClaimSpec, devices::ResourceClaimStatus>, _>(
+                $($argument,)* |claim| device_objects::claim(&claim.into())
+            ),
+            "DeviceClass" => $call::<Specified<devices::DeviceClassSpec>, _>(
+                $($argument,)* |class| device_objects::device_class(&class.into())
+            ),
+            "ResourceSlice" => $call::<Specified<devices::ResourceSliceSpec>, _>(
+                $($argument,)* |slice| device_objects::slice(&slice.into())
+            ),
+            "DeviceTaintRule" => $call::<Specified<devices::DeviceTaintRuleSpec>, _>(
+                $($argument,)* |rule| device_objects::taint_rule(&rule.into())
             ),
             other => Err(format!("{other} is no kind that is watched")),
         }

@@ -4,7 +4,10 @@
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::{core::v1 as api, policy::v1 as policy, scheduling::v1beta1 as workloads, storage::v1 as storage},
+    api::{
+        core::v1 as api, policy::v1 as policy, resource::v1 as devices, scheduling::v1beta1 as workloads,
+        storage::v1 as storage,
+    },
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
@@ -90,6 +93,30 @@ impl From<Specified<storage::CSINodeSpec>> for storage::CSINode {
 impl From<Specified<storage::VolumeAttachmentSpec>> for storage::VolumeAttachment {
     fn from(attachment: Specified<storage::VolumeAttachmentSpec>) -> Self {
         Self { metadata: attachment.metadata.into(), spec: attachment.spec.unwrap_or_default(), status: None }
+    }
+}
+
+impl From<Specified<devices::ResourceClaimSpec, devices::ResourceClaimStatus>> for devices::ResourceClaim {
+    fn from(claim: Specified<devices::ResourceClaimSpec, devices::ResourceClaimStatus>) -> Self {
+        Self { metadata: claim.metadata.into(), spec: claim.spec, status: claim.status }
+    }
+}
+
+impl From<Specified<devices::DeviceClassSpec>> for devices::DeviceClass {
+    fn from(class: Specified<devices::DeviceClassSpec>) -> Self {
+        Self { metadata: class.metadata.into(), spec: class.spec }
+    }
+}
+
+impl From<Specified<devices::ResourceSliceSpec>> for devices::ResourceSlice {
+    fn from(slice: Specified<devices::ResourceSliceSpec>) -> Self {
+        Self { metadata: slice.metadata.into(), spec: slice.spec.unwrap_or_default() }
+    }
+}
+
+impl From<Specified<devices::DeviceTaintRuleSpec>> for devices::DeviceTaintRule {
+    fn from(rule: Specified<devices::DeviceTaintRuleSpec>) -> Self {
+        Self { metadata: rule.metadata.into(), spec: rule.spec.unwrap_or_default(), status: None }
     }
 }
 

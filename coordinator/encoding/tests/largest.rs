@@ -122,6 +122,49 @@ fn others() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
+/// Objects of `resource.k8s.io` have a name, a specification and a status.
+fn of_devices(spec: Value, status: Value) -> Value {
+    json!({ "metadata": { "name": "x", "namespace": "default", "uid": "u" }, "spec": spec, "status": status })
+}
+
+fn devices() -> Vec<(&'static str, &'static str, Value)> {
+    let spec = |devices: Value| of_devices(json!({ "devices": devices }), json!({}));
+    let slice = |devices: Value| {
+        let pool = json!({ "name": "p", "generation": 1, "resourceSliceCount": 1 });
+        of_devices(json!({ "driver": "d", "pool": pool, "devices": devices }), json!({}))
+    };
+    let request = |number: usize| json!({ "name": number.to_string(), "exactly": { "deviceClassName": "c" } });
+    let alternative = |number: usize| json!({ "name": number.to_string(), "deviceClassName": "c" });
+    let selector = |number: usize| json!({ "cel": { "expression": number.to_string() } });
+    let result = |number: usize| json!({ "request": "r", "driver": "d", "pool": "p", "device": number.to_string() });
+    let consumer = |number: usize| json!({ "resource": "pods", "name": "p", "uid": number.to_string() });
+    let opaque = json!({ "opaque": { "driver": "d", "parameters": list(|number| json!({ "a": number })) } });
+    let in_status = |status: Value| of_devices(json!({}), status);
+    vec![
+        ("ResourceClaim", "requests", spec(json!({ "requests": list(request) }))),
+        (
+            "ResourceClaim",
+            "alternatives",
+            spec(json!({ "requests": [{ "name": "r", "firstAvailable": list(alternative) }] })),
+        ),
+        ("ResourceClaim", "parameters", spec(json!({ "config": [opaque] }))),
+        ("ResourceClaim", "results", in_status(json!({ "allocation": { "devices": { "results": list(result) } } }))),
+        ("ResourceClaim", "reservedFor", in_status(json!({ "reservedFor": list(consumer) }))),
+        ("ResourceClaim", "statuses", in_status(json!({ "devices": list(result) }))),
+        ("DeviceClass", "selectors", of_devices(json!({ "selectors": list(selector) }), json!({}))),
+        ("ResourceSlice", "devices", slice(list(|number| json!({ "name": number.to_string() })))),
+        ("ResourceSlice", "attributes", slice(json!([{ "name": "d", "attributes": values("bool") }]))),
+        ("ResourceSlice", "capacity", slice(json!([{ "name": "d", "capacity": values("value") }]))),
+    ]
+}
+
+/// A mapping from names to objects with this field, of the largest length.
+fn values(field: &str) -> Value {
+    let value = || if field == "bool" { json!({ field: true }) } else { json!({ field: "1" }) };
+    let sample = format!("\"k/100000\":{},", value()).len();
+    Value::Object((0..LARGEST / sample).map(|number| (format!("k/{number}"), value())).collect())
+}
+
 /// A field of a message that has a length.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut written = vec![number << 3 | 2];
@@ -153,7 +196,7 @@ fn in_protobuf() -> Vec<(&'static str, Vec<u8>)> {
 #[test]
 fn the_largest_objects_are_read_within_a_stated_time_and_memory() {
     let pods = pods().into_iter().map(|(field, object)| ("Pod", field, object));
-    let json = pods.chain(others()).map(|(kind, field, object)| {
+    let json = pods.chain(others()).chain(devices()).map(|(kind, field, object)| {
         let text = object.to_string().into_bytes();
         assert!(text.len() > LARGEST * 3 / 4 && text.len() < LARGEST * 5 / 4, "{kind} {field}: {} bytes", text.len());
         (kind, field, Encoding::Json, text)

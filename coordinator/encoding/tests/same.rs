@@ -28,11 +28,22 @@ fn recorded_objects_are_the_same() {
     }
 }
 
+/// Maps whose keys are names that people give.
+const NAMED: [&str; 3] = ["attributes", "capacity", "counters"];
+/// JSON that is read as a whole.
+const OPAQUE: [&str; 2] = ["data", "parameters"];
+
 /// Adds what nobody knows to every object within a value.
 fn grow(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            map.values_mut().for_each(grow);
+            for (field, value) in map.iter_mut() {
+                match value {
+                    Value::Object(named) if NAMED.contains(&field.as_str()) => named.values_mut().for_each(grow),
+                    _ if OPAQUE.contains(&field.as_str()) => {}
+                    _ => grow(value),
+                }
+            }
             // Of a map of texts or amounts every key is read.
             if map.values().any(|value| value.is_object() || value.is_array()) {
                 map.insert("unknown".to_owned(), json!({ "of": ["a", { "later": 1 }] }));

@@ -3,16 +3,21 @@
 use flotilla_encoding::testing::busy;
 use serde_json::{Value, json};
 
+#[path = "devices.rs"]
+mod devices;
+
 /// One object of each kind that is watched, in the order in which they can be created.
 pub(crate) fn objects() -> Vec<Value> {
     let mut objects = vec![
-        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop", "labels": { "team": "a", "empty": "" } } }),
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop", "labels": {
+            "team": "a", "empty": "", "resource.kubernetes.io/admin-access": "true" } } }),
         node(),
         pod(),
         pod_group(),
     ];
     objects.extend(selecting());
     objects.extend(storage());
+    objects.extend(devices::devices());
     objects
 }
 
@@ -22,7 +27,7 @@ fn selector() -> Value {
     ] })
 }
 
-fn node_selector() -> Value {
+pub(crate) fn node_selector() -> Value {
     json!({ "nodeSelectorTerms": [{
         "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["a", "b"] }, { "key": "size", "operator": "Gt", "values": ["3"] }],
         "matchFields": [{ "key": "metadata.name", "operator": "NotIn", "values": ["n9"] }],
@@ -87,7 +92,10 @@ fn pod() -> Value {
         "spec": {
             "schedulerName": "flotilla", "hostNetwork": true,
             "nodeSelector": { "disk": "ssd", "empty": "" }, "volumes": volumes(),
-            "schedulingGroup": { "podGroupName": "group" }, "resourceClaims": [{ "name": "c", "resourceClaimName": "x" }],
+            "schedulingGroup": { "podGroupName": "group" }, "resourceClaims": [
+                { "name": "c", "resourceClaimName": "x" }, { "name": "d", "resourceClaimTemplateName": "t" },
+                { "name": "e", "resourceClaimTemplateName": "t" },
+            ],
             "initContainers": [
                 { "name": "first", "image": "first:1", "resources": amounts("1") },
                 { "name": "beside", "image": "beside", "restartPolicy": "Always", "ports": [{ "containerPort": 80, "hostPort": 80 }] },
@@ -114,6 +122,10 @@ fn pod() -> Value {
             }, { "maxSkew": 1, "topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway" }],
         },
         "status": {
+            "resourceClaimStatuses": [{ "name": "d", "resourceClaimName": "pod-d-1" }, { "name": "e" }],
+            "extendedResourceClaimStatus": { "resourceClaimName": "pod-extended-resources-1", "requestMappings": [
+                { "containerName": "main", "resourceName": "example.com/gpu", "requestName": "container-2-request-1" },
+            ] },
             "phase": "Pending", "nominatedNodeName": "other", "startTime": "2026-01-02T03:04:05Z",
             "conditions": [
                 { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes" },

@@ -48,9 +48,11 @@ impl From<pb::PodStatus> for api::PodStatus {
             allocated_resources: amounts(status.allocated_resources),
             conditions: list(status.conditions),
             container_statuses: list(status.container_statuses),
+            extended_resource_claim_status: status.extended_resource_claim_status.map(Into::into),
             init_container_statuses: list(status.init_container_statuses),
             nominated_node_name: some(status.nominated_node_name),
             phase: some(status.phase),
+            resource_claim_statuses: list(status.resource_claim_statuses),
             resources: status.resources.map(api::ResourceRequirements::from),
             start_time: status.start_time.map(Time::from),
             ..Self::default()
@@ -263,6 +265,32 @@ impl From<pb::PodSchedulingGroup> for api::PodSchedulingGroup {
 
 impl From<pb::PodResourceClaim> for api::PodResourceClaim {
     fn from(claim: pb::PodResourceClaim) -> Self {
-        Self { name: claim.name, ..Self::default() }
+        Self {
+            name: claim.name,
+            resource_claim_name: claim.resource_claim_name,
+            resource_claim_template_name: claim.resource_claim_template_name,
+        }
+    }
+}
+
+impl From<pb::PodResourceClaimStatus> for api::PodResourceClaimStatus {
+    fn from(claim: pb::PodResourceClaimStatus) -> Self {
+        Self { name: claim.name, resource_claim_name: claim.resource_claim_name }
+    }
+}
+
+impl From<pb::PodExtendedResourceClaimStatus> for api::PodExtendedResourceClaimStatus {
+    fn from(claim: pb::PodExtendedResourceClaimStatus) -> Self {
+        Self { request_mappings: every(claim.request_mappings), resource_claim_name: claim.resource_claim_name }
+    }
+}
+
+impl From<pb::ContainerExtendedResourceRequest> for api::ContainerExtendedResourceRequest {
+    fn from(request: pb::ContainerExtendedResourceRequest) -> Self {
+        Self {
+            container_name: request.container_name,
+            request_name: request.request_name,
+            resource_name: request.resource_name,
+        }
     }
 }

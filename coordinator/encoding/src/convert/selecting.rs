@@ -88,7 +88,7 @@ impl From<pb::PodGroupSpec> for workloads::PodGroupSpec {
 impl From<pb::Condition> for Condition {
     fn from(condition: pb::Condition) -> Self {
         Self {
-            last_transition_time: Time::from(pb::Time::default()),
+            last_transition_time: Time::from(condition.last_transition_time.unwrap_or_default()),
             message: condition.message,
             observed_generation: Some(condition.observed_generation).filter(|generation| *generation != 0),
             reason: condition.reason,

@@ -84,6 +84,31 @@ pub struct ObjectMeta {
     #[prost(message, repeated, tag = "13")]
     pub owner_references: ::prost::alloc::vec::Vec<OwnerReference>,
 }
+/// Of objects of devices, which alone are read for their age and their finalizers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceMeta {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub uid: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub resource_version: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "8")]
+    pub creation_timestamp: ::core::option::Option<Time>,
+    #[prost(message, optional, tag = "9")]
+    pub deletion_timestamp: ::core::option::Option<Time>,
+    #[prost(btree_map = "string, string", tag = "12")]
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(message, repeated, tag = "13")]
+    pub owner_references: ::prost::alloc::vec::Vec<OwnerReference>,
+    #[prost(string, repeated, tag = "14")]
+    pub finalizers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// Any object, of which only the name is read.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Named {
@@ -163,6 +188,8 @@ pub struct Condition {
     pub status: ::prost::alloc::string::String,
     #[prost(int64, tag = "3")]
     pub observed_generation: i64,
+    #[prost(message, optional, tag = "4")]
+    pub last_transition_time: ::core::option::Option<Time>,
     #[prost(string, tag = "5")]
     pub reason: ::prost::alloc::string::String,
     #[prost(string, tag = "6")]
@@ -243,6 +270,12 @@ pub struct PodStatus {
     pub init_container_statuses: ::prost::alloc::vec::Vec<ContainerStatus>,
     #[prost(string, tag = "11")]
     pub nominated_node_name: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "15")]
+    pub resource_claim_statuses: ::prost::alloc::vec::Vec<PodResourceClaimStatus>,
+    #[prost(message, optional, tag = "18")]
+    pub extended_resource_claim_status: ::core::option::Option<
+        PodExtendedResourceClaimStatus,
+    >,
     #[prost(btree_map = "string, message", tag = "19")]
     pub allocated_resources: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -455,6 +488,35 @@ pub struct PodSchedulingGroup {
 pub struct PodResourceClaim {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "3")]
+    pub resource_claim_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "4")]
+    pub resource_claim_template_name: ::core::option::Option<
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodResourceClaimStatus {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub resource_claim_name: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodExtendedResourceClaimStatus {
+    #[prost(message, repeated, tag = "1")]
+    pub request_mappings: ::prost::alloc::vec::Vec<ContainerExtendedResourceRequest>,
+    #[prost(string, tag = "2")]
+    pub resource_claim_name: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainerExtendedResourceRequest {
+    #[prost(string, tag = "1")]
+    pub container_name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub resource_name: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub request_name: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Volume {
@@ -924,6 +986,431 @@ pub struct VolumeAttachmentSpec {
 pub struct VolumeAttachmentSource {
     #[prost(string, optional, tag = "1")]
     pub persistent_volume_name: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceClaim {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<DeviceMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub spec: ::core::option::Option<ResourceClaimSpec>,
+    #[prost(message, optional, tag = "3")]
+    pub status: ::core::option::Option<ResourceClaimStatus>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceClaimSpec {
+    #[prost(message, optional, tag = "1")]
+    pub devices: ::core::option::Option<DeviceClaim>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceClaim {
+    #[prost(message, repeated, tag = "1")]
+    pub requests: ::prost::alloc::vec::Vec<DeviceRequest>,
+    #[prost(message, repeated, tag = "2")]
+    pub constraints: ::prost::alloc::vec::Vec<DeviceConstraint>,
+    #[prost(message, repeated, tag = "3")]
+    pub config: ::prost::alloc::vec::Vec<DeviceClaimConfiguration>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub exactly: ::core::option::Option<ExactDeviceRequest>,
+    #[prost(message, repeated, tag = "3")]
+    pub first_available: ::prost::alloc::vec::Vec<DeviceSubRequest>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExactDeviceRequest {
+    #[prost(string, tag = "1")]
+    pub device_class_name: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub selectors: ::prost::alloc::vec::Vec<DeviceSelector>,
+    #[prost(string, tag = "3")]
+    pub allocation_mode: ::prost::alloc::string::String,
+    #[prost(int64, tag = "4")]
+    pub count: i64,
+    #[prost(bool, optional, tag = "5")]
+    pub admin_access: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "6")]
+    pub tolerations: ::prost::alloc::vec::Vec<DeviceToleration>,
+    #[prost(message, optional, tag = "7")]
+    pub capacity: ::core::option::Option<CapacityRequirements>,
+    #[prost(message, repeated, tag = "8")]
+    pub derived_attributes: ::prost::alloc::vec::Vec<DeviceDerivedAttribute>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceSubRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub device_class_name: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "3")]
+    pub selectors: ::prost::alloc::vec::Vec<DeviceSelector>,
+    #[prost(string, tag = "4")]
+    pub allocation_mode: ::prost::alloc::string::String,
+    #[prost(int64, tag = "5")]
+    pub count: i64,
+    #[prost(message, repeated, tag = "6")]
+    pub tolerations: ::prost::alloc::vec::Vec<DeviceToleration>,
+    #[prost(message, optional, tag = "7")]
+    pub capacity: ::core::option::Option<CapacityRequirements>,
+    #[prost(message, repeated, tag = "8")]
+    pub derived_attributes: ::prost::alloc::vec::Vec<DeviceDerivedAttribute>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceSelector {
+    #[prost(message, optional, tag = "1")]
+    pub cel: ::core::option::Option<CelDeviceSelector>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CelDeviceSelector {
+    #[prost(string, tag = "1")]
+    pub expression: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceToleration {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub operator: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub value: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub effect: ::prost::alloc::string::String,
+    #[prost(int64, optional, tag = "5")]
+    pub toleration_seconds: ::core::option::Option<i64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CapacityRequirements {
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub requests: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        Quantity,
+    >,
+}
+/// Only whether there is one is read.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceDerivedAttribute {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceConstraint {
+    #[prost(string, repeated, tag = "1")]
+    pub requests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub match_attribute: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub distinct_attribute: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceClaimConfiguration {
+    #[prost(string, repeated, tag = "1")]
+    pub requests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub device_configuration: ::core::option::Option<DeviceConfiguration>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceConfiguration {
+    #[prost(message, optional, tag = "1")]
+    pub opaque: ::core::option::Option<OpaqueDeviceConfiguration>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpaqueDeviceConfiguration {
+    #[prost(string, tag = "1")]
+    pub driver: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub parameters: ::core::option::Option<RawExtension>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceClaimStatus {
+    #[prost(message, optional, tag = "1")]
+    pub allocation: ::core::option::Option<AllocationResult>,
+    #[prost(message, repeated, tag = "2")]
+    pub reserved_for: ::prost::alloc::vec::Vec<ResourceClaimConsumerReference>,
+    #[prost(message, repeated, tag = "4")]
+    pub devices: ::prost::alloc::vec::Vec<AllocatedDeviceStatus>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AllocationResult {
+    #[prost(message, optional, tag = "1")]
+    pub devices: ::core::option::Option<DeviceAllocationResult>,
+    #[prost(message, optional, tag = "3")]
+    pub node_selector: ::core::option::Option<NodeSelector>,
+    #[prost(message, optional, tag = "5")]
+    pub allocation_timestamp: ::core::option::Option<Time>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceAllocationResult {
+    #[prost(message, repeated, tag = "1")]
+    pub results: ::prost::alloc::vec::Vec<DeviceRequestAllocationResult>,
+    #[prost(message, repeated, tag = "2")]
+    pub config: ::prost::alloc::vec::Vec<DeviceAllocationConfiguration>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceRequestAllocationResult {
+    #[prost(string, tag = "1")]
+    pub request: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub driver: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub pool: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub device: ::prost::alloc::string::String,
+    #[prost(bool, optional, tag = "5")]
+    pub admin_access: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "6")]
+    pub tolerations: ::prost::alloc::vec::Vec<DeviceToleration>,
+    #[prost(string, repeated, tag = "7")]
+    pub binding_conditions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "8")]
+    pub binding_failure_conditions: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
+    #[prost(string, optional, tag = "9")]
+    pub share_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(btree_map = "string, message", tag = "10")]
+    pub consumed_capacity: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        Quantity,
+    >,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceAllocationConfiguration {
+    #[prost(string, tag = "1")]
+    pub source: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub requests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub device_configuration: ::core::option::Option<DeviceConfiguration>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResourceClaimConsumerReference {
+    #[prost(string, tag = "1")]
+    pub api_group: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub resource: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub uid: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AllocatedDeviceStatus {
+    #[prost(string, tag = "1")]
+    pub driver: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub pool: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub device: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "4")]
+    pub conditions: ::prost::alloc::vec::Vec<Condition>,
+    #[prost(message, optional, tag = "5")]
+    pub data: ::core::option::Option<RawExtension>,
+    #[prost(message, optional, tag = "6")]
+    pub network_data: ::core::option::Option<NetworkDeviceData>,
+    #[prost(string, optional, tag = "7")]
+    pub share_id: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NetworkDeviceData {
+    #[prost(string, tag = "1")]
+    pub interface_name: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub ips: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "3")]
+    pub hardware_address: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceClass {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<DeviceMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub spec: ::core::option::Option<DeviceClassSpec>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceClassSpec {
+    #[prost(message, repeated, tag = "1")]
+    pub selectors: ::prost::alloc::vec::Vec<DeviceSelector>,
+    #[prost(message, repeated, tag = "2")]
+    pub config: ::prost::alloc::vec::Vec<DeviceClassConfiguration>,
+    #[prost(string, optional, tag = "4")]
+    pub extended_resource_name: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceClassConfiguration {
+    #[prost(message, optional, tag = "1")]
+    pub device_configuration: ::core::option::Option<DeviceConfiguration>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceSlice {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<NamedMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub spec: ::core::option::Option<ResourceSliceSpec>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResourceSliceSpec {
+    #[prost(string, tag = "1")]
+    pub driver: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub pool: ::core::option::Option<ResourcePool>,
+    #[prost(string, optional, tag = "3")]
+    pub node_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub node_selector: ::core::option::Option<NodeSelector>,
+    #[prost(bool, optional, tag = "5")]
+    pub all_nodes: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "6")]
+    pub devices: ::prost::alloc::vec::Vec<Device>,
+    #[prost(bool, optional, tag = "7")]
+    pub per_device_node_selection: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "8")]
+    pub shared_counters: ::prost::alloc::vec::Vec<CounterSet>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResourcePool {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(int64, tag = "2")]
+    pub generation: i64,
+    #[prost(int64, tag = "3")]
+    pub resource_slice_count: i64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CounterSet {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(btree_map = "string, message", tag = "2")]
+    pub counters: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        Counter,
+    >,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Counter {
+    #[prost(message, optional, tag = "1")]
+    pub value: ::core::option::Option<Quantity>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Device {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(btree_map = "string, message", tag = "2")]
+    pub attributes: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        DeviceAttribute,
+    >,
+    #[prost(btree_map = "string, message", tag = "3")]
+    pub capacity: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        DeviceCapacity,
+    >,
+    #[prost(message, repeated, tag = "4")]
+    pub consumes_counters: ::prost::alloc::vec::Vec<DeviceCounterConsumption>,
+    #[prost(string, optional, tag = "5")]
+    pub node_name: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "6")]
+    pub node_selector: ::core::option::Option<NodeSelector>,
+    #[prost(bool, optional, tag = "7")]
+    pub all_nodes: ::core::option::Option<bool>,
+    #[prost(message, repeated, tag = "8")]
+    pub taints: ::prost::alloc::vec::Vec<DeviceTaint>,
+    #[prost(bool, optional, tag = "9")]
+    pub binds_to_node: ::core::option::Option<bool>,
+    #[prost(string, repeated, tag = "10")]
+    pub binding_conditions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "11")]
+    pub binding_failure_conditions: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
+    #[prost(bool, optional, tag = "12")]
+    pub allow_multiple_allocations: ::core::option::Option<bool>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceAttribute {
+    #[prost(int64, optional, tag = "2")]
+    pub int: ::core::option::Option<i64>,
+    #[prost(bool, optional, tag = "3")]
+    pub bool: ::core::option::Option<bool>,
+    #[prost(string, optional, tag = "4")]
+    pub string: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "5")]
+    pub version: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int64, repeated, tag = "6")]
+    pub ints: ::prost::alloc::vec::Vec<i64>,
+    #[prost(bool, repeated, tag = "7")]
+    pub bools: ::prost::alloc::vec::Vec<bool>,
+    #[prost(string, repeated, tag = "8")]
+    pub strings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "9")]
+    pub versions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceCapacity {
+    #[prost(message, optional, tag = "1")]
+    pub value: ::core::option::Option<Quantity>,
+    #[prost(message, optional, tag = "2")]
+    pub request_policy: ::core::option::Option<CapacityRequestPolicy>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CapacityRequestPolicy {
+    #[prost(message, optional, tag = "1")]
+    pub default: ::core::option::Option<Quantity>,
+    #[prost(message, repeated, tag = "3")]
+    pub valid_values: ::prost::alloc::vec::Vec<Quantity>,
+    #[prost(message, optional, tag = "4")]
+    pub valid_range: ::core::option::Option<CapacityRequestPolicyRange>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CapacityRequestPolicyRange {
+    #[prost(message, optional, tag = "1")]
+    pub min: ::core::option::Option<Quantity>,
+    #[prost(message, optional, tag = "2")]
+    pub max: ::core::option::Option<Quantity>,
+    #[prost(message, optional, tag = "3")]
+    pub step: ::core::option::Option<Quantity>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeviceCounterConsumption {
+    #[prost(string, tag = "1")]
+    pub counter_set: ::prost::alloc::string::String,
+    #[prost(btree_map = "string, message", tag = "2")]
+    pub counters: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        Counter,
+    >,
+    #[prost(string, repeated, tag = "3")]
+    pub compatibility_groups: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceTaint {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub effect: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceTaintRule {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<NamedMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub spec: ::core::option::Option<DeviceTaintRuleSpec>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceTaintRuleSpec {
+    #[prost(message, optional, tag = "1")]
+    pub device_selector: ::core::option::Option<DeviceTaintSelector>,
+    #[prost(message, optional, tag = "2")]
+    pub taint: ::core::option::Option<DeviceTaint>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceTaintSelector {
+    #[prost(string, optional, tag = "2")]
+    pub driver: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub pool: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "4")]
+    pub device: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Binding {

@@ -1,0 +1,141 @@
+//! Claims of devices, their classes, published devices and taint rules, turned into what scheduling reads.
+//!
+//! Knows: where in the objects of `resource.k8s.io` those fields are; API defaults not included. Must not know: how devices
+//! are allocated, or where the objects come from.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{core::v1 as core, resource::v1 as api},
+    apimachinery::pkg::{
+        api::resource::Quantity as ApiQuantity,
+        apis::meta::v1::{ObjectMeta, Time},
+    },
+};
+
+use super::{IngestError, node_term, text};
+use crate::{
+    class::NodeTerm,
+    devices::{
+        amount::Amount,
+        model::{
+            class::DeviceClass,
+            request::{Configuration, OpaqueConfiguration},
+            taint::{DeviceTaint, DeviceTaintRule, DeviceToleration, TaintEffect, TaintSelector},
+        },
+    },
+};
+
+mod allocation;
+mod claim;
+mod slice;
+
+pub use claim::{claim, spec};
+pub use slice::slice;
+
+/// A device class.
+///
+/// # Errors
+/// A missing name.
+pub fn device_class(class: &api::DeviceClass) -> Result<DeviceClass, IngestError> {
+    let none = api::DeviceClassSpec::default();
+    let spec = class.spec.as_ref().unwrap_or(&none);
+    Ok(DeviceClass {
+        name: text(name(&class.metadata)?),
+        created_s: class.metadata.creation_timestamp.as_ref().map_or(0, seconds),
+        selectors: selectors(spec.selectors.as_ref()),
+        config: spec.config.iter().flatten().map(|config| configuration(config.opaque.as_ref())).collect(),
+        extended_resource: spec.extended_resource_name.as_deref().map(text),
+    })
+}
+
+/// A rule that taints devices.
+///
+/// # Errors
+/// A missing name.
+pub fn taint_rule(rule: &api::DeviceTaintRule) -> Result<DeviceTaintRule, IngestError> {
+    let selector = rule.spec.device_selector.as_ref();
+    Ok(DeviceTaintRule {
+        name: text(name(&rule.metadata)?),
+        selector: selector.map(|selector| TaintSelector {
+            driver: selector.driver.as_deref().map(text),
+            pool: selector.pool.as_deref().map(text),
+            device: selector.device.as_deref().map(text),
+        }),
+        taint: taint(&rule.spec.taint),
+    })
+}
+
+fn taint(taint: &api::DeviceTaint) -> DeviceTaint {
+    DeviceTaint {
+        key: text(&taint.key),
+        value: text(taint.value.as_deref().unwrap_or_default()),
+        effect: TaintEffect::of(&taint.effect),
+    }
+}
+
+fn tolerations(list: Option<&Vec<api::DeviceToleration>>) -> Vec<DeviceToleration> {
+    let field = |field: &Option<String>| text(field.as_deref().unwrap_or_default());
+    let toleration = |toleration: &api::DeviceToleration| DeviceToleration {
+        key: field(&toleration.key),
+        operator: field(&toleration.operator),
+        value: field(&toleration.value),
+        effect: field(&toleration.effect),
+        toleration_s: toleration.toleration_seconds,
+    };
+    list.into_iter().flatten().map(toleration).collect()
+}
+
+fn selectors(list: Option<&Vec<api::DeviceSelector>>) -> Vec<Option<Arc<str>>> {
+    let expression = |selector: &api::DeviceSelector| selector.cel.as_ref().map(|cel| text(&cel.expression));
+    list.into_iter().flatten().map(expression).collect()
+}
+
+fn configuration(opaque: Option<&api::OpaqueDeviceConfiguration>) -> Configuration {
+    let opaque = opaque.map(|opaque| OpaqueConfiguration {
+        driver: text(&opaque.driver),
+        parameters: opaque.parameters.0.to_string().into(),
+    });
+    Configuration { opaque }
+}
+
+fn terms(selector: Option<&core::NodeSelector>) -> Option<Vec<NodeTerm>> {
+    selector.map(|selector| selector.node_selector_terms.iter().map(node_term).collect())
+}
+
+fn texts(list: Option<&Vec<String>>) -> Vec<Arc<str>> {
+    list.into_iter().flatten().map(text).collect()
+}
+
+fn seconds(time: &Time) -> i64 {
+    time.0.as_second()
+}
+
+/// An amount, which may be below zero. One without a text is zero, as Go has it.
+fn amount(amount: &ApiQuantity, path: impl FnOnce() -> String) -> Result<Amount, IngestError> {
+    match amount.0.as_str() {
+        "" => Ok(Amount::default()),
+        text => Amount::parse(text).map_err(|source| IngestError::Quantity { path: path(), source }),
+    }
+}
+
+/// Amounts by name, sorted by it.
+fn amounts(
+    list: Option<&BTreeMap<String, ApiQuantity>>,
+    path: impl Fn() -> String,
+) -> Result<Vec<(Arc<str>, Amount)>, IngestError> {
+    let read =
+        |(name, value): (&String, &ApiQuantity)| Ok((text(name), amount(value, || format!("{}[{name}]", path()))?));
+    list.into_iter().flatten().map(read).collect()
+}
+
+fn name(metadata: &ObjectMeta) -> Result<&str, IngestError> {
+    present(metadata.name.as_deref(), "metadata.name")
+}
+
+fn present<'a>(text: Option<&'a str>, field: &'static str) -> Result<&'a str, IngestError> {
+    text.filter(|text| !text.is_empty()).ok_or(IngestError::Missing(field))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! What was allocated to a claim, and what drivers say of it.
+//!
+//! Knows: where in the status of a ResourceClaim the fields are that scheduling reads. Must not know: who wrote them.
+
+use k8s_openapi::{api::resource::v1 as api, apimachinery::pkg::apis::meta::v1::Condition, serde_json};
+
+use super::{amounts, configuration, seconds, terms, texts, tolerations};
+use crate::{
+    devices::model::{
+        DeviceName,
+        allocation::{AllocatedConfig, Allocation, ConfigSource, DeviceResult},
+        claim::{DeviceCondition, DeviceStatus},
+    },
+    ingest::{IngestError, text},
+};
+
+pub(super) fn allocation(allocation: &api::AllocationResult) -> Result<Allocation, IngestError> {
+    let none = api::DeviceAllocationResult::default();
+    let devices = allocation.devices.as_ref().unwrap_or(&none);
+    Ok(Allocation {
+        results: devices.results.iter().flatten().map(result).collect::<Result<_, _>>()?,
+        config: devices.config.iter().flatten().map(config).collect(),
+        node_selector: terms(allocation.node_selector.as_ref()),
+        allocated_s: allocation.allocation_timestamp.as_ref().map(seconds),
+    })
+}
+
+fn result(result: &api::DeviceRequestAllocationResult) -> Result<DeviceResult, IngestError> {
+    let path = || format!("status.allocation.devices.results[{}].consumedCapacity", result.request);
+    let consumed = result.consumed_capacity.as_ref();
+    Ok(DeviceResult {
+        request: text(&result.request),
+        device: device(&result.driver, &result.pool, &result.device),
+        admin_access: result.admin_access,
+        tolerations: tolerations(result.tolerations.as_ref()),
+        binding_conditions: texts(result.binding_conditions.as_ref()),
+        binding_failure_conditions: texts(result.binding_failure_conditions.as_ref()),
+        share: result.share_id.as_deref().map(text),
+        consumed: consumed.map(|consumed| amounts(Some(consumed), path)).transpose()?,
+    })
+}
+
+fn config(config: &api::DeviceAllocationConfiguration) -> AllocatedConfig {
+    // Whatever is not of the class counts as the claim's: the API server has no third source.
+    let source = if config.source == ConfigSource::Class.name() { ConfigSource::Class } else { ConfigSource::Claim };
+    AllocatedConfig {
+        source,
+        requests: texts(config.requests.as_ref()),
+        configuration: configuration(config.opaque.as_ref()),
+    }
+}
+
+pub(super) fn status(status: &api::AllocatedDeviceStatus) -> DeviceStatus {
+    let data = status.data.as_ref().map(|data| data.0.to_string().into());
+    // A struct of texts, which always serializes.
+    let network = status.network_data.as_ref().and_then(|data| serde_json::to_string(data).ok());
+    DeviceStatus {
+        device: device(&status.driver, &status.pool, &status.device),
+        share: status.share_id.as_deref().map(text),
+        conditions: status.conditions.iter().flatten().map(condition).collect(),
+        data,
+        network_data: network.map(Into::into),
+    }
+}
+
+fn condition(condition: &Condition) -> DeviceCondition {
+    DeviceCondition {
+        kind: text(&condition.type_),
+        status: text(&condition.status),
+        reason: text(&condition.reason),
+        message: text(&condition.message),
+        observed_generation: condition.observed_generation,
+        changed_s: seconds(&condition.last_transition_time),
+    }
+}
+
+fn device(driver: &str, pool: &str, device: &str) -> DeviceName {
+    DeviceName { driver: text(driver), pool: text(pool), device: text(device) }
+}

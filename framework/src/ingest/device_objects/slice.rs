@@ -1,0 +1,135 @@
+//! Published devices.
+//!
+//! Knows: where in a ResourceSlice the fields are that scheduling reads. Must not know: which slices make a pool.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{core::v1 as core, resource::v1 as api},
+    apimachinery::pkg::api::resource::Quantity as ApiQuantity,
+};
+
+use super::{amount, name, present, taint, terms, texts};
+use crate::{
+    devices::{
+        amount::Amount,
+        model::slice::{
+            Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption, CounterSet, Device, Nodes, Slice,
+        },
+    },
+    ingest::{IngestError, text},
+};
+
+/// A slice.
+///
+/// # Errors
+/// A missing name or driver, a quantity that is none.
+pub fn slice(slice: &api::ResourceSlice) -> Result<Slice, IngestError> {
+    let metadata = &slice.metadata;
+    let spec = &slice.spec;
+    let set = |set: &api::CounterSet| {
+        let path = || format!("spec.sharedCounters[{}]", set.name);
+        Ok(CounterSet { name: text(&set.name), counters: counters(&set.counters, path)? })
+    };
+    Ok(Slice {
+        name: text(name(metadata)?),
+        resource_version: text(metadata.resource_version.as_deref().unwrap_or_default()),
+        driver: text(present(Some(&spec.driver), "spec.driver")?),
+        pool: text(&spec.pool.name),
+        generation: spec.pool.generation,
+        slice_count: spec.pool.resource_slice_count,
+        nodes: nodes(spec.node_name.as_deref(), spec.all_nodes, spec.node_selector.as_ref()),
+        per_device: spec.per_device_node_selection == Some(true),
+        counter_sets: spec.shared_counters.iter().flatten().map(set).collect::<Result<_, IngestError>>()?,
+        devices: spec.devices.iter().flatten().map(device).collect::<Result<_, _>>()?,
+    })
+}
+
+fn nodes(name: Option<&str>, all: Option<bool>, selector: Option<&core::NodeSelector>) -> Nodes {
+    Nodes { name: name.filter(|name| !name.is_empty()).map(text), all: all == Some(true), selector: terms(selector) }
+}
+
+fn counters(
+    list: &BTreeMap<String, api::Counter>,
+    path: impl Fn() -> String,
+) -> Result<Vec<(Arc<str>, Amount)>, IngestError> {
+    let counter = |(name, counter): (&String, &api::Counter)| {
+        Ok((text(name), amount(&counter.value, || format!("{}.counters[{name}].value", path()))?))
+    };
+    list.iter().map(counter).collect()
+}
+
+fn device(device: &api::Device) -> Result<Device, IngestError> {
+    let path = || format!("spec.devices[{}]", device.name);
+    let consumption = |consumption: &api::DeviceCounterConsumption| {
+        let path = || format!("{}.consumesCounters[{}]", path(), consumption.counter_set);
+        Ok(Consumption {
+            counter_set: text(&consumption.counter_set),
+            counters: counters(&consumption.counters, path)?,
+            has_compatibility_groups: consumption.compatibility_groups.as_ref().is_some_and(|all| !all.is_empty()),
+        })
+    };
+    let capacity = |(name, one): (&String, &api::DeviceCapacity)| {
+        Ok((text(name), capacity(one, || format!("{}.capacity[{name}]", path()))?))
+    };
+    Ok(Device {
+        name: text(&device.name),
+        attributes: device.attributes.iter().flatten().map(|(name, value)| (text(name), attribute(value))).collect(),
+        capacity: device.capacity.iter().flatten().map(capacity).collect::<Result<_, IngestError>>()?,
+        consumes: device.consumes_counters.iter().flatten().map(consumption).collect::<Result<_, IngestError>>()?,
+        nodes: nodes(device.node_name.as_deref(), device.all_nodes, device.node_selector.as_ref()),
+        taints: device.taints.iter().flatten().map(taint).collect(),
+        binds_to_node: device.binds_to_node == Some(true),
+        binding_conditions: texts(device.binding_conditions.as_ref()),
+        binding_failure_conditions: texts(device.binding_failure_conditions.as_ref()),
+        allow_multiple: device.allow_multiple_allocations,
+    })
+}
+
+/// An attribute. The API server lets in one value; of several that one counts which a constraint looks at first.
+///
+/// Source: `lookupAttribute` and `matchAttributeConstraint.add` of the incubating allocator.
+fn attribute(value: &api::DeviceAttribute) -> Attribute {
+    match value {
+        api::DeviceAttribute { string: Some(value), .. } => Attribute::Text(text(value)),
+        api::DeviceAttribute { int: Some(value), .. } => Attribute::Int(*value),
+        api::DeviceAttribute { bool: Some(value), .. } => Attribute::Bool(*value),
+        api::DeviceAttribute { version: Some(value), .. } => Attribute::Version(text(value)),
+        api::DeviceAttribute { strings: Some(_), .. } => Attribute::Texts(texts(value.strings.as_ref())),
+        api::DeviceAttribute { versions: Some(_), .. } => Attribute::Versions(texts(value.versions.as_ref())),
+        api::DeviceAttribute { ints: Some(values), .. } => Attribute::Ints(values.clone()),
+        api::DeviceAttribute { bools: Some(values), .. } => Attribute::Bools(values.clone()),
+        _ => Attribute::Unknown,
+    }
+}
+
+fn capacity(capacity: &api::DeviceCapacity, path: impl Fn() -> String) -> Result<Capacity, IngestError> {
+    let value = amount(&capacity.value, || format!("{}.value", path()))?;
+    let policy = capacity.request_policy.as_ref();
+    let policy = policy.map(|policy| request_policy(policy, || format!("{}.requestPolicy", path()))).transpose()?;
+    Ok(Capacity { value, policy: policy.map(Arc::new) })
+}
+
+fn request_policy(
+    policy: &api::CapacityRequestPolicy,
+    path: impl Fn() -> String,
+) -> Result<CapacityPolicy, IngestError> {
+    let optional = |value: Option<&ApiQuantity>, field: &str| {
+        value.map(|value| amount(value, || format!("{}.{field}", path()))).transpose()
+    };
+    let values = |values: &Vec<ApiQuantity>| {
+        values.iter().map(|value| amount(value, || format!("{}.validValues", path()))).collect::<Result<_, _>>()
+    };
+    let range = |range: &api::CapacityRequestPolicyRange| {
+        Ok::<_, IngestError>(CapacityRange {
+            min: optional(Some(&range.min).filter(|min| !min.0.is_empty()), "validRange.min")?,
+            max: optional(range.max.as_ref(), "validRange.max")?,
+            step: optional(range.step.as_ref(), "validRange.step")?,
+        })
+    };
+    Ok(CapacityPolicy {
+        default: optional(policy.default.as_ref(), "default")?,
+        valid_values: policy.valid_values.as_ref().map(values).transpose()?,
+        valid_range: policy.valid_range.as_ref().map(range).transpose()?,
+    })
+}

@@ -8,7 +8,10 @@
 //! nobody can tell how fresh the view is, which a new leader must know before it binds. It reads JSON only, and all of it.
 //! And one object that does not decode would end the stream for all others.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use flotilla_framework::{profile::Profile, registry::Registry};
 use flotilla_machine::event::Event;
@@ -20,6 +23,7 @@ use tracing::{info, warn};
 
 use crate::status::Reporter;
 
+mod devices;
 mod exchange;
 mod kinds;
 mod known;
@@ -61,6 +65,8 @@ pub struct Watches {
     client: kube::Client,
     pods: Arc<source::Shared>,
     nodes: Arc<source::Shared>,
+    /// Of devices.
+    claims: Arc<source::Shared>,
     all: Arc<[(&'static str, Arc<source::Shared>)]>,
     begin: CancellationToken,
     synced: watch::Receiver<bool>,
@@ -86,6 +92,7 @@ impl Watches {
         let (tasks, begun) = (JoinSet::new(), begin.clone());
         let mut starting = Starting { client: client.clone(), handle: handle.clone(), reporter, begin: begun, tasks };
         let (pods, nodes) = (starting.start::<Pods>(), starting.start::<Nodes>());
+        let claims = starting.start::<devices::AllOf<devices::Claim>>();
         let mut all = vec![
             pods.clone(),
             nodes.clone(),
@@ -102,6 +109,10 @@ impl Watches {
             starting.start::<AllOf<storage::StorageCapacity>>(),
             starting.start::<AllOf<storage::CsiNode>>(),
             starting.start::<AllOf<storage::VolumeAttachment>>(),
+            claims.clone(),
+            starting.start::<devices::AllOf<devices::Class>>(),
+            starting.start::<devices::AllOf<devices::Slice>>(),
+            starting.start::<devices::AllOf<devices::TaintRule>>(),
         ];
         if needs.with_groups {
             all.push(starting.start::<PodGroups>());
@@ -109,8 +120,17 @@ impl Watches {
         let all = Arc::from(all);
         let (publish, synced) = watch::channel(false);
         let (end, ended) = watch::channel(None);
-        let watches =
-            Self { registry: needs.registry, client, pods: pods.1, nodes: nodes.1, all, begin, synced, ended };
+        let watches = Self {
+            registry: needs.registry,
+            client,
+            pods: pods.1,
+            nodes: nodes.1,
+            claims: claims.1,
+            all,
+            begin,
+            synced,
+            ended,
+        };
         watches.want(needs.profiles);
         let (mut tasks, told) = (starting.tasks, watches.clone());
         tasks.spawn(async move {
@@ -202,7 +222,7 @@ impl Watches {
         }
     }
 
-    /// Waits until the view of the pods and nodes is at least as new as the cluster is now, at most 5 s.
+    /// Waits until the view of the pods, nodes and claims of devices is at least as new as the cluster is now, at most 5 s.
     ///
     /// A leader that follows another must not bind before it has seen the other's binds: the API server would take the
     /// bindings, and nodes would be filled twice. Nor must it call a pod unschedulable by nodes of the past.
@@ -211,15 +231,32 @@ impl Watches {
     /// What keeps that from being known.
     pub async fn catch_up(&self) -> Result<(), String> {
         let caught_up = async {
-            tokio::try_join!(self.reach_now(Pods::PATH, &self.pods), self.reach_now(Nodes::PATH, &self.nodes))
+            let (pods, nodes) = (self.reach_now(Pods::PATH, &self.pods), self.reach_now(Nodes::PATH, &self.nodes));
+            tokio::try_join!(pods, nodes, self.reach_claims())
         };
         let late = |_| format!("the view of pods and nodes has not caught up with the cluster within {BARRIER:?}");
-        let (pods, nodes) = timeout(BARRIER, caught_up).await.map_err(late)??;
-        info!(pods, nodes, "the view has caught up with the cluster");
+        let (pods, nodes, claims) = timeout(BARRIER, caught_up).await.map_err(late)??;
+        info!(pods, nodes, claims, "the view has caught up with the cluster");
         Ok(())
     }
 
-    /// Waits until the view of pods holds the pod of this version, at most a second: the last that the leader before wrote.
+    /// Waits until the view of claims of devices is as new as the cluster is now: a device is free only by what no claim says. Where
+    /// there is no claim, or no API server that has any, there is nothing to wait for.
+    async fn reach_claims(&self) -> Result<Option<u64>, String> {
+        let claims = &self.claims;
+        if !claims.wanted.is_cancelled() || claims.unserved.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let path = <devices::AllOf<devices::Claim> as Kind>::PATH;
+        let (version, is_empty) = self.version_now(path).await?;
+        if !is_empty {
+            self.reach_version(version, claims).await;
+        }
+        Ok(Some(version))
+    }
+
+    /// Waits until the view of pods holds the pod of this version, at most a second: the last that the leader before wrote. What it
+    /// wrote to claims of devices is waited for as by [`Self::catch_up`].
     ///
     /// That is a version of a pod, which every watch of pods is told, and at once. Of nodes nothing is waited for: no leader
     /// writes them, so that the view of them is as old as that of the leader before, by what a watch takes.
@@ -231,6 +268,8 @@ impl Watches {
         if timeout(HANDOVER, reached.wait_for(|reached| *reached >= version)).await.is_err() {
             return Err(format!("the watch of pods has not told of version {version} within {HANDOVER:?}"));
         }
+        let late = |_| format!("the view of resourceclaims has not caught up with the cluster within {BARRIER:?}");
+        timeout(BARRIER, self.reach_claims()).await.map_err(late)??;
         info!(version, "the view holds all that the leader before has written");
         Ok(())
     }
@@ -243,23 +282,31 @@ impl Watches {
 
     /// Waits until a watch has told all up to now. Returns the version of now.
     async fn reach_now(&self, path: &str, shared: &source::Shared) -> Result<u64, String> {
-        let version = self.version_now(path).await?;
+        let (version, _) = self.version_now(path).await?;
+        self.reach_version(version, shared).await;
+        Ok(version)
+    }
+
+    async fn reach_version(&self, version: u64, shared: &source::Shared) {
         let mut reached = shared.reached.subscribe();
         if *reached.borrow() < version {
             shared.hurry.notify_one();
         }
         // The sender is in the same place as the receiver came from, so that it cannot fail.
         let _ = reached.wait_for(|reached| *reached >= version).await;
-        Ok(version)
     }
 
-    /// The version of a collection as of now: a list without a version is answered from what is committed.
-    async fn version_now(&self, path: &str) -> Result<u64, String> {
+    /// The version of a collection as of now, and whether it has no objects: a list without a version is answered from what is
+    /// committed.
+    async fn version_now(&self, path: &str) -> Result<(u64, bool), String> {
         let one = ListParams::default().limit(1);
         let request = kube::core::Request::new(path).list(&one).map_err(|error| error.to_string())?;
         let page = exchange::page(&self.client, request).await.map_err(|trouble| trouble.to_string())?;
-        let version = page.version.unwrap_or_default();
-        version.parse().map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))
+        let (version, is_empty) = (page.version.unwrap_or_default(), page.items.is_empty());
+        let number = version.parse();
+        let number =
+            number.map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))?;
+        Ok((number, is_empty))
     }
 
     /// How old the view of pods or of nodes is, whichever is older: for so long the API server has told nothing of them. Pods are

@@ -6,10 +6,7 @@
 use std::{
     convert::Infallible,
     marker::PhantomData,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -22,11 +19,7 @@ use flotilla_runtime::{
     surroundings,
 };
 use kube::{api::WatchParams, core::Request};
-use tokio::{
-    sync::{Notify, watch},
-    time::{Instant, timeout},
-};
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use super::{
@@ -38,8 +31,11 @@ use super::{
 use crate::status::{Regarding, Reporter};
 
 mod list;
+mod shared;
 
 use list::Listing;
+pub(super) use shared::Shared;
+pub use shared::Tally;
 
 /// Objects in a page: 1,000 pods of 5 KB are 5 MB held at once, and 150,000 pods are 150 requests.
 const PAGE: u32 = 1_000;
@@ -92,96 +88,6 @@ pub(super) trait Kind: Send + Sync + 'static {
     /// log and a metric tell of it.
     fn regarding(_key: &str, _uid: &str) -> Option<Regarding> {
         None
-    }
-}
-
-/// What others see of a source, and can ask of it.
-#[derive(Default)]
-pub(super) struct Shared {
-    /// Some profile needs it.
-    pub(super) wanted: CancellationToken,
-    /// The first list is through.
-    pub(super) listed: CancellationToken,
-    /// The machine has been told of everything up to this version.
-    pub(super) reached: watch::Sender<u64>,
-    /// The highest version of an object that the machine was told, or of its end. That of a list or a bookmark may be higher.
-    newest: AtomicU64,
-    /// Asks to find out soon which version the API server has got to.
-    pub(super) hurry: Notify,
-    lists: AtomicU64,
-    watches: AtomicU64,
-    failures: AtomicU64,
-    unusable: AtomicU64,
-    stale: AtomicU64,
-    objects: AtomicU64,
-    /// When the API server told anything last.
-    told_at: Mutex<Option<Instant>>,
-}
-
-/// What a watch has done so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Lists that came to their end.
-    pub lists: u64,
-    /// Watches that were opened.
-    pub watches: u64,
-    /// Lists and watches that failed.
-    pub failures: u64,
-    /// Objects that made no sense.
-    pub unusable: u64,
-    /// Lists and changes that were left out because something newer had been told before.
-    pub stale: u64,
-    /// Objects that are there now.
-    pub objects: u64,
-    /// How long ago the API server told anything: an object, its end, or a bookmark. Zero before the first list.
-    pub age: Duration,
-}
-
-impl Shared {
-    pub(super) fn tally(&self) -> Tally {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Tally {
-            lists: get(&self.lists),
-            watches: get(&self.watches),
-            failures: get(&self.failures),
-            unusable: get(&self.unusable),
-            stale: get(&self.stale),
-            objects: get(&self.objects),
-            age: self.age(),
-        }
-    }
-
-    /// How long ago the API server told anything; zero before the first list.
-    pub(super) fn age(&self) -> Duration {
-        self.told_at.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |at| at.elapsed())
-    }
-
-    /// The highest version of an object that the machine was told, or of its end; 0: none.
-    pub(super) fn newest(&self) -> u64 {
-        self.newest.load(Ordering::Relaxed)
-    }
-
-    /// The machine is about to be told of an object of this version, or of its end.
-    fn is_new(&self, version: Option<&str>) {
-        if let Some(version) = version.and_then(|version| version.parse().ok()) {
-            self.newest.fetch_max(version, Ordering::Relaxed);
-        }
-    }
-
-    fn is_told(&self) {
-        *self.told_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-    }
-
-    fn count_objects(&self, objects: usize) {
-        self.objects.store(objects as u64, Ordering::Relaxed);
-    }
-
-    fn count_list(&self) {
-        self.lists.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn count_stale(&self) {
-        self.stale.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -256,12 +162,8 @@ impl<K: Kind> Source<K> {
                     self.failed(LAST_BACKOFF).await;
                 }
                 Err(Trouble::Unserved(reason)) if let Some(advice) = K::UNSERVED => {
-                    warn!(
-                        what = K::WHAT,
-                        reason, "the API server has none of these and nothing that needs them is placed; {advice}"
-                    );
+                    self.shared.is_unserved(K::WHAT, &reason, advice);
                     self.version.clear();
-                    self.shared.listed.cancel();
                     self.failed(LAST_BACKOFF).await;
                 }
                 Err(trouble) => {

@@ -34,6 +34,7 @@ use flotilla_runtime::driver::testing::listener;
 use crate::lease::Leadership;
 
 mod by_watch;
+mod devices;
 mod protobuf;
 
 /// What a watch that has nothing to tell sends.

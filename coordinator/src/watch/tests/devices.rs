@@ -1,0 +1,53 @@
+//! Knows: the kinds of devices, and API servers that lack some. Must not know: what is read of each field.
+
+use flotilla_framework::devices::{
+    model::{claim::DeviceClaim, class::DeviceClass, slice::Slice, taint::DeviceTaintRule},
+    objects::DeviceObject,
+};
+
+use super::{super::devices, *};
+
+#[tokio::test(start_paused = true)]
+async fn claims_classes_slices_and_rules_are_told_with_what_scheduling_reads() {
+    let claim = DeviceClaim { namespace: "shop".into(), name: "gpu".into(), uid: "u".into(), ..DeviceClaim::default() };
+    let of_claim = json!({ "metadata": { "namespace": "shop", "name": "gpu", "uid": "u" }, "spec": {} });
+    let class = DeviceClass { name: "gpu".into(), selectors: vec![Some("true".into())], ..DeviceClass::default() };
+    let of_class =
+        json!({ "metadata": { "name": "gpu" }, "spec": { "selectors": [{ "cel": { "expression": "true" } }] } });
+    let slice = Slice { name: "s".into(), driver: "d".into(), pool: "p".into(), slice_count: 1, ..Slice::default() };
+    let pool = json!({ "name": "p", "generation": 0, "resourceSliceCount": 1 });
+    let of_slice = json!({ "metadata": { "name": "s" }, "spec": { "driver": "d", "pool": pool } });
+    let rule = DeviceTaintRule { name: "r".into(), ..DeviceTaintRule::default() };
+    let of_rule = json!({ "metadata": { "name": "r" }, "spec": { "taint": { "key": "", "effect": "NoSchedule" } } });
+    let table: [(DeviceObject, [Event; 2]); 4] = [
+        (claim.into(), told_of_storage::<devices::AllOf<devices::Claim>>(of_claim).await),
+        (class.into(), told_of_storage::<devices::AllOf<devices::Class>>(of_class).await),
+        (slice.into(), told_of_storage::<devices::AllOf<devices::Slice>>(of_slice).await),
+        (rule.into(), told_of_storage::<devices::AllOf<devices::TaintRule>>(of_rule).await),
+    ];
+    for (object, told) in table {
+        let key = object.key();
+        assert_eq!(told, [Event::ObjectApplied(object.into()), Event::ObjectDeleted(key.into())]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_older_api_server_does_not_have_there_is_none_of_until_it_has_it() {
+    let server = Server::default();
+    let absent =
+        json!({ "kind": "Status", "code": 404, "message": "the server could not find the requested resource" });
+    for _ in 0..3 {
+        server.answers("list devicetaintrules", 404, &absent);
+    }
+    let list = json!({ "metadata": { "resourceVersion": "10" }, "items": [
+        { "metadata": { "name": "r" }, "spec": { "taint": { "key": "k", "effect": "NoExecute" } } },
+    ] });
+    server.answers("list devicetaintrules", 200, list);
+    let (mut heard, shared, _) = server.heard_of::<devices::AllOf<devices::TaintRule>>();
+    shared.listed.cancelled().await;
+    assert!(shared.unserved.load(std::sync::atomic::Ordering::Relaxed));
+    assert_eq!(shared.tally().lists, 0);
+    assert!(matches!(heard.recv().await, Some(Event::ObjectApplied(_))), "it is there after an upgrade");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!shared.unserved.load(std::sync::atomic::Ordering::Relaxed));
+}

@@ -9,7 +9,9 @@
 //! which object was meant in logs and audits. That is also why nothing is looked up or repeated here: a write whose answer
 //! got lost was carried out or was not, and in both cases the next attempt of the pod, with what the watches tell by then,
 //! goes on from there. A volume that gets a claim which goes elsewhere after all is given back by the volume controller,
-//! which is what the annotation is for.
+//! which is what the annotation is for. Nobody gives back devices, so that claims of devices are looked up and written again (`claim`).
+
+mod claim;
 
 use std::{
     panic::AssertUnwindSafe,
@@ -20,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use flotilla_framework::extension::objects;
+use flotilla_framework::{extension::objects, volumes::objects::ClaimReference};
 use flotilla_machine::{
     action::{PreBind, Unreserve},
     event::Event,
@@ -36,6 +38,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
+use self::claim::{Pod, Progress};
 use crate::{
     lease::Leadership,
     outgoing::{self, Outgoing, Refusal},
@@ -62,6 +65,9 @@ struct Inner {
     handle: Handle,
     written: AtomicU64,
     failed: AtomicU64,
+    repeated: AtomicU64,
+    created: AtomicU64,
+    not_created: AtomicU64,
 }
 
 /// What became of the writes so far.
@@ -71,6 +77,12 @@ pub struct Tally {
     pub written: u64,
     /// Writes that failed, were refused, or were not sent because this process did not lead any more.
     pub failed: u64,
+    /// Claims of devices that were looked up because of a conflict or a lost answer.
+    pub repeated: u64,
+    /// Claims that were created for extended resources.
+    pub created: u64,
+    /// Claims that could not be created.
+    pub not_created: u64,
     /// Pods for which something is being written.
     pub in_flight: u64,
     /// Requests that the API server turned away for a while.
@@ -86,7 +98,8 @@ impl Writer {
     #[must_use]
     pub fn new(client: kube::Client, handle: Handle, leading: watch::Receiver<Leadership>) -> Self {
         let outgoing = Outgoing::new(client, leading, AT_ONCE);
-        Self { inner: Arc::new(Inner { outgoing, handle, written: AtomicU64::new(0), failed: AtomicU64::new(0) }) }
+        let [written, failed, repeated, created, not_created] = [const { AtomicU64::new(0) }; 5];
+        Self { inner: Arc::new(Inner { outgoing, handle, written, failed, repeated, created, not_created }) }
     }
 
     /// Writes what PreBind has to, which is answered by exactly one [`Event::Written`]. Never blocks.
@@ -109,10 +122,14 @@ impl Writer {
     /// What became of the writes so far.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let Inner { outgoing, written, failed, .. } = &*self.inner;
+        let Inner { outgoing, written, failed, repeated, created, not_created, .. } = &*self.inner;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Tally {
-            written: written.load(Ordering::Relaxed),
-            failed: failed.load(Ordering::Relaxed),
+            written: get(written),
+            failed: get(failed),
+            repeated: get(repeated),
+            created: get(created),
+            not_created: get(not_created),
             in_flight: outgoing.under_way(),
             turned_away: outgoing.turned_away(),
         }
@@ -152,16 +169,18 @@ impl Inner {
             let pod = format!("{namespace}/{name}");
             debug!(pod, %node, reason, "cannot announce the node of a pod; what it needs there is written regardless");
         }
+        let (pod, mut progress) = (Pod { uid: &pre_bind.uid, name: &pre_bind.name }, Progress::default());
         for write in &pre_bind.writes {
-            versions.push(self.write(patch(write)).await?);
+            versions.push(self.write_one(pod, write, &mut progress).await?);
         }
         Ok(())
     }
 
     /// One after the other, whatever becomes of each.
     async fn take_back(&self, Unreserve { pod, plugin, writes }: Unreserve) {
+        let (owner, mut progress) = (Pod { uid: &pod.uid, name: &pod.name }, Progress::default());
         for write in &writes {
-            match self.write(patch(write)).await {
+            match self.write_one(owner, write, &mut progress).await {
                 Ok(_) => _ = self.written.fetch_add(1, Ordering::Relaxed),
                 Err(reason) => {
                     self.failed.fetch_add(1, Ordering::Relaxed);
@@ -169,6 +188,21 @@ impl Inner {
                     warn!(%pod, plugin, %object, reason, "cannot take back what was written before the bind");
                 }
             }
+        }
+    }
+
+    async fn write_one(
+        &self,
+        pod: Pod<'_>,
+        write: &objects::Write,
+        progress: &mut Progress,
+    ) -> Result<Arc<str>, String> {
+        match &write.patch {
+            objects::Patch::Claim(patch) => self.write_claim(pod, write, patch, progress).await,
+            objects::Patch::SetAside { claim, claim_version, bound_by_controller } => {
+                self.write(set_aside(write, claim, claim_version, *bound_by_controller)).await
+            }
+            objects::Patch::SelectNode(node) => self.write(select_node(write, node)).await,
         }
     }
 
@@ -192,33 +226,40 @@ fn announcement(pre_bind: &PreBind) -> Result<HttpRequest<Vec<u8>>, String> {
     request.map_err(|error| error.to_string())
 }
 
-/// The request for a write.
-fn patch(write: &objects::Write) -> Result<HttpRequest<Vec<u8>>, String> {
-    let mut metadata = json!({ "uid": write.uid, "resourceVersion": write.resource_version });
-    let (namespace, name) = (write.object.namespace(), write.object.name());
-    match &write.patch {
-        objects::Patch::SetAside { claim, claim_version, bound_by_controller } => {
-            if *bound_by_controller {
-                metadata["annotations"] = json!({ BOUND_BY_CONTROLLER: "yes" });
-            }
-            let claim = json!({
-                "kind": "PersistentVolumeClaim",
-                "apiVersion": "v1",
-                "namespace": claim.namespace,
-                "name": claim.name,
-                "uid": claim.uid,
-                "resourceVersion": claim_version,
-            });
-            let patch = json!({ "metadata": metadata, "spec": { "claimRef": claim } });
-            request("/api/v1/persistentvolumes", name, patch)
-        }
-        objects::Patch::SelectNode(node) => {
-            metadata["annotations"] = json!({ SELECTED_NODE: node });
-            let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
-            request(&path, name, json!({ "metadata": metadata }))
-        }
-        objects::Patch::Claim(patch) => Err(format!("no request is built for {patch:?} yet")),
+/// The request that sets a volume aside for a claim.
+fn set_aside(
+    write: &objects::Write,
+    claim: &ClaimReference,
+    claim_version: &str,
+    bound_by_controller: bool,
+) -> Result<HttpRequest<Vec<u8>>, String> {
+    let mut metadata = conditions(write);
+    if bound_by_controller {
+        metadata["annotations"] = json!({ BOUND_BY_CONTROLLER: "yes" });
     }
+    let claim = json!({
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.uid,
+        "resourceVersion": claim_version,
+    });
+    let patch = json!({ "metadata": metadata, "spec": { "claimRef": claim } });
+    request("/api/v1/persistentvolumes", write.object.name(), patch)
+}
+
+/// The request that names the node for which the volume of a claim is to be made.
+fn select_node(write: &objects::Write, node: &str) -> Result<HttpRequest<Vec<u8>>, String> {
+    let mut metadata = conditions(write);
+    metadata["annotations"] = json!({ SELECTED_NODE: node });
+    let path = format!("/api/v1/namespaces/{}/persistentvolumeclaims", write.object.namespace());
+    request(&path, write.object.name(), json!({ "metadata": metadata }))
+}
+
+/// Of which object, and of which version of it, a write is.
+fn conditions(write: &objects::Write) -> Value {
+    json!({ "uid": write.uid, "resourceVersion": write.resource_version })
 }
 
 fn request(path: &str, name: &str, patch: Value) -> Result<HttpRequest<Vec<u8>>, String> {

@@ -20,6 +20,7 @@ pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
     page.extend(super::preemption::families(&sources.parts.handle.status(), &sources.parts.evictor));
     page.extend(super::transport::families(&sources.parts.fanout));
     page.extend(super::spans::families(&sources.parts.fanout));
+    page.extend(claims(sources));
     page.extend(writes(sources));
     page.extend(reloads(sources));
     page.extend(watches(sources));
@@ -83,7 +84,7 @@ fn binds(sources: &Sources) -> [MetricFamily; 5] {
     let outcomes =
         [("bound", tally.bound), ("gone", tally.gone), ("elsewhere", tally.elsewhere), ("error", tally.errors)];
     let written = [("written", volumes.written), ("failed", volumes.failed)];
-    let help = "Volumes and claims written for pods by what became of it";
+    let help = "Volumes and claims, also of devices, written for pods by what became of it";
     [
         counters("flotilla_binds_total", "Binds by what became of them", "outcome", &outcomes),
         single("flotilla_bindings_sent_total", "Bindings sent to the API server", tally.sent),
@@ -91,6 +92,24 @@ fn binds(sources: &Sources) -> [MetricFamily; 5] {
         single("flotilla_bindings_looked_up_total", "Binds whose outcome had to be looked up", tally.looked_up),
         counters("flotilla_volume_writes_total", help, "outcome", &written),
     ]
+}
+
+/// What was never counted is on no page, as kube-scheduler has it.
+///
+/// Source: `resourceclaim/metrics` of dynamic-resource-allocation.
+fn claims(sources: &Sources) -> Vec<MetricFamily> {
+    let tally = sources.parts.writer.tally();
+    let help = "[ALPHA] Number of ResourceClaims creation requests, categorized by creation status, admin access, and owning \
+                API group and kind (either Pod or scheduling.k8s.io/PodGroup)";
+    let owner = [("admin_access", "false"), ("owner_api_group", ""), ("owner_api_kind", "Pod")];
+    let made = [("success", tally.created), ("failure", tally.not_created)].into_iter().filter(|(_, value)| *value > 0);
+    let made: Vec<_> =
+        made.map(|(status, value)| count(&[&[("status", status)], &owner[..]].concat(), float(value))).collect();
+    let creates = counter("dynamic_resource_allocation_resourceclaim_creates_total", help, made);
+    let looked_up = "Writes of ResourceClaims that met a conflict or whose answer was lost, so that the claim was read";
+    let looked_up = single("flotilla_claim_writes_looked_up_total", looked_up, tally.repeated);
+    let is_counted = |family: &MetricFamily| !family.get_metric().is_empty();
+    [creates, looked_up].into_iter().filter(is_counted).collect()
 }
 
 /// kube-scheduler's goroutines are tasks of the async runtime here, and evaluations of workers.

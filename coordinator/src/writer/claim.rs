@@ -1,0 +1,310 @@
+//! Writes to ResourceClaims, and what becomes of each.
+//!
+//! Devices are nobody's but by what claims say, and no API server refuses two claims with one device. So a write whose outcome is
+//! not known is looked up, as a bind is, and is answered only once it is known: until then the machine takes the devices for
+//! taken. A conflict is no failure where the write still makes sense to the claim as it is now: it is sent again on that version,
+//! as upstream does.
+//!
+//! Knows: the order of requests for one claim, and when one is repeated. Must not know: which devices, or why.
+//!
+//! Source: `DynamicResources.bindClaim`, `deleteClaim`, `unreserveExtendedResourceClaim` and
+//! `patchPodExtendedResourceClaimStatus`.
+
+mod fresh;
+mod json;
+mod request;
+
+use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering, time::Duration};
+
+use bytes::Bytes;
+use flotilla_encoding::Encoding;
+use flotilla_framework::{
+    devices::{model::claim::DeviceClaim, objects::ClaimPatch},
+    extension::objects::{ObjectKey, Write},
+};
+use tokio::time::sleep;
+use tracing::debug;
+
+use self::{fresh::Judged, request::Target};
+use super::{Inner, LONGEST};
+use crate::outgoing::{self, Failure, Refusal};
+
+/// How often a write is sent in all that meets conflicts, and how long it waits in between.
+///
+/// Source: `retry.DefaultRetry`.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long a request may go on after its connection has closed, before what is read can be believed.
+const AFTERLIFE: Duration = Duration::from_secs(1);
+/// Between two looks: doubles from the first to the last.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+const LAST_LOOK: Duration = Duration::from_secs(2);
+
+/// The pod for which claims are written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pod<'a> {
+    pub(super) uid: &'a str,
+    pub(super) name: &'a str,
+}
+
+/// The claims that the writes before were to, as their answers have them.
+#[derive(Debug, Default)]
+pub(super) struct Progress(BTreeMap<ObjectKey, Held>);
+
+/// What a write to a claim is conditional on. What is empty is no condition.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Held {
+    uid: Arc<str>,
+    version: Arc<str>,
+}
+
+impl Progress {
+    fn of(&self, write: &Write) -> Held {
+        let told = || Held { uid: Arc::clone(&write.uid), version: Arc::clone(&write.resource_version) };
+        self.0.get(&write.object).cloned().unwrap_or_else(told)
+    }
+}
+
+impl Inner {
+    /// Carries out a write to a claim and gives the version that the claim has then; empty where it is gone, as it should be.
+    ///
+    /// # Errors
+    /// What is wrong, in upstream's words where it has any.
+    pub(super) async fn write_claim(
+        &self,
+        pod: Pod<'_>,
+        write: &Write,
+        patch: &ClaimPatch,
+        progress: &mut Progress,
+    ) -> Result<Arc<str>, String> {
+        let target = Target { namespace: write.object.namespace(), name: write.object.name() };
+        let held = progress.of(write);
+        if let ClaimPatch::TellPod { pod, uid, mappings } = patch {
+            let request = request::tell_pod(target, pod, uid, mappings)?;
+            self.tell_pod(request).await.map_err(|error| {
+                format!("update pod {}/{pod} ExtendedResourceClaimStatus: {error}", target.namespace)
+            })?;
+            return Ok(held.version);
+        }
+        let doing = Doing { pod, target, patch, created: is_create(patch) };
+        let done = self.settle(&doing, held).await;
+        if doing.created {
+            let counter = if done.is_ok() { &self.created } else { &self.not_created };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        let held = done?;
+        let version = Arc::clone(&held.version);
+        progress.0.insert(write.object.clone(), held);
+        Ok(version)
+    }
+
+    /// Sends a write until it is known what became of it.
+    async fn settle(&self, doing: &Doing<'_>, mut held: Held) -> Result<Held, String> {
+        let (mut patch, mut attempt) = (doing.patch.clone(), 0);
+        loop {
+            attempt += 1;
+            let failure = match self.send_patch(doing, &patch, &held).await? {
+                Ok(answer) => return doing.answered(&answer, held),
+                Err(failure) => failure,
+            };
+            let fresh = match Meaning::of(&failure, &patch) {
+                Meaning::Gone if doing.removes() => return Ok(Held::default()),
+                Meaning::Gone | Meaning::Refused => return Err(doing.failed(&failure)),
+                Meaning::Conflict if attempt >= TRIES => return Err(doing.failed(&failure)),
+                Meaning::Conflict => {
+                    sleep(PAUSE).await;
+                    self.look(doing).await?
+                }
+                Meaning::Unknown => match self.look_after(doing, &patch, &held).await? {
+                    Some(fresh) => fresh,
+                    None => return Err(doing.failed(&failure)),
+                },
+            };
+            self.repeated.fetch_add(1, Ordering::Relaxed);
+            match doing.judge(&patch, &held, fresh.as_ref())? {
+                Judged::Done(held) => return Ok(held),
+                Judged::Again(again, on) => (patch, held) = (again, on),
+            }
+        }
+    }
+
+    /// Sends a write. A patch of finalizers that would write the specification anew is refused; then the claim is sent back as it
+    /// was received, but for its finalizers.
+    async fn send_patch(
+        &self,
+        doing: &Doing<'_>,
+        patch: &ClaimPatch,
+        held: &Held,
+    ) -> Result<Result<Bytes, Failure>, String> {
+        let refused = match self.send(request::of(doing.target, patch, held)?).await {
+            Err(Failure::Refused(422, message)) if message.contains("spec: ") => Failure::Refused(422, message),
+            sent => return Ok(sent),
+        };
+        let ClaimPatch::SetFinalizers(finalizers) = patch else { return Ok(Err(refused)) };
+        let received = match self.send(request::read(doing.target, Encoding::PROTOBUF)?).await {
+            Ok(received) => received,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let finalizers: Vec<&str> = finalizers.iter().map(|finalizer| &**finalizer).collect();
+        let changed = flotilla_encoding::with_finalizers(&received, &finalizers);
+        let (metadata, body) = changed.map_err(|error| doing.failed(&Failure::Broken(error.to_string())))?;
+        if metadata.version() != Some(&*held.version) {
+            return Ok(Err(Failure::Refused(409, "the object has been modified".to_owned())));
+        }
+        Ok(self.send(request::replace(doing.target, body)?).await)
+    }
+
+    /// A write may have been carried out, or may still be. Gives the claim once it is another than it was, or is as it should be;
+    /// `None`: nothing has come of the write.
+    async fn look_after(
+        &self,
+        doing: &Doing<'_>,
+        patch: &ClaimPatch,
+        held: &Held,
+    ) -> Result<Option<Option<DeviceClaim>>, String> {
+        for is_sure in [false, true] {
+            let fresh = self.look(doing).await?;
+            let is_as_before = match &fresh {
+                Some(claim) => *claim.resource_version == *held.version,
+                None => is_create(patch),
+            };
+            if !is_as_before {
+                return Ok(Some(fresh));
+            }
+            if !is_sure {
+                sleep(AFTERLIFE).await;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The claim as it is committed, however long it takes while this process leads; `None`: there is none.
+    async fn look(&self, doing: &Doing<'_>) -> Result<Option<DeviceClaim>, String> {
+        let mut pause = FIRST_LOOK;
+        loop {
+            let failure = match self.send(request::read(doing.target, Encoding::JSON)?).await {
+                Ok(answer) => {
+                    return fresh::read(&answer).map(Some).map_err(|error| doing.failed(&Failure::Broken(error)));
+                }
+                Err(Failure::Refused(404, _)) => return Ok(None),
+                Err(failure) => failure,
+            };
+            if !Meaning::is_unknown(&failure) && !matches!(failure, Failure::Refused(429, _)) {
+                return Err(doing.failed(&failure));
+            }
+            debug!(claim = %doing.target, reason = %failure, "cannot look up what became of a claim; trying again");
+            sleep(pause).await;
+            pause = (pause * 2).min(LAST_LOOK);
+        }
+    }
+
+    /// Says on the pod which claim its extended resources come from; twice is as well as once.
+    async fn tell_pod(&self, request: http::Request<Vec<u8>>) -> Result<(), Failure> {
+        let mut attempt = 1;
+        loop {
+            let failure = match self.send(request.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(failure) => failure,
+            };
+            let is_passing = Meaning::is_unknown(&failure) || matches!(failure, Failure::Refused(409, _));
+            if !is_passing || attempt == TRIES {
+                return Err(failure);
+            }
+            attempt += 1;
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Bytes, Failure> {
+        let _turn = self.outgoing.turn().await;
+        self.outgoing.send(LONGEST, request).await
+    }
+}
+
+/// What it means that a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// There is no such claim any more.
+    Gone,
+    /// It was not carried out, and never will be.
+    Refused,
+    /// The claim is another than was thought, or is there already.
+    Conflict,
+    /// It may have been carried out.
+    Unknown,
+}
+
+/// Whether the claim is not there yet.
+const fn is_create(patch: &ClaimPatch) -> bool {
+    matches!(patch, ClaimPatch::Create(_))
+}
+
+impl Meaning {
+    fn of(failure: &Failure, patch: &ClaimPatch) -> Self {
+        match failure {
+            failure if Self::is_unknown(failure) => Self::Unknown,
+            Failure::Refused(409, _) if is_create(patch) => Self::Conflict,
+            Failure::Refused(code, message) => match Refusal::of(*code, message.clone()) {
+                Refusal::Gone(_) => Self::Gone,
+                _ if *code == 409 => Self::Conflict,
+                _ => Self::Refused,
+            },
+            _ => Self::Refused,
+        }
+    }
+
+    const fn is_unknown(failure: &Failure) -> bool {
+        matches!(failure, Failure::Broken(_) | Failure::Late(_) | Failure::Refused(500.., _))
+    }
+}
+
+/// One write, and for whom.
+#[derive(Debug, Clone, Copy)]
+struct Doing<'a> {
+    pod: Pod<'a>,
+    target: Target<'a>,
+    patch: &'a ClaimPatch,
+    created: bool,
+}
+
+impl Doing<'_> {
+    /// Whether it takes something away, which is well where there is nothing.
+    const fn removes(&self) -> bool {
+        matches!(self.patch, ClaimPatch::RemoveReservation(_) | ClaimPatch::Deallocate | ClaimPatch::Delete)
+    }
+
+    /// The claim as an answer has it; what is deleted has no version.
+    fn answered(&self, answer: &[u8], held: Held) -> Result<Held, String> {
+        if matches!(self.patch, ClaimPatch::Delete) {
+            return Ok(Held::default());
+        }
+        let version = outgoing::version(answer).map_err(|error| self.failed(&Failure::Broken(error.to_string())))?;
+        let uid = if self.created { fresh::uid(answer).unwrap_or_default() } else { held.uid };
+        Ok(Held { uid, version: version.into() })
+    }
+
+    /// Source: the errors of `bindClaim` and `deleteClaim`.
+    fn failed(&self, failure: &Failure) -> String {
+        let Self { target, patch, .. } = self;
+        match patch {
+            ClaimPatch::Create(_) => format!("create claim for extended resources {}/: {failure}", target.namespace),
+            ClaimPatch::SetFinalizers(_) if fresh::protects(patch) => {
+                format!("add finalizer to claim {target}: {failure}")
+            }
+            ClaimPatch::SetFinalizers(_) => format!("update resourceclaim {target}: {failure}"),
+            ClaimPatch::SetStatus { allocation: Some(_), .. } => {
+                format!("add allocation and reservation to claim {target}: {failure}")
+            }
+            ClaimPatch::SetStatus { allocation: None, .. } => format!("add reservation to claim {target}: {failure}"),
+            ClaimPatch::RemoveReservation(_) => format!("remove reservation from claim {target}: {failure}"),
+            ClaimPatch::Deallocate => format!("deallocate claim {target}: {failure}"),
+            ClaimPatch::Delete => format!("delete claim {target}: {failure}"),
+            ClaimPatch::TellPod { pod, .. } => {
+                format!("update pod {}/{pod} ExtendedResourceClaimStatus: {failure}", target.namespace)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

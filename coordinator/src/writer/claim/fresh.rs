@@ -1,0 +1,145 @@
+//! A claim that is not as it was thought to be: whether a write was carried out, still makes sense, or does not.
+//!
+//! Knows: what each write is for. Must not know: requests, or how often they are sent.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    devices::{
+        model::{
+            allocation::Allocation,
+            claim::{Consumer, DeviceClaim, FINALIZER},
+        },
+        objects::ClaimPatch,
+    },
+    ingest::device_objects,
+};
+use k8s_openapi::api::resource::v1 as api;
+
+use super::{Doing, Held};
+
+/// What is to be done about a write.
+pub(super) enum Judged {
+    /// The claim is as the write would have it.
+    Done(Held),
+    /// This is to be written, on this claim.
+    Again(ClaimPatch, Held),
+}
+
+/// The claim of an answer.
+pub(super) fn read(answer: &[u8]) -> Result<DeviceClaim, String> {
+    let claim: api::ResourceClaim = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
+    device_objects::claim(&claim).map_err(|error| error.to_string())
+}
+
+/// The UID of the claim of an answer.
+pub(super) fn uid(answer: &[u8]) -> Option<Arc<str>> {
+    let claim: serde_json::Value = serde_json::from_slice(answer).ok()?;
+    claim["metadata"]["uid"].as_str().map(Arc::from)
+}
+
+/// Whether a write of finalizers protects the claim from being deleted.
+pub(super) fn protects(patch: &ClaimPatch) -> bool {
+    matches!(patch, ClaimPatch::SetFinalizers(list) if list.iter().any(|finalizer| &**finalizer == FINALIZER))
+}
+
+impl Doing<'_> {
+    /// What is to be done about `patch`, which was to be written on the claim that was `held`, where the claim is `fresh`.
+    ///
+    /// # Errors
+    /// The write makes no sense any more.
+    pub(super) fn judge(&self, patch: &ClaimPatch, held: &Held, fresh: Option<&DeviceClaim>) -> Result<Judged, String> {
+        let target = self.target;
+        let Some(fresh) = fresh else {
+            return match patch {
+                ClaimPatch::Create(_) => Ok(Judged::Again(patch.clone(), held.clone())),
+                _ if self.removes() => Ok(Judged::Done(Held::default())),
+                _ => Err(format!("claim {target} got deleted in the meantime")),
+            };
+        };
+        let on = Held { uid: Arc::clone(&fresh.uid), version: Arc::clone(&fresh.resource_version) };
+        if !held.uid.is_empty() && held.uid != fresh.uid {
+            return match self.removes() {
+                true => Ok(Judged::Done(Held::default())),
+                false => Err(format!("claim {target} got deleted in the meantime")),
+            };
+        }
+        match patch {
+            ClaimPatch::Create(_) => self.is_created(fresh).map(|()| Judged::Done(on)),
+            ClaimPatch::SetFinalizers(_) => self.finalizers(patch, fresh, on),
+            ClaimPatch::SetStatus { allocation, .. } => self.status(allocation.as_ref(), fresh, on),
+            ClaimPatch::RemoveReservation(uid) if !fresh.is_reserved_for(uid) => Ok(Judged::Done(on)),
+            ClaimPatch::Deallocate if fresh.allocation.is_none() => Ok(Judged::Done(on)),
+            ClaimPatch::Deallocate => Err(format!("claim {target} got changed in the meantime")),
+            ClaimPatch::RemoveReservation(_) | ClaimPatch::Delete | ClaimPatch::TellPod { .. } => {
+                Ok(Judged::Again(patch.clone(), on))
+            }
+        }
+    }
+
+    /// A claim of that name is the one that was to be created where it was made for the pod, and was not used yet.
+    fn is_created(&self, fresh: &DeviceClaim) -> Result<(), String> {
+        let is_for_pod = fresh.controller.as_ref().is_some_and(|controller| *controller.uid == *self.pod.uid);
+        if is_for_pod && fresh.is_extended && !fresh.is_deleting && fresh.allocation.is_none() {
+            return Ok(());
+        }
+        Err(format!(
+            "create claim for extended resources {}: there is a claim of that name, which was not made for pod {}",
+            self.target, self.pod.name
+        ))
+    }
+
+    /// One finalizer comes or goes. The others are those that the claim has.
+    fn finalizers(&self, patch: &ClaimPatch, fresh: &DeviceClaim, on: Held) -> Result<Judged, String> {
+        let has = fresh.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER);
+        let mut finalizers = fresh.finalizers.clone();
+        if protects(patch) {
+            self.is_free(fresh)?;
+            finalizers.push(FINALIZER.into());
+        } else {
+            finalizers.retain(|finalizer| &**finalizer != FINALIZER);
+        }
+        match has == protects(patch) {
+            true => Ok(Judged::Done(on)),
+            false => Ok(Judged::Again(ClaimPatch::SetFinalizers(finalizers), on)),
+        }
+    }
+
+    /// The claim can still be allocated.
+    fn is_free(&self, fresh: &DeviceClaim) -> Result<(), String> {
+        let target = self.target;
+        if fresh.is_deleting {
+            return Err(format!("claim {target} got deleted in the meantime"));
+        }
+        match fresh.allocation {
+            Some(_) => Err(format!("claim {target} got allocated elsewhere in the meantime")),
+            None => Ok(()),
+        }
+    }
+
+    fn status(&self, allocation: Option<&Arc<Allocation>>, fresh: &DeviceClaim, on: Held) -> Result<Judged, String> {
+        let target = self.target;
+        let is_ours = |made: &Allocation| allocation.is_none_or(|ours| ours.results == made.results);
+        if fresh.is_reserved_for(self.pod.uid) && fresh.allocation.as_deref().is_some_and(is_ours) {
+            return Ok(Judged::Done(on));
+        }
+        if allocation.is_some() {
+            self.is_free(fresh)?;
+            if !fresh.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER) {
+                return Err(format!("claim {target} lost its finalizer in the meantime"));
+            }
+        } else if fresh.is_deleting {
+            return Err(format!("claim {target} got deleted in the meantime"));
+        } else if fresh.allocation.is_none() {
+            return Err(format!("claim {target} got deallocated elsewhere in the meantime"));
+        }
+        let mut reserved_for = fresh.reserved_for.clone();
+        reserved_for.push(Consumer {
+            api_group: "".into(),
+            resource: "pods".into(),
+            name: self.pod.name.into(),
+            uid: self.pod.uid.into(),
+        });
+        Ok(Judged::Again(ClaimPatch::SetStatus { allocation: allocation.cloned(), reserved_for }, on))
+    }
+}

@@ -83,7 +83,8 @@ fn spell_out(rule: &Value, namespace: Option<&str>, into: &mut BTreeSet<Right>) 
 }
 
 /// All that a user has done. The audit log has to be on. A watch that begins with a list counts as a list too: an API server
-/// that offers no such watches is asked for pages, with that right.
+/// that offers no such watches is asked for pages, with that right. A write to the status of a ResourceClaim counts as one to its
+/// `binding`, which no request names: the API server asks for that right, everywhere, before it changes an allocation.
 ///
 /// # Errors
 /// Where the audit log cannot be read.
@@ -95,7 +96,13 @@ pub fn done(cluster: &ControlPlane, user: &str) -> anyhow::Result<BTreeSet<Right
     });
     let spelt_out = done.flat_map(|(done, begins_with_list)| {
         let list = begins_with_list.then(|| Right { verb: "list".to_owned(), ..done.clone() });
-        std::iter::once(done).chain(list)
+        let binding = (done.resource == "resourceclaims/status").then(|| Right {
+            resource: "resourceclaims/binding".to_owned(),
+            namespace: None,
+            name: None,
+            ..done.clone()
+        });
+        std::iter::once(done).chain(list).chain(binding)
     });
     Ok(spelt_out.collect())
 }

@@ -14,6 +14,7 @@ use anyhow::Context as _;
 pub(crate) mod args;
 mod cluster;
 mod detach;
+mod devices;
 mod down;
 mod folders;
 mod notes;

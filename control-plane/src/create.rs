@@ -11,6 +11,8 @@ use kube::api::{Api, PostParams};
 use kube::{Resource, ResourceExt};
 use tokio::task::JoinSet;
 
+use super::ControlPlane;
+
 /// Enough to keep an API server on a few cores busy; more would only queue.
 const IN_FLIGHT: usize = 32;
 
@@ -41,4 +43,16 @@ where
     }
     created.sort_by_key(|(index, _)| *index);
     Ok(created.into_iter().map(|(_, object)| object).collect())
+}
+
+impl ControlPlane {
+    /// Creates objects of a kind that belongs to no namespace, and returns them as stored, in the same order. Many are created at a
+    /// time.
+    pub async fn create_for_cluster<K>(&self, objects: impl IntoIterator<Item = K>) -> anyhow::Result<Vec<K>>
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        let api: Api<K> = Api::all(self.client());
+        create_all(objects.into_iter().map(|object| (api.clone(), object)).collect()).await
+    }
 }

@@ -195,6 +195,30 @@ fn a_cluster_in_the_foreground_is_taken_down_from_another_terminal() -> anyhow::
 }
 
 #[tokio::test]
+async fn with_devices_the_pods_of_the_printed_manifest_get_what_they_claim() -> anyhow::Result<()> {
+    let person = Person::new()?;
+    let (child, printed) = person.up(&["--nodes=3", "--workers=1", "--devices"])?;
+    let folder = folder(&printed)?;
+    let published = paste(&printed, &lines(&printed, &["kubectl get deviceclasses,resourceslices"]))?;
+    assert!(published.contains("node-1-gpu.example.com") && published.contains("large.gpu.example.com"), "{published}");
+    let manifest = folder.join("devices.yaml").display().to_string();
+    paste(&printed, &lines(&printed, &[&format!("kubectl apply -f {manifest}")]))?;
+    wait_until("the pods with devices to run", PATIENCE, async || {
+        let told = paste(&printed, "kubectl get pods -l example=devices --no-headers");
+        let told = told.map_err(|error| format!("{error:#}"))?;
+        let run = told.lines().filter(|line| line.contains("Running")).count();
+        if run == told.lines().count() && run > 4 { Ok(()) } else { Err(told) }
+    })
+    .await?;
+    let claims = paste(&printed, "kubectl get resourceclaims --no-headers")?;
+    assert!(claims.lines().all(|line| line.contains("allocated,reserved")), "{claims}");
+    signal("INT", child.id())?;
+    let (code, words) = end(child)?;
+    assert_eq!(code, Some(0), "{words}");
+    assert_nothing_is_left(&person, &folder)
+}
+
+#[tokio::test]
 async fn with_jaeger_the_trace_of_a_pod_is_shown_by_what_is_printed() -> anyhow::Result<()> {
     let person = Person::new()?;
     let (child, printed) = person.up(&["--nodes=2", "--tracing"])?;

@@ -22,6 +22,9 @@ Examples:
   # In place of kube-scheduler: pods need no schedulerName
   flotilla up --scheduler-name default-scheduler
 
+  # With made-up devices on the nodes, GPUs and network cards, and pods that claim some
+  flotilla up --devices
+
   # With Jaeger, which is sent a trace of each attempt to place a pod
   flotilla up --tracing
   flotilla trace pod/NAME
@@ -87,6 +90,10 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "DIR", env = "FLOTILLA_CACHE_DIR", hide_env = true)]
     pub(crate) cache_dir: Option<PathBuf>,
 
+    /// Publish made-up devices of the nodes, GPUs and network cards, and write pods that claim some
+    #[arg(long)]
+    pub(crate) devices: bool,
+
     /// Start Jaeger too, and have the coordinator, the workers and the API server send it their spans
     #[arg(long)]
     pub(crate) tracing: bool,
@@ -109,6 +116,7 @@ impl UpArgs {
             Some(config) => words.push(with_path("--config=", config)),
             None => words.push(format!("--scheduler-name={}", self.scheduler_name).into()),
         }
+        words.extend(self.devices.then(|| "--devices".into()));
         words.extend(self.tracing.then(|| "--tracing".into()));
         words.extend(self.cache_dir.as_deref().map(|folder| with_path("--cache-dir=", folder)));
         words
@@ -152,7 +160,15 @@ mod tests {
     fn the_process_in_the_background_does_what_the_one_in_front_was_asked_for() {
         for words in [
             &["--detach"][..],
-            &["--detach", "--nodes=3", "--workers=1", "--tracing", "--scheduler-name=-odd", "--cache-dir=/a b"],
+            &[
+                "--detach",
+                "--nodes=3",
+                "--workers=1",
+                "--devices",
+                "--tracing",
+                "--scheduler-name=-odd",
+                "--cache-dir=/a b",
+            ],
             &["--detach", "--config=-x.yaml"],
         ] {
             let asked = up(words);

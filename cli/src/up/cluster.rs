@@ -20,6 +20,7 @@ use flotilla_transport::{AUTHORITY_LIFE_S, Authority, Role, now_s};
 use tokio::net::TcpStream;
 
 use super::{
+    devices,
     notes::{Note, Teller},
     plan::{Config, Plan},
     running::{Running, plural},
@@ -75,6 +76,9 @@ impl Cluster {
         teller.tell(Note::began(&nodes));
         control_plane.add_nodes((0..plan.nodes).map(node)).await?;
         teller.tell(Note::done(nodes, began.elapsed()));
+        if plan.devices {
+            publish_devices(plan, &control_plane, teller).await?;
+        }
 
         let port = free_port()?;
         let running = running(plan, &control_plane, &format!("https://127.0.0.1:{port}"), jaeger)?;
@@ -214,6 +218,20 @@ impl Cluster {
     }
 }
 
+/// Publishes the devices of all nodes, and creates their classes.
+async fn publish_devices(plan: &Plan, control_plane: &ControlPlane, teller: &dyn Teller) -> anyhow::Result<()> {
+    let began = Instant::now();
+    teller.tell(Note::began("devices"));
+    control_plane.create_for_cluster(devices::classes()?).await.context("cannot create the device classes")?;
+    let mut slices = Vec::new();
+    for index in 0..plan.nodes {
+        slices.extend(devices::slices(index, &node_name(index))?);
+    }
+    control_plane.create_for_cluster(slices).await.context("cannot publish the devices")?;
+    teller.tell(Note::done("devices", began.elapsed()));
+    Ok(())
+}
+
 /// What is to be known of the cluster, after the files that it names have been written.
 fn running(
     plan: &Plan,
@@ -240,6 +258,10 @@ fn running(
         coordinator: coordinator.to_owned(),
         authority: control_plane.authority_certificate(),
         administrator: control_plane.administrator_certificate(),
+        devices: match plan.devices {
+            true => Some(write(&folder.join("devices.yaml"), &devices::manifest(scheduler))?),
+            false => None,
+        },
         jaeger: jaeger.map(|jaeger| jaeger.url()),
         logs: control_plane.processes().logs().to_owned(),
     })
@@ -270,12 +292,17 @@ fn write(path: &Path, text: &str) -> anyhow::Result<PathBuf> {
     Ok(path.to_owned())
 }
 
+fn node_name(index: u32) -> String {
+    format!("node-{index}")
+}
+
 fn node(index: u32) -> NodeBuilder {
+    let name = node_name(index);
     let index = index as usize;
     // Zones change with each node and kinds with each round of zones, so that every zone has nodes of every kind.
     let zone = ZONES[index % ZONES.len()];
     let (cpu, memory, kind) = KINDS[index / ZONES.len() % KINDS.len()];
-    NodeBuilder::new(format!("node-{index}"))
+    NodeBuilder::new(name)
         .capacity("cpu", cpu)
         .capacity("memory", memory)
         .capacity("ephemeral-storage", "100Gi")

@@ -20,6 +20,8 @@ pub(super) struct Plan {
     pub(super) scheduler_names: Vec<String>,
     /// The KubeSchedulerConfiguration.
     pub(super) config: Config,
+    /// Whether the nodes have made-up devices.
+    pub(super) devices: bool,
     /// Whether Jaeger is sent spans.
     pub(super) tracing: bool,
     /// Where the built programs are kept.
@@ -59,8 +61,8 @@ impl Plan {
         let found = flotilla_configuration::load(&text, &name, &FeatureGates::default())
             .map_err(|errors| errors.to_string())?;
         let scheduler_names = found.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();
-        let UpArgs { nodes, workers, tracing, .. } = *args;
-        let plan = Self { nodes, workers, scheduler_names, config, tracing, cache_dir };
+        let UpArgs { nodes, workers, devices, tracing, .. } = *args;
+        let plan = Self { nodes, workers, scheduler_names, config, devices, tracing, cache_dir };
         Ok((plan, found.warnings))
     }
 }
@@ -85,6 +87,7 @@ mod tests {
             scheduler_name: "flotilla".into(),
             config: None,
             cache_dir: Some("cache".into()),
+            devices: false,
             tracing: false,
             detach: false,
             supervisor: false,

@@ -33,6 +33,9 @@ pub(super) struct Running {
     pub(super) authority: PathBuf,
     /// The certificate of an administrator, and its key.
     pub(super) administrator: (PathBuf, PathBuf),
+    /// A manifest of pods that claim devices, where the nodes have some.
+    #[serde(default)]
+    pub(super) devices: Option<PathBuf>,
     /// The URL of Jaeger, where it runs.
     #[serde(default)]
     pub(super) jaeger: Option<String>,
@@ -64,6 +67,7 @@ impl Running {
             format!("Ctrl-C, or `{program} down` in another terminal")
         };
         let exports = self.exports();
+        let devices = self.devices.as_ref().map(|manifest| devices_of(manifest)).unwrap_or_default();
         let tracing = match &self.jaeger {
             Some(url) => format!(
                 "What an attempt to place a pod took, and where; Jaeger's API is at {url}:\n\n  {program} trace pod/NAME\n\n"
@@ -82,7 +86,7 @@ Try it:
   kubectl rollout status deployment/hello && kubectl get pods -o wide
   kubectl get events -o wide --field-selector reason=Scheduled
 
-Why a pod is pending, and where it stands in the queue:
+{devices}Why a pod is pending, and where it stands in the queue:
 
   {program} explain pod NAME --coordinator {coordinator} --coordinator-ca {authority}
 
@@ -133,6 +137,21 @@ spec:
     }
 }
 
+/// What to do with the devices of the nodes.
+fn devices_of(manifest: &Path) -> String {
+    format!(
+        "\
+Devices of two made-up drivers, and pods that claim some:
+
+  kubectl get deviceclasses,resourceslices
+  kubectl apply -f {}
+  kubectl get pods -l example=devices -o wide && kubectl get resourceclaims
+
+",
+        quoted(manifest)
+    )
+}
+
 /// The end of a noun of which there are so many.
 pub(super) fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
@@ -161,6 +180,7 @@ mod tests {
             coordinator: "https://127.0.0.1:10000".into(),
             authority: "/tmp/flotilla-x/pki/ca.crt".into(),
             administrator: ("/tmp/flotilla-x/pki/a.crt".into(), "/tmp/flotilla-x/pki/a.key".into()),
+            devices: None,
             jaeger: None,
             logs: "/tmp/flotilla-x/logs".into(),
         }
@@ -183,6 +203,14 @@ mod tests {
         let text = running(&["a", DEFAULT_SCHEDULER]).summary("flotilla", false);
         assert!(text.contains("schedulerName is a, default-scheduler, or that name none.\n"), "{text}");
         assert!(text.contains("End it with Ctrl-C, or `flotilla down` in another terminal."), "{text}");
+    }
+
+    #[test]
+    fn the_summary_says_how_to_try_devices_where_there_are_some() {
+        let without = running(&["flotilla"]);
+        assert!(!without.summary("flotilla", true).contains("evices"));
+        let text = Running { devices: Some("/tmp/x/devices.yaml".into()), ..without }.summary("flotilla", true);
+        assert!(text.contains("  kubectl apply -f /tmp/x/devices.yaml\n"), "{text}");
     }
 
     #[test]

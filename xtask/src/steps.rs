@@ -248,6 +248,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "rights",
     "transport",
     "volumes",
+    "claims",
     "up",
     "schedule",
     "manifests",

@@ -1,0 +1,347 @@
+//! Pods get the devices that they claim, on a cluster whose own controllers make claims from templates.
+//!
+//! Knows: the API's claims, classes and slices, and what drivers publish. Must not know: how devices are found.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
+use flotilla_integration_tests::fleet::{
+    Fleet, PATIENCE, node_of, pods, profile, wait_until_refused, wait_until_running,
+};
+use k8s_openapi::api::{
+    core::v1::Pod,
+    resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
+};
+use kube::{
+    Api, Resource, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, from_value, json};
+
+const GPU: &str = "gpu.example.com";
+const NIC: &str = "nic.example.com";
+/// Who places pods.
+const SCHEDULERS: [&str; 2] = ["default-scheduler", "flotilla"];
+
+async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
+where
+    K: Resource + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    Ok(api.create(&PostParams::default(), &from_value(object)?).await?)
+}
+
+fn claims(cluster: &ControlPlane) -> Api<ResourceClaim> {
+    Api::namespaced(cluster.client(), "default")
+}
+
+/// A pool of one slice on a node.
+fn slice(driver: &str, node: &str, devices: &[Value]) -> Value {
+    json!({
+        "metadata": { "name": format!("{node}-{driver}") },
+        "spec": {
+            "driver": driver, "nodeName": node, "devices": devices,
+            "pool": { "name": node, "generation": 1, "resourceSliceCount": 1 },
+        },
+    })
+}
+
+fn gpu(index: u32) -> Value {
+    json!({
+        "name": format!("gpu-{index}"),
+        "attributes": { "index": { "int": index }, "numa": { "int": index / 2 } },
+        "capacity": { "memory": { "value": if index < 2 { "40Gi" } else { "80Gi" } } },
+    })
+}
+
+fn nic() -> Value {
+    let range = json!({ "min": "1G", "max": "10G", "step": "1G" });
+    json!({
+        "name": "nic", "allowMultipleAllocations": true,
+        "capacity": { "bandwidth": { "value": "10G", "requestPolicy": { "default": "1G", "validRange": range } } },
+    })
+}
+
+/// A cluster with this many nodes of so many GPUs each, beside a network card, the classes of both, and a template for one GPU.
+async fn cluster(options: Options, nodes: usize, gpus: u32) -> anyhow::Result<ControlPlane> {
+    let cluster = ControlPlane::start(options).await?;
+    let names: Vec<String> = (0..nodes).map(|index| format!("node-{index}")).collect();
+    cluster.add_nodes(names.iter().map(NodeBuilder::new)).await?;
+    let classes = [GPU, NIC].map(|driver| {
+        let extended = (driver == GPU).then_some("example.com/gpu");
+        let selectors = json!([{ "cel": { "expression": format!("device.driver == '{driver}'") } }]);
+        let config = json!([{ "opaque": { "driver": driver, "parameters": { "mode": null, "of": driver } } }]);
+        json!({
+            "metadata": { "name": driver },
+            "spec": { "selectors": selectors, "config": config, "extendedResourceName": extended },
+        })
+    });
+    for class in classes {
+        create::<DeviceClass>(&Api::all(cluster.client()), class).await?;
+    }
+    for node in &names {
+        let slices: Api<ResourceSlice> = Api::all(cluster.client());
+        create(&slices, slice(GPU, node, &(0..gpus).map(gpu).collect::<Vec<_>>())).await?;
+        create(&slices, slice(NIC, node, &[nic()])).await?;
+    }
+    let template = json!({ "metadata": { "name": "one-gpu" }, "spec": { "spec": asks(&[exactly("gpu", GPU)]) } });
+    create::<ResourceClaimTemplate>(&Api::namespaced(cluster.client(), "default"), template).await?;
+    Ok(cluster)
+}
+
+fn exactly(name: &str, class: &str) -> Value {
+    json!({ "name": name, "exactly": { "deviceClassName": class } })
+}
+
+fn asks(requests: &[Value]) -> Value {
+    json!({ "devices": { "requests": requests } })
+}
+
+/// A pod with claims, each of which has a name, or a template.
+fn claiming(name: &str, scheduler: &str, claims: &[Value]) -> anyhow::Result<Pod> {
+    let mut pod = pod(name, scheduler, &[("cpu", "10m")]);
+    pod.spec.get_or_insert_default().resource_claims = Some(from_value(Value::from(claims.to_vec()))?);
+    Ok(pod)
+}
+
+fn from_template(name: &str, scheduler: &str) -> anyhow::Result<Pod> {
+    claiming(name, scheduler, &[json!({ "name": "gpu", "resourceClaimTemplateName": "one-gpu" })])
+}
+
+fn with_claim(name: &str, scheduler: &str, claim: &str) -> anyhow::Result<Pod> {
+    claiming(name, scheduler, &[json!({ "name": "own", "resourceClaimName": claim })])
+}
+
+/// The devices that claims have for themselves, by the name of the claim.
+async fn taken(cluster: &ControlPlane) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    let mut taken = BTreeMap::new();
+    for claim in claims(cluster).list(&ListParams::default()).await? {
+        let allocation = claim.status.as_ref().and_then(|status| status.allocation.as_ref());
+        let results = allocation.and_then(|allocation| allocation.devices.as_ref()?.results.as_ref());
+        let own = results.into_iter().flatten().filter(|result| result.share_id.is_none());
+        let own: Vec<String> = own.map(|result| [&*result.driver, &*result.pool, &*result.device].join("/")).collect();
+        taken.insert(claim.name_any(), own);
+    }
+    Ok(taken)
+}
+
+/// Nobody has a device that somebody else has.
+async fn assert_no_device_is_taken_twice(cluster: &ControlPlane) -> anyhow::Result<()> {
+    let taken = taken(cluster).await?;
+    let all: Vec<&String> = taken.values().flatten().collect();
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{taken:#?}");
+    Ok(())
+}
+
+/// The claims of a pod that runs are allocated where it runs, and reserved for it.
+async fn assert_has_its_claims(cluster: &ControlPlane, pod: &Pod) -> anyhow::Result<()> {
+    let all = claims(cluster).list(&ListParams::default()).await?;
+    let uid = pod.uid().unwrap_or_default();
+    let is_for_pod = |claim: &&ResourceClaim| {
+        let reserved = claim.status.as_ref().and_then(|status| status.reserved_for.as_ref());
+        reserved.into_iter().flatten().any(|consumer| consumer.uid == uid)
+    };
+    let own: Vec<&ResourceClaim> = all.iter().filter(is_for_pod).collect();
+    assert!(!own.is_empty(), "{} has no claim", pod.name_any());
+    for claim in own {
+        let results =
+            claim.status.as_ref().and_then(|status| status.allocation.as_ref()?.devices.as_ref()?.results.as_ref());
+        let pools: BTreeSet<&str> = results.into_iter().flatten().map(|result| result.pool.as_str()).collect();
+        assert_eq!(pools.into_iter().collect::<Vec<_>>(), [node_of(pod).unwrap_or_default()], "{}", claim.name_any());
+        assert!(claim.finalizers().iter().any(|one| one == "resource.kubernetes.io/delete-protection"), "{claim:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_from_templates_get_devices_and_give_them_back() -> anyhow::Result<()> {
+    let cluster = cluster(Options::default(), 2, 2).await?;
+    let _fleet = Fleet::start(&cluster, "flotilla", 2).await?;
+    let first: Result<Vec<Pod>, _> = (0..4).map(|index| from_template(&format!("first-{index}"), "flotilla")).collect();
+    cluster.create_pods(first?).await?;
+    for pod in wait_until_running(&cluster, "first-", 4).await? {
+        assert_has_its_claims(&cluster, &pod).await?;
+    }
+    assert_no_device_is_taken_twice(&cluster).await?;
+    cluster.create_pods([from_template("late", "flotilla")?]).await?;
+    let (reason, message) = wait_until_refused(&cluster, "late").await?;
+    assert!(reason == "Unschedulable" && message.contains("cannot allocate all claims"), "{reason}: {message}");
+    let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
+    api.delete("first-0", &DeleteParams::default().grace_period(0)).await?;
+    for pod in wait_until_running(&cluster, "late", 1).await? {
+        assert_has_its_claims(&cluster, &pod).await?;
+    }
+    assert_no_device_is_taken_twice(&cluster).await
+}
+
+/// What is claimed beside each other on one node: shares, alternatives, constraints, a selector.
+fn claimed() -> Vec<(&'static str, Value)> {
+    let large =
+        json!({ "cel": { "expression": format!("device.capacity['{GPU}'].memory.compareTo(quantity('80Gi')) >= 0") } });
+    let two =
+        json!({ "name": "two", "exactly": { "deviceClassName": GPU, "allocationMode": "ExactCount", "count": 2 } });
+    let alike =
+        json!({ "devices": { "requests": [two], "constraints": [{ "matchAttribute": format!("{GPU}/numa") }] } });
+    // The last of it is written anew by a patch of the claim, which the API server refuses.
+    let parameters = json!({ "b": [1, null], "a": null, "c": "<" });
+    let share = |amount: &str| json!({ "name": "nic", "exactly": { "deviceClassName": NIC, "capacity": { "requests": { "bandwidth": amount } } } });
+    let configured = json!({ "devices": {
+        "requests": [share("2G")], "config": [{ "requests": ["nic"], "opaque": { "driver": NIC, "parameters": parameters } }],
+    } });
+    let either = json!({ "name": "any", "firstAvailable": [
+        { "name": "many", "deviceClassName": GPU, "allocationMode": "ExactCount", "count": 9 }, { "name": "large", "deviceClassName": GPU, "selectors": [large] },
+    ] });
+    vec![
+        ("single", asks(&[exactly("gpu", GPU)])),
+        ("alike", alike),
+        ("configured", configured),
+        ("shared", asks(&[share("7500M")])),
+        ("either", asks(&[either])),
+    ]
+}
+
+/// What was allocated to a claim, without what is drawn or told by a clock.
+async fn allocation_of(cluster: &ControlPlane, name: &str) -> anyhow::Result<Value> {
+    let claim = serde_json::to_value(claims(cluster).get(name).await?)?;
+    let mut allocation = claim["status"]["allocation"].clone();
+    anyhow::ensure!(allocation.is_object(), "{name} is not allocated: {claim}");
+    allocation["allocationTimestamp"].take();
+    for result in allocation["devices"]["results"].as_array_mut().into_iter().flatten() {
+        if result["shareID"].is_string() {
+            result["shareID"] = json!("drawn");
+        }
+    }
+    Ok(allocation)
+}
+
+/// The claims as a scheduler allocates them, each once the one before it is; then nothing is left of them.
+async fn allocated_by(cluster: &ControlPlane, scheduler: &str) -> anyhow::Result<BTreeMap<String, Value>> {
+    let mut allocated = BTreeMap::new();
+    for (name, spec) in claimed() {
+        create(&claims(cluster), json!({ "metadata": { "name": name }, "spec": spec })).await?;
+        cluster.create_pods([with_claim(&format!("uses-{name}"), scheduler, name)?]).await?;
+        for pod in wait_until_running(cluster, &format!("uses-{name}"), 1).await? {
+            assert_has_its_claims(cluster, &pod).await?;
+        }
+        allocated.insert(name.to_owned(), allocation_of(cluster, name).await?);
+    }
+    let mut extended = pod("extended", scheduler, &[("cpu", "10m")]);
+    let container = extended.spec.as_mut().and_then(|spec| spec.containers.first_mut());
+    if let Some(container) = container {
+        let amounts = json!({ "example.com/gpu": "1" });
+        container.resources = Some(from_value(json!({ "requests": amounts, "limits": amounts }))?);
+    }
+    cluster.create_pods([extended]).await?;
+    for pod in wait_until_running(cluster, "extended", 1).await? {
+        assert_has_its_claims(cluster, &pod).await?;
+        let told = serde_json::to_value(pod.status)?["extendedResourceClaimStatus"].clone();
+        let made = told["resourceClaimName"].as_str().unwrap_or_default().to_owned();
+        allocated.insert("extended".to_owned(), allocation_of(cluster, &made).await?);
+        allocated.insert("extended, on the pod".to_owned(), told["requestMappings"].clone());
+    }
+    let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
+    api.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
+    claims(cluster).delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+    wait_until("all claims to be gone", PATIENCE, async || {
+        let left = claims(cluster).list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        if left.items.is_empty() { Ok(()) } else { Err(format!("{} are left", left.items.len())) }
+    })
+    .await?;
+    Ok(allocated)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kube_scheduler_and_flotilla_allocate_the_same_devices() -> anyhow::Result<()> {
+    let options = Options { kube_scheduler: Some(json!({})), ..Options::default() };
+    let cluster = cluster(options, 1, 8).await?;
+    let _fleet = Fleet::start(&cluster, "flotilla", 2).await?;
+    let [theirs, ours] = [allocated_by(&cluster, SCHEDULERS[0]).await?, allocated_by(&cluster, SCHEDULERS[1]).await?];
+    assert_eq!(theirs.len(), claimed().len() + 2);
+    for (name, theirs) in &theirs {
+        assert_eq!(Some(theirs), ours.get(name), "{name}");
+    }
+    Ok(())
+}
+
+/// Waits until a coordinator has written some of the claims, but not all.
+async fn wait_until_under_way(cluster: &ControlPlane, at_least: usize) -> anyhow::Result<()> {
+    wait_until(&format!("{at_least} claims to be allocated"), PATIENCE, async || {
+        let taken = taken(cluster).await.map_err(|error| format!("{error:#}"))?;
+        let allocated = taken.values().filter(|devices| !devices.is_empty()).count();
+        if allocated >= at_least { Ok(()) } else { Err(format!("{allocated} are")) }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn coordinators_that_are_killed_between_writes_lose_no_device_and_give_none_twice() -> anyhow::Result<()> {
+    const PODS: usize = 32;
+    let cluster = cluster(Options::default(), 4, 8).await?;
+    let mut fleet = Fleet::new(&cluster);
+    for worker in ["worker-0", "worker-1"] {
+        fleet.reserve(worker)?;
+    }
+    for worker in ["worker-0", "worker-1"] {
+        fleet.start_worker(worker)?;
+    }
+    let config = fleet.config(&profile("flotilla"))?;
+    fleet.start_coordinator("coordinator-0", Some(&config))?;
+    fleet.wait_for_workers("coordinator-0", 2).await?;
+    let pods_to_place: Result<Vec<Pod>, _> =
+        (0..PODS).map(|index| from_template(&format!("web-{index}"), "flotilla")).collect();
+    let creating = cluster.create_pods(pods_to_place?);
+    let killing = async {
+        for (round, at_least) in [1, PODS / 3, 2 * PODS / 3].into_iter().enumerate() {
+            let next = format!("coordinator-{}", round + 1);
+            fleet.start_coordinator(&next, Some(&config))?;
+            wait_until_under_way(&cluster, at_least).await?;
+            cluster.processes().signal(&format!("coordinator-{round}"), "KILL")?;
+            assert_no_device_is_taken_twice(&cluster).await?;
+        }
+        anyhow::Ok(())
+    };
+    let (created, killed) = tokio::join!(creating, killing);
+    created?;
+    killed?;
+    for pod in wait_until_running(&cluster, "web-", PODS).await? {
+        assert_has_its_claims(&cluster, &pod).await?;
+    }
+    assert_no_device_is_taken_twice(&cluster).await?;
+    assert_eq!(taken(&cluster).await?.len(), PODS);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_share_a_claim_go_where_it_is_and_conflicts_keep_none_from_it() -> anyhow::Result<()> {
+    let cluster = cluster(Options::default(), 3, 2).await?;
+    let fleet = Fleet::start(&cluster, "flotilla", 2).await?;
+    create(&claims(&cluster), json!({ "metadata": { "name": "shared" }, "spec": asks(&[exactly("gpu", GPU)]) }))
+        .await?;
+    let sharing: Result<Vec<Pod>, _> =
+        (0..8).map(|index| with_claim(&format!("shares-{index}"), "flotilla", "shared")).collect();
+    let touching = async {
+        // Others write to the claim all the while.
+        for turn in 0..50 {
+            let patch = json!({ "metadata": { "labels": { "turn": turn.to_string() } } });
+            claims(&cluster).patch("shared", &PatchParams::default(), &Patch::Merge(patch)).await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        anyhow::Ok(())
+    };
+    let (created, touched) = tokio::join!(cluster.create_pods(sharing?), touching);
+    created?;
+    touched?;
+    let landed = wait_until_running(&cluster, "shares-", 8).await?;
+    let nodes: BTreeSet<_> = landed.iter().map(node_of).collect();
+    assert_eq!(nodes.len(), 1, "{nodes:?}");
+    for pod in &landed {
+        assert_has_its_claims(&cluster, pod).await?;
+    }
+    assert_eq!(pods(&cluster).await?.len(), 8);
+    // Writes that failed leave pods without their claims.
+    println!("{:?} writes were looked up", fleet.metric("coordinator", "flotilla_claim_writes_looked_up_total").await?);
+    Ok(())
+}

@@ -43,10 +43,10 @@ mod tests {
 
     use super::*;
 
-    /// The stock profile, which preempts.
+    /// The stock profile, which allocates devices and preempts.
     fn profile() -> Profile {
         let mut profile = testing::profile();
-        profile.plugins.post_filter = vec!["DefaultPreemption".to_owned()];
+        profile.plugins.post_filter = ["DynamicResources", "DefaultPreemption"].map(str::to_owned).to_vec();
         profile
     }
 
@@ -61,6 +61,7 @@ mod tests {
             &mut plugins.pre_score,
             &mut plugins.reserve,
             &mut plugins.pre_bind,
+            &mut plugins.post_filter,
         ];
         for list in lists {
             list.retain(|name| !names.contains(&name.as_str()));
@@ -68,6 +69,9 @@ mod tests {
         plugins.score.retain(|score| !names.contains(&score.name.as_str()));
         profile
     }
+
+    /// What DynamicResources reads.
+    const DEVICES: [&str; 4] = ["resourceclaims", "deviceclasses", "resourceslices", "devicetaintrules"];
 
     fn is_needed(what: &str, profiles: &[Profile]) -> bool {
         super::is_needed(Registry::built_in(), what, profiles)
@@ -88,9 +92,9 @@ mod tests {
         let bare = without(&storage);
         let left =
             ["namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets", "poddisruptionbudgets"];
-        assert_eq!(needed(std::slice::from_ref(&bare)), left);
+        assert_eq!(needed(std::slice::from_ref(&bare)), [&left[..], &DEVICES].concat());
         assert_eq!(needed(&[bare, profile()]).len(), Kind::ALL.len());
-        let with_restrictions = without(&["NodeVolumeLimits", "VolumeBinding", "VolumeZone"]);
+        let with_restrictions = without(&["NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DynamicResources"]);
         assert!(needed(&[with_restrictions]).ends_with(&["persistentvolumeclaims"]));
         assert!(is_needed("pods", &[]) && is_needed("nodes", &[]));
     }
@@ -120,6 +124,7 @@ mod tests {
                 "InterPodAffinity" => all(&["namespaces"]),
                 "PodTopologySpread" => all(&selecting),
                 "DefaultPreemption" => all(&["poddisruptionbudgets"]),
+                "DynamicResources" => all(&DEVICES),
                 "NodeVolumeLimits" => all(&limits),
                 "VolumeBinding" => all(&binding),
                 "VolumeRestrictions" => all(&[claims]),

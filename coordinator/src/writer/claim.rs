@@ -94,7 +94,10 @@ impl Inner {
         }
         let held = done?;
         let version = Arc::clone(&held.version);
-        progress.0.insert(write.object.clone(), held);
+        // A claim that is gone is no condition: what comes next is for the one that was meant.
+        if !held.version.is_empty() {
+            progress.0.insert(write.object.clone(), held);
+        }
         Ok(version)
     }
 

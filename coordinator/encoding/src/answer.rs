@@ -88,6 +88,10 @@ impl<T: Object> Read<T> {
 
 /// What a frame of a watch tells.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are objects, and one is there at a time: a box would be an allocation for each"
+)]
 pub enum Change<T> {
     /// An object is there, as it is now.
     Applied(Read<T>),

@@ -101,14 +101,18 @@ impl Objects {
     /// objects.
     #[must_use]
     pub fn version(&self, class: &Class) -> u64 {
-        if class.uses_objects() { self.0.iter().map(|kept| kept.cache.version()).sum() } else { 0 }
+        if class.uses_objects() { self.concerned(class).map(|cache| cache.version()).sum() } else { 0 }
     }
 
     /// Puts into the facts of a class what the objects say about it.
     pub fn resolve(&self, class: &Class, facts: &mut Facts) {
         if class.uses_objects() {
-            self.0.iter().for_each(|kept| kept.cache.resolve(class, facts));
+            self.concerned(class).for_each(|cache| cache.resolve(class, facts));
         }
+    }
+
+    fn concerned(&self, class: &Class) -> impl Iterator<Item = &dyn ObjectCache> {
+        self.0.iter().map(|kept| &*kept.cache).filter(|cache| cache.concerns(class))
     }
 
     /// A node with what the objects say about it.

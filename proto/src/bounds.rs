@@ -129,6 +129,8 @@ fn node_bytes(node: &NodeInfo) -> usize {
         declared_features,
         images,
         csi,
+        // Workers are not told.
+        devices: _,
     } = node;
     let labels = labels.iter().map(|(key, value)| field(field(key.len()) + field(value.len())));
     let taints = taints

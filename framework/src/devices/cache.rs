@@ -73,6 +73,10 @@ impl ObjectCache for DeviceCache {
         self.store.get(key).map(Object::Device)
     }
 
+    fn concerns(&self, class: &Class) -> bool {
+        class.devices.is_some()
+    }
+
     fn version(&self) -> u64 {
         self.version
     }
@@ -107,7 +111,8 @@ impl ObjectCache for DeviceCache {
         let is_filtered = profile.plugins.filter.iter().any(|name| name == self.plugin);
         let Some(devices) = pod.class.devices.as_ref().filter(|_| is_filtered) else { return Ok(None) };
         let plan = self.store.plan(devices, &pod.class.namespace, node, &self.engine)?;
-        Ok(plan.map(|plan| Box::new(plan) as Box<dyn Plan>))
+        let waits = profile.args.dynamic_resources.binding_timeout.is_some();
+        Ok(plan.map(|plan| Box::new(DevicePlan { waits, ..plan }) as Box<dyn Plan>))
     }
 
     fn reserve(&mut self, plan: &dyn Plan) -> BTreeSet<Arc<str>> {

@@ -39,6 +39,8 @@ const MAX_SELECTORS: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct DevicePlan {
     pub(super) pod: Owner,
+    /// Whether binding conditions are read.
+    pub(super) waits: bool,
     pub(super) claims: Vec<Planned>,
 }
 
@@ -118,7 +120,7 @@ impl Store {
             uid: Arc::clone(&claim.uid),
             allocation: if claim.allocation.is_none() { found.next().map(Arc::new) } else { None },
         });
-        Ok(Some(DevicePlan { pod: devices.owner.clone(), claims: claims.collect() }))
+        Ok(Some(DevicePlan { pod: devices.owner.clone(), waits: true, claims: claims.collect() }))
     }
 
     /// The devices for claims on a node, as the filter finds them.
@@ -204,7 +206,7 @@ impl Store {
     /// # Errors
     /// One will not get ready; in upstream's words.
     pub(super) fn is_ready(&self, plan: &DevicePlan, written: &Written) -> Result<bool, String> {
-        for planned in &plan.claims {
+        for planned in plan.claims.iter().filter(|_| plan.waits) {
             let name = (Arc::clone(&planned.namespace), Arc::clone(&planned.name));
             let Some(claim) = self.claim(&name).filter(|claim| claim.uid == planned.uid) else {
                 let (namespace, name) = name;

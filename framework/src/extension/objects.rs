@@ -148,6 +148,11 @@ pub trait ObjectCache: Debug + Send + Sync {
     /// An object as it is now, with what is assumed of it.
     fn get(&self, key: &ObjectKey) -> Option<Object>;
 
+    /// Whether the objects may say anything about a class that [`Class::uses_objects`].
+    fn concerns(&self, _class: &Class) -> bool {
+        true
+    }
+
     /// Changes whenever [`Self::resolve`] of some class may say something else.
     fn version(&self) -> u64;
 

@@ -196,6 +196,10 @@ impl ObjectCache for VolumeCache {
         self.objects.get(key).map(Object::from)
     }
 
+    fn concerns(&self, class: &Class) -> bool {
+        class.volumes.is_some()
+    }
+
     fn version(&self) -> u64 {
         self.version
     }

@@ -24,6 +24,8 @@ impl Wire for Facts {
             scoring_keys,
             default_selector: DefaultSelector(selector),
             volumes,
+            // Facts with devices are not told to workers.
+            devices: _,
         } = self;
         pb::Facts {
             image_contributions: image_contributions.clone(),
@@ -55,6 +57,7 @@ impl Wire for Facts {
                 Some(volumes) => Some(required("volumes", Some(volumes)).map(Arc::new)?),
                 None => None,
             },
+            devices: None,
         })
     }
 }

@@ -85,6 +85,7 @@ fn node() -> impl Strategy<Value = NodeInfo> {
                 declared_features,
                 images,
                 csi,
+                devices: None,
             }
         },
     )
@@ -386,6 +387,7 @@ pub(crate) fn facts() -> impl Strategy<Value = Facts> {
                 scoring_keys,
                 default_selector: DefaultSelector(selector),
                 volumes,
+                devices: None,
             }
         },
     )

@@ -11,7 +11,8 @@ use crate::{
         },
         objects::DeviceKey,
     },
-    testing::{node, pod, profile},
+    profile::Profile,
+    testing::{self, node, pod},
     volumes::mounts::Owner,
 };
 
@@ -29,6 +30,13 @@ fn cluster() -> DeviceCache {
         assert!(cache.apply(&Object::Device(object)).is_some());
     }
     cache
+}
+
+/// The stock profile, with the filter.
+fn profile() -> Profile {
+    let mut profile = testing::profile();
+    profile.plugins.filter.push("DynamicResources".to_owned());
+    profile
 }
 
 fn claim(name: &str, pod: &str) -> DeviceClaim {

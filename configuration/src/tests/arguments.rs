@@ -37,16 +37,6 @@ profiles:
         errors: &[
             ("4:3: profiles[0].schedulerName: found nothing; expected a name for the profile", ""),
             (
-                "6:43: profiles[0].plugins.podGroupPostFilter.enabled[0].name: plugin \"DynamicResources\" is not \
-                 implemented in this version of Flotilla; expected DefaultPreemption",
-                "remove this entry: the default set already lists the plugin",
-            ),
-            (
-                "10:43: profiles[1].plugins.podGroupPostFilter.enabled[0].name: plugin \"DynamicResources\" is not \
-                 implemented in this version of Flotilla; expected DefaultPreemption",
-                "remove this entry: the default set already lists the plugin",
-            ),
-            (
                 "11:3: profiles[1].pluginConfig: found no arguments for \"DynamicResources\"; expected an entry `name: \
                  DynamicResources`",
                 "kube-scheduler fills in the default ones only for a plugin that is enabled at some extension point \

@@ -163,7 +163,9 @@ impl Machine {
         };
         if let Some(uid) = group.gated.first() {
             let info = self.pods.get(uid).map(|pod| &pod.info)?;
-            let gate = flotilla_framework::admission::gate(self.registry, profile(uid)?, info);
+            let profile = profile(uid)?;
+            let gate = flotilla_framework::admission::gate(self.registry, profile, info);
+            let gate = gate.or_else(|| self.judge.cache().objects.gate(profile, info));
             return Some(gate.unwrap_or_default());
         }
         let first = group.waiting.keys().next()?;

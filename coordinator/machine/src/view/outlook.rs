@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::{admission, plugins::wakers};
+use flotilla_framework::plugins::wakers;
 
 use crate::{
     action::Reason,
@@ -151,14 +151,10 @@ impl Machine {
                 Standing::Preparing { node: node(), left_ms: self.preparations.deadline(uid).map(left) }
             }
             Stage::Assumed(_) => Standing::Binding { node: node(), answered: !self.binding.contains(uid) },
-            Stage::Gated(index) => {
-                let profile = self.profile(index);
-                let gate = profile.and_then(|profile| admission::gate(self.registry, profile, &pod.info));
-                match gate {
-                    Some((plugin, message)) => Standing::Gated { plugin: Some(plugin), message },
-                    None => Standing::Gated { plugin: None, message: self.untried(index, uid).unwrap_or_default() },
-                }
-            }
+            Stage::Gated(index) => match self.gate(index, uid) {
+                Some((plugin, message)) => Standing::Gated { plugin: Some(plugin), message },
+                None => Standing::Gated { plugin: None, message: self.untried(index, uid).unwrap_or_default() },
+            },
             Stage::Foreign => Standing::NotOurs(self.not_ours(pod)),
             Stage::Member(_) => match self.group_of(&pod.info) {
                 Some(key) => self.standing_of_group(now_ms, &key),

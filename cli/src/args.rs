@@ -162,7 +162,7 @@ pub(crate) struct SimulateArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 
-    /// Generate a cluster: nodes=N,pods=N,shape=basic|mixed|spread|affinity[,seed=N]; the same values give the same
+    /// Generate a cluster: nodes=N,pods=N,shape=basic|mixed|spread|affinity|devices[,seed=N]; the same values give the same
     /// cluster
     #[arg(long, value_name = "SPEC", value_parser = parse_generate)]
     pub(crate) generate: Option<Generate>,

@@ -15,6 +15,7 @@ use crate::{
 
 mod decode;
 mod defaults;
+mod devices;
 mod groups;
 mod kinds;
 mod load;

@@ -149,7 +149,10 @@ async fn account(
         return Ok(held);
     }
     let subject = world.subject(&pod.class);
-    let pages = attached.ask(&profile.scheduler_name, &subject).await?;
+    let pages = match subject.facts.devices {
+        None => attached.ask(&profile.scheduler_name, &subject).await?,
+        Some(_) => Vec::new(),
+    };
     let wants_missing = matches!(format, Format::Table | Format::Wide);
     let mut account = account::make(pod, profile, &subject, &pages, world, wants_missing);
     if let Some((asking, texts)) = asked {

@@ -15,6 +15,7 @@ use crate::{
     progress::{log, progress},
 };
 
+mod claims;
 mod generate;
 mod ledger;
 mod output;
@@ -58,6 +59,9 @@ fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Resu
         let place = Place::nowhere();
         generate::services(words, |service| gatherer.add_selecting(service, &place, problems));
         generate::replica_sets(words, |replica_set| gatherer.add_selecting(replica_set, &place, problems));
+        generate::devices::classes(words, |class| gatherer.add_device(class, &place, problems));
+        generate::devices::templates(words, |template| gatherer.add_device(template, &place, problems));
+        generate::devices::slices(words, |slice| gatherer.add_device(slice, &place, problems));
         generate::nodes(words, |node| gatherer.add_node(node, Place::nowhere(), problems));
         generate::pods(words, |pod| gatherer.add_pod(pod, Place::nowhere(), problems));
     };

@@ -70,8 +70,9 @@ const BAD: &[(&str, &str, &str)] = &[
         "an unknown kind",
         "apiVersion: v1\nkind: Pot\n---\napiVersion: v1\nkind: pod\n",
         "in.yaml:2:7: kind \"Pot\" of \"v1\" is not known; expected CSIDriver, CSINode, CSIStorageCapacity, \
-         Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass, ReplicaSet, \
-         ReplicationController, Service, StatefulSet, StorageClass, VolumeAttachment, a List of them, or another kind of \
+         DeviceClass, DeviceTaintRule, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass, ReplicaSet, \
+         ReplicationController, ResourceClaim, ResourceClaimTemplate, ResourceSlice, Service, StatefulSet, StorageClass, \
+         VolumeAttachment, a List of them, or another kind of \
          Kubernetes\n\
          in.yaml:5:7: kind \"pod\" of \"v1\" is not known; did you mean Pod?\n",
     ),
@@ -281,7 +282,7 @@ fn a_cluster_without_nodes_or_without_pods_is_a_cluster() {
 }
 
 #[test]
-fn a_pod_that_needs_what_is_not_built_stays_pending_with_the_reason() {
+fn a_pod_whose_claim_of_devices_is_not_there_stays_pending_with_the_reason() {
     let input = format!(
         "{NODE}kind: Pod\nmetadata: {{name: p}}\nspec:\n  containers: [{{name: c}}]\n  resourceClaims: \
          [{{name: r, resourceClaimName: x}}]\n"
@@ -289,7 +290,42 @@ fn a_pod_that_needs_what_is_not_built_stays_pending_with_the_reason() {
     let (code, stdout, _) = simulate(&input, &["-o", "json"]);
     let placements = placements(&stdout);
     assert_eq!((code, placements.len(), placements[0].1.as_str()), (Some(0), 1, ""));
-    assert!(placements[0].2.contains("DynamicResources"), "{}", placements[0].2);
+    assert_eq!(placements[0].2, "could not find ResourceClaim \"default/x\"");
+}
+
+#[test]
+fn claims_of_templates_get_devices() {
+    let devices = "\
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {selectors: [{cel: {expression: 'device.driver == \"gpu.example.com\"'}}]}
+---
+kind: ResourceClaimTemplate
+metadata: {name: two}
+spec: {spec: {devices: {requests: [{name: gpus, exactly: {deviceClassName: gpu, count: 2}}]}}}
+---
+kind: ResourceSlice
+metadata: {name: gpus}
+spec:
+  driver: gpu.example.com
+  nodeName: a
+  pool: {name: a, generation: 1, resourceSliceCount: 1}
+  devices: [{name: gpu-0}, {name: gpu-1}, {name: gpu-2}]
+---
+kind: PodList
+items:
+- {metadata: {name: p}, spec: {containers: [{name: c}], resourceClaims: [{name: g, resourceClaimTemplateName: two}]}}
+- {metadata: {name: q}, spec: {containers: [{name: c}], resourceClaims: [{name: g, resourceClaimTemplateName: two}]}}
+- {metadata: {name: r}, spec: {containers: [{name: c}], resourceClaims: [{name: g, resourceClaimTemplateName: none}]}}
+";
+    let (code, stdout, stderr) = simulate(&format!("{NODE}{devices}"), &["-o", "json"]);
+    let of = |name: &str, node: &str, message: &str| (format!("default/{name}"), node.to_owned(), message.to_owned());
+    let expected = [
+        of("q", "", "0/1 nodes are available: 1 cannot allocate all claims."),
+        of("p", "a", ""),
+        of("r", "", "pod \"default/r\": ResourceClaim not created yet"),
+    ];
+    assert_eq!((code, placements(&stdout)), (Some(0), expected.to_vec()), "{stderr}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use k8s_openapi::api::{
     apps::v1::{ReplicaSet, StatefulSet},
     core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service},
     policy::v1::PodDisruptionBudget,
+    resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
     scheduling::{v1::PriorityClass, v1beta1::PodGroup},
     storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment},
 };
@@ -45,8 +46,9 @@ macro_rules! objects {
 }
 
 objects! {
-    CSIDriver CSINode CSIStorageCapacity Namespace Node PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodGroup
-    PriorityClass ReplicaSet ReplicationController Service StatefulSet StorageClass VolumeAttachment
+    CSIDriver CSINode CSIStorageCapacity DeviceClass DeviceTaintRule Namespace Node PersistentVolume PersistentVolumeClaim Pod
+    PodDisruptionBudget PodGroup PriorityClass ReplicaSet ReplicationController ResourceClaim ResourceClaimTemplate ResourceSlice
+    Service StatefulSet StorageClass VolumeAttachment
 }
 
 /// What was read from YAML or JSON can be written as JSON.

@@ -54,6 +54,8 @@ pub(crate) enum Shape {
     Spread,
     /// Applications with pods that want others near or far: the PodAffinity workloads of scheduler_perf.
     Affinity,
+    /// Nodes with eight GPUs, pods that claim one or four of them by a template: Dynamic Resource Allocation.
+    Devices,
 }
 
 /// What the pods of an application want of others.
@@ -166,13 +168,18 @@ impl Generate {
 // === impl Shape ===
 
 impl Shape {
-    const WORDS: [(&str, Self); 4] =
-        [("basic", Self::Basic), ("mixed", Self::Mixed), ("spread", Self::Spread), ("affinity", Self::Affinity)];
+    const WORDS: [(&str, Self); 5] = [
+        ("basic", Self::Basic),
+        ("mixed", Self::Mixed),
+        ("spread", Self::Spread),
+        ("affinity", Self::Affinity),
+        ("devices", Self::Devices),
+    ];
 
     /// The kinds of applications, in the order in which they take turns; none for a shape that has no applications.
     pub(crate) const fn kinds(self) -> &'static [Kind] {
         match self {
-            Self::Basic | Self::Mixed => &[],
+            Self::Basic | Self::Mixed | Self::Devices => &[],
             Self::Spread => &[Kind::Service, Kind::ReplicaSet, Kind::Zone, Kind::ZoneSoft],
             Self::Affinity => &[Kind::ApartHost, Kind::ApartZone, Kind::NearZone, Kind::PreferNear, Kind::PreferApart],
         }
@@ -223,7 +230,7 @@ mod tests {
             ("nodes=1000001,pods=1", "nodes=\"1000001\" is not a number from 0 to 1000000".to_owned()),
             (
                 "nodes=1,pods=1,shape=round",
-                "shape=\"round\" is unknown; write basic, mixed, spread, affinity".to_owned(),
+                "shape=\"round\" is unknown; write basic, mixed, spread, affinity, devices".to_owned(),
             ),
             ("nodes=1,pods=1,shape=basic,seed=-1", "seed=\"-1\" is not a whole number".to_owned()),
             ("colour=red", format!("\"colour\" is unknown; {keys}")),

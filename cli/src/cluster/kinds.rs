@@ -2,7 +2,7 @@
 //!
 //! Knows: which of them a simulation reads, and which just appear in dumps. Must not know: what is in any of them.
 
-use flotilla_framework::volumes::objects::StorageKind;
+use flotilla_framework::{devices::objects::DeviceKind, volumes::objects::StorageKind};
 
 /// What a simulation does with a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,10 @@ pub(super) enum Kind {
     StatefulSet,
     /// Claims, volumes, and what is said about them.
     Storage(StorageKind),
+    /// Claims of devices, and what is said about them.
+    Device(DeviceKind),
+    /// `resource.k8s.io ResourceClaimTemplate`.
+    ClaimTemplate,
     /// Any kind's list of objects; of that kind, where they do not say so themselves.
     List(Option<&'static str>),
     /// Of Kubernetes, and nothing to a scheduler that is given pods; by the name of its kind.
@@ -34,7 +38,7 @@ pub(super) enum Kind {
 }
 
 /// Kinds of Kubernetes that a simulation has no use for.
-const IGNORED: [&str; 55] = [
+const IGNORED: [&str; 50] = [
     "APIService",
     "Binding",
     "CertificateSigningRequest",
@@ -48,8 +52,6 @@ const IGNORED: [&str; 55] = [
     "CustomResourceDefinition",
     "DaemonSet",
     "Deployment",
-    "DeviceClass",
-    "DeviceTaintRule",
     "EndpointSlice",
     "Endpoints",
     "Event",
@@ -74,10 +76,7 @@ const IGNORED: [&str; 55] = [
     "PodMetrics",
     "PodTemplate",
     "PriorityLevelConfiguration",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
     "ResourceQuota",
-    "ResourceSlice",
     "Role",
     "RoleBinding",
     "RuntimeClass",
@@ -95,11 +94,16 @@ const IGNORED: [&str; 55] = [
 /// The group of most objects of storage.
 const STORAGE: &str = "storage.k8s.io";
 
+/// The group of claims of devices.
+const DEVICES: &str = "resource.k8s.io";
+
 /// The kinds that are read, with their group and the version that is expected of them.
-const READ: [(&str, Kind, &str, &str); 16] = [
+const READ: [(&str, Kind, &str, &str); 21] = [
     ("CSIDriver", Kind::Storage(StorageKind::CsiDriver), STORAGE, "storage.k8s.io/v1"),
     ("CSINode", Kind::Storage(StorageKind::CsiNode), STORAGE, "storage.k8s.io/v1"),
     ("CSIStorageCapacity", Kind::Storage(StorageKind::StorageCapacity), STORAGE, "storage.k8s.io/v1"),
+    ("DeviceClass", Kind::Device(DeviceKind::Class), DEVICES, "resource.k8s.io/v1"),
+    ("DeviceTaintRule", Kind::Device(DeviceKind::TaintRule), DEVICES, "resource.k8s.io/v1"),
     ("Namespace", Kind::Namespace, "", "v1"),
     ("Node", Kind::Node, "", "v1"),
     ("PersistentVolume", Kind::Storage(StorageKind::Volume), "", "v1"),
@@ -109,6 +113,9 @@ const READ: [(&str, Kind, &str, &str); 16] = [
     ("PriorityClass", Kind::PriorityClass, "scheduling.k8s.io", "scheduling.k8s.io/v1"),
     ("ReplicaSet", Kind::ReplicaSet, "apps", "apps/v1"),
     ("ReplicationController", Kind::ReplicationController, "", "v1"),
+    ("ResourceClaim", Kind::Device(DeviceKind::Claim), DEVICES, "resource.k8s.io/v1"),
+    ("ResourceClaimTemplate", Kind::ClaimTemplate, DEVICES, "resource.k8s.io/v1"),
+    ("ResourceSlice", Kind::Device(DeviceKind::Slice), DEVICES, "resource.k8s.io/v1"),
     ("Service", Kind::Service, "", "v1"),
     ("StatefulSet", Kind::StatefulSet, "apps", "apps/v1"),
     ("StorageClass", Kind::Storage(StorageKind::StorageClass), STORAGE, "storage.k8s.io/v1"),
@@ -195,8 +202,9 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_told_with_what_was_expected() {
-        let all = "expected CSIDriver, CSINode, CSIStorageCapacity, Namespace, Node, PersistentVolume, \
-                   PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass, ReplicaSet, ReplicationController, Service, StatefulSet, \
+        let all = "expected CSIDriver, CSINode, CSIStorageCapacity, DeviceClass, DeviceTaintRule, Namespace, Node, \
+                   PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass, ReplicaSet, \
+                   ReplicationController, ResourceClaim, ResourceClaimTemplate, ResourceSlice, Service, StatefulSet, \
                    StorageClass, VolumeAttachment, a List of them, or another kind of Kubernetes";
         let cases = [
             (Some("v1"), "pod", "kind \"pod\" of \"v1\" is not known; did you mean Pod?".to_owned()),

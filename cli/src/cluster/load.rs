@@ -5,17 +5,19 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use flotilla_framework::volumes::objects::StorageKind;
+use flotilla_framework::{devices::objects::DeviceKind, volumes::objects::StorageKind};
 use indicatif::ProgressBar;
 use k8s_openapi::api::{
     apps::v1::{ReplicaSet, StatefulSet},
     core::v1 as api,
+    resource::v1 as resource,
     storage::v1 as storage,
 };
 use serde_json::{Map, Value};
 
 use super::{
     decode::decode,
+    devices::Device,
     groups,
     kinds::{self, Kind},
     objects::Gatherer,
@@ -188,6 +190,8 @@ impl<'a> Loader<'a> {
             Kind::ReplicaSet => self.selecting::<ReplicaSet>(value, &place),
             Kind::StatefulSet => self.selecting::<StatefulSet>(value, &place),
             Kind::Storage(kind) => self.storage(kind, value, &place),
+            Kind::Device(kind) => self.device(kind, value, &place),
+            Kind::ClaimTemplate => self.device_of::<resource::ResourceClaimTemplate>(value, &place),
         }
         Vec::new()
     }
@@ -225,6 +229,21 @@ impl<'a> Loader<'a> {
     fn stored<T: Stored>(&mut self, value: Value, place: &Place) {
         if let Some(object) = decode::<T>(value, place, self.problems) {
             self.gatherer.add_storage(object, place, self.problems);
+        }
+    }
+
+    fn device(&mut self, kind: DeviceKind, value: Value, place: &Place) {
+        match kind {
+            DeviceKind::Claim => self.device_of::<resource::ResourceClaim>(value, place),
+            DeviceKind::Class => self.device_of::<resource::DeviceClass>(value, place),
+            DeviceKind::Slice => self.device_of::<resource::ResourceSlice>(value, place),
+            DeviceKind::TaintRule => self.device_of::<resource::DeviceTaintRule>(value, place),
+        }
+    }
+
+    fn device_of<T: Device>(&mut self, value: Value, place: &Place) {
+        if let Some(object) = decode::<T>(value, place, self.problems) {
+            self.gatherer.add_device(object, place, self.problems);
         }
     }
 

@@ -10,6 +10,7 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, PodInfo},
+    devices::{model::request::ClaimSpec, objects::DeviceObject},
     ingest,
     labels::LabelSelector,
     node::NodeInfo,
@@ -29,7 +30,9 @@ use k8s_openapi::{
 };
 
 use super::{
-    defaults, groups,
+    defaults,
+    devices::{self, Device},
+    groups,
     place::{Path, Place},
     problem::Problems,
     selecting::Selecting,
@@ -59,6 +62,9 @@ pub(crate) struct Cluster {
     pub(crate) selectors: Vec<(event::Selecting, LabelSelector)>,
     /// Claims, volumes and what is said about them, in the order of the input.
     pub(crate) storage: Vec<StorageObject>,
+    /// Claims of devices, devices, and what is said about them, in the order of the input; claims that were made from templates
+    /// after all others.
+    pub(crate) devices: Vec<DeviceObject>,
     /// Disruption budgets, by namespace and name.
     pub(crate) budgets: Vec<Budget>,
     /// Pod groups, where they count.
@@ -73,6 +79,8 @@ struct Draft {
     priority: Priority,
     /// It says itself whether it preempts.
     has_policy: bool,
+    /// The templates of its claims that a controller has yet to make, by the names of the claims.
+    made: BTreeMap<Arc<str>, String>,
     place: Place,
 }
 
@@ -96,6 +104,8 @@ pub(crate) struct Gatherer {
     namespaces: BTreeMap<Arc<str>, Labels>,
     selectors: Vec<(event::Selecting, LabelSelector)>,
     storage: Vec<StorageObject>,
+    devices: Vec<DeviceObject>,
+    templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
     budgets: Vec<Budget>,
     pub(super) groups: Option<Vec<groups::Draft>>,
     texts: Option<Texts>,
@@ -168,11 +178,12 @@ impl Gatherer {
             problems.error_with(place.keys(&["metadata", "uid"]), text, first);
             return;
         }
+        let made = devices::name_claims(&mut pod);
         match ingest::pod(&pod) {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
-                self.pods.push(Draft { info, priority, has_policy, place });
+                self.pods.push(Draft { info, priority, has_policy, made, place });
             }
             Err(error) => problems.error(place, format!("{title}: {error}")),
         }
@@ -234,6 +245,22 @@ impl Gatherer {
         }
     }
 
+    /// Takes an object of Dynamic Resource Allocation in, with its defaults.
+    pub(crate) fn add_device<T: Device>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
+        let metadata = object.metadata_mut();
+        let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
+        defaults::identity(metadata, T::IS_NAMESPACED);
+        object.fill_in();
+        match object.read() {
+            Ok(devices::Read::Object(read)) => self.devices.push(read),
+            Ok(devices::Read::Template(spec)) => {
+                let (namespace, name) = name.split_once('/').unwrap_or_default();
+                self.templates.insert((namespace.into(), name.into()), Arc::new(spec));
+            }
+            Err(error) => problems.error(place.clone(), format!("{} {name:?}: {error}", T::NAME)),
+        }
+    }
+
     /// The cluster, of which `schedulers` are simulated.
     pub(super) fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
         self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
@@ -244,7 +271,9 @@ impl Gatherer {
         let default = self.default_priority.as_ref().map_or((0, false), |(value, _)| *value);
         let groups = groups::finish(self.groups, &priorities, default.0, problems);
         let (mut bound, mut pending) = (Vec::new(), Vec::new());
-        for Draft { mut info, priority, has_policy, place } in self.pods {
+        let mut devices = self.devices;
+        for Draft { mut info, priority, has_policy, made, place } in self.pods {
+            devices.extend(devices::made_for(&mut info, &made, &self.templates));
             let mut prioritise = |(value, never): (i32, bool)| {
                 info.priority = value;
                 info.never_preempts |= never && !has_policy;
@@ -293,7 +322,7 @@ impl Gatherer {
             left.namespace.cmp(&right.namespace).then_with(|| left.name.cmp(&right.name))
         });
         let (nodes, storage) = (self.nodes, self.storage);
-        Cluster { nodes, bound, pending, namespaces, selectors, storage, budgets, groups, texts }
+        Cluster { nodes, bound, pending, namespaces, selectors, storage, devices, budgets, groups, texts }
     }
 
     /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.

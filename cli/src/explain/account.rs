@@ -48,7 +48,10 @@ pub(super) struct Account {
 /// The account of a pod that no node is asked about.
 pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) -> Option<Account> {
     let groups = world.groups();
-    let gate = groups.gate(pod, profile).or_else(|| admission::gate(world.registry(), profile, pod));
+    let gate = groups
+        .gate(pod, profile)
+        .or_else(|| admission::gate(world.registry(), profile, pod))
+        .or_else(|| world.claims_gate(pod, profile));
     let untried =
         admission::unbuilt(profile, &pod.class).or_else(|| admission::excess(pod, world.directory().namespaces()));
     let error = groups.error(pod).filter(|_| gate.is_none() && untried.is_none());
@@ -81,6 +84,9 @@ pub(super) fn make(
 ) -> Account {
     let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
     let nominations = world.nominations(pod);
+    // Workers know nothing of devices.
+    let own = if subject.facts.devices.is_some() { world.pages(&prepared) } else { Vec::new() };
+    let pages = if own.is_empty() { pages } else { &own };
     let explanation = Explanation::beside(&prepared, profile, pages, world.snapshot_mut(), &nominations);
     let mut missing = |(&node, outcome): (&NodeId, &Outcome)| {
         let Outcome::Refused { .. } = outcome else { return None };

@@ -10,9 +10,13 @@ use std::{
 
 use flotilla_framework::{
     class::{Class, ClassId, PodInfo},
-    extension::Facts,
+    devices::cache::DeviceCache,
+    explain::shard::{self, MAX_PAGE_NODES, Page},
+    extension::{Facts, objects::ObjectCache as _},
     node::{NodeId, NodeInfo},
+    plugins::dynamic_resources,
     preemption::{self, Budget},
+    prepared::Prepared,
     profile::Profile,
     registry::Registry,
     select::Nominations,
@@ -45,6 +49,7 @@ pub(super) struct World {
     directory: Directory,
     images: Images,
     storage: Storage,
+    devices: DeviceCache,
     volumes: Standing,
     snapshot: Snapshot,
     /// All pods that are nominated to a node, with that node and their classes.
@@ -66,9 +71,10 @@ impl World {
     /// The nodes of a cluster with the pods that stand on them.
     pub(super) fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
         let storage = storage(cluster);
+        let mut devices = devices(cluster);
         let mut world = Self {
             registry,
-            nodes: cluster.nodes.iter().map(|node| with_csi(node, &storage)).collect(),
+            nodes: cluster.nodes.iter().map(|node| completed(node, &storage, &mut devices)).collect(),
             standing: vec![Vec::new(); cluster.nodes.len()],
             pods: vec![Vec::new(); cluster.nodes.len()],
             budgets: cluster.budgets.clone(),
@@ -80,6 +86,7 @@ impl World {
             directory: directory(cluster),
             images: Images::default(),
             storage,
+            devices,
             volumes: Standing::default(),
             snapshot: Snapshot::new(0),
             nominated: Vec::new(),
@@ -149,9 +156,31 @@ impl World {
         let facts = Facts {
             image_contributions,
             volumes,
+            devices: class.devices.as_ref().and_then(|devices| self.devices.facts(devices, &class.namespace)),
             ..self.directory.facts(class, others, |key| self.snapshot.has_label(key))
         };
         Subject { id: self.number(class), class: Arc::clone(class), facts: Arc::new(facts) }
+    }
+
+    /// What keeps a pod out of the queue because of its claims.
+    pub(super) fn claims_gate(&self, pod: &PodInfo, profile: &Profile) -> Option<(&'static str, String)> {
+        let plugin = dynamic_resources::NAME;
+        let is_on = profile.plugins.pre_enqueue.iter().any(|name| name == plugin);
+        Some((plugin, self.devices.pre_enqueue(pod).filter(|_| is_on)?))
+    }
+
+    /// The account of a class that workers cannot be asked about, as one shard that holds all nodes.
+    pub(super) fn pages(&self, prepared: &Prepared) -> Vec<Page> {
+        let mut pages: Vec<Page> = Vec::new();
+        loop {
+            let after = pages.last().and_then(|page| Some(page.nodes.last()?.node));
+            let page = shard::page(prepared, &self.snapshot, after, MAX_PAGE_NODES);
+            let more = page.more;
+            pages.push(page);
+            if !more {
+                return pages;
+            }
+        }
     }
 
     /// Namespaces, services and controllers.
@@ -321,12 +350,23 @@ fn storage(cluster: &Cluster) -> Storage {
     storage
 }
 
+/// All objects of Dynamic Resource Allocation.
+fn devices(cluster: &Cluster) -> DeviceCache {
+    let mut devices = DeviceCache::of(dynamic_resources::NAME);
+    for object in &cluster.devices {
+        devices.apply(&object.clone().into());
+    }
+    devices
+}
+
 /// A node with what its drivers say of it.
-fn with_csi(node: &Arc<NodeInfo>, storage: &Storage) -> Arc<NodeInfo> {
-    match storage.node_csi(&node.name) {
+fn completed(node: &Arc<NodeInfo>, storage: &Storage, devices: &mut DeviceCache) -> Arc<NodeInfo> {
+    let mut node = match storage.node_csi(&node.name) {
         Some(csi) => Arc::new(NodeInfo { csi: Some(csi), ..NodeInfo::clone(node) }),
         None => Arc::clone(node),
-    }
+    };
+    devices.complete(&mut node);
+    node
 }
 
 /// All classes that have affinities, each once.

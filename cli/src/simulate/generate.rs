@@ -12,6 +12,7 @@ use k8s_openapi::{
 
 use crate::args::{Generate, Labels, Shape};
 
+pub(super) mod devices;
 mod mixed;
 mod wishes;
 
@@ -32,7 +33,7 @@ const PODS: u64 = 0x70_6f64;
 pub(super) fn nodes(words: &Generate, node: impl FnMut(api::Node)) {
     let count = words.nodes;
     match words.shape {
-        Shape::Basic => (0..count).map(|index| basic_node(index, count)).for_each(node),
+        Shape::Basic | Shape::Devices => (0..count).map(|index| basic_node(index, count)).for_each(node),
         Shape::Mixed => {
             let mut random = Random::new(words.seed);
             (0..count).map(|index| mixed::node(index, count, &mut random)).for_each(node);
@@ -54,6 +55,7 @@ pub(super) fn pods(words: &Generate, mut pod: impl FnMut(api::Pod)) {
     let count = words.pods;
     match words.shape {
         Shape::Basic => (0..count).map(|index| spread_over(words, index, basic_pod(index, count))).for_each(pod),
+        Shape::Devices => (0..count).map(|index| devices::pod(words, index, count)).for_each(pod),
         Shape::Mixed => {
             let mut random = Random::new(words.seed ^ PODS);
             let classes = mixed::classes(&mut random);

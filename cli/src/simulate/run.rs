@@ -89,7 +89,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     let (handle, machine) = driver::spawn(Machine::new(0, settings.registry), perform);
     let fanout =
         fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext, settings.registry));
-    let controller = Arc::new(Mutex::new(Controller::new(&cluster.storage, &cluster.nodes, &cluster.pending)));
+    let controller = Arc::new(Mutex::new(Controller::new(cluster)));
     tokio::spawn(answer(handle.clone(), answered, Arc::clone(&controller)));
 
     feed(&handle, cluster, settings).await?;
@@ -226,6 +226,9 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
         handle.tell(selected).await?;
     }
     for object in &cluster.storage {
+        handle.tell(Event::ObjectApplied(object.clone().into())).await?;
+    }
+    for object in &cluster.devices {
         handle.tell(Event::ObjectApplied(object.clone().into())).await?;
     }
     for group in cluster.groups.iter().flatten() {

@@ -13,6 +13,9 @@ use flotilla_framework::{
 };
 use flotilla_machine::{action::PreBind, event::Event};
 
+use super::claims::Claims;
+use crate::cluster::Cluster;
+
 /// The versions of what is written begin here, above those in files.
 const FIRST_VERSION: u64 = 1 << 62;
 
@@ -31,11 +34,13 @@ pub(super) struct Controller {
     /// The names of the claims of each pod that has any.
     claims: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     version: u64,
+    devices: Claims,
 }
 
 impl Controller {
-    pub(super) fn new(objects: &[StorageObject], nodes: &[Arc<NodeInfo>], pods: &[Arc<PodInfo>]) -> Self {
-        let objects = objects.iter().map(|object| (object.key(), object.clone())).collect();
+    pub(super) fn new(cluster: &Cluster) -> Self {
+        let Cluster { storage, nodes, pending: pods, .. } = cluster;
+        let objects = storage.iter().map(|object| (object.key(), object.clone())).collect();
         let hostname = |node: &Arc<NodeInfo>| Some((Arc::clone(&node.name), node.label(HOSTNAME)?.into()));
         let claims = |pod: &Arc<PodInfo>| {
             let claims = pod.class.volumes.as_ref()?.claims().map(|(name, _)| Arc::clone(name)).collect();
@@ -46,6 +51,7 @@ impl Controller {
             hostnames: nodes.iter().filter_map(hostname).collect(),
             claims: pods.iter().filter_map(claims).collect(),
             version: FIRST_VERSION,
+            devices: Claims::new(&cluster.devices),
         }
     }
 
@@ -63,7 +69,15 @@ impl Controller {
                     };
                     (&claim.name, volume)
                 }
-                Patch::Claim(_) => continue,
+                Patch::Claim(patch) => {
+                    self.version += 1;
+                    let Some(written) = self.devices.write(&write.object, patch, self.version) else {
+                        return vec![failed(pre_bind, versions, "its ResourceClaim is gone")];
+                    };
+                    versions.push(self.version.to_string().into());
+                    seen.push(written);
+                    continue;
+                }
                 Patch::SelectNode(node) => {
                     let name = write.object.name();
                     let Some(claim) = self.claim(&pre_bind.namespace, name) else {

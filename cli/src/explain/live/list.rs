@@ -34,7 +34,7 @@ const fn kind(api_version: &'static str, name: &'static str, plural: &'static st
 }
 
 /// All that may be read; kinds that nothing is read of are not asked for.
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 19] = [
     Kind { is_vital: true, ..kind("v1", "Node", "nodes") },
     Kind { is_vital: true, ..kind("v1", "Pod", "pods") },
     kind("v1", "Namespace", "namespaces"),
@@ -53,6 +53,7 @@ const KINDS: [Kind; 18] = [
     kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims"),
     kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices"),
     kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses"),
+    kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules"),
 ];
 
 /// A part of a list.

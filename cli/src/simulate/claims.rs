@@ -1,0 +1,63 @@
+//! The ResourceClaims of a simulated cluster, as an API server keeps them.
+//!
+//! Knows: what a claim looks like once it is written. Must not know: why it is written.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{
+    devices::{
+        model::claim::DeviceClaim,
+        objects::{ClaimPatch, DeviceKey, DeviceObject},
+    },
+    extension::objects::ObjectKey,
+};
+use flotilla_machine::event::Event;
+
+/// The claims as they are by now.
+#[derive(Debug)]
+pub(super) struct Claims(BTreeMap<DeviceKey, Arc<DeviceClaim>>);
+
+impl Claims {
+    pub(super) fn new(objects: &[DeviceObject]) -> Self {
+        let claims = objects.iter().filter_map(|object| match object {
+            DeviceObject::Claim(claim) => Some((object.key(), Arc::clone(claim))),
+            _ => None,
+        });
+        Self(claims.collect())
+    }
+
+    /// Carries a write out, and gives what a watch tells then. `None`: there is no such claim.
+    pub(super) fn write(&mut self, key: &ObjectKey, patch: &ClaimPatch, version: u64) -> Option<Event> {
+        let ObjectKey::Device(key) = key else { return None };
+        if let ClaimPatch::Create(claim) = patch {
+            let (uid, resource_version) =
+                (format!("{}/{}", key.namespace, key.name).into(), version.to_string().into());
+            let claim = DeviceClaim { uid, resource_version, ..DeviceClaim::clone(claim) };
+            self.0.insert(key.clone(), Arc::new(claim));
+        }
+        if let ClaimPatch::Delete = patch {
+            self.0.remove(key)?;
+            return Some(Event::ObjectDeleted(key.clone().into()));
+        }
+        let claim = Arc::make_mut(self.0.get_mut(key)?);
+        match patch {
+            ClaimPatch::SetFinalizers(finalizers) => claim.finalizers.clone_from(finalizers),
+            ClaimPatch::SetStatus { allocation, reserved_for } => {
+                claim.reserved_for.clone_from(reserved_for);
+                if allocation.is_some() {
+                    claim.allocation.clone_from(allocation);
+                }
+            }
+            ClaimPatch::RemoveReservation(uid) => claim.reserved_for.retain(|consumer| consumer.uid != *uid),
+            ClaimPatch::Deallocate => {
+                claim.allocation = None;
+                claim.reserved_for.clear();
+                claim.statuses.clear();
+            }
+            ClaimPatch::Create(_) | ClaimPatch::Delete | ClaimPatch::TellPod { .. } => {}
+        }
+        claim.resource_version = version.to_string().into();
+        let claim = DeviceObject::Claim(Arc::clone(self.0.get(key)?));
+        Some(Event::ObjectApplied(claim.into()))
+    }
+}

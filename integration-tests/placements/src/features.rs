@@ -3,7 +3,7 @@
 //! Knows: which features of the generator Flotilla is to agree on. Must not know: how a cluster is made.
 
 /// The features of `integration-tests/oracle/generate` that a run uses unless it is told others: all that only need plugins
-/// which are built. A plugin that gets built brings its features: `claims` come with DynamicResources.
+/// which are built. A plugin that gets built brings its features.
 ///
 /// What plugins that are not built leave in kube-scheduler's answers is taken away in one place, `normal.rs`; it follows
 /// the list of plugins by itself.
@@ -23,4 +23,5 @@ pub const FEATURES: &[&str] = &[
     "configuration",
     "odd",
     "preemption",
+    "claims",
 ];

@@ -54,6 +54,6 @@ mod tests {
 
     #[test]
     fn plugins_that_are_not_built_are_known_by_name() {
-        assert!(is_unbuilt("DynamicResources") && !is_unbuilt("ImageLocality") && !is_unbuilt("Nonsense"));
+        assert!(is_unbuilt("DeferredPodScheduling") && !is_unbuilt("DynamicResources") && !is_unbuilt("Nonsense"));
     }
 }

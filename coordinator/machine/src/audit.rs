@@ -164,8 +164,10 @@ impl Machine {
     fn audit_classes(&self) -> impl Iterator<Item = Violation> {
         let cache = self.judge.cache();
         let is_wrong = |pod: &&Pod| {
+            // Of a pod on a node a class has less than of one that waits.
+            let whole = cache.objects.share(&pod.info.class, pod.info.node_name.is_some());
             let class = cache.classes.get(pod.class);
-            class.is_none_or(|class| !cache.in_play.is_told_by(class, &pod.info.class))
+            class.is_none_or(|class| !cache.in_play.is_told_by(class, &whole))
         };
         self.pods.values().filter(is_wrong).map(|pod| {
             let place = format!("pod {} of class {}", pod.info.key(), pod.class.0);

@@ -134,22 +134,7 @@ impl<'a> Loader<'a> {
             self.problems.error(place, text);
             return Vec::new();
         };
-        let name = match fields.get("kind") {
-            Some(Value::String(kind)) => kind.as_str(),
-            None | Some(Value::Null) if of_list.is_some() => of_list.unwrap_or_default(),
-            _ => {
-                let text = "this object has no kind; expected one, such as `kind: Pod`";
-                self.problems.error(place.keys(&["kind"]), text);
-                return Vec::new();
-            }
-        };
-        let kind = match kinds::find(fields.get("apiVersion").and_then(Value::as_str), name) {
-            Ok(kind) => kind,
-            Err(error) => {
-                self.problems.error(place.keys(&["kind"]), error);
-                return Vec::new();
-            }
-        };
+        let Some(kind) = self.kind(fields, &place, of_list) else { return Vec::new() };
         match kind {
             Kind::List(of) => return self.list(fields, &place, of),
             Kind::Ignored(groups::KIND) if self.reads_group(fields) => match fields.contains_key("items") {
@@ -194,6 +179,21 @@ impl<'a> Loader<'a> {
             Kind::ClaimTemplate => self.device_of::<resource::ResourceClaimTemplate>(value, &place),
         }
         Vec::new()
+    }
+
+    /// The kind of an object, which a list may tell for its elements.
+    fn kind(&mut self, fields: &Map<String, Value>, place: &Place, of_list: Option<&'static str>) -> Option<Kind> {
+        let name = match fields.get("kind") {
+            Some(Value::String(kind)) => kind.as_str(),
+            None | Some(Value::Null) if of_list.is_some() => of_list.unwrap_or_default(),
+            _ => {
+                let text = "this object has no kind; expected one, such as `kind: Pod`";
+                self.problems.error(place.keys(&["kind"]), text);
+                return None;
+            }
+        };
+        let kind = kinds::find(fields.get("apiVersion").and_then(Value::as_str), name);
+        kind.map_err(|error| self.problems.error(place.keys(&["kind"]), error)).ok()
     }
 
     fn group(&mut self, value: Value, place: Place) {

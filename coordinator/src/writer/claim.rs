@@ -205,10 +205,7 @@ impl Inner {
     async fn tell_pod(&self, request: http::Request<Vec<u8>>) -> Result<(), Failure> {
         let mut attempt = 1;
         loop {
-            let failure = match self.send(request.clone()).await {
-                Ok(_) => return Ok(()),
-                Err(failure) => failure,
-            };
+            let Err(failure) = self.send(request.clone()).await else { return Ok(()) };
             let is_passing = Meaning::is_unknown(&failure) || matches!(failure, Failure::Refused(409, _));
             if !is_passing || attempt == TRIES {
                 return Err(failure);

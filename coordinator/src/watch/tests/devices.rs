@@ -45,9 +45,9 @@ async fn what_an_older_api_server_does_not_have_there_is_none_of_until_it_has_it
     server.answers("list devicetaintrules", 200, list);
     let (mut heard, shared, _) = server.heard_of::<devices::AllOf<devices::TaintRule>>();
     shared.listed.cancelled().await;
-    assert!(shared.unserved.load(std::sync::atomic::Ordering::Relaxed));
+    assert!(shared.unserved.load(Ordering::Relaxed));
     assert_eq!(shared.tally().lists, 0);
     assert!(matches!(heard.recv().await, Some(Event::ObjectApplied(_))), "it is there after an upgrade");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!shared.unserved.load(std::sync::atomic::Ordering::Relaxed));
+    assert!(!shared.unserved.load(Ordering::Relaxed));
 }

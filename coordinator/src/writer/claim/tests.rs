@@ -59,8 +59,11 @@ fn client(script: Vec<Act>) -> (kube::Client, Asked) {
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await.expect("a body");
             // Of what is no JSON, only its length is told.
-            let body =
-                if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap_or(json!(body.len())) };
+            let body = if body.is_empty() {
+                Value::Null
+            } else {
+                serde_json::from_slice(&body).unwrap_or_else(|_| json!(body.len()))
+            };
             let media = head.headers.get("content-type").map_or("", |value| value.to_str().expect("a text")).to_owned();
             log.lock().expect("unpoisoned").push((head.method.to_string(), head.uri.path().to_owned(), media, body));
             let (code, body) = match script.lock().expect("unpoisoned").pop_front().expect("no more than that") {

@@ -19,7 +19,7 @@ use k8s_openapi::api::{
     resource::v1::ResourceClaim,
 };
 use kube::{
-    Api, ResourceExt as _,
+    Api, ResourceExt,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{from_value, json};

@@ -3,8 +3,12 @@ package main
 // This file knows devices and the claims to them.
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 const deviceDriver = "devices.example.com"
@@ -24,10 +28,15 @@ func (w *world) addDevices() {
 		slice := add(w, "resource.k8s.io/v1", "ResourceSlice", &resourcev1.ResourceSlice{ObjectMeta: named(node.Name + "-devices")})
 		slice.Spec.Driver, slice.Spec.NodeName = deviceDriver, &node.Name
 		slice.Spec.Pool = resourcev1.ResourcePool{Name: node.Name, Generation: 1, ResourceSliceCount: 1}
+		if w.chance(5) {
+			// A slice of the pool is not published yet.
+			slice.Spec.Pool.ResourceSliceCount = 2
+		}
 		for _, device := range some(w.dice, 1, 3, "zero", "one", "two") {
-			slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: device})
+			slice.Spec.Devices = append(slice.Spec.Devices, w.device(device))
 		}
 	}
+	w.addSharedDevices()
 	for _, namespace := range w.namespaces {
 		for _, name := range []string{"single", "double", "taken", "classless", "leaving"} {
 			claim := add(w, "resource.k8s.io/v1", "ResourceClaim", &resourcev1.ResourceClaim{ObjectMeta: within(namespace, name)})
@@ -50,7 +59,86 @@ func (w *world) addDevices() {
 				claim.DeletionTimestamp, claim.Finalizers = longAgo.DeepCopy(), []string{"resource.kubernetes.io/delete-protection"}
 			}
 		}
+		for _, name := range slices.Sorted(maps.Keys(demanding)) {
+			claim := add(w, "resource.k8s.io/v1", "ResourceClaim", &resourcev1.ResourceClaim{ObjectMeta: within(namespace, name)})
+			claim.Spec.Devices.Requests = demanding[name]
+			if name == "alike" {
+				attribute := resourcev1.FullyQualifiedName(deviceDriver + "/model")
+				claim.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{MatchAttribute: &attribute}}
+			}
+		}
 	}
+}
+
+// device makes a device, some with attributes, capacity and taints.
+func (w *world) device(name string) resourcev1.Device {
+	device := resourcev1.Device{Name: name}
+	if w.chance(80) {
+		model := pick(w.dice, "small", "large")
+		device.Attributes = map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"model": {StringValue: &model}}
+		device.Capacity = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{
+			"memory": {Value: resource.MustParse(pick(w.dice, "20Gi", "40Gi", "80Gi"))},
+		}
+	}
+	if w.chance(15) {
+		device.Taints = []resourcev1.DeviceTaint{{Key: "broken", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+	}
+	return device
+}
+
+// addSharedDevices adds devices that several nodes reach.
+func (w *world) addSharedDevices() {
+	if !w.chance(40) {
+		return
+	}
+	slice := add(w, "resource.k8s.io/v1", "ResourceSlice", &resourcev1.ResourceSlice{ObjectMeta: named("shared-devices")})
+	everywhere := true
+	slice.Spec.Driver, slice.Spec.AllNodes = deviceDriver, &everywhere
+	slice.Spec.Pool = resourcev1.ResourcePool{Name: "shared", Generation: 1, ResourceSliceCount: 1}
+	slice.Spec.Devices = []resourcev1.Device{w.device("near"), w.device("far")}
+}
+
+const (
+	largeModel = `device.attributes["` + deviceDriver + `"].?model.orValue("") == "large"`
+	// Fails for devices without the attribute.
+	anyModel   = `device.attributes["` + deviceDriver + `"].model != "huge"`
+	muchMemory = `"memory" in device.capacity["` + deviceDriver + `"] && ` +
+		`device.capacity["` + deviceDriver + `"].memory.isGreaterThan(quantity("30Gi"))`
+)
+
+// demanding are the requests of claims that not every device will do for, by the names of the claims.
+var demanding = map[string][]resourcev1.DeviceRequest{
+	"large":   {exactly("devices", 1, largeModel)},
+	"strict":  {exactly("devices", 1, anyModel)},
+	"roomy":   {exactly("devices", 2, muchMemory)},
+	"alike":   {exactly("devices", 2), exactly("more", 1)},
+	"all":     {{Name: "devices", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "device", AllocationMode: resourcev1.DeviceAllocationModeAll}}},
+	"patient": {tolerant(exactly("devices", 2))},
+	"picky": {{Name: "devices", FirstAvailable: []resourcev1.DeviceSubRequest{
+		{Name: "best", DeviceClassName: "device", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 2, Selectors: selecting(largeModel)},
+		{Name: "good", DeviceClassName: "device", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1, Selectors: selecting(largeModel)},
+		{Name: "any", DeviceClassName: "device", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1},
+	}}},
+}
+
+func exactly(name string, count int64, expressions ...string) resourcev1.DeviceRequest {
+	return resourcev1.DeviceRequest{Name: name, Exactly: &resourcev1.ExactDeviceRequest{
+		DeviceClassName: "device", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: count,
+		Selectors: selecting(expressions...),
+	}}
+}
+
+func tolerant(request resourcev1.DeviceRequest) resourcev1.DeviceRequest {
+	request.Exactly.Tolerations = []resourcev1.DeviceToleration{{Key: "broken", Operator: resourcev1.DeviceTolerationOpExists}}
+	return request
+}
+
+func selecting(expressions ...string) []resourcev1.DeviceSelector {
+	var selectors []resourcev1.DeviceSelector
+	for _, expression := range expressions {
+		selectors = append(selectors, resourcev1.DeviceSelector{CEL: &resourcev1.CELDeviceSelector{Expression: expression}})
+	}
+	return selectors
 }
 
 // allocate gives a device of a node to a claim.
@@ -75,9 +163,15 @@ func onlyNode(name string) *corev1.NodeSelector {
 // claim makes a pod use a claim; one that does not exist keeps the pod out of the queue.
 func (w *world) claim(pod *corev1.Pod) {
 	name := pick(w.dice, "single", "double", "double", "taken")
-	if w.chance(20) {
+	if w.chance(50) {
+		name = pick(w.dice, "large", "roomy", "alike", "all", "patient", "picky", "picky", "strict")
+	}
+	if w.chance(15) {
 		name = pick(w.dice, "missing", "classless", "leaving")
 	}
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimName: &name}}
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "devices"}}
+	if other := pick(w.dice, "single", "picky", "taken"); w.chance(20) && other != name {
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "other", ResourceClaimName: &other})
+	}
 }

@@ -24,6 +24,7 @@ use crate::{
 mod accounts;
 mod compact;
 mod compare;
+mod devices;
 mod roll;
 mod scalars;
 
@@ -417,20 +418,6 @@ impl Snapshot {
     #[must_use]
     pub fn csi(&self, slot: Slot) -> Option<&NodeCsi> {
         self.csi[slot as usize].as_deref()
-    }
-
-    /// What the node can reach of devices, and what of it is allocated.
-    #[must_use]
-    pub fn devices(&self, slot: Slot) -> Option<&NodeDevices> {
-        self.devices[slot as usize].as_deref()
-    }
-
-    /// What a known node can reach of devices is another thing now, or other devices of it are allocated.
-    pub fn set_devices(&mut self, id: NodeId, devices: Option<Arc<NodeDevices>>) {
-        if let Some(&slot) = self.slots.get(&id) {
-            self.devices[slot as usize] = devices;
-            self.touch(slot);
-        }
     }
 
     /// The host ports in use on the node.

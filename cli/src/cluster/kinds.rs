@@ -27,10 +27,8 @@ pub(super) enum Kind {
     StatefulSet,
     /// Claims, volumes, and what is said about them.
     Storage(StorageKind),
-    /// Claims of devices, and what is said about them.
-    Device(DeviceKind),
-    /// `resource.k8s.io ResourceClaimTemplate`.
-    ClaimTemplate,
+    /// Claims of devices, and what is said about them; `None`: `resource.k8s.io ResourceClaimTemplate`.
+    Device(Option<DeviceKind>),
     /// Any kind's list of objects; of that kind, where they do not say so themselves.
     List(Option<&'static str>),
     /// Of Kubernetes, and nothing to a scheduler that is given pods; by the name of its kind.
@@ -102,8 +100,8 @@ const READ: [(&str, Kind, &str, &str); 21] = [
     ("CSIDriver", Kind::Storage(StorageKind::CsiDriver), STORAGE, "storage.k8s.io/v1"),
     ("CSINode", Kind::Storage(StorageKind::CsiNode), STORAGE, "storage.k8s.io/v1"),
     ("CSIStorageCapacity", Kind::Storage(StorageKind::StorageCapacity), STORAGE, "storage.k8s.io/v1"),
-    ("DeviceClass", Kind::Device(DeviceKind::Class), DEVICES, "resource.k8s.io/v1"),
-    ("DeviceTaintRule", Kind::Device(DeviceKind::TaintRule), DEVICES, "resource.k8s.io/v1"),
+    ("DeviceClass", Kind::Device(Some(DeviceKind::Class)), DEVICES, "resource.k8s.io/v1"),
+    ("DeviceTaintRule", Kind::Device(Some(DeviceKind::TaintRule)), DEVICES, "resource.k8s.io/v1"),
     ("Namespace", Kind::Namespace, "", "v1"),
     ("Node", Kind::Node, "", "v1"),
     ("PersistentVolume", Kind::Storage(StorageKind::Volume), "", "v1"),
@@ -113,9 +111,9 @@ const READ: [(&str, Kind, &str, &str); 21] = [
     ("PriorityClass", Kind::PriorityClass, "scheduling.k8s.io", "scheduling.k8s.io/v1"),
     ("ReplicaSet", Kind::ReplicaSet, "apps", "apps/v1"),
     ("ReplicationController", Kind::ReplicationController, "", "v1"),
-    ("ResourceClaim", Kind::Device(DeviceKind::Claim), DEVICES, "resource.k8s.io/v1"),
-    ("ResourceClaimTemplate", Kind::ClaimTemplate, DEVICES, "resource.k8s.io/v1"),
-    ("ResourceSlice", Kind::Device(DeviceKind::Slice), DEVICES, "resource.k8s.io/v1"),
+    ("ResourceClaim", Kind::Device(Some(DeviceKind::Claim)), DEVICES, "resource.k8s.io/v1"),
+    ("ResourceClaimTemplate", Kind::Device(None), DEVICES, "resource.k8s.io/v1"),
+    ("ResourceSlice", Kind::Device(Some(DeviceKind::Slice)), DEVICES, "resource.k8s.io/v1"),
     ("Service", Kind::Service, "", "v1"),
     ("StatefulSet", Kind::StatefulSet, "apps", "apps/v1"),
     ("StorageClass", Kind::Storage(StorageKind::StorageClass), STORAGE, "storage.k8s.io/v1"),

@@ -176,7 +176,6 @@ impl<'a> Loader<'a> {
             Kind::StatefulSet => self.selecting::<StatefulSet>(value, &place),
             Kind::Storage(kind) => self.storage(kind, value, &place),
             Kind::Device(kind) => self.device(kind, value, &place),
-            Kind::ClaimTemplate => self.device_of::<resource::ResourceClaimTemplate>(value, &place),
         }
         Vec::new()
     }
@@ -232,7 +231,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn device(&mut self, kind: DeviceKind, value: Value, place: &Place) {
+    fn device(&mut self, kind: Option<DeviceKind>, value: Value, place: &Place) {
+        let Some(kind) = kind else { return self.device_of::<resource::ResourceClaimTemplate>(value, place) };
         match kind {
             DeviceKind::Claim => self.device_of::<resource::ResourceClaim>(value, place),
             DeviceKind::Class => self.device_of::<resource::DeviceClass>(value, place),

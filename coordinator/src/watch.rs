@@ -93,27 +93,8 @@ impl Watches {
         let mut starting = Starting { client: client.clone(), handle: handle.clone(), reporter, begin: begun, tasks };
         let (pods, nodes) = (starting.start::<Pods>(), starting.start::<Nodes>());
         let claims = starting.start::<devices::AllOf<devices::Claim>>();
-        let mut all = vec![
-            pods.clone(),
-            nodes.clone(),
-            starting.start::<Namespaces>(),
-            starting.start::<AllThat<Service>>(),
-            starting.start::<AllThat<ReplicationController>>(),
-            starting.start::<AllThat<ReplicaSet>>(),
-            starting.start::<AllThat<StatefulSet>>(),
-            starting.start::<Budgets>(),
-            starting.start::<AllOf<storage::Claim>>(),
-            starting.start::<AllOf<storage::Volume>>(),
-            starting.start::<AllOf<storage::StorageClass>>(),
-            starting.start::<AllOf<storage::CsiDriver>>(),
-            starting.start::<AllOf<storage::StorageCapacity>>(),
-            starting.start::<AllOf<storage::CsiNode>>(),
-            starting.start::<AllOf<storage::VolumeAttachment>>(),
-            claims.clone(),
-            starting.start::<devices::AllOf<devices::Class>>(),
-            starting.start::<devices::AllOf<devices::Slice>>(),
-            starting.start::<devices::AllOf<devices::TaintRule>>(),
-        ];
+        let mut all = vec![pods.clone(), nodes.clone()];
+        all.extend(starting.start_others(claims.clone()));
         if needs.with_groups {
             all.push(starting.start::<PodGroups>());
         }
@@ -332,6 +313,32 @@ struct Starting {
 }
 
 impl Starting {
+    /// What is read beside pods and nodes, in the order of `extension::Kind`. The watch of `claims` of devices has been started.
+    fn start_others(
+        &mut self,
+        claims: (&'static str, Arc<source::Shared>),
+    ) -> Vec<(&'static str, Arc<source::Shared>)> {
+        vec![
+            self.start::<Namespaces>(),
+            self.start::<AllThat<Service>>(),
+            self.start::<AllThat<ReplicationController>>(),
+            self.start::<AllThat<ReplicaSet>>(),
+            self.start::<AllThat<StatefulSet>>(),
+            self.start::<Budgets>(),
+            self.start::<AllOf<storage::Claim>>(),
+            self.start::<AllOf<storage::Volume>>(),
+            self.start::<AllOf<storage::StorageClass>>(),
+            self.start::<AllOf<storage::CsiDriver>>(),
+            self.start::<AllOf<storage::StorageCapacity>>(),
+            self.start::<AllOf<storage::CsiNode>>(),
+            self.start::<AllOf<storage::VolumeAttachment>>(),
+            claims,
+            self.start::<devices::AllOf<devices::Class>>(),
+            self.start::<devices::AllOf<devices::Slice>>(),
+            self.start::<devices::AllOf<devices::TaintRule>>(),
+        ]
+    }
+
     fn start<K: Kind>(&mut self) -> (&'static str, Arc<source::Shared>) {
         let shared = Arc::<source::Shared>::default();
         let (client, handle, reporter) = (self.client.clone(), self.handle.clone(), self.reporter.clone());

@@ -133,36 +133,6 @@ profiles:
         )],
     },
     Bad {
-        name: "a plugin that is not built cannot be enabled at a point",
-        header: true,
-        text: r"
-profiles:
-- plugins:
-    score:
-      enabled: [{name: DynamicResources, weight: 5}]
-",
-        errors: &[(
-            "6:24: profiles[0].plugins.score.enabled[0].name: plugin \"DynamicResources\" is not \
-                 implemented in this version of Flotilla; expected TaintToleration, NodeAffinity…",
-            "remove this entry: the default set already lists the plugin",
-        )],
-    },
-    Bad {
-        name: "a plugin that is not built cannot be given another weight everywhere",
-        header: true,
-        text: r"
-profiles:
-- plugins:
-    multiPoint:
-      enabled: [{name: DynamicResources}]
-",
-        errors: &[(
-            "6:24: profiles[0].plugins.multiPoint.enabled[0].name: plugin \"DynamicResources\" is not \
-                 implemented in this version of Flotilla; expected SchedulingGates, PrioritySort…",
-            "remove this entry: the default set already lists the plugin",
-        )],
-    },
-    Bad {
         name: "a plugin behind a feature gate cannot be enabled",
         header: true,
         text: r"

@@ -23,6 +23,10 @@ pub enum Kind {
     CsiStorageCapacity,
     CsiNode,
     VolumeAttachment,
+    ResourceClaim,
+    DeviceClass,
+    ResourceSlice,
+    DeviceTaintRule,
     Lease,
     Event,
     EndpointSlice,
@@ -69,6 +73,10 @@ const ABOUT: [About; Kind::COUNT] = [
     about("CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities", true, false),
     about("CSINode", "storage.k8s.io/v1", "csinodes", false, false),
     about("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", false, true),
+    about("ResourceClaim", "resource.k8s.io/v1", "resourceclaims", true, true),
+    about("DeviceClass", "resource.k8s.io/v1", "deviceclasses", false, false),
+    about("ResourceSlice", "resource.k8s.io/v1", "resourceslices", false, false),
+    about("DeviceTaintRule", "resource.k8s.io/v1", "devicetaintrules", false, true),
     about("Lease", "coordination.k8s.io/v1", "leases", true, false),
     about("Event", "events.k8s.io/v1", "events", true, false),
     about("EndpointSlice", "discovery.k8s.io/v1", "endpointslices", true, false),
@@ -79,7 +87,7 @@ const ABOUT: [About; Kind::COUNT] = [
 
 impl Kind {
     /// How many there are.
-    pub const COUNT: usize = 22;
+    pub const COUNT: usize = 26;
 
     /// All kinds.
     pub const ALL: [Self; Self::COUNT] = [
@@ -99,6 +107,10 @@ impl Kind {
         Self::CsiStorageCapacity,
         Self::CsiNode,
         Self::VolumeAttachment,
+        Self::ResourceClaim,
+        Self::DeviceClass,
+        Self::ResourceSlice,
+        Self::DeviceTaintRule,
         Self::Lease,
         Self::Event,
         Self::EndpointSlice,

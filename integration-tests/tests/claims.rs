@@ -71,12 +71,11 @@ async fn cluster(options: Options, nodes: usize, gpus: u32) -> anyhow::Result<Co
     let names: Vec<String> = (0..nodes).map(|index| format!("node-{index}")).collect();
     cluster.add_nodes(names.iter().map(NodeBuilder::new)).await?;
     let classes = [GPU, NIC].map(|driver| {
-        let extended = (driver == GPU).then_some("example.com/gpu");
         let selectors = json!([{ "cel": { "expression": format!("device.driver == '{driver}'") } }]);
         let config = json!([{ "opaque": { "driver": driver, "parameters": { "mode": null, "of": driver } } }]);
         json!({
             "metadata": { "name": driver },
-            "spec": { "selectors": selectors, "config": config, "extendedResourceName": extended },
+            "spec": { "selectors": selectors, "config": config },
         })
     });
     for class in classes {
@@ -244,27 +243,6 @@ async fn clear(cluster: &ControlPlane) -> anyhow::Result<()> {
     .await
 }
 
-/// The claim that a scheduler makes for the extended resource of a pod, and what it says of it on the pod; then nothing is left of both.
-async fn extended_by(cluster: &ControlPlane, scheduler: &str) -> anyhow::Result<[Value; 3]> {
-    let mut extended = pod("extended", scheduler, &[("cpu", "10m")]);
-    let container = extended.spec.as_mut().and_then(|spec| spec.containers.first_mut());
-    if let Some(container) = container {
-        let amounts = json!({ "example.com/gpu": "1" });
-        container.resources = Some(from_value(json!({ "requests": amounts, "limits": amounts }))?);
-    }
-    cluster.create_pods([extended]).await?;
-    let mut found = [Value::Null, Value::Null, Value::Null];
-    for pod in wait_until_running(cluster, "extended", 1).await? {
-        assert_has_its_claims(cluster, &pod).await?;
-        let told = serde_json::to_value(pod.status)?["extendedResourceClaimStatus"].clone();
-        let made = told["resourceClaimName"].as_str().unwrap_or_default().to_owned();
-        let spec = serde_json::to_value(claims(cluster).get(&made).await?.spec)?;
-        found = [spec, allocation_of(cluster, &made).await?, told["requestMappings"].clone()];
-    }
-    clear(cluster).await?;
-    Ok(found)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_scheduler_and_flotilla_allocate_the_same_devices() -> anyhow::Result<()> {
     let options = Options { kube_scheduler: Some(json!({})), ..Options::default() };
@@ -275,16 +253,6 @@ async fn kube_scheduler_and_flotilla_allocate_the_same_devices() -> anyhow::Resu
     for (name, theirs) in &theirs {
         assert_eq!(Some(theirs), ours.get(name), "{name}");
     }
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn kube_scheduler_and_flotilla_make_the_same_claim_for_an_extended_resource() -> anyhow::Result<()> {
-    let options = Options { kube_scheduler: Some(json!({})), ..Options::default() };
-    let cluster = cluster(options, 1, 2).await?;
-    let _fleet = Fleet::start(&cluster, "flotilla", 2).await?;
-    let theirs = extended_by(&cluster, SCHEDULERS[0]).await?;
-    assert_eq!(theirs, extended_by(&cluster, SCHEDULERS[1]).await?);
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use k8s_openapi::api::{
     resource::v1::ResourceClaim,
 };
 use kube::{
-    Api, ResourceExt,
+    Api, ResourceExt as _,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{from_value, json};
@@ -28,7 +28,7 @@ use serde_json::{from_value, json};
 const GATE: &str = "--feature-gates=GenericWorkload=true";
 
 /// A claim for a volume that is there, and one for a volume that is not provisioned; a priority, and a group of two; a device that
-/// pods share, and those of an extended resource.
+/// pods share.
 const OBJECTS: &str = "\
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -72,7 +72,6 @@ kind: DeviceClass
 metadata: {name: gpu.example.com}
 spec:
   selectors: [{cel: {expression: \"device.driver == 'gpu.example.com'\"}}]
-  extendedResourceName: example.com/gpu
 ---
 apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
@@ -122,14 +121,6 @@ fn sharer(name: &str) -> anyhow::Result<Pod> {
     let mut pod = pod(name, "flotilla", &[]);
     let claim = json!([{ "name": "gpu", "resourceClaimName": "gpu" }]);
     pod.spec.get_or_insert_default().resource_claims = Some(from_value(claim)?);
-    Ok(pod)
-}
-
-/// A pod that asks for so many devices as an extended resource.
-fn extended(name: &str, count: &str) -> anyhow::Result<Pod> {
-    let mut pod = pod(name, "flotilla", &[]);
-    let container = pod.spec.as_mut().and_then(|spec| spec.containers.first_mut()).context("a container")?;
-    container.resources = Some(from_value(json!({ "limits": { "example.com/gpu": count } }))?);
     Ok(pod)
 }
 
@@ -227,7 +218,7 @@ async fn place_a_group(cluster: &ControlPlane) -> anyhow::Result<()> {
     .await
 }
 
-/// Pods that are given devices: several by one claim, to which they write at the same time, and one by a claim that is made for it.
+/// Pods that are given devices by one claim, to which they write at the same time.
 /// The parameters of the first claim are such that the API server takes no patch of it.
 async fn allocate_devices(cluster: &ControlPlane) -> anyhow::Result<()> {
     let claims: Api<ResourceClaim> = Api::namespaced(cluster.client(), "default");
@@ -241,38 +232,6 @@ async fn allocate_devices(cluster: &ControlPlane) -> anyhow::Result<()> {
     let sharers: Result<Vec<Pod>, _> = (0..8).map(|index| sharer(&format!("shares-{index}"))).collect();
     cluster.create_pods(sharers?).await?;
     wait_until_running(cluster, "shares-", 8).await?;
-    cluster.create_pods([extended("extended", "1")?]).await?;
-    wait_until_running(cluster, "extended", 1).await?;
-    Ok(())
-}
-
-/// A claim that was made for the extended resources of a pod, for other devices than the pod can get now, is deleted.
-async fn delete_a_claim(cluster: &ControlPlane) -> anyhow::Result<()> {
-    let mut gated = extended("left", "1")?;
-    gated.spec.get_or_insert_default().scheduling_gates = Some(from_value(json!([{ "name": "example.com/wait" }]))?);
-    let made = cluster.create_pods([gated]).await?;
-    let uid = made.first().and_then(ResourceExt::uid).context("a UID")?;
-    let claim = json!({
-        "metadata": {
-            "name": "left-over", "annotations": { "resource.kubernetes.io/extended-resource-claim": "true" },
-            "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "left", "uid": uid, "controller": true }],
-        },
-        "spec": { "devices": { "requests": [{ "name": "container-0-request-0", "exactly": { "deviceClassName": "gpu.example.com" } }] } },
-    });
-    let claims: Api<ResourceClaim> = Api::namespaced(cluster.client(), "default");
-    claims.create(&PostParams::default(), &from_value(claim)?).await?;
-    let pods: Api<Pod> = Api::namespaced(cluster.client(), "default");
-    let open = json!({ "spec": { "schedulingGates": null } });
-    pods.patch("left", &PatchParams::default(), &Patch::Merge(open)).await?;
-    wait_until("the claim that is left over to be deleted", PATIENCE, async || {
-        match claims.get_opt("left-over").await {
-            Ok(None) => Ok(()),
-            Ok(Some(claim)) => Err(format!("{claim:?}")),
-            Err(error) => Err(error.to_string()),
-        }
-    })
-    .await?;
-    wait_until_running(cluster, "left", 1).await?;
     Ok(())
 }
 
@@ -323,7 +282,6 @@ async fn a_coordinator_that_does_all_its_work_is_refused_nothing_and_has_no_righ
     refuse_again_and_again(&cluster).await?;
     place_a_group(&cluster).await?;
     allocate_devices(&cluster).await?;
-    delete_a_claim(&cluster).await?;
     let reader = kubectl(&cluster, &["create", "token", "--namespace=flotilla", "flotilla-reader"])?;
     let reader = [("authorization", format!("Bearer {reader}"))];
     assert_eq!(fleet.get_with("coordinator", "/configz", &reader).await?.0, 200);

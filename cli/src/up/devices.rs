@@ -17,7 +17,7 @@ const GPUS: [(u32, &str, &str); 3] = [(4, "swift", "40Gi"), (8, "grand", "80Gi")
 /// So many network cards has each node.
 const NICS: u32 = 2;
 
-/// The device classes: one for each driver, and one for the larger GPUs. `example.com/gpu` is an extended resource of the first.
+/// The device classes: one for each driver, and one for the larger GPUs.
 ///
 /// # Errors
 /// They are not what the API has.
@@ -27,7 +27,7 @@ pub(super) fn classes() -> serde_json::Result<Vec<DeviceClass>> {
     let of_driver = |driver: &str| of(format!("device.driver == '{driver}'"));
     let large = format!("device.driver == '{GPU}' && device.capacity['{GPU}'].memory.compareTo(quantity('80Gi')) >= 0");
     let classes = [
-        class(GPU, json!({ "selectors": of_driver(GPU), "extendedResourceName": "example.com/gpu" })),
+        class(GPU, json!({ "selectors": of_driver(GPU) })),
         class(&format!("large.{GPU}"), json!({ "selectors": of(large) })),
         class(NIC, json!({ "selectors": of_driver(NIC) })),
     ];
@@ -78,8 +78,8 @@ fn nic(index: u32) -> Value {
     })
 }
 
-/// Pods that claim devices, for this scheduler: one GPU each from a template, two large ones beside a network card, one of either
-/// size, and one by the extended resource.
+/// Pods that claim devices, for this scheduler: one GPU each from a template, two large ones beside a network card, and one of either
+/// size.
 pub(super) fn manifest(scheduler_name: &str) -> String {
     let name = match scheduler_name {
         DEFAULT_SCHEDULER => String::new(),

@@ -216,7 +216,7 @@ profiles:
         errors: &[(
             "6:17: profiles[0].plugins.filter.enabled[0].name: found nothing; expected NodeName, \
                  NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, VolumeRestrictions, \
-                 NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread, InterPodAffinity or \
+                 NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread, InterPodAffinity, DynamicResources or \
                  NodeDeclaredFeatures",
             "",
         )],

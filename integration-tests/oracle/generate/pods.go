@@ -70,6 +70,7 @@ func (w *world) equip(pod *corev1.Pod) {
 	}
 	if w.has["ports"] && w.chance(35) {
 		w.openPorts(pod)
+		w.makeRoom(pod)
 	}
 	if w.has["interpod"] && w.chance(45) {
 		w.befriend(pod)

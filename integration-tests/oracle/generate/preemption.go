@@ -69,7 +69,6 @@ func (w *world) crowd() {
 // outrank gives a pod its priority: those that wait are mostly more important than those that stand.
 func (w *world) outrank(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" {
-		w.makeRoom(pod)
 		pod.Spec.PriorityClassName = pick(w.dice, "batch", "batch", "normal", "normal", "normal", "polite", "urgent")
 		return
 	}
@@ -94,6 +93,9 @@ func (w *world) outrank(pod *corev1.Pod) {
 // makeRoom takes the host ports from a pod that another one on its node has already: kube-scheduler frees such a port with
 // the first that leaves, on purpose Flotilla does with the last.
 func (w *world) makeRoom(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" {
+		return
+	}
 	taken := map[int32]bool{}
 	for _, other := range w.pods {
 		if other != pod && other.Spec.NodeName == pod.Spec.NodeName {

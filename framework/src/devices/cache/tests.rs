@@ -1,3 +1,5 @@
+//! What the cache of the objects of devices says of classes and nodes, before and after pods are reserved.
+
 use super::*;
 use crate::{
     class::NodeTerm,

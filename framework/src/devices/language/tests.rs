@@ -1,3 +1,5 @@
+//! Selectors by CEL: one evaluation for each set of values that they reach.
+
 use super::*;
 use crate::devices::{
     amount::Amount,

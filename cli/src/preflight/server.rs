@@ -12,6 +12,8 @@ use super::{check::Check, rights::Right};
 const MINOR: u32 = 37;
 /// What is read only behind a feature gate, with the gate and the version.
 const GATED: (&str, &str, &str) = ("scheduling.k8s.io", "v1beta1", "GenericWorkload");
+/// What is only a right: the API server asks for it where the status of a claim changes which devices it has, or for whom.
+const ONLY_A_RIGHT: (&str, &str) = ("resource.k8s.io", "resourceclaims/binding");
 
 /// The version; `Err` where it does not answer, so that nothing else can be checked.
 pub(super) async fn version(client: &Client, place: &str) -> Result<Check, Check> {
@@ -49,7 +51,7 @@ fn judged(name: &'static str, version: &str, minor: Option<u32>) -> Check {
 pub(super) async fn resources(client: &Client, wanted: &BTreeSet<Right>) -> Vec<Check> {
     const NAME: &str = "resources";
     let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for right in wanted {
+    for right in wanted.iter().filter(|right| (&*right.group, &*right.resource) != ONLY_A_RIGHT) {
         groups.entry(&right.group).or_default().insert(&right.resource);
     }
     let (mut checks, mut missing, mut count) = (Vec::new(), Vec::new(), 0);

@@ -208,13 +208,13 @@ pub(crate) fn image(arguments: Vec<String>) -> Step {
     Step::new("image", 300, why, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
 }
 
-/// The benchmark builds what it starts by itself.
 /// Runs of the simulation, as many as are asked for.
 pub(crate) fn sim(arguments: Vec<String>) -> Step {
     let why = "simulates whole coordinators; the first time it compiles everything at full speed";
     Step::new("simulation", 300, why, "cargo run --quiet --profile sim -p flotilla-simulation --").with_words(arguments)
 }
 
+/// The benchmark builds what it starts by itself.
 pub(crate) fn perf(arguments: Vec<String>) -> Step {
     let why = "starts an etcd and an API server for each run";
     Step::new("perf", 1200, why, "cargo run --quiet --all-features --bin flotilla-perf --").with_words(arguments)

@@ -40,8 +40,8 @@ pub(super) const AT_ONCE: usize = 32;
 /// Writes at once while conditions or few binds are under way. On an idle API server, which takes one in 4 ms, these are 250
 /// events a second, more than a steady load has.
 const BESIDE_OTHERS: usize = 1;
-/// So many binds under way are few. A steady load of 200 pods a second has one or two, a burst 100. Beside more, no event is
-/// written: one at a time took 3 % of the binds' rate.
+/// So many binds under way are few: 200 pods a second whose binds take 13 ms have three, a burst has 100. Beside more, no event is
+/// written, because it takes its share of the API server's CPU from the binds.
 const FEW_BINDS: usize = 8;
 /// How long an event waits for others at most. Where the API server has no CPU left, an event delays binds: it costs a
 /// third of what the creation and the binding of its pod cost together. So the events of a burst wait for its end, which

@@ -96,6 +96,8 @@ pub enum Deed {
         /// Its name.
         name: String,
     },
+    /// Read all nodes.
+    ListNodes,
 }
 
 /// The API server cannot say.
@@ -203,6 +205,15 @@ fn spec(user: &User, deed: &Deed) -> SubjectAccessReviewSpec {
                 resource: Some("pods".to_owned()),
                 namespace: Some(namespace),
                 name: Some(name),
+                ..ResourceAttributes::default()
+            };
+            (None, Some(attributes))
+        }
+        Deed::ListNodes => {
+            let attributes = ResourceAttributes {
+                verb: Some("list".to_owned()),
+                version: Some("v1".to_owned()),
+                resource: Some("nodes".to_owned()),
                 ..ResourceAttributes::default()
             };
             (None, Some(attributes))

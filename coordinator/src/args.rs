@@ -173,6 +173,10 @@ pub struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = 0, help_heading = SCHEDULING)]
     pub tie_break_seed: u64,
 
+    /// How many decisions are kept for `flotilla explain` of pods that have their node; 0 keeps none
+    #[arg(long, value_name = "NUMBER", default_value_t = flotilla_machine::recall::DECISIONS_KEPT, help_heading = SCHEDULING)]
+    pub decisions_kept: usize,
+
     /// Where spans go.
     #[command(flatten)]
     pub tracing: TracingArgs,

@@ -12,7 +12,7 @@ use flotilla_framework::trace::Context;
 use flotilla_machine::{
     action::{Binding, PodName, Reason},
     event::{BindFailure, TimeMs},
-    trace::{Decided, Evaluated, Failed, Part, Trace, Traced},
+    trace::{Decided, Evaluated, Failed, Part, Rivals, Trace, Traced},
 };
 use flotilla_runtime::driver::Moment;
 use flotilla_spans::{Kind, Span, Spans, Value};
@@ -75,6 +75,7 @@ impl Recorder {
         span.error.clone_from(&error);
         span.attributes = vec![("k8s.node.name", Value::from(binding.node.to_string()))];
         self.spans.hand_over(span);
+        self.prepared(binding, attempt);
         let result = if error.is_some() { "error" } else { "scheduled" };
         let pod = [&binding.namespace, &binding.name, &binding.uid].map(|text| &**text);
         let mut attributes = of_pod(pod, &binding.scheduler_name, attempt, binding.attempt, result);
@@ -84,6 +85,18 @@ impl Recorder {
             ("flotilla.queue_ms", number(binding.began_ms.saturating_sub(attempt.queued_ms))),
         ]);
         self.root(until, attempt, attributes, error);
+    }
+
+    /// What each plugin's PreBind took: until the claims, volumes or devices that the pod was given are written and ready.
+    fn prepared(&self, binding: &Binding, attempt: Traced) {
+        let begun = self.at_ms(binding.decided_ms);
+        for (place, &(plugin, took_ms)) in (0..).zip(&binding.pre_bound) {
+            let until = begun + Duration::from_millis(took_ms);
+            let mut span = part(attempt, Part::PreBind(place), "prebind", (begun, until));
+            span.parent = Some(attempt.part(Part::Binding).span);
+            span.attributes = vec![("flotilla.plugin", Value::from(plugin))];
+            self.spans.hand_over(span);
+        }
     }
 
     fn evaluated(&self, evaluated: &Evaluated, moment: Moment) {
@@ -122,6 +135,15 @@ impl Recorder {
             let offer = if choice.repaired { "repaired" } else { "used" };
             select.attributes =
                 vec![("flotilla.offer", Value::from(offer)), ("flotilla.score", Value::I64(choice.total))];
+            if let Some(Rivals { feasible, runner_up }) = choice.rivals {
+                select.attributes.push(("flotilla.candidates", number(feasible)));
+                if let Some((node, total)) = runner_up {
+                    select.attributes.extend([
+                        ("flotilla.runner_up", Value::from(node.to_string())),
+                        ("flotilla.margin", Value::I64(choice.total.saturating_sub(total))),
+                    ]);
+                }
+            }
         }
         self.spans.hand_over(select);
         self.spans.hand_over(cycle);

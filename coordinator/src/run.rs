@@ -179,7 +179,8 @@ async fn run(
 
     let outside = outside(&args, &connection, identity).await?;
     let spans = outside.spans.clone();
-    let idle = args.tracing.sampling().into_iter().fold(Machine::new(0, registry), Machine::traced_by);
+    let idle = Machine::new(0, registry).keeping_decisions(args.decisions_kept);
+    let idle = args.tracing.sampling().into_iter().fold(idle, Machine::traced_by);
     let own = Own {
         identity,
         registry,

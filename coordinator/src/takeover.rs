@@ -145,10 +145,11 @@ impl Takeover {
     pub fn new(elected: bool, lazily: bool) -> (Self, Vec<Action>) {
         let takeover = Self { elected, synced: false, state: State::Standing, view: Duration::ZERO };
         let first = match (elected, lazily) {
-            (true, true) => Action::Stand,
-            _ => Action::Watch,
+            (true, true) => vec![Action::Stand],
+            (true, false) if planted("stands-too-early") => vec![Action::Watch, Action::Stand],
+            _ => vec![Action::Watch],
         };
-        (takeover, vec![first])
+        (takeover, first)
     }
 
     /// Takes in what happened at `now`, and gives what is to be done, in order.

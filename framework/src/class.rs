@@ -62,8 +62,6 @@ pub struct Class {
     pub volumes: Option<Arc<PodVolumes>>,
     /// What the pod claims of devices; `None` where it has neither claims nor containers that ask for extended resources.
     pub devices: Option<Arc<PodDevices>>,
-    /// What the pod asks of plugins that are not built yet; such a pod is held back where the profile has the plugin.
-    pub unbuilt: Vec<Unbuilt>,
 }
 
 // === impl Class ===
@@ -74,34 +72,6 @@ impl Class {
     #[must_use]
     pub const fn uses_objects(&self) -> bool {
         self.volumes.is_some() || self.devices.is_some()
-    }
-}
-
-/// A part of a pod's specification whose plugin is not built yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unbuilt {
-    /// `spec.resourceClaims`.
-    ResourceClaims,
-}
-
-impl Unbuilt {
-    /// All of them.
-    pub const ALL: [Self; 1] = [Self::ResourceClaims];
-
-    /// The plugin whose law it is.
-    #[must_use]
-    pub const fn plugin(self) -> &'static str {
-        match self {
-            Self::ResourceClaims => "DynamicResources",
-        }
-    }
-
-    /// What the pod has that needs it.
-    #[must_use]
-    pub const fn what(self) -> &'static str {
-        match self {
-            Self::ResourceClaims => "resourceClaims",
-        }
     }
 }
 

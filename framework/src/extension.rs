@@ -110,6 +110,12 @@ pub trait NodeFilter: Send + Sync {
     /// The words for a refusal of this filter, in upstream's order.
     fn reasons(&self, detail: u64) -> Vec<String>;
 
+    /// What a node that the filter refuses lacks, where the filter can tell more than [`Plugin::lacks`]; nothing of it is
+    /// used by a decision.
+    fn lacks(&self, _nodes: &Snapshot, _slot: Slot) -> Option<Vec<Lack>> {
+        None
+    }
+
     /// What a pod of this class adds, wherever it stands, to what the filter counts over the whole cluster; 0 for a filter
     /// that counts nothing there.
     fn counts(&self, _class: &Class) -> i64 {

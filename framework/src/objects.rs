@@ -13,7 +13,9 @@ use crate::{
     class::{Class, ClassId, PodInfo},
     extension::{
         Facts,
-        objects::{Attachments, Awaited, Changes, Object, ObjectCache, ObjectKey, Plan, Undone, Write, Written},
+        objects::{
+            Attachments, Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Plan, Undone, Write, Written,
+        },
     },
     node::NodeInfo,
     profile::Profile,
@@ -81,6 +83,7 @@ impl Objects {
             all.old = all.old.or(one.old);
             all.nodes.extend(one.nodes);
             all.attachments.extend(one.attachments);
+            all.shares |= one.shares;
             all
         })
     }
@@ -225,6 +228,13 @@ impl Objects {
     ) -> Result<bool, String> {
         let kept = self.0.get(reservation.place);
         kept.map_or(Ok(true), |kept| kept.cache.is_bound(&*reservation.plan, written, node))
+    }
+
+    /// The devices of a reservation that is written, where PreBind waits for one of them.
+    #[must_use]
+    pub fn awaited_devices(&self, reservation: &Reservation) -> Vec<AwaitedDevice> {
+        let kept = self.0.get(reservation.place);
+        kept.map(|kept| kept.cache.awaited_devices(&*reservation.plan)).unwrap_or_default()
     }
 
     /// The error of a PreBind that has waited for too long.

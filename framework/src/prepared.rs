@@ -160,8 +160,7 @@ impl std::fmt::Debug for Prepared {
 
 impl Prepared {
     /// Runs PreFilter and PreScore of every plugin of the profile that `registry` has, in the profile's order. Plugins
-    /// that it lacks are passed over; PreEnqueue holds the pods back that need one (see
-    /// [`crate::class::Unbuilt`]).
+    /// that it lacks are passed over.
     #[must_use]
     pub fn new(registry: Registry, profile: &Profile, class: &Class, facts: &Facts, nodes: &Snapshot) -> Self {
         let (table, taint_sets) = nodes.tables();

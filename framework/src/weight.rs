@@ -91,7 +91,6 @@ impl Measure {
             terminating: _,
             volumes,
             devices,
-            unbuilt,
         } = class;
         let tolerations = tolerations.iter().map(|one| {
             self.group + self.text(&one.key) + self.text(&one.operator) + self.text(&one.value) + self.text(&one.effect)
@@ -117,13 +116,12 @@ impl Measure {
             + features
             + volumes.as_deref().map_or(0, |volumes| self.pod_volumes(volumes))
             + devices.as_deref().map_or(0, |devices| self.pod_devices(devices))
-            + unbuilt.len() * self.number
             + 4 * self.number
             + 3 * self.group
     }
 
     fn pod_devices(self, devices: &PodDevices) -> usize {
-        let PodDevices { owner, claims, containers } = devices;
+        let PodDevices { owner, claims, containers, mapped, has_left: _ } = devices;
         let claims = claims.iter().map(|claim| {
             let name = match &claim.source {
                 ClaimSource::Named(name) | ClaimSource::Generated(name) => self.text(name),
@@ -140,6 +138,8 @@ impl Measure {
             + self.text(&owner.uid)
             + claims.sum::<usize>()
             + containers.sum::<usize>()
+            + self.texts(mapped)
+            + self.number
     }
 
     fn text(self, text: &str) -> usize {

@@ -154,7 +154,7 @@ fn cure(info: &NodeInfo, shortfalls: &[Shortfall]) -> Option<NodeInfo> {
                 }
                 Lack::Label { .. } | Lack::Name(_) | Lack::Port(_) => return None,
                 // What drivers say of a node is not the node's.
-                Lack::Volumes { .. } | Lack::Driver(_) => return None,
+                Lack::Volumes { .. } | Lack::Driver(_) | Lack::Devices(_) => return None,
                 // Only filters over domains say so.
                 Lack::Key(_) | Lack::Skew { .. } | Lack::Near(_) | Lack::Away(_) | Lack::Welcome(_) => return None,
             }

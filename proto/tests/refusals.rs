@@ -53,14 +53,6 @@ fn arguments_that_are_not_json_are_refused() {
 }
 
 #[test]
-fn an_unknown_part_of_a_class_is_refused() {
-    let class = pb::Class { unbuilt: vec![99], ..pod("p").build().class.encode() };
-    let register = pb::RegisterClass { id: 1, class: Some(class) };
-    let error = to_worker(pb::to_worker::Command::RegisterClass(register));
-    assert_eq!(error, "register_class.class.unbuilt: 99 is not within 0..=4");
-}
-
-#[test]
 fn a_wish_about_other_pods_that_cannot_be_is_named_by_its_path() {
     let broken = |change: fn(&mut pb::Class)| {
         let wishing = pod("p").spread(1, "zone", ("app", "web")).far("zone", ("app", "web"));

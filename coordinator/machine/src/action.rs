@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
     extender::{Extender, Proposal},
-    extension::objects::Write,
+    extension::objects::{AwaitedDevice, Write},
     shard::{Generation, RequestId, Revision, ToWorker},
     trace::Context,
 };
@@ -69,6 +69,32 @@ pub enum Action {
     Alone(bool),
     /// Something to record of an attempt that is traced. Not answered.
     Trace(Box<Trace>),
+    /// A pod waits for devices to get ready, or does not any more. Not answered.
+    DeviceWait(Box<DeviceWait>),
+}
+
+/// A wait for devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceWait {
+    /// The pod.
+    pub pod: PodName,
+    /// Its `schedulerName`.
+    pub scheduler_name: Arc<str>,
+    /// The node.
+    pub node: Arc<str>,
+    /// What came of it; `None`: it begins.
+    pub end: Option<DeviceWaitEnd>,
+}
+
+/// The end of a wait for devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceWaitEnd {
+    /// `success`, `failure`, `timeout` or `error`, as kube-scheduler's label has it.
+    pub status: &'static str,
+    /// How long it was, in milliseconds.
+    pub took_ms: u64,
+    /// The devices of all claims of the pod.
+    pub devices: Vec<AwaitedDevice>,
 }
 
 /// A pod and where it goes.

@@ -101,6 +101,7 @@ impl Machine {
                 own_node_refused: pod.own_node_refused == Some(from),
                 extenders: &extenders,
                 said: None,
+                is_traced: self.traced(pod, pod.attempts + 1).is_some(),
                 may_prepare: self.preparations.len() < MAX_PREPARATIONS,
             };
             let decision = self.judge.decide(&attempt);
@@ -181,7 +182,7 @@ impl Machine {
 
     /// Has a pod go where it was decided, its charge being made.
     pub(crate) fn commit(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, placement: Placement) {
-        let Placement { charge, reservations, total, repaired, revision } = placement;
+        let Placement { charge, reservations, total, repaired, revision, basis, rivals } = placement;
         let extender = self.binder_of(uid);
         self.count_attempt(now_ms, uid, Some((subject, true)));
         self.queue.remove(uid);
@@ -196,7 +197,7 @@ impl Machine {
         pod.attempts += 1;
         pod.attempt_from = None;
         pod.told = None;
-        let trace = self.trace_decision(now_ms, uid, Some(Choice { node: Arc::clone(&node), total, repaired }));
+        let trace = self.trace_decision(now_ms, uid, Some(Choice { node: Arc::clone(&node), total, repaired, rivals }));
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let binding = Binding {
             uid: Arc::clone(uid),
@@ -216,9 +217,13 @@ impl Machine {
             extender,
             trace,
         };
+        let class = self.judge.cache().classes.get(subject.1).map(Arc::clone);
+        if let Some(class) = &class {
+            self.keep_decision(subject, class, &binding, basis);
+        }
         let nominated = self.nominate(uid);
         self.end_nomination(now_ms, uid, nominated);
-        if let Some(class) = self.judge.cache().classes.get(subject.1).map(Arc::clone) {
+        if let Some(class) = class {
             self.wake_for(now_ms, ClusterEvent::PodAdded(&class));
         }
         self.prepare(subject.0, binding, reservations);

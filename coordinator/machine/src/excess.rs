@@ -20,14 +20,7 @@ use crate::{
 };
 
 impl Machine {
-    /// Why a pod is not tried, whatever the nodes are: it needs a plugin that the profile has and that is not built, or it is
-    /// too large.
-    pub(crate) fn untried(&self, profile: ProfileIndex, uid: &Uid) -> Option<String> {
-        let pod = self.pods.get(uid)?;
-        self.unbuilt(profile, &pod.info).or_else(|| self.excess(uid))
-    }
-
-    /// What is too large about a pod.
+    /// What is too large about a pod, which is not tried for it, whatever the nodes are.
     pub(crate) fn excess(&self, uid: &Uid) -> Option<String> {
         admission::excess(&self.pods.get(uid)?.info, self.judge.cache().directory.namespaces())
     }
@@ -53,7 +46,7 @@ impl Machine {
     /// Namespaces have changed: the pods that are not too large any more may be tried.
     pub(crate) fn admit_those_that_fit(&mut self, now_ms: TimeMs, label: &'static str) {
         let fits = |uid: &&Uid| match self.pods.get(*uid).map(|pod| pod.stage) {
-            Some(Stage::Gated(profile)) => self.untried(profile, uid).is_none(),
+            Some(Stage::Gated(_)) => self.excess(uid).is_none(),
             _ => false,
         };
         let fitting: Vec<Uid> = self.gates.untried().filter(fits).cloned().collect();

@@ -170,6 +170,7 @@ impl Machine {
             own_node_refused: false,
             extenders: &[],
             said: None,
+            is_traced: false,
             may_prepare: self.preparations.len() < MAX_PREPARATIONS,
         };
         match self.judge.take_extended(&attempt, extended) {

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    admission,
     class::{ClassId, PodInfo},
     devices::facts::{NAMELESS, nameless},
     extension::ClusterEvent,
@@ -23,7 +22,7 @@ use crate::{
     machine::Machine,
     pods::{Pod, Stage},
     queue::incoming::UNSCHEDULED_POD_ADD,
-    subject::{ProfileIndex, Uid},
+    subject::Uid,
     tally::Trial,
     wake::Strategy,
 };
@@ -237,7 +236,7 @@ impl Machine {
         } else if let Some((plugin, _)) = self.gate(profile, uid) {
             self.stamp(now_ms, uid);
             self.hold_back(now_ms, uid, profile, Some(plugin));
-        } else if let Some(message) = self.untried(profile, uid) {
+        } else if let Some(message) = self.excess(uid) {
             self.stamp(now_ms, uid);
             self.leave_untried(now_ms, uid, profile, message);
         } else {
@@ -405,11 +404,6 @@ impl Machine {
         pod.attempt_from = None;
         pod.trial = Trial::NONE;
         self.nominate(uid);
-    }
-
-    /// What keeps a pod back that needs a plugin which the profile has and which is not built yet.
-    pub(crate) fn unbuilt(&self, profile: ProfileIndex, info: &PodInfo) -> Option<String> {
-        admission::unbuilt(self.profile(profile)?, &info.class)
     }
 }
 

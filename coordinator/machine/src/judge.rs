@@ -38,6 +38,7 @@ mod extended;
 mod families;
 pub(crate) mod live;
 pub(crate) mod nominator;
+pub(crate) mod past;
 pub(crate) mod reserve;
 pub(crate) mod said;
 mod sharing;

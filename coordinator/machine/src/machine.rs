@@ -26,6 +26,7 @@ use crate::{
     preparations::Preparations,
     quarantine::Quarantine,
     queue::{Pace, Queue, incoming::CONFIGURED},
+    recall::Decisions,
     roster::Roster,
     status::Status,
     subject::{ProfileIndex, Uid},
@@ -88,6 +89,8 @@ pub struct Machine {
     pub(crate) next_look: u64,
     pub(crate) status: Status,
     pub(crate) tally: Tally,
+    /// The last decisions, for who asks afterwards.
+    pub(crate) decisions: Decisions,
     pub(crate) actions: Vec<Action>,
     /// Which attempts are traced; `None`: nothing is told of any.
     pub(crate) tracing: Option<Sampling>,
@@ -141,6 +144,7 @@ impl Machine {
             next_look: 0,
             status: Status::default(),
             tally: Tally::default(),
+            decisions: Decisions::default(),
             actions: Vec::new(),
             tracing: None,
             cause: None,
@@ -292,6 +296,8 @@ impl Machine {
             text_bytes: self.judge.cache().snapshot.symbols.bytes() as u64,
             class_bytes: self.judge.cache().classes.bytes() as u64,
             fact_bytes: self.judge.states().bytes() as u64,
+            decisions_kept: self.decisions.size().0 as u64,
+            decision_bytes: self.decisions.size().1 as u64,
             resource_bytes: self.judge.cache().snapshot.accounts.scalar_bytes() as u64,
             taint_sets: self.judge.cache().snapshot.taint_sets() as u64,
             compacted: self.judge.counts().compacted,

@@ -38,13 +38,16 @@ impl Machine {
     }
 
     fn object_changed(&mut self, now_ms: TimeMs, key: &ObjectKey, changes: Changes, new: Option<&Object>) {
-        let Changes { old, nodes, attachments } = changes;
+        let Changes { old, nodes, attachments, shares } = changes;
         nodes.iter().for_each(|name| self.refresh_node(now_ms, name));
         self.set_attachments(attachments);
         let owned = [new, old.as_ref()].into_iter().flatten().find_map(|object| object.owner().cloned());
         let stood = owned.as_ref().and_then(|owner| self.pods.get(owner)).map(|pod| pod.class);
         if let Some(owner) = owned.as_ref().filter(|_| stood.is_some()) {
             self.sign_claiming(owner);
+        }
+        if shares {
+            self.sign_all_claiming();
         }
         self.wake_for_object(now_ms, old.as_ref(), new);
         if let (Some(owner), Some(class)) = (&owned, stood) {
@@ -65,6 +68,14 @@ impl Machine {
         if self.pods.get(uid).is_some_and(is_claiming) {
             self.sign_anew(uid);
         }
+    }
+
+    /// Any pod that uses devices may be of another class now.
+    fn sign_all_claiming(&mut self) {
+        let is_claiming = |pod: &Pod| pod.info.class.devices.is_some();
+        let all = self.pods.iter().filter(|(_, pod)| is_claiming(pod)).map(|(uid, _)| Arc::clone(uid));
+        let all: Vec<Uid> = all.collect();
+        all.iter().for_each(|uid| self.sign_claiming(uid));
     }
 
     /// A claim that was made for a pod has changed. The pod is tried again if it was kept out for that, or is of another class

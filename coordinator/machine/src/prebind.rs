@@ -14,23 +14,24 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    extension::objects::{Object, ObjectKey, Write, Written},
+    extension::objects::{AwaitedDevice, Object, ObjectKey, Write, Written},
     objects::Reservation,
 };
+use flotilla_planted::planted;
 
 use crate::{
-    action::{Action, Binding, PreBind, Unreserve},
+    action::{Action, Binding, DeviceWait, DeviceWaitEnd, PreBind, Unreserve},
     event::{PreparationId, TimeMs},
     machine::Machine,
     pods::{Pod, Stage},
     preparations::{Phase, Preparation, Preparations, Step},
-    subject::{ProfileIndex, Uid},
+    subject::{PodName, ProfileIndex, Uid},
 };
 
 impl Machine {
     /// What was planned for the decided pod is reserved; then it is bound, as soon as that is there.
     pub(crate) fn prepare(&mut self, profile: ProfileIndex, binding: Binding, reservations: Vec<Reservation>) {
-        if reservations.is_empty() {
+        if reservations.is_empty() || planted("binds-before-volumes") {
             return self.bind(binding);
         }
         let (steps, targets, writes) = self.steps(profile, reservations);
@@ -96,7 +97,10 @@ impl Machine {
             unwritten.map_or_else(|| preparation.plugin(), |place| preparation.steps[place].reservation.plugin);
         self.preparations.insert(uid, preparation);
         match failure {
-            None => self.look_at(now_ms, uid),
+            None => {
+                self.tell_device_wait(now_ms, uid, None);
+                self.look_at(now_ms, uid);
+            }
             Some(failure) => self.abandon(now_ms, uid, failed, &failure),
         }
     }
@@ -125,6 +129,7 @@ impl Machine {
             let Some((_, place)) = known.deadline().filter(|(until_ms, _)| *until_ms <= now_ms) else { continue };
             let reservation = &known.steps[place].reservation;
             let (plugin, error) = (reservation.plugin, self.judge.cache().objects.timed_out(reservation));
+            self.tell_device_wait(now_ms, &uid, Some("timeout"));
             self.abandon(now_ms, &uid, plugin, &error);
         }
     }
@@ -203,12 +208,50 @@ impl Machine {
             match cache.objects.is_bound(&step.reservation, &step.written, node) {
                 Ok(true) => bound.push(place),
                 Ok(false) => {}
-                Err(error) => return self.abandon(now_ms, uid, step.reservation.plugin, &error),
+                Err(error) => {
+                    let plugin = step.reservation.plugin;
+                    // As `ErrDeviceBindingFailed` begins.
+                    let status = if error.starts_with("device binding failed") { "failure" } else { "error" };
+                    self.tell_device_wait(now_ms, uid, Some(status));
+                    return self.abandon(now_ms, uid, plugin, &error);
+                }
             }
         }
         if !bound.is_empty() {
+            self.tell_devices_ready(now_ms, uid, &bound);
             self.end_steps(now_ms, uid, &bound);
         }
+    }
+
+    /// The steps at these places wait no more: neither does the pod for devices, if it is one of them that did.
+    fn tell_devices_ready(&mut self, now_ms: TimeMs, uid: &Uid, places: &[usize]) {
+        let objects = &self.judge.cache().objects;
+        let steps = self.preparations.by_pod.get(uid).map_or(&[][..], |preparation| &preparation.steps);
+        let mut done = places.iter().filter_map(|&place| steps.get(place));
+        if done.any(|step| !objects.awaited_devices(&step.reservation).is_empty()) {
+            self.tell_device_wait(now_ms, uid, Some("success"));
+        }
+    }
+
+    /// The wait of a pod for devices begins, or ends with a status, where it waits for any.
+    fn tell_device_wait(&mut self, now_ms: TimeMs, uid: &Uid, status: Option<&'static str>) {
+        let Some(preparation) = self.preparations.by_pod.get(uid) else { return };
+        let Preparation { binding, steps, phase: Phase::Waiting(since_ms), .. } = preparation else { return };
+        let objects = &self.judge.cache().objects;
+        let waiting = steps.iter().filter(|step| step.timeout_ms.is_some());
+        let devices: Vec<AwaitedDevice> = waiting.flat_map(|step| objects.awaited_devices(&step.reservation)).collect();
+        if devices.is_empty() {
+            return;
+        }
+        let (uid, namespace, name) =
+            (Arc::clone(&binding.uid), Arc::clone(&binding.namespace), Arc::clone(&binding.name));
+        let took_ms = now_ms.saturating_sub(*since_ms);
+        self.actions.push(Action::DeviceWait(Box::new(DeviceWait {
+            pod: PodName { uid, namespace, name },
+            scheduler_name: Arc::clone(&binding.scheduler_name),
+            node: Arc::clone(&binding.node),
+            end: status.map(|status| DeviceWaitEnd { status, took_ms, devices }),
+        })));
     }
 
     /// The PreBind of these steps is over. Where that of all is, the pod is bound.

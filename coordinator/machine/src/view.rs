@@ -9,6 +9,7 @@ mod counting;
 mod label;
 pub mod outlook;
 pub mod overview;
+pub mod recall;
 pub mod recent;
 mod rest;
 pub mod status;

@@ -61,7 +61,7 @@ impl Machine {
             .filter(|(_, node)| node.worker == Some(worker))
             .map(|(name, _)| Arc::clone(name))
             .collect();
-        for name in orphans.into_iter().filter(|_| !planted("orphans-nodes")) {
+        for name in orphans {
             self.assign_node(&name);
         }
     }

@@ -109,7 +109,7 @@ pub(super) fn own(status: &Status) -> impl Iterator<Item = MetricFamily> {
 
 type Number = (&'static str, &'static str, u64);
 
-fn levels(status: &Status) -> [Number; 23] {
+fn levels(status: &Status) -> [Number; 25] {
     [
         ("flotilla_leading", "1 while this process leads", status.leading),
         ("flotilla_synced", "1 once the view of the cluster is whole", status.synced),
@@ -138,6 +138,8 @@ fn levels(status: &Status) -> [Number; 23] {
         ("flotilla_text_bytes", "Bytes of the strings that nodes have, or had", status.text_bytes),
         ("flotilla_class_bytes", "Bytes of the classes of pods", status.class_bytes),
         ("flotilla_fact_bytes", "Bytes of what the whole cluster says about classes", status.fact_bytes),
+        ("flotilla_decisions_kept", "Decisions that are kept to be explained", status.decisions_kept),
+        ("flotilla_decision_bytes", "Bytes of the decisions that are kept", status.decision_bytes),
         ("flotilla_resource_bytes", "Bytes of the amounts of extended resources", status.resource_bytes),
         ("flotilla_taint_sets", "Sets of taints that nodes have, or had", status.taint_sets),
         ("flotilla_revision", "Changes of the cluster so far", status.revision),

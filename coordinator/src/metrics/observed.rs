@@ -9,9 +9,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use flotilla_framework::prepared::parts::Point;
+use flotilla_framework::{extension::objects::AwaitedDevice, prepared::parts::Point};
 use flotilla_machine::{
-    action::{Binding, PreemptorKind, Reason, Report},
+    action::{Binding, DeviceWait, DeviceWaitEnd, PreemptorKind, Reason, Report},
     tally::GroupAttempt,
 };
 use flotilla_runtime::{
@@ -50,6 +50,8 @@ pub struct Scheduled {
     group_algorithm_duration: HistogramVec,
     group_preemption_attempts: IntCounterVec,
     group_preemption_victims: HistogramVec,
+    device_allocations: IntCounterVec,
+    device_waits: HistogramVec,
     bind: Histogram,
     evaluations: Histogram,
 }
@@ -98,6 +100,9 @@ const ATTEMPT: (f64, f64, usize) = (0.001, 2.0, 15);
 const POINT: (f64, f64, usize) = (0.0001, 2.0, 12);
 const PLUGIN: (f64, f64, usize) = (0.000_01, 1.5, 20);
 
+/// Drivers are few, as what a cluster has installed.
+const DEVICE_LABELS: [&str; 3] = ["profile", "driver", "status"];
+
 impl Default for Scheduled {
     fn default() -> Self {
         let registry = Registry::new();
@@ -133,6 +138,8 @@ impl Default for Scheduled {
             group_algorithm_duration: make.histograms(names::PODGROUP_SCHEDULING_ALGORITHM_DURATION, ATTEMPT, &[]),
             group_preemption_attempts: make.counters(names::WORKLOAD_PREEMPTION_ATTEMPTS_TOTAL, &["result"]),
             group_preemption_victims: make.histograms(names::WORKLOAD_PREEMPTION_VICTIMS, (1.0, 2.0, 11), &[]),
+            device_allocations: make.counters(names::DRA_BINDING_CONDITIONS_ALLOCATIONS_TOTAL, &DEVICE_LABELS),
+            device_waits: make.histograms(names::DRA_BINDING_CONDITIONS_WAIT_DURATION, (0.1, 2.0, 14), &DEVICE_LABELS),
             bind: make.histogram(names::FLOTILLA_BIND_DURATION, (0.001, 2.0, 14)),
             evaluations: make.histogram(names::FLOTILLA_EVALUATION_DURATION, (0.001, 2.0, 14)),
             registry,
@@ -229,6 +236,20 @@ impl Scheduled {
     /// A pod waited on Permit; `result` is the name of the code that the wait ended with, such as `Success`.
     pub fn waited_on_permit(&self, result: &str, took: Duration) {
         self.permit.with_label_values(&[result]).observe(took.as_secs_f64());
+    }
+
+    /// A pod has waited for its devices to get ready, or could not wait any longer. As upstream, the wait is observed for each
+    /// device of its claims, and those that had to get ready are counted.
+    pub fn waited_for_devices(&self, wait: &DeviceWait) {
+        let Some(DeviceWaitEnd { status, took_ms, devices }) = &wait.end else { return };
+        let took = Duration::from_millis(*took_ms).as_secs_f64();
+        for AwaitedDevice { driver, has_conditions } in devices {
+            let labels = [&*wait.scheduler_name, &**driver, *status];
+            self.device_waits.with_label_values(&labels).observe(took);
+            if *has_conditions {
+                self.device_allocations.with_label_values(&labels).inc();
+            }
+        }
     }
 
     /// An attempt at a pod group has ended; one decision took so long.

@@ -5,11 +5,12 @@ use std::{sync::Arc, time::Duration};
 use flotilla_configuration::features::FeatureGates;
 use flotilla_framework::{
     class::{Class, PodInfo},
+    extension::objects::AwaitedDevice,
     prepared::parts::Point,
     resources::Resources,
 };
 use flotilla_machine::{
-    action::PreemptorKind,
+    action::{DeviceWait, DeviceWaitEnd, PodName, PreemptorKind},
     census::Census,
     status::Status,
     tally::{Ended, GroupAttempt, Judged},
@@ -73,6 +74,28 @@ fn each_decision_of_an_event_is_observed_with_its_own_wait_and_its_share() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
+}
+
+#[test]
+fn a_wait_for_devices_is_observed_for_each_device_and_counts_those_that_had_to_get_ready() {
+    let scheduled = Scheduled::default();
+    let device = |driver: &str, has_conditions| AwaitedDevice { driver: driver.into(), has_conditions };
+    let devices =
+        vec![device("gpu.example.com", true), device("gpu.example.com", true), device("nic.example.com", false)];
+    let pod = PodName { uid: "u".into(), namespace: "shop".into(), name: "web".into() };
+    let end = Some(DeviceWaitEnd { status: "success", took_ms: 150, devices });
+    let wait = DeviceWait { pod, scheduler_name: "flotilla".into(), node: "n".into(), end };
+    scheduled.waited_for_devices(&wait);
+    scheduled.waited_for_devices(&DeviceWait { end: None, ..wait });
+    let text = text(scheduled.registry().gather()).expect("a page");
+    for line in [
+        "scheduler_dra_bindingconditions_allocations_total{driver=\"gpu.example.com\",profile=\"flotilla\",status=\"success\"} 2",
+        "scheduler_dra_bindingconditions_wait_duration_seconds_count{driver=\"gpu.example.com\",profile=\"flotilla\",status=\"success\"} 2",
+        "scheduler_dra_bindingconditions_wait_duration_seconds_count{driver=\"nic.example.com\",profile=\"flotilla\",status=\"success\"} 1",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("allocations_total{driver=\"nic"), "{text}");
 }
 
 #[test]

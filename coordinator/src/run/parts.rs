@@ -23,7 +23,7 @@ use crate::{
     lease::Leadership,
     metrics::{Known, Scheduled},
     preempt::Evictor,
-    status::Reporter,
+    status::{Events, Reporter},
     writer::Writer,
 };
 
@@ -93,6 +93,7 @@ impl Parts {
             recorder.clone(),
         );
         let events = reporter.events().clone();
+        let teller = events.clone();
         let parts = Self {
             fanout: match workers {
                 Reach::Network(transport) => {
@@ -114,7 +115,7 @@ impl Parts {
         };
         let extenders = Extenders::new(parts.client.clone(), parts.handle.clone(), parts.callers.clone());
         // Set once, here.
-        let _ = performers.set(Performers { parts: parts.clone(), extenders, recorder });
+        let _ = performers.set(Performers { parts: parts.clone(), extenders, recorder, events: teller });
         parts
     }
 }
@@ -124,6 +125,7 @@ struct Performers {
     parts: Parts,
     extenders: Extenders,
     recorder: Recorder,
+    events: Events,
 }
 
 impl Performers {
@@ -163,6 +165,8 @@ impl Performers {
             }
             Action::Alone(true) => warn!("no worker is reachable: evaluating in the coordinator"),
             Action::Trace(trace) => self.recorder.record(*trace, moment),
+            Action::DeviceWait(wait) if wait.end.is_none() => self.events.waits_for_devices(&wait),
+            Action::DeviceWait(wait) => parts.scheduled.waited_for_devices(&wait),
             Action::Alone(false) => info!("workers are reachable again: evaluating on them"),
         }
     }

@@ -8,14 +8,27 @@ use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
-use flotilla_machine::outlook::{NotOurs, Outlook, PodName, Standing};
+use flotilla_machine::{
+    machine::Machine,
+    outlook::{NotOurs, Outlook, PodName, Standing},
+};
 use flotilla_runtime::driver::Handle;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+mod decision;
+
+pub use decision::{
+    ExplainedCandidate, ExplainedDecision, ExplainedNodes, ExplainedPreemption, ExplainedRefusal, ExplainedRunnerUp,
+    ExplainedScore,
+};
+
 use super::guard::{Caller, Guard};
 use super::pages::{NOSNIFF, TEXT};
 use crate::lease::{self, Leadership};
+
+/// What is said instead of a decision to who may not know the nodes.
+const WITHHELD: &str = "a decision tells of all nodes; it needs the right to list nodes";
 
 /// The route.
 pub(super) const ROUTE: &str = "/explain/v1/namespaces/{namespace}/pods/{name}";
@@ -48,6 +61,12 @@ pub struct Explained {
     /// What is known of the pod; none where the coordinator knows no such pod.
     #[serde(flatten)]
     pub pod: Option<ExplainedPod>,
+    /// The last decision that gave the pod a node; none where this process made none, or has not kept it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<ExplainedDecision>,
+    /// Why a decision that is kept is not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision_withheld: Option<String>,
     /// Who answers.
     pub coordinator: ExplainedCoordinator,
 }
@@ -199,10 +218,25 @@ pub(super) async fn serve(
         return refusal;
     }
     let asked = PodName { namespace: namespace.as_str().into(), name: name.as_str().into() };
-    match explain.handle.ask(move |machine, now_ms| machine.outlook(now_ms, &asked)).await {
-        Ok(outlook) => {
+    // A decision tells of all nodes.
+    let sees_nodes = match guard.may_list_nodes(&caller).await {
+        Ok(sees_nodes) => sees_nodes,
+        Err(refusal) => return refusal,
+    };
+    let question = move |machine: &Machine, now_ms| {
+        let recall = if sees_nodes { machine.recall(now_ms, &asked) } else { None };
+        (machine.outlook(now_ms, &asked), recall)
+    };
+    match explain.handle.ask(question).await {
+        Ok((outlook, recall)) => {
             let pod = outlook.map(ExplainedPod::from);
-            let answer = Explained { namespace, name, pod, coordinator: explain.coordinator() };
+            let decision = match recall {
+                Some(recall) => decision::told(recall).await,
+                None => None,
+            };
+            let decision_withheld = (!sees_nodes).then(|| WITHHELD.to_owned());
+            let coordinator = explain.coordinator();
+            let answer = Explained { namespace, name, pod, decision, decision_withheld, coordinator };
             ([NOSNIFF, (header::CACHE_CONTROL, "no-store")], Json(answer)).into_response()
         }
         Err(stopped) => (StatusCode::SERVICE_UNAVAILABLE, [TEXT, NOSNIFF], format!("503: {stopped}\n")).into_response(),

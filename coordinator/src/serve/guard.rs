@@ -93,6 +93,16 @@ impl Guard {
             }
         }
     }
+
+    /// Whether a user may know all nodes.
+    pub(super) async fn may_list_nodes(&self, caller: &Caller) -> Result<bool, Response> {
+        let (access, user) = match (self, caller) {
+            (Self::Open, _) => return Ok(true),
+            (Self::Delegated { access, .. }, Caller::User(user)) => (access, user.as_ref().clone()),
+            (Self::Delegated { access, .. }, Caller::Unchecked) => (access, User::anonymous()),
+        };
+        access.may(&user, &Deed::ListNodes).await.map_err(|error| unavailable(&error))
+    }
 }
 
 /// Whether a pattern of `--authorization-always-allow-paths` is for this path; the first slash may be left out.
@@ -132,6 +142,7 @@ async fn permit(access: &Access, user: &User, deed: &Deed) -> Result<(), Respons
         Deed::GetPod { namespace, name } => {
             (format!("get pod \"{namespace}/{name}\""), format!("verb get on pods in namespace {namespace}"))
         }
+        Deed::ListNodes => ("list nodes".to_owned(), "verb list on nodes".to_owned()),
     };
     match access.may(user, deed).await {
         Ok(true) => Ok(()),

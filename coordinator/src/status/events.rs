@@ -13,7 +13,7 @@ use std::{
 };
 
 use flotilla_encoding::Reference;
-use flotilla_machine::action::{Binding, PodName, Preemption, PreemptorKind, Report, Victim};
+use flotilla_machine::action::{Binding, DeviceWait, PodName, Preemption, PreemptorKind, Report, Victim};
 use jiff::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
@@ -232,6 +232,23 @@ impl Events {
             action: "Scheduling",
             note: truncated(message),
             regarding: Regarding::pod(Arc::clone(namespace), Arc::clone(name), Arc::clone(uid)).at(version),
+            related: None,
+        });
+    }
+
+    /// The devices of a pod have to get ready before it is bound.
+    ///
+    /// Source: `PreBind` of DynamicResources.
+    pub fn waits_for_devices(&self, wait: &DeviceWait) {
+        let DeviceWait { pod: PodName { uid, namespace, name }, scheduler_name, node, .. } = wait;
+        self.push(Event {
+            time: wall::now(),
+            controller: Arc::clone(scheduler_name),
+            warning: false,
+            reason: "BindingConditionsPending",
+            action: "Scheduling",
+            note: truncated(&format!("waiting for binding conditions for device on node {node}")),
+            regarding: Regarding::pod(Arc::clone(namespace), Arc::clone(name), Arc::clone(uid)),
             related: None,
         });
     }

@@ -9,6 +9,7 @@ mod attempt;
 mod check;
 mod constraints;
 mod counters;
+pub mod lacking;
 mod search;
 use super::{allocated::Allocated, pools::NodePools, selectors::Verdicts, wanted::Wanted};
 use attempt::Attempt;

@@ -5,13 +5,17 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     claimed::PodDevices,
     facts::DeviceFacts,
+    model::{DeviceName, claim::Consumer},
     objects::{ClaimPatch, DeviceObject},
-    plan::{DevicePlan, Engine},
+    plan::{self, DevicePlan, Engine},
     resolve::{BindingTimes, Resolved},
     store::{Changed, Store},
 };
@@ -19,7 +23,9 @@ use crate::{
     class::{Class, PodInfo},
     extension::{
         Facts,
-        objects::{Awaited, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, Undone, Write, Written},
+        objects::{
+            Awaited, AwaitedDevice, Changes, Object, ObjectCache, ObjectKey, Patch, Plan, Undone, Write, Written,
+        },
     },
     node::NodeInfo,
     profile::{Args, Profile},
@@ -43,8 +49,8 @@ impl DeviceCache {
 
     fn changes(&mut self, changed: Changed) -> Changes {
         self.version += 1;
-        let Changed { old, nodes } = changed;
-        Changes { old: old.map(Object::Device), nodes, ..Changes::default() }
+        let Changed { old, nodes, shares } = changed;
+        Changes { old: old.map(Object::Device), nodes, shares, ..Changes::default() }
     }
 
     /// What PreFilter makes of the claims of a pod or of its class.
@@ -52,6 +58,31 @@ impl DeviceCache {
     pub fn facts(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<DeviceFacts> {
         self.store.facts(devices, namespace, BINDING)
     }
+
+    /// The claims that have each device, in the order of their names; those with admin access have none.
+    #[must_use]
+    pub fn holders(&self) -> BTreeMap<DeviceName, Vec<Holder>> {
+        let mut holders: BTreeMap<DeviceName, Vec<Holder>> = BTreeMap::new();
+        for (claim, allocation) in self.store.allocations() {
+            let of_pod = |consumer: &&Consumer| consumer.api_group.is_empty() && &*consumer.resource == "pods";
+            let pods = claim.reserved_for.iter().filter(of_pod);
+            let pods = pods.map(|consumer| format!("{}/{}", claim.namespace, consumer.name)).collect();
+            let holder = Holder { claim: claim.label(), pods };
+            for result in allocation.results.iter().filter(|result| result.admin_access != Some(true)) {
+                holders.entry(result.device.clone()).or_default().push(holder.clone());
+            }
+        }
+        holders
+    }
+}
+
+/// A claim that has a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// `namespace/name`.
+    pub claim: String,
+    /// `namespace/name` of each pod that the claim is reserved for.
+    pub pods: Vec<String>,
 }
 
 /// Binding conditions are read, and no claim is late: how long one may take is told when a pod waits for it.
@@ -84,7 +115,7 @@ impl ObjectCache for DeviceCache {
     fn share(&self, class: &Class) -> Option<Option<Arc<PodDevices>>> {
         let devices = class.devices.as_ref()?;
         let shared = self.store.shared(devices, &class.namespace)?;
-        Some((!shared.claims.is_empty()).then(|| Arc::new(shared)))
+        Some((!shared.claims.is_empty() || !shared.mapped.is_empty()).then(|| Arc::new(shared)))
     }
 
     fn pre_enqueue(&self, pod: &PodInfo) -> Option<String> {
@@ -110,7 +141,7 @@ impl ObjectCache for DeviceCache {
     fn plan(&self, pod: &PodInfo, node: &NodeInfo, profile: &Profile) -> Result<Option<Box<dyn Plan>>, String> {
         let is_filtered = profile.plugins.filter.iter().any(|name| name == self.plugin);
         let Some(devices) = pod.class.devices.as_ref().filter(|_| is_filtered) else { return Ok(None) };
-        let plan = self.store.plan(devices, &pod.class.namespace, node, &self.engine)?;
+        let plan = self.store.plan(devices, &pod.class.namespace, node, (&self.engine, self.version))?;
         let waits = profile.args.dynamic_resources.binding_timeout.is_some();
         Ok(plan.map(|plan| Box::new(DevicePlan { waits, ..plan }) as Box<dyn Plan>))
     }
@@ -159,6 +190,10 @@ impl ObjectCache for DeviceCache {
         Awaited { what: "their devices to get ready", see: "what the drivers of their ResourceClaims are about" }
     }
 
+    fn awaited_devices(&self, plan: &dyn Plan) -> Vec<AwaitedDevice> {
+        plan.of().map(|plan| self.store.awaited(plan)).unwrap_or_default()
+    }
+
     /// Source: `deallocateOrDeletePodClaims`, which takes any of the claims; here it is the first.
     fn post_filter(&self, pod: &PodInfo, unavailable: u64) -> Option<(Vec<Write>, &'static str)> {
         let devices = pod.class.devices.as_ref()?;
@@ -167,10 +202,16 @@ impl ObjectCache for DeviceCache {
             Resolved::Known(claim) => Some((place, *claim)),
             Resolved::Like(_) => None,
         });
-        let (_, claim) = known.find(|(place, claim)| {
+        let claim = known.find(|(place, claim)| {
             let is_free = claim.reserved_for.iter().all(|consumer| consumer.uid == pod.uid);
             unavailable >> place & 1 == 1 && is_free && claim.reserved_for.len() <= 1
-        })?;
+        });
+        let Some((_, claim)) = claim else {
+            // What an attempt before has left would be in the way for ever.
+            let left = self.store.special_of(&devices.owner).filter(|_| self.store.extended(devices).is_some())?;
+            let writes = plan::unmade(DeviceObject::Claim(Arc::clone(left)).key().into(), Some(left), None);
+            return Some((writes, "deletion of ResourceClaim completed"));
+        };
         let write = Write {
             object: DeviceObject::Claim(Arc::clone(claim)).key().into(),
             uid: Arc::clone(&claim.uid),

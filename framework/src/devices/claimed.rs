@@ -14,8 +14,13 @@ pub struct PodDevices {
     pub owner: Owner,
     /// `spec.resourceClaims`, in its order.
     pub claims: Vec<PodClaim>,
-    /// The containers, init containers first, where one of them asks for an extended resource; none otherwise.
+    /// The containers, init containers first, where one of them asks for an extended resource; none otherwise. In a class they have
+    /// no names, and are there only where a device class stands behind such a resource.
     pub containers: Vec<Asking>,
+    /// In a class: the extended resources asked for that device classes stand behind, sorted.
+    pub mapped: Vec<Arc<str>>,
+    /// In a class: a claim is there for the extended resources of the pod, from an attempt before.
+    pub has_left: bool,
 }
 
 /// An entry of `spec.resourceClaims`.

@@ -15,6 +15,7 @@ use super::model::{
     class::DeviceClass,
     request::{AllocationMode, Ask, Request, RequestKind},
 };
+use crate::resources::is_extended;
 
 /// In front of the name of a class, this is an extended resource that is always mapped to it.
 pub const CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
@@ -81,6 +82,12 @@ impl DeviceClasses {
         self.classes.get(name)
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty()
+    }
+
     /// The class behind an extended resource: the newest of those that name it, of them the first by name.
     #[must_use]
     pub fn behind(&self, resource: &str) -> Option<&Arc<DeviceClass>> {
@@ -93,23 +100,34 @@ impl DeviceClasses {
     }
 }
 
-/// What the containers of a pod, init containers first, ask of classes for some extended resources, sorted by name; and which
-/// container gets which devices.
+/// Whether a class may stand behind a resource of this name.
+///
+/// Source: `schedutil.IsDRAExtendedResourceName`.
+#[must_use]
+pub fn is_backable(name: &str) -> bool {
+    is_extended(name) || name.starts_with(CLASS_PREFIX)
+}
+
+/// The resources that containers ask for and that a class may stand behind, each once, sorted.
+#[must_use]
+pub fn backable(containers: &[Asking]) -> BTreeSet<&Arc<str>> {
+    let requests = containers.iter().flat_map(|container| &container.requests);
+    requests.filter(|(name, amount)| *amount != Some(0) && is_backable(name)).map(|(name, _)| name).collect()
+}
+
+/// What the containers of a pod, init containers first, ask of classes for some extended resources, sorted by name, each with its
+/// class; and which container gets which devices.
 ///
 /// Source: `createRequestsAndMappings` of the plugin.
-#[must_use]
-pub fn requests(
+pub fn requests<'a>(
     containers: &[Asking],
-    resources: &BTreeSet<Arc<str>>,
-    classes: &DeviceClasses,
+    resources: impl IntoIterator<Item = (&'a Arc<str>, &'a Arc<DeviceClass>)>,
 ) -> (Vec<Request>, Vec<Mapping>) {
     let mut requests = Vec::new();
     let mut mappings = Vec::new();
-    for resource in resources {
-        if let Some(class) = classes.behind(resource) {
-            let of = OneResource { resource, class: &class.name };
-            of.add(containers, &mut requests, &mut mappings);
-        }
+    for (resource, class) in resources {
+        let of = OneResource { resource, class: &class.name };
+        of.add(containers, &mut requests, &mut mappings);
     }
     requests.sort_by(|one: &Needed, other| one.name.cmp(&other.name));
     (requests.into_iter().map(Needed::request).collect(), mappings)

@@ -4,7 +4,10 @@
 
 use std::sync::Arc;
 
-use super::model::{claim::DeviceClaim, class::DeviceClass, request::ClaimSpec};
+use super::{
+    model::{claim::DeviceClaim, class::DeviceClass, request::ClaimSpec},
+    special::{Extended, Served, UNNAMED},
+};
 use crate::class::NodeTerm;
 
 /// What PreFilter makes of the claims.
@@ -25,6 +28,10 @@ pub struct Claims {
     pub claims: Vec<ClaimFact>,
     /// The classes that the claims which are not allocated name, each once, by name.
     pub classes: Vec<Arc<DeviceClass>>,
+    /// The extended resources that may come from devices, where there are any.
+    pub extended: Option<Arc<Extended>>,
+    /// The pods' namespace, where there are such resources.
+    pub namespace: Arc<str>,
 }
 
 /// What is known of a claim.
@@ -63,12 +70,19 @@ impl Claims {
     /// The class of a name.
     #[must_use]
     pub fn class(&self, name: &str) -> Option<Arc<DeviceClass>> {
-        self.classes.iter().find(|class| &*class.name == name).cloned()
+        let known = self.classes.iter().find(|class| &*class.name == name);
+        known.or_else(|| self.behind().find(|class| &*class.name == name)).cloned()
     }
 
-    /// The claims that devices have to be found for, as the search takes them, with their places.
+    /// The classes behind extended resources.
+    fn behind(&self) -> impl Iterator<Item = &Arc<DeviceClass>> {
+        self.extended.iter().flat_map(|extended| &extended.resources).filter_map(|(_, class)| class.as_ref())
+    }
+
+    /// The claims that devices have to be found for, as the search takes them, with their places: last that for the extended
+    /// resources which come from devices.
     #[must_use]
-    pub fn unallocated(&self) -> Vec<DeviceClaim> {
+    pub fn unallocated(&self, served: Served) -> Vec<DeviceClaim> {
         let unallocated = self.claims.iter().filter_map(|claim| match claim {
             // A name without a namespace is told as it is.
             ClaimFact::Unallocated { label, spec } => {
@@ -76,7 +90,14 @@ impl Claims {
             }
             ClaimFact::Allocated { .. } => None,
         });
-        unallocated.collect()
+        let special = self.extended.as_ref().and_then(|extended| extended.claimed(served));
+        let special = special.map(|(spec, _)| DeviceClaim {
+            namespace: Arc::clone(&self.namespace),
+            name: UNNAMED.into(),
+            spec,
+            ..DeviceClaim::default()
+        });
+        unallocated.chain(special).collect()
     }
 }
 

@@ -12,9 +12,10 @@ use super::{
     allocate::{AllocateError, MAX_STEPS, Scene, Scratch, allocate},
     binding::{Readiness, readiness},
     claimed::PodDevices,
+    extended::Mapping,
     language::Cel,
     model::{
-        allocation::Allocation,
+        allocation::{Allocation, DeviceResult},
         claim::{Consumer, DeviceClaim, FINALIZER},
     },
     node::NodeDevices,
@@ -22,11 +23,12 @@ use super::{
     resolve::Resolved,
     result::allocations,
     selectors::Verdicts,
+    special::{self, UNNAMED},
     store::{Store, number},
     wanted::Wanted,
 };
 use crate::{
-    extension::objects::{ObjectKey, Plan, Write, Written},
+    extension::objects::{AwaitedDevice, ObjectKey, Plan, Write, Written},
     node::NodeInfo,
     volumes::mounts::Owner,
 };
@@ -52,6 +54,16 @@ pub(super) struct Planned {
     pub(super) uid: Arc<str>,
     /// What is allocated to it now; `None`: it is allocated already.
     pub(super) allocation: Option<Arc<Allocation>>,
+    /// What is made of it first, for extended resources.
+    pub(super) special: Option<Special>,
+}
+
+/// A claim that is made for the extended resources of a pod.
+#[derive(Debug)]
+pub(super) struct Special {
+    claim: Arc<DeviceClaim>,
+    /// Which container gets which of its devices.
+    mappings: Arc<[Mapping]>,
 }
 
 /// What searches keep from one to the next.
@@ -71,6 +83,27 @@ impl Default for Engine {
 impl Planned {
     pub(super) fn key(&self) -> ObjectKey {
         DeviceKey::claim(Arc::clone(&self.namespace), Arc::clone(&self.name)).into()
+    }
+
+    /// What has to be written so that the claim is there for a pod. What each write says of the claim comes from the answer to the
+    /// one before.
+    fn made(&self, special: &Special, pod: &Owner) -> [Write; 4] {
+        let patches = [
+            ClaimPatch::Create(Arc::clone(&special.claim)),
+            ClaimPatch::SetFinalizers(vec![FINALIZER.into()]),
+            ClaimPatch::SetStatus { allocation: self.allocation.clone(), reserved_for: vec![consumer(pod)] },
+            ClaimPatch::TellPod {
+                pod: Arc::clone(&pod.name),
+                uid: Arc::clone(&pod.uid),
+                mappings: Arc::clone(&special.mappings),
+            },
+        ];
+        patches.map(|patch| Write {
+            object: self.key(),
+            uid: Arc::default(),
+            resource_version: Arc::default(),
+            patch: patch_of(patch),
+        })
     }
 }
 
@@ -92,18 +125,21 @@ impl Store {
         devices: &PodDevices,
         namespace: &Arc<str>,
         node: &NodeInfo,
-        engine: &Engine,
+        (engine, attempt): (&Engine, u64),
     ) -> Result<Option<DevicePlan>, String> {
         let resolved = self.claims_of(devices, namespace)?;
+        let special = self.special(devices, namespace, node, attempt)?;
         let known = resolved.iter().filter_map(|claim| match claim {
             Resolved::Known(claim) => Some(*claim),
             // Of a pod all claims have names.
             Resolved::Like(_) => None,
         });
         let known: Vec<&Arc<DeviceClaim>> = known.collect();
-        if known.is_empty() {
+        if known.is_empty() && special.is_none() {
             return Ok(None);
         }
+        let made = special.as_ref().map(|special| &special.claim);
+        let known: Vec<&Arc<DeviceClaim>> = known.into_iter().chain(made).collect();
         let unallocated: Vec<&DeviceClaim> =
             known.iter().filter(|claim| claim.allocation.is_none()).map(|claim| &***claim).collect();
         if let Some(claim) = unallocated.iter().find(|claim| self.pending(&claim.uid).is_some()) {
@@ -119,8 +155,34 @@ impl Store {
             name: Arc::clone(&claim.name),
             uid: Arc::clone(&claim.uid),
             allocation: if claim.allocation.is_none() { found.next().map(Arc::new) } else { None },
+            special: None,
         });
-        Ok(Some(DevicePlan { pod: devices.owner.clone(), waits: true, claims: claims.collect() }))
+        let mut claims: Vec<Planned> = claims.collect();
+        if let Some(last) = claims.last_mut() {
+            last.special = special;
+        }
+        Ok(Some(DevicePlan { pod: devices.owner.clone(), waits: true, claims }))
+    }
+
+    /// The claim for the extended resources of a pod that come from devices on a node.
+    ///
+    /// # Errors
+    /// The node cannot serve them, which the filter has to have said, or what came of an attempt before is not known yet.
+    fn special(
+        &self,
+        devices: &PodDevices,
+        namespace: &Arc<str>,
+        node: &NodeInfo,
+        attempt: u64,
+    ) -> Result<Option<Special>, String> {
+        let Some(extended) = self.extended(devices) else { return Ok(None) };
+        let served = extended.served(special::on(&node.allocatable)).map_err(|unserved| unserved.to_string())?;
+        let Some((spec, mappings)) = extended.claimed(served) else { return Ok(None) };
+        let claim = special::claim(namespace, &devices.owner, attempt, &spec);
+        if self.pending(&claim.uid).is_some() {
+            return Err(format!("resource claim {namespace}/{UNNAMED} is in the process of being allocated"));
+        }
+        Ok(Some(Special { claim: Arc::new(claim), mappings: mappings.into() }))
     }
 
     /// The devices for claims on a node, as the filter finds them.
@@ -152,6 +214,10 @@ impl Store {
     pub(super) fn writes(&self, plan: &DevicePlan) -> Vec<Write> {
         let mut writes = Vec::new();
         for planned in &plan.claims {
+            if let Some(special) = &planned.special {
+                writes.extend(planned.made(special, &plan.pod));
+                continue;
+            }
             let Some(claim) = self.claim(&(Arc::clone(&planned.namespace), Arc::clone(&planned.name))) else {
                 continue;
             };
@@ -173,8 +239,7 @@ impl Store {
             }
             let mut reserved_for = claim.reserved_for.clone();
             if !is_reserved {
-                let (name, uid) = (Arc::clone(&plan.pod.name), Arc::clone(&plan.pod.uid));
-                reserved_for.push(Consumer { api_group: Arc::default(), resource: "pods".into(), name, uid });
+                reserved_for.push(consumer(&plan.pod));
             }
             write(ClaimPatch::SetStatus { allocation: planned.allocation.clone(), reserved_for });
         }
@@ -185,9 +250,12 @@ impl Store {
     pub(super) fn writes_back(&self, plan: &DevicePlan, written: &Written) -> Vec<Write> {
         let mut writes = Vec::new();
         for planned in &plan.claims {
-            let Some(claim) = self.claim(&(Arc::clone(&planned.namespace), Arc::clone(&planned.name))) else {
+            let claim = self.claim(&(Arc::clone(&planned.namespace), Arc::clone(&planned.name)));
+            if planned.special.is_some() {
+                writes.extend(unmade(planned.key(), claim, written.get(&planned.key())));
                 continue;
-            };
+            }
+            let Some(claim) = claim else { continue };
             let key = planned.key();
             if written.contains_key(&key) || claim.is_reserved_for(&plan.pod.uid) {
                 writes.push(Write {
@@ -201,6 +269,26 @@ impl Store {
         writes
     }
 
+    /// All devices of the claims, where one of them has to get ready.
+    ///
+    /// Source: `hasBindingConditions`, and what PreBind observes of the wait.
+    pub(super) fn awaited(&self, plan: &DevicePlan) -> Vec<AwaitedDevice> {
+        let allocation = |planned: &Planned| {
+            let name = (Arc::clone(&planned.namespace), Arc::clone(&planned.name));
+            let known = || self.claim(&name).and_then(|claim| claim.allocation.clone());
+            planned.allocation.clone().or_else(known)
+        };
+        let allocations: Vec<Arc<Allocation>> =
+            plan.claims.iter().filter(|_| plan.waits).filter_map(allocation).collect();
+        let device = |result: &DeviceResult| AwaitedDevice {
+            driver: Arc::clone(&result.device.driver),
+            has_conditions: !result.binding_conditions.is_empty(),
+        };
+        let devices = allocations.iter().flat_map(|allocation| &allocation.results).map(device);
+        let devices: Vec<AwaitedDevice> = devices.collect();
+        if devices.iter().any(|device| device.has_conditions) { devices } else { Vec::new() }
+    }
+
     /// Whether all devices are ready, by what the API says from the versions on that were written.
     ///
     /// # Errors
@@ -208,12 +296,19 @@ impl Store {
     pub(super) fn is_ready(&self, plan: &DevicePlan, written: &Written) -> Result<bool, String> {
         for planned in plan.claims.iter().filter(|_| plan.waits) {
             let name = (Arc::clone(&planned.namespace), Arc::clone(&planned.name));
-            let Some(claim) = self.claim(&name).filter(|claim| claim.uid == planned.uid) else {
-                let (namespace, name) = name;
-                return Err(format!("could not find ResourceClaim \"{namespace}/{name}\""));
-            };
             let has_conditions = |allocation: &Arc<Allocation>| {
                 allocation.results.iter().any(|result| !result.binding_conditions.is_empty())
+            };
+            let is_it = |claim: &&Arc<DeviceClaim>| planned.special.is_some() || claim.uid == planned.uid;
+            let Some(claim) = self.claim(&name).filter(is_it) else {
+                // Of one that was just made the watch may not tell yet, and only its devices are waited for.
+                match planned.allocation.as_ref().filter(|_| planned.special.is_some()) {
+                    Some(allocation) if has_conditions(allocation) => return Ok(false),
+                    Some(_) => continue,
+                    None => {}
+                }
+                let (namespace, name) = name;
+                return Err(format!("could not find ResourceClaim \"{namespace}/{name}\""));
             };
             if !planned.allocation.as_ref().or(claim.allocation.as_ref()).is_some_and(has_conditions) {
                 continue;
@@ -233,6 +328,37 @@ impl Store {
     }
 }
 
+/// What has to be written so that a claim which was made for a pod is there no more. `known`: as the watch has shown it;
+/// `written`: its version, where this attempt has written to it.
+///
+/// Source: `deleteClaim`.
+pub(super) fn unmade(key: ObjectKey, known: Option<&Arc<DeviceClaim>>, written: Option<&Arc<str>>) -> Vec<Write> {
+    if known.is_none() && written.is_none() {
+        return Vec::new();
+    }
+    let of_known = |claim: &Arc<DeviceClaim>| Arc::clone(&claim.resource_version);
+    let version = [known.map(of_known), written.cloned()].into_iter().flatten().max_by_key(|version| number(version));
+    let write = |patch| Write {
+        object: key.clone(),
+        uid: known.map(|claim| Arc::clone(&claim.uid)).unwrap_or_default(),
+        resource_version: version.clone().unwrap_or_default(),
+        patch: patch_of(patch),
+    };
+    let mut writes = Vec::new();
+    if written.is_some() || known.is_some_and(|claim| claim.finalizers.iter().any(|known| &**known == FINALIZER)) {
+        let others = known.iter().flat_map(|claim| &claim.finalizers).filter(|known| &***known != FINALIZER);
+        writes.push(write(ClaimPatch::SetFinalizers(others.cloned().collect())));
+    }
+    writes.push(write(ClaimPatch::Delete));
+    writes
+}
+
+/// A pod, as a claim is reserved for it.
+fn consumer(pod: &Owner) -> Consumer {
+    let (name, uid) = (Arc::clone(&pod.name), Arc::clone(&pod.uid));
+    Consumer { api_group: Arc::default(), resource: "pods".into(), name, uid }
+}
+
 const fn patch_of(patch: ClaimPatch) -> crate::extension::objects::Patch {
     crate::extension::objects::Patch::Claim(patch)
 }
@@ -240,7 +366,7 @@ const fn patch_of(patch: ClaimPatch) -> crate::extension::objects::Patch {
 /// A UUID for the share of a device that a claim gets: upstream draws it, here it is made of what it is for, so that it is the
 /// same for whoever asks. The version of the claim goes into it, for one that is allocated once more.
 fn share_id(claim: &DeviceClaim, device: usize) -> Arc<str> {
-    let text = format!("{}/{}/{device}", claim.uid, claim.resource_version);
+    let text = format!("{}/{}/{}/{device}", claim.uid, claim.name, claim.resource_version);
     let hash = xxh3_128(text.as_bytes());
     // As random UUIDs are marked: version 4, variant 1.
     let hash = hash & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;

@@ -15,8 +15,10 @@ use super::{
         class::DeviceClass,
         request::{ClaimSpec, Request, RequestKind},
     },
+    special::Extended,
     store::Store,
 };
+use crate::volumes::mounts::Owner;
 
 /// How many alternatives a request may have: `FirstAvailableDeviceRequestMaxSize`.
 const MAX_ALTERNATIVES: i64 = 8;
@@ -79,9 +81,35 @@ impl Store {
         Ok(claims)
     }
 
-    /// What a class can say of the claims of its pods, where that is less than all: a claim that was made for the pod, and that
-    /// nothing has happened to, is like any other of its specification. `None`: all has to be said.
+    /// What a class can say of the claims and extended resources of its pods, where that is less than all. `None`: all has to be
+    /// said.
     pub(super) fn shared(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<PodDevices> {
+        let claims = self.shared_claims(devices, namespace);
+        if claims.is_none() && devices.containers.is_empty() {
+            return None;
+        }
+        let extended = self.extended(devices);
+        let (owner, claims) =
+            claims.map_or_else(|| (devices.owner.clone(), devices.claims.clone()), |claims| (Owner::default(), claims));
+        Some(PodDevices {
+            owner,
+            claims,
+            containers: extended.as_ref().map(Extended::shared).unwrap_or_default(),
+            mapped: extended.iter().flat_map(Extended::mapped).cloned().collect(),
+            has_left: extended.is_some_and(|extended| extended.has_left),
+        })
+    }
+
+    /// The extended resources of a pod or its class that may come from devices.
+    pub(super) fn extended(&self, devices: &PodDevices) -> Option<Extended> {
+        let extended = Extended::of(devices, &self.classes)?;
+        let has_left = extended.has_left || self.special_of(&devices.owner).is_some();
+        Some(Extended { has_left, ..extended })
+    }
+
+    /// A claim that was made for the pod, and that nothing has happened to, is like any other of its specification. `None`: all
+    /// has to be said.
+    fn shared_claims(&self, devices: &PodDevices, namespace: &Arc<str>) -> Option<Vec<PodClaim>> {
         let like = |claim: &PodClaim| {
             let ClaimSource::Generated(name) = &claim.source else { return None };
             let known = self.claim(&(Arc::clone(namespace), Arc::clone(name)))?;
@@ -102,14 +130,13 @@ impl Store {
             // What an entry is called only matters where something is wrong with it.
             claims.push(PodClaim { entry: Arc::default(), source });
         }
-        // What containers ask for becomes requests that are named by the containers' places.
-        Some(PodDevices { claims, containers: devices.containers.clone(), ..PodDevices::default() })
+        Some(claims)
     }
 
     /// What PreFilter makes of the claims of a class. `None`: nothing.
     pub(super) fn facts(&self, devices: &PodDevices, namespace: &Arc<str>, times: BindingTimes) -> Option<DeviceFacts> {
         match self.judge(devices, namespace, times) {
-            Ok(claims) if claims.claims.is_empty() => None,
+            Ok(claims) if claims.claims.is_empty() && claims.extended.is_none() => None,
             Ok(claims) => Some(DeviceFacts::Claims(Arc::new(claims))),
             Err(facts) => Some(facts),
         }
@@ -138,7 +165,9 @@ impl Store {
             self.find_classes(&label, &spec.requests, &mut classes)?;
             claims.push(ClaimFact::Unallocated { label: label.into(), spec: Arc::clone(spec) });
         }
-        Ok(Claims { claims, classes: classes.into_values().collect() })
+        let extended = self.extended(devices).map(Arc::new);
+        let namespace = extended.as_ref().map(|_| Arc::clone(namespace)).unwrap_or_default();
+        Ok(Claims { claims, classes: classes.into_values().collect(), extended, namespace })
     }
 
     /// The classes that requests name.

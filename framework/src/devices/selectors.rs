@@ -85,6 +85,15 @@ struct Values {
 
 type Verdict = Result<bool, String>;
 
+/// What of a device a selector reads.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seen {
+    /// `driver`, or the attribute or capacity with its domain; without one where the device has none of the name.
+    pub name: Arc<str>,
+    /// The value as CEL writes it; `None`: the device has none.
+    pub value: Option<String>,
+}
+
 /// Why a selector has no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectorError<'a> {
@@ -115,6 +124,39 @@ impl Verdicts {
             self.selectors.insert_full(Arc::clone(expression), known).0
         });
         SelectorNumber(u32::try_from(at).unwrap_or(u32::MAX))
+    }
+
+    /// The expression of a number.
+    #[must_use]
+    pub fn expression(&self, selector: SelectorNumber) -> Option<&Arc<str>> {
+        self.selectors.get_index(selector.0 as usize).map(|(expression, _)| expression)
+    }
+
+    /// What a selector reads of a device of a driver; all of it where that cannot be told. Empty for what is no expression.
+    #[must_use]
+    pub fn seen(&self, selector: SelectorNumber, driver: &Arc<str>, device: &Device) -> Vec<Seen> {
+        let Some((expression, known)) = self.selectors.get_index(selector.0 as usize) else { return Vec::new() };
+        let Ok(selector) = &known.selector else { return Vec::new() };
+        let reach = selector.reach();
+        let mut seen = Vec::new();
+        let mut add = |name: &Arc<str>, value: Option<String>| seen.push(Seen { name: Arc::clone(name), value });
+        if expression.contains("driver") || matches!(reach, Reach::All) {
+            add(&"driver".into(), Some(format!("{driver:?}")));
+        }
+        let is_read = |ids: &[Arc<str>], name: &str| ids.iter().any(|id| **id == *id_of(name));
+        let (attributes, capacities) = match reach {
+            Reach::All => (None, None),
+            Reach::Some { attributes, capacities } => (Some(attributes), Some(capacities)),
+        };
+        let read = device.attributes.iter().filter(|(name, _)| attributes.is_none_or(|ids| is_read(ids, name)));
+        read.for_each(|(name, value)| add(name, Some(value.to_string())));
+        let missing = |id: &&Arc<str>| !device.attributes.iter().any(|(name, _)| *id_of(name) == ***id);
+        attributes.into_iter().flatten().filter(missing).for_each(|id| add(id, None));
+        let read = device.capacity.iter().filter(|(name, _)| capacities.is_none_or(|ids| is_read(ids, name)));
+        read.for_each(|(name, capacity)| add(name, Some(capacity.value.text().to_string())));
+        let missing = |id: &&Arc<str>| !device.capacity.iter().any(|(name, _)| *id_of(name) == ***id);
+        capacities.into_iter().flatten().filter(missing).for_each(|id| add(id, None));
+        seen
     }
 
     /// How many expressions there are.

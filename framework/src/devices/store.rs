@@ -20,10 +20,11 @@ use super::{
         slice::Slice,
     },
     objects::{DeviceKey, DeviceKind, DeviceObject},
+    special::{self, pending_uid},
     taints::TaintTracker,
     views::Views,
 };
-use crate::{map::Map, node::NodeInfo};
+use crate::{map::Map, node::NodeInfo, volumes::mounts::Owner};
 
 /// A claim by namespace and name.
 pub(super) type ClaimName = (Arc<str>, Arc<str>);
@@ -32,6 +33,10 @@ pub(super) type ClaimName = (Arc<str>, Arc<str>);
 #[derive(Debug, Default)]
 pub(super) struct Store {
     claims: BTreeMap<ClaimName, Arc<DeviceClaim>>,
+    /// The claims among them that were made for the extended resources of pods, by the UID of the pod.
+    special: BTreeMap<Arc<str>, BTreeSet<ClaimName>>,
+    /// Of [`Self::pending`], what is written of claims that no watch has shown.
+    unseen: BTreeSet<Arc<str>>,
     /// What is allocated to claims by pods on their way, by the claim's UID: the API does not say so yet.
     pending: Map<Arc<str>, Pending>,
     pub(super) classes: DeviceClasses,
@@ -53,9 +58,12 @@ pub(super) struct Pending {
 }
 
 /// What a change comes to.
+#[derive(Default)]
 pub(super) struct Changed {
     pub(super) old: Option<DeviceObject>,
     pub(super) nodes: BTreeSet<Arc<str>>,
+    /// Another class may stand behind extended resources.
+    pub(super) shares: bool,
 }
 
 // === impl Store ===
@@ -64,6 +72,14 @@ impl Store {
     /// A claim as the API has it.
     pub(super) fn claim(&self, name: &ClaimName) -> Option<&Arc<DeviceClaim>> {
         self.claims.get(name)
+    }
+
+    /// All claims that are allocated, by name, also those that pods on their way have allocated.
+    pub(super) fn allocations(&self) -> impl Iterator<Item = (&Arc<DeviceClaim>, &Arc<Allocation>)> {
+        self.claims.values().filter_map(|claim| {
+            let pending = || self.pending.get(&claim.uid).map(|pending| &pending.allocation);
+            Some((claim, claim.allocation.as_ref().or_else(pending)?))
+        })
     }
 
     /// What a pod on its way has allocated to the claim of a UID.
@@ -75,7 +91,8 @@ impl Store {
     pub(super) fn get(&self, key: &DeviceKey) -> Option<DeviceObject> {
         match key.kind {
             DeviceKind::Claim => {
-                let claim = self.claims.get(&(Arc::clone(&key.namespace), Arc::clone(&key.name)))?;
+                let name = (Arc::clone(&key.namespace), Arc::clone(&key.name));
+                let Some(claim) = self.claims.get(&name) else { return self.assumed(&name) };
                 let assumed = self.pending.get(&claim.uid).filter(|_| claim.allocation.is_none());
                 Some(DeviceObject::Claim(assumed.map_or_else(
                     || Arc::clone(claim),
@@ -104,7 +121,7 @@ impl Store {
                     return None;
                 }
                 self.classes.apply(Arc::clone(class));
-                Some(Changed { old: old.map(DeviceObject::Class), nodes: BTreeSet::new() })
+                Some(Changed { old: old.map(DeviceObject::Class), shares: true, ..Changed::default() })
             }
             DeviceObject::Slice(slice) => self.set_slice(&slice.name, Some(slice)),
             DeviceObject::TaintRule(rule) => {
@@ -122,7 +139,7 @@ impl Store {
             DeviceKind::Class => {
                 let old = self.classes.get(&key.name).cloned()?;
                 self.classes.remove(&key.name);
-                Some(Changed { old: Some(DeviceObject::Class(old)), nodes: BTreeSet::new() })
+                Some(Changed { old: Some(DeviceObject::Class(old)), shares: true, ..Changed::default() })
             }
             DeviceKind::Slice => self.set_slice(&key.name, None),
             DeviceKind::TaintRule => {
@@ -142,6 +159,7 @@ impl Store {
             Some(claim) => _ = self.claims.insert(name.clone(), Arc::clone(claim)),
             None => _ = self.claims.remove(name),
         }
+        self.index_special(name, old.as_ref(), new);
         let of = |claim: Option<&Arc<DeviceClaim>>| claim.and_then(|claim| claim.allocation.clone());
         let (before, after) = (of(old.as_ref()), of(new));
         let mut nodes = BTreeSet::new();
@@ -149,12 +167,15 @@ impl Store {
             nodes.extend(before.iter().flat_map(|allocation| self.count(&allocation.results, false)));
             nodes.extend(after.iter().flat_map(|allocation| self.count(&allocation.results, true)));
         }
-        if let Some(claim) = new
-            && self.pending.get(&claim.uid).is_some_and(|pending| pending.is_over(claim))
-        {
-            nodes.extend(self.release(&claim.uid));
+        if let Some(claim) = new {
+            for uid in [Some(Arc::clone(&claim.uid)), special_uid(claim)].into_iter().flatten() {
+                if self.pending.get(&uid).is_some_and(|pending| pending.name == *name && pending.is_over(claim)) {
+                    nodes.extend(self.release(&uid));
+                }
+            }
         }
-        Some(Changed { old: old.map(DeviceObject::Claim), nodes })
+        nodes.extend(self.release_unseen(name, new));
+        Some(Changed { old: old.map(DeviceObject::Claim), nodes, shares: false })
     }
 
     fn set_slice(&mut self, name: &Arc<str>, new: Option<&Arc<Slice>>) -> Option<Changed> {
@@ -183,7 +204,7 @@ impl Store {
         }
         let both: Vec<Arc<Slice>> = old.iter().chain(new).cloned().collect();
         let nodes = if is_touched { BTreeSet::new() } else { self.pools_changed(&both) };
-        Some(Changed { old: old.map(DeviceObject::Slice), nodes })
+        Some(Changed { old: old.map(DeviceObject::Slice), nodes, shares: false })
     }
 
     /// Rules taint these devices otherwise than before. `None`: no device.
@@ -192,7 +213,7 @@ impl Store {
             return None;
         }
         tainted.iter().for_each(|slice| self.inventory.apply(Arc::clone(slice)));
-        Some(Changed { old, nodes: self.pools_changed(&tainted) })
+        Some(Changed { old, nodes: self.pools_changed(&tainted), shares: false })
     }
 
     /// What these slices say of their pools is new.
@@ -236,13 +257,74 @@ impl Store {
     pub(super) fn restore(&mut self, uid: &Arc<str>, written: Option<&Arc<str>>) -> BTreeSet<Arc<str>> {
         let Some(pending) = self.pending.get_mut(uid) else { return BTreeSet::new() };
         pending.written = written.cloned();
-        let claim = self.claims.get(&pending.name).filter(|claim| claim.uid == *uid);
-        let is_over = written.is_none() || claim.is_none_or(|claim| pending.is_over(claim));
-        if is_over { self.release(uid) } else { BTreeSet::new() }
+        let claim = self.claims.get(&pending.name);
+        let is_over = match claim {
+            _ if written.is_none() => true,
+            Some(claim) if claim.uid == *uid || special_uid(claim).as_ref() == Some(uid) => pending.is_over(claim),
+            // It was made for the pod, and the watch has not come so far.
+            None if special::is_pending_uid(uid) => false,
+            _ => true,
+        };
+        if is_over {
+            return self.release(uid);
+        }
+        if claim.is_none() {
+            self.unseen.insert(Arc::clone(uid));
+        }
+        BTreeSet::new()
+    }
+
+    /// The first claim by name that was made for the extended resources of a pod.
+    pub(super) fn special_of(&self, pod: &Owner) -> Option<&Arc<DeviceClaim>> {
+        self.claims.get(self.special.get(&pod.uid)?.first()?)
+    }
+
+    fn index_special(&mut self, name: &ClaimName, old: Option<&Arc<DeviceClaim>>, new: Option<&Arc<DeviceClaim>>) {
+        let pod = |claim: &Arc<DeviceClaim>| {
+            let owner = claim.controller.as_ref().filter(|_| claim.is_extended)?;
+            Some(Arc::clone(&owner.uid))
+        };
+        if let Some(pod) = old.and_then(pod)
+            && let Some(names) = self.special.get_mut(&pod)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.special.remove(&pod);
+            }
+        }
+        if let Some(pod) = new.and_then(pod) {
+            self.special.entry(pod).or_default().insert(name.clone());
+        }
+    }
+
+    /// A claim for extended resources that is on its way to the API, with what is allocated to it.
+    fn assumed(&self, name: &ClaimName) -> Option<DeviceObject> {
+        let (uid, pending) = self.pending.iter().find(|(_, pending)| pending.name == *name)?;
+        let ((namespace, name), allocation) = (pending.name.clone(), Some(Arc::clone(&pending.allocation)));
+        let claim = DeviceClaim { namespace, name, uid: Arc::clone(uid), allocation, ..DeviceClaim::default() };
+        Some(claim.into())
+    }
+
+    /// The watch has come to a claim: of those that were written before it and that it did not show there are no more.
+    fn release_unseen(&mut self, name: &ClaimName, new: Option<&Arc<DeviceClaim>>) -> BTreeSet<Arc<str>> {
+        if self.unseen.is_empty() {
+            return BTreeSet::new();
+        }
+        let version = new.map_or(0, |claim| number(&claim.resource_version));
+        let is_over = |uid: &&Arc<str>| {
+            self.pending.get(*uid).is_none_or(|pending| match new {
+                None => pending.name == *name,
+                Some(_) => pending.written.as_ref().is_some_and(|written| number(written) < version),
+            })
+        };
+        let over: Vec<Arc<str>> = self.unseen.iter().filter(is_over).cloned().collect();
+        over.iter().for_each(|uid| _ = self.unseen.remove(uid));
+        over.iter().flat_map(|uid| self.release(uid)).collect()
     }
 
     fn release(&mut self, uid: &Arc<str>) -> BTreeSet<Arc<str>> {
         let Some(pending) = self.pending.swap_remove(uid) else { return BTreeSet::new() };
+        self.unseen.remove(uid);
         self.count(&pending.allocation.results, false)
     }
 
@@ -267,6 +349,12 @@ impl Pending {
         claim.allocation.is_some()
             || self.written.as_ref().is_some_and(|written| number(&claim.resource_version) >= number(written))
     }
+}
+
+/// The UID under which devices are set aside for a claim that was made for the extended resources of a pod.
+fn special_uid(claim: &DeviceClaim) -> Option<Arc<str>> {
+    let owner = claim.controller.as_ref().filter(|_| claim.is_extended)?;
+    Some(pending_uid(&owner.uid))
 }
 
 /// A version as upstream's assume cache compares it.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::{
     class::{Class, HostPort, Requirement, Taint},
-    extension::{Facts, Filter},
+    devices::allocate::lacking::DeviceLack,
+    extension::{Facts, Filter, NodeFilter},
     node::NodeInfo,
     prepared::Prepared,
     profile::Profile,
@@ -83,6 +84,8 @@ pub enum Lack {
     Away(Arc<str>),
     /// In the node's domain is a pod whose required anti-affinity refuses this one.
     Welcome(Arc<str>),
+    /// Devices that the pod's claims ask for.
+    Devices(DeviceLack),
 }
 
 /// What one filter misses on a node.
@@ -109,13 +112,13 @@ pub fn shortfalls(
     class: &Class,
     place: Place<'_>,
 ) -> Vec<Shortfall> {
-    let refusing = prepared.filters().iter().filter(|prepared| match &prepared.filter {
-        Filter::Node(filter) => filter.filter(place.nodes, place.slot).is_err(),
-        Filter::Domain(_) => false,
+    let refusing = prepared.filters().iter().filter_map(|prepared| match &prepared.filter {
+        Filter::Node(filter) if filter.filter(place.nodes, place.slot).is_err() => Some((prepared.plugin, &**filter)),
+        Filter::Node(_) | Filter::Domain(_) => None,
     });
-    let shortfall = |plugin: &'static str| {
-        let found = registry.find(plugin);
-        Shortfall { plugin, lacks: found.map_or_else(Vec::new, |found| found.lacks(class, &profile.args, place)) }
+    let shortfall = |(plugin, filter): (&'static str, &dyn NodeFilter)| {
+        let by_plugin = || registry.find(plugin).map(|found| found.lacks(class, &profile.args, place));
+        Shortfall { plugin, lacks: filter.lacks(place.nodes, place.slot).or_else(by_plugin).unwrap_or_default() }
     };
-    refusing.map(|prepared| shortfall(prepared.plugin)).collect()
+    refusing.map(shortfall).collect()
 }

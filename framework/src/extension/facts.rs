@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::{
-    devices::facts::DeviceFacts,
+    devices::{facts::DeviceFacts, special::Extended},
     labels::LabelSelector,
     volumes::facts::{MAX_WEIGHT, VolumeFacts},
 };
@@ -41,6 +41,13 @@ impl Facts {
     #[must_use]
     pub const fn come_from_objects(&self) -> bool {
         self.volumes.is_some() || self.devices.is_some()
+    }
+
+    /// The extended resources of the class that may come from devices.
+    #[must_use]
+    pub fn extended(&self) -> Option<&Extended> {
+        let Some(DeviceFacts::Claims(claims)) = &self.devices else { return None };
+        claims.extended.as_deref()
     }
 
     /// Whether these facts can be told to a worker: they are small enough for a message, and workers know what they are about,

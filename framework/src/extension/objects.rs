@@ -55,6 +55,8 @@ pub struct Changes {
     pub nodes: BTreeSet<Arc<str>>,
     /// What may be attached otherwise than before.
     pub attachments: Attachments,
+    /// Whether [`ObjectCache::share`] may say something else of any class.
+    pub shares: bool,
 }
 
 /// What follows from what was taken back.
@@ -116,6 +118,15 @@ pub struct Awaited {
     pub what: &'static str,
     /// Where to look if that takes long.
     pub see: &'static str,
+}
+
+/// A device that a pod on its way has been given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwaitedDevice {
+    /// Whose it is.
+    pub driver: Arc<str>,
+    /// Whether it has to get ready before the pod is bound.
+    pub has_conditions: bool,
 }
 
 /// The objects that a plugin keeps, with what is assumed of them: its lister and its assume cache. There is one for each
@@ -222,6 +233,11 @@ pub trait ObjectCache: Debug + Send + Sync {
 
     /// PreBind: what it waits for.
     fn awaited(&self) -> Awaited;
+
+    /// PreBind: the devices of a plan that is written, where it waits for one of them to get ready; none otherwise.
+    fn awaited_devices(&self, _plan: &dyn Plan) -> Vec<AwaitedDevice> {
+        Vec::new()
+    }
 }
 
 // === impl Object ===

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as api;
 
-use super::{requests, text};
+use super::text;
 use crate::{
     devices::{
         amount,
         claimed::{ClaimSource, PodClaim, PodDevices},
-        extended::Asking,
+        extended::{self, Asking},
     },
     volumes::mounts::Owner,
 };
@@ -19,13 +19,13 @@ use crate::{
 /// What the pod claims; `None` where that is nothing.
 pub(super) fn claimed(pod: &api::Pod, spec: &api::PodSpec) -> Option<Arc<PodDevices>> {
     let claims: Vec<PodClaim> = spec.resource_claims.iter().flatten().map(|claim| entry(claim, pod)).collect();
-    if claims.is_empty() {
+    let containers = if extended::backable(&containers(spec)).is_empty() { Vec::new() } else { containers(spec) };
+    if claims.is_empty() && containers.is_empty() {
         return None;
     }
-    let containers = if requests::extended(spec).is_empty() { Vec::new() } else { containers(spec) };
     let (name, uid) = (pod.metadata.name.as_deref(), pod.metadata.uid.as_deref());
     let owner = Owner { name: text(name.unwrap_or_default()), uid: text(uid.unwrap_or_default()) };
-    Some(Arc::new(PodDevices { owner, claims, containers }))
+    Some(Arc::new(PodDevices { owner, claims, containers, ..PodDevices::default() }))
 }
 
 /// Source: `resourceclaim.Name`.

@@ -107,6 +107,12 @@ impl Plugin for NodeAffinity {
     }
 }
 
+/// Whether a node meets a pod's own node selector and required node affinity. One that cannot be read is met by no node.
+#[must_use]
+pub fn is_met(class: &Class, node: &NodeInfo) -> bool {
+    LoneNode::new(node).matches(&class.node_selector, class.required_terms.as_deref()) == Ok(true)
+}
+
 /// The demands that a node does not meet: of the node selector all, of each list of terms those of the term with the
 /// fewest. Terms that are empty or cannot be read have no measure.
 fn lacks(class: &Class, args: &Args, place: Place<'_>) -> Vec<Lack> {

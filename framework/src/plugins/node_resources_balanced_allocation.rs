@@ -26,7 +26,8 @@ impl Plugin for NodeResourcesBalancedAllocation {
             return Some(Shareholders::new(&[], false, |_| 0).scored_by(|_| 0));
         }
         let resources = &preparation.args.node_resources_balanced_allocation.resources;
-        let shareholders = Shareholders::new(resources, false, |name| preparation.class.accounted.get(name));
+        let shareholders = Shareholders::new(resources, false, |name| preparation.class.accounted.get(name))
+            .or_devices(preparation.facts);
         Some(shareholders.scored_by(balanced_allocation))
     }
 }

@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 
 use crate::{
     class::Class,
+    devices::{extended::CLASS_PREFIX, model::class::DeviceClass, objects::DeviceObject},
     explain::lack::{Lack, Place},
-    extension::{ClusterEvent, Filter, NodeFilter, Plugin, Preparation, Score},
+    extension::{ClusterEvent, Facts, Filter, NodeFilter, Plugin, Preparation, Score},
     node::NodeInfo,
     plugins::{
         scorer::{self, Shareholders},
@@ -42,13 +43,15 @@ impl Plugin for NodeResourcesFit {
     fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
         let NodeResourcesFitArgs { ignored_resources, ignored_resource_groups, .. } =
             &preparation.args.node_resources_fit;
-        Some(Filter::Node(Box::new(Fits::new(preparation.class, ignored_resources, ignored_resource_groups))))
+        let fits = Fits::new(preparation.class, ignored_resources, ignored_resource_groups);
+        Some(Filter::Node(Box::new(fits.with_facts(preparation.facts))))
     }
 
     fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
         let strategy = &preparation.args.node_resources_fit.scoring_strategy;
         let shareholders =
-            Shareholders::new(&strategy.resources, true, |name| preparation.class.score_requests.get(name));
+            Shareholders::new(&strategy.resources, true, |name| preparation.class.score_requests.get(name))
+                .or_devices(preparation.facts);
         Some(match strategy.kind {
             ScoringStrategyKind::LeastAllocated => shareholders.scored_by(scorer::least_allocated),
             ScoringStrategyKind::MostAllocated => shareholders.scored_by(scorer::most_allocated),
@@ -66,7 +69,15 @@ impl Plugin for NodeResourcesFit {
 
     /// Upstream's hint forgets which resources the filter ignores, and so does this one.
     fn events(&self) -> &'static [&'static str] {
-        &[POD_DELETE, POD_SCALE_DOWN, NODE_ADD, NODE_ALLOCATABLE, TARGET_SCALE_DOWN]
+        &[
+            POD_DELETE,
+            POD_SCALE_DOWN,
+            NODE_ADD,
+            NODE_ALLOCATABLE,
+            TARGET_SCALE_DOWN,
+            "DeviceClassAdd",
+            "DeviceClassUpdate",
+        ]
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
@@ -80,8 +91,24 @@ impl Plugin for NodeResourcesFit {
             ClusterEvent::PodRemoved(_) => true,
             ClusterEvent::PodUpdated { old, new } => old.accounted != new.accounted,
             ClusterEvent::TargetUpdated { old, new } => old.requests.exceeds(&new.requests),
+            ClusterEvent::DeviceChanged { old, new: Some(DeviceObject::Class(new)) } => {
+                let old = if let Some(DeviceObject::Class(old)) = old { Some(&**old) } else { None };
+                is_behind(old, new, class)
+            }
             _ => false,
         }
+    }
+}
+
+/// Whether a class of devices may stand now behind what a pod asks for, and did not before.
+///
+/// Source: `isSchedulableAfterDeviceClassEvent`.
+fn is_behind(old: Option<&DeviceClass>, new: &DeviceClass, class: &Class) -> bool {
+    let asks_for = |name: &str| class.requests.scalars.iter().any(|(known, _)| **known == *name);
+    let is_explicit = || new.extended_resource.as_ref().is_some_and(|name| asks_for(name));
+    match old {
+        Some(old) => old.extended_resource != new.extended_resource && is_explicit(),
+        None => asks_for(&format!("{CLASS_PREFIX}{}", new.name)) || is_explicit(),
     }
 }
 
@@ -91,6 +118,8 @@ struct Fits {
     ephemeral_storage: i64,
     /// Extended resources that count, with an amount above 0.
     scalars: Vec<(Arc<str>, i64)>,
+    /// Those that come from devices where a node has none of them.
+    mapped: Vec<Arc<str>>,
     /// Nothing but the number of pods counts.
     nothing: bool,
 }
@@ -110,8 +139,24 @@ impl Fits {
             memory: requests.memory,
             ephemeral_storage: requests.ephemeral_storage,
             scalars: scalars.collect(),
+            mapped: class.devices.iter().flat_map(|devices| &devices.mapped).cloned().collect(),
             nothing: requests.is_nothing(),
         }
+    }
+
+    /// With what the whole cluster says of the extended resources.
+    fn with_facts(mut self, facts: &Facts) -> Self {
+        if let Some(extended) = facts.extended() {
+            self.mapped = extended.mapped().cloned().collect();
+        }
+        self
+    }
+
+    /// Whether a resource is the business of DynamicResources on a node that has so much of it.
+    ///
+    /// Source: `shouldDelegateResourceToDRA`.
+    fn is_delegated(&self, name: &Arc<str>, allocatable: i64) -> bool {
+        allocatable <= 0 && self.mapped.contains(name)
     }
 
     /// Whether the pod would fit the node if no pod were on it.
@@ -121,7 +166,10 @@ impl Fits {
             && self.milli_cpu <= has.milli_cpu
             && self.memory <= has.memory
             && self.ephemeral_storage <= has.ephemeral_storage
-            && self.scalars.iter().all(|(name, amount)| *amount <= has.get(name))
+            && self
+                .scalars
+                .iter()
+                .all(|(name, amount)| *amount <= has.get(name) || self.is_delegated(name, has.get(name)))
     }
 
     /// Whether the node has more than before of something that the pod asks for.
@@ -131,7 +179,10 @@ impl Fits {
             || (self.milli_cpu > 0 && after.milli_cpu > before.milli_cpu)
             || (self.memory > 0 && after.memory > before.memory)
             || (self.ephemeral_storage > 0 && after.ephemeral_storage > before.ephemeral_storage)
-            || self.scalars.iter().any(|(name, _)| after.get(name) > before.get(name))
+            || self
+                .scalars
+                .iter()
+                .any(|(name, _)| after.get(name) > before.get(name) || self.is_delegated(name, after.get(name)))
     }
 }
 
@@ -167,7 +218,7 @@ impl Fits {
         ];
         let scalars = self.scalars.iter().map(|(name, request)| {
             let (allocatable, charged) = accounts.scalar_amounts(name, slot);
-            lack(name, *request, allocatable, charged)
+            if self.is_delegated(name, allocatable) { None } else { lack(name, *request, allocatable, charged) }
         });
         fixed.into_iter().chain(scalars).flatten().collect()
     }
@@ -194,9 +245,12 @@ impl Fits {
                 accounts.allocatable_ephemeral_storage[at],
                 accounts.ephemeral_storage[at],
             );
-            for (index, ((_, request), column)) in self.scalars.iter().zip(scalars).enumerate() {
+            for (index, ((name, request), column)) in self.scalars.iter().zip(scalars).enumerate() {
                 let (allocatable, charged) =
                     column.map_or((0, 0), |column| (column.allocatable(slot), column.charged(slot)));
+                if self.is_delegated(name, allocatable) {
+                    continue;
+                }
                 check(1 << (FIRST_SCALAR + index).min(63), *request, allocatable, charged);
             }
         }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::{
-    extension::{MAX_NODE_SCORE, NodeScore, Score},
+    devices::count::Counter,
+    extension::{Facts, MAX_NODE_SCORE, NodeScore, Score},
     profile::{ResourceWeight, ShapePoint},
     resources::is_scalar,
     snapshot::{Accounts, ScalarColumn, Slot, Snapshot},
@@ -34,6 +35,8 @@ pub type Shares = SmallVec<[Share; 4]>;
 #[derive(Debug)]
 pub struct Shareholders {
     resources: Vec<(Source, i64, i64)>,
+    /// By resource, where a device class stands behind any of them: what counts its devices.
+    devices: Vec<Option<Counter>>,
 }
 
 #[derive(Debug)]
@@ -62,17 +65,35 @@ impl Shareholders {
             };
             Some((source, amount, *weight))
         });
-        Self { resources: resources.collect() }
+        Self { resources: resources.collect(), devices: Vec::new() }
+    }
+
+    /// Where a node has none of a resource by a device plugin, its devices are counted, of resources that come from devices.
+    ///
+    /// Source: `calculateDRAExtendedResourceAllocatableRequest`.
+    #[must_use]
+    pub fn or_devices(mut self, facts: &Facts) -> Self {
+        let Some(extended) = facts.extended() else { return self };
+        let counter = |(source, ..): &(Source, i64, i64)| match source {
+            Source::Scalar(name) => extended.class(name).map(|class| Counter::of(class)),
+            _ => None,
+        };
+        let counters: Vec<Option<Counter>> = self.resources.iter().map(counter).collect();
+        if counters.iter().any(Option::is_some) {
+            self.devices = counters;
+        }
+        self
     }
 
     /// The same resources with the columns that they read, found once for however many nodes are asked about.
     #[must_use]
-    pub fn over<'a>(&self, accounts: &'a Accounts) -> SharesOver<'a> {
-        let holders = self.resources.iter().map(|(source, request, weight)| {
-            let (allocatable, charged) = source.columns(accounts);
-            HolderOver { allocatable, charged, request: *request, weight: *weight }
+    pub fn over<'a>(&'a self, nodes: &'a Snapshot) -> SharesOver<'a> {
+        let holders = self.resources.iter().enumerate().map(|(place, (source, request, weight))| {
+            let (allocatable, charged) = source.columns(&nodes.accounts);
+            let devices = self.devices.get(place).and_then(Option::as_ref);
+            HolderOver { allocatable, charged, request: *request, weight: *weight, devices }
         });
-        SharesOver(holders.collect())
+        SharesOver { holders: holders.collect(), nodes }
     }
 
     /// The score that a formula makes of the shares on a node.
@@ -103,10 +124,14 @@ struct HolderOver<'a> {
     charged: &'a [i64],
     request: i64,
     weight: i64,
+    devices: Option<&'a Counter>,
 }
 
 /// [`Shareholders`] over the nodes of one snapshot.
-pub struct SharesOver<'a>(SmallVec<[HolderOver<'a>; 4]>);
+pub struct SharesOver<'a> {
+    holders: SmallVec<[HolderOver<'a>; 4]>,
+    nodes: &'a Snapshot,
+}
 
 impl SharesOver<'_> {
     /// The shares on the node at a position, resources that it lacks left out.
@@ -120,8 +145,11 @@ impl SharesOver<'_> {
     fn fill(&self, slot: Slot, shares: &mut Shares) {
         let cell = |column: &[i64]| column.get(slot as usize).copied().unwrap_or(0);
         shares.clear();
-        for holder in &self.0 {
-            let (allocatable, charged) = (cell(holder.allocatable), cell(holder.charged));
+        for holder in &self.holders {
+            let (mut allocatable, mut charged) = (cell(holder.allocatable), cell(holder.charged));
+            if let Some(counter) = holder.devices.filter(|_| allocatable == 0) {
+                (allocatable, charged) = self.nodes.devices(slot).map_or((0, 0), |devices| counter.count(devices));
+            }
             if allocatable != 0 {
                 let requested = charged.wrapping_add(holder.request);
                 shares.push(Share { requested, charged, allocatable, weight: holder.weight });
@@ -137,11 +165,11 @@ struct ByShares<F> {
 
 impl<F: Fn(&Shares) -> i64 + Send + Sync> NodeScore for ByShares<F> {
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
-        in_range((self.formula)(&self.shareholders.over(&nodes.accounts).at(slot)))
+        in_range((self.formula)(&self.shareholders.over(nodes).at(slot)))
     }
 
     fn add_column(&self, nodes: &Snapshot, todo: &[Slot], weight: i64, sums: &mut [i64]) {
-        let over = self.shareholders.over(&nodes.accounts);
+        let over = self.shareholders.over(nodes);
         let mut shares = Shares::new();
         for (sum, &slot) in sums.iter_mut().zip(todo) {
             over.fill(slot, &mut shares);

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::{NodeTerm, Requirement},
     devices::{
-        allocate::{AllocateError, Scene, Scratch, allocate},
+        allocate::{
+            AllocateError, Scene, Scratch, allocate,
+            lacking::{DeviceLack, lacking},
+        },
         allocated::Allocated,
         amount::Amount,
         inventory::Inventory,
@@ -37,7 +40,8 @@ use serde_json::{Map, Value, json};
 /// How many steps a search may take: about as many as the oracle takes within its time.
 const MAX_STEPS: u64 = 100_000;
 
-/// What Flotilla says of a case, as the oracle writes it.
+/// What Flotilla says of a case, as the oracle writes it. Where no devices are found it can be told what is lacking, and nothing
+/// is where there are.
 pub(crate) fn answer(case: &Value, language: Arc<dyn Language>) -> Value {
     let mut inventory = Inventory::default();
     for slice in list(case, "slices") {
@@ -53,12 +57,21 @@ pub(crate) fn answer(case: &Value, language: Arc<dyn Language>) -> Value {
         list(case, "classes").iter().map(|class| Arc::new(read_class(class))).collect();
     let claims: Vec<DeviceClaim> = list(case, "claims").iter().map(read_claim).collect();
     let find = |name: &str| classes.iter().find(|class| &*class.name == name).cloned();
-    let mut verdicts = Verdicts::new(language);
+    let mut verdicts = Verdicts::new(Arc::clone(&language));
     let wanted = Wanted::of(&claims, &find, &mut verdicts);
     let scene = Scene { pools: &pools, allocated: &allocated, wanted: &wanted, max_steps: MAX_STEPS };
     let mut answer = json!({ "name": case["name"] });
     let mut scratch = Scratch::default();
     let found = allocate(scene, &mut verdicts, &mut scratch);
+    if let Ok(found) = &found {
+        let (mut verdicts, mut scratch) = (Verdicts::new(language), Scratch::default());
+        let wanted = Wanted::of(&claims, &find, &mut verdicts);
+        let lacks = lacking(Scene { wanted: &wanted, ..scene }, &mut verdicts, &mut scratch);
+        // A pool at fault is a reason only where devices are not found in the others.
+        let is_pool = |lack: &DeviceLack| matches!(lack, DeviceLack::Pool { .. });
+        let is_refused = lacks.iter().any(|lack| found.is_none() || !is_pool(lack));
+        assert_eq!(found.is_none(), is_refused, "{}: {lacks:?}", case["name"]);
+    }
     if scratch.steps() > 0 {
         answer["steps"] = scratch.steps().into();
     }
@@ -380,7 +393,10 @@ fn write_allocation(allocation: &Allocation) -> Value {
         };
         json!({ "nodeSelectorTerms": terms.iter().map(term).collect::<Vec<_>>() })
     });
-    object([("devices", devices), ("nodeSelector", selector.into())])
+    let mut written = object([("nodeSelector", selector.into())]);
+    // Go leaves no structure out, also where it is empty: a claim without requests is allocated nothing.
+    written["devices"] = devices;
+    written
 }
 
 fn write_result(result: &DeviceResult) -> Value {

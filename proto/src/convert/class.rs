@@ -4,12 +4,10 @@
 
 use std::sync::Arc;
 
-use flotilla_framework::class::{Class, HostPort, NodeTerm, Owner, PodAffinity, Requirement, Toleration, Unbuilt};
+use flotilla_framework::class::{Class, HostPort, NodeTerm, Owner, PodAffinity, Requirement, Toleration};
 use flotilla_framework::declared::DeclaredFeatures;
 
-use super::{
-    DecodeError, Problem, Wire, decode_list, decode_sorted, decode_texts, encode_list, encode_texts, required,
-};
+use super::{DecodeError, Wire, decode_list, decode_sorted, decode_texts, encode_list, encode_texts, required};
 use crate::pb;
 
 impl Wire for Class {
@@ -39,7 +37,6 @@ impl Wire for Class {
             volumes,
             // What claims come to is judged by the coordinator.
             devices: _,
-            unbuilt,
             declared_features,
         } = self;
         pb::Class {
@@ -57,7 +54,6 @@ impl Wire for Class {
             tolerations: encode_list(tolerations),
             host_ports: encode_list(host_ports),
             images: encode_texts(images),
-            unbuilt: unbuilt.iter().map(|&part| encode_unbuilt(part).into()).collect(),
             declared_features: declared_features.names().map(str::to_owned).collect(),
             spread: encode_list(spread),
             pod_affinity: (*pod_affinity != PodAffinity::default()).then(|| pod_affinity.encode()),
@@ -102,23 +98,8 @@ impl Wire for Class {
                 Some(volumes) => Some(required("volumes", Some(volumes)).map(Arc::new)?),
                 None => None,
             },
-            unbuilt: message.unbuilt.into_iter().map(decode_unbuilt).collect::<Result<_, _>>()?,
             declared_features: DeclaredFeatures::named(message.declared_features.iter().map(String::as_str)),
         })
-    }
-}
-
-const fn encode_unbuilt(part: Unbuilt) -> pb::Unbuilt {
-    match part {
-        Unbuilt::ResourceClaims => pb::Unbuilt::ResourceClaims,
-    }
-}
-
-fn decode_unbuilt(number: i32) -> Result<Unbuilt, DecodeError> {
-    match pb::Unbuilt::try_from(number) {
-        Ok(pb::Unbuilt::ResourceClaims) => Ok(Unbuilt::ResourceClaims),
-        Ok(pb::Unbuilt::Unspecified) => Err(DecodeError::new("unbuilt", Problem::Missing)),
-        Err(_) => Err(DecodeError::range("unbuilt", number, pb::Unbuilt::ResourceClaims as i32)),
     }
 }
 

@@ -730,9 +730,6 @@ pub struct Class {
     /// Normalised names of the images of the pod, in its order, repeats kept.
     #[prost(string, repeated, tag = "14")]
     pub images: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What the pod asks of plugins that are not built yet.
-    #[prost(enumeration = "Unbuilt", repeated, tag = "15")]
-    pub unbuilt: ::prost::alloc::vec::Vec<i32>,
     /// spec.topologySpreadConstraints, in the order of the pod.
     #[prost(message, repeated, tag = "16")]
     pub spread: ::prost::alloc::vec::Vec<SpreadConstraint>,
@@ -1419,35 +1416,6 @@ impl OwnerKind {
             "OWNER_KIND_REPLICATION_CONTROLLER" => Some(Self::ReplicationController),
             "OWNER_KIND_REPLICA_SET" => Some(Self::ReplicaSet),
             "OWNER_KIND_STATEFUL_SET" => Some(Self::StatefulSet),
-            _ => None,
-        }
-    }
-}
-/// A part of the specification of a pod whose plugin is not built yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum Unbuilt {
-    /// Never sent.
-    Unspecified = 0,
-    /// spec.resourceClaims.
-    ResourceClaims = 4,
-}
-impl Unbuilt {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "UNBUILT_UNSPECIFIED",
-            Self::ResourceClaims => "UNBUILT_RESOURCE_CLAIMS",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "UNBUILT_UNSPECIFIED" => Some(Self::Unspecified),
-            "UNBUILT_RESOURCE_CLAIMS" => Some(Self::ResourceClaims),
             _ => None,
         }
     }

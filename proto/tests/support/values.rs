@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flotilla_framework::{
     class::{
         AffinityTerm, Class, ClassId, HostPort, NodeTerm, Owner, OwnerKind, PodAffinity, Requirement, SpreadConstraint,
-        Taint, Toleration, Unbuilt,
+        Taint, Toleration,
     },
     declared::DeclaredFeatures,
     evaluation::{Evaluation, Offer, Refused, Stratum},
@@ -277,14 +277,14 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
         option::of(vec(term(), 0..3)),
         vec((any::<i32>(), term()), 0..3),
     );
-    let rest = (vec(toleration(), 0..3), vec(host_port(), 0..3), vec(text(), 0..3), vec(select(&Unbuilt::ALL), 0..3));
+    let rest = (vec(toleration(), 0..3), vec(host_port(), 0..3), vec(text(), 0..3));
     let volumes = option::of(pod_volumes().prop_map(Arc::new));
     let others = (vec(spread(), 0..3), pod_affinity(), option::of(owner()), any::<bool>(), features(), volumes);
     (text(), labels(), amounts, affinity, rest, others).prop_map(
         |(namespace, labels, amounts, affinity, rest, others)| {
             let (requests, score_requests, accounted, nonzero_milli_cpu, nonzero_memory) = amounts;
             let (node_name, node_selector, required_terms, preferred_terms) = affinity;
-            let (tolerations, host_ports, images, unbuilt) = rest;
+            let (tolerations, host_ports, images) = rest;
             let (spread, pod_affinity, owner, terminating, declared_features, volumes) = others;
             Class {
                 namespace,
@@ -308,7 +308,6 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
                 declared_features,
                 volumes,
                 devices: None,
-                unbuilt,
             }
         },
     )

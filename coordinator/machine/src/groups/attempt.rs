@@ -294,6 +294,7 @@ impl Machine {
             own_node_refused: pod.own_node_refused == Some(from),
             extenders: &extenders,
             said: self.groups.known.get(key).map(|group| (&group.heard, for_room)),
+            is_traced: false,
             may_prepare: self.preparations.len() < MAX_PREPARATIONS,
         };
         let decision = self.judge.decide(&attempt);

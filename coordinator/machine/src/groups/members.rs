@@ -86,7 +86,7 @@ impl Machine {
 
     /// Has a pod wait with its group.
     pub(crate) fn join_group(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, key: &GroupKey) {
-        if let Some(message) = self.untried(profile, uid) {
+        if let Some(message) = self.excess(uid) {
             return self.leave_untried(now_ms, uid, profile, message);
         }
         let is_gated = self.gate(profile, uid).is_some();

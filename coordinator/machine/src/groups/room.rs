@@ -19,7 +19,7 @@ use std::{
 };
 
 use flotilla_framework::{
-    plugins::default_preemption,
+    plugins::{default_preemption, dynamic_resources},
     pod_group::PodGroup,
     preemption::{
         DryRun, Standing,
@@ -30,7 +30,7 @@ use flotilla_framework::{
 
 use super::tried::{Asks, Outcome, Placed, Room, Seeker, Tried};
 use crate::{
-    action::{Action, PodName, Preemption, PreemptorKind, Victim},
+    action::{Action, PodName, Preemption, PreemptorKind, Unreserve, Victim},
     event::TimeMs,
     judge::cache::Charge,
     machine::Machine,
@@ -41,8 +41,8 @@ use crate::{
 
 /// What stands before everything that the plugin says of a group.
 const PREFIX: &str = "pod group preemption: ";
-/// What DynamicResources says of a group that has no claims.
-const NO_CLAIMS: &str = "deallocation and deletion of ResourceClaims completed";
+/// What DynamicResources says of a group, also of one that has no claims.
+const CLAIMS: &str = "deallocation and deletion of ResourceClaims completed";
 /// How many nodes may be counted over again while it is found out who can stay. Only groups whose pods have wishes about
 /// others count so; at some 20 ns for each this is a second.
 const MAX_COUNTED: usize = 50_000_000;
@@ -60,15 +60,38 @@ enum Found {
 }
 
 impl Machine {
-    /// Looks for room, and preempts the victims that are found.
+    /// Looks for room, frees the claims that keep members from their places, and preempts the victims that are found.
     ///
     /// # Errors
     /// Extenders have to be asked before that can be told.
     pub(super) fn make_room(&mut self, now_ms: TimeMs, seeker: &Seeker<'_>) -> Result<Room, Asks> {
         let plugins = self.profile(seeker.profile).map(|profile| profile.plugins.pod_group_post_filter.clone());
         let has = |name: &str| plugins.iter().flatten().any(|known| known == name);
-        let claims = has("DynamicResources").then_some(NO_CLAIMS);
-        if !has(default_preemption::NAME) {
+        let claims = has(dynamic_resources::NAME).then_some(CLAIMS);
+        // As of what the attempt has found, before pods are taken away for a while.
+        let freed = if claims.is_some() { self.claims_to_free(seeker) } else { Vec::new() };
+        let room = self.room(now_ms, seeker, claims, has(default_preemption::NAME))?;
+        freed.into_iter().for_each(|unreserve| self.free(unreserve));
+        Ok(room)
+    }
+
+    /// Source: `PodGroupPostFilter` of DynamicResources.
+    fn claims_to_free(&self, seeker: &Seeker<'_>) -> Vec<Unreserve> {
+        let to_free = |uid: &Uid| {
+            let class = self.pods.get(uid)?.class;
+            Some(self.claim_to_free(uid, (seeker.profile, class))?.0)
+        };
+        seeker.members.iter().filter_map(to_free).collect()
+    }
+
+    fn room(
+        &mut self,
+        now_ms: TimeMs,
+        seeker: &Seeker<'_>,
+        claims: Option<&str>,
+        may_preempt: bool,
+    ) -> Result<Room, Asks> {
+        if !may_preempt {
             return Ok(Room::None(claims.unwrap_or_default().to_owned()));
         }
         let refused = |reason: &str| {

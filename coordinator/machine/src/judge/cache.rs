@@ -21,10 +21,11 @@ use flotilla_framework::{
     volumes::node::Attachment,
 };
 
+use super::past::{Before, Past};
 use crate::{directory::Directory, event::WorkerId, images::Images, judge::classes::Classes};
 
-/// How many changes are remembered for offers to be repaired by; older offers are asked for anew. At 24 bytes each the
-/// log takes 1.5 MiB.
+/// How many changes are remembered for offers to be repaired by, and for decisions to be explained afterwards; older offers are
+/// asked for anew. At 24 bytes each the log takes 1.5 MiB.
 const MAX_LOG: usize = 65_536;
 
 /// A charge for a pod.
@@ -61,6 +62,8 @@ pub(crate) struct Cache {
     names: Map<NodeId, Arc<str>>,
     images: Images,
     log: VecDeque<Happening>,
+    /// What nodes were before the changes of the log.
+    pub(super) past: Past,
     revision: Revision,
     next_node: u32,
     /// How many pods are charged whose class cannot be told to workers.
@@ -119,8 +122,10 @@ impl Cache {
         self.snapshot.set_seed(seed);
         let names: Vec<Arc<str>> = self.nodes.keys().cloned().collect();
         for name in names {
-            self.place(&name);
+            self.place(&name, Before::Said);
         }
+        // Nodes had other ranks.
+        self.past.clear();
     }
 
     /// Counts the changes so far.
@@ -214,10 +219,13 @@ impl Cache {
 
     /// What each pod of a class attaches to its node; the nodes with such pods have changed.
     pub(crate) fn set_attachments(&mut self, class: ClassId, attachments: &Arc<[Attachment]>) {
+        let mut before = Before::Attachments(class, self.snapshot.attachments(class).into());
         self.snapshot.set_attachments(class, attachments);
         let holding = self.residents.iter().filter(|(_, residents)| residents.contains_key(&class));
         let nodes: Vec<NodeId> = holding.filter_map(|(name, _)| Some(self.nodes.get(name)?.id)).collect();
-        nodes.into_iter().for_each(|node| self.touch(node, What::Changed));
+        for node in nodes {
+            self.touch_node(node, What::Changed, std::mem::replace(&mut before, Before::Said));
+        }
     }
 
     /// A node is new or looks like this now. The same name with another UID must be removed first.
@@ -228,7 +236,7 @@ impl Cache {
             self.images.add(info);
             self.names.insert(id, Arc::clone(&info.name));
             self.nodes.insert(Arc::clone(&info.name), Node { id, info: Arc::clone(info), worker: None, held_after: 0 });
-            self.place(&Arc::clone(&info.name));
+            self.place(&Arc::clone(&info.name), Before::Absent);
             return NodeEvent::Added;
         };
         if node.info == *info {
@@ -242,17 +250,19 @@ impl Cache {
         }
         self.snapshot.upsert_node(id, info);
         let moved = old.labels != info.labels || old.taints != info.taints;
-        self.touch(id, if moved { What::Reshaped } else { What::Changed });
+        let what = if moved { What::Reshaped } else { What::Changed };
+        self.touch_node(id, what, Before::Node(Arc::clone(&old)));
         NodeEvent::Updated(old)
     }
 
     /// As [`Self::apply_node`], of a node that is known and differs in its devices alone.
     pub(crate) fn set_devices(&mut self, info: &Arc<NodeInfo>) {
         let Some(node) = self.nodes.get_mut(&info.name) else { return };
+        let before = Before::Devices(node.info.devices.clone());
         node.info = Arc::clone(info);
         let id = node.id;
         self.snapshot.set_devices(id, info.devices.clone());
-        self.touch(id, What::Changed);
+        self.touch_node(id, What::Changed, before);
     }
 
     /// A node is gone. What is charged to its name stays charged.
@@ -260,8 +270,9 @@ impl Cache {
         let node = self.nodes.swap_remove(name)?;
         self.images.remove(&node.info);
         self.names.swap_remove(&node.id);
+        let pods = self.snapshot.slot(node.id).map_or_else(Vec::new, |slot| self.snapshot.tenants(slot).to_vec());
         self.snapshot.remove_node(node.id);
-        self.touch(node.id, What::Reshaped);
+        self.touch_node(node.id, What::Reshaped, Before::Gone(Arc::clone(&node.info), pods));
         Some(node)
     }
 
@@ -369,7 +380,7 @@ impl Cache {
     }
 
     /// Puts a known node and all that is charged to it into the snapshot.
-    fn place(&mut self, name: &Arc<str>) {
+    fn place(&mut self, name: &Arc<str>, before: Before) {
         let Some(node) = self.nodes.get(name) else { return };
         let id = node.id;
         self.snapshot.upsert_node(id, &node.info);
@@ -379,7 +390,13 @@ impl Cache {
             }
         }
         self.note_holder(name);
-        self.touch(id, What::Reshaped);
+        self.touch_node(id, What::Reshaped, before);
+    }
+
+    /// As [`Self::touch`], of what pods that come and go do not say.
+    fn touch_node(&mut self, node: NodeId, what: What, before: Before) {
+        self.past.note(self.revision + 1, before);
+        self.touch(node, what);
     }
 
     fn touch(&mut self, node: NodeId, what: What) {

@@ -117,6 +117,11 @@ impl Classes {
         self.affine_version
     }
 
+    /// How many bytes one of them takes.
+    pub(crate) fn bytes_of(&self, id: ClassId) -> usize {
+        self.known.get(&id).map_or(0, |known| known.bytes)
+    }
+
     /// How many bytes all of them take, idle ones included.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes

@@ -18,10 +18,15 @@ use flotilla_planted::planted;
 use super::{
     Judge, Mismatch,
     cache::Charge,
-    decision::{Attempt, Decision, Placement, PostFilter, Want},
+    decision::{Attempt, Basis, Decision, Placement, PostFilter, Want},
+    past::Unknowable,
     said::Step,
 };
 use crate::subject::Subject;
+
+/// With how many pods nominated a decision keeps the nominations for who asks afterwards. At up to 64 bytes each they are 1 KiB; with
+/// a thousand, each decision would copy 64.
+const MOST_NOMINATED: usize = 16;
 
 impl Judge {
     /// Decides on a pod. Changes nothing but what is known of the nodes. What is known of a class is brought up to the
@@ -70,8 +75,8 @@ impl Judge {
                         return Decision::Fail(error);
                     }
                     if known.confirms(&self.cache, offer, total) || planted("believes-workers") {
-                        self.states.get_mut(subject).into_iter().for_each(|state| state.mismatches = 0);
-                        return self.place(attempt, offer, total, repaired);
+                        let rivals = if attempt.is_traced { known.rivals(&self.cache, offer) } else { None };
+                        return self.place_confirmed(attempt, offer, total, repaired).beside(rivals);
                     }
                     if let Some(error) = self.mistrust(subject, offer, repaired) {
                         return Decision::Fail(error);
@@ -219,6 +224,12 @@ impl Judge {
         }
     }
 
+    /// The placement on a node that is what was said of it.
+    fn place_confirmed(&mut self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Decision {
+        self.states.get_mut(attempt.subject).into_iter().for_each(|state| state.mismatches = 0);
+        self.place(attempt, offer, total, repaired)
+    }
+
     /// The placement on a node, with what Reserve will have to do there.
     pub(super) fn place(&self, attempt: &Attempt<'_>, offer: Offer, total: i64, repaired: bool) -> Decision {
         let subject = attempt.subject;
@@ -230,6 +241,24 @@ impl Judge {
             Err(error) => return Decision::Fail(error),
         };
         let charge = Charge { node, class: subject.1 };
-        Decision::Place(Placement { charge, reservations, total, repaired, revision: self.cache.revision() })
+        let (revision, basis) = (self.cache.revision(), self.basis(attempt));
+        Decision::Place(Placement { charge, reservations, total, repaired, revision, basis, rivals: None })
+    }
+
+    /// What the decision on an attempt is made by beside the nodes.
+    fn basis(&self, attempt: &Attempt<'_>) -> Basis {
+        let state = self.states.get(attempt.subject);
+        let nominations = match self.nominator.len() {
+            0 => Ok(None),
+            ..=MOST_NOMINATED => Ok(Some(Box::new(self.nominations(attempt.uid, attempt.priority)))),
+            _ => Err(Unknowable::ManyNominated),
+        };
+        Basis {
+            facts: state.map(|state| Arc::clone(&state.facts)).unwrap_or_default(),
+            fact_bytes: state.map_or(0, |state| state.bytes),
+            class_bytes: self.cache.classes.bytes_of(attempt.subject.1),
+            nominations,
+            asked_extenders: !attempt.extenders.is_empty(),
+        }
     }
 }

@@ -5,14 +5,19 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::PodInfo, diagnosis::Diagnosis, extender::Extender, node::NodeId, objects::Reservation, shard::Revision,
+    class::PodInfo, diagnosis::Diagnosis, extender::Extender, extension::Facts, node::NodeId, objects::Reservation,
+    select::Nominations, shard::Revision,
 };
 
+use super::past::Unknowable;
 use super::{
     cache::Charge,
     said::{Heard, Question},
 };
-use crate::subject::{Subject, Uid};
+use crate::{
+    subject::{Subject, Uid},
+    trace::Rivals,
+};
 
 /// What is decided on, and all of it that is not the cluster's.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +38,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) extenders: &'a [Arc<Extender>],
     /// What they have said of members of the pod's group in this attempt, and whether room is being looked for the group.
     pub(crate) said: Option<(&'a Heard, bool)>,
+    /// It is traced, so that the runner-up is looked for.
+    pub(crate) is_traced: bool,
     /// There is room for one pod more that PreBind has to wait for.
     pub(crate) may_prepare: bool,
 }
@@ -83,4 +90,35 @@ pub(crate) struct Placement {
     pub(crate) repaired: bool,
     /// The state that the decision was made on.
     pub(crate) revision: Revision,
+    /// What beside the nodes it was made by.
+    pub(crate) basis: Basis,
+    /// The other nodes that would have done, of an attempt that is traced.
+    pub(crate) rivals: Option<Rivals>,
+}
+
+/// What a decision is made by beside the nodes.
+#[derive(Debug, Clone)]
+pub(crate) struct Basis {
+    /// What the whole cluster said about the class.
+    pub(crate) facts: Arc<Facts>,
+    /// What the facts take, in bytes.
+    pub(crate) fact_bytes: usize,
+    /// What the class takes, in bytes.
+    pub(crate) class_bytes: usize,
+    /// The nominations that concerned the pod, if any did; or that there were too many to keep.
+    pub(crate) nominations: Result<Option<Box<Nominations>>, Unknowable>,
+    /// Extenders filter or score nodes for the pod.
+    pub(crate) asked_extenders: bool,
+}
+
+// === impl Decision ===
+
+impl Decision {
+    /// The same, with the nodes that were beside the chosen one.
+    pub(crate) fn beside(self, rivals: Option<Rivals>) -> Self {
+        match self {
+            Self::Place(placement) => Self::Place(Placement { rivals, ..placement }),
+            other => other,
+        }
+    }
 }

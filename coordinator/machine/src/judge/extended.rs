@@ -96,7 +96,13 @@ impl Judge {
             (total.wrapping_add(extended.bonus(name)), offer)
         };
         let (total, offer) = feasible.into_iter().map(total).max_by(|left, right| worse(*left, *right))?;
-        Some(self.place(attempt, offer, total, false))
+        Some(match self.place(attempt, offer, total, false) {
+            Decision::Place(mut placement) => {
+                placement.basis.asked_extenders = true;
+                Decision::Place(placement)
+            }
+            other => other,
+        })
     }
 
     /// Extenders left no node. What plugins refused is counted anew, so that the counts are of one state.

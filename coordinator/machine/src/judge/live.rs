@@ -2,6 +2,8 @@
 //!
 //! Knows: what a view is asked with. Must not know: how it follows the cluster, pods, or how workers are reached.
 
+use std::sync::Arc;
+
 use flotilla_framework::{
     evaluation::Offer,
     matches::Matches,
@@ -13,7 +15,7 @@ use flotilla_framework::{
 };
 
 use super::{ask::Source, cache::Cache};
-use crate::trace::Asker;
+use crate::trace::{Asker, Rivals};
 
 /// Every so many nodes that a class comes to hold by itself it is looked whether all have room.
 const ROWS_BETWEEN_LOOKS: usize = 256;
@@ -96,6 +98,15 @@ impl Known<'_> {
     /// All feasible nodes with their totals; `None` where the shards know of more.
     pub(crate) fn feasible(&mut self) -> Option<Vec<(Offer, i64)>> {
         self.view.feasible(self.prepared, self.family)
+    }
+
+    /// How many nodes would do, and the best but this one; `None` where the shards know of more. Takes a look at each of them.
+    pub(crate) fn rivals(&mut self, cache: &Cache, chosen: Offer) -> Option<Rivals> {
+        let all = self.feasible()?;
+        let others = all.iter().filter(|(offer, _)| offer.node != chosen.node);
+        let best = others.min_by_key(|(offer, total)| (std::cmp::Reverse(*total), offer.rank, offer.node));
+        let runner_up = best.and_then(|(offer, total)| Some((Arc::clone(cache.name(offer.node)?), *total)));
+        Some(Rivals { feasible: all.len() as u64, runner_up })
     }
 
     /// The error for which an attempt fails that scores nodes, if there is more than one to choose from.

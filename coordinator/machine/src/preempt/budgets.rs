@@ -10,6 +10,7 @@ use flotilla_framework::{
     map::Map,
     preemption::Budget,
 };
+use flotilla_planted::planted;
 
 /// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
@@ -52,7 +53,7 @@ impl Budgets {
 
     /// The budgets that may cover a pod of one of these classes, sorted.
     pub(crate) fn covering<'a>(&mut self, classes: impl Iterator<Item = (ClassId, &'a Class)>) -> Vec<&Budget> {
-        if self.known.is_empty() {
+        if self.known.is_empty() || planted("ignores-budgets") {
             return Vec::new();
         }
         let mut keys: Vec<Key> = Vec::new();

@@ -72,6 +72,7 @@ impl Machine {
         let taken_back: Vec<Uid> = in_memory.iter().map(|victim| Arc::clone(&victim.pod.uid)).collect();
         let id = self.preemptions.begin(uid, uids, !wakes || !taken_back.is_empty());
         let node = Arc::clone(node);
+        self.decisions.note_preemption(now_ms, uid, &node, deleted.iter().chain(&in_memory));
         self.actions.push(Action::Preempt(Preemption {
             id,
             preemptor,

@@ -12,6 +12,7 @@ use flotilla_framework::{
     node::NodeId,
     plugins::{default_preemption, dynamic_resources},
     preemption::{DryRun, NominatedNode, Outcome, Standing, why_ineligible, words},
+    profile::Profile,
     status::Code,
 };
 use flotilla_planted::planted;
@@ -57,22 +58,34 @@ impl Machine {
         }
     }
 
-    /// PostFilter of DynamicResources: a claim that is allocated where the pod cannot go is given back.
+    /// PostFilter of DynamicResources.
     fn free_claims(&mut self, uid: &Uid, subject: Subject, diagnosis: Diagnosis) -> Diagnosis {
-        let (Some(pod), Some(profile)) = (self.pods.get(uid), self.profile(subject.0)) else { return diagnosis };
-        let plugin = dynamic_resources::NAME;
-        if pod.info.class.devices.is_none() || !profile.plugins.post_filter.iter().any(|name| name == plugin) {
+        let is_on = |profile: &Profile| profile.plugins.post_filter.iter().any(|name| name == dynamic_resources::NAME);
+        if !self.profile(subject.0).is_some_and(is_on) {
             return diagnosis;
         }
-        let Some(state) = self.judge.states().get(subject) else { return diagnosis };
+        let Some((unreserve, words)) = self.claim_to_free(uid, subject) else { return diagnosis };
+        self.free(unreserve);
+        told(diagnosis, words)
+    }
+
+    /// Has a claim written to that keeps a pod from its place.
+    pub(crate) fn free(&mut self, unreserve: Unreserve) {
+        if self.leading.is_some() {
+            self.actions.push(Action::Unreserve(unreserve));
+        }
+    }
+
+    /// A claim that is allocated where the pod cannot go, to be given back, or one for its extended resources that is left from an
+    /// attempt before, to be deleted; and what is said of it.
+    pub(crate) fn claim_to_free(&self, uid: &Uid, subject: Subject) -> Option<(Unreserve, &'static str)> {
+        let pod = self.pods.get(uid).filter(|pod| pod.info.class.devices.is_some())?;
+        let state = self.judge.states().get(subject)?;
         let refused = state.own().map(|own| own.view.refused_now());
         let unavailable = refused.map_or(0, |refused| dynamic_resources::unavailable(&state.prepared, &refused));
-        let freed = self.judge.cache().objects.post_filter(plugin, &pod.info, unavailable);
-        let Some((writes, words)) = freed else { return diagnosis };
-        if self.leading.is_some() {
-            self.actions.push(Action::Unreserve(Unreserve { pod: pod.name(), plugin, writes }));
-        }
-        told(diagnosis, words)
+        let plugin = dynamic_resources::NAME;
+        let (writes, words) = self.judge.cache().objects.post_filter(plugin, &pod.info, unavailable)?;
+        Some((Unreserve { pod: pod.name(), plugin, writes }, words))
     }
 
     /// What follows from looking for room. `is_old`: something has happened since.

@@ -153,7 +153,7 @@ impl Machine {
             Stage::Assumed(_) => Standing::Binding { node: node(), answered: !self.binding.contains(uid) },
             Stage::Gated(index) => match self.gate(index, uid) {
                 Some((plugin, message)) => Standing::Gated { plugin: Some(plugin), message },
-                None => Standing::Gated { plugin: None, message: self.untried(index, uid).unwrap_or_default() },
+                None => Standing::Gated { plugin: None, message: self.excess(uid).unwrap_or_default() },
             },
             Stage::Foreign => Standing::NotOurs(self.not_ours(pod)),
             Stage::Member(_) => match self.group_of(&pod.info) {

@@ -53,6 +53,10 @@ pub struct Status {
     pub class_bytes: u64,
     /// What the whole cluster says about classes, in bytes.
     pub fact_bytes: u64,
+    /// Decisions that are kept for who asks afterwards.
+    pub decisions_kept: u64,
+    /// What those take, in bytes.
+    pub decision_bytes: u64,
     /// What the amounts of extended resources take, in bytes.
     pub resource_bytes: u64,
     /// Sets of taints that nodes have, or had.

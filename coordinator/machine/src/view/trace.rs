@@ -38,6 +38,8 @@ pub enum Part {
     Select,
     /// From the choice until the pod is bound.
     Binding,
+    /// What a plugin writes and waits for before the bind; its place among them.
+    PreBind(u64),
     /// The request that binds it.
     Bind,
 }
@@ -104,6 +106,17 @@ pub struct Choice {
     pub total: i64,
     /// It was judged anew by the coordinator since workers answered.
     pub repaired: bool,
+    /// The others, where all of them are known.
+    pub rivals: Option<Rivals>,
+}
+
+/// The other nodes that would have done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rivals {
+    /// How many nodes would have done, the chosen one included.
+    pub feasible: u64,
+    /// The best but the chosen one, and its total.
+    pub runner_up: Option<(Arc<str>, i64)>,
 }
 
 /// An attempt that came to no bind.
@@ -159,14 +172,15 @@ impl Traced {
     /// The span of a part of it.
     #[must_use]
     pub fn part(self, part: Part) -> Context {
-        let name = match part {
-            Part::Queue => "queue",
-            Part::Cycle => "cycle",
-            Part::Select => "select",
-            Part::Binding => "binding",
-            Part::Bind => "bind",
+        let (name, number) = match part {
+            Part::Queue => ("queue", 0),
+            Part::Cycle => ("cycle", 0),
+            Part::Select => ("select", 0),
+            Part::Binding => ("binding", 0),
+            Part::PreBind(place) => ("prebind", place),
+            Part::Bind => ("bind", 0),
         };
-        self.context.child(name, 0)
+        self.context.child(name, number)
     }
 }
 

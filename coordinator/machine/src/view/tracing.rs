@@ -30,7 +30,7 @@ impl Machine {
     }
 
     /// Whether an attempt is traced, and as what.
-    fn traced(&self, pod: &Pod, attempt: u32) -> Option<Traced> {
+    pub(crate) fn traced(&self, pod: &Pod, attempt: u32) -> Option<Traced> {
         let sampling = self.tracing?;
         let uid = &pod.info.uid;
         let (context, parent) = match pod.info.trace_parent.as_deref() {

@@ -182,23 +182,6 @@ fn a_pod_that_waits_too_long_is_tried_again_without_any_event() {
 }
 
 #[test]
-fn a_pod_that_needs_a_plugin_that_is_not_built_is_held_back_and_told_so() {
-    let mut profile = testing::profile();
-    profile.plugins.filter.push("DynamicResources".to_owned());
-    let mut world = World::with_profiles(vec![profile]);
-    world.join("w");
-    world.node(node("n").build());
-    let needy = |name: &str| {
-        pod(name).class(|class| class.unbuilt.push(flotilla_framework::class::Unbuilt::ResourceClaims)).build()
-    };
-    world.pod(needy("web"));
-    world.settle();
-    assert_eq!(world.bound, []);
-    assert_eq!(world.reports[0].reason, Reason::SchedulerError, "autoscalers must not buy machines for it");
-    assert!(world.reports[0].message.contains("DynamicResources is not implemented"), "{}", world.reports[0].message);
-}
-
-#[test]
 fn two_profiles_judge_the_same_pod_differently() {
     let mut lenient = testing::profile();
     lenient.scheduler_name = "lenient".into();

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::PodInfo,
+    class::{NodeTerm, PodInfo, Requirement},
     devices::{
         claimed::{ClaimSource, PodClaim, PodDevices},
+        extended::Asking,
         model::{
-            claim::{Controller, DeviceClaim},
+            DeviceName,
+            allocation::{Allocation, DeviceResult},
+            claim::{Controller, DeviceClaim, DeviceCondition, DeviceStatus},
             class::DeviceClass,
             request::{AllocationMode, Ask, ClaimSpec, Request, RequestKind},
             slice::{Device, Nodes, Slice},
@@ -21,7 +24,7 @@ use flotilla_framework::{
 };
 use flotilla_machine::{action::PreBind, event::Event};
 
-use crate::world::World;
+use crate::{groups, world::World};
 
 const PLUGIN: &str = "DynamicResources";
 
@@ -78,7 +81,7 @@ fn pod_with(name: &str, source: ClaimSource) -> PodInfo {
     let uid = testing::pod(name).build().uid;
     let owner = Owner { name: name.into(), uid };
     let claims = vec![PodClaim { entry: "gpus".into(), source }];
-    let devices = PodDevices { owner, claims, containers: Vec::new() };
+    let devices = PodDevices { owner, claims, ..PodDevices::default() };
     testing::pod(name).class(|class| class.devices = Some(Arc::new(devices))).build()
 }
 
@@ -128,11 +131,17 @@ impl World {
             let (ObjectKey::Device(key), Patch::Claim(patch)) = (&write.object, &write.patch) else {
                 panic!("{write:?} is not for a claim")
             };
+            if let ClaimPatch::Create(claim) = patch {
+                assert!(!self.devices.contains_key(key), "{key:?} is there already");
+                let uid = format!("claim-{}", claim.name).into();
+                self.devices.insert(key.clone(), DeviceClaim { uid, ..DeviceClaim::clone(claim) }.into());
+            }
             let Some(DeviceObject::Claim(known)) = self.devices.get(key).cloned() else {
                 return (versions.into_iter().map(|(_, version)| version).collect(), Some("gone".to_owned()));
             };
             let own = versions.iter().rev().find(|(object, _)| *object == write.object).map(|(_, version)| version);
-            if *own.unwrap_or(&write.resource_version) != known.resource_version {
+            let own = own.unwrap_or(&write.resource_version);
+            if *own != known.resource_version {
                 return (versions.into_iter().map(|(_, version)| version).collect(), Some("conflict".to_owned()));
             }
             let mut claim = DeviceClaim::clone(&known);
@@ -142,6 +151,11 @@ impl World {
                     assert!(allocation.is_none() || claim.allocation.is_none(), "{} is allocated twice", claim.name);
                     claim.allocation = allocation.clone().or(claim.allocation);
                     claim.reserved_for.clone_from(reserved_for);
+                }
+                ClaimPatch::Create(_) => {}
+                ClaimPatch::TellPod { .. } => {
+                    versions.push((write.object.clone(), Arc::clone(&claim.resource_version)));
+                    continue;
                 }
                 other => panic!("{other:?} is not for PreBind"),
             }
@@ -250,4 +264,135 @@ fn a_refused_write_gives_the_devices_back() {
     assert_eq!(world.place_of("other"), Some("n1"), "the device is free until the pod is tried again");
     let again = world.message_of("p").unwrap_or_default();
     assert!(again.contains("running PreBind plugin \"DynamicResources\": the API server is away"), "{again}");
+}
+
+/// A pod that asks for GPUs as an extended resource.
+fn asking(name: &str, resource: &str, count: i64) -> PodInfo {
+    let builder = testing::pod(name).request(resource, &count.to_string());
+    let owner = Owner { name: name.into(), uid: builder.clone().build().uid };
+    let requests = vec![(resource.into(), Some(count))];
+    let containers = vec![Asking { name: "main".into(), is_short_lived: false, requests }];
+    let devices = PodDevices { owner, containers, ..PodDevices::default() };
+    builder.class(|class| class.devices = Some(Arc::new(devices))).build()
+}
+
+const EXTENDED: &str = "example.com/gpu";
+
+fn behind_extended() -> DeviceObject {
+    DeviceClass { name: "gpu".into(), extended_resource: Some(EXTENDED.into()), ..DeviceClass::default() }.into()
+}
+
+#[test]
+fn extended_resources_come_from_a_device_plugin_or_from_devices() {
+    for workers in [0, 2] {
+        let mut world = world(workers, &[("n1", 4)]);
+        world.node(node("n2").capacity(EXTENDED, "2").build());
+        for at in 0..4 {
+            world.pod(asking(&format!("two-{at}"), EXTENDED, 2));
+        }
+        world.advance(60_000);
+        let on =
+            |world: &World, node: &str| (0..4).filter(|at| world.place_of(&format!("two-{at}")) == Some(node)).count();
+        assert_eq!((on(&world, "n1"), on(&world, "n2")), (0, 1), "no device class is behind it");
+        world.store_device(behind_extended());
+        world.advance(60_000);
+        assert_eq!((on(&world, "n1"), on(&world, "n2"), world.allocated()), (2, 1, 4), "with {workers} workers");
+        let left = (0..4).find(|at| world.place_of(&format!("two-{at}")).is_none()).expect("one is left");
+        let message = "0/2 nodes are available: 1 Insufficient example.com/gpu, 1 cannot allocate all claims.";
+        let told = world.message_of(&format!("two-{left}")).unwrap_or_default().to_owned();
+        assert!(told.starts_with(message), "{told}");
+    }
+}
+
+#[test]
+fn a_claim_for_extended_resources_that_is_left_from_an_attempt_goes_first() {
+    let mut world = world(1, &[("n1", 1)]);
+    world.store_device(behind_extended());
+    let left = DeviceClaim { is_extended: true, ..claim("left", Some("p"), 1) };
+    world.store_device(left.into());
+    world.pod(asking("p", EXTENDED, 1));
+    world.settle();
+    assert_eq!(world.place_of("p"), None);
+    let message = world.message_of("p").unwrap_or_default();
+    assert!(message.contains("1 cannot schedule extended resource claim"), "{message}");
+    let unreserves = std::mem::take(&mut world.unreserves);
+    let writes: Vec<_> = unreserves.iter().flat_map(|unreserve| &unreserve.writes).collect();
+    assert!(matches!(&writes[..], [one] if one.patch == Patch::Claim(ClaimPatch::Delete)), "{writes:?}");
+    let key = DeviceKey::claim("default".into(), "left".into());
+    world.devices.remove(&key);
+    world.tell(Event::ObjectDeleted(key.into()));
+    world.advance(60_000);
+    assert_eq!((world.place_of("p"), world.allocated()), (Some("n1"), 1));
+}
+
+#[test]
+fn a_group_that_finds_no_place_gives_back_the_claims_that_keep_its_pods_from_nodes() {
+    let mut world = World::with_profiles(vec![profile()]);
+    let mut groups = groups::configuration(2);
+    let mut profile = profile();
+    let stock = &groups.profiles[0].plugins;
+    profile.plugins.permit.clone_from(&stock.permit);
+    profile.plugins.pod_group_post_filter.clone_from(&stock.pod_group_post_filter);
+    profile.plugins.pre_enqueue.push("GangScheduling".to_owned());
+    groups.profiles = vec![profile].into();
+    world.tell(Event::Configured(Arc::new(groups)));
+    world.join("worker-0");
+    world.store_device(DeviceClass { name: "gpu".into(), ..DeviceClass::default() }.into());
+    for name in ["n1", "n2"] {
+        world.store_device(slice(name, 1).into());
+        world.node(node(name).build());
+    }
+    let gone = DeviceName { driver: "gpu.example.com".into(), pool: "n3".into(), device: "gpu-0".into() };
+    let only = Requirement { key: "metadata.name".into(), operator: "In".into(), values: vec!["n3".into()] };
+    let allocation = Allocation {
+        results: vec![DeviceResult { request: "gpus".into(), device: gone, ..DeviceResult::default() }],
+        node_selector: Some(vec![NodeTerm { fields: vec![only], ..NodeTerm::default() }]),
+        ..Allocation::default()
+    };
+    world.store_device(DeviceClaim { allocation: Some(Arc::new(allocation)), ..claim("a", Some("a"), 1) }.into());
+    world.store_device(claim("b", Some("b"), 1).into());
+    world.tell(Event::PodGroupApplied(Arc::new(testing::pod_group("g", Some(2)))));
+    for name in ["a", "b"] {
+        let pod = pod_with(name, ClaimSource::Generated(name.into()));
+        world.pod(PodInfo { scheduling_group: Some("g".into()), ..pod });
+    }
+    world.settle();
+    let unreserves = std::mem::take(&mut world.unreserves);
+    let freed: Vec<_> = unreserves.iter().flat_map(|unreserve| &unreserve.writes).collect();
+    assert!(
+        matches!(&freed[..], [one] if &**one.object.name() == "a" && one.patch == Patch::Claim(ClaimPatch::Deallocate)),
+        "{freed:?}"
+    );
+    let free = DeviceClaim { allocation: None, ..world.device_claim("a").clone() };
+    world.store_device(free.into());
+    world.advance(60_000);
+    assert!(world.place_of("a").is_some() && world.place_of("b").is_some());
+}
+
+#[test]
+fn the_wait_for_devices_to_get_ready_is_told_when_it_begins_and_with_what_came_of_it() {
+    let ends = |set: &str, after_ms: u64| {
+        let mut world = world(1, &[]);
+        let mut gpus = slice("n1", 1);
+        gpus.devices[0].binding_conditions = vec!["Ready".into()];
+        gpus.devices[0].binding_failure_conditions = vec!["Broken".into()];
+        world.store_device(gpus.into());
+        world.node(node("n1").build());
+        claiming(&mut world, "p", 1);
+        world.settle();
+        let [begun] = &world.device_waits[..] else { panic!("{:?}", world.device_waits) };
+        assert_eq!((&*begun.pod.name, &*begun.node, &begun.end), ("p", "n1", &None));
+        world.advance(after_ms);
+        let condition = DeviceCondition { kind: set.into(), status: "True".into(), ..DeviceCondition::default() };
+        let claim = world.device_claim("p").clone();
+        let device = claim.allocation.as_ref().expect("allocated").results[0].device.clone();
+        let status = DeviceStatus { device, conditions: vec![condition], ..DeviceStatus::default() };
+        world.store_device(DeviceClaim { statuses: vec![status], ..claim }.into());
+        world.settle();
+        let end = world.device_waits.get(1).and_then(|wait| wait.end.clone()).expect("it has ended");
+        (end.status, end.took_ms, end.devices.len(), end.devices[0].has_conditions)
+    };
+    assert_eq!(ends("Ready", 1_000), ("success", 1_000, 1, true));
+    assert_eq!(ends("Broken", 2_000), ("failure", 2_000, 1, true));
+    assert_eq!(ends("Other", 600_000).0, "timeout");
 }

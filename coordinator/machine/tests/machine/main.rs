@@ -18,6 +18,7 @@ mod outlook;
 mod overview;
 mod preemption;
 mod queues;
+mod recall;
 mod reserve;
 mod signatures;
 mod simulation;

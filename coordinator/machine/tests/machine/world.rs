@@ -20,7 +20,8 @@ use flotilla_framework::{
 };
 use flotilla_machine::{
     action::{
-        Action, Binding, Extension, GroupReport, Nomination, PreBind, Preemption, PreemptionProposal, Report, Unreserve,
+        Action, Binding, DeviceWait, Extension, GroupReport, Nomination, PreBind, Preemption, PreemptionProposal,
+        Report, Unreserve,
     },
     event::{BindFailure, Configuration, Event, WorkerId},
     machine::Machine,
@@ -81,6 +82,8 @@ pub(crate) struct World {
     pub(crate) group_reports: Vec<GroupReport>,
     /// What is to be recorded of attempts.
     pub(crate) traces: Vec<Trace>,
+    /// The beginnings and ends of waits for devices.
+    pub(crate) device_waits: Vec<DeviceWait>,
     pub(crate) dropped: Vec<String>,
     pub(crate) alone: Option<bool>,
     pub(crate) acknowledged: Vec<u64>,
@@ -159,6 +162,7 @@ impl World {
             reports: Vec::new(),
             group_reports: Vec::new(),
             traces: Vec::new(),
+            device_waits: Vec::new(),
             dropped: Vec::new(),
             alone: None,
             acknowledged: Vec::new(),
@@ -178,6 +182,17 @@ impl World {
         for index in 0..workers {
             world.join(&format!("worker-{index}"));
         }
+        world.settle();
+        world
+    }
+
+    /// With the stock profile and one worker, keeping so many decisions.
+    pub(crate) fn keeping(decisions: usize) -> Self {
+        let machine = Machine::new(0, Registry::built_in()).keeping_decisions(decisions);
+        let mut world = Self::dormant_with(machine, vec![testing::profile()]);
+        world.tell(Event::Synced);
+        world.tell(Event::Leading { epoch: 1 });
+        world.join("worker-0");
         world.settle();
         world
     }
@@ -234,6 +249,7 @@ impl World {
                 Action::Acknowledged { generation, .. } => self.acknowledged.push(generation),
                 Action::Alone(alone) => self.alone = Some(alone),
                 Action::Trace(trace) => self.traces.push(*trace),
+                Action::DeviceWait(wait) => self.device_waits.push(*wait),
             }
         }
         assert_eq!(self.machine.audit(), []);

@@ -72,6 +72,14 @@ pub(super) const WORKLOAD_PREEMPTION_VICTIMS: Name = (
     "scheduler_workload_preemption_victims",
     "[ALPHA] Number of pod preemption victims caused by workload preemption.",
 );
+pub(super) const DRA_BINDING_CONDITIONS_ALLOCATIONS_TOTAL: Name = (
+    "scheduler_dra_bindingconditions_allocations_total",
+    "[ALPHA] Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt",
+);
+pub(super) const DRA_BINDING_CONDITIONS_WAIT_DURATION: Name = (
+    "scheduler_dra_bindingconditions_wait_duration_seconds",
+    "[ALPHA] Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
+);
 pub(super) const FLOTILLA_BIND_DURATION: Name = (
     "flotilla_bind_duration_seconds",
     "From the decision to bind a pod until the API server has answered, the wait for a turn included",

@@ -5,6 +5,7 @@ use crate::{
     class::NodeTerm,
     devices::{
         claimed::{ClaimSource, PodClaim},
+        extended::Asking,
         model::{
             claim::{Consumer, Controller, DeviceClaim, FINALIZER},
             class::DeviceClass,
@@ -59,7 +60,7 @@ fn claim(name: &str, pod: &str) -> DeviceClaim {
 fn with(name: &str, source: ClaimSource) -> PodInfo {
     let owner = Owner { name: name.into(), uid: format!("uid-{name}").into() };
     let claims = vec![PodClaim { entry: "gpu".into(), source }];
-    let devices = PodDevices { owner, claims, containers: Vec::new() };
+    let devices = PodDevices { owner, claims, ..PodDevices::default() };
     pod(name).class(|class| class.devices = Some(Arc::new(devices))).build()
 }
 
@@ -167,4 +168,131 @@ fn pods_wait_for_their_claims_with_upstreams_words() {
     let stranger = cache.pre_enqueue(&with("b", ClaimSource::Generated("c".into())));
     let words = "ResourceClaim default/c was not created for Pod default/b (Pod is not owner)";
     assert_eq!(stranger.as_deref(), Some(words));
+}
+
+/// A pod whose container asks for extended resources, by name and amount.
+fn asking(name: &str, requests: &[(&str, i64)]) -> PodInfo {
+    let owner = Owner { name: name.into(), uid: format!("uid-{name}").into() };
+    let requests = requests.iter().map(|(name, amount)| (Arc::from(*name), Some(*amount))).collect();
+    let containers = vec![Asking { name: format!("{name}-main").into(), is_short_lived: false, requests }];
+    let devices = PodDevices { owner, containers, ..PodDevices::default() };
+    pod(name).class(|class| class.devices = Some(Arc::new(devices))).build()
+}
+
+const GPU: &str = "deviceclass.resource.kubernetes.io/gpu";
+
+fn patches(writes: &[Write]) -> Vec<&ClaimPatch> {
+    let patches = writes.iter().map(|write| match &write.patch {
+        Patch::Claim(patch) => patch,
+        other => panic!("{other:?}"),
+    });
+    patches.collect()
+}
+
+#[test]
+fn extended_resources_get_a_claim_of_their_own_with_upstreams_writes() {
+    let mut cache = cluster();
+    let pod = asking("a", &[("cpu", 1), (GPU, 1)]);
+    let on = completed(&mut cache, "n");
+    let plan = cache.plan(&pod, &on, &profile()).expect("it fits").expect("there is a claim");
+    let writes = cache.writes(&*plan);
+    let patches_of = patches(&writes);
+    let [
+        ClaimPatch::Create(made),
+        finalizers,
+        ClaimPatch::SetStatus { allocation: Some(allocation), reserved_for },
+        told,
+    ] = &patches_of[..]
+    else {
+        panic!("{writes:?}")
+    };
+    assert!(made.is_extended && writes.iter().all(|write| *write.object.name() == made.name), "{writes:?}");
+    assert_eq!(**finalizers, ClaimPatch::SetFinalizers(vec![FINALIZER.into()]));
+    assert_eq!(allocation.results[0].device.to_string(), "gpu.example.com/n/gpu-0");
+    assert_eq!((reserved_for.len(), &*reserved_for[0].uid), (1, "uid-a"));
+    let ClaimPatch::TellPod { uid, mappings, .. } = told else { panic!("{told:?}") };
+    assert_eq!((&**uid, &*mappings[0].container, &*mappings[0].request), ("uid-a", "a-main", "container-0-request-1"));
+    let served = node("p").capacity(GPU, "1").build();
+    assert!(cache.plan(&pod, &served, &profile()).expect("it has it").is_none(), "a device plugin serves it there");
+}
+
+#[test]
+fn a_claim_for_extended_resources_that_was_written_counts_until_the_watch_has_come_to_it() {
+    let cases = [
+        ("nothing was written", None, None, true),
+        ("it was, and no watch has come so far", Some("7"), Some(claim("other", "b")), false),
+        (
+            "a watch has come past it",
+            Some("7"),
+            Some(DeviceClaim { resource_version: "8".into(), ..claim("other", "b") }),
+            true,
+        ),
+    ];
+    for (case, version, seen, is_free) in cases {
+        let mut cache = cluster();
+        let before = completed(&mut cache, "n");
+        let pod = asking("a", &[(GPU, 1)]);
+        let plan = cache.plan(&pod, &before, &profile()).expect("it fits").expect("there is a claim");
+        let key = plan.objects().remove(0);
+        assert_eq!(cache.reserve(&*plan).len(), 1);
+        assert!(cache.plan(&pod, &before, &profile()).is_err(), "it is on its way");
+        assert!(cache.get(&key).is_some(), "with what is assumed of it");
+        let written: Written = version.map(|version| (key.clone(), version.into())).into_iter().collect();
+        let Undone { writes, .. } = cache.unreserve(&*plan, &written);
+        let expected = [ClaimPatch::SetFinalizers(Vec::new()), ClaimPatch::Delete];
+        let expected: Vec<&ClaimPatch> = expected.iter().filter(|_| version.is_some()).collect();
+        assert_eq!(patches(&writes), expected, "{case}");
+        if let Some(seen) = seen {
+            cache.apply(&Object::Device(seen.into()));
+        }
+        assert_eq!(completed(&mut cache, "n") == before, is_free, "{case}");
+        assert_eq!(cache.get(&key).is_none(), is_free, "{case}");
+    }
+}
+
+#[test]
+fn a_claim_for_extended_resources_that_the_watch_shows_takes_the_place_of_what_was_assumed() {
+    let mut cache = cluster();
+    let before = completed(&mut cache, "n");
+    let pod = asking("a", &[(GPU, 1)]);
+    let plan = cache.plan(&pod, &before, &profile()).expect("it fits").expect("there is a claim");
+    cache.reserve(&*plan);
+    let writes = cache.writes(&*plan);
+    let patches_of = patches(&writes);
+    let [ClaimPatch::Create(made), _, ClaimPatch::SetStatus { allocation, .. }, _] = &patches_of[..] else {
+        panic!("{writes:?}")
+    };
+    assert_eq!(cache.is_bound(&*plan, &Written::new(), None), Ok(true), "no device has to get ready");
+    let created = DeviceClaim { uid: "real".into(), resource_version: "6".into(), ..DeviceClaim::clone(made) };
+    cache.apply(&Object::Device(created.clone().into()));
+    let allocated = DeviceClaim {
+        resource_version: "7".into(),
+        allocation: allocation.clone(),
+        finalizers: vec![FINALIZER.into()],
+        ..created
+    };
+    cache.apply(&Object::Device(allocated.into()));
+    let shared = cache.share(&pod.class).flatten().expect("a class is behind it");
+    assert!(shared.has_left && *shared.mapped == [GPU.into()]);
+    let facts = cache.facts(&shared, &pod.class.namespace);
+    assert!(
+        matches!(facts, Some(DeviceFacts::Claims(claims)) if claims.extended.as_ref().is_some_and(|it| it.has_left))
+    );
+    let (writes, words) = cache.post_filter(&pod, 0).expect("what was left has to go");
+    assert_eq!(words, "deletion of ResourceClaim completed");
+    assert_eq!(patches(&writes), [&ClaimPatch::SetFinalizers(Vec::new()), &ClaimPatch::Delete]);
+    assert!(writes.iter().all(|write| (&*write.uid, &*write.resource_version) == ("real", "7")), "{writes:?}");
+    cache.delete(&plan.objects()[0]);
+    assert_eq!(completed(&mut cache, "n"), before);
+    assert!(cache.post_filter(&pod, 0).is_none());
+}
+
+#[test]
+fn pods_of_equal_extended_resources_share_a_class_and_those_without_a_device_class_claim_nothing() {
+    let cache = cluster();
+    let shared = |pod: &PodInfo| cache.share(&pod.class).expect("something to say");
+    let of = |name: &str| shared(&asking(name, &[("cpu", 2), (GPU, 1)]));
+    assert_eq!(of("a"), of("b"));
+    assert!(of("a").is_some_and(|devices| *devices.mapped == [GPU.into()] && !devices.has_left));
+    assert_eq!(shared(&asking("c", &[("example.com/gpu", 1)])), None, "no class is behind it");
 }

@@ -36,8 +36,9 @@ fn the_newest_class_is_behind_a_resource_and_then_the_first_by_name() {
 
 /// `name=count` of each request, then `container:request` of each mapping.
 fn shown(containers: &[Asking], resources: &[&str], classes: &DeviceClasses) -> String {
-    let resources = resources.iter().map(|name| Arc::from(*name)).collect();
-    let (requests, mappings) = requests(containers, &resources, classes);
+    let resources: Vec<Arc<str>> = resources.iter().map(|name| Arc::from(*name)).collect();
+    let behind = resources.iter().filter_map(|name| Some((name, classes.behind(name)?)));
+    let (requests, mappings) = requests(containers, behind);
     let requests = requests.iter().map(|request| match &request.kind {
         RequestKind::Exactly(Ask { mode: AllocationMode::Count(count), .. }) => format!("{}={count}", request.name),
         other => format!("{other:?}"),
@@ -78,4 +79,21 @@ fn what_is_no_integer_or_has_no_class_is_left_out() {
     assert_eq!(shown(std::slice::from_ref(&odd), &["example.com/other"], &classes), "");
     odd.requests[0].1 = None;
     assert_eq!(shown(&[odd], &["example.com/gpu"], &classes), "");
+}
+
+#[test]
+fn a_class_may_stand_behind_resources_of_domains_that_are_not_kubernetes_own() {
+    let cases = [
+        ("example.com/gpu", true),
+        ("deviceclass.resource.kubernetes.io/gpus", true),
+        ("cpu", false),
+        ("hugepages-2Mi", false),
+        ("requests.example.com/gpu", false),
+        ("storage.kubernetes.io/disk", false),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(is_backable(name), expected, "{name}");
+    }
+    let asking = container("main", false, &[("cpu", 1), ("example.com/none", 0), ("example.com/gpu", 2)]);
+    assert_eq!(backable(&[asking]).into_iter().map(|name| &**name).collect::<Vec<_>>(), ["example.com/gpu"]);
 }

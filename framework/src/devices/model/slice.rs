@@ -2,7 +2,7 @@
 //!
 //! Knows: their fields. Must not know: which slices make a pool.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use super::taint::DeviceTaint;
 use crate::{class::NodeTerm, devices::amount::Amount};
@@ -142,6 +142,22 @@ pub struct Consumption {
     pub counters: Vec<(Arc<str>, Amount)>,
     /// Whether it has `compatibilityGroups`, a feature that is off by default.
     pub has_compatibility_groups: bool,
+}
+
+impl fmt::Display for Attribute {
+    /// As CEL writes it.
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => write!(text, "{value}"),
+            Self::Bool(value) => write!(text, "{value}"),
+            Self::Text(value) => write!(text, "{value:?}"),
+            Self::Version(value) => write!(text, "semver({value:?})"),
+            Self::Ints(values) => write!(text, "{values:?}"),
+            Self::Bools(values) => write!(text, "{values:?}"),
+            Self::Texts(values) | Self::Versions(values) => write!(text, "{values:?}"),
+            Self::Unknown => text.write_str("of an unknown type"),
+        }
+    }
 }
 
 impl Slice {

@@ -4,18 +4,26 @@
 //!
 //! Source: `Filter` and `Score` of the plugin.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use crate::{
     devices::{
-        allocate::{AllocateError, Found, MAX_STEPS, Scene, Scratch, allocate},
+        allocate::{
+            AllocateError, Found, MAX_STEPS, Scene, Scratch, allocate,
+            lacking::{DeviceLack, lacking},
+        },
         facts::{ClaimFact, Claims},
         language::Cel,
         model::request::RequestKind,
         node::NodeDevices,
         selectors::Verdicts,
+        special::{Served, Unserved},
         wanted::Wanted,
     },
+    explain::lack::Lack,
     extension::{NodeFilter, NodeScore},
     selector::{self, Term},
     snapshot::{Slot, Snapshot},
@@ -27,6 +35,10 @@ use crate::{
 const NOT_ALL: u64 = 0;
 /// A pool of the node is at fault.
 const INVALID: u64 = 1;
+/// There is a claim for extended resources from an attempt before.
+const LEFT: u64 = 2;
+/// The node lacks an extended resource.
+const LACKING: u64 = 3;
 /// Claims are not available there; in the lower half a bit for each.
 pub(crate) const UNAVAILABLE: u64 = 1 << 32;
 /// It cannot be told; in the lower half the place of the error.
@@ -39,13 +51,17 @@ pub(super) struct Search {
     claims: Arc<Claims>,
     /// By claim: the nodes that reach what is allocated to it, and whether it has failed. `None` for one without an allocation.
     allocated: Vec<Option<(Option<Vec<Term>>, bool)>>,
-    wanted: Wanted,
+    /// Whether devices may have to be found.
+    may_want: bool,
     kept: Mutex<Kept>,
     none: NodeDevices,
 }
 
 /// What the search on one node leaves to the next.
 struct Kept {
+    /// What is looked for, by which extended resources come from devices on a node. Bound: each node adds at most one, and nodes
+    /// differ by which of the pod's extended resources they have by a device plugin.
+    wanted: BTreeMap<Served, Arc<Wanted>>,
     verdicts: Verdicts,
     scratch: Scratch,
     errors: Vec<String>,
@@ -55,8 +71,8 @@ struct Kept {
 
 impl Search {
     pub(super) fn new(claims: &Arc<Claims>, symbols: &mut Lookup<'_>) -> Self {
-        let mut verdicts = Verdicts::new(Arc::new(Cel));
-        let wanted = Wanted::of(&claims.unallocated(), &|name| claims.class(name), &mut verdicts);
+        let is_unallocated = |claim: &ClaimFact| matches!(claim, ClaimFact::Unallocated { .. });
+        let may_want = claims.extended.is_some() || claims.claims.iter().any(is_unallocated);
         let allocated = claims.claims.iter().map(|claim| match claim {
             ClaimFact::Allocated { nodes, has_failed, .. } => {
                 // Terms that cannot be read match nothing.
@@ -67,8 +83,13 @@ impl Search {
             ClaimFact::Unallocated { .. } => None,
         });
         let allocated = allocated.collect();
-        let kept = Kept { verdicts, scratch: Scratch::default(), errors: Vec::new() };
-        Self { claims: Arc::clone(claims), allocated, wanted, kept: Mutex::new(kept), none: NodeDevices::default() }
+        let kept = Kept {
+            wanted: BTreeMap::new(),
+            verdicts: Verdicts::new(Arc::new(Cel)),
+            scratch: Scratch::default(),
+            errors: Vec::new(),
+        };
+        Self { claims: Arc::clone(claims), allocated, may_want, kept: Mutex::new(kept), none: NodeDevices::default() }
     }
 
     /// Whether a node can score anything.
@@ -80,7 +101,7 @@ impl Search {
             ClaimFact::Allocated { score, .. } => *score > 0,
         };
         // Upstream leaves no word about a node where nothing has to be allocated.
-        !self.wanted.is_empty() && self.claims.claims.iter().any(is_prioritized)
+        self.may_want && self.claims.claims.iter().any(is_prioritized)
     }
 
     /// The claims that cannot be used from a node, each a bit.
@@ -93,16 +114,39 @@ impl Search {
         bits.map(|(place, _)| 1 << place).sum()
     }
 
-    /// Devices for the claims that have none, on the node at a position.
-    fn find(&self, nodes: &Snapshot, slot: Slot) -> Result<Option<Found>, Refusal> {
+    /// Which of the extended resources come from devices on the node at a position.
+    fn served(&self, nodes: &Snapshot, slot: Slot) -> Result<Served, Refusal> {
+        let Some(extended) = &self.claims.extended else { return Ok(Served::default()) };
+        extended.served(|name| nodes.accounts.scalar_amounts(name, slot).0).map_err(|unserved| {
+            Refusal::unresolvable(match unserved {
+                Unserved::Left => LEFT,
+                Unserved::Lacking => LACKING,
+            })
+        })
+    }
+
+    /// What is looked for where these extended resources come from devices.
+    fn wanted<'a>(
+        &self,
+        kept: &'a mut Kept,
+        served: Served,
+    ) -> (Arc<Wanted>, &'a mut Verdicts, &'a mut Scratch, &'a mut Vec<String>) {
+        let Kept { wanted, verdicts, scratch, errors } = kept;
+        let wanted = wanted.entry(served).or_insert_with(|| {
+            let claims = self.claims.unallocated(served);
+            Arc::new(Wanted::of(&claims, &|name| self.claims.class(name), verdicts))
+        });
+        (Arc::clone(wanted), verdicts, scratch, errors)
+    }
+
+    /// Devices for the claims that have none, on the node at a position, and what was looked for.
+    fn find(&self, nodes: &Snapshot, slot: Slot, served: Served) -> Result<(Found, Arc<Wanted>), Refusal> {
         let devices = nodes.devices(slot).unwrap_or(&self.none);
-        let scene =
-            Scene { pools: &devices.pools, allocated: &devices.allocated, wanted: &self.wanted, max_steps: MAX_STEPS };
         // What a panic has left is whole: verdicts are added one by one.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let Kept { verdicts, scratch, errors } = &mut *kept;
-        let error = match allocate(scene, verdicts, scratch) {
-            Ok(Some(found)) => return Ok(Some(found)),
+        let (wanted, verdicts, scratch, errors) = self.wanted(&mut kept, served);
+        let error = match allocate(scene(devices, &wanted), verdicts, scratch) {
+            Ok(Some(found)) => return Ok((found, wanted)),
             Ok(None) => return Err(Refusal::unresolvable(NOT_ALL)),
             Err(AllocateError::OnNode(_)) => return Err(Refusal::unresolvable(INVALID)),
             Err(AllocateError::TooManySteps(_)) => {
@@ -121,12 +165,21 @@ impl Search {
     }
 }
 
+/// A search on one node.
+fn scene<'a>(devices: &'a NodeDevices, wanted: &'a Wanted) -> Scene<'a> {
+    Scene { pools: &devices.pools, allocated: &devices.allocated, wanted, max_steps: MAX_STEPS }
+}
+
 impl NodeFilter for Search {
     fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        let served = self.served(nodes, slot)?;
+        if self.claims.claims.is_empty() && served == Served::default() {
+            return Ok(());
+        }
         let unavailable = self.unavailable(nodes, slot);
         // Also where a claim is unavailable: what upstream says of the others counts more.
-        if !self.wanted.is_empty() {
-            self.find(nodes, slot)?;
+        if self.may_want {
+            self.find(nodes, slot, served)?;
         }
         if unavailable == 0 { Ok(()) } else { Err(Refusal::unresolvable(UNAVAILABLE | unavailable)) }
     }
@@ -135,6 +188,8 @@ impl NodeFilter for Search {
         let words = match detail {
             NOT_ALL => "cannot allocate all claims",
             INVALID => "invalid resource pools were encountered",
+            LEFT => "cannot schedule extended resource claim",
+            LACKING => "cannot fit resource",
             detail if detail & UNAVAILABLE != 0 => "resourceclaim not available on the node",
             detail => {
                 let place = usize::try_from(detail & u64::from(u32::MAX)).unwrap_or(usize::MAX);
@@ -145,6 +200,24 @@ impl NodeFilter for Search {
         };
         vec![words.to_owned()]
     }
+
+    fn lacks(&self, nodes: &Snapshot, slot: Slot) -> Option<Vec<Lack>> {
+        let unavailable = self.unavailable(nodes, slot);
+        let places =
+            self.allocated.iter().enumerate().filter(|(place, _)| *place < 32 && unavailable >> place & 1 == 1);
+        let allocated = places.map(|(claim, known)| DeviceLack::Allocated {
+            claim,
+            has_failed: known.as_ref().is_some_and(|(_, has_failed)| *has_failed),
+        });
+        let mut lacks: Vec<DeviceLack> = allocated.collect();
+        if let (true, Ok(served)) = (self.may_want, self.served(nodes, slot)) {
+            let devices = nodes.devices(slot).unwrap_or(&self.none);
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let (wanted, verdicts, scratch, _) = self.wanted(&mut kept, served);
+            lacks.extend(lacking(scene(devices, &wanted), verdicts, scratch));
+        }
+        Some(lacks.into_iter().map(Lack::Devices).collect())
+    }
 }
 
 /// How much of what the claims prefer was found.
@@ -152,11 +225,12 @@ pub(super) struct Preferred(pub(super) Search);
 
 impl NodeScore for Preferred {
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
-        let Ok(Some(found)) = self.0.find(nodes, slot) else { return 0 };
+        let Ok(served) = self.0.served(nodes, slot) else { return 0 };
+        let Ok((found, wanted)) = self.0.find(nodes, slot, served) else { return 0 };
         let mut unallocated = 0..;
         let scores = self.0.claims.claims.iter().map(|claim| match claim {
             ClaimFact::Allocated { score, .. } => *score,
-            ClaimFact::Unallocated { .. } => unallocated.next().map_or(0, |place| found.score(&self.0.wanted, place)),
+            ClaimFact::Unallocated { .. } => unallocated.next().map_or(0, |place| found.score(&wanted, place)),
         });
         scores.sum()
     }

@@ -1,6 +1,9 @@
 //! Knows: the situations of upstream's fit_test.go that are about the filter and about waking.
 
+use std::sync::Arc;
+
 use crate::{
+    devices::{claimed::PodDevices, model::class::DeviceClass, objects::DeviceObject},
     extension::ClusterEvent,
     testing::{
         NodeBuilder, PodBuilder,
@@ -200,6 +203,52 @@ fn a_node_wakes_the_pod_if_it_could_hold_it_alone_and_has_more_than_before() {
     for (case, event, expected) in table {
         assert_eq!(alone(NAME).wakes(event, &asking), expected, "{case}");
     }
+}
+
+/// A pod that asks for a GPU, behind which a device class stands.
+fn asks_for_devices() -> PodBuilder {
+    let devices = PodDevices { mapped: vec!["example.com/gpu".into()], ..PodDevices::default() };
+    asks("1m", "1").request("example.com/gpu", "1").class(|class| class.devices = Some(Arc::new(devices)))
+}
+
+#[test]
+fn a_resource_that_comes_from_devices_does_not_count_where_no_device_plugin_has_it() {
+    let gpus = |amount: &str| small().capacity("example.com/gpu", amount);
+    let (gpu, short) = (asks_for_devices, ["Insufficient example.com/gpu"]);
+    check(vec![
+        ("a node without", gpu(), small(), vec![], Ok(())),
+        ("a node with none", gpu(), gpus("0"), vec![gpu()], Ok(())),
+        ("a node with one", gpu(), gpus("1"), vec![], Ok(())),
+        ("a node whose one is taken", gpu(), gpus("1"), vec![gpu()], unschedulable(&short)),
+    ]);
+    let node = small().build();
+    assert!(alone(NAME).wakes(ClusterEvent::NodeAdded(&node), &asks_for_devices()));
+    assert!(alone(NAME).wakes(ClusterEvent::NodeUpdated { old: &node, new: &node }, &asks_for_devices()));
+}
+
+#[test]
+fn a_device_class_wakes_the_pods_that_ask_for_what_it_stands_behind() {
+    let class = |resource: Option<&str>| {
+        let extended_resource = resource.map(Into::into);
+        DeviceObject::from(DeviceClass { name: "gpus".into(), extended_resource, ..DeviceClass::default() })
+    };
+    let (explicit, implicit) = ("example.com/gpu", "deviceclass.resource.kubernetes.io/gpus");
+    let (plain, behind) = (class(None), class(Some(explicit)));
+    let table = [
+        ("it is new and names the resource", None, &behind, explicit, true),
+        ("it is new and names none", None, &plain, explicit, false),
+        ("it is new and the resource names it", None, &plain, implicit, true),
+        ("it names the resource now", Some(&plain), &behind, explicit, true),
+        ("it names it as before", Some(&behind), &behind, explicit, false),
+        ("it names it no more", Some(&behind), &plain, explicit, false),
+        ("it changes, and the resource names it", Some(&plain), &behind, implicit, false),
+    ];
+    for (case, old, new, resource, expected) in table {
+        let event = ClusterEvent::DeviceChanged { old, new: Some(new) };
+        assert_eq!(alone(NAME).wakes(event, &pod("p").request(resource, "1")), expected, "{case}");
+    }
+    let gone = ClusterEvent::DeviceChanged { old: Some(&behind), new: None };
+    assert!(!alone(NAME).wakes(gone, &pod("p").request(explicit, "1")));
 }
 
 #[test]

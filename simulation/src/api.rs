@@ -38,7 +38,7 @@ pub use object::Object;
 pub use refusal::Refusal;
 pub use server::Options;
 pub use service::Service;
-pub use store::{Commit, Store, Verb};
+pub use store::{Commit, Knows, Store, Verb};
 
 use call::Call;
 use server::{ClientId, Output, Server, StreamId, Ticket};
@@ -127,6 +127,11 @@ impl Api {
     /// Which faults come from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.run(|server, _| server.set_faults(faults));
+    }
+
+    /// Breaks what would go unanswered. See [`Server::mend`].
+    pub fn mend(&self) {
+        self.run(|server, _| server.mend());
     }
 
     /// Breaks every connection, and answers nobody for so long. See [`Server::restart`].

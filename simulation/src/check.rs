@@ -11,9 +11,11 @@ use crate::api::{Commit, Kind, Object, Store, Verb};
 
 mod lead;
 mod place;
+mod volumes;
 
 use lead::Leads;
 use place::Places;
+use volumes::Volumes;
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub struct Violation {
 /// How commits are made by coordinators: the names of their processes begin like this.
 pub const COORDINATOR: &str = "coordinator-";
 
+/// How often a coordinator may write to one pod while nothing goes wrong: its conditions change with the nodes, of which a dozen
+/// change then.
+const WRITES: u32 = 100;
+
 /// The last commits, for people who look for the cause.
 const REMEMBERED: usize = 200;
 
@@ -38,6 +44,7 @@ pub struct Checker {
     seen: usize,
     leads: Leads,
     places: Places,
+    volumes: Volumes,
     violations: Vec<Violation>,
     /// How many bindings of coordinators were committed.
     binds: u64,
@@ -48,6 +55,8 @@ pub struct Checker {
     recent: VecDeque<String>,
     /// Bindings by pod, to find one that was bound twice.
     bound: BTreeMap<String, String>,
+    /// How often coordinators have written to each pod since nothing goes wrong, by its UID.
+    writes: BTreeMap<String, u32>,
     /// When each pod was created, by its UID.
     born_ms: BTreeMap<String, u64>,
 }
@@ -63,16 +72,11 @@ impl Checker {
 
     fn see(&mut self, commit: &Commit) {
         self.remember(commit);
-        if commit.kind == Kind::Lease {
-            self.leads.see(commit);
-        }
-        let found = self.found(commit);
-        self.violations.extend(found.into_iter().map(|(invariant, what)| Violation {
-            invariant,
-            what,
-            at_ms: commit.at_ms,
-        }));
+        let of_lead = (commit.kind == Kind::Lease).then(|| self.leads.see(commit)).flatten();
+        let found = self.found(commit).into_iter().chain(of_lead);
+        self.violations.extend(found.map(|(invariant, what)| Violation { invariant, what, at_ms: commit.at_ms }));
         self.places.see(commit);
+        self.volumes.see(commit);
     }
 
     /// What is wrong with a commit.
@@ -95,6 +99,13 @@ impl Checker {
         if let Err(reason) = self.leads.may_write(commit, commit.verb != Verb::Patch) {
             found.push(("S5", format!("{:?} of {key} by {}: {reason}", commit.verb, commit.by)));
         }
+        if self.places.is_sharp() {
+            let writes = self.writes.entry(uid.clone()).or_default();
+            *writes += 1;
+            if *writes == WRITES {
+                found.push(("L7", format!("{WRITES} writes to {key} although nothing goes wrong")));
+            }
+        }
         match commit.verb {
             Verb::Bind => {
                 self.binds += 1;
@@ -105,6 +116,7 @@ impl Checker {
                     found.push(("S1", format!("{key} is bound again; it is on {before}")));
                 }
                 found.extend(self.places.bind(commit));
+                found.extend(self.volumes.bind(commit, self.places.view_ms()));
             }
             Verb::MarkDeleted | Verb::Delete => {
                 self.evictions += 1;
@@ -135,6 +147,7 @@ impl Checker {
     pub fn restored(&mut self, store: &Store, at_ms: u64) {
         self.follow(store.history());
         self.places.restored(store, at_ms);
+        self.volumes.restored(store, at_ms);
     }
 
     /// From now on nothing goes wrong, so that no view is older than a few seconds.
@@ -159,6 +172,12 @@ impl Checker {
         &self.places
     }
 
+    /// Pods that wait although a node has room for them; each with what is wrong.
+    #[must_use]
+    pub fn stranded(&self) -> Vec<(String, String)> {
+        self.places.stranded(&self.volumes)
+    }
+
     /// Bindings and evictions by coordinators so far.
     #[must_use]
     pub const fn counts(&self) -> (u64, u64) {
@@ -179,5 +198,5 @@ impl Checker {
 
 /// A text within an object; empty where there is none.
 fn text<'a>(object: &'a Object, path: &str) -> &'a str {
-    object.value().pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
+    object.text(path)
 }

@@ -5,21 +5,39 @@
 use serde_json::{Value, json};
 
 use crate::{
-    api::{Actor, Api, Kind, writes::Deletion},
+    api::{Actor, Api, Kind, Object, writes::Deletion},
     seed::Seed,
+    world::{Budgets, Kubelets, Replicas, Volumes},
 };
 
 /// The scheduler that pods name which Flotilla is to place.
 pub const OURS: &str = "default-scheduler";
+/// Who makes pods and nodes.
+pub const AUTHOR: &str = "world";
 /// Another one.
 const THEIRS: &str = "another-scheduler";
 /// The namespace of all pods.
 const NAMESPACE: &str = "default";
 const ZONES: [&str; 3] = ["a", "b", "c"];
+const APPS: [&str; 2] = ["web", "db"];
 /// Most pods that are there at once: a run is to be small.
-const MOST_PODS: usize = 60;
+const MOST_PODS: usize = 40;
 /// Most nodes.
-const MOST_NODES: usize = 12;
+const MOST_NODES: usize = 8;
+/// Most sets of pods, and most budgets.
+const MOST_SETS: usize = 3;
+/// The class of volumes that are made where a pod is, and that of volumes that each are on one node.
+pub const CLASSES: [&str; 2] = ["made", "local"];
+/// What the controllers look at.
+const LOOKED_AT: [Kind; 7] = [
+    Kind::Pod,
+    Kind::Node,
+    Kind::ReplicaSet,
+    Kind::StatefulSet,
+    Kind::PodDisruptionBudget,
+    Kind::PersistentVolumeClaim,
+    Kind::PersistentVolume,
+];
 
 /// The cluster.
 pub struct Cluster {
@@ -28,14 +46,31 @@ pub struct Cluster {
     seed: Seed,
     /// Counts names.
     named: u64,
+    kubelets: Kubelets,
+    replicas: Replicas,
+    budgets: Budgets,
+    volumes: Volumes,
+    /// After so many changes there was nothing to do for any of them.
+    idle_at: Option<usize>,
 }
 
 impl Cluster {
     /// A cluster with so many nodes.
     #[must_use]
     pub fn new(api: Api, seed: Seed, nodes: u64) -> Self {
-        let actor = api.actor("world");
-        let mut cluster = Self { api, actor, seed, named: 0 };
+        let actor = api.actor(AUTHOR);
+        let (kubelets, controllers) = (api.actor("kubelets"), api.actor("controllers"));
+        let mut cluster = Self {
+            kubelets: Kubelets::new(kubelets, seed.fork("kubelets")),
+            replicas: Replicas::new(controllers.clone()),
+            budgets: Budgets::new(controllers.clone()),
+            volumes: Volumes::new(controllers, seed.fork("volumes")),
+            api,
+            actor,
+            seed,
+            named: 0,
+            idle_at: None,
+        };
         for namespace in [NAMESPACE, "kube-system"] {
             cluster.create(Kind::Namespace, json!({ "metadata": { "name": namespace } }));
         }
@@ -52,6 +87,13 @@ impl Cluster {
     fn name(&mut self, of: &str) -> String {
         self.named += 1;
         format!("{of}-{}", self.named)
+    }
+
+    /// Who has the Lease.
+    #[must_use]
+    pub fn leader(&self) -> Option<String> {
+        let holder = |lease: &std::sync::Arc<Object>| lease.text("/spec/holderIdentity").to_owned();
+        self.api.look(|store| store.by_key(Kind::Lease, "kube-system/flotilla").map(holder))
     }
 
     /// The names of all objects of a kind.
@@ -91,7 +133,7 @@ impl Cluster {
         }
     }
 
-    fn pods_of(&self, which: impl Fn(&crate::api::Object) -> bool) -> Vec<String> {
+    fn pods_of(&self, which: impl Fn(&Object) -> bool) -> Vec<String> {
         self.api.look(|store| {
             let pods = store.objects(Kind::Pod).filter(|pod| which(pod));
             pods.map(|pod| pod.name().to_owned()).collect()
@@ -123,7 +165,7 @@ impl Cluster {
     /// A pod of a name, of any shape.
     fn pod(&mut self, name: &str, priority: i64, scheduler: &str) -> Value {
         let milli = 100 * self.seed.between(1, 12);
-        let app = ["web", "db"][usize::try_from(self.seed.below(2)).unwrap_or(0)];
+        let app = APPS[usize::try_from(self.seed.below(2)).unwrap_or(0)];
         let mut spec = json!({
             "schedulerName": scheduler,
             "priority": priority,
@@ -188,9 +230,8 @@ impl Cluster {
     /// Whether a pod is on a node.
     #[must_use]
     pub fn is_bound(&self, name: &str) -> bool {
-        let bound = |pod: &std::sync::Arc<crate::api::Object>| {
-            pod.at("/spec/nodeName").as_str().is_some_and(|node| !node.is_empty())
-        };
+        let bound =
+            |pod: &std::sync::Arc<Object>| pod.at("/spec/nodeName").as_str().is_some_and(|node| !node.is_empty());
         self.api.look(|store| store.by_key(Kind::Pod, &key(name)).is_some_and(bound))
     }
 
@@ -227,23 +268,91 @@ impl Cluster {
         }
     }
 
-    /// The kubelets end pods that are being deleted, and run those that were bound. A pod without a node ends at once.
-    pub fn kubelets(&mut self, hurry: bool) {
-        for name in self.pods_of(|pod| !pod.at("/metadata/deletionTimestamp").is_null()) {
-            if hurry || self.seed.happens(300) {
-                let _ = self.actor.delete(Kind::Pod, &key(&name), &now());
+    /// A pod with a volume of its own: one that is made where it is, or one that is on some node.
+    pub fn create_with_volume(&mut self) {
+        if self.is_full() {
+            return;
+        }
+        let (name, is_made) = (self.name("stored"), self.seed.happens(700));
+        let class = CLASSES[usize::from(!is_made)];
+        self.volumes.create_class(class, is_made);
+        if !is_made && let Some(node) = self.any(Kind::Node) {
+            let volume = self.name("volume");
+            self.volumes.add(&volume, class, &node, 1);
+        }
+        self.volumes.create_claim(NAMESPACE, &name, class, 1);
+        let mut pod = self.pod(&name, 0, OURS);
+        pod["spec"]["volumes"] = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": name } }]);
+        self.create(Kind::Pod, pod);
+    }
+
+    /// A set of pods.
+    pub fn create_set(&mut self) {
+        let kind = if self.seed.happens(500) { Kind::ReplicaSet } else { Kind::StatefulSet };
+        if self.is_full() || self.names(kind).len() >= MOST_SETS {
+            return;
+        }
+        let (name, replicas) = (self.name("set"), self.seed.between(1, 4));
+        let spec = self.pod(&name, 0, OURS)["spec"].take();
+        self.replicas.create(kind, NAMESPACE, &name, replicas, &spec);
+    }
+
+    /// A set of pods has more or fewer of them.
+    pub fn scale(&mut self) {
+        let kind = if self.seed.happens(500) { Kind::ReplicaSet } else { Kind::StatefulSet };
+        let (set, replicas) = (self.any(kind), self.seed.between(0, 4));
+        if let Some(set) = set.filter(|_| !self.is_full()) {
+            let _ = self.actor.change(kind, &key(&set), |set| set["spec"]["replicas"] = json!(replicas));
+        }
+    }
+
+    /// A disruption budget for the pods of an application or a set.
+    pub fn protect(&mut self) {
+        let name = self.name("budget");
+        if self.names(Kind::PodDisruptionBudget).len() >= MOST_SETS {
+            return;
+        }
+        let sets = self.names(Kind::ReplicaSet).into_iter().chain(self.names(Kind::StatefulSet));
+        let apps: Vec<String> = APPS.map(str::to_owned).into_iter().chain(sets).collect();
+        let app = self.seed.pick(&apps).cloned().unwrap_or_default();
+        let least = [json!(1), json!(3), json!("50%"), json!("100%")];
+        let least = self.seed.pick(&least).cloned().unwrap_or_default();
+        self.budgets.create(NAMESPACE, &name, &app, &least);
+    }
+
+    /// Some pods run to their end.
+    pub fn finish(&mut self) {
+        self.kubelets.finish(200);
+    }
+
+    /// Kubelets and controllers do what they find to do; in a hurry all of it.
+    pub fn live(&mut self, hurry: bool) {
+        let before = self.changes();
+        if hurry && self.idle_at == Some(before) {
+            return;
+        }
+        let often = if hurry { 1_000 } else { 300 };
+        for pod in self.pods_of(|pod| matches!(pod.text("/status/phase"), "Succeeded" | "Failed")) {
+            if self.seed.happens(often) {
+                let _ = self.actor.delete(Kind::Pod, &key(&pod), &now());
             }
         }
-        let is_new = |pod: &crate::api::Object| {
-            pod.at("/spec/nodeName").as_str().is_some_and(|node| !node.is_empty())
-                && pod.at("/status/phase").as_str() != Some("Running")
-        };
-        for name in self.pods_of(is_new) {
-            if hurry || self.seed.happens(300) {
-                let runs = |pod: &mut Value| pod["status"]["phase"] = json!("Running");
-                let _ = self.actor.change(Kind::Pod, &key(&name), runs);
-            }
+        self.kubelets.step(often);
+        if self.seed.happens(often) {
+            self.replicas.step();
         }
+        if self.seed.happens(often) {
+            self.budgets.step();
+        }
+        if self.seed.happens(often) {
+            self.volumes.step(if hurry { 0 } else { 100 });
+        }
+        self.idle_at = Some(self.changes()).filter(|after| *after == before);
+    }
+
+    /// How many changes there were of what the controllers look at.
+    fn changes(&self) -> usize {
+        self.api.look(|store| LOOKED_AT.iter().map(|kind| store.changed(*kind)).sum())
     }
 }
 

@@ -4,12 +4,17 @@
 
 use std::time::Duration;
 
-use flotilla_framework::{registry::Registry, testing};
+use flotilla_framework::{
+    profile::{PodTopologySpreadDefaulting, Profile},
+    registry::Registry,
+    testing,
+};
 use flotilla_machine::outlook::PodName;
 use flotilla_planted::plant;
 use flotilla_runtime::surroundings;
 use tokio::{
     runtime::Builder,
+    task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
 
@@ -17,24 +22,30 @@ use crate::{
     api::{Api, Faults, Options},
     check::{Checker, Violation},
     cluster::Cluster,
-    coordinator::{self, Coordinator, Setup},
-    panics,
+    coordinator::{Coordinator, Setup},
+    namesakes, panics,
     plan::{Deed, Plan},
     seed::Seed,
-    workers::{Manner, Workers},
+    workers::Workers,
 };
+
+mod deeds;
 
 /// The time of day when each run begins, seconds since 1970: a day in 2026.
 pub const BEGAN_S: u64 = 1_780_000_000;
-/// How long the quiet phase is: a watch that has failed often rests for up to a minute, and pods that failed for up to ten
-/// seconds. It is less than the five minutes after which a pod that waits is tried without a reason, so that a lost event shows.
+/// How long the quiet phase is where what was lost stays so: a watch that tells nothing is noticed after 65 s. It is less than the
+/// five minutes after which a pod that waits is tried without a reason, so that a lost event shows.
 const QUIET: Duration = Duration::from_secs(150);
+/// The same where the network says what it has lost: a watch that was refused often rests for up to 15 s, a pod that failed for 10 s.
+const MENDED: Duration = Duration::from_secs(40);
+/// Between two looks.
+const MOMENT: Duration = Duration::from_millis(500);
 /// How long a pod may wait when all is well: the search for a place takes no time here, a request a few milliseconds.
 const PROMPT: Duration = Duration::from_secs(5);
 /// How long until all that fits is placed, whatever it waited for before: the longest backoff is ten seconds.
 const SOON: Duration = Duration::from_secs(16);
 /// What happens in any cluster.
-const CALM: [Deed; 9] = [
+const CALM: [Deed; 15] = [
     Deed::Create,
     Deed::CreateUrgent,
     Deed::Delete,
@@ -44,15 +55,32 @@ const CALM: [Deed; 9] = [
     Deed::Cordon,
     Deed::Resize,
     Deed::SilenceWorker,
+    Deed::Mislead,
+    Deed::CreateWithVolume,
+    Deed::CreateSet,
+    Deed::Scale,
+    Deed::Protect,
+    Deed::Finish,
 ];
 const CALM_DEEDS: usize = 8;
+/// The plugins that read claims and volumes.
+const STORAGE: [&str; 4] = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"];
 /// Of how many pods the coordinators are asked when something is wrong.
 const ASKED: usize = 2;
+/// How long it takes until what has been decided is carried out, volumes included.
+const SETTLED: Duration = Duration::from_secs(2);
+/// How long it takes until a pod is bound by another process after its leader was killed: the rest of its lease, what is left of a
+/// try to get it, and a bookmark, which comes within 2.3 s.
+const CRASHED: Duration = Duration::from_secs(9);
+/// The same after its leader was told to end.
+const HANDED_OVER: Duration = Duration::from_secs(3);
 /// How long a process that starts anew waits for the Lease of one that was killed, and for its lists.
 const TAKEOVER: Duration = Duration::from_secs(30);
+/// How long it takes then until it has tried every pod: it waits for a bookmark, which comes within 2.3 s.
+const TRIED: Duration = Duration::from_secs(5);
 
 /// What came of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// What must not be and was.
     pub violations: Vec<Violation>,
@@ -92,6 +120,39 @@ pub fn run(plan: &Plan) -> Outcome {
     outcome
 }
 
+/// What the coordinators work by. Every kind that they watch costs time, so that most runs do without some.
+fn profile(plan: &Plan) -> Profile {
+    let mut profile = testing::profile();
+    let plugins = &mut profile.plugins;
+    plugins.post_filter = vec!["DefaultPreemption".to_owned()];
+    plugins.pre_enqueue.push("DefaultPreemption".to_owned());
+    if plan.with_volumes {
+        for list in [&mut plugins.reserve, &mut plugins.pre_bind] {
+            list.push("VolumeBinding".to_owned());
+        }
+    } else {
+        let is_of_volumes = |name: &str| STORAGE.contains(&name);
+        for list in [&mut plugins.pre_filter, &mut plugins.filter, &mut plugins.pre_score] {
+            list.retain(|name| !is_of_volumes(name));
+        }
+        plugins.score.retain(|score| !is_of_volumes(&score.name));
+    }
+    if !plan.spreads {
+        let spread = &mut profile.args.pod_topology_spread;
+        (spread.defaulting_type, spread.default_constraints) = (PodTopologySpreadDefaulting::List, Vec::new());
+    }
+    profile
+}
+
+/// Ends a task with what it is for.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 struct Course<'a> {
     plan: &'a Plan,
     seed: Seed,
@@ -104,6 +165,8 @@ struct Course<'a> {
     first_version: u64,
     /// Which coordinators are cut off.
     cut_off: Vec<String>,
+    /// Which hear nothing, and until when.
+    deaf: Vec<(Instant, String)>,
 }
 
 impl<'a> Course<'a> {
@@ -117,9 +180,7 @@ impl<'a> Course<'a> {
         let registry = Registry::built_in();
         let api = Api::new(seed.fork("api"), options);
         let workers = Workers::new(seed.fork("workers"), plan.workers, registry);
-        let mut profile = testing::profile();
-        profile.plugins.post_filter = vec!["DefaultPreemption".to_owned()];
-        profile.plugins.pre_enqueue.push("DefaultPreemption".to_owned());
+        let profile = profile(plan);
         let cluster = Cluster::new(api.clone(), seed.fork("cluster"), plan.nodes);
         let first_version = api.look(|store| store.version());
         let setup = Setup { api, workers, profiles: vec![profile], registry };
@@ -136,20 +197,27 @@ impl<'a> Course<'a> {
             checker: Checker::default(),
             first_version,
             cut_off: Vec::new(),
+            deaf: Vec::new(),
         };
         course.check();
         course
     }
 
     async fn chaos(&mut self) {
-        self.setup.api.set_faults(self.plan.faults);
+        let api = self.setup.api.clone();
+        api.set_faults(self.plan.faults);
+        let _end = match self.plan.replaced {
+            0 => None,
+            often => Some(AbortOnDrop(tokio::spawn(namesakes::replace(api, self.seed.fork("namesakes"), often)))),
+        };
         for _ in 0..self.plan.steps {
             sleep(Duration::from_millis(self.seed.between(1, self.plan.pace_ms))).await;
             if let Some(deed) = self.plan.deed(&mut self.seed) {
                 tracing::debug!(?deed, at_ms = self.at_ms(), "deed");
-                self.act(deed);
+                self.act(deed).await;
             }
-            self.cluster.kubelets(false);
+            self.end_deafness(false);
+            self.cluster.live(false);
             self.check();
         }
     }
@@ -157,23 +225,29 @@ impl<'a> Course<'a> {
     /// All is well from now on, and what fits must be placed.
     async fn quiet(&mut self) {
         self.setup.api.set_faults(Faults::NONE);
+        self.end_deafness(true);
         for name in std::mem::take(&mut self.cut_off) {
             self.setup.api.partition(&name, false);
         }
         self.setup.workers.heal();
         self.cluster.uncordon_all();
-        let end = Instant::now() + QUIET;
+        if self.plan.mends {
+            self.setup.api.mend();
+        }
+        let end = Instant::now() + if self.plan.mends { MENDED } else { QUIET };
         while Instant::now() < end {
             self.start_all();
-            self.cluster.kubelets(true);
-            sleep(Duration::from_secs(1)).await;
-            self.check();
+            self.pass(Duration::from_secs(2)).await;
         }
         self.checker.all_is_well();
         self.look_for_stranded().await;
         self.calm().await;
+        self.pass(SETTLED).await;
         self.place_promptly().await;
-        self.ask_a_new_process().await;
+        self.fail_over().await;
+        if self.plan.asks_anew {
+            self.ask_a_new_process().await;
+        }
     }
 
     /// What happens in any cluster, while nothing goes wrong but a worker: each time all that fits is placed soon.
@@ -183,21 +257,31 @@ impl<'a> Course<'a> {
             tracing::debug!(?deed, at_ms = self.at_ms(), "calm deed");
             match deed {
                 Deed::SilenceWorker => self.silence_worker(2 * SOON),
-                deed => self.act(deed),
+                Deed::Mislead => self.mislead(true),
+                deed => self.act(deed).await,
             }
             let end = Instant::now() + SOON;
-            while Instant::now() < end {
-                self.cluster.kubelets(true);
-                sleep(Duration::from_secs(1)).await;
-                self.check();
+            self.pass(MOMENT).await;
+            while Instant::now() < end && !self.checker.stranded().is_empty() {
+                self.pass(MOMENT).await;
             }
             self.look_for_stranded().await;
         }
     }
 
+    /// Time passes, in which the cluster lives.
+    async fn pass(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.cluster.live(true);
+            sleep(MOMENT.min(end - Instant::now())).await;
+            self.check();
+        }
+    }
+
     /// Pods that wait although there is room, with what the coordinators say of the first ones.
     async fn look_for_stranded(&mut self) {
-        let (stranded, at_ms) = (self.checker.places().stranded(), self.at_ms());
+        let (stranded, at_ms) = (self.checker.stranded(), self.at_ms());
         for (index, (pod, what)) in stranded.into_iter().enumerate() {
             let said = if index < ASKED { self.outlooks(&pod).await } else { String::new() };
             self.checker.note("L1", format!("{what}{said}"), at_ms);
@@ -228,24 +312,44 @@ impl<'a> Course<'a> {
 
     /// A pod that fits is placed at once, and what waits does not fit.
     async fn place_promptly(&mut self) {
+        self.place(PROMPT, "L5", "although all is well").await;
+    }
+
+    /// A pod that fits is placed within so long.
+    async fn place(&mut self, limit: Duration, invariant: &'static str, when: &str) {
         let at_ms = self.at_ms();
         if !self.checker.places().has_room() {
             return;
         }
         let probe = self.cluster.create_probe();
-        let bound = timeout(PROMPT, async {
+        let bound = timeout(limit, async {
             while !self.cluster.is_bound(&probe) {
                 sleep(Duration::from_millis(20)).await;
             }
         });
         if bound.await.is_err() {
-            self.checker.note(
-                "L5",
-                format!("{probe} fits and is not bound within {PROMPT:?} although all is well"),
-                at_ms,
-            );
+            let said = self.outlooks(&format!("default/{probe}")).await;
+            self.checker.note(invariant, format!("{probe} fits and is not bound within {limit:?} {when}{said}"), at_ms);
         }
         self.check();
+    }
+
+    /// The leader ends, and another one goes on.
+    async fn fail_over(&mut self) {
+        let leader = self.cluster.leader();
+        let leads = |coordinator: &Coordinator| coordinator.name() == leader.as_deref();
+        let Some(index) = self.coordinators.iter().position(leads) else { return };
+        if self.coordinators.iter().filter(|coordinator| coordinator.is_running()).count() < 2 {
+            return;
+        }
+        let is_killed = self.seed.happens(500);
+        if is_killed {
+            self.coordinators[index].kill(&self.setup.api);
+        } else {
+            self.coordinators[index].terminate();
+        }
+        let limit = if is_killed { CRASHED } else { HANDED_OVER };
+        self.place(limit, "L6", "after its leader has ended").await;
     }
 
     /// A coordinator that knows nothing of what was finds nothing to do.
@@ -256,11 +360,10 @@ impl<'a> Course<'a> {
         let mut fresh = Coordinator::new(99);
         fresh.start(&self.setup);
         let end = Instant::now() + TAKEOVER;
-        while Instant::now() < end {
-            sleep(Duration::from_secs(1)).await;
-            self.cluster.kubelets(true);
-            self.check();
+        while Instant::now() < end && fresh.name() != self.cluster.leader().as_deref() {
+            self.pass(MOMENT).await;
         }
+        self.pass(TRIED).await;
         let left = self.checker.places().waiting();
         let at_ms = self.at_ms();
         for pod in waiting.difference(&left) {
@@ -292,75 +395,6 @@ impl<'a> Course<'a> {
             evictions,
             lasted: self.began.elapsed(),
             recent: self.checker.recent().map(str::to_owned).collect(),
-        }
-    }
-
-    fn act(&mut self, deed: Deed) {
-        match deed {
-            Deed::Create => self.cluster.create_pods(),
-            Deed::CreateUrgent => self.cluster.create_urgent(),
-            Deed::Delete => self.cluster.delete_pod(),
-            Deed::Recreate => self.cluster.recreate_pod(),
-            Deed::AddNode => self.cluster.add_node(),
-            Deed::RemoveNode => self.cluster.remove_node(),
-            Deed::Cordon => self.cluster.cordon(),
-            Deed::Resize => self.cluster.resize(),
-            Deed::Foreign => self.cluster.create_foreign(),
-            Deed::Kill | Deed::Terminate | Deed::Start | Deed::Partition => self.act_on_coordinator(deed),
-            Deed::RestartApi => self.setup.api.restart(Duration::from_millis(self.seed.between(10, 10_000))),
-            Deed::RestoreApi => self.restore(),
-            Deed::RestartWorker | Deed::CutWorker | Deed::SilenceWorker | Deed::Mislead => self.act_on_worker(deed),
-        }
-    }
-
-    fn act_on_coordinator(&mut self, deed: Deed) {
-        let index = usize::try_from(self.seed.below(self.coordinators.len() as u64)).unwrap_or(0);
-        let Some(coordinator) = self.coordinators.get_mut(index) else { return };
-        match deed {
-            Deed::Kill => coordinator.kill(&self.setup.api),
-            Deed::Terminate => coordinator.terminate(),
-            Deed::Start => coordinator.start(&self.setup),
-            _ => {
-                let Some(name) = coordinator.name().map(str::to_owned) else { return };
-                // The election has a connection of its own.
-                let election = coordinator::election_of(&name);
-                let names = [name, election];
-                let first = usize::from(self.seed.happens(333));
-                let count = if self.seed.happens(500) { 2 } else { first + 1 };
-                for name in &names[first..count.max(first + 1)] {
-                    let was_cut_off = self.cut_off.contains(name);
-                    self.cut_off.retain(|cut_off| cut_off != name);
-                    self.setup.api.partition(name, !was_cut_off);
-                    if !was_cut_off {
-                        self.cut_off.push(name.clone());
-                    }
-                }
-            }
-        }
-    }
-
-    /// The API server goes back by some commits; what was there when the run began stays.
-    fn restore(&mut self) {
-        self.check();
-        let version = self.setup.api.look(|store| store.version()).saturating_sub(self.seed.below(60));
-        let down = Duration::from_millis(self.seed.between(10, 5_000));
-        self.setup.api.restore_and_bump(down, version.max(self.first_version));
-        let (at_ms, checker) = (self.at_ms(), &mut self.checker);
-        self.setup.api.look(|store| checker.restored(store, at_ms));
-    }
-
-    fn act_on_worker(&mut self, deed: Deed) {
-        let index = usize::try_from(self.seed.below(self.plan.workers as u64)).unwrap_or(0);
-        let (workers, seed) = (&self.setup.workers, &mut self.seed);
-        match deed {
-            Deed::RestartWorker => workers.restart(index, Duration::from_millis(seed.below(5_000))),
-            Deed::CutWorker => workers.cut(index),
-            Deed::SilenceWorker => workers.silence(index, Duration::from_millis(seed.below(8_000))),
-            _ => {
-                let delay_ms = [0, 20, 300, 3_000][usize::try_from(seed.below(4)).unwrap_or(0)];
-                let lies_per_mille = [0, 0, 50, 500][usize::try_from(seed.below(4)).unwrap_or(0)];
-                workers.behave(index, Manner { delay_ms, lies_per_mille });
-            }
         }
     }
 }

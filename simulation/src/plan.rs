@@ -45,11 +45,23 @@ pub enum Deed {
     SilenceWorker,
     /// A worker is late, lies, or behaves again.
     Mislead,
+    /// A coordinator hears nothing of the API server for a while, which goes on hearing it.
+    Deafen,
+    /// A pod with a volume is created.
+    CreateWithVolume,
+    /// A set of pods is created, whose controller makes them anew.
+    CreateSet,
+    /// A set of pods gets another size.
+    Scale,
+    /// A disruption budget is created.
+    Protect,
+    /// Some pods run to their end.
+    Finish,
 }
 
 impl Deed {
     /// All of them, with how often each is done if it is not switched off.
-    pub const ALL: [(Self, u32); 19] = [
+    pub const ALL: [(Self, u32); 25] = [
         (Self::Create, 40),
         (Self::CreateUrgent, 12),
         (Self::Delete, 20),
@@ -69,7 +81,16 @@ impl Deed {
         (Self::CutWorker, 4),
         (Self::SilenceWorker, 4),
         (Self::Mislead, 4),
+        (Self::Deafen, 3),
+        (Self::CreateWithVolume, 10),
+        (Self::CreateSet, 3),
+        (Self::Scale, 4),
+        (Self::Protect, 3),
+        (Self::Finish, 4),
     ];
+
+    /// Those that are about volumes.
+    const STORAGE: [Self; 1] = [Self::CreateWithVolume];
 }
 
 /// A run.
@@ -93,6 +114,16 @@ pub struct Plan {
     pub faults: Faults,
     /// Whether the API server has WatchList.
     pub lists_by_watch: bool,
+    /// Whether pods may have volumes.
+    pub with_volumes: bool,
+    /// Whether pods of a Service or a set are spread by default.
+    pub spreads: bool,
+    /// How many of 1,000 pods that are created or to be evicted are replaced a moment later by others of their names.
+    pub replaced: u16,
+    /// The quiet phase begins with the network telling what it has lost; else that is found out.
+    pub mends: bool,
+    /// At the end a new process must find nothing to do.
+    pub asks_anew: bool,
     /// The defect that is planted.
     pub defect: Option<&'static str>,
 }
@@ -105,17 +136,29 @@ impl Plan {
         let mut seed = Seed::new(number).fork("plan");
         // Without pods and coordinators nothing can be seen.
         let needed = [Deed::Create, Deed::Start];
-        let deeds = Deed::ALL.into_iter().filter(|(deed, _)| needed.contains(deed) || !seed.happens(333)).collect();
+        let with_volumes = seed.happens(300);
+        let is_left_out = |deed| Deed::STORAGE.contains(&deed) && !with_volumes;
+        let deeds = Deed::ALL
+            .into_iter()
+            .filter(|(deed, _)| needed.contains(deed) || (!seed.happens(333) && !is_left_out(*deed)))
+            .collect();
         Self {
             seed: number,
-            coordinators: seed.between(1, 3) as usize + if seed.happens(100) { 2 } else { 0 },
-            workers: seed.below(5) as usize + if seed.happens(100) { 4 } else { 0 },
-            nodes: seed.between(2, 8),
-            steps: seed.between(30, 90) as u32,
-            pace_ms: seed.between(50, 1_500),
+            // Most runs are small: more of them find more than larger ones do in the same time.
+            coordinators: seed.between(1, 2) as usize
+                + [0, 1, 3][usize::from(seed.happens(300)) + usize::from(seed.happens(50))],
+            workers: seed.below(4) as usize + if seed.happens(50) { 5 } else { 0 },
+            nodes: seed.between(2, 6),
+            steps: (seed.between(8, 32) + if seed.happens(100) { 60 } else { 0 }) as u32,
+            pace_ms: seed.between(20, 1_200),
             deeds,
             faults: if seed.happens(200) { Faults::NONE } else { Faults::draw(&mut seed) },
             lists_by_watch: seed.happens(500),
+            with_volumes,
+            spreads: seed.happens(150),
+            replaced: if seed.happens(300) { 300 } else { 0 },
+            mends: seed.happens(850),
+            asks_anew: seed.happens(500),
             defect: None,
         }
     }
@@ -138,6 +181,11 @@ impl Plan {
         add(&|plan| plan.coordinators = plan.coordinators.div_ceil(2));
         add(&|plan| plan.nodes = plan.nodes.div_ceil(2).max(1));
         add(&|plan| plan.lists_by_watch = false);
+        add(&|plan| plan.with_volumes = false);
+        add(&|plan| plan.spreads = false);
+        add(&|plan| plan.replaced = 0);
+        add(&|plan| plan.mends = true);
+        add(&|plan| plan.asks_anew = false);
         for index in 0..self.deeds.len() {
             add(&|plan| {
                 plan.deeds.remove(index);

@@ -11,11 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use flotilla_planted::DEFECTS;
-use flotilla_simulation::{
-    course::{self, Outcome},
-    minimise::minimise,
-    plan::Plan,
-};
+use flotilla_simulation::{course::Outcome, guard::Guard, minimise::minimise, plan::Plan};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Args;
@@ -72,10 +68,11 @@ fn all_defects(args: &Args) -> anyhow::Result<bool> {
 /// One run, twice.
 fn one(plan: &Plan) -> bool {
     println!("{plan:#?}");
-    let outcome = course::run(plan);
+    let mut guard = Guard::default();
+    let outcome = guard.run(plan);
     outcome.recent.iter().for_each(|line| println!("{line}"));
     describe(&outcome);
-    let again = course::run(plan);
+    let again = guard.run(plan);
     if again.hash != outcome.hash {
         println!("the same plan gave another history: {:x} and {:x}", outcome.hash, again.hash);
         if let Some((one, other)) = outcome.recent.iter().zip(&again.recent).find(|(one, other)| one != other) {
@@ -167,13 +164,14 @@ fn tell(args: &Args, sum: Sum) -> bool {
 }
 
 fn work(args: &Args, defect: Option<&'static str>, enough: usize, counters: &Counters, bar: &ProgressBar) {
+    let mut guard = Guard::default();
     while !counters.enough.load(Ordering::Relaxed) {
         let number = counters.next.fetch_add(1, Ordering::Relaxed);
         if number >= args.seeds {
             return;
         }
         let plan = Plan { defect, ..Plan::draw(args.from + number) };
-        let outcome = course::run(&plan);
+        let outcome = guard.run(&plan);
         bar.inc(1);
         for (counter, more) in [
             (&counters.commits, outcome.commits),

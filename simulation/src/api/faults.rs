@@ -11,6 +11,8 @@ pub struct Faults {
     pub turned_away: u16,
     /// Requests that are answered by 429 without one.
     pub throttled: u16,
+    /// Bindings that are answered by 404, and not carried out.
+    pub unknown: u16,
     /// Requests that are answered by 500, 503 or 504 and not carried out.
     pub failed_before: u16,
     /// Requests that are carried out and answered by 500 or 504.
@@ -50,6 +52,7 @@ impl Faults {
     pub const NONE: Self = Self {
         turned_away: 0,
         throttled: 0,
+        unknown: 0,
         failed_before: 0,
         failed_after: 0,
         lost_before: 0,
@@ -69,7 +72,7 @@ impl Faults {
     };
 
     /// How many faults there are.
-    pub const RATES: usize = 16;
+    pub const RATES: usize = 17;
 
     /// The same faults but one.
     #[must_use]
@@ -92,6 +95,7 @@ impl Faults {
             13 => faults.replays = 0,
             14 => faults.pages_expire = 0,
             15 => faults.survives = 0,
+            16 => faults.unknown = 0,
             _ => {}
         }
         faults
@@ -124,6 +128,7 @@ impl Faults {
             replays: rate(500),
             pages_expire: rate(200),
             survives: rate(1_000),
+            unknown: rate(100),
         };
         // Up to what makes most deadlines of a coordinator pass.
         Self { slow_ms: seed.between(10, 8_000), stall_ms: seed.between(10, 10_000), ..rates }

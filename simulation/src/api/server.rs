@@ -22,9 +22,9 @@ use super::{
     faults::Faults,
     kind::Kind,
     refusal::Refusal,
-    store::{Store, Write},
+    store::{Knows, Store, Write},
 };
-use crate::seed::Seed;
+use crate::{coordinator::process_of, seed::Seed};
 
 mod answers;
 mod outages;
@@ -36,6 +36,9 @@ use streams::Watch;
 const PATIENCE_MS: u64 = 65_000;
 /// How long a request waits for a cache to catch up. Source: `blockTimeout` of the cacher.
 const BLOCK_MS: u64 = 3_000;
+
+/// How long before a write its sender may have decided on it, ms: it may have been turned away a few times.
+const DECIDED_MS: u64 = 20_000;
 
 /// How this API server is set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,6 +174,10 @@ struct Client {
     streams: Vec<Vec<StreamId>>,
     /// Requests and answers that a partition holds up.
     held: Vec<Item>,
+    /// Of which kinds it was told what there is.
+    listed: Vec<bool>,
+    /// Up to which version it was told of nodes, and when, ms.
+    told_nodes: Vec<(u64, u64)>,
 }
 
 impl Client {
@@ -211,7 +218,7 @@ impl Server {
     #[must_use]
     pub fn new(seed: Seed, options: Options) -> Self {
         let mut store = Store::new(options.epoch_s);
-        let write = Write { at_ms: 0, sent_ms: 0, by: "api".into(), with_status: true };
+        let write = Write { at_ms: 0, sent_ms: 0, by: "api".into(), knows: Knows::default(), with_status: true };
         for name in ["default", "kube-system", "kube-node-lease"] {
             let namespace = serde_json::json!({ "metadata": { "name": name } });
             // The store is empty, so that nothing is in the way.
@@ -259,13 +266,21 @@ impl Server {
             delivers_ms: vec![None; Kind::COUNT],
             streams: vec![Vec::new(); Kind::COUNT],
             held: Vec::new(),
+            listed: vec![false; Kind::COUNT],
+            told_nodes: Vec::new(),
         });
         self.clients.len() - 1
     }
 
     /// A client sends a request; one that makes no sense comes with its refusal.
     pub fn submit(&mut self, now_ms: u64, client: ClientId, call: Result<Call, Refusal>) -> Ticket {
-        let fate = self.fate();
+        let fate = match &call {
+            // What stands before the API server may not know of it.
+            Ok(Call { what: What::Bind { .. }, .. }) if self.seed.happens(self.faults.unknown) => {
+                Fate::Refused(Refusal::new(404, "NotFound", "the server could not find the requested resource"))
+            }
+            _ => self.fate(),
+        };
         let mut travel_ms = self.seed.between(0, self.options.travel_ms);
         if self.seed.happens(self.faults.slow) {
             travel_ms += self.seed.below(self.faults.slow_ms);
@@ -390,7 +405,10 @@ impl Server {
         let travel_ms = request.travel_ms;
         match std::mem::replace(&mut request.fate, Fate::Fine) {
             Fate::LostAfter => self.broken(ticket, "connection reset by peer"),
-            Fate::SilentAfter => self.at(now_ms + PATIENCE_MS, Item::GiveUp(ticket)),
+            Fate::SilentAfter => {
+                request.fate = Fate::SilentAfter;
+                self.at(now_ms + PATIENCE_MS, Item::GiveUp(ticket));
+            }
             fate => {
                 request.answer = Some(match fate {
                     Fate::FailedAfter(refusal) => refusal.into(),
@@ -421,10 +439,20 @@ impl Server {
 
     /// An actor of the world writes to the store, at once and without faults.
     pub fn act<T>(&mut self, now_ms: u64, by: &Arc<str>, act: impl FnOnce(&mut Store, &Write) -> T) -> T {
-        let write = Write { at_ms: now_ms, sent_ms: now_ms, by: Arc::clone(by), with_status: true };
+        let write =
+            Write { at_ms: now_ms, sent_ms: now_ms, by: Arc::clone(by), knows: Knows::default(), with_status: true };
         let done = act(&mut self.store, &write);
         self.spread(now_ms);
         done
+    }
+
+    /// What the process of a client had been told when it sent a write. Its election has a client of its own.
+    fn knows(&self, client: ClientId, sent_ms: u64) -> Knows {
+        let name = process_of(&self.clients[client].name);
+        let Some(client) = self.clients.iter().find(|client| &*client.name == name) else { return Knows::default() };
+        let told = client.told_nodes.partition_point(|(at_ms, _)| at_ms + DECIDED_MS <= sent_ms);
+        let nodes = told.checked_sub(1).map_or(0, |last| client.told_nodes[last].1);
+        Knows { nodes, is_ready: [Kind::Pod, Kind::Node].iter().all(|kind| client.listed[kind.index()]) }
     }
 
     /// How many requests clients wait for.

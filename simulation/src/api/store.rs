@@ -31,6 +31,15 @@ pub enum Verb {
     Delete,
 }
 
+/// What a client had been told when it sent a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Knows {
+    /// All changes of nodes up to this version, and long before; 0: none.
+    pub nodes: u64,
+    /// What pods and nodes there are.
+    pub is_ready: bool,
+}
+
 /// A committed write.
 #[derive(Debug)]
 pub struct Commit {
@@ -40,6 +49,8 @@ pub struct Commit {
     pub sent_ms: u64,
     /// The client or actor that asked for it.
     pub by: Arc<str>,
+    /// What that had been told.
+    pub knows: Knows,
     /// What was done.
     pub verb: Verb,
     /// To which kind of object.
@@ -83,6 +94,8 @@ pub struct Write {
     pub sent_ms: u64,
     /// The client or actor.
     pub by: Arc<str>,
+    /// What that had been told.
+    pub knows: Knows,
     /// The status of a new object is kept as it is given, as if it had been written right after.
     pub with_status: bool,
 }
@@ -159,6 +172,12 @@ impl Store {
         self.of(kind).objects.values()
     }
 
+    /// How many changes of a kind there were since the run began or a restore.
+    #[must_use]
+    pub fn changed(&self, kind: Kind) -> usize {
+        self.of(kind).changes.len()
+    }
+
     fn of(&self, kind: Kind) -> &Collection {
         &self.collections[kind.index()]
     }
@@ -232,6 +251,7 @@ impl Store {
             at_ms: write.at_ms,
             sent_ms: write.sent_ms,
             by: Arc::clone(&write.by),
+            knows: write.knows,
             verb,
             kind,
             version: self.version,
@@ -276,7 +296,7 @@ mod tests {
     use super::*;
 
     fn write() -> Write {
-        Write { at_ms: 0, sent_ms: 0, by: "test".into(), with_status: true }
+        Write { at_ms: 0, sent_ms: 0, by: "test".into(), knows: Knows::default(), with_status: true }
     }
 
     fn put(store: &mut Store, name: &str, value: Option<u64>) -> u64 {

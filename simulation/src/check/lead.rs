@@ -28,16 +28,19 @@ struct Renewed {
 }
 
 impl Leads {
-    /// Notes a commit of a Lease.
-    pub(super) fn see(&mut self, commit: &Commit) {
-        let Some(lease) = &commit.after else { return };
+    /// Notes a commit of a Lease. Gives what is wrong with it.
+    pub(super) fn see(&mut self, commit: &Commit) -> Option<(&'static str, String)> {
+        let lease = commit.after.as_ref()?;
         let process = process_of(&commit.by);
         let renewed = self.renewed.entry(process.to_owned()).or_default();
-        if text(lease, "/spec/holderIdentity") == process {
-            renewed.sent_ms.push(commit.sent_ms);
-        } else {
+        if text(lease, "/spec/holderIdentity") != process {
             renewed.released_ms = Some(commit.at_ms);
+            return None;
         }
+        let is_first = renewed.sent_ms.is_empty();
+        renewed.sent_ms.push(commit.sent_ms);
+        let what = || format!("{process} takes the Lease and has not been told yet what pods and nodes there are");
+        (is_first && !commit.knows.is_ready).then(|| ("L6", what()))
     }
 
     /// Whether a process led when it began a write, and has not given the Lease back before: before the write came about where

@@ -2,15 +2,22 @@
 //!
 //! Knows: what nodes have, what pods ask for, and how old a view a coordinator may go by. Must not know: how a node is chosen.
 //!
-//! A coordinator decides by a view that may be old. So a node counts with the most that it has had within [`VIEW_MS`], pods of
-//! other schedulers do not count, nor do pods that were bound by a request that was under way for so long that its sender had
+//! A coordinator decides by a view that may be old. So a node counts with the most that it has had within [`VIEW_MS`], and since
+//! what the coordinator was told of nodes long before. Until they are as old, pods of other schedulers do not count, nor do pods that were bound by a request that was under way for so long that its sender had
 //! lost the Lease meanwhile, or that a restore of the API server has brought back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Commit, Kind, Object, Store, Verb};
 
-use super::{COORDINATOR, text};
+use super::{
+    COORDINATOR, text,
+    volumes::{Volumes, claims},
+};
+
+mod evictions;
+
+use evictions::Budget;
 
 /// A leader whose view of pods or nodes is older gives up its Lease; a look comes every second.
 const VIEW_MS: u64 = 182_000;
@@ -32,6 +39,9 @@ pub struct Places {
     gone: Vec<(u64, i64)>,
     nodes: BTreeMap<String, Node>,
     pods: BTreeMap<String, Pod>,
+    /// When something last changed on each node.
+    touched: BTreeMap<String, u64>,
+    budgets: BTreeMap<String, Budget>,
 }
 
 /// A node.
@@ -46,6 +56,7 @@ struct Node {
 #[derive(Debug, Clone)]
 struct State {
     from_ms: u64,
+    version: u64,
     exists: bool,
     takes_pods: bool,
     milli_cpu: u64,
@@ -77,13 +88,26 @@ pub(super) struct Pod {
     pub is_plain: bool,
     /// Flotilla is to place it.
     pub is_ours: bool,
+    /// It has run to its end, or was turned away.
+    pub has_ended: bool,
+    /// When it became as it is.
+    pub since_ms: u64,
+    /// The claims of its volumes.
+    pub claims: Vec<String>,
     /// A coordinator has bound it in time, so that its node must have had room.
     counts: bool,
 }
 
 impl Default for Places {
     fn default() -> Self {
-        Self { view_ms: VIEW_MS, gone: Vec::new(), nodes: BTreeMap::new(), pods: BTreeMap::new() }
+        Self {
+            view_ms: VIEW_MS,
+            gone: Vec::new(),
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+        }
     }
 }
 
@@ -93,11 +117,22 @@ impl Places {
         self.view_ms = SHARP_MS;
     }
 
+    /// Nothing goes wrong.
+    pub(super) const fn is_sharp(&self) -> bool {
+        self.view_ms == SHARP_MS
+    }
+
+    /// How old a view may be, ms.
+    pub(super) const fn view_ms(&self) -> u64 {
+        self.view_ms
+    }
+
     /// Takes over a commit.
     pub(super) fn see(&mut self, commit: &Commit) {
         match commit.kind {
             Kind::Node => self.see_node(commit),
             Kind::Pod => self.see_pod(commit),
+            Kind::PodDisruptionBudget => self.see_budget(commit.key(), commit.after.as_deref(), commit.at_ms),
             _ => {}
         }
     }
@@ -105,22 +140,31 @@ impl Places {
     /// The API server was restored: this is what there is. Nobody has decided on it.
     pub(super) fn restored(&mut self, store: &Store, at_ms: u64) {
         self.gone.extend(self.pods.values().filter(|pod| pod.is_ours).map(|pod| (at_ms, pod.priority)));
-        let pods = store.objects(Kind::Pod).map(|object| (object.key().to_owned(), pod(object)));
+        let pods = store.objects(Kind::Pod).map(|object| (object.key().to_owned(), pod(object, at_ms)));
         self.pods = pods.collect();
         for node in self.nodes.values_mut().filter(|node| node.exists) {
-            node.push(at_ms, None);
+            node.push((at_ms, store.version()), None);
+        }
+        self.budgets.clear();
+        for object in store.objects(Kind::PodDisruptionBudget) {
+            self.see_budget(object.key(), Some(object), at_ms);
         }
         for object in store.objects(Kind::Node) {
-            self.nodes.entry(object.key().to_owned()).or_default().push(at_ms, Some(object));
+            self.nodes.entry(object.key().to_owned()).or_default().push((at_ms, store.version()), Some(object));
         }
     }
 
     fn see_node(&mut self, commit: &Commit) {
         let node = self.nodes.entry(commit.key().to_owned()).or_default();
-        node.push(commit.at_ms, commit.after.as_deref());
+        node.push((commit.at_ms, commit.version), commit.after.as_deref());
     }
 
     fn see_pod(&mut self, commit: &Commit) {
+        for object in [&commit.before, &commit.after].into_iter().flatten() {
+            for place in ["/spec/nodeName", "/status/nominatedNodeName"] {
+                self.touched.insert(text(object, place).to_owned(), commit.at_ms);
+            }
+        }
         let Some(object) = &commit.after else {
             let gone = self.pods.remove(commit.key()).filter(|pod| pod.is_ours);
             self.gone.extend(gone.map(|pod| (commit.at_ms, pod.priority)));
@@ -130,17 +174,18 @@ impl Places {
         let in_time = commit.at_ms.saturating_sub(commit.sent_ms) < GAP_MS;
         let bound = commit.verb == Verb::Bind && commit.by.starts_with(COORDINATOR) && in_time;
         let counts = bound || before.is_some_and(|pod| pod.counts);
-        self.pods.insert(commit.key().to_owned(), Pod { counts, ..pod(object) });
+        self.pods.insert(commit.key().to_owned(), Pod { counts, ..pod(object, commit.at_ms) });
     }
 
     /// What is wrong with a binding.
     pub(super) fn bind(&self, commit: &Commit) -> Vec<(&'static str, String)> {
         let Some(object) = &commit.after else { return Vec::new() };
-        let (bound, key) = (pod(object), commit.key());
+        let (bound, key) = (pod(object, commit.at_ms), commit.key());
         let mut found = Vec::new();
         let none = Node::default();
         let node = self.nodes.get(&bound.node).unwrap_or(&none);
-        let seen: Vec<&State> = node.within(commit.at_ms.saturating_sub(self.view_ms)).collect();
+        let from_ms = commit.at_ms.saturating_sub(self.view_ms);
+        let seen: Vec<&State> = node.within(from_ms, commit.knows.nodes).collect();
         if !seen.iter().any(|state| state.exists && state.takes_pods) {
             found.push(("S6", format!("{key} is bound to {}, which takes no pods or is not there", bound.node)));
         }
@@ -148,7 +193,8 @@ impl Places {
             found.push(("S4", format!("{key} must be in zone {} and is bound to {}", bound.zone, bound.node)));
         }
         let most = seen.iter().map(|state| state.milli_cpu).max().unwrap_or(0);
-        let others = self.pods.iter().filter(|(other, pod)| *other != key && pod.counts && pod.node == bound.node);
+        let counts = |pod: &Pod| (pod.counts || pod.since_ms <= from_ms) && !pod.has_ended && pod.node == bound.node;
+        let others = self.pods.iter().filter(|(other, pod)| *other != key && counts(pod));
         let used: u64 = others.map(|(_, pod)| pod.milli_cpu).sum();
         let late = commit.at_ms.saturating_sub(commit.sent_ms) >= GAP_MS;
         if !late && used + bound.milli_cpu > most {
@@ -161,25 +207,11 @@ impl Places {
         found
     }
 
-    /// What is wrong with a deletion by a coordinator.
-    pub(super) fn evict(&self, commit: &Commit) -> Vec<(&'static str, String)> {
-        let Some(victim) = self.pods.get(commit.key()) else { return Vec::new() };
-        let above = self.pods.values().any(|pod| pod.is_ours && pod.priority > victim.priority);
-        let from_ms = commit.at_ms.saturating_sub(self.view_ms);
-        if above || self.gone.iter().any(|(at_ms, priority)| *at_ms >= from_ms && *priority > victim.priority) {
-            return Vec::new();
-        }
-        vec![(
-            "P1",
-            format!("{} of priority {} is evicted, and no pod has a higher one", commit.key(), victim.priority),
-        )]
-    }
-
     /// Pods that wait although a node has room for them, by their CPU and zone alone; each with what is wrong.
     #[must_use]
-    pub fn stranded(&self) -> Vec<(String, String)> {
+    pub(super) fn stranded(&self, volumes: &Volumes) -> Vec<(String, String)> {
         let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
-        for pod in self.pods.values() {
+        for pod in self.pods.values().filter(|pod| !pod.has_ended) {
             let place = if pod.node.is_empty() { &pod.nominated } else { &pod.node };
             *taken.entry(place).or_default() += pod.milli_cpu;
         }
@@ -191,11 +223,12 @@ impl Places {
             let zone = zone && !self.pods.values().any(repels);
             state.exists && state.takes_pods && zone && used + waiting.milli_cpu <= state.milli_cpu
         };
-        let waits = |pod: &&Pod| pod.is_ours && pod.is_plain && pod.node.is_empty() && !pod.terminating;
-        let waiting = self.pods.iter().filter(|(_, pod)| waits(pod));
+        let waiting = self.pods.iter().filter(|(_, pod)| pod.is_plain && pod.waits());
         waiting
             .filter_map(|(key, pod)| {
-                let node = self.nodes.keys().find(|node| is_open(node, pod))?;
+                let tied = volumes.place(key.split('/').next().unwrap_or_default(), &pod.claims);
+                let may_be = |node: &str| tied.is_empty() || tied == node;
+                let node = self.nodes.keys().find(|node| may_be(node) && is_open(node, pod))?;
                 Some((key.clone(), format!("{key} asks for {}m and waits, and {node} has room", pod.milli_cpu)))
             })
             .collect()
@@ -215,48 +248,59 @@ impl Places {
     /// The pods that wait for Flotilla.
     #[must_use]
     pub fn waiting(&self) -> BTreeSet<String> {
-        let waits = |pod: &Pod| pod.is_ours && pod.node.is_empty() && !pod.terminating;
-        self.pods.iter().filter(|(_, pod)| waits(pod)).map(|(key, _)| key.clone()).collect()
+        self.pods.iter().filter(|(_, pod)| pod.waits()).map(|(key, _)| key.clone()).collect()
+    }
+}
+
+impl Pod {
+    /// It waits for Flotilla.
+    const fn waits(&self) -> bool {
+        self.is_ours && self.node.is_empty() && !self.terminating && !self.has_ended
     }
 }
 
 impl Node {
     /// From now on it is this; `None`: it is not there.
-    fn push(&mut self, from_ms: u64, object: Option<&Object>) {
+    fn push(&mut self, (from_ms, version): (u64, u64), object: Option<&Object>) {
         self.exists = object.is_some();
         self.states.push(match object {
             Some(object) => State {
                 from_ms,
+                version,
                 exists: true,
                 takes_pods: object.at("/spec/unschedulable").as_bool() != Some(true),
                 milli_cpu: milli(text(object, "/status/allocatable/cpu")),
                 zone: text(object, "/metadata/labels/zone").to_owned(),
             },
-            None => State { from_ms, exists: false, takes_pods: false, milli_cpu: 0, zone: String::new() },
+            None => State { from_ms, version, exists: false, takes_pods: false, milli_cpu: 0, zone: String::new() },
         });
     }
 
-    /// What it has been since a moment.
-    fn within(&self, from_ms: u64) -> impl Iterator<Item = &State> {
-        let first = self.states.iter().rposition(|state| state.from_ms <= from_ms).unwrap_or(0);
+    /// What it has been since a moment and since a version.
+    fn within(&self, from_ms: u64, version: u64) -> impl Iterator<Item = &State> {
+        let is_over = |state: &State| state.from_ms <= from_ms || state.version <= version;
+        let first = self.states.iter().rposition(is_over).unwrap_or(0);
         self.states[first.min(self.states.len())..].iter()
     }
 }
 
-fn pod(object: &Object) -> Pod {
-    let spec = |path: &str| object.value().pointer(path).is_some();
+fn pod(object: &Object, at_ms: u64) -> Pod {
+    let has = |path: &str| !object.at(path).is_null();
     Pod {
         uid: object.uid().to_owned(),
         node: text(object, "/spec/nodeName").to_owned(),
         milli_cpu: milli(text(object, "/spec/containers/0/resources/requests/cpu")),
         zone: text(object, "/spec/nodeSelector/zone").to_owned(),
-        priority: object.value().pointer("/spec/priority").and_then(serde_json::Value::as_i64).unwrap_or(0),
+        priority: object.at("/spec/priority").as_i64().unwrap_or(0),
         nominated: text(object, "/status/nominatedNodeName").to_owned(),
         app: text(object, "/metadata/labels/app").to_owned(),
         repels: Some(text(object, REPELS).to_owned()).filter(|app| !app.is_empty()),
-        terminating: spec("/metadata/deletionTimestamp"),
-        is_plain: !spec("/spec/affinity") && !spec("/spec/topologySpreadConstraints"),
+        terminating: object.is_terminating(),
+        is_plain: !has("/spec/affinity") && !has("/spec/topologySpreadConstraints"),
         is_ours: text(object, "/spec/schedulerName") == crate::cluster::OURS,
+        has_ended: matches!(text(object, "/status/phase"), "Succeeded" | "Failed"),
+        since_ms: at_ms,
+        claims: claims(object).map(str::to_owned).collect(),
         counts: false,
     }
 }

@@ -47,14 +47,18 @@ impl Server {
             }
             What::List(listing) => match self.list_state(now_ms, ticket, client, kind, listing) {
                 Ok(State::Later(at_ms)) => return self.later(ticket, call, at_ms),
-                Ok(State::At(version)) => Ok(self.page(kind, listing, version)),
+                Ok(State::At(version)) => {
+                    self.clients[client].listed[kind.index()] = true;
+                    Ok(self.page(kind, listing, version))
+                }
                 Err(refusal) => Err(refusal),
             },
             // Opened elsewhere.
             What::Watch(_) => return,
             write => {
                 let by = Arc::clone(&self.clients[client].name);
-                let by = Write { at_ms: now_ms, sent_ms, by, with_status: false };
+                let knows = self.knows(client, sent_ms);
+                let by = Write { at_ms: now_ms, sent_ms, by, knows, with_status: false };
                 let done = self.write(&by, kind, namespace, write);
                 self.spread(now_ms);
                 done

@@ -2,7 +2,7 @@
 //!
 //! Knows: what breaks, and when it works again. Must not know: what any request asks for.
 
-use super::{super::kind::Kind, Client, ClientId, Item, Server};
+use super::{super::kind::Kind, Client, ClientId, Fate, Item, Request, Server};
 
 /// After how long without an answer the kernel gives up a connection: the coordinator's keepalive.
 const KEEPALIVE_MS: u64 = 45_000;
@@ -42,6 +42,15 @@ impl Server {
         self.store.bump(newest + BUMP);
     }
 
+    /// Whatever goes unanswered breaks: the network works again, and says so of what is lost.
+    pub fn mend(&mut self) {
+        let is_lost = |request: &Request| matches!(request.fate, Fate::SilentBefore | Fate::SilentAfter);
+        let lost: Vec<_> = self.requests.iter().filter(|(_, request)| is_lost(request)).map(|(it, _)| *it).collect();
+        let silent: Vec<_> = self.watches.iter().filter(|(_, watch)| watch.is_silent).map(|(it, _)| *it).collect();
+        lost.into_iter().for_each(|ticket| self.broken(ticket, "connection reset by peer"));
+        silent.into_iter().for_each(|stream| self.end(stream, Some("connection reset by peer")));
+    }
+
     /// A client and the API server hear nothing of each other, or do again.
     pub fn partition(&mut self, now_ms: u64, client: ClientId, is_cut: bool) {
         self.cut(now_ms, client, is_cut, false);
@@ -55,6 +64,8 @@ impl Server {
     fn cut(&mut self, now_ms: u64, client: ClientId, is_cut: bool, is_heard: bool) {
         let Client { partitions, held, is_heard: heard, .. } = &mut self.clients[client];
         if (*partitions % 2 == 1) == is_cut {
+            // Who is deaf may become mute as well.
+            *heard &= is_heard;
             return;
         }
         *partitions += 1;

@@ -44,7 +44,7 @@ pub(super) struct Watch {
     /// What there is comes first, once the cache has reached this version, at this time, ms, or not at all.
     begins: Option<(u64, u64)>,
     /// It tells nothing more.
-    is_silent: bool,
+    pub(super) is_silent: bool,
 }
 
 impl Server {
@@ -107,6 +107,7 @@ impl Server {
             return self.at(until_ms, Item::Begin(stream));
         }
         self.tell_all(stream, reached);
+        self.clients[client].listed[kind.index()] = true;
         let mark = mark(kind, reached, true);
         self.tell(stream, mark);
         self.deliver(now_ms, client, kind);
@@ -307,13 +308,13 @@ impl Server {
         }
         let reached = self.reached(now_ms, client, kind);
         for stream in self.clients[client].streams[index].clone() {
-            self.pass_on(stream, reached);
+            self.pass_on(now_ms, stream, reached);
         }
         self.schedule(now_ms, client, kind);
     }
 
     /// Tells a stream the changes up to a version.
-    fn pass_on(&mut self, stream: StreamId, reached: u64) {
+    fn pass_on(&mut self, now_ms: u64, stream: StreamId, reached: u64) {
         let Some(watch) = self.watches.get_mut(&stream) else { return };
         if watch.is_silent || watch.begins.is_some() || watch.told >= reached {
             return;
@@ -345,6 +346,9 @@ impl Server {
             frames.truncate(usize::try_from(length).unwrap_or_default());
             self.tell(stream, frames);
             return self.end(stream, Some("connection reset by peer"));
+        }
+        if kind == Kind::Node {
+            self.clients[watch.client].told_nodes.push((now_ms, reached));
         }
         self.tell(stream, frames);
         if self.seed.happens(self.faults.expires) {

@@ -1,0 +1,112 @@
+//! Runs on a thread of their own: one that does not come to an end is a finding, and holds nobody up.
+//!
+//! Knows: how long a run may take. Must not know: what a run is made of.
+
+use std::{
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    thread,
+    time::Duration,
+};
+
+use crate::{
+    check::Violation,
+    course::{self, Outcome},
+    plan::Plan,
+};
+
+/// Between two looks at a run.
+const LOOK: Duration = Duration::from_millis(100);
+/// Looks after which a run never ends: a minute, where the longest takes a second. Time in which the whole process is stopped has
+/// no looks.
+const LOOKS: u32 = 600;
+
+/// One run after the other.
+pub struct Guard {
+    run: fn(&Plan) -> Outcome,
+    looks: u32,
+    runner: Option<Runner>,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self { run: course::run, looks: LOOKS, runner: None }
+    }
+}
+
+/// A thread that runs what it is sent.
+struct Runner {
+    plans: Sender<Plan>,
+    outcomes: Receiver<Outcome>,
+}
+
+impl Runner {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only from outside can be seen that a run does not end; it has no part in the run"
+    )]
+    fn start(run: fn(&Plan) -> Outcome) -> Self {
+        let (plans, sent) = channel::<Plan>();
+        let (tell, outcomes) = channel();
+        // Where a run never ends, neither does its thread: the end of the process ends both.
+        thread::spawn(move || {
+            while let Ok(plan) = sent.recv() {
+                if tell.send(run(&plan)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { plans, outcomes }
+    }
+
+    /// What came of a run; `None`: it does not end.
+    fn run(&self, plan: &Plan, looks: u32) -> Option<Outcome> {
+        self.plans.send(plan.clone()).ok()?;
+        for _ in 0..looks {
+            match self.outcomes.recv_timeout(LOOK) {
+                Ok(outcome) => return Some(outcome),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+        None
+    }
+}
+
+impl Guard {
+    /// Runs a plan. One that does not come to an end, or panics, breaks the invariant `E1`.
+    #[must_use]
+    pub fn run(&mut self, plan: &Plan) -> Outcome {
+        let runner = self.runner.get_or_insert_with(|| Runner::start(self.run));
+        runner.run(plan, self.looks).unwrap_or_else(|| {
+            self.runner = None;
+            let what = "the run does not come to an end, or has panicked".to_owned();
+            Outcome { violations: vec![Violation { invariant: "E1", what, at_ms: 0 }], ..Outcome::default() }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(plan: &Plan) -> Outcome {
+        match plan.seed {
+            0 => Outcome { hash: 7, ..Outcome::default() },
+            1 => panic!("a run that panics"),
+            _ => {
+                thread::park();
+                Outcome::default()
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_panics_or_never_ends_is_a_finding_and_the_next_one_is_run() {
+        let mut guard = Guard { run, looks: 3, runner: None };
+        for (seed, found) in [(0, None), (1, Some("E1")), (0, None), (2, Some("E1")), (0, None)] {
+            let outcome = guard.run(&Plan { seed, ..Plan::draw(0) });
+            let first = outcome.violations.first().map(|violation| violation.invariant);
+            assert_eq!((first, outcome.hash == 7), (found, found.is_none()), "{seed}");
+        }
+    }
+}

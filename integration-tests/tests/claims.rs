@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context as _;
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::fleet::{
     Fleet, PATIENCE, node_of, pods, profile, wait_until_refused, wait_until_running,
@@ -333,5 +334,62 @@ async fn pods_that_share_a_claim_go_where_it_is_and_conflicts_keep_none_from_it(
     assert_eq!(pods(&cluster).await?.len(), 8);
     // Writes that failed leave pods without their claims.
     println!("{:?} writes were looked up", fleet.metric("coordinator", "flotilla_claim_writes_looked_up_total").await?);
+    Ok(())
+}
+
+/// A pod that asks for GPUs as extended resources: what its init container has, its container goes on with.
+fn extended(name: &str, scheduler: &str, gpus: &str) -> anyhow::Result<Pod> {
+    let mut pod = pod(name, scheduler, &[("cpu", "10m"), (EXTENDED, gpus)]);
+    let spec = pod.spec.get_or_insert_default();
+    spec.containers[0].resources.get_or_insert_default().limits = Some(from_value(json!({ EXTENDED: gpus }))?);
+    let mut first = spec.containers[0].clone();
+    first.name = "first".into();
+    spec.init_containers = Some(vec![first]);
+    Ok(pod)
+}
+
+const EXTENDED: &str = "example.com/gpu";
+
+/// What became of a pod with extended resources: its claim without what is drawn or told by a clock, and what the pod says of it.
+async fn special_claim_of(cluster: &ControlPlane, pod: &Pod) -> anyhow::Result<Value> {
+    let status = pod.status.as_ref().and_then(|status| status.extended_resource_claim_status.as_ref());
+    let status = status.with_context(|| format!("{} names no claim for extended resources", pod.name_any()))?;
+    let name = &status.resource_claim_name;
+    let claim = serde_json::to_value(claims(cluster).get(name).await?)?;
+    let owner = &claim["metadata"]["ownerReferences"][0];
+    anyhow::ensure!(owner["uid"] == json!(pod.uid()) && owner["controller"] == json!(true), "{claim}");
+    let prefix = format!("{}-extended-resources-", pod.name_any());
+    anyhow::ensure!(name.starts_with(&prefix) && name.len() == prefix.len() + 5, "{name}");
+    Ok(json!({
+        "annotations": claim["metadata"]["annotations"], "finalizers": claim["metadata"]["finalizers"], "spec": claim["spec"],
+        "allocation": allocation_of(cluster, name).await?, "mappings": serde_json::to_value(&status.request_mappings)?,
+    }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kube_scheduler_and_flotilla_make_the_same_claims_for_extended_resources() -> anyhow::Result<()> {
+    let options = Options { kube_scheduler: Some(json!({})), ..Options::default() };
+    let cluster = cluster(options, 1, 4).await?;
+    let classes: Api<DeviceClass> = Api::all(cluster.client());
+    let named = json!({ "spec": { "extendedResourceName": EXTENDED } });
+    classes.patch(GPU, &PatchParams::default(), &Patch::Merge(named)).await?;
+    let _fleet = Fleet::start(&cluster, "flotilla", 2).await?;
+    let mut made = Vec::new();
+    for scheduler in SCHEDULERS {
+        cluster.create_pods([extended("extended", scheduler, "3")?]).await?;
+        let landed = wait_until_running(&cluster, "extended", 1).await?;
+        assert_has_its_claims(&cluster, &landed[0]).await?;
+        made.push(special_claim_of(&cluster, &landed[0]).await?);
+        assert_no_device_is_taken_twice(&cluster).await?;
+        cluster.create_pods([extended("late", scheduler, "2")?]).await?;
+        let (reason, message) = wait_until_refused(&cluster, "late").await?;
+        assert!(reason == "Unschedulable" && message.contains("cannot allocate all claims"), "{reason}: {message}");
+        let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
+        api.delete("extended", &DeleteParams::default().grace_period(0)).await?;
+        let landed = wait_until_running(&cluster, "late", 1).await?;
+        assert_has_its_claims(&cluster, &landed[0]).await?;
+        clear(&cluster).await?;
+    }
+    assert_eq!(made[0], made[1]);
     Ok(())
 }

@@ -35,6 +35,27 @@ fn json(fleet: &Fleet<'_>, cluster: &ControlPlane, coordinator: &str, pod: &str)
     serde_json::from_str(&text).with_context(|| text.clone())
 }
 
+/// The leader tells of a pod that it has bound how it came to its node; a follower knows only the nodes as they are.
+fn why_this_node(fleet: &Fleet<'_>, cluster: &ControlPlane) -> anyhow::Result<()> {
+    let runs = json(fleet, cluster, "coordinator", "runs")?;
+    assert_eq!((&runs["node"], &runs["queue"]["state"]), (&"small".into(), &"Bound".into()), "{runs}");
+    let text = explain(fleet, cluster, "coordinator", &["pod/runs"])?;
+    assert!(text.starts_with("default/runs: bound to small\n"), "{text}");
+    assert!(text.contains("default/runs: small was chosen at "), "{text}");
+    assert!(text.contains("1 of 2 nodes would have done; there was no other than small"), "{text}");
+    let nodes = &runs["queue"]["decision"]["nodes"];
+    assert_eq!((&nodes["agrees"], &nodes["refused"][0]["plugin"]), (&true.into(), &"TaintToleration".into()), "{runs}");
+    // One that follows has made no decision: the nodes are asked as they are.
+    let url = fleet.url("standby")?;
+    let words = ["pod/runs", "--coordinator", &url, "--coordinator-insecure-skip-tls-verify", "-o", "json"];
+    let output = flotilla(cluster.kubeconfig(), &words)?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("default/runs is on small, and the decision cannot be told"), "{told}");
+    let present: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!((&present["boundTo"], &present["best"][0]), (&"small".into(), &"small".into()), "{present}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_decides() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default()).await?;
@@ -60,11 +81,7 @@ async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_deci
     wait_until_running(&cluster, "runs", 1).await?;
     wait_until_refused(&cluster, "huge").await?;
 
-    let runs = json(&fleet, &cluster, "coordinator", "runs")?;
-    assert_eq!((&runs["node"], &runs["queue"]["state"]), (&"small".into(), &"Bound".into()), "{runs}");
-    let text = explain(&fleet, &cluster, "coordinator", &["pod/runs"])?;
-    assert!(text.starts_with("default/runs: bound to small\n"), "{text}");
-
+    why_this_node(&fleet, &cluster)?;
     let theirs = json(&fleet, &cluster, "coordinator", "theirs")?;
     assert_eq!((&theirs["queue"]["state"], &theirs["queue"]["why"]), (&"NotOurs".into(), &"OtherScheduler".into()));
     assert_eq!(theirs["message"], "it asks for scheduler \"somebody-else\", and profiles are flotilla");

@@ -232,6 +232,35 @@ async fn allocate_devices(cluster: &ControlPlane) -> anyhow::Result<()> {
     let sharers: Result<Vec<Pod>, _> = (0..8).map(|index| sharer(&format!("shares-{index}"))).collect();
     cluster.create_pods(sharers?).await?;
     wait_until_running(cluster, "shares-", 8).await?;
+    allocate_extended_resources(cluster, &claims).await
+}
+
+/// A pod that asks for a device as an extended resource, after the claim is gone that an attempt before has left.
+async fn allocate_extended_resources(cluster: &ControlPlane, claims: &Api<ResourceClaim>) -> anyhow::Result<()> {
+    const RESOURCE: &str = "deviceclass.resource.kubernetes.io/gpu.example.com";
+    let mut extended = pod("extended", "flotilla", &[(RESOURCE, "1")]);
+    let spec = extended.spec.get_or_insert_default();
+    spec.containers[0].resources.get_or_insert_default().limits = Some(from_value(json!({ RESOURCE: "1" }))?);
+    spec.scheduling_gates = Some(from_value(json!([{ "name": "example.com/wait" }]))?);
+    let created = cluster.create_pods([extended]).await?;
+    let owner = json!({
+        "apiVersion": "v1", "kind": "Pod", "name": "extended", "uid": created[0].uid(), "controller": true,
+    });
+    let left = json!({
+        "metadata": {
+            "name": "left", "annotations": { "resource.kubernetes.io/extended-resource-claim": "true" },
+            "ownerReferences": [owner],
+        },
+        "spec": { "devices": { "requests": [
+            { "name": "container-0-request-0", "exactly": { "deviceClassName": "gpu.example.com" } },
+        ] } },
+    });
+    claims.create(&PostParams::default(), &from_value(left)?).await?;
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), "default");
+    let gates = json!({ "spec": { "schedulingGates": null } });
+    pods.patch("extended", &PatchParams::default(), &Patch::Merge(gates)).await?;
+    wait_until_running(cluster, "extended", 1).await?;
+    anyhow::ensure!(claims.get_opt("left").await?.is_none(), "the claim that was left is there");
     Ok(())
 }
 

@@ -70,6 +70,12 @@ pub(crate) enum Task {
         #[arg(last = true)]
         arguments: Vec<String>,
     },
+    /// The files of a release: archives, checksums, bills of materials, a manifest for krew and the notes; nothing is published
+    Dist {
+        /// What follows `--` is for the builder of the files, such as --help
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
     /// Pods bound per second beside a real etcd and API server, by Flotilla, kube-scheduler and a binder that decides nothing;
     /// needs Go
     ///

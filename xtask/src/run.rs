@@ -51,6 +51,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::Chaos(chaos) => vec![steps::chaos(chaos)],
         Task::E2e(e2e) => vec![steps::e2e(e2e)],
         Task::Image { arguments } => vec![steps::image(arguments)],
+        Task::Dist { arguments } => vec![steps::dist(arguments)],
         Task::Sim { arguments } => vec![steps::sim(arguments)],
         Task::Perf { arguments } => vec![steps::perf(arguments)],
         Task::Bench => steps::bench(),

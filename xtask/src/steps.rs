@@ -208,6 +208,12 @@ pub(crate) fn image(arguments: Vec<String>) -> Step {
     Step::new("image", 300, why, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
 }
 
+/// The files of a release, made with what they are told.
+pub(crate) fn dist(arguments: Vec<String>) -> Step {
+    let why = "compiles the programs and what they depend on for release, with musl";
+    Step::new("dist", 300, why, "cargo run --all-features --bin flotilla-dist --").with_words(arguments)
+}
+
 /// Runs of the simulation, as many as are asked for.
 pub(crate) fn sim(arguments: Vec<String>) -> Step {
     let why = "simulates whole coordinators; the first time it compiles everything at full speed";
@@ -267,6 +273,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "metrics",
     "conditions",
     "perf",
+    "release",
     "status",
     "preflight",
     "oracle",

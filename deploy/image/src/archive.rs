@@ -12,10 +12,9 @@ use oci_spec::image::{
 use sha2::{Digest as _, Sha256};
 use tar::{Builder, Header};
 
-use crate::{
-    layer::{Layer, USER},
-    program::Architecture,
-};
+use flotilla_image::program::Architecture;
+
+use crate::layer::{Layer, USER};
 
 /// By which containerd and podman know what to call an image that they import.
 const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];

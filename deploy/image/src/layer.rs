@@ -8,7 +8,7 @@ use anyhow::Result;
 use flate2::{Compression, write::GzEncoder};
 use tar::{Archive, Builder, EntryType, Header};
 
-use crate::program::Program;
+use flotilla_image::program::Program;
 
 /// Who the programs run as; the manifests name the same number.
 pub(crate) const USER: u32 = 65_532;

@@ -5,22 +5,22 @@
 
 mod archive;
 mod layer;
-mod materials;
-mod program;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
 
-use crate::{archive::Image, program::Architecture};
+use flotilla_image::{materials, program, program::Architecture};
+
+use crate::archive::Image;
 
 /// Builds the image and writes it as an OCI archive, which podman, skopeo, ctr and kind read.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask image")]
 struct Args {
     /// For which machines: amd64, arm64, or both by a comma
-    #[arg(long, value_name = "ARCH", value_delimiter = ',', default_value = host())]
+    #[arg(long, value_name = "ARCH", value_delimiter = ',', default_value = Architecture::host().name())]
     arch: Vec<Architecture>,
     /// The name that the image has in a runtime
     #[arg(long, value_name = "NAME:TAG", default_value = concat!("ghcr.io/flotilla-scheduler/flotilla:", env!("CARGO_PKG_VERSION")))]
@@ -41,10 +41,6 @@ struct Args {
     /// Also lay the files of the image out in this folder, for builders that want them so
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
-}
-
-const fn host() -> &'static str {
-    if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }
 }
 
 fn main() -> ExitCode {

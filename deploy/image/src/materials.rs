@@ -23,7 +23,7 @@ const ROOTS: [&str; 3] = ["flotilla", "flotilla-coordinator", "flotilla-worker"]
 ///
 /// # Errors
 /// Where cargo cannot say.
-pub(crate) fn of(architecture: Architecture) -> Result<Vec<u8>> {
+pub fn of(architecture: Architecture) -> Result<Vec<u8>> {
     let metadata = MetadataCommand::new()
         .current_dir(root())
         .other_options(["--locked".to_owned(), "--filter-platform".to_owned(), architecture.target().to_owned()])

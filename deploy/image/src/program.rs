@@ -19,14 +19,23 @@ const PROGRAMS: [(&str, &str); 3] = [
 
 /// A kind of machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Architecture {
+pub enum Architecture {
+    /// x86-64.
     Amd64,
+    /// 64-bit Arm.
     Arm64,
 }
 
 impl Architecture {
+    /// The one that this runs on.
+    #[must_use]
+    pub const fn host() -> Self {
+        if cfg!(target_arch = "aarch64") { Self::Arm64 } else { Self::Amd64 }
+    }
+
     /// What registries call it.
-    pub(crate) const fn name(self) -> &'static str {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
             Self::Arm64 => "arm64",
@@ -34,7 +43,8 @@ impl Architecture {
     }
 
     /// What Rust calls it, with musl for its C library.
-    pub(crate) const fn target(self) -> &'static str {
+    #[must_use]
+    pub const fn target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-musl",
             Self::Arm64 => "aarch64-unknown-linux-musl",
@@ -68,18 +78,18 @@ const C_FLAGS: &str = "-U_FORTIFY_SOURCE -std=gnu11";
 
 /// A program of the image.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub struct Program {
     /// Its name; it lies at the top of the image.
-    pub(crate) name: String,
+    pub name: String,
     /// The executable.
-    pub(crate) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
 }
 
 /// Builds all programs. Gives the folder that they are in.
 ///
 /// # Errors
 /// Where a compiler is missing, or fails.
-pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<PathBuf> {
+pub fn build(architecture: Architecture, profile: &str) -> Result<PathBuf> {
     let target = architecture.target();
     let compilers = architecture.compilers();
     let compiler = compilers.iter().find(|name| is_there(name)).with_context(|| {
@@ -120,7 +130,7 @@ pub(crate) fn build(architecture: Architecture, profile: &str) -> Result<PathBuf
 ///
 /// # Errors
 /// Where one cannot be read.
-pub(crate) fn read_all(folder: &Path) -> Result<Vec<Program>> {
+pub fn read_all(folder: &Path) -> Result<Vec<Program>> {
     PROGRAMS.iter().map(|(_, name)| read(&folder.join(name))).collect()
 }
 
@@ -128,7 +138,7 @@ pub(crate) fn read_all(folder: &Path) -> Result<Vec<Program>> {
 ///
 /// # Errors
 /// Where it cannot be read.
-pub(crate) fn read(file: &Path) -> Result<Program> {
+pub fn read(file: &Path) -> Result<Program> {
     let name = file.file_name().with_context(|| format!("{} is no file", file.display()))?;
     let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
     Ok(Program { name: name.to_string_lossy().into_owned(), bytes })
@@ -139,7 +149,8 @@ fn is_there(program: &str) -> bool {
 }
 
 /// The top of the checkout.
-pub(crate) fn root() -> PathBuf {
+#[must_use]
+pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }

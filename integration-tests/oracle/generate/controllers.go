@@ -22,6 +22,8 @@ func (w *world) addControllers() {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "busybox:latest"}}},
 		}
 	}
+	// The clusters have the pods that there are; no controller makes more.
+	none := pointer(int32(0))
 	for _, namespace := range w.namespaces {
 		web, db, cache := map[string]string{"app": "web"}, map[string]string{"app": "db"}, map[string]string{"app": "cache"}
 		if w.chance(60) {
@@ -32,11 +34,12 @@ func (w *world) addControllers() {
 			add(w, "v1", "Service", &corev1.Service{ObjectMeta: within(namespace, "without-selector")})
 		}
 		set := add(w, "apps/v1", "ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: within(namespace, "web")})
-		set.Spec.Selector, set.Spec.Template = &metav1.LabelSelector{MatchLabels: web}, template(web)
+		set.Spec.Replicas, set.Spec.Selector, set.Spec.Template = none, &metav1.LabelSelector{MatchLabels: web}, template(web)
 		stateful := add(w, "apps/v1", "StatefulSet", &appsv1.StatefulSet{ObjectMeta: within(namespace, "db")})
-		stateful.Spec.Selector, stateful.Spec.Template = &metav1.LabelSelector{MatchLabels: db}, template(db)
+		stateful.Spec.Replicas, stateful.Spec.Template = none, template(db)
+		stateful.Spec.Selector = &metav1.LabelSelector{MatchLabels: db}
 		old := add(w, "v1", "ReplicationController", &corev1.ReplicationController{ObjectMeta: within(namespace, "cache")})
-		old.Spec.Selector, old.Spec.Template = cache, pointer(template(cache))
+		old.Spec.Replicas, old.Spec.Selector, old.Spec.Template = none, cache, pointer(template(cache))
 	}
 }
 

@@ -1,0 +1,88 @@
+//! What lies in an archive.
+//!
+//! Knows: the programs, what they tell of themselves, and what users look for beside them. Must not know: archives.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, bail};
+use flotilla_image::program::{Program, root};
+
+/// The shells that there are completions for, with the names that these look for.
+const COMPLETIONS: [(&str, &str); 5] = [
+    ("bash", "flotilla.bash"),
+    ("elvish", "flotilla.elv"),
+    ("fish", "flotilla.fish"),
+    ("powershell", "flotilla.ps1"),
+    ("zsh", "_flotilla"),
+];
+
+/// The name under which kubectl finds its plugin.
+pub(crate) const PLUGIN: &str = "kubectl-flotilla";
+
+/// What lies in the archive of one kind of machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Contents<'a> {
+    /// Each lies at the top.
+    pub(crate) programs: &'a [Program],
+    /// The same for all machines.
+    pub(crate) documents: &'a [Document],
+    /// The bill of materials.
+    pub(crate) materials: &'a [u8],
+}
+
+/// A file that is not run.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// Its path from the top.
+    pub(crate) path: String,
+    /// What it says.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Completions, manual pages, and what every archive has from the checkout, in the order of their paths.
+///
+/// # Errors
+/// Where the program cannot be run, or a file cannot be read.
+pub(crate) fn documents(flotilla: &Path) -> Result<Vec<Document>> {
+    let mut documents = Vec::new();
+    for name in ["LICENSE", "README.md", "CHANGELOG.md"] {
+        documents.push(Document { path: name.to_owned(), bytes: read(&root().join(name))? });
+    }
+    for (shell, file) in COMPLETIONS {
+        let path = format!("completions/{file}");
+        documents.push(Document { path, bytes: said(Command::new(flotilla).args(["completion", shell]))? });
+    }
+    let pages = flotilla.with_file_name("man1");
+    if pages.exists() {
+        fs::remove_dir_all(&pages).with_context(|| format!("removing {}", pages.display()))?;
+    }
+    said(Command::new(flotilla).arg("man").arg(&pages))?;
+    for page in files(&pages)? {
+        let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        documents.push(Document { path: format!("man/man1/{name}"), bytes: read(&page)? });
+    }
+    documents.sort_by(|left, right| left.path.cmp(&right.path));
+    Ok(documents)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("reading {}", path.display()))
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    entries.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// What a program says.
+fn said(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().with_context(|| format!("{command:?} cannot be started"))?;
+    if !output.status.success() {
+        bail!("{command:?} failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim_end());
+    }
+    Ok(output.stdout)
+}

@@ -1,0 +1,137 @@
+//! Makes what a release consists of: archives, checksums, bills of materials, a manifest for krew and the notes.
+//!
+//! Knows: which files a release has, and what they are called. Must not know: how one of them is laid out.
+
+mod archive;
+mod contents;
+mod krew;
+mod notes;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use flotilla_image::{materials, program, program::Architecture};
+use sha2::{Digest as _, Sha256};
+
+use crate::contents::Contents;
+
+/// The version of all crates.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+const EXAMPLES: &str = "\
+Examples:
+  # For this machine
+  cargo xtask dist
+
+  # For both architectures; arm64 needs aarch64-linux-gnu-gcc, or a compiler for musl
+  cargo xtask dist -- --arch amd64,arm64
+
+  # See what a release holds, and check it as its users do
+  tar tzf target/release-files/flotilla-*-linux-amd64.tar.gz
+  (cd target/release-files && sha256sum -c SHA256SUMS)
+
+Files:
+  flotilla-VERSION-linux-ARCH.tar.gz    programs, the plugin of kubectl, completions, manual pages, licence
+  flotilla-VERSION-linux-ARCH.cdx.json  every crate in the programs, as CycloneDX
+  flotilla.yaml                         the manifest for krew, by which kubectl installs its plugin
+  NOTES.md                              what CHANGELOG.md says of this version
+  SHA256SUMS                            checksums of all others";
+
+/// Makes the files of a release; nothing is published.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask dist --", bin_name = "cargo xtask dist --", after_help = EXAMPLES)]
+struct Args {
+    /// For which machines: amd64, arm64, or both by a comma
+    #[arg(long, value_name = "ARCH", value_delimiter = ',', default_value = Architecture::host().name())]
+    arch: Vec<Architecture>,
+    /// Where to write the files; what lies there from before is replaced
+    #[arg(long, short, value_name = "FOLDER", default_value = "target/release-files")]
+    output: PathBuf,
+    /// The profile of cargo that the programs are built with; dev is sooner there, and slow
+    #[arg(long, value_name = "PROFILE", default_value = "dist")]
+    profile: String,
+    /// The address that the files will be published under, for the manifest of krew
+    #[arg(long, value_name = "URL", default_value = concat!("https://github.com/flotilla-scheduler/flotilla/releases/download/v", env!("CARGO_PKG_VERSION")))]
+    url: String,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dist: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let changelog = fs::read_to_string(program::root().join("CHANGELOG.md")).context("reading CHANGELOG.md")?;
+    let notes = notes::of(&changelog, VERSION)?;
+    let folder = empty(&args.output)?;
+    // The program itself tells of its completions and pages, so that one for this machine is needed.
+    let host = program::build(Architecture::host(), &args.profile)?;
+    let documents = contents::documents(&host.join("flotilla"))?;
+    let mut files = Files { folder, sums: Vec::new() };
+    let mut platforms = Vec::new();
+    for &architecture in &args.arch {
+        eprintln!("dist: building for {}", architecture.name());
+        let programs = program::read_all(&program::build(architecture, &args.profile)?)?;
+        let materials = materials::of(architecture)?;
+        let stem = format!("flotilla-{VERSION}-linux-{}", architecture.name());
+        let contents = Contents { programs: &programs, documents: &documents, materials: &materials };
+        let name = format!("{stem}.tar.gz");
+        let sha256 = files.write(&name, &archive::of(&stem, &contents)?)?;
+        platforms.push(krew::Platform {
+            architecture,
+            uri: format!("{}/{name}", args.url),
+            sha256,
+            folder: stem.clone(),
+        });
+        files.write(&format!("{stem}.cdx.json"), &materials)?;
+    }
+    files.write("flotilla.yaml", krew::manifest(VERSION, &platforms)?.as_bytes())?;
+    files.write("NOTES.md", notes.as_bytes())?;
+    let sums = files.sums();
+    files.write("SHA256SUMS", sums.as_bytes())?;
+    eprintln!("dist: {} holds the files of version {VERSION}", args.output.display());
+    Ok(())
+}
+
+/// The folder, with nothing in it.
+fn empty(folder: &Path) -> Result<PathBuf> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder.to_path_buf())
+}
+
+/// The files of a release, as they are written.
+#[derive(Debug)]
+struct Files {
+    folder: PathBuf,
+    sums: Vec<(String, String)>,
+}
+
+impl Files {
+    /// Writes one and gives its SHA-256 in hexadecimal.
+    fn write(&mut self, name: &str, bytes: &[u8]) -> Result<String> {
+        let path = self.folder.join(name);
+        fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))?;
+        let sha256: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        eprintln!("dist: {}, {} KiB", path.display(), bytes.len().div_ceil(1024));
+        self.sums.push((sha256.clone(), name.to_owned()));
+        Ok(sha256)
+    }
+
+    /// What `sha256sum -c` reads.
+    fn sums(&self) -> String {
+        self.sums.iter().map(|(sha256, name)| format!("{sha256}  {name}\n")).collect()
+    }
+}

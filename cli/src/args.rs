@@ -2,13 +2,21 @@
 //!
 //! Knows: flags, their texts and their grammar. Must not know: what a flag does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{ArgAction, ArgGroup, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgGroup, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 #[cfg(not(feature = "cluster"))]
 use crate::absent::AbsentCommand;
-use crate::{completion::CompletionArgs, config::ConfigArgs, explain::ExplainArgs, man::ManArgs};
+use crate::{
+    capacity::CapacityArgs,
+    completion::CompletionArgs,
+    config::ConfigArgs,
+    explain::ExplainArgs,
+    man::ManArgs,
+    ui::{EXAMPLES as UI_EXAMPLES, UiArgs},
+    whatif::WhatifArgs,
+};
 #[cfg(feature = "cluster")]
 use crate::{
     preflight::PreflightArgs,
@@ -18,6 +26,9 @@ use crate::{
     up::args::{DOWN_EXAMPLES, ProgramArgs, UP_EXAMPLES, UpArgs},
 };
 
+/// The name under which kubectl finds the program as its plugin.
+const PLUGIN: &str = "kubectl-flotilla";
+
 const EXAMPLES: &str = "\
 Examples:
   # Where would the pods of these files go, and why do some stay pending?
@@ -25,6 +36,9 @@ Examples:
 
   # Would the pods of a live cluster go elsewhere under another configuration?
   kubectl get nodes,pods,priorityclasses,services,rs,sts,pvc,pv,sc,csinodes -A -o yaml | flotilla simulate -f - --config scheduler.yaml
+
+  # Does a release fit?
+  helm template shop ./chart | flotilla simulate -f nodes.yaml -f - --fail-on pending
 
   # 10,000 pods on 5,000 made-up nodes, placed by five workers
   flotilla simulate --generate nodes=5000,pods=10000,shape=basic --workers 5
@@ -34,6 +48,9 @@ Examples:
 
   # Your own pods on made-up nodes, for a program to read
   flotilla simulate --generate nodes=500,pods=0,shape=mixed -f pods.yaml -o json
+
+  # The answer as a page: a map of the nodes, and for each pending pod what every node makes of it
+  flotilla simulate -f examples/shop -o html > report.html
 
 Made-up clusters:
   basic     equal nodes and equal pods: SchedulingBasic of scheduler_perf
@@ -56,7 +73,8 @@ The answer:
 Exit codes:
   0  every pod was decided, also when some stay pending
   1  the simulation could not be run
-  2  the flags or the input are not valid";
+  2  the flags or the input are not valid
+  3  a pod stays pending, with --fail-on pending";
 
 /// Flotilla, a Kubernetes scheduler split in two: try it on a cluster of its own, see what it decides and what a
 /// configuration means without one.
@@ -66,6 +84,17 @@ pub(crate) struct Args {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+// === impl Args ===
+
+impl Args {
+    /// The command line of this process. Where kubectl runs the program as its plugin, help and messages say so.
+    pub(crate) fn of_process() -> Self {
+        let is_plugin = std::env::args_os().next().is_some_and(|name| Path::new(&name).ends_with(PLUGIN));
+        let command = if is_plugin { Self::command().bin_name("kubectl flotilla") } else { Self::command() };
+        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// What can be done.
@@ -91,8 +120,25 @@ pub(crate) enum Command {
     /// and nothing is written but the answer: where each pod goes, or why it stays pending.
     #[command(after_help = EXAMPLES)]
     Simulate(SimulateArgs),
+    /// Tell what a change would do to the pods, before it is made
+    ///
+    /// Simulates the cluster as it is and as it would be, and tells which pods would be placed, moved or left pending, which would
+    /// make room for others, how full nodes and zones would be, and what is the first bottleneck. Nothing is changed.
+    Whatif(Box<WhatifArgs>),
+    /// Tell how many more of a pod fit, and what would admit more
+    ///
+    /// Places copies of a pod until one fits nowhere, tells which nodes refuse the next one and why, and which toleration, which
+    /// smaller request or which further node would admit more. Each of these changes is simulated before it is told.
+    Capacity(Box<CapacityArgs>),
     /// Tell for each pending pod what every node and every plugin makes of it
     Explain(Box<ExplainArgs>),
+
+    /// Show nodes and pods in a browser: what is placed where, what stays pending, and why
+    ///
+    /// Schedules pods onto nodes that are only written down, as `flotilla simulate` does, and serves a page with the answer on
+    /// 127.0.0.1. The page loads nothing from elsewhere.
+    #[command(after_help = UI_EXAMPLES)]
+    Ui(UiArgs),
 
     #[cfg(feature = "cluster")]
     /// Tell who leads, how the workers are, and what waits; what is wrong first
@@ -140,8 +186,9 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, clap::Args)]
 #[command(group = ArgGroup::new("input").args(["files", "generate"]).required(true).multiple(true))]
 pub(crate) struct SimulateArgs {
-    /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl prints them
-    /// or written by hand; a directory stands for its *.yaml, *.yml and *.json files, - for the standard input
+    /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl, helm template
+    /// and kustomize build print them or written by hand. Pods are made of Deployments, StatefulSets, DaemonSets, ReplicaSets,
+    /// Jobs and CronJobs as far as they are missing; a directory stands for its *.yaml, *.yml and *.json files, - for the standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(crate) files: Vec<PathBuf>,
 
@@ -171,9 +218,20 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) tie_break_seed: u64,
 
+    /// End with exit code 3 where a pod stays pending
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(crate) fail_on: Option<FailOn>,
+
     /// Log to the standard error what coordinator and workers do; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+/// What a command is to fail on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A pod that stays pending
+    Pending,
 }
 
 /// How the answer is printed.
@@ -185,6 +243,8 @@ pub(crate) enum Format {
     Json,
     /// The same as YAML
     Yaml,
+    /// One page with everything in it, for a browser; it needs no network
+    Html,
 }
 
 mod generate;

@@ -16,6 +16,7 @@ use crate::{
 mod decode;
 mod defaults;
 mod devices;
+mod edit;
 mod groups;
 mod kinds;
 mod load;
@@ -28,7 +29,9 @@ mod source;
 mod storage;
 mod texts;
 mod tree;
+mod workloads;
 
+pub(crate) use edit::{Edit, Nothing};
 pub(crate) use groups::{GATE, Groups, gates};
 pub(crate) use objects::{Cluster, Gatherer};
 pub(crate) use place::Place;
@@ -93,9 +96,10 @@ pub(crate) fn configuration_of(text: &str, name: &str, gates: &FeatureGates) -> 
 /// The cluster of objects that come from no file. One that is not valid is told and left out.
 pub(crate) fn gather(
     profiles: &[Profile],
-    mut gatherer: Gatherer,
+    gatherer: Gatherer,
     fill: impl FnOnce(&mut Loader<'_>) -> Result<(), Failure>,
 ) -> Result<Cluster, Failure> {
+    let mut gatherer = gatherer.without_workloads();
     let (mut sources, mut problems) = (Sources::default(), Problems::default());
     let progress = progress("{spinner} {pos} objects read");
     let filled = fill(&mut Loader::new(&mut sources, &mut gatherer, &mut problems, &progress));
@@ -140,19 +144,93 @@ pub(crate) fn read_with_texts(
     gather_files(files, None, profiles, gatherer(Gatherer::with_texts(), gates))
 }
 
+/// Files whose objects are taken in several times, changed each time in another way.
+pub(crate) struct Files {
+    sources: Sources,
+    /// The number of the first document that is applied to the others.
+    applied: usize,
+}
+
+impl Files {
+    /// Reads files, and gives the cluster that they hold. `edit` sees every object.
+    pub(crate) fn read(
+        files: &[PathBuf],
+        edit: &mut (dyn Edit + 'static),
+        profiles: &[Profile],
+        gates: &FeatureGates,
+    ) -> Result<(Self, Cluster), Failure> {
+        let mut sources = Sources::default();
+        let how = How { edit: Some(edit), documents: None, is_told: true };
+        let cluster = gather_from(&mut sources, files, how, None, profiles, gatherer(Gatherer::default(), gates))?;
+        let applied = sources.count();
+        Ok((Self { sources, applied }, cluster))
+    }
+
+    /// Reads more files, whose objects are applied to the others. `see` is given every object.
+    pub(crate) fn apply(
+        &mut self,
+        files: &[PathBuf],
+        edit: &mut (dyn Edit + 'static),
+        gates: &FeatureGates,
+    ) -> Result<(), Failure> {
+        let mut gatherer = gatherer(Gatherer::default(), gates);
+        let (mut problems, progress) = (Problems::default(), progress("{spinner} {pos} objects read"));
+        let loader = Loader::new(&mut self.sources, &mut gatherer, &mut problems, &progress);
+        loader.with_edit(Some(edit)).load(files);
+        progress.finish_and_clear();
+        if problems.error_count() > 0 { Err(Failure::input(problems.render(&self.sources))) } else { Ok(()) }
+    }
+
+    /// The cluster once everything is changed.
+    pub(crate) fn changed(
+        &mut self,
+        edit: &mut (dyn Edit + 'static),
+        profiles: &[Profile],
+        gates: &FeatureGates,
+    ) -> Result<Cluster, Failure> {
+        let how = How { edit: Some(edit), documents: Some(self.applied), is_told: false };
+        gather_from(&mut self.sources, &[], how, None, profiles, gatherer(Gatherer::default(), gates))
+    }
+}
+
+/// How objects are taken in.
+struct How<'a> {
+    edit: Option<&'a mut (dyn Edit + 'static)>,
+    /// All documents that were read before, and which of them are applied to the others.
+    documents: Option<usize>,
+    /// Whether warnings are told.
+    is_told: bool,
+}
+
 fn gather_files(
     files: &[PathBuf],
     made_up: Option<MadeUp<'_>>,
     profiles: &[Profile],
+    gatherer: Gatherer,
+) -> Result<Cluster, Failure> {
+    let how = How { edit: None, documents: None, is_told: true };
+    gather_from(&mut Sources::default(), files, how, made_up, profiles, gatherer)
+}
+
+fn gather_from(
+    sources: &mut Sources,
+    files: &[PathBuf],
+    how: How<'_>,
+    made_up: Option<MadeUp<'_>>,
+    profiles: &[Profile],
     mut gatherer: Gatherer,
 ) -> Result<Cluster, Failure> {
-    let (mut sources, mut problems) = (Sources::default(), Problems::default());
+    let mut problems = Problems::default();
     if let Some(make) = made_up {
         make(&mut gatherer, &mut problems);
     }
     let progress = progress("{spinner} {pos} objects read");
-    let mut loader = Loader::new(&mut sources, &mut gatherer, &mut problems, &progress);
-    loader.load(files);
+    let known = sources.count();
+    let mut loader = Loader::new(sources, &mut gatherer, &mut problems, &progress).with_edit(how.edit);
+    match how.documents {
+        Some(applied) => loader.again(0..known, applied),
+        None => loader.load(files),
+    }
     let ignored = loader.summary();
     progress.finish_and_clear();
     let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
@@ -161,11 +239,14 @@ fn gather_files(
     if problems.error_count() == 0 && is_empty && made_up.is_none() {
         problems.error_said("the input holds no Node and no Pod; expected some of both");
     }
-    let mut lines = problems.render(&sources);
+    let mut lines = problems.render(sources);
     lines.extend(ignored);
     if problems.error_count() > 0 {
         return Err(Failure::input(lines));
     }
-    tell(&lines);
+    lines.extend(cluster.made.line());
+    if how.is_told {
+        tell(&lines);
+    }
     Ok(cluster)
 }

@@ -25,6 +25,7 @@ mod account;
 mod answer;
 mod args;
 mod cases;
+mod devices;
 mod extenders;
 #[cfg(feature = "cluster")]
 pub(crate) mod live;
@@ -33,18 +34,31 @@ mod preemption;
 mod selection;
 mod table;
 mod target;
+mod telling;
+pub(crate) mod why;
 mod words;
 mod workers;
 mod world;
 
 pub(crate) use args::ExplainArgs;
+pub(crate) use telling::Teller;
 
 use account::Account;
 use answer::Answer;
 use args::Format;
 use extenders::Asking;
+use telling::Pages;
 use workers::{AttachedWorkers, Workers};
 use world::World;
+
+/// What an account has to have.
+struct Wanted<'a> {
+    format: Format,
+    /// Nothing beside what kube-scheduler says.
+    is_compared: bool,
+    /// The extenders, and the objects as they are told to them.
+    asking: Option<(&'a Asking, &'a Texts)>,
+}
 
 /// Runs `flotilla explain`.
 pub(crate) fn command(args: &ExplainArgs, registry: Registry) -> ExitCode {
@@ -106,25 +120,34 @@ fn explain_cluster(
     let mut attached = runtime.block_on(hire(workers, &world, &profiles)).map_err(Failure::run)?;
     let progress = progress("{bar:40} {pos}/{len} pods explained, {eta} left");
     progress.set_length(pods.len() as u64);
-    let mut failure = None;
+    let (mut failure, mut pages) = (None, Pages::default());
     let printed = crate::output::print_to(out, |out| {
         for pod in pods {
-            let asked = asking.as_ref().map(|asking| (asking, &cluster.texts));
-            let account =
-                match runtime.block_on(account(pod, &mut world, &mut attached, &profiles, (args.output, asked))) {
-                    Ok(account) => account,
-                    Err(error) => {
-                        failure = Some(Failure::run(error));
-                        break;
-                    }
-                };
-            progress.suspend(|| print(args.output, &account, &world, out))?;
+            let asking = asking.as_ref().map(|asking| (asking, &cluster.texts));
+            // Cases are compared with what kube-scheduler says, which is no more than the reasons.
+            let wanted = Wanted { format: args.output, is_compared: args.cases.is_some(), asking };
+            let account = match runtime.block_on(account(pod, &mut world, &mut attached, &profiles, wanted)) {
+                Ok(account) => account,
+                Err(error) => {
+                    failure = Some(Failure::run(error));
+                    break;
+                }
+            };
+            match args.output {
+                Format::Html => pages.add(&account, &world)?,
+                format => progress.suspend(|| print(format, &account, &world, out))?,
+            }
             progress.inc(1);
         }
         Ok(())
     });
     progress.finish_and_clear();
-    failure.map_or(printed, Err)
+    failure.map_or(printed, Err)?;
+    if args.output != Format::Html {
+        return Ok(());
+    }
+    let subject = crate::input::names(&args.files);
+    crate::output::print_to(out, |out| pages.print(&cluster, subject, out))
 }
 
 /// Workers that hold the cluster.
@@ -140,7 +163,7 @@ async fn account(
     world: &mut World,
     attached: &mut AttachedWorkers,
     profiles: &[Profile],
-    (format, asked): (Format, Option<(&Asking, &Texts)>),
+    Wanted { format, is_compared, asking }: Wanted<'_>,
 ) -> anyhow::Result<Account> {
     let profile = profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
     // Pods of other schedulers were left out when the files were read.
@@ -153,9 +176,12 @@ async fn account(
         None => attached.ask(&profile.scheduler_name, &subject).await?,
         Some(_) => Vec::new(),
     };
-    let wants_missing = matches!(format, Format::Table | Format::Wide);
+    let wants_missing = match format {
+        Format::Table | Format::Wide | Format::Html => true,
+        Format::Json | Format::Yaml => subject.facts.devices.is_some() && !is_compared,
+    };
     let mut account = account::make(pod, profile, &subject, &pages, world, wants_missing);
-    if let Some((asking, texts)) = asked {
+    if let Some((asking, texts)) = asking {
         let names = account.feasible(world);
         let answer = asking.ask(pod, names, texts).await;
         account.extend(answer, profile, &subject, &pages, world);
@@ -176,5 +202,7 @@ fn print(format: Format, account: &Account, world: &World, out: &mut dyn Write) 
             let text = serde_yaml::to_string(&Answer::new(account, world)).map_err(io::Error::other)?;
             write!(out, "---\n{text}")
         }
+        // A page has the accounts of all pods.
+        Format::Html => Ok(()),
     }
 }

@@ -5,7 +5,7 @@
 use std::{
     fs,
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// The largest file that is read: 512 MiB, a dump of some 100,000 pods with everything that controllers write there.
@@ -39,6 +39,12 @@ pub(crate) fn read(path: &Path) -> Result<(String, String), String> {
             Err(format!("{name}:{line}:{column}: this is not UTF-8 text; expected YAML or JSON"))
         }
     }
+}
+
+/// What files are called on the command line.
+pub(crate) fn names(paths: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| if path == Path::new(STDIN) { "stdin".to_owned() } else { path.display().to_string() };
+    paths.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 mod absent;
 mod amount;
 mod args;
+mod capacity;
 mod cluster;
 mod completion;
 mod config;
@@ -15,6 +16,7 @@ mod input;
 mod live;
 mod man;
 mod output;
+mod page;
 #[cfg(feature = "cluster")]
 mod preflight;
 mod progress;
@@ -29,13 +31,13 @@ mod status;
 mod top;
 #[cfg(feature = "cluster")]
 mod trace;
+mod ui;
 #[cfg(feature = "cluster")]
 mod up;
+mod whatif;
 mod workers;
 
 use std::process::ExitCode;
-
-use clap::Parser as _;
 
 use args::Args;
 
@@ -44,5 +46,5 @@ use args::Args;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    run::run(Args::parse().command)
+    run::run(Args::of_process().command)
 }

@@ -11,9 +11,13 @@ use std::{
 
 use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Row, Table, presets::NOTHING};
+use serde::Serialize;
 
 /// What the flags or the files have wrong.
 const BAD_INPUT: u8 = 2;
+
+/// A pod stays pending, and the command was to fail on that.
+pub(crate) const STAYS_PENDING: u8 = 3;
 
 /// Why a command came to nothing.
 #[derive(Debug)]
@@ -62,6 +66,17 @@ pub(crate) fn tell(lines: &[String]) {
 /// Writes the answer to the standard output.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     print_to(&mut io::BufWriter::new(io::stdout().lock()), write)
+}
+
+/// Writes an answer as one JSON document for people to read, too.
+pub(crate) fn json(answer: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, answer)?;
+    writeln!(out)
+}
+
+/// Writes an answer as YAML.
+pub(crate) fn yaml(answer: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(serde_yaml::to_string(answer).map_err(io::Error::other)?.as_bytes())
 }
 
 /// Writes a part of the answer to where it goes.

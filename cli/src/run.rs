@@ -6,7 +6,7 @@ use flotilla_framework::registry::Registry;
 
 #[cfg(not(feature = "cluster"))]
 use crate::absent;
-use crate::{args::Command, completion, config, explain, man, simulate};
+use crate::{args::Command, capacity, completion, config, explain, man, simulate, ui, whatif};
 #[cfg(feature = "cluster")]
 use crate::{preflight, status, top, trace, up};
 
@@ -15,7 +15,10 @@ pub(crate) fn run(command: Command) -> ExitCode {
     let registry = Registry::built_in();
     match command {
         Command::Simulate(args) => simulate::command(&args, registry),
+        Command::Whatif(args) => whatif::command(&args, registry),
+        Command::Capacity(args) => capacity::command(&args, registry),
         Command::Explain(args) => explain::command(&args, registry),
+        Command::Ui(args) => ui::command(&args, registry),
         #[cfg(feature = "cluster")]
         Command::Status(args) => status::command(&args),
         #[cfg(feature = "cluster")]

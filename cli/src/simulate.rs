@@ -9,30 +9,57 @@ use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_framework::{profile::Profile, registry::Registry};
 
 use crate::{
-    args::SimulateArgs,
+    args::{FailOn, Format, SimulateArgs},
     cluster::{self, Cluster, Gatherer, Place, Problems},
-    output::Failure,
+    output::{Failure, STAYS_PENDING},
     progress::{log, progress},
 };
 
 mod claims;
 mod generate;
-mod ledger;
+pub(crate) mod ledger;
 mod output;
+mod page;
+mod residents;
 mod rest;
-mod run;
-mod usage;
+pub(crate) mod run;
+pub(crate) mod usage;
 mod volumes;
 
+use ledger::Outcome;
 use output::Answer;
+pub(crate) use page::Simulated;
 use run::Settings;
 
 /// Runs `flotilla simulate`.
 pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
-    crate::output::end(simulate(args, registry).map(|()| ExitCode::SUCCESS))
+    crate::output::end(simulate(args, registry))
 }
 
-fn simulate(args: &SimulateArgs, registry: Registry) -> Result<(), Failure> {
+fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure> {
+    let (cluster, outcome, profiles) = outcome(args, registry)?;
+    let is_pending = outcome.placements.iter().any(|placement| placement.node.is_none());
+    let fails = is_pending && args.fail_on == Some(FailOn::Pending);
+    let answer = Answer::new(&cluster, &outcome, args.workers);
+    if args.output == Format::Html {
+        let figures = answer.figures();
+        let simulated = Simulated::new(args, figures, cluster, outcome);
+        crate::output::print(|out| simulated.print(registry, &profiles, out))?;
+    } else {
+        crate::output::print(|out| answer.print(args.output, out))?;
+    }
+    Ok(if fails { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
+}
+
+/// A simulation for the page, with the profiles that it was decided by.
+pub(crate) fn for_page(args: &SimulateArgs, registry: Registry) -> Result<(Simulated, Vec<Profile>), Failure> {
+    let (cluster, outcome, profiles) = outcome(args, registry)?;
+    let figures = Answer::new(&cluster, &outcome, args.workers).figures();
+    Ok((Simulated::new(args, figures, cluster, outcome), profiles))
+}
+
+/// The cluster as it is read, what came of it, and the profiles that it was decided by.
+fn outcome(args: &SimulateArgs, registry: Registry) -> Result<(Cluster, Outcome, Vec<Profile>), Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
     let (configuration, refusal) =
@@ -43,13 +70,11 @@ fn simulate(args: &SimulateArgs, registry: Registry) -> Result<(), Failure> {
     }
     let Configuration { profiles, extenders, .. } = configuration;
     let (workers, tie_break_seed) = (args.workers, args.tie_break_seed);
-    let settings = Settings { registry, profiles, extenders, workers, tie_break_seed };
+    let settings = Settings { registry, profiles, extenders, workers, tie_break_seed, may_preempt: false };
     let progress = progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = run::run(&cluster, &settings, &progress);
     progress.finish_and_clear();
-    let outcome = outcome.map_err(Failure::run)?;
-    let answer = Answer::new(&cluster, &outcome, args.workers);
-    crate::output::print(|out| answer.print(args.output, out))
+    Ok((cluster, outcome.map_err(Failure::run)?, settings.profiles))
 }
 
 /// The cluster of the files and of `--generate`.
@@ -57,8 +82,10 @@ fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Resu
     let Some(words) = &args.generate else { return cluster::read(&args.files, None, profiles, gates) };
     let make = |gatherer: &mut Gatherer, problems: &mut Problems| {
         let place = Place::nowhere();
-        generate::services(words, |service| gatherer.add_selecting(service, &place, problems));
-        generate::replica_sets(words, |replica_set| gatherer.add_selecting(replica_set, &place, problems));
+        generate::services(words, |service| _ = gatherer.add_selecting(service, &place, problems));
+        generate::replica_sets(words, |replica_set| {
+            _ = gatherer.add_selecting(replica_set, &place, problems);
+        });
         generate::devices::classes(words, |class| gatherer.add_device(class, &place, problems));
         generate::devices::templates(words, |template| gatherer.add_device(template, &place, problems));
         generate::devices::slices(words, |slice| gatherer.add_device(slice, &place, problems));

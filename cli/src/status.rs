@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     live::Connection,
-    output::{Failure, end, print},
+    output::{Failure, end, json, print},
 };
 
 mod args;
@@ -51,9 +51,6 @@ fn write(format: Format, report: &Report, out: &mut dyn Write) -> io::Result<()>
     match format {
         Format::Table => text::print(report, false, out),
         Format::Wide => text::print(report, true, out),
-        Format::Json => {
-            serde_json::to_writer_pretty(&mut *out, report)?;
-            writeln!(out)
-        }
+        Format::Json => json(report, out),
     }
 }

@@ -109,7 +109,11 @@ const CHECKED: &[(&str, &str, i32, &str, &str)] = &[
         "a.yaml:2:13: apiVersion: found \"kubescheduler.config.k8s.io/v1beta2\", which kube-scheduler no longer reads; \
          expected apiVersion: kubescheduler.config.k8s.io/v1\n    apiVersion: kubescheduler.config.k8s.io/v1beta2\n     \
          \x20          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n    hint: v1 has the fields of v1beta2 except healthzBindAddress \
-         and metricsBindAddress: `flotilla config migrate FILE` rewrites the file\nthe file cannot be used: 1 error\n",
+         and metricsBindAddress: `flotilla config migrate FILE` rewrites the file\na.yaml:4:1: healthzBindAddress: found an unknown field; \
+         expected apiVersion, kind, parallelism, leaderElection, clientConnection, enableProfiling, enableContentionProfiling, \
+         percentageOfNodesToScore, podInitialBackoffSeconds, podMaxBackoffSeconds, profiles, extenders or delayCacheUntilActive\n    \
+         healthzBindAddress: 0.0.0.0:0 # nobody asks\n    ^^^^^^^^^^^^^^^^^^\n    hint: the flags --bind-address and --secure-port took \
+         its place\nthe file cannot be used: 2 errors\n",
     ),
     (
         "a misspelt group",

@@ -70,7 +70,7 @@ const BAD: &[(&str, &str, &str)] = &[
         "an unknown kind",
         "apiVersion: v1\nkind: Pot\n---\napiVersion: v1\nkind: pod\n",
         "in.yaml:2:7: kind \"Pot\" of \"v1\" is not known; expected CSIDriver, CSINode, CSIStorageCapacity, \
-         DeviceClass, DeviceTaintRule, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass, ReplicaSet, \
+         CronJob, DaemonSet, Deployment, DeviceClass, DeviceTaintRule, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass, ReplicaSet, \
          ReplicationController, ResourceClaim, ResourceClaimTemplate, ResourceSlice, Service, StatefulSet, StorageClass, \
          VolumeAttachment, a List of them, or another kind of \
          Kubernetes\n\
@@ -168,9 +168,8 @@ fn what_is_odd_but_usable_is_told_and_worked_with() {
              left out\n",
         ),
         (
-            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s}\n---\napiVersion: apps/v1\nkind: DeploymentList\nitems: \
-             [{}, {}]\n",
-            "ignored 3 objects: 1 ConfigMap, 2 Deployment; only Pods are scheduled, so add the pods that come of Deployment\n",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: s}\n---\nkind: RoleList\nitems: [{}, {}]\n",
+            "ignored 3 objects: 1 ConfigMap, 2 Role\n",
         ),
         ("kind: Secret\nmetadata: {name: s}\n", "ignored 1 object: 1 Secret\n"),
     ];
@@ -291,6 +290,38 @@ fn a_pod_whose_claim_of_devices_is_not_there_stays_pending_with_the_reason() {
     let placements = placements(&stdout);
     assert_eq!((code, placements.len(), placements[0].1.as_str()), (Some(0), 1, ""));
     assert_eq!(placements[0].2, "could not find ResourceClaim \"default/x\"");
+}
+
+#[test]
+fn extended_resources_come_from_devices_where_a_class_stands_behind_them() {
+    let devices = "\
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {extendedResourceName: example.com/gpu}
+---
+kind: ResourceSlice
+metadata: {name: gpus}
+spec:
+  driver: gpu.example.com
+  nodeName: a
+  pool: {name: a, generation: 1, resourceSliceCount: 1}
+  devices: [{name: gpu-0}, {name: gpu-1}, {name: gpu-2}]
+---
+kind: PodList
+items:
+- {metadata: {name: p}, spec: {containers: [{name: c, resources: {limits: {example.com/gpu: 2}}}]}}
+- {metadata: {name: q}, spec: {containers: [{name: c, resources: {limits: {example.com/gpu: 2}}}]}}
+- {metadata: {name: r}, spec: {containers: [{name: c, resources: {limits: {deviceclass.resource.kubernetes.io/gpu: 1}}}]}}
+- {metadata: {name: s}, spec: {containers: [{name: c, resources: {limits: {example.com/other: 1}}}]}}
+";
+    let (code, stdout, stderr) = simulate(&format!("{NODE}{devices}"), &["-o", "json"]);
+    let mut said = placements(&stdout);
+    said.sort();
+    let of = |name: &str, node: &str, message: &str| (format!("default/{name}"), node.to_owned(), message.to_owned());
+    let full = "0/1 nodes are available: 1 cannot allocate all claims.";
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(said[..3], [of("p", "a", ""), of("q", "", full), of("r", "a", "")]);
+    assert!(said[3].2.contains("1 Insufficient example.com/other"), "{said:?}");
 }
 
 #[test]

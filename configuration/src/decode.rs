@@ -140,9 +140,19 @@ pub(super) fn decode<T: DeserializeOwned>(report: &mut Report<'_>, mut value: Va
             Err(error) => error,
         };
         let relative = convert(error.path());
+        let path = base.concat(&relative);
+        if is_plugin(&path)
+            && let Some(entry) = find(&mut value, relative.segments())
+            && let Value::String(name) = entry
+        {
+            // What is meant is clear, so that the rules are asked about it too.
+            report.error(explain(path, &error.inner().to_string()).hint(named(name)));
+            *entry = serde_json::json!({ "name": name });
+            continue;
+        }
         attempts = if last.as_ref() == Some(&relative) { attempts + 1 } else { 0 };
         if attempts == 0 {
-            report.unreadable(explain(base.concat(&relative), &error.inner().to_string()));
+            report.unreadable(explain(path, &error.inner().to_string()));
         }
         if !repair(&mut value, &relative, attempts) {
             return None;
@@ -161,20 +171,39 @@ fn convert(path: &serde_path_to_error::Path) -> Path {
     path.iter().map_while(step).collect()
 }
 
+/// The node that these steps lead to.
+fn find<'a>(value: &'a mut Value, path: &[Segment]) -> Option<&'a mut Value> {
+    path.iter().try_fold(value, |node, segment| match segment {
+        Segment::Key(key) => node.get_mut(key),
+        Segment::Index(index) => node.get_mut(index),
+    })
+}
+
+/// Whether an entry of a list of plugins stands at `path`.
+fn is_plugin(path: &Path) -> bool {
+    let [.., Segment::Key(plugins), Segment::Key(_), Segment::Key(list), Segment::Index(_)] = path.segments() else {
+        return false;
+    };
+    plugins == "plugins" && matches!(list.as_str(), "enabled" | "disabled")
+}
+
+/// What to write where a plugin is only named.
+fn named(name: &str) -> Option<String> {
+    let is_plain = !name.is_empty() && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let word = match name {
+        "*" => "\"*\"",
+        name if is_plain => name,
+        _ => return None,
+    };
+    Some(format!("write `- name: {word}`; `flotilla config migrate FILE` does that for all of them"))
+}
+
 /// Takes what does not fit at `path` out of `value`: a field goes, an element of a list turns into something blank.
 ///
 /// Elements stay where they are because the positions of those behind them are looked up by number.
 fn repair(value: &mut Value, path: &Path, attempts: usize) -> bool {
     let Some((last, parents)) = path.segments().split_last() else { return false };
-    let mut parent = value;
-    for segment in parents {
-        let child = match segment {
-            Segment::Key(key) => parent.get_mut(key),
-            Segment::Index(index) => parent.get_mut(index),
-        };
-        let Some(child) = child else { return false };
-        parent = child;
-    }
+    let Some(parent) = find(value, parents) else { return false };
     match (parent, last) {
         (Value::Object(fields), Segment::Key(key)) => fields.remove(key).is_some(),
         (Value::Array(elements), Segment::Index(index)) => {

@@ -11,7 +11,8 @@ use super::{API_VERSION, KIND};
 const GROUP: &str = "kubescheduler.config.k8s.io/";
 const OLD_VERSIONS: [&str; 5] = ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3"];
 
-/// Reports what the document is when it is something else; whether its fields are worth reading.
+/// Reports what the document is when it is something else; whether its fields are worth reading, as if they were of the version
+/// that is read.
 pub(super) fn check(report: &mut Report<'_>, document: &Value) -> bool {
     let root = Path::default();
     let Value::Object(fields) = document else {
@@ -25,11 +26,24 @@ pub(super) fn check(report: &mut Report<'_>, document: &Value) -> bool {
     };
     let version = api_version(fields.get("apiVersion"), root.key("apiVersion"));
     let kind = kind(fields, root.key("kind"));
-    let is_right = version.is_none() && kind.is_none();
+    // The version may be the one mistake among others; a document of another kind has no field that is known.
+    let is_meant = match fields.get("kind") {
+        None | Some(Value::Null) => version.is_none(),
+        Some(_) => kind.is_none(),
+    };
     for problem in version.into_iter().chain(kind) {
         report.error(problem);
     }
-    is_right
+    is_meant
+}
+
+/// The document without the two fields that [`check`] has judged.
+pub(super) fn without(mut document: Value) -> Value {
+    if let Value::Object(fields) = &mut document {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    document
 }
 
 fn api_version(value: Option<&Value>, path: Path) -> Option<Problem> {

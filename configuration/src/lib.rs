@@ -286,9 +286,10 @@ pub fn examine(text: &str, file: &str, gates: &FeatureGates) -> Examination {
 fn examine_beside(text: &str, file: &str, gates: &FeatureGates, flags: &ElectionFlags) -> Examination {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut report = Report::new(file, text);
-    let document = decode::document(&mut report, text)
-        .filter(|document| header::check(&mut report, document))
-        .and_then(|document| decode::decode::<wire::Document>(&mut report, document, &Path::default()));
+    let document =
+        decode::document(&mut report, text).filter(|document| header::check(&mut report, document)).and_then(
+            |document| decode::decode::<wire::Document>(&mut report, header::without(document), &Path::default()),
+        );
     let configuration = document.map(|document| build(&mut report, document, gates, flags));
     let (warnings, errors) = report.finish();
     // What the errors are that were only counted is not known.

@@ -6,7 +6,8 @@ mod noting;
 pub mod path;
 
 use k8s_openapi::api::{
-    apps::v1::{ReplicaSet, StatefulSet},
+    apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
+    batch::v1::{CronJob, Job},
     core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service},
     policy::v1::PodDisruptionBudget,
     resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice},
@@ -46,9 +47,9 @@ macro_rules! objects {
 }
 
 objects! {
-    CSIDriver CSINode CSIStorageCapacity DeviceClass DeviceTaintRule Namespace Node PersistentVolume PersistentVolumeClaim Pod
-    PodDisruptionBudget PodGroup PriorityClass ReplicaSet ReplicationController ResourceClaim ResourceClaimTemplate ResourceSlice
-    Service StatefulSet StorageClass VolumeAttachment
+    CSIDriver CSINode CSIStorageCapacity CronJob DaemonSet Deployment DeviceClass DeviceTaintRule Job Namespace Node
+    PersistentVolume PersistentVolumeClaim Pod PodDisruptionBudget PodGroup PriorityClass ReplicaSet ReplicationController
+    ResourceClaim ResourceClaimTemplate ResourceSlice Service StatefulSet StorageClass VolumeAttachment
 }
 
 /// What was read from YAML or JSON can be written as JSON.

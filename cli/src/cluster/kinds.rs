@@ -25,18 +25,33 @@ pub(super) enum Kind {
     ReplicaSet,
     /// `apps StatefulSet`.
     StatefulSet,
+    /// Another object that a controller makes pods of.
+    Workload(Workload),
     /// Claims, volumes, and what is said about them.
     Storage(StorageKind),
     /// Claims of devices, and what is said about them; `None`: `resource.k8s.io ResourceClaimTemplate`.
     Device(Option<DeviceKind>),
     /// Any kind's list of objects; of that kind, where they do not say so themselves.
     List(Option<&'static str>),
-    /// Of Kubernetes, and nothing to a scheduler that is given pods; by the name of its kind.
+    /// Of Kubernetes, and nothing to a scheduler; by the name of its kind.
     Ignored(&'static str),
 }
 
+/// Kinds that a controller makes pods of, and that select no pods themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Workload {
+    /// `batch CronJob`.
+    CronJob,
+    /// `apps DaemonSet`.
+    DaemonSet,
+    /// `apps Deployment`.
+    Deployment,
+    /// `batch Job`.
+    Job,
+}
+
 /// Kinds of Kubernetes that a simulation has no use for.
-const IGNORED: [&str; 50] = [
+const IGNORED: [&str; 46] = [
     "APIService",
     "Binding",
     "CertificateSigningRequest",
@@ -46,10 +61,7 @@ const IGNORED: [&str; 50] = [
     "ComponentStatus",
     "ConfigMap",
     "ControllerRevision",
-    "CronJob",
     "CustomResourceDefinition",
-    "DaemonSet",
-    "Deployment",
     "EndpointSlice",
     "Endpoints",
     "Event",
@@ -59,7 +71,6 @@ const IGNORED: [&str; 50] = [
     "IPAddress",
     "Ingress",
     "IngressClass",
-    "Job",
     "Lease",
     "LeaseCandidate",
     "LimitRange",
@@ -96,12 +107,16 @@ const STORAGE: &str = "storage.k8s.io";
 const DEVICES: &str = "resource.k8s.io";
 
 /// The kinds that are read, with their group and the version that is expected of them.
-const READ: [(&str, Kind, &str, &str); 21] = [
+const READ: [(&str, Kind, &str, &str); 25] = [
     ("CSIDriver", Kind::Storage(StorageKind::CsiDriver), STORAGE, "storage.k8s.io/v1"),
     ("CSINode", Kind::Storage(StorageKind::CsiNode), STORAGE, "storage.k8s.io/v1"),
     ("CSIStorageCapacity", Kind::Storage(StorageKind::StorageCapacity), STORAGE, "storage.k8s.io/v1"),
+    ("CronJob", Kind::Workload(Workload::CronJob), "batch", "batch/v1"),
+    ("DaemonSet", Kind::Workload(Workload::DaemonSet), "apps", "apps/v1"),
+    ("Deployment", Kind::Workload(Workload::Deployment), "apps", "apps/v1"),
     ("DeviceClass", Kind::Device(Some(DeviceKind::Class)), DEVICES, "resource.k8s.io/v1"),
     ("DeviceTaintRule", Kind::Device(Some(DeviceKind::TaintRule)), DEVICES, "resource.k8s.io/v1"),
+    ("Job", Kind::Workload(Workload::Job), "batch", "batch/v1"),
     ("Namespace", Kind::Namespace, "", "v1"),
     ("Node", Kind::Node, "", "v1"),
     ("PersistentVolume", Kind::Storage(StorageKind::Volume), "", "v1"),
@@ -119,9 +134,6 @@ const READ: [(&str, Kind, &str, &str); 21] = [
     ("StorageClass", Kind::Storage(StorageKind::StorageClass), STORAGE, "storage.k8s.io/v1"),
     ("VolumeAttachment", Kind::Storage(StorageKind::VolumeAttachment), STORAGE, "storage.k8s.io/v1"),
 ];
-
-/// Kinds whose pods are made by a controller, which a simulation does not have, and of which it reads nothing.
-const MADE_OF_PODS: [&str; 4] = ["CronJob", "DaemonSet", "Deployment", "Job"];
 
 /// What a kind of a group is, or what is wrong with it.
 pub(super) fn find(api_version: Option<&str>, kind: &str) -> Result<Kind, String> {
@@ -162,11 +174,6 @@ fn unknown(api_version: Option<&str>, kind: &str) -> String {
     format!("kind {kind:?}{of} is not known; {expected}")
 }
 
-/// Whether pods would come of objects of this kind.
-pub(super) fn is_made_of_pods(kind: &str) -> bool {
-    MADE_OF_PODS.contains(&kind)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,8 +196,9 @@ mod tests {
             (Some("v1"), "List", Kind::List(None)),
             (Some("v1"), "PodList", Kind::List(Some("Pod"))),
             (Some("scheduling.k8s.io/v1"), "PriorityClassList", Kind::List(Some("PriorityClass"))),
-            (Some("apps/v1"), "Deployment", Kind::Ignored("Deployment")),
-            (Some("apps/v1"), "DeploymentList", Kind::Ignored("Deployment")),
+            (Some("apps/v1"), "Deployment", Kind::Workload(Workload::Deployment)),
+            (Some("apps/v1"), "DeploymentList", Kind::List(Some("Deployment"))),
+            (Some("batch/v1"), "CronJob", Kind::Workload(Workload::CronJob)),
             (Some("networking.k8s.io/v1"), "Ingress", Kind::Ignored("Ingress")),
         ];
         for (api_version, kind, expected) in cases {
@@ -200,9 +208,9 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_told_with_what_was_expected() {
-        let all = "expected CSIDriver, CSINode, CSIStorageCapacity, DeviceClass, DeviceTaintRule, Namespace, Node, \
-                   PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PriorityClass, ReplicaSet, \
-                   ReplicationController, ResourceClaim, ResourceClaimTemplate, ResourceSlice, Service, StatefulSet, \
+        let all = "expected CSIDriver, CSINode, CSIStorageCapacity, CronJob, DaemonSet, Deployment, DeviceClass, \
+                   DeviceTaintRule, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, \
+                   PodDisruptionBudget, PriorityClass, ReplicaSet, ReplicationController, ResourceClaim, ResourceClaimTemplate, ResourceSlice, Service, StatefulSet, \
                    StorageClass, VolumeAttachment, a List of them, or another kind of Kubernetes";
         let cases = [
             (Some("v1"), "pod", "kind \"pod\" of \"v1\" is not known; did you mean Pod?".to_owned()),
@@ -240,6 +248,5 @@ mod tests {
         assert!(IGNORED.is_sorted_by(|one, next| one < next));
         assert!(READ.is_sorted_by(|one, next| one.0 < next.0));
         assert!(READ.iter().all(|(kind, ..)| !IGNORED.contains(kind)));
-        assert!(MADE_OF_PODS.iter().all(|kind| IGNORED.contains(kind)));
     }
 }

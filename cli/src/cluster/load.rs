@@ -6,18 +6,15 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use flotilla_framework::{devices::objects::DeviceKind, volumes::objects::StorageKind};
+use flotilla_workloads::Workload;
 use indicatif::ProgressBar;
-use k8s_openapi::api::{
-    apps::v1::{ReplicaSet, StatefulSet},
-    core::v1 as api,
-    resource::v1 as resource,
-    storage::v1 as storage,
-};
+use k8s_openapi::api::{core::v1 as api, resource::v1 as resource, storage::v1 as storage};
 use serde_json::{Map, Value};
 
 use super::{
     decode::decode,
     devices::Device,
+    edit::Edit,
     groups,
     kinds::{self, Kind},
     objects::Gatherer,
@@ -37,6 +34,9 @@ pub(crate) struct Loader<'a> {
     progress: &'a ProgressBar,
     /// How many objects of which kinds were of no use.
     ignored: BTreeMap<&'static str, usize>,
+    edit: Option<&'a mut (dyn Edit + 'static)>,
+    /// What is read now is applied to what was read before.
+    is_applied: bool,
 }
 
 /// An object that is still to be looked at.
@@ -56,7 +56,25 @@ impl<'a> Loader<'a> {
         problems: &'a mut Problems,
         progress: &'a ProgressBar,
     ) -> Self {
-        Self { sources, gatherer, problems, progress, ignored: BTreeMap::new() }
+        Self { sources, gatherer, problems, progress, ignored: BTreeMap::new(), edit: None, is_applied: false }
+    }
+
+    /// The same, which has each object changed before it is looked at.
+    pub(super) fn with_edit(self, edit: Option<&'a mut (dyn Edit + 'static)>) -> Self {
+        Self { edit, ..self }
+    }
+
+    /// Looks at documents that were read before. Those from `applied` on are applied to the others.
+    pub(super) fn again(&mut self, documents: std::ops::Range<usize>, applied: usize) {
+        for document in documents {
+            self.is_applied = document >= applied;
+            self.read_document(document);
+        }
+        self.is_applied = false;
+        let added = self.edit.as_mut().map(|edit| edit.added()).unwrap_or_default();
+        for value in added {
+            self.object(Object { value, place: Place::nowhere(), kind: None });
+        }
     }
 
     /// Reads everything that is named.
@@ -80,13 +98,8 @@ impl<'a> Loader<'a> {
     pub(super) fn summary(&self) -> Option<String> {
         let count: usize = self.ignored.values().sum();
         let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        let made: Vec<&str> = self.ignored.keys().copied().filter(|kind| kinds::is_made_of_pods(kind)).collect();
-        let advice = match made.as_slice() {
-            [] => String::new(),
-            made => format!("; only Pods are scheduled, so add the pods that come of {}", made.join(", ")),
-        };
         let objects = if count == 1 { "object" } else { "objects" };
-        (count > 0).then(|| format!("ignored {count} {objects}: {}{advice}", kinds.join(", ")))
+        (count > 0).then(|| format!("ignored {count} {objects}: {}", kinds.join(", ")))
     }
 
     fn file(&mut self, path: &std::path::Path) {
@@ -98,18 +111,24 @@ impl<'a> Loader<'a> {
         let mut is_empty = true;
         let documents = self.sources.add(name.clone(), text);
         for document in documents {
-            match self.sources.decode(document) {
-                Ok(Value::Null) => {}
-                Ok(value) => {
-                    is_empty = false;
-                    self.document(value, Place::document(document));
-                }
-                Err(fault) => self.problems.error_at(document, fault.mark, fault.text),
-            }
+            is_empty &= !self.read_document(document);
         }
         if is_empty && self.problems.error_count() == problems_before {
             self.problems.error_said(format!("{name}: holds no object; expected Kubernetes objects in YAML or JSON"));
         }
+    }
+
+    /// Whether the document holds something.
+    fn read_document(&mut self, document: usize) -> bool {
+        match self.sources.decode(document) {
+            Ok(Value::Null) => return false,
+            Ok(value) => self.document(value, Place::document(document)),
+            Err(fault) => {
+                self.problems.error_at(document, fault.mark, fault.text);
+                return false;
+            }
+        }
+        true
     }
 
     fn document(&mut self, value: Value, place: Place) {
@@ -135,6 +154,12 @@ impl<'a> Loader<'a> {
             return Vec::new();
         };
         let Some(kind) = self.kind(fields, &place, of_list) else { return Vec::new() };
+        if let (Some(edit), false) = (&mut self.edit, matches!(kind, Kind::List(_))) {
+            let name = fields.get("kind").and_then(Value::as_str).or(of_list).unwrap_or_default().to_owned();
+            if !edit.edit(&name, fields, self.is_applied) {
+                return Vec::new();
+            }
+        }
         match kind {
             Kind::List(of) => return self.list(fields, &place, of),
             Kind::Ignored(groups::KIND) if self.reads_group(fields) => match fields.contains_key("items") {
@@ -171,9 +196,13 @@ impl<'a> Loader<'a> {
                 }
             }
             Kind::Service => self.selecting::<api::Service>(value, &place),
-            Kind::ReplicationController => self.selecting::<api::ReplicationController>(value, &place),
-            Kind::ReplicaSet => self.selecting::<ReplicaSet>(value, &place),
-            Kind::StatefulSet => self.selecting::<StatefulSet>(value, &place),
+            Kind::ReplicationController => self.controller(value, place, Workload::ReplicationController),
+            Kind::ReplicaSet => self.controller(value, place, Workload::ReplicaSet),
+            Kind::StatefulSet => self.controller(value, place, Workload::StatefulSet),
+            Kind::Workload(kinds::Workload::CronJob) => self.workload(value, place, Workload::CronJob),
+            Kind::Workload(kinds::Workload::DaemonSet) => self.workload(value, place, Workload::DaemonSet),
+            Kind::Workload(kinds::Workload::Deployment) => self.workload(value, place, Workload::Deployment),
+            Kind::Workload(kinds::Workload::Job) => self.workload(value, place, Workload::Job),
             Kind::Storage(kind) => self.storage(kind, value, &place),
             Kind::Device(kind) => self.device(kind, value, &place),
         }
@@ -210,6 +239,22 @@ impl<'a> Loader<'a> {
     fn selecting<T: Selecting>(&mut self, value: Value, place: &Place) {
         if let Some(object) = decode::<T>(value, place, self.problems) {
             self.gatherer.add_selecting(object, place, self.problems);
+        }
+    }
+
+    /// What selects pods and makes them.
+    fn controller<T: Selecting + Clone>(&mut self, value: Value, place: Place, of: fn(T) -> Workload) {
+        let Some(object) = decode::<T>(value, &place, self.problems) else { return };
+        if self.gatherer.add_selecting(object.clone(), &place, self.problems) {
+            self.gatherer.add_workload(of(object), place);
+        }
+    }
+
+    fn workload<T: flotilla_objects::Object>(&mut self, value: Value, place: Place, of: fn(T) -> Workload) {
+        let Some(object) = decode::<T>(value, &place, self.problems) else { return };
+        let workload = of(object);
+        if self.gatherer.claim(workload.kind(), workload.metadata(), true, &place, self.problems).is_some() {
+            self.gatherer.add_workload(workload, place);
         }
     }
 

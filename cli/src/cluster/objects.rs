@@ -4,7 +4,7 @@
 //! scheduled.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
     sync::Arc,
 };
 
@@ -38,7 +38,11 @@ use super::{
     selecting::Selecting,
     storage::{self, Stored},
     texts::Texts,
+    workloads,
 };
+
+mod making;
+mod naming;
 
 /// The priority classes that every cluster has.
 const BUILT_IN: [(&str, i32); 2] =
@@ -48,7 +52,7 @@ const BUILT_IN: [(&str, i32); 2] =
 pub(crate) type Labels = Vec<(Arc<str>, Arc<str>)>;
 
 /// A cluster that is only written down.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Cluster {
     /// All nodes, by name: as an API server lists them, so that the first node to tell the size of an image is the same.
     pub(crate) nodes: Vec<Arc<NodeInfo>>,
@@ -71,6 +75,21 @@ pub(crate) struct Cluster {
     pub(crate) groups: Option<Vec<PodGroup>>,
     /// The nodes and pods as they are told to others; nothing where they are not printed.
     pub(crate) texts: Texts,
+    /// What was made of workloads of the input.
+    pub(crate) made: workloads::Summary,
+    /// The UIDs of the pods that a controller would make anew.
+    pub(crate) controlled: BTreeSet<Arc<str>>,
+}
+
+#[cfg(feature = "cluster")]
+impl Cluster {
+    /// Takes the pod of a key from its node, as if it had none.
+    pub(crate) fn unbind(&mut self, key: &str) {
+        let bound = std::mem::take(&mut self.bound).into_iter();
+        let (asked, others) = bound.partition(|pod| pod.key() == key);
+        self.bound = others;
+        self.pending.extend(asked);
+    }
 }
 
 /// A pod whose place in the cluster is not known before all objects are.
@@ -98,6 +117,7 @@ pub(crate) struct Gatherer {
     pods: Vec<Draft>,
     names: HashMap<(&'static str, String), Place>,
     uids: HashMap<String, Place>,
+    controlled: BTreeSet<Arc<str>>,
     classes: HashSet<Arc<Class>>,
     priorities: BTreeMap<String, (i32, bool)>,
     default_priority: Option<((i32, bool), Place)>,
@@ -108,6 +128,7 @@ pub(crate) struct Gatherer {
     templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
     budgets: Vec<Budget>,
     pub(super) groups: Option<Vec<groups::Draft>>,
+    pub(super) workloads: workloads::Workloads,
     texts: Option<Texts>,
 }
 
@@ -170,6 +191,7 @@ impl Gatherer {
             (None, None) => Priority::Default,
         };
         let has_policy = spec.preemption_policy.is_some();
+        self.workloads.see(&pod);
         defaults::pod(&mut pod);
         if let Some(first) = self.claim_uid(&pod.metadata, &place) {
             let text = format!(
@@ -183,6 +205,10 @@ impl Gatherer {
             Ok(info) => {
                 self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
                 let info = self.share_class(info);
+                let mut owners = pod.metadata.owner_references.iter().flatten();
+                if owners.any(|owner| owner.controller == Some(true)) {
+                    self.controlled.insert(Arc::clone(&info.uid));
+                }
                 self.pods.push(Draft { info, priority, has_policy, made, place });
             }
             Err(error) => problems.error(place, format!("{title}: {error}")),
@@ -223,14 +249,20 @@ impl Gatherer {
         }
     }
 
-    /// Takes a service or a controller in.
-    pub(crate) fn add_selecting<T: Selecting>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
-        let Some(name) = self.claim(T::NAME, object.metadata(), true, place, problems) else { return };
+    /// Takes a service or a controller in; whether it has a name of its own.
+    pub(crate) fn add_selecting<T: Selecting>(
+        &mut self,
+        mut object: T,
+        place: &Place,
+        problems: &mut Problems,
+    ) -> bool {
+        let Some(name) = self.claim(T::NAME, object.metadata(), true, place, problems) else { return false };
         object.fill_in();
         // What is claimed is the namespace and the name, of which neither can be empty.
         let (namespace, name) = name.split_once('/').unwrap_or_default();
         let known = event::Selecting { kind: T::KIND, namespace: namespace.into(), name: name.into() };
         self.selectors.push((known, object.selector()));
+        true
     }
 
     /// Takes an object of storage in, with its defaults.
@@ -238,6 +270,9 @@ impl Gatherer {
         let metadata = object.metadata_mut();
         let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
         defaults::identity(metadata, T::IS_NAMESPACED);
+        if T::NAME == "StorageClass" {
+            self.workloads.see_class(metadata);
+        }
         object.fill_in();
         match object.read() {
             Ok(read) => self.storage.push(read),
@@ -264,6 +299,7 @@ impl Gatherer {
     /// The cluster, of which `schedulers` are simulated.
     pub(super) fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
         self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
+        let made = self.make_pods(problems);
         let known: HashSet<Arc<str>> = self.nodes.iter().map(|node| Arc::clone(&node.name)).collect();
         let mut priorities: BTreeMap<&str, (i32, bool)> =
             BUILT_IN.into_iter().map(|(name, value)| (name, (value, false))).collect();
@@ -310,48 +346,27 @@ impl Gatherer {
                 None => pending.push(Arc::new(PodInfo { condition: None, ..info })),
             }
         }
-        let mut namespaces = self.namespaces;
         let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
-        for name in of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace)) {
-            if !namespaces.contains_key(name) {
-                namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
-            }
-        }
+        let in_use = of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace));
+        let namespaces = with_defaults(self.namespaces, in_use);
         let (selectors, texts, mut budgets) = (self.selectors, self.texts.unwrap_or_default(), self.budgets);
         budgets.sort_unstable_by(|left, right| {
             left.namespace.cmp(&right.namespace).then_with(|| left.name.cmp(&right.name))
         });
-        let (nodes, storage) = (self.nodes, self.storage);
-        Cluster { nodes, bound, pending, namespaces, selectors, storage, devices, budgets, groups, texts }
-    }
-
-    /// The name of an object that nothing else of its kind has. `None`: it has no such name, which is told.
-    pub(super) fn claim(
-        &mut self,
-        kind: &'static str,
-        metadata: &ObjectMeta,
-        is_namespaced: bool,
-        place: &Place,
-        problems: &mut Problems,
-    ) -> Option<String> {
-        let Some(name) = metadata.name.as_deref().filter(|name| !name.is_empty()) else {
-            problems
-                .error(place.keys(&["metadata", "name"]), format!("this {kind} has no metadata.name; expected one"));
-            return None;
-        };
-        let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
-        let name = if is_namespaced { format!("{namespace}/{name}") } else { name.to_owned() };
-        match self.names.entry((kind, name.clone())) {
-            Entry::Vacant(entry) => {
-                entry.insert(place.keys(&["metadata", "name"]));
-                Some(name)
-            }
-            Entry::Occupied(entry) => {
-                let text =
-                    format!("a second {kind} has the name {name:?}; expected a name of its own; the first is at");
-                problems.error_with(place.keys(&["metadata", "name"]), text, entry.get().clone());
-                None
-            }
+        let (nodes, storage, controlled) = (self.nodes, self.storage, self.controlled);
+        Cluster {
+            nodes,
+            bound,
+            pending,
+            namespaces,
+            selectors,
+            storage,
+            devices,
+            budgets,
+            groups,
+            texts,
+            made,
+            controlled,
         }
     }
 
@@ -377,6 +392,19 @@ impl Gatherer {
         };
         PodInfo { class, ..info }
     }
+}
+
+/// The labels of all namespaces that are in use, also of those that are no objects.
+fn with_defaults<'a>(
+    mut namespaces: BTreeMap<Arc<str>, Labels>,
+    in_use: impl Iterator<Item = &'a Arc<str>>,
+) -> BTreeMap<Arc<str>, Labels> {
+    for name in in_use {
+        if !namespaces.contains_key(name) {
+            namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
+        }
+    }
+    namespaces
 }
 
 fn no_such_class(info: &PodInfo, class: &str, known: &BTreeMap<&str, (i32, bool)>) -> String {

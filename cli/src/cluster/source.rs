@@ -110,6 +110,11 @@ impl Sources {
         first..self.documents.len()
     }
 
+    /// How many documents there are.
+    pub(super) fn count(&self) -> usize {
+        self.documents.len()
+    }
+
     /// The value of a document; null for one that holds nothing.
     pub(super) fn decode(&self, document: usize) -> Result<Value, Fault> {
         let Some((document, text)) = self.get(document) else { return Ok(Value::Null) };

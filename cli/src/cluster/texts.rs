@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::value::RawValue;
 
 /// The texts.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Texts {
     nodes: HashMap<String, Arc<RawValue>>,
     /// By UID.

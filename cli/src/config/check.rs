@@ -13,7 +13,7 @@ use super::{
     gates::Gates,
     source::{Source, warned},
 };
-use crate::output::{Failure, has_colours, print, tell};
+use crate::output::{Failure, has_colours, json, print, tell};
 
 /// What is said before errors that are none of kube-scheduler's.
 const LACKING: &str = "kube-scheduler would accept this; this version of Flotilla lacks it:";
@@ -34,10 +34,7 @@ pub(super) fn check(args: &CheckArgs, gates: &Gates) -> Result<ExitCode, Failure
         ReportFormat::Text => print_text(&verdicts)?,
         ReportFormat::Json => {
             let report = Report { files: verdicts.iter().map(File::of).collect() };
-            print(|out| {
-                serde_json::to_writer_pretty(&mut *out, &report)?;
-                writeln!(out)
-            })?;
+            print(|out| json(&report, out))?;
         }
     }
     let is_runnable = verdicts.iter().all(Verdict::is_runnable);

@@ -17,7 +17,7 @@ use super::{
     source::{self, Loaded},
     view::{Move, Plugin, ProfileView, Values, View, moves, shown},
 };
-use crate::output::{Failure, print, printable};
+use crate::output::{Failure, json, print, printable};
 
 /// As `kubectl diff` has it: 1 is for differences.
 const TROUBLE: u8 = 2;
@@ -83,10 +83,7 @@ pub(super) fn diff(args: &DiffArgs, gates: &Gates) -> Result<ExitCode, Failure> 
     let differences = Differences::between(&old, &new);
     print(|out| match args.output {
         ReportFormat::Text => differences.print(old.text == new.text, out),
-        ReportFormat::Json => {
-            serde_json::to_writer_pretty(&mut *out, &differences)?;
-            writeln!(out)
-        }
+        ReportFormat::Json => json(&differences, out),
     })
     .map_err(|failure| failure.with_code(TROUBLE))?;
     Ok(if differences.same { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -16,7 +16,7 @@ use super::{
     source,
     view::{Plugin, ProfileView, Values, View, moves, shown},
 };
-use crate::output::{Failure, print, printable, table};
+use crate::output::{Failure, json, print, printable, table, yaml};
 
 /// Runs `flotilla config show`.
 pub(super) fn show(args: &ShowArgs, gates: &Gates) -> Result<ExitCode, Failure> {
@@ -33,14 +33,8 @@ pub(super) fn show(args: &ShowArgs, gates: &Gates) -> Result<ExitCode, Failure> 
     }
     print(|out| match args.output {
         ShowFormat::Table => print_tables(&configuration, args.profile.is_none(), out),
-        ShowFormat::Json => {
-            serde_json::to_writer_pretty(&mut *out, &configuration.to_v1())?;
-            writeln!(out)
-        }
-        ShowFormat::Yaml => {
-            let text = serde_yaml::to_string(&configuration.to_v1()).map_err(io::Error::other)?;
-            out.write_all(text.as_bytes())
-        }
+        ShowFormat::Json => json(&configuration.to_v1(), out),
+        ShowFormat::Yaml => yaml(&configuration.to_v1(), out),
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -19,6 +19,7 @@ use flotilla_framework::{
 };
 
 use super::{
+    devices::Holders,
     preemption::Preempted,
     world::{Subject, World},
 };
@@ -34,6 +35,8 @@ pub(super) struct Account {
     pub(super) explanation: Explanation,
     /// For each node that refuses it what the node lacks, by number; empty where that was not asked for.
     pub(super) missing: Vec<(NodeId, Vec<Shortfall>)>,
+    /// The claims that have each device, where devices are missing.
+    pub(super) holders: Holders,
     /// What extenders said, where they were asked.
     pub(super) extended: Option<Extended>,
     /// What preemption would do for it, where no node takes it and its profile has the plugin.
@@ -52,8 +55,7 @@ pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) ->
         .gate(pod, profile)
         .or_else(|| admission::gate(world.registry(), profile, pod))
         .or_else(|| world.claims_gate(pod, profile));
-    let untried =
-        admission::unbuilt(profile, &pod.class).or_else(|| admission::excess(pod, world.directory().namespaces()));
+    let untried = admission::excess(pod, world.directory().namespaces());
     let error = groups.error(pod).filter(|_| gate.is_none() && untried.is_none());
     if gate.is_none() && untried.is_none() && error.is_none() {
         return None;
@@ -66,6 +68,7 @@ pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) ->
         gate,
         explanation,
         missing: Vec::new(),
+        holders: Holders::new(),
         extended: None,
         preempted: None,
         counts_domains: false,
@@ -73,7 +76,7 @@ pub(super) fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) ->
     })
 }
 
-/// The account that the workers' pages make.
+/// The account that the workers' pages make; without any, this side judges all nodes itself.
 pub(super) fn make(
     pod: &Arc<PodInfo>,
     profile: &Profile,
@@ -85,7 +88,7 @@ pub(super) fn make(
     let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
     let nominations = world.nominations(pod);
     // Workers know nothing of devices.
-    let own = if subject.facts.devices.is_some() { world.pages(&prepared) } else { Vec::new() };
+    let own = if pages.is_empty() { world.pages(&prepared) } else { Vec::new() };
     let pages = if own.is_empty() { pages } else { &own };
     let explanation = Explanation::beside(&prepared, profile, pages, world.snapshot_mut(), &nominations);
     let mut missing = |(&node, outcome): (&NodeId, &Outcome)| {
@@ -105,6 +108,7 @@ pub(super) fn make(
         Some((node, found?))
     };
     let missing = explanation.nodes.iter().filter(|_| wants_missing).filter_map(&mut missing).collect();
+    let holders = if subject.facts.devices.is_some() { world.holders() } else { Holders::new() };
     let counts_domains = lack::counts_domains(&prepared);
     let own = &pod.class.spread;
     let counts_tainted = own.is_empty() || own.iter().any(|constraint| constraint.required && constraint.honors_taints);
@@ -113,6 +117,7 @@ pub(super) fn make(
         gate: None,
         explanation,
         missing,
+        holders,
         extended: None,
         preempted: None,
         counts_domains,

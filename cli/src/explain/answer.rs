@@ -7,7 +7,12 @@ use std::collections::BTreeMap;
 use flotilla_framework::{explain::Outcome, node::NodeId, preemption, status::Code};
 use serde::Serialize;
 
-use super::{account::Account, preemption::Preempted, world::World};
+use super::{
+    account::Account,
+    devices::{self, DeviceAnswer},
+    preemption::Preempted,
+    world::World,
+};
 
 /// The code of a node of which it cannot be told whether it will do.
 const ERROR: &str = "Error";
@@ -57,6 +62,9 @@ struct Node<'a> {
     scores: BTreeMap<&'a str, i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<i64>,
+    /// What it lacks of devices, beside the reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    devices: Vec<DeviceAnswer<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -110,7 +118,10 @@ impl<'a> Answer<'a> {
     /// The answer about one pod.
     pub(super) fn new(account: &'a Account, world: &'a World) -> Self {
         let Account { pod, gate, explanation, .. } = account;
-        let node = |(&id, outcome)| Node::new(name(world, id), outcome).with_extenders(account);
+        let node = |(&id, outcome)| {
+            let node = Node::new(name(world, id), outcome).with_extenders(account);
+            Node { devices: devices::answers(account, id), ..node }
+        };
         let mut nodes: Vec<Node<'_>> = explanation.nodes.iter().map(node).collect();
         nodes.sort_unstable_by_key(|node| node.node);
         // Of several errors that of the first node by name.
@@ -146,7 +157,8 @@ impl<'a> Node<'a> {
                     Code::Error => ERROR,
                 };
                 let (raw, scores) = (BTreeMap::new(), BTreeMap::new());
-                Self { node, code, plugin: plugin.unwrap_or_default(), reasons, raw, scores, total: None }
+                let plugin = plugin.unwrap_or_default();
+                Self { node, code, plugin, reasons, raw, scores, total: None, devices: Vec::new() }
             }
             Outcome::Feasible { scores, total } => Self {
                 node,
@@ -156,6 +168,7 @@ impl<'a> Node<'a> {
                 raw: scores.iter().map(|score| (score.plugin, score.raw)).collect(),
                 scores: scores.iter().map(|score| (score.plugin, score.weighted)).collect(),
                 total: *total,
+                devices: Vec::new(),
             },
         }
     }

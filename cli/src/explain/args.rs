@@ -24,6 +24,9 @@ Examples:
   # The same under another configuration, for a program to read: one JSON object per pod and line
   flotilla explain -f cluster.yaml --config scheduler.yaml -o json | jq -c '{pod, best, message}'
 
+  # A page for a browser, with every node's verdict on each pod
+  flotilla explain -f cluster.yaml -o html > explained.html
+
 The answer:
   Pods come in the order of the files. Each is judged as if it was the only one: where several are pending, `flotilla
   simulate` tells how they get along. A score is what counts in the end, normalised and times the plugin's weight;
@@ -45,8 +48,9 @@ Exit codes:
                   about pods is read, and the running coordinator is asked where the pod stands in its queue."
 )]
 pub(crate) struct ExplainArgs {
-    /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl prints them
-    /// or written by hand; a directory stands for its *.yaml, *.yml and *.json files, - for the standard input
+    /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl, helm template
+    /// and kustomize build print them or written by hand. Pods are made of Deployments, StatefulSets, DaemonSets, ReplicaSets,
+    /// Jobs and CronJobs as far as they are missing; a directory stands for its *.yaml, *.yml and *.json files, - for the standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required_unless_present_any = ["target", "cases"], conflicts_with_all = ["cases", "target"])]
     pub(super) files: Vec<PathBuf>,
 
@@ -101,4 +105,6 @@ pub(super) enum Format {
     Json,
     /// The same as YAML, one document per pod
     Yaml,
+    /// One page with everything in it, for a browser; it needs no network
+    Html,
 }

@@ -6,27 +6,30 @@
 use std::io::{self, Write};
 
 use flotilla_configuration::{Configuration, features::FeatureGates};
-use flotilla_coordinator::serve::explain::Explained;
+use flotilla_coordinator::serve::explain::{Explained, ExplainedDecision};
 use flotilla_framework::profile::Profile;
 use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use super::{
+    Wanted,
     account::Account,
     answer::Answer,
     args::{ExplainArgs, Format},
     extenders::Asking,
     hire, table, target,
+    telling::Pages,
     workers::Workers,
     world::World,
 };
 use crate::{
-    cluster::{self, Cluster, Gatherer, Texts},
+    cluster::{self, Cluster, Gatherer},
     live::{self, Connection, Coordinator},
     output::{Failure, printable, tell},
 };
 
+mod decided;
 pub(crate) mod list;
 mod words;
 
@@ -37,6 +40,7 @@ struct Subject {
     scheduler_name: String,
     node: Option<String>,
     nominated: Option<String>,
+    uid: String,
     /// What the coordinator says of it.
     queue: Option<Explained>,
 }
@@ -52,6 +56,11 @@ struct LiveAnswer<'a> {
     settled: Option<Settled<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nominated_node: Option<&'a str>,
+    /// The node that the pod is on already, and what the account is of then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_to: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account_of: Option<&'a str>,
     /// What the coordinator says; absent where it could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<&'a Explained>,
@@ -90,6 +99,10 @@ pub(super) fn explain(
     if let Some(why) = settled(&pod) {
         return crate::output::print_to(out, |out| subject.print_settled(args.output, &why, out));
     }
+    if subject.decision().is_some() {
+        let why = format!("it is on node {}", subject.node.as_deref().unwrap_or_default());
+        return crate::output::print_to(out, |out| subject.print_settled(args.output, &why, out));
+    }
     let Configuration { profiles, extenders, .. } = configuration(args, runtime, coordinator.as_ref(), &subject)?;
     let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
     if !profiles.iter().any(|profile| *profile.scheduler_name == *subject.scheduler_name) {
@@ -99,15 +112,30 @@ pub(super) fn explain(
         return crate::output::print_to(out, |out| subject.print_settled(args.output, &why, out));
     }
     let gatherer = if asking.is_some() { Gatherer::with_texts() } else { Gatherer::default() };
-    let cluster = read(runtime, &connection, &profiles, gatherer)?;
-    let asked = asking.as_ref().map(|asking| (asking, &cluster.texts));
-    let (account, world) = judge(runtime, workers, &profiles, &cluster, &subject, (args.output, asked))?;
-    crate::output::print_to(out, |out| subject.print(args.output, &account, &world, out))
+    let mut cluster = read(runtime, &connection, &profiles, gatherer)?;
+    if subject.node.is_some() {
+        tell(&[subject.why_present()]);
+        cluster.unbind(&subject.key());
+    }
+    let asking = asking.as_ref().map(|asking| (asking, &cluster.texts));
+    let wanted = Wanted { format: args.output, is_compared: false, asking };
+    let (account, world) = judge(runtime, workers, &profiles, &cluster, &subject, wanted)?;
+    crate::output::print_to(out, |out| match args.output {
+        Format::Html => {
+            let mut pages = Pages::default();
+            pages.add(&account, &world)?;
+            pages.print(&cluster, connection.place.clone(), out)
+        }
+        format => subject.print(format, &account, &world, out),
+    })
 }
 
 fn unknown_queue(error: &anyhow::Error) {
     tell(&[format!("the state of the queue is not known: {error:#}")]);
 }
+
+/// What the account of a pod is of that is on a node, where the decision is not kept.
+const PRESENT: &str = "the present cluster without the pod";
 
 /// Why no node has to be asked, if none has.
 fn settled(pod: &Pod) -> Option<String> {
@@ -115,7 +143,6 @@ fn settled(pod: &Pod) -> Option<String> {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty());
     match (phase, node) {
         ("Succeeded" | "Failed", _) => Some(format!("it has ended ({phase})")),
-        (_, Some(node)) => Some(format!("it is on node {node}")),
         (_, None) if pod.metadata.deletion_timestamp.is_some() => Some("it is being deleted".to_owned()),
         _ => None,
     }
@@ -168,7 +195,7 @@ fn judge(
     profiles: &[Profile],
     cluster: &Cluster,
     subject: &Subject,
-    wanted: (Format, Option<(&Asking, &Texts)>),
+    wanted: Wanted<'_>,
 ) -> Result<(Account, World), Failure> {
     let key = subject.key();
     let pod = cluster.pending.iter().find(|pod| pod.key() == key).ok_or_else(|| {
@@ -191,12 +218,31 @@ impl Subject {
             scheduler_name: scheduler_name.unwrap_or_else(|| "default-scheduler".to_owned()),
             node: spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty()),
             nominated: pod.status.as_ref().and_then(|status| status.nominated_node_name.clone()),
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
             queue,
         }
     }
 
     fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// How the pod got the node that it is on, where the coordinator has kept it.
+    fn decision(&self) -> Option<&ExplainedDecision> {
+        let decision = self.queue.as_ref()?.decision.as_ref()?;
+        // An earlier pod of the name has another UID.
+        (decision.uid == self.uid && self.node.as_deref() == Some(&*decision.node)).then_some(decision)
+    }
+
+    /// Why the present is looked at in the place of a decision.
+    fn why_present(&self) -> String {
+        let withheld = self.queue.as_ref().and_then(|queue| queue.decision_withheld.as_deref());
+        let (pod, node) = (self.key(), self.node.as_deref().unwrap_or_default());
+        let why = withheld.unwrap_or("the coordinator that leads has not kept it, or somebody else made it");
+        format!(
+            "{pod} is on {node}, and the decision cannot be told: {why}. This is what the nodes make of the pod now, as if it had no \
+             node; claims and volumes that it has by now stay where they are"
+        )
     }
 
     /// The lines about the queue, the pod's name before the first.
@@ -222,8 +268,12 @@ impl Subject {
             }
             Format::Json | Format::Yaml => {
                 let account = Some(Answer::new(account, world));
-                serialize(format, &LiveAnswer { account, settled: None, ..self.answer() }, out)
+                let bound_to = self.node.as_deref();
+                let account_of = bound_to.map(|_| PRESENT);
+                serialize(format, &LiveAnswer { account, bound_to, account_of, ..self.answer() }, out)
             }
+            // The page is made of the whole cluster.
+            Format::Html => Ok(()),
         }
     }
 
@@ -231,19 +281,28 @@ impl Subject {
         match format {
             Format::Table | Format::Wide => {
                 self.print_queue(out)?;
-                writeln!(out, "{}: {}, so no node was asked\n", printable(&self.key()), printable(why))
+                match self.decision() {
+                    Some(decision) => decided::print(&self.key(), decision, format == Format::Wide, out),
+                    None => writeln!(out, "{}: {}, so no node was asked\n", printable(&self.key()), printable(why)),
+                }
             }
             Format::Json | Format::Yaml => {
                 let (pod, scheduler_name) = (self.key(), self.scheduler_name.as_str());
                 let settled = Settled { pod, scheduler_name, node: self.node.as_deref(), message: why };
                 serialize(format, &LiveAnswer { settled: Some(settled), ..self.answer() }, out)
             }
+            Format::Html => {
+                let pod = self.key();
+                Err(io::Error::other(format!(
+                    "pod {pod}: {why}, so there is no page; leave -o html out to see its state"
+                )))
+            }
         }
     }
 
     fn answer(&self) -> LiveAnswer<'_> {
         let (nominated_node, queue) = (self.nominated.as_deref(), self.queue.as_ref());
-        LiveAnswer { account: None, settled: None, nominated_node, queue }
+        LiveAnswer { account: None, settled: None, nominated_node, bound_to: None, account_of: None, queue }
     }
 }
 

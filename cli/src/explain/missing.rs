@@ -5,6 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use flotilla_framework::{
+    devices::allocate::lacking::DeviceLack,
     explain::{
         Outcome,
         lack::{Lack, Shortfall},
@@ -59,6 +60,7 @@ impl Distance {
             Lack::Resource { short, request, .. } => {
                 i64::try_from(i128::from(*short) * 1_000_000 / i128::from(*request).max(1)).unwrap_or(i64::MAX)
             }
+            Lack::Devices(lack) => super::devices::short(lack).saturating_mul(1_000_000),
             _ => 0,
         };
         let too_small =
@@ -150,6 +152,9 @@ fn way<'a>(account: &Account, world: &'a World, id: NodeId, found: &[Shortfall])
         Lack::Name(_) => true,
         Lack::Label { .. } => account.counts_domains,
         Lack::Toleration(_) => account.counts_tainted,
+        // Of several requests it is not known how many devices would be enough for all.
+        Lack::Devices(DeviceLack::Request(lack)) => !lack.is_alone,
+        Lack::Devices(_) => true,
         _ => false,
     };
     if lacks.clone().any(is_fixed) {
@@ -157,6 +162,7 @@ fn way<'a>(account: &Account, world: &'a World, id: NodeId, found: &[Shortfall])
     }
     let kind = |lack: &Lack| match lack {
         Lack::Resource { name, .. } => name.to_string(),
+        Lack::Devices(DeviceLack::Request(lack)) => lack.class.to_string(),
         Lack::Label { requirement, .. } => words::lack(&Lack::Label { requirement: requirement.clone(), found: None }),
         other => words::lack(other),
     };

@@ -10,6 +10,7 @@ use flotilla_framework::explain::{Outcome, PluginScore};
 use super::{
     account::Account,
     answer::name,
+    devices,
     missing::{self, Group, Miss},
     words,
     world::World,
@@ -54,10 +55,24 @@ pub(super) fn print(account: &Account, world: &World, is_wide: bool, out: &mut d
         writeln!(out, "\n{}", refusals(&groups[..shown], is_wide).trim_fmt())?;
         more(out, groups[shown..].iter().map(|group| group.count).sum(), "nodes refuse it for rarer reasons")?;
     }
+    devices(account, world, is_wide, out)?;
     if let Some(advice) = missing::advice(account, world) {
         writeln!(out, "\n{}", printable(&advice))?;
     }
     writeln!(out)
+}
+
+/// What nodes lack of devices, the nearest miss first.
+fn devices(account: &Account, world: &World, is_wide: bool, out: &mut dyn Write) -> io::Result<()> {
+    let paragraphs = devices::paragraphs(account, world);
+    let shown = if is_wide { paragraphs.len() } else { paragraphs.len().min(MOST_MISSES) };
+    for (nodes, lines) in &paragraphs[..shown] {
+        writeln!(out, "\n{}:", printable(&names(nodes, is_wide)))?;
+        for line in lines {
+            writeln!(out, "  {}", printable(line))?;
+        }
+    }
+    more(out, paragraphs[shown..].iter().map(|(nodes, _)| nodes.len()).sum(), "nodes lack devices")
 }
 
 fn more(out: &mut dyn Write, count: usize, what: &str) -> io::Result<()> {
@@ -148,11 +163,12 @@ fn rows(group: &Group<'_>, is_wide: bool) -> Vec<Vec<Cell>> {
 }
 
 fn miss_row(Miss { lacks, nodes }: &Miss<'_>, is_wide: bool) -> Vec<Cell> {
-    let shown = if is_wide { nodes.len() } else { nodes.len().min(MOST_NAMES) };
-    let mut names = nodes[..shown].join(", ");
-    if shown < nodes.len() {
-        names = format!("{names} and {} more", nodes.len() - shown);
-    }
     let lacks = if lacks.is_empty() { "-" } else { lacks };
-    vec![Cell::new(printable(lacks)), Cell::new(printable(&names))]
+    vec![Cell::new(printable(lacks)), Cell::new(printable(&names(nodes, is_wide)))]
+}
+
+fn names(nodes: &[&str], is_wide: bool) -> String {
+    let shown = if is_wide { nodes.len() } else { nodes.len().min(MOST_NAMES) };
+    let names = nodes[..shown].join(", ");
+    if shown < nodes.len() { format!("{names} and {} more", nodes.len() - shown) } else { names }
 }

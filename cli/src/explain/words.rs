@@ -4,6 +4,7 @@
 
 use flotilla_framework::{
     class::{ANY_IP, HostPort, Requirement, Taint},
+    devices::allocate::lacking::{DeviceLack, RequestLack},
     explain::lack::Lack,
 };
 
@@ -38,7 +39,18 @@ pub(super) fn lack(lack: &Lack) -> String {
         Lack::Near(key) => format!("a pod that its affinity over {key} asks for"),
         Lack::Away(key) => format!("no pod that its anti-affinity over {key} avoids"),
         Lack::Welcome(key) => format!("no pod whose anti-affinity over {key} refuses it"),
+        Lack::Devices(DeviceLack::Request(lack)) if lack.devices > 0 => format!("{} free", devices(lack)),
+        Lack::Devices(DeviceLack::Request(lack)) => devices(lack),
+        Lack::Devices(DeviceLack::Together(_)) => "devices for all requests together".to_owned(),
+        Lack::Devices(DeviceLack::Allocated { .. }) => "the devices of a claim that is allocated".to_owned(),
+        Lack::Devices(DeviceLack::Pool { name, .. }) => format!("pool {name} in order"),
     }
+}
+
+/// `1 device of class big`.
+pub(super) fn devices(lack: &RequestLack) -> String {
+    let short = lack.short();
+    format!("{short} {} of class {}", if short == 1 { "device" } else { "devices" }, lack.class)
 }
 
 /// Several lacks: `a`, `a and b`, `a, b and c`.

@@ -26,6 +26,7 @@ use flotilla_framework::{
 };
 use flotilla_machine::{directory::Directory, images::Images};
 
+use super::devices::Holders;
 use crate::cluster::{Cluster, Groups};
 
 /// The cluster.
@@ -65,6 +66,14 @@ pub(super) struct Subject {
     pub(super) class: Arc<Class>,
     /// What the whole cluster says about it.
     pub(super) facts: Arc<Facts>,
+}
+
+/// A pod that was taken off its node.
+#[derive(Debug)]
+pub(super) struct Lifted {
+    place: usize,
+    at: usize,
+    standing: preemption::Standing,
 }
 
 impl World {
@@ -167,6 +176,11 @@ impl World {
         let plugin = dynamic_resources::NAME;
         let is_on = profile.plugins.pre_enqueue.iter().any(|name| name == plugin);
         Some((plugin, self.devices.pre_enqueue(pod).filter(|_| is_on)?))
+    }
+
+    /// The claims that have each device.
+    pub(super) fn holders(&self) -> Holders {
+        self.devices.holders()
     }
 
     /// The account of a class that workers cannot be asked about, as one shard that holds all nodes.
@@ -300,6 +314,25 @@ impl World {
     pub(super) fn key(&self, pod: &preemption::Standing) -> String {
         let class = self.snapshot.class(pod.class);
         format!("{}/{}", class.map_or("", |class| &*class.namespace), pod.name)
+    }
+
+    /// Takes a pod off its node; `None` where it stands on none.
+    pub(super) fn lift(&mut self, pod: &PodInfo) -> Option<Lifted> {
+        let name = pod.node_name.as_deref()?;
+        let place = self.nodes.iter().position(|node| &*node.name == name)?;
+        let class = *self.numbers.get(&pod.class)?;
+        let at = self.pods[place].iter().position(|known| known.uid == pod.uid)?;
+        let standing = self.pods[place].remove(at);
+        self.snapshot.remove_pod(id(place), class);
+        self.volumes.remove(&pod.class);
+        Some(Lifted { place, at, standing })
+    }
+
+    /// Puts it back to where it was.
+    pub(super) fn put_back(&mut self, pod: &PodInfo, Lifted { place, at, standing }: Lifted) {
+        self.snapshot.add_pod(id(place), standing.class);
+        self.volumes.add(&pod.class);
+        self.pods[place].insert(at, standing);
     }
 
     /// How many nodes there are.

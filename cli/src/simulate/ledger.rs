@@ -12,33 +12,44 @@ use std::{
 };
 
 use flotilla_framework::class::PodInfo;
-use flotilla_machine::action::{Binding, Report};
+use flotilla_machine::action::{Binding, PodName, Preemption, Report};
 use tokio_util::sync::CancellationToken;
 
 /// Where a pod went, or why it stays pending.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Placement {
+pub(crate) struct Placement {
     /// The pod.
-    pub(super) pod: Arc<PodInfo>,
+    pub(crate) pod: Arc<PodInfo>,
     /// The node.
-    pub(super) node: Option<Arc<str>>,
+    pub(crate) node: Option<Arc<str>>,
     /// Why there is none.
-    pub(super) message: String,
+    pub(crate) message: String,
+}
+
+/// A pod that made room for another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    /// The pod as it was.
+    pub(crate) pod: Arc<PodInfo>,
+    /// The pod that it made room for, as `namespace/name`.
+    pub(crate) by: String,
 }
 
 /// What came of the simulation.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// All pending pods, in the order in which they were decided; those with scheduling gates, which are not decided
     /// on, come last.
-    pub(super) placements: Vec<Placement>,
+    pub(crate) placements: Vec<Placement>,
+    /// Pods that made room for others, where pods preempt.
+    pub(crate) evicted: Vec<Evicted>,
     /// How many of them were decided on.
-    pub(super) decisions: usize,
+    pub(crate) decisions: usize,
     /// From the moment that the machine could decide until the last decision.
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
     /// How long each decision was in the making: the time since the one before it, or since the machine could decide.
     /// A verdict that was clear before that took no time.
-    pub(super) latencies: Vec<Duration>,
+    pub(crate) latencies: Vec<Duration>,
 }
 
 /// Where decisions are written down. Cheap to clone.
@@ -52,11 +63,15 @@ struct Shared {
     expected: usize,
     decided: AtomicUsize,
     finished: CancellationToken,
+    /// A report is not the last word on a pod: others may make room for it.
+    may_preempt: bool,
 }
 
 #[derive(Default)]
 struct Book {
     undecided: HashMap<Arc<str>, Arc<PodInfo>>,
+    /// What was last said of pods on which the last word is not spoken.
+    reports: HashMap<Arc<str>, String>,
     outcome: Outcome,
     began: Option<Instant>,
     last: Option<Instant>,
@@ -64,7 +79,7 @@ struct Book {
 
 impl Ledger {
     /// Nothing is decided yet on these pods.
-    pub(super) fn new(pods: &[Arc<PodInfo>]) -> Self {
+    pub(super) fn new(pods: &[Arc<PodInfo>], may_preempt: bool) -> Self {
         let undecided: HashMap<_, _> = pods.iter().map(|pod| (Arc::clone(&pod.uid), Arc::clone(pod))).collect();
         let expected = undecided.len();
         let finished = CancellationToken::new();
@@ -72,7 +87,7 @@ impl Ledger {
             finished.cancel();
         }
         let book = Mutex::new(Book { undecided, ..Book::default() });
-        Self { shared: Arc::new(Shared { book, expected, decided: AtomicUsize::new(0), finished }) }
+        Self { shared: Arc::new(Shared { book, expected, decided: AtomicUsize::new(0), finished, may_preempt }) }
     }
 
     /// From now on the machine can decide.
@@ -89,6 +104,10 @@ impl Ledger {
 
     /// A pod stays pending.
     pub(super) fn reported(&self, report: Report, now: Instant) {
+        if self.shared.may_preempt {
+            self.book().reports.insert(report.uid, report.message);
+            return;
+        }
         self.decide(&report.uid, None, report.message, now);
     }
 
@@ -122,6 +141,25 @@ impl Ledger {
     /// A pod that is still to be decided on, the first by name.
     pub(super) fn first_undecided(&self) -> Option<String> {
         self.book().undecided.values().map(|pod| pod.key()).min()
+    }
+
+    /// A pod makes room for another one.
+    pub(super) fn evicted(&self, pod: &Arc<PodInfo>, preemption: &Preemption) {
+        let PodName { namespace, name, .. } = &preemption.preemptor;
+        let by = format!("{namespace}/{name}");
+        let mut book = self.book();
+        book.outcome.placements.retain(|placement| placement.pod.uid != pod.uid);
+        book.outcome.evicted.push(Evicted { pod: Arc::clone(pod), by });
+    }
+
+    /// Another pod is to be decided on.
+    pub(super) fn add(&self, pod: &Arc<PodInfo>) {
+        self.book().undecided.insert(Arc::clone(&pod.uid), Arc::clone(pod));
+    }
+
+    /// What was last said of a pod.
+    pub(super) fn report(&self, uid: &str) -> Option<String> {
+        self.book().reports.get(uid).cloned()
     }
 
     /// The results, with the pods that are not decided on.

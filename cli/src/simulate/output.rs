@@ -18,7 +18,8 @@ use super::{
 use crate::{
     args::Format,
     cluster::Cluster,
-    output::{has_colours, printable, table},
+    output::{has_colours, json, printable, table, yaml},
+    page::report::Figures,
 };
 
 /// The most placements that a table shows in full.
@@ -100,14 +101,23 @@ impl<'a> Answer<'a> {
     pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Table => self.print_table(out),
-            Format::Json => {
-                serde_json::to_writer_pretty(&mut *out, self)?;
-                writeln!(out)
-            }
-            Format::Yaml => {
-                let text = serde_yaml::to_string(self).map_err(io::Error::other)?;
-                out.write_all(text.as_bytes())
-            }
+            Format::Json => json(self, out),
+            Format::Yaml => yaml(self, out),
+            // The page is made of more than the answer.
+            Format::Html => Ok(()),
+        }
+    }
+
+    /// How fast it was decided, for the page.
+    pub(super) fn figures(&self) -> Figures {
+        let Summary { workers, seconds, decisions_per_second, latency, .. } = &self.summary;
+        let Latency { p50_micros, p99_micros } = *latency;
+        Figures {
+            workers: *workers,
+            seconds: *seconds,
+            decisions_per_second: *decisions_per_second,
+            p50_micros,
+            p99_micros,
         }
     }
 

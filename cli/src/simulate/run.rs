@@ -30,6 +30,7 @@ use tokio::{
 
 use super::{
     ledger::{Ledger, Outcome, Placement},
+    residents::Residents,
     rest,
     volumes::Controller,
 };
@@ -46,6 +47,8 @@ const STALL_LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 /// A pod that no node would take is not tried again: a day is longer than a simulation takes.
 const NO_RETRY_MS: u64 = 86_400_000;
+/// Where pods preempt, they are tried again as soon as the pods are gone that make room.
+const AT_ONCE_MS: u64 = 1;
 /// A worker of the same process is never lost, only busy.
 const WORKER_DEADLINE_MS: u64 = 120_000;
 /// How long tasks may take to notice that all is over.
@@ -53,24 +56,26 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the simulation is run with.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     /// The plugins of the machine and the workers.
-    pub(super) registry: Registry,
+    pub(crate) registry: Registry,
     /// All profiles.
-    pub(super) profiles: Vec<Profile>,
+    pub(crate) profiles: Vec<Profile>,
     /// Extenders, none of which is interested in any of the pods.
-    pub(super) extenders: Vec<Extender>,
+    pub(crate) extenders: Vec<Extender>,
     /// How many workers there are.
-    pub(super) workers: u16,
+    pub(crate) workers: u16,
     /// Decides among nodes of equal score.
-    pub(super) tie_break_seed: u64,
+    pub(crate) tie_break_seed: u64,
+    /// Whether pods have others make room for them. Those are made anew by their controllers and tried again.
+    pub(crate) may_preempt: bool,
 }
 
 /// Runs the simulation to its end.
 ///
 /// # Errors
 /// Where the workers cannot be started, or nothing is decided any more.
-pub(super) fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
+pub(crate) fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     let outcome = runtime.block_on(simulate(cluster, settings, progress));
@@ -81,11 +86,12 @@ pub(super) fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
 async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
     let (gated, waiting) = split_gated(cluster, settings);
     let (addresses, _workers) = workers::start(settings.workers, settings.registry).await?;
-    let ledger = Ledger::new(&waiting);
+    let ledger = Ledger::new(&waiting, settings.may_preempt);
 
     let (binds, answered) = mpsc::unbounded_channel();
     let fanout_slot = Arc::new(OnceLock::new());
-    let perform = perform(ledger.clone(), binds, Arc::clone(&fanout_slot));
+    let residents = Residents::new(cluster, ledger.clone());
+    let perform = perform(ledger.clone(), binds, Arc::clone(&fanout_slot), residents);
     let (handle, machine) = driver::spawn(Machine::new(0, settings.registry), perform);
     let fanout =
         fanout_slot.get_or_init(|| Fanout::new(handle.clone(), Transport::InsecurePlaintext, settings.registry));
@@ -100,7 +106,10 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     handle.tell(Event::Synced).await?;
     if await_decisions(&handle, &ledger, progress).await? == End::AtRest {
         for pod in ledger.undecided() {
-            let message = rest::words(&handle, &pod, &controller).await?;
+            let message = match ledger.report(&pod.uid) {
+                Some(message) => message,
+                None => rest::words(&handle, &pod, &controller).await?,
+            };
             ledger.left(&pod, message, Instant::now());
         }
     }
@@ -142,6 +151,8 @@ enum Request {
     /// A pod as it looks once it is bound.
     Bind(Arc<PodInfo>),
     PreBind(PreBind),
+    /// What to tell of pods that are gone and made anew.
+    Replaced(Vec<Event>),
 }
 
 /// What is done with each action, on the machine's own thread: nothing here waits.
@@ -149,10 +160,12 @@ fn perform(
     ledger: Ledger,
     binds: mpsc::UnboundedSender<Request>,
     fanout: Arc<OnceLock<Fanout>>,
+    mut residents: Residents,
 ) -> impl FnMut(Action) + Send + 'static {
     move |action| match action {
         Action::Bind(binding) => {
             if let Some(pod) = ledger.placed(&binding, Instant::now()) {
+                residents.add(&pod);
                 // The receiver is dropped only at the end.
                 let _ = binds.send(Request::Bind(pod));
             }
@@ -169,16 +182,17 @@ fn perform(
                 fanout.drop_worker(worker, &reason, pause_ms);
             }
         }
-        // No extender is interested in any of the pods, and without the plugin no pod preempts. What was
-        // written for a pod whose attempt failed stays, as it does for volumes.
+        Action::Preempt(preemption) => drop(binds.send(Request::Replaced(residents.replace(&preemption)))),
+        // No extender is interested in any of the pods. What was written for a pod whose attempt failed stays, as it
+        // does for volumes.
         Action::Unreserve(_)
         | Action::Extend(_)
         | Action::ExtendPreemption(_)
-        | Action::Preempt(_)
         | Action::ReportGroup(_)
         | Action::Acknowledged { .. }
         | Action::Alone(_)
-        | Action::Trace(_) => {}
+        | Action::Trace(_)
+        | Action::DeviceWait(_) => {}
     }
 }
 
@@ -187,6 +201,7 @@ async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, con
     while let Some(request) = binds.recv().await {
         let events = match request {
             Request::Bind(pod) => vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)],
+            Request::Replaced(events) => events,
             Request::PreBind(pre_bind) => controller.lock().unwrap_or_else(PoisonError::into_inner).carry_out(pre_bind),
         };
         for event in events {
@@ -204,18 +219,21 @@ async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, con
 
 /// Tells the machine of everything but that this was all.
 async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow::Result<()> {
+    let backoff_ms = if settings.may_preempt { AT_ONCE_MS } else { NO_RETRY_MS };
+    let profile =
+        |profile: &Profile| if settings.may_preempt { Profile::clone(profile) } else { without_preemption(profile) };
     let configuration = Configuration {
         tie_break_seed: settings.tie_break_seed,
-        pod_initial_backoff_ms: NO_RETRY_MS,
-        pod_max_backoff_ms: NO_RETRY_MS,
-        pops_from_backoff: false,
+        pod_initial_backoff_ms: backoff_ms,
+        pod_max_backoff_ms: backoff_ms,
+        pops_from_backoff: settings.may_preempt,
         generic_workload: cluster.groups.is_some(),
         pod_max_in_unschedulable_ms: NO_RETRY_MS,
         worker_deadline_ms: WORKER_DEADLINE_MS,
         worker_hedge_ms: WORKER_DEADLINE_MS,
         worker_grace_ms: WORKER_DEADLINE_MS,
         extenders: settings.extenders.iter().cloned().map(Arc::new).collect(),
-        ..Configuration::new(1, settings.profiles.iter().map(without_preemption).collect())
+        ..Configuration::new(1, settings.profiles.iter().map(profile).collect())
     };
     handle.tell(Event::Configured(Arc::new(configuration))).await?;
     for (name, labels) in &cluster.namespaces {
@@ -233,6 +251,9 @@ async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow
     }
     for group in cluster.groups.iter().flatten() {
         handle.tell(Event::PodGroupApplied(Arc::new(group.clone()))).await?;
+    }
+    for budget in &cluster.budgets {
+        handle.tell(Event::BudgetApplied(Arc::new(budget.clone()))).await?;
     }
     for node in &cluster.nodes {
         handle.tell(Event::NodeApplied(Arc::clone(node))).await?;

@@ -12,28 +12,28 @@ use crate::{amount::Amount, cluster::Cluster};
 /// How much of a resource there is and is taken.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// The resource.
-    pub(super) name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// What all nodes offer together, cordoned and tainted ones too.
-    pub(super) allocatable: Amount,
+    pub(crate) allocatable: Amount,
     /// What is taken before the simulation.
-    pub(super) before: Share,
+    pub(crate) before: Share,
     /// What is taken after it.
-    pub(super) after: Share,
+    pub(crate) after: Share,
 }
 
 /// A part of what all nodes offer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Share {
+pub(crate) struct Share {
     /// How much.
-    pub(super) used: Amount,
+    pub(crate) used: Amount,
     /// How much of a hundred, to one decimal.
-    pub(super) percent: f64,
+    pub(crate) percent: f64,
 }
 
 /// Every resource that some node offers: CPU, memory, pods, then the others by name.
-pub(super) fn of<'a>(cluster: &'a Cluster, placed: impl Iterator<Item = &'a PodInfo>) -> Vec<Usage> {
+pub(crate) fn of<'a>(cluster: &'a Cluster, placed: impl Iterator<Item = &'a PodInfo>) -> Vec<Usage> {
     let mut offered: BTreeMap<Arc<str>, i128> = BTreeMap::new();
     for node in &cluster.nodes {
         add(&mut offered, "pods", node.allowed_pods);

@@ -12,6 +12,9 @@ const GPU: &str = "gpu.example.com";
 /// The driver of network cards, whose bandwidth claims share.
 const NIC: &str = "nic.example.com";
 
+/// How pods ask for GPUs as they ask for those of a device plugin.
+const EXTENDED: &str = "example.com/gpu";
+
 /// So many GPUs have the nodes in turn, of this model and with so much memory.
 const GPUS: [(u32, &str, &str); 3] = [(4, "swift", "40Gi"), (8, "grand", "80Gi"), (0, "", "")];
 /// So many network cards has each node.
@@ -27,7 +30,7 @@ pub(super) fn classes() -> serde_json::Result<Vec<DeviceClass>> {
     let of_driver = |driver: &str| of(format!("device.driver == '{driver}'"));
     let large = format!("device.driver == '{GPU}' && device.capacity['{GPU}'].memory.compareTo(quantity('80Gi')) >= 0");
     let classes = [
-        class(GPU, json!({ "selectors": of_driver(GPU) })),
+        class(GPU, json!({ "selectors": of_driver(GPU), "extendedResourceName": EXTENDED })),
         class(&format!("large.{GPU}"), json!({ "selectors": of(large) })),
         class(NIC, json!({ "selectors": of_driver(NIC) })),
     ];
@@ -78,8 +81,8 @@ fn nic(index: u32) -> Value {
     })
 }
 
-/// Pods that claim devices, for this scheduler: one GPU each from a template, two large ones beside a network card, and one of either
-/// size.
+/// Pods that claim devices, for this scheduler: one GPU each from a template, two large ones beside a network card, one of either
+/// size, and one as an extended resource.
 pub(super) fn manifest(scheduler_name: &str) -> String {
     let name = match scheduler_name {
         DEFAULT_SCHEDULER => String::new(),

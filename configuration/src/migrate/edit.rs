@@ -16,6 +16,8 @@ use super::tree::Tree;
 pub(super) enum Edit {
     /// The scalar at the path becomes this word.
     Replace(Path, String),
+    /// The scalar at the path becomes a mapping with this one field.
+    Wrap(Path, &'static str, String),
     /// The field or the element at the path goes.
     Remove(Path),
     /// A field comes in right before the one at the path.
@@ -74,6 +76,11 @@ pub(super) fn apply_to_value(mut value: Value, edits: &[Edit]) -> Value {
                     *node = Value::String(word.clone());
                 }
             }
+            Edit::Wrap(path, key, word) => {
+                if let Some(node) = find(&mut value, path.segments()) {
+                    *node = serde_json::json!({ *key: word });
+                }
+            }
             Edit::Insert(path, key, word) => {
                 let parent = path.segments().split_last().and_then(|(_, parents)| find(&mut value, parents));
                 if let Some(Value::Object(fields)) = parent {
@@ -115,6 +122,7 @@ pub(super) fn apply(text: &str, tree: &Tree, edits: &[Edit]) -> String {
     for edit in edits {
         match edit {
             Edit::Replace(path, word) => patches.extend(replace(text, tree, path, word)),
+            Edit::Wrap(path, key, word) => patches.extend(wrap(text, tree, path, key, word)),
             Edit::Insert(path, key, word) => patches.extend(insert(text, tree, path, key, word)),
             Edit::Remove(path) => {
                 let parent: Path =
@@ -141,6 +149,15 @@ fn replace(text: &str, tree: &Tree, path: &Path, word: &str) -> Option<Patch> {
     let range = tree.node(tree.find(path)?)?.value.clone();
     let quote = text.get(range.clone())?.chars().next().filter(|first| matches!(first, '"' | '\''));
     Some((range, quote.map_or_else(|| word.to_owned(), |quote| format!("{quote}{word}{quote}"))))
+}
+
+fn wrap(text: &str, tree: &Tree, path: &Path, key: &str, word: &str) -> Option<Patch> {
+    let (range, value) = replace(text, tree, path, word)?;
+    let (_, parents) = path.segments().split_last()?;
+    let is_flow = tree.node(tree.find(&parents.iter().cloned().collect())?)?.is_flow;
+    let field =
+        if is_flow && value.starts_with('"') { format!("\"{key}\": {value}") } else { format!("{key}: {value}") };
+    Some((range, if is_flow { format!("{{{field}}}") } else { field }))
 }
 
 fn insert(text: &str, tree: &Tree, path: &Path, key: &str, word: &str) -> Option<Patch> {

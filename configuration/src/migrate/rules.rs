@@ -25,10 +25,12 @@ pub(super) enum Version {
     V1Beta1,
     V1Beta2,
     V1Beta3,
+    /// The one that is read. Of it only what stands for something else in every version is rewritten.
+    V1,
 }
 
 impl Version {
-    /// The version that an `apiVersion` names, if it is an old one of the right group.
+    /// The version that an `apiVersion` names, if it is one of the right group.
     pub(super) fn parse(text: &str) -> Option<Self> {
         match text.strip_prefix(GROUP)? {
             "v1alpha1" => Some(Self::V1Alpha1),
@@ -36,6 +38,7 @@ impl Version {
             "v1beta1" => Some(Self::V1Beta1),
             "v1beta2" => Some(Self::V1Beta2),
             "v1beta3" => Some(Self::V1Beta3),
+            "v1" => Some(Self::V1),
             _ => None,
         }
     }
@@ -66,6 +69,12 @@ impl Plan {
         self.edits.push(Edit::Replace(path, word.to_owned()));
     }
 
+    /// A plugin that is only named becomes an entry with that name, or with the one of its successor.
+    fn name(&mut self, path: Path, word: &str, text: impl Into<String>) {
+        self.changes.push(Note { path: path.clone(), text: text.into() });
+        self.edits.push(Edit::Wrap(path, "name", word.to_owned()));
+    }
+
     fn remove(&mut self, path: Path, text: impl Into<String>) {
         self.changes.push(Note { path: path.clone(), text: text.into() });
         self.edits.push(Edit::Remove(path));
@@ -91,6 +100,10 @@ pub(super) fn plan(document: &Value, version: Version) -> Plan {
         plan.by_hand(root.key("apiVersion"), found, "v1alpha2 or later, whose fields can be carried over", hint);
         return plan;
     }
+    if version == Version::V1 {
+        plugins::name_all(&mut plan, document, &root);
+        return plan;
+    }
     api_version(&mut plan, document, &root);
     fields(&mut plan, document, version, &root);
     let lock = document.get("leaderElection").and_then(|election| election.get("resourceLock")).and_then(Value::as_str);
@@ -98,8 +111,7 @@ pub(super) fn plan(document: &Value, version: Version) -> Plan {
         let text = format!("{lock} is now leases, the only lock there is");
         plan.replace(root.key("leaderElection").key("resourceLock"), "leases", text);
     }
-    let none = Vec::new();
-    let profiles = document.get("profiles").and_then(Value::as_array).unwrap_or(&none);
+    let profiles = profiles(document);
     for (number, profile) in profiles.iter().enumerate() {
         plugins::profile(&mut plan, profile, version, &root.key("profiles").index(number));
     }
@@ -115,9 +127,17 @@ pub(super) fn plan(document: &Value, version: Version) -> Plan {
     plan
 }
 
+fn profiles(document: &Value) -> &[Value] {
+    document.get("profiles").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn is_old(api_version: &str) -> bool {
+    Version::parse(api_version).is_some_and(|version| version < Version::V1)
+}
+
 /// Brings the `apiVersion` of the node at `path` up to date.
 fn api_version(plan: &mut Plan, node: &Value, path: &Path) {
-    if let Some(old) = node.get("apiVersion").and_then(Value::as_str).filter(|old| Version::parse(old).is_some()) {
+    if let Some(old) = node.get("apiVersion").and_then(Value::as_str).filter(|old| is_old(old)) {
         plan.replace(path.key("apiVersion"), API_VERSION, format!("{old} is now {API_VERSION}"));
     }
 }

@@ -218,7 +218,10 @@ profiles:
       disabled: [NodeName, {name: NodePorts}, 3]
 ",
         errors: &[
-            ("6:18: profiles[0].plugins.filter.disabled[0]: found string \"NodeName\"; expected a mapping", ""),
+            (
+                "6:18: profiles[0].plugins.filter.disabled[0]: found string \"NodeName\"; expected a mapping",
+                "write `- name: NodeName`; `flotilla config migrate FILE` does that for all of them",
+            ),
             ("6:47: profiles[0].plugins.filter.disabled[2]: found integer 3; expected a mapping", ""),
         ],
     },

@@ -264,6 +264,57 @@ kind: KubeSchedulerConfiguration
             "",
         )],
     },
+    Bad {
+        name: "a wrong version is told beside every other mistake",
+        header: false,
+        text: r"
+apiVersion: kubescheduler.config.k8s.io/v1beta3
+kind: KubeSchedulerConfiguration
+parallelism: 0
+profiles:
+- plugins:
+    filter:
+      enabled:
+      - NodeNam
+      - NodeName
+      disabled: ['*']
+",
+        errors: &[
+            (
+                "1:13: apiVersion: …",
+                "the fields of v1beta3 are those of v1: `flotilla config migrate FILE` rewrites the file",
+            ),
+            ("3:14: parallelism: found 0; expected an integer greater than 0", ""),
+            (
+                "8:9: profiles[0].plugins.filter.enabled[0]: found string \"NodeNam\"; expected a mapping",
+                "write `- name: NodeNam`; `flotilla config migrate FILE` does that for all of them",
+            ),
+            (
+                "8:9: profiles[0].plugins.filter.enabled[0].name: found \"NodeNam\", which is not a plugin of …",
+                "did you mean \"NodeName\"?",
+            ),
+            (
+                "9:9: profiles[0].plugins.filter.enabled[1]: found string \"NodeName\"; expected a mapping",
+                "write `- name: NodeName`; `flotilla config migrate FILE` does that for all of them",
+            ),
+            (
+                "10:18: profiles[0].plugins.filter.disabled[0]: found string \"*\"; expected a mapping",
+                "write `- name: \"*\"`; `flotilla config migrate FILE` does that for all of them",
+            ),
+        ],
+    },
+    Bad {
+        name: "without a kind the version alone says what the document is",
+        header: false,
+        text: r"
+apiVersion: kubescheduler.config.k8s.io/v1
+parallelism: 0
+",
+        errors: &[
+            ("1:1: kind: found nothing; expected kind: KubeSchedulerConfiguration", ""),
+            ("2:14: parallelism: found 0; expected an integer greater than 0", ""),
+        ],
+    },
 ];
 
 #[test]

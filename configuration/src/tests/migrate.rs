@@ -16,6 +16,51 @@ struct Good {
 
 const CASES: &[Good] = &[
     Good {
+        name: "plugins that are only named get a name, in v1 too, and comments, quotes and brackets stay",
+        before: r#"apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    filter:
+      enabled:
+      - NodeName # why
+      - "NodePorts"
+      - name: NodeAffinity
+      disabled: ['*', {name: TaintToleration}]
+"#,
+        after: r#"apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    filter:
+      enabled:
+      - name: NodeName # why
+      - name: "NodePorts"
+      - name: NodeAffinity
+      disabled: [{name: '*'}, {name: TaintToleration}]
+"#,
+        told: &[
+            "7: profiles[0].plugins.filter.enabled[0]: NodeName is now name: NodeName",
+            "8: profiles[0].plugins.filter.enabled[1]: NodePorts is now name: NodePorts",
+            "10: profiles[0].plugins.filter.disabled[0]: * is now name: *",
+        ],
+    },
+    Good {
+        name: "plugins that are only named are renamed and removed as others are, also in JSON",
+        before: r#"{"apiVersion": "kubescheduler.config.k8s.io/v1beta3", "kind": "KubeSchedulerConfiguration", "profiles": [{"plugins": {
+"score": {"enabled": ["NodeResourcesLeastAllocated", "ImageLocality", "SelectorSpread"]}}}]}
+"#,
+        after: r#"{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [{"plugins": {
+"score": {"enabled": [{"name": "NodeResourcesFit"}, {"name": "ImageLocality"}]}}}]}
+"#,
+        told: &[
+            "1: apiVersion: …",
+            "2: profiles[0].plugins.score.enabled[0]: NodeResourcesLeastAllocated is now NodeResourcesFit",
+            "2: profiles[0].plugins.score.enabled[1]: ImageLocality is now name: ImageLocality",
+            "2: profiles[0].plugins.score.enabled[2]: SelectorSpread removed, PodTopologySpread took its place and …",
+        ],
+    },
+    Good {
         name: "v1beta3 has the fields of v1, also in arguments, and quotes stay",
         before: r#"# Ours.
 apiVersion: "kubescheduler.config.k8s.io/v1beta3" # old

@@ -134,7 +134,7 @@ fn an_object_that_selects_is_known_by_kind_namespace_and_name() {
     for metadata in [json!({"name": "web", "namespace": "shop"}), json!({"name": "web"}), json!({})] {
         let object = json!({"metadata": metadata, "spec": {"selector": {}, "serviceName": "web", "template": {}}});
         let object: StatefulSet = serde_json::from_value(object).expect("a stateful set");
-        gatherer.add_selecting(object, &Place::nowhere(), &mut problems);
+        _ = gatherer.add_selecting(object, &Place::nowhere(), &mut problems);
     }
     let cluster = gatherer.finish(&[], &mut problems);
     let known: Vec<_> =

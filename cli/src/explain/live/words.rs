@@ -122,7 +122,7 @@ fn event(label: &str) -> &str {
 }
 
 /// Milliseconds as a person reads them: `0.4 s`, `12 s`, `4m48s`, `3h20m`.
-fn time(ms: u64) -> String {
+pub(super) fn time(ms: u64) -> String {
     let seconds = Duration::from_millis(ms).as_secs();
     match seconds {
         0..10 => format!("{}.{} s", seconds, ms % 1_000 / 100),
@@ -164,7 +164,14 @@ mod tests {
             last_message: None,
         };
         let coordinator = coordinator(true, None);
-        Explained { namespace: "shop".to_owned(), name: "web".to_owned(), pod: Some(pod), coordinator }
+        Explained {
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+            pod: Some(pod),
+            decision: None,
+            decision_withheld: None,
+            coordinator,
+        }
     }
 
     #[test]
@@ -249,6 +256,8 @@ mod tests {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
             pod: None,
+            decision: None,
+            decision_withheld: None,
             coordinator: coordinator(false, None),
         };
         assert_eq!(lines(&unknown)[0], "not known to the coordinator yet, or deleted");

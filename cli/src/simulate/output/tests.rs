@@ -38,7 +38,7 @@ fn outcome(pods: usize) -> Outcome {
     placements.push(Placement { pod: pod("large", "100"), node: None, message });
     let took = Duration::from_millis(10);
     let latencies = (1..=pods as u64).map(Duration::from_micros).collect();
-    Outcome { decisions: placements.len(), placements, took, latencies }
+    Outcome { decisions: placements.len(), placements, took, latencies, evicted: Vec::new() }
 }
 
 fn printed(pods: usize, format: Format) -> String {

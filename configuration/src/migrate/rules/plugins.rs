@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::super::super::path::Path;
 use super::super::super::report::{either, quoted};
 use super::super::edit::Edit;
-use super::{Note, Plan, Version, api_version};
+use super::{Note, Plan, Version, api_version, profiles};
 
 /// What became of a plugin that is gone.
 #[derive(Clone, Copy)]
@@ -91,7 +91,42 @@ fn unreserve(plan: &mut Plan, set: &Value, path: Path) {
 
 fn names<'a>(set: &'a Value, list: &str) -> Vec<&'a str> {
     let entries = set.get(list).and_then(Value::as_array).into_iter().flatten();
-    entries.map(|entry| entry.get("name").and_then(Value::as_str).unwrap_or_default()).collect()
+    entries.map(|entry| entry.get("name").unwrap_or(entry).as_str().unwrap_or_default()).collect()
+}
+
+/// Whether the entry with this number is only a name.
+fn is_name(set: &Value, list: &str, number: usize) -> bool {
+    set.get(list).and_then(|list| list.get(number)).is_some_and(Value::is_string)
+}
+
+/// Plans what has to be done to a document that is fine but for plugins that are only named.
+pub(super) fn name_all(plan: &mut Plan, document: &Value, root: &Path) {
+    for (number, profile) in profiles(document).iter().enumerate() {
+        let path = root.key("profiles").index(number).key("plugins");
+        for (point, set) in profile.get("plugins").and_then(Value::as_object).into_iter().flatten() {
+            for list in ["enabled", "disabled"] {
+                for (number, name) in names(set, list).iter().enumerate() {
+                    keep(plan, set, list, number, name, &path.key(point));
+                }
+            }
+        }
+    }
+}
+
+/// An entry that stays, with its name under `name`.
+fn keep(plan: &mut Plan, set: &Value, list: &str, number: usize, name: &str, path: &Path) {
+    if is_name(set, list, number) {
+        plan.name(path.key(list).index(number), name, format!("{name} is now name: {name}"));
+    }
+}
+
+/// An entry whose plugin has a successor.
+fn succeed(plan: &mut Plan, set: &Value, list: &str, number: usize, (name, successor): (&str, &str), path: &Path) {
+    let (entry, text) = (path.key(list).index(number), format!("{name} is now {successor}"));
+    match is_name(set, list, number) {
+        true => plan.name(entry, successor, text),
+        false => plan.replace(entry.key("name"), successor, text),
+    }
 }
 
 fn plugin_set(plan: &mut Plan, set: &Value, multi_point: Option<&Value>, path: &Path) {
@@ -103,7 +138,7 @@ fn plugin_set(plan: &mut Plan, set: &Value, multi_point: Option<&Value>, path: &
     for (number, name) in enabled.iter().enumerate() {
         let entry = path.key("enabled").index(number);
         match fate(name) {
-            None => {}
+            None => keep(plan, set, "enabled", number, name, path),
             Some(Fate::ByHand(hint)) => gone_by_hand(plan, name, entry.key("name"), hint),
             Some(Fate::Dropped(advice)) => {
                 plan.remove(entry, format!("{name} removed, which kube-scheduler no longer has; {advice}"));
@@ -118,7 +153,7 @@ fn plugin_set(plan: &mut Plan, set: &Value, multi_point: Option<&Value>, path: &
             // Of the default plugins, only the one that scores resources may be listed here for its weight.
             Some(Fate::Successor(successor)) if off.contains("*") || successor == "NodeResourcesFit" => {
                 listed.insert(successor);
-                plan.replace(entry.key("name"), successor, format!("{name} is now {successor}"));
+                succeed(plan, set, "enabled", number, (name, successor), path);
             }
             Some(Fate::Successor(successor)) => {
                 plan.remove(entry, format!("{name} removed, {successor} took its place and runs by default"));
@@ -129,11 +164,11 @@ fn plugin_set(plan: &mut Plan, set: &Value, multi_point: Option<&Value>, path: &
     for (number, name) in disabled.iter().enumerate() {
         let entry = path.key("disabled").index(number);
         match fate(name) {
-            None => {}
+            None => keep(plan, set, "disabled", number, name, path),
             // It was the default plugin that scored what NodeResourcesFit scores now.
             Some(Fate::Successor(successor @ "NodeResourcesFit")) if !off.contains(successor) => {
                 off.insert(successor);
-                plan.replace(entry.key("name"), successor, format!("{name} is now {successor}"));
+                succeed(plan, set, "disabled", number, (name, successor), path);
             }
             Some(_) => plan.remove(entry, format!("{name} removed, which kube-scheduler no longer has")),
         }

@@ -1,0 +1,97 @@
+// The report, taken apart: nodes, pods, and what is taken of each node on each side.
+
+const PENDING = -1;
+
+const report = JSON.parse(byId("data").textContent, (_, value) => (typeof value === "string" ? clean(value) : value));
+const resources = report.resources;
+const lastSide = report.sides.length - 1;
+
+const kinds = report.kinds.map(([requests, scheduler, priority, asks]) => ({ requests, scheduler, priority, asks }));
+
+const nodes = report.nodes.map(([name, zone, cordoned, taints, labels, offered], id) => ({
+  id,
+  name,
+  zone,
+  cordoned: cordoned === 1,
+  taints: taints.map((place) => report.texts[place]),
+  labels: labels.map((place) => report.texts[place]),
+  offered,
+  pods: report.sides.map(() => []),
+  used: report.sides.map(() => new Float64Array(resources.length)),
+}));
+
+const pods = report.pods.map(([name, kind, places, message, account], id) => ({
+  id,
+  name,
+  kind: kinds[kind],
+  places,
+  message: message < 0 ? "" : report.messages[message],
+  account,
+}));
+
+const totals = report.sides.map(() => new Float64Array(resources.length));
+const offered = new Float64Array(resources.length);
+for (const node of nodes) node.offered.forEach((value, place) => (offered[place] += value));
+for (const pod of pods) {
+  pod.places.forEach((place, side) => {
+    if (place < 0) return;
+    nodes[place].pods[side].push(pod);
+    pod.kind.requests.forEach((value, resource) => {
+      nodes[place].used[side][resource] += value;
+      totals[side][resource] += value;
+    });
+  });
+}
+
+const isPending = (pod) => pod.places[lastSide] === PENDING;
+const pendingPods = pods.filter(isPending);
+for (const pod of pendingPods) pod.cause = causeOf(pod.message) || "no reason was given";
+// Placed between the sides, rather than standing there from the start.
+const isNew = (pod) => lastSide > 0 && pod.places[0] !== pod.places[lastSide];
+
+const shareOf = (node, resource, side) => {
+  const all = node.offered[resource];
+  const taken = node.used[side][resource];
+  return all > 0 ? taken / all : taken > 0 ? Infinity : NaN;
+};
+
+const zones = report.zones.map((name, id) => ({
+  name: name || "no zone",
+  nodes: nodes.filter((node) => node.zone === id).sort((left, right) => collator.compare(left.name, right.name)),
+}));
+zones.sort((left, right) => collator.compare(left.name, right.name));
+
+// The account of a pod: embedded, or asked for once. `null` where there is none.
+const asked = new Map();
+const accountOf = (pod) => {
+  if (pod.account >= 0) return Promise.resolve(report.accounts[pod.account]);
+  if (!report.isServed) return Promise.resolve(null);
+  if (!asked.has(pod.id)) {
+    const answer = fetch(`account/${pod.id}`).then(async (response) => {
+      if (!response.ok) throw new Error(clean(await response.text()) || `the server says ${response.status}`);
+      return JSON.parse(await response.text(), (_, value) => (typeof value === "string" ? clean(value) : value));
+    });
+    answer.catch(() => asked.delete(pod.id));
+    asked.set(pod.id, answer);
+  }
+  return asked.get(pod.id);
+};
+
+// What an account says of each node: the group that it is in, its total and what it lacks.
+const FITS = 0;
+const verdictsOf = (account) => {
+  const groups = [{ plugin: "", title: "fits", nodes: account.feasible.map(([node]) => node), lacks: "" }];
+  const of = new Map();
+  const highest = Math.max(...account.feasible.map(([, total]) => total ?? 0), 0);
+  const lowest = Math.min(...account.feasible.map(([, total]) => total ?? 0));
+  for (const [node, total, scores] of account.feasible) {
+    const height = highest > lowest && total !== null ? (total - lowest) / (highest - lowest) : 1;
+    of.set(node, { group: FITS, total, scores, height, lacks: "", nearness: 0 });
+  }
+  for (const { plugin, reasons, misses } of account.refused) {
+    const group = groups.length;
+    groups.push({ plugin, title: reasons.join(", "), nodes: misses.flatMap(([, found]) => found), lacks: misses[0][0], nearest: misses[0][1] });
+    misses.forEach(([lacks, found], nearness) => found.forEach((node) => of.set(node, { group, total: null, scores: [], height: 0, lacks, nearness })));
+  }
+  return { account, groups, of };
+};

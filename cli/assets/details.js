@@ -1,0 +1,153 @@
+// What there is to know of one pod or one node.
+
+const chip = (text, look = "") => h("span", { class: `chip ${look}` }, text);
+const note = (title, text, look = "") => h("div", { class: `note ${look}` }, title ? h("b", {}, title) : null, text);
+const swatch = (color) => {
+  const element = h("i", { class: "swatch", "aria-hidden": "true" });
+  element.style.background = color;
+  return element;
+};
+
+const heading = (name) => {
+  const slash = name.indexOf("/");
+  return h("h2", { tabindex: -1, id: "subjectname" }, slash < 0 ? name : [h("small", {}, name.slice(0, slash + 1)), name.slice(slash + 1)]);
+};
+
+const requestsOf = (pod) =>
+  pod.kind.requests.flatMap((value, place) => (value > 0 && resources[place] !== "pods" ? [`${amount(resources[place], value)} ${resources[place]}`] : []));
+
+const nodeChip = (place, words) => h("button", { type: "button", class: "chip good", onclick: () => openNode(nodes[place]) }, `${words} ${nodes[place].name}`);
+
+const placeChips = (pod) => {
+  const place = pod.places[lastSide];
+  const chips = [place >= 0 ? nodeChip(place, isNew(pod) ? "placed on" : "on") : chip("pending", "warn")];
+  if (lastSide > 0 && pod.places[0] >= 0 && pod.places[0] !== place) chips.push(chip(`${report.sides[0]} on ${nodes[pod.places[0]].name}`));
+  return chips;
+};
+
+// The sheet of a pod; `verdicts` is null where there is no account of it.
+const podSheet = (pod, verdicts, problem) => {
+  const { scheduler, priority, asks } = pod.kind;
+  const facts = [...requestsOf(pod), ...asks, ...(priority !== 0 ? [`priority ${count(priority)}`] : []), ...(scheduler !== "default-scheduler" ? [`scheduler ${scheduler}`] : [])];
+  const detail = h("div", { class: "detail" }, heading(pod.name), h("div", { class: "chips" }, placeChips(pod), facts.map((fact) => chip(fact))));
+  if (problem) detail.append(note("", problem));
+  if (!verdicts) {
+    if (pod.message) detail.append(note("Why it stays pending", pod.message, "warn"));
+    return [detail];
+  }
+  const { account, groups } = verdicts;
+  if (account.gate) detail.append(note(`${account.gate[0]} keeps it out of the queue`, account.gate[1], "warn"));
+  else if (account.error) detail.append(note("The attempt fails", account.error, "warn"));
+  else if (isPending(pod)) detail.append(note("Why it stays pending", pod.message || account.message || "nothing: some node would do", "warn"));
+  if (account.advice) detail.append(note("What would help", account.advice, "help"));
+  if (account.preemption) detail.append(preemptionNote(account.preemption));
+  if (pod.places[lastSide] >= 0) detail.append(h("p", { class: "chips dim" }, "Judged as if it had just been taken off its node; the other pods stay where they are."));
+  if (verdicts.of.size === 0) return [detail];
+  detail.append(h("h3", {}, `What ${counted(verdicts.of.size, "node")} make of it`), stack(groups), groupList(groups));
+  const table = verdictTable(verdicts);
+  return [detail, table.show([...verdicts.of].filter(([, verdict]) => state.group === null || verdict.group === state.group)).limit(12).element];
+};
+
+const preemptionNote = ({ message, node, candidates }) => {
+  const chosen = candidates.find(([place]) => place === node);
+  const victims = chosen ? ` ${chosen[1].slice(0, 8).join(", ")}${chosen[1].length > 8 ? ` and ${chosen[1].length - 8} more` : ""} would have to go.` : "";
+  return note("Preemption", message + (victims && `.${victims}`).replace("..", "."));
+};
+
+const stack = (groups) => {
+  const bar = h("div", { class: "stack", "aria-hidden": "true" });
+  groups.forEach((group, place) => {
+    if (group.nodes.length === 0) return;
+    const part = h("i", {});
+    part.style.background = place === FITS ? fitColor(1) : reasonColor(place);
+    part.style.flexGrow = group.nodes.length;
+    bar.append(part);
+  });
+  return bar;
+};
+
+const nearest = (group) => {
+  if (!group.lacks) return null;
+  const others = group.nearest.length > 1 ? ` and ${count(group.nearest.length - 1)} more` : "";
+  return h("small", {}, `Nearest: ${nodes[group.nearest[0]].name}${others}, with ${group.lacks}`);
+};
+
+const groupList = (groups) => {
+  const item = (group, place) => {
+    if (group.nodes.length === 0) return null;
+    const press = () => {
+      state.group = state.group === place ? null : place;
+      render({ keepFocus: `group${place}` });
+    };
+    const words = place === FITS ? "would do" : group.title || "refused";
+    return h(
+      "li",
+      {},
+      h(
+        "button",
+        { type: "button", class: "group", id: `group${place}`, "aria-pressed": state.group === place ? "true" : "false", onclick: press },
+        swatch(place === FITS ? fitColor(1) : reasonColor(place)),
+        h("b", {}, count(group.nodes.length)),
+        h("span", {}, words, group.plugin ? h("span", { class: "dim" }, ` ${group.plugin}`) : null, nearest(group)),
+      ),
+    );
+  };
+  return h("ul", { class: "groups" }, groups.map(item));
+};
+
+const verdictTable = ({ account, groups, of }) => {
+  const color = ([, verdict]) => (verdict.group === FITS ? fitColor(verdict.height) : reasonColor(verdict.group));
+  const columns = [
+    { title: "node", width: "minmax(120px, 1fr)", class: "strong", value: ([node]) => nodes[node].name, cell: (row) => [swatch(color(row)), nodes[row[0]].name] },
+  ];
+  if (account.feasible.length > 0) {
+    columns.push({ title: "total", width: "80px", number: true, value: ([, verdict]) => verdict.total, cell: ([, { total }]) => (total === null ? "" : count(total)) });
+  }
+  if (account.refused.length > 0) {
+    columns.push(
+      { title: "verdict", width: "minmax(180px, 1.6fr)", value: ([, verdict]) => (verdict.group === FITS ? "would do" : groups[verdict.group].title) },
+      { title: "what it lacks", width: "minmax(150px, 1.3fr)", class: "dim", value: ([, verdict]) => verdict.nearness, cell: ([, verdict]) => verdict.lacks },
+    );
+  }
+  account.plugins.forEach((plugin, place) => {
+    const title = plugin.replace(/^NodeResources/, "");
+    if (account.feasible.some(([, , scores]) => scores[place])) {
+      columns.push({ title, width: `${Math.max(84, title.length * 7 + 28)}px`, number: true, value: ([, verdict]) => verdict.scores[place] ?? null, cell: ([, verdict]) => (verdict.scores[place] === undefined || verdict.scores[place] === null ? "" : count(verdict.scores[place])) });
+    }
+  });
+  const order = account.feasible.length > 0 ? { column: 1, down: true } : { column: 2, down: false };
+  return new Table(`What each node makes of the pod`, columns, ([node]) => openNode(nodes[node]), order);
+};
+
+// A bar of what is taken, the part that was taken before in a lighter color.
+const meter = (share, was = null) => {
+  const bar = h("span", { class: "meter", "aria-hidden": "true" });
+  const fill = (value, look, color) => {
+    const part = h("i", { class: look });
+    part.style.width = `${Math.max(0, Math.min(1, value || 0)) * 100}%`;
+    if (color) part.style.background = color;
+    bar.append(part);
+  };
+  fill(share, "", useColor(Math.max(share || 0, 0.2)));
+  if (was !== null && was > 0 && share > was) fill(was, "was");
+  return bar;
+};
+
+const nodeSheet = (node) => {
+  const found = node.pods[state.side];
+  const chips = [chip(zones.find((zone) => zone.nodes.includes(node)).name), chip(counted(found.length, "pod"))];
+  if (node.cordoned) chips.push(chip("cordoned", "warn"));
+  chips.push(...node.taints.map((taint) => chip(`taint ${taint}`, "warn")));
+  const use = h("div", { class: "use" });
+  resources.forEach((resource, place) => {
+    if (!(node.offered[place] > 0) && !(node.used[state.side][place] > 0)) return;
+    const share = shareOf(node, place, state.side);
+    const was = state.side > 0 ? shareOf(node, place, 0) : null;
+    use.append(h("span", { title: resource }, resource), meter(share, was), h("span", { class: "dim" }, `${amount(resource, node.used[state.side][place])} of ${amount(resource, node.offered[place])} · ${percent(share)}`));
+  });
+  const detail = h("div", { class: "detail" }, heading(node.name), h("div", { class: "chips" }, chips), h("h3", {}, lastSide > 0 ? `In use ${report.sides[state.side]}` : "In use"), use);
+  if (node.labels.length > 0) detail.append(h("h3", {}, "Labels"), h("div", { class: "chips" }, node.labels.map((label) => chip(label))));
+  detail.append(h("h3", {}, `Pods on it${lastSide > 0 ? ` ${report.sides[state.side]}` : ""}`));
+  if (found.length === 0) return [detail, h("p", { class: "empty" }, "No pod is on this node.")];
+  return [detail, podTable(`Pods on ${node.name}`, true).show(found).limit(16).element];
+};

@@ -1,0 +1,298 @@
+// The page: what is looked at, and what follows from it.
+
+const state = { resource: 0, side: lastSide, tab: pendingPods.length > 0 ? "pending" : "pods", search: "", cause: null, pod: null, node: null, verdicts: null, problem: "", group: null };
+
+const say = (text) => {
+  byId("said").textContent = text;
+};
+
+// Theme: the reader's choice, else that of the system.
+const system = matchMedia("(prefers-color-scheme: dark)");
+const chosen = () => {
+  try {
+    return localStorage.getItem("flotilla-theme");
+  } catch {
+    return null;
+  }
+};
+const setTheme = (name) => {
+  document.documentElement.dataset.theme = name;
+  byId("theme").textContent = name === "dark" ? "Light" : "Dark";
+  byId("theme").setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} mode`);
+};
+setTheme(chosen() === "dark" || chosen() === "light" ? chosen() : system.matches ? "dark" : "light");
+
+// The address after # names what is open, so that it can be linked to, and the browser's Back goes back.
+const openPod = (pod) => go(`#pod=${encodeURIComponent(pod.name)}`);
+const openNode = (node) => go(`#node=${encodeURIComponent(node.name)}`);
+const close = () => go(`#${state.tab}`);
+const go = (address) => {
+  if (location.hash === address) follow();
+  else location.hash = address;
+};
+
+const podNames = new Map(pods.map((pod) => [pod.name, pod]));
+const nodeNames = new Map(nodes.map((node) => [node.name, node]));
+
+const follow = async (isFirst = false) => {
+  const [, what, name] = /^#(pod|node|pending|pods|nodes)(?:=(.*))?$/.exec(location.hash) ?? [];
+  const named = (known) => {
+    try {
+      return known.get(decodeURIComponent(name ?? "")) ?? null;
+    } catch {
+      return null;
+    }
+  };
+  const had = state.pod ?? state.node;
+  const wasTab = document.activeElement?.getAttribute("role") === "tab";
+  Object.assign(state, { pod: what === "pod" ? named(podNames) : null, node: what === "node" ? named(nodeNames) : null, verdicts: null, problem: "", group: null });
+  if (what in lists) state.tab = what;
+  const { pod } = state;
+  if (state.node) map.go(state.node, true);
+  if (pod && pod.places[lastSide] >= 0) map.go(nodes[pod.places[lastSide]], true);
+  if (pod) {
+    const wait = setTimeout(() => state.pod === pod && showProblem(pod, "Asking what the nodes make of it …"), 150);
+    try {
+      const account = await accountOf(pod);
+      if (state.pod !== pod) return;
+      if (account) state.verdicts = verdictsOf(account);
+      else state.problem = withoutAccount(pod);
+    } catch (error) {
+      if (state.pod !== pod) return;
+      state.problem = `What the nodes make of it is not known: ${error.message}`;
+    } finally {
+      clearTimeout(wait);
+    }
+  }
+  render({ keepFocus: isFirst ? null : pod || state.node ? "subjectname" : had ? "table" : wasTab ? `tab-${state.tab}` : null });
+  if (pod ?? state.node) say(`${(pod ?? state.node).name} is open`);
+};
+
+const showProblem = (pod, text) => {
+  state.problem = text;
+  render({ keepFocus: "subjectname" });
+};
+
+const withoutAccount = (pod) => {
+  if (isPending(pod) && report.unexplained > 0) {
+    return `This file has no account of it: accounts of all pending pods would be larger than ${report.mostAccountBytes >> 20} MiB, and ${counted(report.unexplained, "pod")} had to go without. Ask \`flotilla explain --pod ${pod.name}\`, or open the page with \`flotilla ui\`.`;
+  }
+  return isPending(pod) ? "" : "This file gives account of pending pods only. `flotilla ui` judges any pod.";
+};
+
+// What the map shows of a node: how full it is, or what it makes of the pod that is open.
+const paint = (node) => {
+  const share = shareOf(node, state.resource, state.side);
+  const resource = resources[state.resource];
+  const use = node.offered[state.resource] > 0 ? `${percent(share)} of ${amount(resource, node.offered[state.resource])} ${resource}` : `no ${resource}`;
+  const lines = [node.name, `${report.zones[node.zone] || "no zone"} · ${counted(node.pods[state.side].length, "pod")}${node.cordoned ? " · cordoned" : ""}`, use];
+  const dots = node.pods[state.side].map(state.side === lastSide ? isNew : () => false);
+  if (lastSide > 0) dots.sort((left, right) => left - right);
+  const verdict = state.verdicts?.of.get(node.id);
+  if (verdict) {
+    const { groups, account } = state.verdicts;
+    const isFit = verdict.group === FITS;
+    lines.push(isFit ? `would do${verdict.total === null ? "" : `, total ${count(verdict.total)}`}` : groups[verdict.group].title || "refused");
+    if (verdict.lacks) lines.push(`lacks ${verdict.lacks}`);
+    return {
+      color: isFit ? fitColor(verdict.height) : reasonColor(verdict.group),
+      level: 0,
+      note: isFit ? "would do" : groups[verdict.group].title || "refused",
+      dim: state.group !== null && state.group !== verdict.group,
+      marked: state.pod.places[lastSide] === node.id || (account.feasible.length > 0 && account.best.length < 10 && account.best.includes(node.id)),
+      word: isFit && verdict.total !== null ? count(verdict.total) : "",
+      dots,
+      lines,
+    };
+  }
+  const isSought = state.find !== "" && node.name.toLowerCase().includes(state.find);
+  const isHome = state.pod !== null && state.pod.places[state.side] === node.id;
+  return { color: useColor(share), level: share || 0, dim: state.find !== "" && !isSought, marked: node === state.node || isHome, word: node.offered[state.resource] > 0 ? percent(share) : "–", dots, lines };
+};
+state.find = "";
+
+const map = new NodeMap(paint, openNode);
+
+// One of several: arrow keys choose, one stop of the Tab key.
+const choice = (host, items, isChosen, choose) => {
+  const buttons = items.map((item, place) => {
+    const press = (at) => {
+      choose(items[at]);
+      host().querySelectorAll("[role=radio]")[at].focus();
+    };
+    const key = (event) => {
+      const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      press((place + step + items.length) % items.length);
+    };
+    return h("button", { type: "button", role: "radio", class: item.look, "aria-checked": isChosen(item) ? "true" : "false", tabindex: isChosen(item) ? 0 : -1, "aria-label": item.label, onclick: () => press(place), onkeydown: key }, item.content);
+  });
+  return buttons;
+};
+
+const renderTop = () => {
+  const made = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" }).format(new Date(report.madeMs));
+  document.title = `${report.subject || report.command} – Flotilla`;
+  byId("subject").replaceChildren(`${report.command} `, h("b", {}, report.subject), ` · ${made}`);
+  const { figures } = report;
+  // Of a few pods the rate says nothing.
+  byId("figures").textContent = figures && pods.length >= 1000 ? `${count(Math.round(figures.decisionsPerSecond))} decisions per second by ${counted(figures.workers, "worker")} · p99 ${short(figures.p99Micros / 1000)} ms` : `version ${report.version}`;
+};
+
+const renderTiles = () => {
+  const placed = pods.length - pendingPods.length;
+  const fresh = lastSide > 0 ? pods.filter((pod) => isNew(pod) && !isPending(pod)).length : 0;
+  const tile = (name, big, small, look = "") => h("div", { class: `tile ${look}` }, h("span", { class: "name" }, name), h("span", { class: "big" }, big, h("small", {}, small)));
+  const offers = resources.map((resource, place) => ({ resource, place })).filter(({ place }) => offered[place] > 0);
+  const items = offers.map(({ resource, place }) => {
+    const [share, was] = [totals[state.side][place] / offered[place], state.side > 0 ? totals[0][place] / offered[place] : null];
+    const of = `${amount(resource, totals[state.side][place])} of ${amount(resource, offered[place])}`;
+    return { place, look: "tile", label: `${resource}: ${of}, ${percent(share)}${was === null ? "" : `, was ${percent(was)}`}`, content: [h("span", { class: "name" }, resource), h("span", { class: "big" }, percent(share), h("small", {}, was === null ? of : `was ${percent(was)}`)), meter(share, was)] };
+  });
+  const choose = (item) => {
+    state.resource = item.place;
+    renderTiles();
+    renderLegend();
+    map.redraw();
+  };
+  byId("tiles").replaceChildren(
+    tile("nodes", count(nodes.length), `in ${counted(zones.length, "zone")}`),
+    tile("pods with a node", count(placed), fresh > 0 ? `${count(fresh)} placed` : `of ${count(pods.length)}`),
+    tile("pending pods", count(pendingPods.length), pendingPods.length > 0 ? counted(new Set(pendingPods.map((pod) => pod.cause)).size, "reason") : "", pendingPods.length > 0 ? "warn" : ""),
+    h("div", { class: "resources", role: "radiogroup", "aria-label": "Resource that colors the map" }, choice(() => byId("tiles"), items, (item) => item.place === state.resource, choose)),
+  );
+};
+
+const renderSides = () => {
+  if (lastSide === 0) return;
+  const items = report.sides.map((name, side) => ({ side, content: [name], look: "", label: name }));
+  const choose = ({ side }) => {
+    state.side = side;
+    renderSides();
+    renderTiles();
+    render({ keepFocus: null });
+    byId("sides").querySelectorAll("[role=radio]")[side].focus();
+  };
+  byId("sides").replaceChildren(...choice(() => byId("sides"), items, (item) => item.side === state.side, choose));
+};
+
+const renderLegend = () => {
+  if (state.verdicts && state.verdicts.of.size > 0) {
+    const keys = state.verdicts.groups.map((group, place) => ({ group, place })).filter(({ group }) => group.nodes.length > 0);
+    const shown = keys.slice(0, 3).map(({ group, place }) => h("span", { class: "key", title: group.title }, swatch(place === FITS ? fitColor(1) : reasonColor(place)), h("span", {}, place === FITS ? "would do" : group.title)));
+    byId("legend").replaceChildren(...shown, ...(keys.length > 3 ? [h("span", { class: "dim" }, `+${keys.length - 3}`)] : []));
+    return;
+  }
+  const ramp = h("span", { class: "ramp", "aria-hidden": "true" });
+  ramp.style.background = `linear-gradient(90deg, ${RAMPS[theme()].map(([stop, color]) => `${color} ${stop * 100}%`).join(", ")})`;
+  byId("legend").replaceChildren(h("span", {}, `${resources[state.resource]} in use`), "0", ramp, "100 %");
+};
+
+let table = null;
+
+const listSheet = () => {
+  const list = lists[state.tab];
+  table = list.make();
+  const search = h("input", { type: "search", id: "search", placeholder: "Search", "aria-label": `Search ${list.title.toLowerCase()}`, autocomplete: "off", spellcheck: "false", oninput: (event) => {
+    state.search = event.target.value;
+    fill();
+  } });
+  search.value = state.search;
+  const open = (name) => {
+    Object.assign(state, { search: "", cause: null });
+    byId(`tab-${name}`).focus();
+    go(`#${name}`);
+  };
+  const names = Object.keys(lists);
+  const tabs = names.map((name, place) => {
+    const key = (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      open(names[(place + step + names.length) % names.length]);
+    };
+    const isOpen = name === state.tab;
+    return h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-selected": isOpen ? "true" : "false", "aria-controls": "sheet", tabindex: isOpen ? 0 : -1, onclick: () => open(name), onkeydown: key }, lists[name].title, " ", h("span", { class: "count" }, count(lists[name].all.length)));
+  });
+  const sheet = h("div", { class: "sheet fixed", id: "sheet", role: "tabpanel", "aria-labelledby": `tab-${state.tab}` });
+  const none = h("p", { class: "empty", hidden: true });
+  const fill = () => {
+    const rows = list.rows();
+    table.show(rows);
+    table.element.hidden = rows.length === 0;
+    none.hidden = rows.length > 0;
+    none.textContent = list.all.length === 0 ? list.empty : "Nothing matches.";
+    if (state.search) say(counted(rows.length, "match").replace(/matchs$/, "matches"));
+  };
+  sheet.append(...[state.tab === "pending" ? causeList() : null, table.element, none].filter(Boolean));
+  byId("panel").replaceChildren(h("div", { class: "tabs" }, h("div", { class: "tablist", role: "tablist", "aria-label": "Lists" }, tabs), search), sheet);
+  fill();
+};
+
+const detailSheet = () => {
+  const parts = state.pod ? podSheet(state.pod, state.verdicts, state.problem) : nodeSheet(state.node);
+  const back = h("button", { type: "button", class: "plain back", onclick: close }, `← ${lists[state.tab].title}`);
+  byId("panel").replaceChildren(h("div", { class: "tabs" }, back), h("div", { class: "sheet", id: "sheet" }, parts));
+};
+
+const render = ({ keepFocus = null } = {}) => {
+  const top = byId("sheet")?.scrollTop ?? 0;
+  if (state.pod || state.node) detailSheet();
+  else listSheet();
+  if (keepFocus?.startsWith("group")) byId("sheet").scrollTop = top;
+  renderLegend();
+  map.redraw();
+  if (keepFocus === "table") table.element.focus({ preventScroll: true });
+  else if (keepFocus) byId(keepFocus)?.focus({ preventScroll: true });
+};
+
+const redrawAll = () => {
+  renderTiles();
+  render();
+};
+
+byId("theme").addEventListener("click", () => {
+  const name = theme() === "dark" ? "light" : "dark";
+  try {
+    localStorage.setItem("flotilla-theme", name);
+  } catch {
+    // The choice is not kept where the browser keeps nothing for files.
+  }
+  setTheme(name);
+  redrawAll();
+});
+system.addEventListener("change", () => {
+  if (chosen()) return;
+  setTheme(system.matches ? "dark" : "light");
+  redrawAll();
+});
+byId("keys").addEventListener("click", () => byId("help").showModal());
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("panel").focus();
+});
+byId("find").addEventListener("input", (event) => {
+  state.find = event.target.value.trim().toLowerCase();
+  map.redraw();
+});
+byId("find").addEventListener("keydown", (event) => {
+  const found = event.key === "Enter" && state.find && map.order.find((node) => node.name.toLowerCase().includes(state.find));
+  if (found) openNode(found);
+});
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+  const isTyping = event.target instanceof HTMLInputElement;
+  if (event.key === "Escape" && isTyping && event.target.value) return;
+  if (event.key === "Escape" && (state.pod || state.node)) close();
+  else if (event.key === "/" && !isTyping) {
+    event.preventDefault();
+    (byId("search") ?? byId("find")).focus();
+  } else if (event.key === "?" && !isTyping) byId("help").showModal();
+});
+addEventListener("hashchange", () => follow());
+
+renderTop();
+renderTiles();
+renderSides();
+follow(true);

@@ -1,0 +1,89 @@
+//! How many copies of a pod fit.
+//!
+//! Knows: how many copies may fit at most. Must not know: what would admit more.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{class::PodInfo, node::NodeInfo, resources::Resources};
+
+use crate::{
+    cluster::Cluster,
+    simulate::run::{self, Settings},
+};
+
+/// What came of placing copies.
+pub(super) struct Count {
+    /// How many fit.
+    pub(super) fits: usize,
+    /// How many on which node.
+    pub(super) nodes: BTreeMap<Arc<str>, usize>,
+    /// The first copy that fits nowhere, and what is said of it; `None`: all fit that were tried.
+    pub(super) stopped: Option<(Arc<PodInfo>, String)>,
+    /// The cluster with all copies that fit.
+    pub(super) cluster: Cluster,
+}
+
+/// Places copies of a pod, no more than `limit`.
+///
+/// # Errors
+/// Where the simulation cannot be run.
+pub(super) fn count(
+    cluster: &Cluster,
+    model: &Arc<PodInfo>,
+    limit: usize,
+    settings: &Settings,
+) -> anyhow::Result<Count> {
+    let tried = limit.min(bound(cluster, model).saturating_add(1));
+    let mut full = cluster.clone();
+    full.pending.extend((1..=tried).map(|number| copy(model, number)));
+    let progress = crate::progress::progress("{bar:40} {pos}/{len} pods decided, {eta} left");
+    let outcome = run::run(&full, settings, &progress);
+    progress.finish_and_clear();
+    let (mut nodes, mut stopped, mut fits) = (BTreeMap::new(), None, 0);
+    full.pending.clear();
+    for placement in outcome?.placements {
+        let is_copy = placement.pod.uid.starts_with(COPY);
+        match placement.node {
+            Some(node) => {
+                if is_copy {
+                    fits += 1;
+                    *nodes.entry(Arc::clone(&node)).or_default() += 1;
+                }
+                full.bound.push(Arc::new(PodInfo { node_name: Some(node), ..PodInfo::clone(&placement.pod) }));
+            }
+            None if is_copy && stopped.is_none() => stopped = Some((placement.pod, placement.message)),
+            None => {}
+        }
+    }
+    Ok(Count { fits, nodes, stopped, cluster: full })
+}
+
+/// What the UIDs of copies begin with; no UID of an API server does.
+const COPY: &str = "copy/";
+
+fn copy(model: &PodInfo, number: usize) -> Arc<PodInfo> {
+    let name = format!("{}-{number}", model.name);
+    let uid = format!("{COPY}{name}").as_str().into();
+    Arc::new(PodInfo { uid, name: name.as_str().into(), ..model.clone() })
+}
+
+/// How many may fit at most, by the amounts alone.
+fn bound(cluster: &Cluster, model: &PodInfo) -> usize {
+    let mut standing: BTreeMap<&str, (i64, Resources)> = BTreeMap::new();
+    for pod in &cluster.bound {
+        let taken = standing.entry(pod.node_name.as_deref().unwrap_or_default()).or_default();
+        taken.0 += 1;
+        taken.1.milli_cpu = taken.1.milli_cpu.saturating_add(pod.class.accounted.milli_cpu);
+        taken.1.memory = taken.1.memory.saturating_add(pod.class.accounted.memory);
+    }
+    let room = |node: &NodeInfo| {
+        let (pods, taken) = standing.get(&*node.name).cloned().unwrap_or_default();
+        let wanted = &model.class.requests;
+        let times = |free: i64, wanted: i64| if wanted > 0 { free.max(0) / wanted } else { i64::MAX };
+        let of_cpu = times(node.allocatable.milli_cpu - taken.milli_cpu, wanted.milli_cpu);
+        let of_memory = times(node.allocatable.memory - taken.memory, wanted.memory);
+        of_cpu.min(of_memory).min((node.allowed_pods - pods).max(0))
+    };
+    let sum = cluster.nodes.iter().map(|node| i128::from(room(node))).sum::<i128>();
+    usize::try_from(sum).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,98 @@
+//! The answer, as programs read it and as people do.
+//!
+//! Knows: fields and tables. Must not know: how anything was counted.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    sync::Arc,
+};
+
+use comfy_table::Cell;
+use serde::Serialize;
+
+use crate::{
+    explain::why::Refusal,
+    output::{json, printable, table, yaml},
+    whatif::{Format, output::names},
+};
+
+/// The most nodes that are listed.
+const MOST_NODES: usize = 20;
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answer {
+    pub(super) pod: String,
+    /// How many fit.
+    pub(super) fits: usize,
+    /// More may fit, but were not tried.
+    pub(super) is_limit: bool,
+    /// How many on which node.
+    pub(super) nodes: BTreeMap<Arc<str>, usize>,
+    /// What is said of the first one that fits nowhere.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) message: String,
+    pub(super) refusals: Vec<Refusal>,
+    /// Changes that admit more.
+    pub(super) changes: Vec<Admitting>,
+}
+
+/// A change that admits more.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Admitting {
+    /// `toleration`, `request`, `uncordon` or `node`.
+    pub(super) kind: &'static str,
+    pub(super) change: String,
+    /// How many fit with it.
+    pub(super) fits: usize,
+}
+
+impl Answer {
+    /// Prints the answer.
+    pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            Format::Table => self.print_table(out),
+            Format::Json => json(self, out),
+            Format::Yaml => yaml(self, out),
+        }
+    }
+
+    fn print_table(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (at_least, fit) =
+            (if self.is_limit { "at least " } else { "" }, if self.fits == 1 { "fits" } else { "fit" });
+        writeln!(out, "{}: {at_least}{} more {fit}", printable(&self.pod), self.fits)?;
+        if !self.nodes.is_empty() {
+            let mut nodes: Vec<(&Arc<str>, &usize)> = self.nodes.iter().collect();
+            nodes.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), Arc::clone(name)));
+            let shown = nodes.iter().take(MOST_NODES).map(|(name, count)| format!("{count} on {name}"));
+            let more = nodes.len().saturating_sub(MOST_NODES);
+            let more = (more > 0).then(|| format!("others on {more} more nodes"));
+            writeln!(out, "  {}", printable(&shown.chain(more).collect::<Vec<_>>().join(", ")))?;
+        }
+        if !self.message.is_empty() {
+            writeln!(out, "\nthe next one: {}", printable(&self.message))?;
+        }
+        if !self.refusals.is_empty() {
+            let row = |refusal: &Refusal| {
+                let Refusal { plugin, reasons, nodes, lacks, nearest } = refusal;
+                let lacks = if lacks.is_empty() { "-" } else { lacks };
+                [*plugin, &nodes.to_string(), &reasons.join(", "), lacks, &names(nearest)]
+                    .map(|text| Cell::new(printable(text)))
+            };
+            let header = ["REFUSED BY", "NODES", "REASON", "LACKS AT LEAST", "ON"];
+            writeln!(out, "\n{}", table(header, self.refusals.iter().map(row)).trim_fmt())?;
+        }
+        if self.changes.is_empty() {
+            let found = if self.message.is_empty() { "" } else { "\nno single change was found that admits more\n" };
+            return write!(out, "{found}");
+        }
+        let row = |admitting: &Admitting| {
+            let fits = format!("{} (+{})", admitting.fits, admitting.fits - self.fits);
+            [&admitting.change, &fits].map(|text| Cell::new(printable(text)))
+        };
+        writeln!(out, "\n{}", table(["WITH", "FIT"], self.changes.iter().map(row)).trim_fmt())
+    }
+}

@@ -1,0 +1,69 @@
+//! The page: a report that a browser shows, in one file that asks for nothing else.
+//!
+//! Knows: how text is kept from being read as markup or as code, and what the browser is told to refuse. Must not know: what is in
+//! a report, or how the page draws it.
+
+use std::io::{self, Write};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use ring::digest::{SHA256, digest};
+use serde::Serialize;
+
+pub(crate) mod report;
+pub(crate) mod told;
+
+pub(crate) use report::Report;
+
+/// The page around its style, its script and its data.
+const FRAME: &str = include_str!("../assets/page.html");
+const STYLE: &str = include_str!("../assets/page.css");
+/// The parts of the script, in the order in which they use each other.
+const SCRIPT: [&str; 7] = [
+    include_str!("../assets/words.js"),
+    include_str!("../assets/data.js"),
+    include_str!("../assets/table.js"),
+    include_str!("../assets/map.js"),
+    include_str!("../assets/details.js"),
+    include_str!("../assets/lists.js"),
+    include_str!("../assets/page.js"),
+];
+
+/// Writes the page with a report in it.
+///
+/// The policy allows the page its own style and script by their hashes and nothing else, so that a name in the cluster that got
+/// past all escaping could still not be run. A served page may also ask the server that it came from.
+pub(crate) fn write(report: &Report<'_>, is_served: bool, out: &mut dyn Write) -> io::Result<()> {
+    let script = format!("\"use strict\";(() => {{\n{}}})();\n", SCRIPT.concat());
+    let policy = policy(&script, is_served);
+    let data = embedded(report)?;
+    let mut rest = FRAME;
+    for (mark, text) in [("{{policy}}", &*policy), ("{{style}}", STYLE), ("{{data}}", &data), ("{{script}}", &script)] {
+        let Some((before, behind)) = rest.split_once(mark) else { continue };
+        out.write_all(before.as_bytes())?;
+        out.write_all(text.as_bytes())?;
+        rest = behind;
+    }
+    out.write_all(rest.as_bytes())
+}
+
+/// What the browser lets the page do.
+fn policy(script: &str, is_served: bool) -> String {
+    let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
+    let asks = if is_served { "'self'" } else { "'none'" };
+    format!(
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; connect-src {asks}; base-uri 'none'; \
+         form-action 'none'",
+        hash(script),
+        hash(STYLE)
+    )
+}
+
+/// JSON that may stand between the tags of a script: without `<`, which could end it or begin a comment, and without `&` and `>`,
+/// which older readers of XHTML take for markup. Outside strings JSON has none of them.
+fn embedded(data: &impl Serialize) -> io::Result<String> {
+    let text = serde_json::to_string(data)?;
+    Ok(text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))
+}
+
+#[cfg(test)]
+mod tests;

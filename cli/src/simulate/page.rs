@@ -1,0 +1,108 @@
+//! The answer as a page.
+//!
+//! Knows: what the page is told of a simulation, and the cluster as it is after it. Must not know: how the page looks.
+
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
+
+use flotilla_framework::{class::PodInfo, node::NodeInfo, profile::Profile, registry::Registry};
+
+use super::ledger::Outcome;
+use crate::{
+    args::SimulateArgs,
+    cluster::Cluster,
+    explain::Teller,
+    input,
+    page::{
+        self, Report,
+        report::{Figures, Stand},
+    },
+};
+
+/// The cluster before and after a simulation.
+#[derive(Debug)]
+pub(crate) struct Simulated {
+    nodes: Vec<Arc<NodeInfo>>,
+    /// First those that stood on nodes, then the others in the order in which they were decided.
+    pods: Vec<Row>,
+    /// The cluster with all placed pods on their nodes.
+    after: Cluster,
+    subject: String,
+    figures: Figures,
+}
+
+#[derive(Debug)]
+struct Row {
+    /// As it is after the simulation.
+    pod: Arc<PodInfo>,
+    /// Its node before.
+    before: Option<Arc<str>>,
+    /// Why it stays pending.
+    message: String,
+}
+
+impl Simulated {
+    /// What came of a cluster.
+    pub(super) fn new(args: &SimulateArgs, figures: Figures, mut cluster: Cluster, outcome: Outcome) -> Self {
+        let nodes = cluster.nodes.clone();
+        let stood =
+            |pod: &Arc<PodInfo>| Row { pod: Arc::clone(pod), before: pod.node_name.clone(), message: String::new() };
+        let mut pods: Vec<Row> = cluster.bound.iter().map(stood).collect();
+        cluster.pending.clear();
+        for placement in outcome.placements {
+            let pod = match placement.node {
+                Some(node) => Arc::new(PodInfo { node_name: Some(node), ..PodInfo::clone(&placement.pod) }),
+                None => placement.pod,
+            };
+            let side = if pod.node_name.is_some() { &mut cluster.bound } else { &mut cluster.pending };
+            side.push(Arc::clone(&pod));
+            pods.push(Row { pod, before: None, message: placement.message });
+        }
+        Self { nodes, pods, after: cluster, subject: subject(args), figures }
+    }
+
+    /// All pods, in the order of the report.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<PodInfo>> {
+        self.pods.iter().map(|row| &row.pod)
+    }
+
+    /// Gives account of pods beside those that were placed.
+    pub(crate) fn teller(&self, registry: Registry, profiles: &[Profile]) -> Teller {
+        Teller::new(registry, &self.after, profiles)
+    }
+
+    /// The report, without accounts.
+    pub(crate) fn report(&self) -> Report<'_> {
+        let stands: Vec<Stand<'_>> = self.pods.iter().map(Row::stand).collect();
+        let mut report = Report::new(&self.nodes, &stands);
+        report.command = "simulate";
+        report.subject.clone_from(&self.subject);
+        report.sides = &["before", "after"];
+        report.figures = Some(self.figures);
+        report
+    }
+
+    /// Writes the page with the accounts of the pods that stay pending.
+    pub(super) fn print(&self, registry: Registry, profiles: &[Profile], out: &mut dyn Write) -> io::Result<()> {
+        let pending = self.pods().filter(|pod| pod.node_name.is_none());
+        let accounts = self.teller(registry, profiles).tell_all(pending).map_err(io::Error::other)?;
+        let mut report = self.report();
+        accounts.put_into(&mut report)?;
+        page::write(&report, false, out)
+    }
+}
+
+impl Row {
+    fn stand(&self) -> Stand<'_> {
+        Stand::new(&self.pod, [self.before.clone(), self.pod.node_name.clone()], &self.message)
+    }
+}
+
+/// What was simulated, as the command line says it.
+fn subject(args: &SimulateArgs) -> String {
+    let made_up = args.generate.as_ref().map(|words| format!("{} made-up nodes", words.nodes));
+    let files = Some(input::names(&args.files)).filter(|names| !names.is_empty());
+    made_up.into_iter().chain(files).collect::<Vec<_>>().join(", ")
+}

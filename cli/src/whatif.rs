@@ -1,0 +1,98 @@
+//! `flotilla whatif`: what a change would do before it is made.
+//!
+//! Knows: the order of reading, changing, simulating and comparing, and which exit code each outcome has. Must not know: how any
+//! of them is done.
+
+use std::{collections::BTreeMap, process::ExitCode};
+
+use flotilla_configuration::Configuration;
+use flotilla_framework::registry::Registry;
+use serde_json::{Map, Value};
+
+use crate::{
+    cluster::{self, Cluster, Edit, Files},
+    output::{Failure, STAYS_PENDING},
+    progress::log,
+    simulate::run::Settings,
+};
+
+mod args;
+mod compare;
+pub(crate) mod output;
+mod plan;
+mod side;
+mod survey;
+
+pub(crate) use args::{Format, WhatifArgs};
+
+use args::FailOn;
+use compare::Answer;
+use plan::Plan;
+use side::Side;
+use survey::{Key, Survey, key};
+
+/// What the messages of this command call it.
+const NAME: &str = "flotilla whatif";
+
+/// The objects that are applied, with the templates of their pods.
+#[derive(Default)]
+struct Applied(BTreeMap<Key, Option<Value>>);
+
+impl Edit for Applied {
+    fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, _: bool) -> bool {
+        let template = object.get("spec").and_then(|spec| spec.get("template")).cloned();
+        self.0.insert(key(kind, object), template);
+        true
+    }
+
+    fn added(&mut self) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+/// Runs `flotilla whatif`.
+pub(crate) fn command(args: &WhatifArgs, registry: Registry) -> ExitCode {
+    crate::output::end(whatif(args, registry))
+}
+
+fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
+    log(args.verbose);
+    let gates = cluster::gates(&args.feature_gates)?;
+    let changes = &args.changes;
+    let (now, refuse_now) = cluster::configuration_without_calls(args.current_config.as_deref(), &gates, NAME)?;
+    let next = changes.config.as_deref().or(args.current_config.as_deref());
+    let (next, refuse_next) = cluster::configuration_without_calls(next, &gates, NAME)?;
+    let mut survey = Survey::default();
+    let (mut files, before) = Files::read(&args.files, &mut survey, &now.profiles, &gates)?;
+    let mut applied = Applied::default();
+    files.apply(&changes.apply, &mut applied, &gates)?;
+    let mut plan = Plan::new(changes, &survey, &applied.0).map_err(Failure::input)?;
+    let after = files.changed(&mut plan, &next.profiles, &gates)?;
+    drop((survey, files));
+    refused(&before, refuse_now)?;
+    refused(&after, refuse_next)?;
+    let mut words = plan.words;
+    words.extend(changes.config.as_ref().map(|path| format!("decide by {}", path.display())));
+    let (now, next) = (settings(args, now, registry), settings(args, next, registry));
+    let before = Side::of(before, &now).map_err(Failure::run)?;
+    let after = Side::of(after, &next).map_err(Failure::run)?;
+    let answer = Answer::new(words, &before, &after, &next.profiles, registry);
+    crate::output::print(|out| answer.print(args.output, out))?;
+    let fails = |what: &FailOn| match what {
+        FailOn::Pending => answer.has_pending(),
+        FailOn::Preemption => !answer.preemptions.is_empty(),
+    };
+    Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
+}
+
+fn refused(
+    cluster: &Cluster,
+    refuse: impl Fn(&flotilla_framework::class::PodInfo) -> Option<Failure>,
+) -> Result<(), Failure> {
+    cluster.pending.iter().find_map(|pod| refuse(pod)).map_or(Ok(()), Err)
+}
+
+fn settings(args: &WhatifArgs, configuration: Configuration, registry: Registry) -> Settings {
+    let Configuration { profiles, extenders, .. } = configuration;
+    Settings { registry, profiles, extenders, workers: args.workers, tie_break_seed: 0, may_preempt: true }
+}

@@ -1,0 +1,238 @@
+//! What differs between the two sides, as programs read it.
+//!
+//! Knows: fields and their order, and which difference has which name. Must not know: tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flotilla_framework::{profile::Profile, registry::Registry};
+use serde::Serialize;
+
+use super::side::{Side, State};
+use crate::{
+    amount::Amount,
+    explain::why::{self, Refusal},
+    simulate::usage::Usage,
+};
+
+/// The answer.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answer {
+    /// What was changed.
+    pub(super) changes: Vec<String>,
+    /// The pods that fare differently, by name.
+    pub(super) pods: Vec<Row>,
+    /// The pods that make room for others because of the changes.
+    pub(super) preemptions: Vec<Preempted>,
+    pub(super) before: Totals,
+    pub(super) after: Totals,
+    pub(super) resources: Vec<Resource>,
+    pub(super) zones: Vec<Zone>,
+    /// Why the first pod stays pending that did not before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bottleneck: Option<Bottleneck>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Row {
+    pub(super) pod: String,
+    pub(super) change: Change,
+    /// Absent for a pod that is not on a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) after: Option<String>,
+    /// Why it stays pending.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) message: String,
+}
+
+/// How a pod fares differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Change {
+    /// It was on a node, or was not there, and now stays pending.
+    Pending,
+    /// It is on another node.
+    Moved,
+    /// It was pending and is on a node.
+    Placed,
+    /// It was not there and is on a node.
+    New,
+    /// It is not there any more.
+    Gone,
+    /// It has no node yet, and would go to another one.
+    Elsewhere,
+}
+
+impl Change {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Moved => "moved",
+            Self::Placed => "placed",
+            Self::New => "new",
+            Self::Gone => "gone",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Preempted {
+    pub(super) pod: String,
+    pub(super) node: String,
+    pub(super) by: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Totals {
+    pub(super) nodes: usize,
+    pub(super) pods: usize,
+    pub(super) pending: usize,
+}
+
+/// What there is of a resource and what is used.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Resource {
+    pub(super) name: String,
+    pub(super) before: Share,
+    pub(super) after: Share,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Share {
+    pub(super) allocatable: Amount,
+    pub(super) used: Amount,
+    pub(super) percent: f64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Zone {
+    pub(super) zone: String,
+    pub(super) nodes_before: usize,
+    pub(super) nodes_after: usize,
+    pub(super) resources: Vec<Resource>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Bottleneck {
+    pub(super) pod: String,
+    pub(super) message: String,
+    pub(super) refusals: Vec<Refusal>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) advice: Option<String>,
+}
+
+impl Answer {
+    /// What differs between the sides; `profiles` decide on the second one.
+    pub(super) fn new(
+        changes: Vec<String>,
+        before: &Side,
+        after: &Side,
+        profiles: &[Profile],
+        registry: Registry,
+    ) -> Self {
+        let keys: BTreeSet<&String> = before.pods.keys().chain(after.pods.keys()).collect();
+        let mut pods: Vec<Row> = keys.into_iter().filter_map(|key| row(key, before, after)).collect();
+        pods.sort_by_key(|row| row.change);
+        let was_evicted: BTreeSet<String> = before.evicted.iter().map(|evicted| evicted.pod.key()).collect();
+        let evicted = after.evicted.iter().filter(|evicted| !was_evicted.contains(&evicted.pod.key()));
+        let preemptions = evicted.map(|evicted| Preempted {
+            pod: evicted.pod.key(),
+            node: evicted.pod.node_name.as_deref().unwrap_or_default().to_owned(),
+            by: evicted.by.clone(),
+        });
+        Self {
+            changes,
+            preemptions: preemptions.collect(),
+            before: Totals::of(before),
+            after: Totals::of(after),
+            resources: resources(&before.usage(), &after.usage()),
+            zones: zones(before, after),
+            bottleneck: bottleneck(&pods, after, profiles, registry),
+            pods,
+        }
+    }
+
+    /// Whether a pod is pending that was not before.
+    pub(super) fn has_pending(&self) -> bool {
+        self.pods.iter().any(|row| row.change == Change::Pending)
+    }
+}
+
+fn row(key: &String, before: &Side, after: &Side) -> Option<Row> {
+    let (was, is) = (before.pods.get(key), after.pods.get(key));
+    let change = match (was, is) {
+        (Some(State::On(was)), Some(State::On(is))) if was == is => return None,
+        (Some(State::On(_)), Some(State::On(_))) if before.standing.contains(key) => Change::Moved,
+        (Some(State::On(_)), Some(State::On(_))) => Change::Elsewhere,
+        (Some(State::Pending(_)), Some(State::Pending(_))) | (None, None) => return None,
+        (_, Some(State::Pending(_))) => Change::Pending,
+        (Some(State::Pending(_)), Some(State::On(_))) => Change::Placed,
+        (None, Some(State::On(_))) => Change::New,
+        (Some(_), None) => Change::Gone,
+    };
+    let node = |state: Option<&State>| match state {
+        Some(State::On(node)) => Some(node.to_string()),
+        _ => None,
+    };
+    let message = match is {
+        Some(State::Pending(message)) => message.clone(),
+        _ => String::new(),
+    };
+    Some(Row { pod: key.clone(), change, before: node(was), after: node(is), message })
+}
+
+fn bottleneck(rows: &[Row], after: &Side, profiles: &[Profile], registry: Registry) -> Option<Bottleneck> {
+    let new: BTreeMap<&str, &Row> =
+        rows.iter().filter(|row| row.change == Change::Pending).map(|row| (row.pod.as_str(), row)).collect();
+    let pod = after.pending.iter().find(|pod| new.contains_key(pod.key().as_str()))?;
+    let why = why::why(&after.cluster, pod, profiles, registry);
+    let message = new.get(pod.key().as_str()).map(|row| row.message.clone()).unwrap_or_default();
+    Some(Bottleneck { pod: pod.key(), message, refusals: why.refusals, advice: why.advice })
+}
+
+impl Totals {
+    fn of(side: &Side) -> Self {
+        Self { nodes: side.cluster.nodes.len(), pods: side.pods.len(), pending: side.pending.len() }
+    }
+}
+
+fn resources(before: &[Usage], after: &[Usage]) -> Vec<Resource> {
+    let mut names: Vec<&str> = Vec::new();
+    for usage in before.iter().chain(after) {
+        if !names.contains(&&*usage.name) {
+            names.push(&usage.name);
+        }
+    }
+    let share = |side: &[Usage], name: &str| {
+        let usage = side.iter().find(|usage| &*usage.name == name);
+        let none = Share { allocatable: Amount::of(name, 0), used: Amount::of(name, 0), percent: 0.0 };
+        usage.map_or(none, |usage| Share {
+            allocatable: usage.allocatable,
+            used: usage.before.used,
+            percent: usage.before.percent,
+        })
+    };
+    let resource =
+        |name: &&str| Resource { name: (*name).to_owned(), before: share(before, name), after: share(after, name) };
+    names.iter().map(resource).collect()
+}
+
+fn zones(before: &Side, after: &Side) -> Vec<Zone> {
+    let (before, after) = (before.zones(), after.zones());
+    let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let none = (0, Vec::new());
+    let zone = |name: &std::sync::Arc<str>| {
+        let (was, is) = (before.get(name).unwrap_or(&none), after.get(name).unwrap_or(&none));
+        Zone { zone: name.to_string(), nodes_before: was.0, nodes_after: is.0, resources: resources(&was.1, &is.1) }
+    };
+    names.into_iter().map(zone).collect()
+}

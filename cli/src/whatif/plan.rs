@@ -1,0 +1,329 @@
+//! From the flags to what happens to each object.
+//!
+//! Knows: what draining, scaling and applying do to objects. Must not know: where pods go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    args::Changes,
+    survey::{Key, Survey, key},
+};
+use crate::{cluster::Edit, input};
+
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The most nodes that one flag adds: more than a cluster has.
+const MOST_NODES: usize = 20_000;
+
+/// What happens to each object.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    gone: BTreeSet<Key>,
+    /// Pods that lose their node, as `namespace/name`.
+    unbound: BTreeSet<String>,
+    cordoned: BTreeSet<String>,
+    uncordoned: BTreeSet<String>,
+    scaled: BTreeMap<Key, i64>,
+    /// Objects of the files that are applied, with the replicas that the one before has.
+    applied: BTreeMap<Key, Option<Value>>,
+    added: Vec<Value>,
+    /// What changes, a line each.
+    pub(super) words: Vec<String>,
+}
+
+impl Plan {
+    /// What these flags come to. `applied`: the objects of the files that are applied.
+    ///
+    /// # Errors
+    /// A line for each flag that cannot be followed.
+    pub(super) fn new(
+        changes: &Changes,
+        survey: &Survey,
+        applied: &BTreeMap<Key, Option<Value>>,
+    ) -> Result<Self, Vec<String>> {
+        let (mut plan, mut errors) = (Self::default(), Vec::new());
+        plan.apply(survey, applied);
+        for flag in &changes.add_nodes {
+            errors.extend(plan.add_nodes(flag, survey).map_err(|error| format!("--add-nodes {flag}: {error}")).err());
+        }
+        for (flag, names) in [
+            ("drain", &changes.drain),
+            ("remove-node", &changes.remove_node),
+            ("cordon", &changes.cordon),
+            ("uncordon", &changes.uncordon),
+        ] {
+            for name in names {
+                if survey.objects.contains_key(&("Node".to_owned(), name.clone())) {
+                    plan.node(flag, name, survey);
+                } else {
+                    errors.push(format!("--{flag} {name}: the input holds no Node of this name"));
+                }
+            }
+        }
+        for flag in &changes.scale {
+            errors.extend(plan.scale(flag, survey, applied).map_err(|error| format!("--scale {flag}: {error}")).err());
+        }
+        for flag in &changes.delete {
+            errors.extend(plan.delete(flag, survey).map_err(|error| format!("--delete {flag}: {error}")).err());
+        }
+        if changes.reschedule_all {
+            plan.reschedule(survey);
+        }
+        if errors.is_empty() { Ok(plan) } else { Err(errors) }
+    }
+
+    fn say(&mut self, words: impl Into<String>) {
+        self.words.push(words.into());
+    }
+
+    /// Objects take the place of others; the pods of another template go.
+    fn apply(&mut self, survey: &Survey, applied: &BTreeMap<Key, Option<Value>>) {
+        for (key, template) in applied {
+            let known = survey.objects.get(key);
+            self.applied.insert(key.clone(), known.and_then(|known| known.replicas.clone()));
+            let Some(known) = known else { continue };
+            let before = known.applied.as_ref().or(known.template.as_ref());
+            let is_same = match (before, template) {
+                (Some(before), Some(after)) if known.applied.is_some() => before == after,
+                (Some(before), Some(after)) => covers(before, after),
+                _ => true,
+            };
+            if !is_same {
+                self.gone.extend(survey.controlled(key));
+            }
+        }
+        let is_known = |key: &&Key| survey.objects.contains_key(*key);
+        let (replaced, all) = (applied.keys().filter(is_known).count(), applied.len());
+        if all > 0 {
+            let objects = if all == 1 { "object" } else { "objects" };
+            self.say(format!("apply {all} {objects}, of which {replaced} take the place of others"));
+        }
+    }
+
+    fn add_nodes(&mut self, flag: &str, survey: &Survey) -> Result<(), String> {
+        let (count, path) =
+            flag.split_once('=').ok_or("write a number, = and a file with a Node, such as 3=node.yaml")?;
+        let count: usize = count.parse().ok().filter(|count| *count <= MOST_NODES).ok_or_else(|| {
+            format!("{count:?} is no number of nodes; write one up to {MOST_NODES}, such as 3=node.yaml")
+        })?;
+        let (name, text) = input::read(path.as_ref())?;
+        let mut model: Value = serde_yaml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+        if model.get("kind").and_then(Value::as_str) == Some("List") {
+            model = model.pointer("/items/0").cloned().unwrap_or_default();
+        }
+        if model.get("kind").and_then(Value::as_str) != Some("Node") {
+            return Err(format!("{name}: expected an object with kind: Node"));
+        }
+        let base = model.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("node").to_owned();
+        let is_taken = |name: &String| survey.objects.contains_key(&("Node".to_owned(), name.clone()));
+        let free = (1..).map(|number: usize| format!("{base}-{number}")).filter(|name| !is_taken(name));
+        let known: BTreeSet<String> =
+            self.added.iter().filter_map(|node| Some(node.pointer("/metadata/name")?.as_str()?.to_owned())).collect();
+        let names: Vec<String> = free.filter(|name| !known.contains(name)).take(count).collect();
+        for name in &names {
+            let mut node = model.clone();
+            if let Some(metadata) = node.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.retain(|field, _| matches!(field.as_str(), "labels" | "annotations"));
+                metadata.insert("name".to_owned(), json!(name));
+                if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+                    labels.insert(HOSTNAME.to_owned(), json!(name));
+                }
+            }
+            self.added.push(node);
+        }
+        if let (Some(first), Some(last)) = (names.first(), names.last()) {
+            let nodes = if count == 1 { first.clone() } else { format!("{first} to {last}") };
+            self.say(format!("add {nodes}"));
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, flag: &str, name: &str, survey: &Survey) {
+        let is_removed = flag == "remove-node";
+        match flag {
+            "uncordon" => _ = self.uncordoned.insert(name.to_owned()),
+            "remove-node" => self.gone.extend(["Node", "CSINode"].map(|kind| (kind.to_owned(), name.to_owned()))),
+            _ => _ = self.cordoned.insert(name.to_owned()),
+        }
+        let (mut evicted, mut lost) = (0, 0);
+        if matches!(flag, "drain" | "remove-node") {
+            let on_node = |known: &super::survey::Known| known.node.as_deref() == Some(name) && !known.is_over;
+            for (key, known) in survey.objects.iter().filter(|(key, known)| key.0 == "Pod" && on_node(known)) {
+                match known.owner {
+                    _ if known.is_mirror || known.is_of("DaemonSet") => {
+                        if is_removed {
+                            self.gone.insert(key.clone());
+                        }
+                    }
+                    Some(_) => {
+                        evicted += 1;
+                        self.unbound.insert(key.1.clone());
+                    }
+                    None => {
+                        lost += 1;
+                        self.gone.insert(key.clone());
+                    }
+                }
+            }
+        }
+        let verb = if is_removed { "remove" } else { flag };
+        let pods = |count| if count == 1 { "pod" } else { "pods" };
+        let evicted = (evicted > 0).then(|| format!("{evicted} {} made anew elsewhere", pods(evicted)));
+        let lost = (lost > 0).then(|| format!("{lost} {} without a controller lost", pods(lost)));
+        let becomes: Vec<String> = evicted.into_iter().chain(lost).collect();
+        let colon = if becomes.is_empty() { "" } else { ": " };
+        self.say(format!("{verb} {name}{colon}{}", becomes.join("; ")));
+    }
+
+    fn scale(&mut self, flag: &str, survey: &Survey, applied: &BTreeMap<Key, Option<Value>>) -> Result<(), String> {
+        let (words, count) = flag.rsplit_once('=').ok_or("write KIND/NAME=N, such as deployment/web=40")?;
+        let count: i32 = count.parse().ok().filter(|count| *count >= 0).ok_or_else(|| {
+            format!("{count:?} is no number of replicas; write one of 0 or more, such as deployment/web=40")
+        })?;
+        let mut all = Survey::default();
+        let names = survey.objects.keys().chain(applied.keys());
+        all.objects.extend(names.map(|key| (key.clone(), super::survey::Known::default())));
+        let key = all.find(words)?;
+        if !matches!(key.0.as_str(), "Deployment" | "StatefulSet" | "ReplicaSet" | "ReplicationController") {
+            return Err(format!("a {} has no replicas", key.0));
+        }
+        self.say(format!("scale {} {} to {count}", key.0, key.1));
+        self.scaled.insert(key, i64::from(count));
+        Ok(())
+    }
+
+    fn delete(&mut self, flag: &str, survey: &Survey) -> Result<(), String> {
+        let key = survey.find(flag)?;
+        let known = survey.objects.get(&key);
+        self.say(format!("delete {} {}", key.0, key.1));
+        match (key.0.as_str(), known) {
+            ("Node", _) => self.node("remove-node", &key.1.clone(), survey),
+            ("Pod", Some(known)) if known.owner.is_some() && !known.is_mirror => _ = self.unbound.insert(key.1),
+            _ => {
+                self.gone.extend(survey.controlled(&key));
+                self.gone.insert(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn reschedule(&mut self, survey: &Survey) {
+        let pods = survey.objects.iter().filter(|(key, known)| {
+            key.0 == "Pod" && known.node.is_some() && !known.is_over && !known.is_mirror && !known.is_of("DaemonSet")
+        });
+        let before = self.unbound.len();
+        self.unbound.extend(pods.map(|(key, _)| key.1.clone()));
+        let count = self.unbound.len() - before;
+        self.say(format!("place {count} {} anew", if count == 1 { "pod" } else { "pods" }));
+    }
+}
+
+impl Edit for Plan {
+    fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, is_applied: bool) -> bool {
+        let key = key(kind, object);
+        let applied = self.applied.get(&key);
+        if !is_applied && (applied.is_some() || self.gone.contains(&key) || is_of_gone_node(self, kind, object)) {
+            return false;
+        }
+        let replicas = self.scaled.get(&key).map(|count| json!(count));
+        let kept = || applied.filter(|_| is_applied && !has_replicas(object)).cloned().flatten();
+        if let Some(replicas) = replicas.or_else(kept)
+            && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.insert("replicas".to_owned(), replicas);
+        }
+        match kind {
+            "Pod" if self.unbound.contains(&key.1) => unbind(object),
+            "Node" if self.uncordoned.contains(&key.1) => cordon(object, false),
+            "Node" if self.cordoned.contains(&key.1) => cordon(object, true),
+            _ => {}
+        }
+        true
+    }
+
+    fn added(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.added)
+    }
+}
+
+fn has_replicas(object: &Map<String, Value>) -> bool {
+    object.get("spec").is_some_and(|spec| spec.get("replicas").is_some())
+}
+
+/// Whether it is a list of the devices of a node that is gone.
+fn is_of_gone_node(plan: &Plan, kind: &str, object: &Map<String, Value>) -> bool {
+    let node = object.get("spec").and_then(|spec| spec.get("nodeName")).and_then(Value::as_str);
+    kind == "ResourceSlice" && node.is_some_and(|node| plan.gone.contains(&("Node".to_owned(), node.to_owned())))
+}
+
+fn unbind(pod: &mut Map<String, Value>) {
+    pod.remove("status");
+    if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("deletionTimestamp");
+    }
+    if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.remove("nodeName");
+    }
+}
+
+fn cordon(node: &mut Map<String, Value>, is_cordoned: bool) {
+    let spec = node.entry("spec").or_insert_with(|| json!({}));
+    let Some(spec) = spec.as_object_mut() else { return };
+    spec.insert("unschedulable".to_owned(), json!(is_cordoned));
+    let taints = spec.entry("taints").or_insert_with(|| json!([]));
+    let Some(taints) = taints.as_array_mut() else { return };
+    taints.retain(|taint| taint.get("key").and_then(Value::as_str) != Some(UNSCHEDULABLE));
+    if is_cordoned {
+        taints.push(json!({"key": UNSCHEDULABLE, "effect": "NoSchedule"}));
+    }
+}
+
+/// Whether all that `wanted` says is said by `known` too, which has the defaults besides.
+fn covers(known: &Value, wanted: &Value) -> bool {
+    match (known, wanted) {
+        (Value::Object(known), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| match known.get(key) {
+            Some(known) => covers(known, wanted),
+            None => is_nothing(wanted),
+        }),
+        (Value::Array(known), Value::Array(wanted)) => {
+            known.len() == wanted.len() && known.iter().zip(wanted).all(|(known, wanted)| covers(known, wanted))
+        }
+        (known, wanted) => known == wanted || plain(known) == plain(wanted) && plain(known).is_some(),
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.values().all(is_nothing),
+        Value::Array(elements) => elements.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// Quantities may be written as numbers.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_is_the_same_where_only_defaults_are_added() {
+        let known = json!({"spec": {"containers": [{"name": "a", "image": "x", "resources": {"requests": {"cpu": "2"}}}], "dnsPolicy": "ClusterFirst"}});
+        let same = json!({"metadata": {"labels": {}}, "spec": {"containers": [{"name": "a", "image": "x", "resources": {"requests": {"cpu": 2}}}]}});
+        let other = json!({"spec": {"containers": [{"name": "a", "image": "y"}]}});
+        let more = json!({"spec": {"containers": [{"name": "a", "image": "x"}], "nodeSelector": {"disk": "ssd"}}});
+        assert!(covers(&known, &same));
+        assert!(!covers(&known, &other) && !covers(&known, &more));
+    }
+}

@@ -1,0 +1,114 @@
+//! One side of a comparison: a cluster once all of its pods are decided on.
+//!
+//! Knows: which pods are where in the end. Must not know: the other side.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use flotilla_framework::class::PodInfo;
+
+use crate::{
+    cluster::Cluster,
+    simulate::{
+        ledger::{Evicted, Outcome},
+        run::{self, Settings},
+        usage::{self, Usage},
+    },
+};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Where a pod is in the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum State {
+    On(Arc<str>),
+    /// With what is said of it.
+    Pending(String),
+}
+
+/// A cluster that nothing more happens in.
+pub(super) struct Side {
+    /// The cluster with its pods where they ended.
+    pub(super) cluster: Cluster,
+    /// All pods by `namespace/name`.
+    pub(super) pods: BTreeMap<String, State>,
+    /// The pods that stay pending, in the order in which that was decided.
+    pub(super) pending: Vec<Arc<PodInfo>>,
+    pub(super) evicted: Vec<Evicted>,
+    /// The pods that were on a node from the beginning, as `namespace/name`.
+    pub(super) standing: BTreeSet<String>,
+}
+
+impl Side {
+    /// Places the pending pods of a cluster.
+    ///
+    /// # Errors
+    /// Where the simulation cannot be run.
+    pub(super) fn of(mut cluster: Cluster, settings: &Settings) -> anyhow::Result<Self> {
+        let surplus: BTreeSet<String> = std::mem::take(&mut cluster.made.surplus).into_iter().collect();
+        if !surplus.is_empty() {
+            cluster.bound.retain(|pod| !surplus.contains(&pod.key()));
+            cluster.pending.retain(|pod| !surplus.contains(&pod.key()));
+        }
+        let progress = crate::progress::progress("{bar:40} {pos}/{len} pods decided, {eta} left");
+        let outcome = run::run(&cluster, settings, &progress);
+        progress.finish_and_clear();
+        Ok(Self::settled(cluster, outcome?))
+    }
+
+    fn settled(mut cluster: Cluster, outcome: Outcome) -> Self {
+        let standing = cluster.bound.iter().map(|pod| pod.key()).collect();
+        let gone: BTreeSet<&str> = outcome.evicted.iter().map(|evicted| &*evicted.pod.uid).collect();
+        cluster.bound.retain(|pod| !gone.contains(&*pod.uid));
+        let mut pods: BTreeMap<String, State> = BTreeMap::new();
+        let (mut pending, mut placed) = (Vec::new(), Vec::new());
+        for placement in &outcome.placements {
+            match &placement.node {
+                Some(node) => {
+                    let node_name = Some(Arc::clone(node));
+                    placed.push(Arc::new(PodInfo { node_name, ..PodInfo::clone(&placement.pod) }));
+                }
+                None => {
+                    pods.insert(placement.pod.key(), State::Pending(placement.message.clone()));
+                    pending.push(Arc::clone(&placement.pod));
+                }
+            }
+        }
+        cluster.bound.append(&mut placed);
+        let on = |pod: &Arc<PodInfo>| Some((pod.key(), State::On(Arc::clone(pod.node_name.as_ref()?))));
+        pods.extend(cluster.bound.iter().filter_map(on));
+        cluster.pending.clone_from(&pending);
+        Self { cluster, pods, pending, evicted: outcome.evicted, standing }
+    }
+
+    /// What is used of each resource.
+    pub(super) fn usage(&self) -> Vec<Usage> {
+        usage::of(&self.cluster, std::iter::empty())
+    }
+
+    /// The same by zone, with the number of nodes; nothing, where nodes have no zones.
+    pub(super) fn zones(&self) -> BTreeMap<Arc<str>, (usize, Vec<Usage>)> {
+        let mut zones: BTreeMap<Arc<str>, Cluster> = BTreeMap::new();
+        let mut zone_of: BTreeMap<&str, Arc<str>> = BTreeMap::new();
+        for node in &self.cluster.nodes {
+            if let Some(zone) = node.label(ZONE) {
+                let zone: Arc<str> = zone.into();
+                zone_of.insert(&node.name, Arc::clone(&zone));
+                zones.entry(zone).or_default().nodes.push(Arc::clone(node));
+            }
+        }
+        for pod in &self.cluster.bound {
+            let zone = pod.node_name.as_deref().and_then(|node| zone_of.get(node));
+            if let Some(cluster) = zone.and_then(|zone| zones.get_mut(zone)) {
+                cluster.bound.push(Arc::clone(pod));
+            }
+        }
+        let usage = |(zone, cluster): (Arc<str>, Cluster)| {
+            let usage = usage::of(&cluster, std::iter::empty());
+            (zone, (cluster.nodes.len(), usage))
+        };
+        zones.into_iter().map(usage).collect()
+    }
+}

@@ -1,0 +1,231 @@
+//! What there is in the input, as far as changes ask for it.
+//!
+//! Knows: kinds, names and owners. Must not know: what is changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use crate::cluster::Edit;
+
+/// Marks the copy of a pod that a kubelet runs by itself.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// A kind, and `namespace/name` or the name of what has no namespace.
+pub(super) type Key = (String, String);
+
+/// All objects that a change may name.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub(super) objects: BTreeMap<Key, Known>,
+}
+
+/// What is known of an object.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The object that controls it.
+    pub(super) owner: Option<Key>,
+    /// The node that a pod is on.
+    pub(super) node: Option<String>,
+    /// A kubelet runs it by itself.
+    pub(super) is_mirror: bool,
+    /// It has succeeded or failed.
+    pub(super) is_over: bool,
+    /// What tells the pods of one template of a Deployment from those of another.
+    hash: Option<String>,
+    pub(super) replicas: Option<Value>,
+    /// The template of its pods, and the one that was applied last.
+    pub(super) template: Option<Value>,
+    pub(super) applied: Option<Value>,
+}
+
+/// Kinds without a namespace that changes name.
+pub(super) fn is_namespaced(kind: &str) -> bool {
+    !matches!(kind, "Node" | "CSINode" | "ResourceSlice")
+}
+
+/// The key of an object.
+pub(super) fn key(kind: &str, object: &Map<String, Value>) -> Key {
+    let metadata = object.get("metadata");
+    let text = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str);
+    let name = text("name").unwrap_or_default();
+    let namespace = text("namespace").filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+    let full = if is_namespaced(kind) { format!("{namespace}/{name}") } else { name.to_owned() };
+    (kind.to_owned(), full)
+}
+
+impl Edit for Survey {
+    fn edit(&mut self, kind: &str, object: &mut Map<String, Value>, _: bool) -> bool {
+        let is_wanted = matches!(
+            kind,
+            "Pod"
+                | "Node"
+                | "Deployment"
+                | "StatefulSet"
+                | "DaemonSet"
+                | "ReplicaSet"
+                | "ReplicationController"
+                | "Job"
+                | "CronJob"
+        );
+        if is_wanted {
+            let key = key(kind, object);
+            let known = Known::of(&key, object);
+            self.objects.insert(key, known);
+        }
+        true
+    }
+
+    fn added(&mut self) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+impl Known {
+    fn of(key: &Key, object: &Map<String, Value>) -> Self {
+        let at = |pointer: &[&str]| {
+            let (first, rest) = pointer.split_first()?;
+            rest.iter().try_fold(object.get(*first)?, |value, key| value.get(*key))
+        };
+        let text = |pointer: &[&str]| at(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let owners = at(&["metadata", "ownerReferences"]).and_then(Value::as_array).into_iter().flatten();
+        let namespace = key.1.split_once('/').map_or("", |(namespace, _)| namespace);
+        let owner = owners.filter(|owner| owner.get("controller") == Some(&Value::Bool(true))).find_map(|owner| {
+            let field = |name| owner.get(name).and_then(Value::as_str);
+            Some((field("kind")?.to_owned(), format!("{namespace}/{}", field("name")?)))
+        });
+        let last = text(&["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"]);
+        let last = last.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        Self {
+            owner,
+            node: text(&["spec", "nodeName"]).map(str::to_owned),
+            is_mirror: at(&["metadata", "annotations", MIRROR]).is_some(),
+            is_over: matches!(text(&["status", "phase"]), Some("Succeeded" | "Failed")),
+            hash: text(&["metadata", "labels", "pod-template-hash"]).map(str::to_owned),
+            replicas: at(&["spec", "replicas"]).cloned(),
+            template: at(&["spec", "template"]).cloned().filter(|_| key.0 != "ReplicaSet"),
+            applied: last.and_then(|last| last.pointer("/spec/template").cloned()),
+        }
+    }
+
+    /// Whether this object controls it: by name, or as a Deployment does whose ReplicaSet is not in the input.
+    fn is_controlled(&self, (kind, name): &Key) -> bool {
+        let Some((owner, owner_name)) = &self.owner else { return false };
+        let of_template = || self.hash.as_ref().is_some_and(|hash| *owner_name == format!("{name}-{hash}"));
+        owner == kind && owner_name == name || kind == "Deployment" && owner == "ReplicaSet" && of_template()
+    }
+
+    /// Whether the kind of its owner is this one.
+    pub(super) fn is_of(&self, kind: &str) -> bool {
+        self.owner.as_ref().is_some_and(|(owner, _)| owner == kind)
+    }
+}
+
+impl Survey {
+    /// All pods that an object controls, also over a ReplicaSet or a Job, and these too.
+    pub(super) fn controlled(&self, key: &Key) -> BTreeSet<Key> {
+        let mut found: BTreeSet<Key> = BTreeSet::new();
+        let mut rest = vec![key.clone()];
+        while let Some(owner) = rest.pop() {
+            for (key, _) in self.objects.iter().filter(|(_, known)| known.is_controlled(&owner)) {
+                if found.insert(key.clone()) && key.0 != "Pod" {
+                    rest.push(key.clone());
+                }
+            }
+        }
+        found
+    }
+
+    /// The object that words on the command line mean: `[NAMESPACE/]KIND/NAME`.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub(super) fn find(&self, words: &str) -> Result<Key, String> {
+        let parts: Vec<&str> = words.split('/').collect();
+        let (namespace, kind, name) = match parts.as_slice() {
+            [namespace, kind, name] => (Some(*namespace), *kind, *name),
+            [kind, name] => (None, *kind, *name),
+            _ => return Err(format!("{words:?} names no object; write [NAMESPACE/]KIND/NAME, such as deployment/web")),
+        };
+        let Some(kind) = canonical(kind) else {
+            return Err(format!(
+                "{words:?}: {kind:?} is no kind that can be changed; write pod, deployment, statefulset, daemonset, replicaset, \
+                 replicationcontroller, job, cronjob or node"
+            ));
+        };
+        let is_meant = |key: &&Key| {
+            let (own, known) = key.1.split_once('/').unwrap_or(("", &key.1));
+            key.0 == kind && known == name && namespace.is_none_or(|namespace| namespace == own)
+        };
+        let found: Vec<&Key> = self.objects.keys().filter(is_meant).collect();
+        match found.as_slice() {
+            [] => Err(format!(
+                "the input holds no {kind} {name:?}{}",
+                namespace.map(|n| format!(" in namespace {n:?}")).unwrap_or_default()
+            )),
+            [one] => Ok((*one).clone()),
+            several => {
+                let names: Vec<&str> = several.iter().map(|key| key.1.as_str()).collect();
+                Err(format!("{words:?} means several: {}; write NAMESPACE/KIND/NAME", names.join(", ")))
+            }
+        }
+    }
+}
+
+/// The kind that a word means, as kubectl takes it.
+fn canonical(word: &str) -> Option<&'static str> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "pod" | "pods" | "po" => "Pod",
+        "node" | "nodes" | "no" => "Node",
+        "deployment" | "deployments" | "deploy" => "Deployment",
+        "statefulset" | "statefulsets" | "sts" => "StatefulSet",
+        "daemonset" | "daemonsets" | "ds" => "DaemonSet",
+        "replicaset" | "replicasets" | "rs" => "ReplicaSet",
+        "replicationcontroller" | "replicationcontrollers" | "rc" => "ReplicationController",
+        "job" | "jobs" => "Job",
+        "cronjob" | "cronjobs" | "cj" => "CronJob",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn survey(objects: &[(&str, &str, &str)]) -> Survey {
+        let mut survey = Survey::default();
+        for (kind, namespace, name) in objects {
+            let Value::Object(mut object) = json!({"metadata": {"namespace": namespace, "name": name}}) else {
+                continue;
+            };
+            survey.edit(kind, &mut object, false);
+        }
+        survey
+    }
+
+    #[test]
+    fn an_object_is_found_by_kind_and_name_and_by_namespace_where_that_is_needed() {
+        let survey = survey(&[
+            ("Deployment", "shop", "web"),
+            ("Deployment", "shop", "db"),
+            ("Deployment", "test", "db"),
+            ("Node", "", "a"),
+        ]);
+        let found = |words| survey.find(words).map(|(_, name)| name);
+        assert_eq!(found("deploy/web").as_deref(), Ok("shop/web"));
+        assert_eq!(found("test/deployments/db").as_deref(), Ok("test/db"));
+        assert_eq!(found("node/a").as_deref(), Ok("a"));
+        let errors = [
+            ("deploy/db", "means several: shop/db, test/db; write NAMESPACE/KIND/NAME"),
+            ("web", "names no object; write [NAMESPACE/]KIND/NAME"),
+            ("secret/web", "is no kind that can be changed"),
+            ("shop/sts/web", "the input holds no StatefulSet \"web\" in namespace \"shop\""),
+        ];
+        for (words, expected) in errors {
+            let error = found(words).expect_err("no object");
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

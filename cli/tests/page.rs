@@ -1,0 +1,361 @@
+//! The page in a real browser: every view, by pointer and by keyboard. Without Chromium there is nothing to show it, and each test
+//! says so and passes.
+//!
+//! With `FLOTILLA_RECORD=1` the pictures in `docs/images` are made anew.
+
+use std::{
+    env, fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+#[path = "page/browser.rs"]
+mod browser;
+
+use browser::Browser;
+
+const WINDOW: (u32, u32) = (1440, 900);
+
+/// A cluster whose names are markup, and whose labels end scripts.
+const HOSTILE: &str = r#"
+apiVersion: v1
+kind: Node
+metadata:
+  name: a
+  labels: {topology.kubernetes.io/zone: "</script><script>document.title='run'</script>", "x": "<!--<script>"}
+spec: {taints: [{key: "<img src=x onerror=document.title='run'>", value: "\u202egnp", effect: NoSchedule}]}
+status: {allocatable: {cpu: "1", memory: 1Gi, pods: "5"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-0}
+spec:
+  nodeSelector: {"<b>x</b>": "</script><img src=x onerror=document.title='run'>"}
+  containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]
+"#;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn flotilla(args: &[&str]) -> Vec<u8> {
+    let command = Command::new(env!("CARGO_BIN_EXE_flotilla")).args(args).current_dir(root()).output();
+    let output = command.expect("flotilla runs");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// A report in a file, and its address.
+fn report(args: &[&str]) -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.html");
+    fs::write(&file, flotilla(args)).expect("a file");
+    let url = format!("file://{}", file.display());
+    (folder, url)
+}
+
+fn browser() -> Option<Browser> {
+    let Some(program) = browser::find() else {
+        eprintln!(
+            "skipped: no Chromium is in PATH (Debian: apt-get install chromium), and the page needs one to be seen"
+        );
+        return None;
+    };
+    Some(Browser::start(&program, WINDOW))
+}
+
+fn record(name: &str, picture: &[u8]) {
+    assert!(picture.starts_with(b"\x89PNG"), "{name} is no picture");
+    if env::var_os("FLOTILLA_RECORD").is_some() {
+        fs::write(root().join("docs/images").join(name), picture).expect("docs/images");
+    }
+}
+
+fn text(browser: &mut Browser, selector: &str) -> String {
+    let text = browser
+        .value(&format!("[...document.querySelectorAll({})].map((e) => e.innerText).join('|')", json!(selector)));
+    text.as_str().unwrap_or_default().to_owned()
+}
+
+/// Everything that can be operated has a name for those who do not see it.
+fn assert_named(browser: &mut Browser) {
+    let tree = browser.call("Accessibility.getFullAXTree", json!({}));
+    let nodes = tree["nodes"].as_array().cloned().unwrap_or_default();
+    let operable = [
+        "button",
+        "searchbox",
+        "textbox",
+        "radio",
+        "tab",
+        "grid",
+        "listbox",
+        "radiogroup",
+        "tablist",
+        "tabpanel",
+        "dialog",
+    ];
+    let role = |node: &Value| node["role"]["value"].as_str().unwrap_or_default().to_owned();
+    let found: Vec<&Value> = nodes.iter().filter(|node| operable.contains(&role(node).as_str())).collect();
+    assert!(found.len() > 10, "only {} parts can be operated", found.len());
+    for node in found {
+        let name = node["name"]["value"].as_str().unwrap_or_default();
+        assert!(!name.is_empty() || node["ignored"] == json!(true), "{} has no name", role(node));
+    }
+}
+
+#[test]
+fn a_pending_pod_leads_to_its_reason_and_to_what_would_help() {
+    let Some(mut browser) = browser() else { return };
+    let (_folder, url) = report(&["simulate", "-f", "examples/shop", "-o", "html"]);
+    browser.prefer("light");
+    browser.open(&url);
+    browser.wait("document.querySelectorAll('#panel .row').length === 6");
+    assert_eq!(text(&mut browser, "[role=tab][aria-selected=true]").replace('\n', " "), "Pending 6");
+    assert_named(&mut browser);
+    record("page-light.png", &browser.picture());
+    browser.prefer("dark");
+    browser.wait("document.documentElement.dataset.theme === 'dark'");
+    record("page-dark.png", &browser.picture());
+    browser.prefer("light");
+    browser.wait("document.documentElement.dataset.theme === 'light'");
+
+    browser.click("[...document.querySelectorAll('.row')].find((row) => row.innerText.includes('inference-0'))");
+    browser.wait("document.querySelector('.note.help') !== null");
+    assert!(text(&mut browser, ".detail h2").contains("inference-0"));
+    assert!(text(&mut browser, ".note.warn").contains("0/8 nodes are available"), "{}", text(&mut browser, ".note"));
+    assert!(
+        text(&mut browser, ".note.help").contains("It would fit on large-a with 1 more example.com/gpu"),
+        "{}",
+        text(&mut browser, ".note")
+    );
+    assert_eq!(browser.value("document.querySelectorAll('.sheet .row').length"), json!(8));
+    assert_named(&mut browser);
+    record("page-pod.png", &browser.picture());
+
+    // One reason's nodes, then one of them, and back.
+    browser.click("document.querySelector('.group')");
+    browser.wait("document.querySelectorAll('.sheet .row').length < 8");
+    browser.click("document.querySelector('.sheet .row')");
+    browser.wait("location.hash.startsWith('#node=')");
+    assert!(text(&mut browser, ".use").contains("cpu"));
+    assert_named(&mut browser);
+    browser.press(&["Escape"]);
+    browser.wait("location.hash === '#pending'");
+
+    for (tab, rows) in [("pods", 30), ("nodes", 8)] {
+        browser.click(&format!("document.getElementById('tab-{tab}')"));
+        browser.wait(&format!("document.querySelector('.table').getAttribute('aria-rowcount') === '{}'", rows + 1));
+    }
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+    assert!(
+        browser.requests.iter().all(|url| url.starts_with("file:") || url.starts_with("data:")),
+        "{:?}",
+        browser.requests
+    );
+}
+
+#[test]
+fn everything_can_be_reached_without_a_pointer() {
+    let Some(mut browser) = browser() else { return };
+    let (_folder, url) = report(&["simulate", "-f", "examples/shop", "-o", "html"]);
+    browser.prefer("dark");
+    browser.open(&url);
+    browser.wait("document.querySelectorAll('#panel .row').length === 6");
+    assert_eq!(browser.value("document.documentElement.dataset.theme"), json!("dark"));
+    let focused = "(document.activeElement.id || document.activeElement.className || document.activeElement.getAttribute('role'))";
+    let mut stops = Vec::new();
+    for _ in 0..20 {
+        browser.press(&["Tab"]);
+        stops.push(browser.value(focused).as_str().unwrap_or_default().to_owned());
+    }
+    for stop in ["skip", "keys", "theme", "tile", "find", "map", "tab-pending", "search", "cause0", "table"] {
+        assert!(stops.iter().any(|known| known == stop), "{stop} is none of {stops:?}");
+    }
+    let at = |name: &str| stops.iter().position(|stop| stop == name);
+    assert!(at("tile") < at("map") && at("map") < at("tab-pending") && at("tab-pending") < at("table"), "{stops:?}");
+
+    // The map: the second node, opened.
+    browser.value("document.getElementById('map').focus()");
+    browser.press(&["Home", "ArrowRight"]);
+    let told = browser.value(
+        "document.getElementById(document.getElementById('map').getAttribute('aria-activedescendant')).textContent",
+    );
+    browser.press(&["Enter"]);
+    browser.wait("location.hash.startsWith('#node=')");
+    assert!(told.as_str().unwrap_or_default().starts_with(&text(&mut browser, ".detail h2")), "{told}");
+    assert_eq!(browser.value("document.activeElement.id"), json!("subjectname"));
+    browser.press(&["Escape"]);
+
+    // The table: the last pending pod, opened, and back with the focus in the table.
+    browser.wait("document.activeElement.className === 'table'");
+    browser.press(&["End", "Enter"]);
+    browser.wait("location.hash.startsWith('#pod=')");
+    browser.press(&["Escape"]);
+    browser.wait("document.activeElement.className === 'table'");
+
+    // A resource, by arrow; the other theme, by Enter.
+    browser.value("document.querySelector('[role=radio].tile').focus()");
+    browser.press(&["ArrowRight"]);
+    browser.wait("document.getElementById('legend').innerText.includes('memory')");
+    browser.press(&["/"]);
+    assert_eq!(browser.value("document.activeElement.id"), json!("search"));
+    browser.value("document.getElementById('theme').focus()");
+    browser.press(&["Enter"]);
+    browser.wait("document.documentElement.dataset.theme === 'light'");
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+#[test]
+fn names_that_are_markup_stay_names() {
+    let Some(mut browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hostile.yaml");
+    fs::write(&file, HOSTILE).expect("a file");
+    let (_folder, url) = report(&["simulate", "-f", &file.to_string_lossy(), "-o", "html"]);
+    browser.open(&url);
+    browser.click("document.querySelector('#panel .row')");
+    browser.wait("document.querySelector('.sheet .group') !== null");
+    assert!(text(&mut browser, ".detail").contains("node selector <b>x</b>"), "{}", text(&mut browser, ".detail"));
+    browser.value("location.hash = '#node=a'");
+    browser.wait("document.querySelector('.use') !== null");
+    let detail = text(&mut browser, ".detail");
+    assert!(detail.contains("taint <img src=x") && detail.contains("=\u{fffd}gnp"), "{detail}");
+    assert_ne!(browser.value("document.title"), json!("run"));
+    assert_eq!(browser.value("document.querySelectorAll('img').length"), json!(0));
+    assert_eq!(browser.value("document.querySelectorAll('script').length"), json!(2));
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+#[test]
+fn five_thousand_nodes_are_drawn_smoothly() {
+    let Some(mut browser) = browser() else { return };
+    let cluster = "nodes=5000,pods=2000,shape=mixed";
+    let (folder, url) = report(&["simulate", "--generate", cluster, "-o", "html"]);
+    let bytes = fs::metadata(folder.path().join("report.html")).expect("the report").len();
+    browser.prefer("light");
+    browser.open(&url);
+    browser.wait("document.querySelectorAll('#panel .row').length > 5");
+    browser.click(
+        "[...document.querySelectorAll('.cause')].find((cause) => cause.innerText.includes('Insufficient cpu'))",
+    );
+    browser.click("document.querySelector('#panel .row')");
+    browser.wait("document.querySelector('.note.help') !== null");
+    record("page-5000.png", &browser.picture());
+    // The pointer over the map, a frame for each place.
+    let frame_ms = browser.value(
+        "(async () => {
+          const map = document.getElementById('map');
+          const box = map.getBoundingClientRect();
+          const began = performance.now();
+          for (let frame = 0; frame < 60; frame += 1) {
+            map.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + 40 + frame * 9, clientY: box.top + 60 + frame * 5 }));
+            await new Promise((done) => requestAnimationFrame(done));
+          }
+          return (performance.now() - began) / 60;
+        })()",
+    );
+    let frame_ms = frame_ms.as_f64().expect("a number");
+    eprintln!("a frame takes {frame_ms:.1} ms, the file {bytes} bytes");
+    // A screen shows one every 16.7 ms; a busy machine without a graphics card is given six times that.
+    assert!(frame_ms < 100.0, "a frame takes {frame_ms} ms");
+    assert!(bytes < 16 << 20, "the file has {bytes} bytes");
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+/// `flotilla ui`, ended with it.
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flotilla"));
+        let command = command.arg("ui").args(args).current_dir(root()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().expect("flotilla runs");
+        let mut url = String::new();
+        let out = process.stdout.take().expect("its standard output");
+        BufReader::new(out).read_line(&mut url).expect("the address");
+        Self { process, url: url.trim().to_owned() }
+    }
+
+    /// The answer to a request with these lines.
+    fn ask(&self, request: &str) -> String {
+        let address = self.url.trim_start_matches("http://").trim_end_matches('/');
+        let mut stream = TcpStream::connect(address).expect("the server listens");
+        let request = request.replace("HERE", address);
+        stream.write_all(format!("{request}\r\nConnection: close\r\n\r\n").as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_server_answers_this_machine_only_and_judges_any_pod() {
+    let server = Server::start(&["-f", "examples/shop"]);
+    assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
+    let page = server.ask("GET / HTTP/1.1\r\nHost: HERE");
+    assert!(
+        page.starts_with("HTTP/1.1 200") && page.contains("connect-src 'self'"),
+        "{}",
+        page.get(..900).unwrap_or(&page)
+    );
+    for (request, expected) in [
+        ("GET / HTTP/1.1\r\nHost: rebound.example", "HTTP/1.1 403"),
+        ("GET /account/0 HTTP/1.1\r\nHost: rebound.example", "HTTP/1.1 403"),
+        ("GET /account/0 HTTP/1.1\r\nHost: HERE\r\nSec-Fetch-Site: cross-site", "HTTP/1.1 403"),
+        ("GET /account/999999 HTTP/1.1\r\nHost: HERE", "HTTP/1.1 404"),
+        ("GET /account/x HTTP/1.1\r\nHost: HERE", "HTTP/1.1 400"),
+        ("POST / HTTP/1.1\r\nHost: HERE\r\nContent-Length: 0", "HTTP/1.1 405"),
+        ("GET /other HTTP/1.1\r\nHost: HERE", "HTTP/1.1 404"),
+    ] {
+        let answer = server.ask(request);
+        assert!(answer.starts_with(expected), "{request}: {answer}");
+        assert!(answer.contains("frame-ancestors 'none'"), "{request}: {answer}");
+    }
+    // A pod that stood on its node from the start, twice: it was put back in between.
+    let first = server.ask("GET /account/0 HTTP/1.1\r\nHost: HERE");
+    let body = |answer: &str| answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+    assert!(first.starts_with("HTTP/1.1 200") && first.contains("feasible"), "{first}");
+    assert_eq!(body(&first), body(&server.ask("GET /account/0 HTTP/1.1\r\nHost: HERE")));
+
+    let Some(mut browser) = browser() else { return };
+    browser.open(&format!("{}#pods", server.url));
+    browser.click("[...document.querySelectorAll('.row')].find((row) => row.innerText.includes('shop/web-1'))");
+    browser.wait("document.querySelectorAll('.sheet .row').length === 8");
+    assert!(text(&mut browser, ".detail").contains("would do"), "{}", text(&mut browser, ".detail"));
+    assert!(
+        browser.requests.iter().all(|url| url.starts_with(&server.url) || url.starts_with("data:")),
+        "{:?}",
+        browser.requests
+    );
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+#[test]
+fn an_explanation_is_a_page_too() {
+    let page = String::from_utf8(flotilla(&["explain", "-f", "examples/shop", "--pod", "shop/db-1", "-o", "html"]))
+        .expect("text");
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    let Some(mut browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.html");
+    fs::write(&file, page).expect("a file");
+    browser.open(&format!("file://{}#pod=shop%2Fdb-1", file.display()));
+    browser.wait("document.querySelectorAll('.sheet .row').length === 8");
+    assert!(text(&mut browser, ".head").contains("total"), "{}", text(&mut browser, ".head"));
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}

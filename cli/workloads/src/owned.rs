@@ -1,0 +1,126 @@
+//! Pods that a controller has made already.
+//!
+//! Knows: how a pod says whose it is. Must not know: how many a controller wants.
+
+use std::sync::Arc;
+
+use flotilla_framework::ingest::selectors::namespace_labels;
+use k8s_openapi::{
+    api::core::v1::{NodeSelectorTerm, Pod},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+
+/// The label and the annotation of a Job's pod.
+pub(crate) const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// The label of a Deployment's pods.
+pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
+/// Says which pods a controller is to delete first.
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// What a controller looks at of a pod that it has made, or would take for its own.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OwnedPod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// Its controller; without a name for a pod that has none.
+    pub(crate) owner: OwnerReference,
+    /// The labels of a pod that has no controller, sorted by key.
+    pub(crate) labels: Vec<(Arc<str>, Arc<str>)>,
+    pub(crate) phase: Phase,
+    /// The node that it is on, or the only one that it may go to.
+    pub(crate) node: Option<String>,
+    pub(crate) is_bound: bool,
+    /// Its index among the pods of a Job.
+    pub(crate) index: Option<i32>,
+    pub(crate) template_hash: Option<String>,
+    pub(crate) deletion_cost: i32,
+    /// In seconds since 1970; a pod that is not created yet is the youngest.
+    pub(crate) created: i64,
+}
+
+/// Whether a pod counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    #[default]
+    Active,
+    Succeeded,
+    /// Failed, or about to be gone.
+    Lost,
+}
+
+impl OwnedPod {
+    /// What a controller looks at; `None` for a pod that has no controller and no labels by which one would take it.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Option<Self> {
+        let owner = controller(&pod.metadata).cloned();
+        let labels = if owner.is_none() { namespace_labels(pod.metadata.labels.as_ref()) } else { Vec::new() };
+        if owner.is_none() && labels.is_empty() {
+            return None;
+        }
+        let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+        let label = |key: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key));
+        let annotation = |key: &str| pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(key));
+        let phase = match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
+            Some("Succeeded") => Phase::Succeeded,
+            Some("Failed") => Phase::Lost,
+            _ if pod.metadata.deletion_timestamp.is_some() => Phase::Lost,
+            _ => Phase::Active,
+        };
+        let index = annotation(COMPLETION_INDEX).or_else(|| label(COMPLETION_INDEX));
+        let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).filter(|name| !name.is_empty());
+        Some(Self {
+            namespace: pod.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+            name: text(pod.metadata.name.as_ref()),
+            owner: owner.unwrap_or_default(),
+            labels,
+            phase,
+            is_bound: bound.is_some(),
+            node: bound.or_else(|| only_node(pod)),
+            index: index.and_then(|index| index.parse().ok()),
+            template_hash: label(TEMPLATE_HASH).cloned(),
+            deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or(0),
+            created: pod.metadata.creation_timestamp.as_ref().map_or(i64::MAX, |time| time.0.as_second()),
+        })
+    }
+
+    /// `namespace/name`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    pub(crate) fn has_owner(&self) -> bool {
+        !self.owner.name.is_empty()
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.phase == Phase::Active
+    }
+
+    /// Whether an object of this kind has made it.
+    pub(crate) fn is_of(&self, kind: &str, metadata: &ObjectMeta) -> bool {
+        Some(&self.namespace) == metadata.namespace.as_ref() && refers(&self.owner, kind, metadata)
+    }
+}
+
+/// The controller that an object names.
+pub(crate) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// Whether a reference means an object of its namespace. Where one of them has been written by hand, without the UID, the name
+/// decides.
+pub(crate) fn refers(owner: &OwnerReference, kind: &str, metadata: &ObjectMeta) -> bool {
+    owner.kind == kind && Some(&owner.name) == metadata.name.as_ref() && {
+        let uid = metadata.uid.as_deref().unwrap_or_default();
+        uid == owner.uid || owner.uid.is_empty() || metadata.resource_version.is_none()
+    }
+}
+
+/// The node that a DaemonSet has made a pod for.
+fn only_node(pod: &Pod) -> Option<String> {
+    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
+    let [NodeSelectorTerm { match_fields: Some(fields), .. }] = terms.as_slice() else { return None };
+    fields.first()?.values.as_ref()?.first().cloned()
+}

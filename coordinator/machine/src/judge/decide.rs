@@ -250,7 +250,7 @@ impl Judge {
         let state = self.states.get(attempt.subject);
         let nominations = match self.nominator.len() {
             0 => Ok(None),
-            ..=MOST_NOMINATED => Ok(Some(Box::new(self.nominations(attempt.uid, attempt.priority)))),
+            1..=MOST_NOMINATED => Ok(Some(Box::new(self.nominations(attempt.uid, attempt.priority)))),
             _ => Err(Unknowable::ManyNominated),
         };
         Basis {

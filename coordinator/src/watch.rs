@@ -19,7 +19,7 @@ use flotilla_runtime::driver::{Handle, Stopped};
 use kube::api::ListParams;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::status::Reporter;
 
@@ -28,6 +28,7 @@ mod exchange;
 mod kinds;
 mod known;
 mod needs;
+mod newest;
 mod sharing;
 mod source;
 mod storage;
@@ -212,7 +213,7 @@ impl Watches {
     /// What keeps that from being known.
     pub async fn catch_up(&self) -> Result<(), String> {
         let caught_up = async {
-            let (pods, nodes) = (self.reach_now(Pods::PATH, &self.pods), self.reach_now(Nodes::PATH, &self.nodes));
+            let (pods, nodes) = (self.reach_now::<Pods>(&self.pods), self.reach_now::<Nodes>(&self.nodes));
             tokio::try_join!(pods, nodes, self.reach_claims())
         };
         let late = |_| format!("the view of pods and nodes has not caught up with the cluster within {BARRIER:?}");
@@ -228,12 +229,7 @@ impl Watches {
         if !claims.wanted.is_cancelled() || claims.unserved.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let path = <devices::AllOf<devices::Claim> as Kind>::PATH;
-        let (version, is_empty) = self.version_now(path).await?;
-        if !is_empty {
-            self.reach_version(version, claims).await;
-        }
-        Ok(Some(version))
+        self.reach_now::<devices::AllOf<devices::Claim>>(claims).await.map(Some)
     }
 
     /// Waits until the view of pods holds the pod of this version, at most a second: the last that the leader before wrote. What it
@@ -262,10 +258,28 @@ impl Watches {
     }
 
     /// Waits until a watch has told all up to now. Returns the version of now.
-    async fn reach_now(&self, path: &str, shared: &source::Shared) -> Result<u64, String> {
-        let (version, _) = self.version_now(path).await?;
-        self.reach_version(version, shared).await;
+    async fn reach_now<K: Kind>(&self, shared: &source::Shared) -> Result<u64, String> {
+        let version = self.version_now(K::PATH).await?;
+        tokio::select! {
+            () = self.reach_version(version, shared) => {}
+            () = self.reach_newest::<K>(shared) => {}
+        }
         Ok(version)
+    }
+
+    /// Waits until a watch has told of the newest object that there is now. That is all that another process has written: what
+    /// has ended meanwhile makes room that is not known of yet. Never, where there are too many objects to look for it.
+    async fn reach_newest<K: Kind>(&self, shared: &source::Shared) {
+        if shared.tally().objects <= newest::MOST {
+            match newest::newest(&self.client, K::PATH, K::FIELDS).await {
+                Ok(newest) => {
+                    let _ = shared.reached.subscribe().wait_for(|reached| *reached >= newest).await;
+                    return;
+                }
+                Err(trouble) => debug!(what = K::WHAT, reason = %trouble, "cannot tell which object is the newest"),
+            }
+        }
+        std::future::pending().await
     }
 
     async fn reach_version(&self, version: u64, shared: &source::Shared) {
@@ -277,17 +291,13 @@ impl Watches {
         let _ = reached.wait_for(|reached| *reached >= version).await;
     }
 
-    /// The version of a collection as of now, and whether it has no objects: a list without a version is answered from what is
-    /// committed.
-    async fn version_now(&self, path: &str) -> Result<(u64, bool), String> {
+    /// The version of a collection as of now: a list without a version is answered from what is committed.
+    async fn version_now(&self, path: &str) -> Result<u64, String> {
         let one = ListParams::default().limit(1);
         let request = kube::core::Request::new(path).list(&one).map_err(|error| error.to_string())?;
         let page = exchange::page(&self.client, request).await.map_err(|trouble| trouble.to_string())?;
-        let (version, is_empty) = (page.version.unwrap_or_default(), page.items.is_empty());
-        let number = version.parse();
-        let number =
-            number.map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))?;
-        Ok((number, is_empty))
+        let version = page.version.unwrap_or_default();
+        version.parse().map_err(|_| format!("the API server gives {version:?} as resourceVersion, which is no number"))
     }
 
     /// How old the view of pods or of nodes is, whichever is older: for so long the API server has told nothing of them. Pods are

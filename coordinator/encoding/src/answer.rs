@@ -7,7 +7,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::{
-    DecodeError, Encoding, json,
+    DecodeError, Encoding, Namespace, json,
     object::{Metadata, Object},
     protobuf,
 };
@@ -64,6 +64,15 @@ impl Item {
             Encoding::Json => json::read(&self.bytes),
             Encoding::Protobuf => protobuf::read(&self.bytes),
         }
+    }
+
+    /// The version of the object, whatever it is.
+    ///
+    /// # Errors
+    /// Not even a name can be read.
+    pub fn version(&self) -> Result<Option<String>, DecodeError> {
+        // Of a namespace the metadata alone is read, and that stands in the same place in every object.
+        Ok(self.read::<Namespace>()?.metadata().version().map(str::to_owned))
     }
 }
 

@@ -17,6 +17,9 @@ use super::trouble::Trouble;
 /// What is held of a page at once. A page of 1,000 pods of 5 KB has 5 MB; etcd takes objects of 1.5 MiB, of which JSON makes up to
 /// twice as much, so that the smallest page, of 16, fits. 15 kinds are listed at once: 15 * 48 MiB = 720 MiB at worst, of 2 GiB.
 const PAGE_BYTES: usize = 48 << 20;
+/// The metadata of a list's objects, or the objects from a server that has no such lists.
+const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, \
+                        application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 /// What is read of the body of a refusal. A Status has a few hundred bytes.
 const REFUSAL_BYTES: usize = 1 << 20;
 
@@ -29,7 +32,11 @@ pub(super) struct Answer {
 /// Sends a request and waits for the head of its answer. Where no protobuf of the kind is to be had, it is asked for in JSON;
 /// the API server itself needs no second request for that, as JSON is the second choice of the first one.
 pub(super) async fn ask(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Answer, Trouble> {
-    match ask_in(Encoding::ACCEPT, client, request.clone()).await {
+    ask_for(Encoding::ACCEPT, client, request).await
+}
+
+async fn ask_for(accepted: &'static str, client: &kube::Client, request: Request<Vec<u8>>) -> Result<Answer, Trouble> {
+    match ask_in(accepted, client, request.clone()).await {
         Err(Trouble::Api(status)) if matches!(status.code, 406 | 415) => {
             debug!(reason = %status, path = request.uri().path(), "no protobuf of this kind; asking for JSON");
             ask_in(Encoding::JSON, client, request).await
@@ -53,16 +60,26 @@ async fn ask_in(accepted: &'static str, client: &kube::Client, request: Request<
 
 /// A page of a list.
 pub(super) async fn page(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Page, Trouble> {
-    let Answer { encoding, body } = ask(client, request).await?;
-    let body = match Limited::new(body, PAGE_BYTES).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => return Err(Trouble::TooLarge(PAGE_BYTES)),
-        Err(error) => return Err(Trouble::Broken(error.to_string())),
-    };
-    Ok(Page::decode(encoding, body)?)
+    ask(client, request).await?.page().await
+}
+
+/// A page of a list of which only the metadata of its objects is asked for.
+pub(super) async fn metadata(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Page, Trouble> {
+    ask_for(METADATA, client, request).await?.page().await
 }
 
 impl Answer {
+    /// Its body as a page of a list.
+    async fn page(self) -> Result<Page, Trouble> {
+        let Self { encoding, body } = self;
+        let body = match Limited::new(body, PAGE_BYTES).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => return Err(Trouble::TooLarge(PAGE_BYTES)),
+            Err(error) => return Err(Trouble::Broken(error.to_string())),
+        };
+        Ok(Page::decode(encoding, body)?)
+    }
+
     /// Its body as frames of a watch.
     pub(super) fn stream(self) -> Stream {
         Stream { frames: Frames::new(self.encoding), body: self.body }

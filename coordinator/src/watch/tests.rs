@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use flotilla_encoding::Encoding;
 use flotilla_framework::{
     class::OwnerKind,
     extension,
@@ -101,8 +102,9 @@ impl Server {
     }
 
     /// What is scripted for a request, or what there is of nothing.
-    fn answer(&self, what: &str, query: &str) -> Option<(u16, &'static str, bytes::Bytes)> {
+    fn answer(&self, what: &str, query: &str, accepted: &str) -> Option<(u16, &'static str, bytes::Bytes)> {
         let doing = match query.contains("watch=true") {
+            false if accepted.contains("PartialObjectMetadataList") => "metadata",
             true if query.contains("sendInitialEvents=true") => "begin",
             true => "watch",
             false => "list",
@@ -116,7 +118,9 @@ impl Server {
             "begin" => {
                 otherwise(422, json!({ "kind": "Status", "code": 422, "message": "sendInitialEvents: Forbidden" }))
             }
-            "list" if what != "pods" => otherwise(200, json!({ "metadata": { "resourceVersion": "1" }, "items": [] })),
+            "list" | "metadata" if what != "pods" => {
+                otherwise(200, json!({ "metadata": { "resourceVersion": "1" }, "items": [] }))
+            }
             _ => None,
         })
     }
@@ -134,9 +138,16 @@ impl Server {
                     let body = Full::from("only JSON").map_err(|never| match never {}).boxed_unsync();
                     return Ok(Response::builder().status(406).body(body).expect("a response"));
                 }
-                let both = "application/vnd.kubernetes.protobuf, application/json";
-                assert_eq!(accepted, Some(if server.only_json { JSON } else { both }), "{what}");
-                let (code, media, body) = match server.answer(&what, &query) {
+                let accepted = accepted.unwrap_or_default();
+                let media: Vec<&str> = accepted.split(", ").filter_map(|range| range.split(';').next()).collect();
+                let both = [Encoding::PROTOBUF, JSON, JSON];
+                let expected = match query.contains("watch=true") || !accepted.contains("as=") {
+                    _ if server.only_json => &both[1..2],
+                    true => &both[..2],
+                    false => &both,
+                };
+                assert_eq!(media, expected, "{what}");
+                let (code, media, body) = match server.answer(&what, &query, accepted) {
                     Some((code, media, body)) => {
                         (code, media, Full::from(body).map_err(|never| match never {}).boxed_unsync())
                     }
@@ -430,6 +441,27 @@ async fn a_leader_has_caught_up_once_the_watch_is_told_a_version_that_is_new_eno
     assert_eq!(watches.catch_up().await, Ok(()));
     assert!(begun.elapsed() < BARRIER, "{:?}", begun.elapsed());
     assert!(server.asked.lock().expect("unpoisoned").iter().any(|query| query.contains("timeoutSeconds=3")));
+}
+
+/// No bookmark comes. The cluster has got to 50, and to 40 with its pods.
+#[tokio::test(start_paused = true)]
+async fn a_leader_has_caught_up_once_the_watch_has_told_of_the_newest_pod() {
+    let server = Server::default();
+    let (handle, _heard) = listener();
+    let reporter = server.reporter();
+    let (old, new) = (pod("web-1", "u1", "10"), pod("web-2", "u2", "40"));
+    server.lists("10", std::slice::from_ref(&old));
+    let stop = CancellationToken::new();
+    let mut watches = Watches::start(server.client(), handle, reporter, needs(&[profile()]), begun(), stop);
+    watches.wait_synced().await;
+    let versions = json!({ "metadata": { "resourceVersion": "50" }, "items": [old, new] });
+    server.lists("50", &[]).answers("metadata", 200, &versions).watches(&[line("ADDED", &new)]);
+    let begun = tokio::time::Instant::now();
+    assert_eq!(watches.catch_up().await, Ok(()));
+    assert_eq!((watches.newest_pod(), *watches.pods.reached.borrow()), (40, 40));
+    assert!(begun.elapsed() < BARRIER, "{:?}", begun.elapsed());
+    let asked = server.asked.lock().expect("unpoisoned");
+    assert!(asked.iter().any(|query| query.contains("limit=1000") && query.contains("fieldSelector")), "{asked:?}");
 }
 
 /// What a leader that ends tells is the version of a pod, never that of a list or a bookmark, which another watch may not be told.

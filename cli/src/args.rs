@@ -14,6 +14,7 @@ use crate::{
     config::ConfigArgs,
     explain::ExplainArgs,
     man::ManArgs,
+    reach::LiveArgs,
     ui::{EXAMPLES as UI_EXAMPLES, UiArgs},
     whatif::WhatifArgs,
 };
@@ -184,7 +185,7 @@ pub(crate) enum Command {
 
 /// The flags of `flotilla simulate`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(group = ArgGroup::new("input").args(["files", "generate"]).required(true).multiple(true))]
+#[command(group = ArgGroup::new("input").args(["files", "generate"]).args(LiveArgs::FLAGS).required(true).multiple(true))]
 pub(crate) struct SimulateArgs {
     /// Files with nodes, pods, priority classes, namespaces, Services and controllers, YAML or JSON, as kubectl, helm template
     /// and kustomize build print them or written by hand. Pods are made of Deployments, StatefulSets, DaemonSets, ReplicaSets,
@@ -217,6 +218,10 @@ pub(crate) struct SimulateArgs {
     /// Decides among nodes of equal score
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) tie_break_seed: u64,
+
+    /// A live cluster.
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 
     /// End with exit code 3 where a pod stays pending
     #[arg(long, value_name = "WHAT", value_enum)]

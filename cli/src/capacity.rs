@@ -11,6 +11,7 @@ use flotilla_framework::{class::PodInfo, registry::Registry};
 use crate::{
     cluster::{self, Cluster, Files},
     explain::why::{self, Why},
+    input::Inputs,
     output::{Failure, STAYS_PENDING},
     progress::log,
     simulate::run::Settings,
@@ -77,7 +78,7 @@ fn read(
     gates: &flotilla_configuration::features::FeatureGates,
 ) -> Result<(Cluster, Arc<PodInfo>), Failure> {
     let profiles = &configuration.profiles;
-    let (mut files, _) = Files::read(&args.files, &mut cluster::Nothing, profiles, gates)?;
+    let (mut files, _) = Files::read(Inputs::of(&args.files, &args.live)?, &mut cluster::Nothing, profiles, gates)?;
     let mut model = Model::default();
     files.apply(std::slice::from_ref(&args.pod), &mut model, gates)?;
     let file = args.pod.display();

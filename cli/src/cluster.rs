@@ -8,7 +8,7 @@ use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_framework::{class::PodInfo, profile::Profile};
 
 use crate::{
-    input,
+    input::{self, Inputs},
     output::{Failure, tell},
     progress::progress,
 };
@@ -120,14 +120,14 @@ pub(crate) fn is_read(api_version: &str, kind: &str) -> bool {
 /// Objects that come from no file.
 pub(crate) type MadeUp<'a> = &'a dyn Fn(&mut Gatherer, &mut Problems);
 
-/// The cluster of files, and of what is made up before them.
+/// The cluster of the inputs, and of what is made up before them.
 pub(crate) fn read(
-    files: &[PathBuf],
+    inputs: Inputs<'_>,
     made_up: Option<MadeUp<'_>>,
     profiles: &[Profile],
     gates: &FeatureGates,
 ) -> Result<Cluster, Failure> {
-    gather_files(files, made_up, profiles, gatherer(Gatherer::default(), gates))
+    gather_files(inputs, made_up, profiles, gatherer(Gatherer::default(), gates))
 }
 
 /// Where pod groups count they are read.
@@ -141,7 +141,7 @@ pub(crate) fn read_with_texts(
     profiles: &[Profile],
     gates: &FeatureGates,
 ) -> Result<Cluster, Failure> {
-    gather_files(files, None, profiles, gatherer(Gatherer::with_texts(), gates))
+    gather_files(Inputs::files(files), None, profiles, gatherer(Gatherer::with_texts(), gates))
 }
 
 /// Files whose objects are taken in several times, changed each time in another way.
@@ -152,16 +152,16 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Reads files, and gives the cluster that they hold. `edit` sees every object.
+    /// Reads the inputs, and gives the cluster that they hold. `edit` sees every object.
     pub(crate) fn read(
-        files: &[PathBuf],
+        inputs: Inputs<'_>,
         edit: &mut (dyn Edit + 'static),
         profiles: &[Profile],
         gates: &FeatureGates,
     ) -> Result<(Self, Cluster), Failure> {
         let mut sources = Sources::default();
         let how = How { edit: Some(edit), documents: None, is_told: true };
-        let cluster = gather_from(&mut sources, files, how, None, profiles, gatherer(Gatherer::default(), gates))?;
+        let cluster = gather_from(&mut sources, inputs, how, None, profiles, gatherer(Gatherer::default(), gates))?;
         let applied = sources.count();
         Ok((Self { sources, applied }, cluster))
     }
@@ -176,7 +176,7 @@ impl Files {
         let mut gatherer = gatherer(Gatherer::default(), gates);
         let (mut problems, progress) = (Problems::default(), progress("{spinner} {pos} objects read"));
         let loader = Loader::new(&mut self.sources, &mut gatherer, &mut problems, &progress);
-        loader.with_edit(Some(edit)).load(files);
+        loader.with_edit(Some(edit)).load(Inputs::files(files));
         progress.finish_and_clear();
         if problems.error_count() > 0 { Err(Failure::input(problems.render(&self.sources))) } else { Ok(()) }
     }
@@ -189,7 +189,7 @@ impl Files {
         gates: &FeatureGates,
     ) -> Result<Cluster, Failure> {
         let how = How { edit: Some(edit), documents: Some(self.applied), is_told: false };
-        gather_from(&mut self.sources, &[], how, None, profiles, gatherer(Gatherer::default(), gates))
+        gather_from(&mut self.sources, Inputs::files(&[]), how, None, profiles, gatherer(Gatherer::default(), gates))
     }
 }
 
@@ -203,18 +203,18 @@ struct How<'a> {
 }
 
 fn gather_files(
-    files: &[PathBuf],
+    inputs: Inputs<'_>,
     made_up: Option<MadeUp<'_>>,
     profiles: &[Profile],
     gatherer: Gatherer,
 ) -> Result<Cluster, Failure> {
     let how = How { edit: None, documents: None, is_told: true };
-    gather_from(&mut Sources::default(), files, how, made_up, profiles, gatherer)
+    gather_from(&mut Sources::default(), inputs, how, made_up, profiles, gatherer)
 }
 
 fn gather_from(
     sources: &mut Sources,
-    files: &[PathBuf],
+    inputs: Inputs<'_>,
     how: How<'_>,
     made_up: Option<MadeUp<'_>>,
     profiles: &[Profile],
@@ -229,7 +229,7 @@ fn gather_from(
     let mut loader = Loader::new(sources, &mut gatherer, &mut problems, &progress).with_edit(how.edit);
     match how.documents {
         Some(applied) => loader.again(0..known, applied),
-        None => loader.load(files),
+        None => loader.load(inputs),
     }
     let ignored = loader.summary();
     progress.finish_and_clear();

@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     cluster::{self, Texts},
+    input::Inputs,
     output::Failure,
     progress::{log, progress},
 };
@@ -28,7 +29,7 @@ mod cases;
 mod devices;
 mod extenders;
 #[cfg(feature = "cluster")]
-pub(crate) mod live;
+mod live;
 mod missing;
 mod preemption;
 mod selection;
@@ -113,7 +114,7 @@ fn explain_cluster(
     let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
     let cluster = match &asking {
         Some(_) => cluster::read_with_texts(&args.files, &profiles, &gates)?,
-        None => cluster::read(&args.files, None, &profiles, &gates)?,
+        None => cluster::read(Inputs::files(&args.files), None, &profiles, &gates)?,
     };
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
     let mut world = World::new(workers.registry(), &cluster, &profiles);

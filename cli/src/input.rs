@@ -8,11 +8,42 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::{output::Failure, reach::LiveArgs};
+
 /// The largest file that is read: 512 MiB, a dump of some 100,000 pods with everything that controllers write there.
-const MAX_BYTES: u64 = 512 << 20;
+pub(crate) const MAX_BYTES: u64 = 512 << 20;
 
 /// What the standard input is called on the command line.
 pub(crate) const STDIN: &str = "-";
+
+/// What objects are read from, and what messages call it.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// Where the objects of a cluster come from: a live one, then files.
+#[derive(Debug)]
+pub(crate) struct Inputs<'a> {
+    pub(crate) live: Option<Text>,
+    pub(crate) files: &'a [PathBuf],
+}
+
+impl<'a> Inputs<'a> {
+    /// Files alone.
+    pub(crate) const fn files(files: &'a [PathBuf]) -> Self {
+        Self { live: None, files }
+    }
+
+    /// What the flags say.
+    ///
+    /// # Errors
+    /// The live cluster cannot be read.
+    pub(crate) fn of(files: &'a [PathBuf], live: &LiveArgs) -> Result<Self, Failure> {
+        Ok(Self { live: live.read()?, files })
+    }
+}
 
 /// The name and the text of a file; where it goes wrong, `file: sentence` or `file:line:column: sentence`.
 pub(crate) fn read(path: &Path) -> Result<(String, String), String> {

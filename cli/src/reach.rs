@@ -12,6 +12,8 @@
 
 use std::path::PathBuf;
 
+use crate::{input::Text, output::Failure};
+
 /// Where a live cluster is.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Live cluster")]
@@ -31,6 +33,41 @@ pub(crate) struct ClusterArgs {
     /// The user of the kubeconfig; without it, that of the context
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
+}
+
+/// A live cluster beside files, or instead of them.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Live cluster")]
+pub(crate) struct LiveArgs {
+    /// Read a live cluster, that of the current context unless the next flags name another. Nothing is written to it (feature
+    /// `cluster`)
+    #[arg(long)]
+    live: bool,
+
+    /// Which one.
+    #[command(flatten)]
+    server: ClusterArgs,
+}
+
+impl LiveArgs {
+    /// The flags of which any one says that a live cluster is to be read.
+    pub(crate) const FLAGS: [&str; 5] = ["live", "kubeconfig", "context", "cluster", "user"];
+
+    /// Reads it, if it is asked for.
+    ///
+    /// # Errors
+    /// It cannot be read, or this build cannot.
+    pub(crate) fn read(&self) -> Result<Option<Text>, Failure> {
+        let ClusterArgs { kubeconfig, context, cluster, user } = &self.server;
+        let is_asked = self.live || kubeconfig.is_some() || context.is_some() || cluster.is_some() || user.is_some();
+        if !is_asked {
+            return Ok(None);
+        }
+        #[cfg(feature = "cluster")]
+        return crate::live::dump(&self.server).map(Some).map_err(Failure::run);
+        #[cfg(not(feature = "cluster"))]
+        Err(Failure::input(vec![crate::absent::message("--live")]))
+    }
 }
 
 /// Where a live cluster and its coordinators are.

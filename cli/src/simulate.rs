@@ -11,6 +11,7 @@ use flotilla_framework::{profile::Profile, registry::Registry};
 use crate::{
     args::{FailOn, Format, SimulateArgs},
     cluster::{self, Cluster, Gatherer, Place, Problems},
+    input::Inputs,
     output::{Failure, STAYS_PENDING},
     progress::{log, progress},
 };
@@ -77,9 +78,10 @@ fn outcome(args: &SimulateArgs, registry: Registry) -> Result<(Cluster, Outcome,
     Ok((cluster, outcome.map_err(Failure::run)?, settings.profiles))
 }
 
-/// The cluster of the files and of `--generate`.
+/// The cluster of the files, of a live one and of `--generate`.
 fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Result<Cluster, Failure> {
-    let Some(words) = &args.generate else { return cluster::read(&args.files, None, profiles, gates) };
+    let inputs = Inputs::of(&args.files, &args.live)?;
+    let Some(words) = &args.generate else { return cluster::read(inputs, None, profiles, gates) };
     let make = |gatherer: &mut Gatherer, problems: &mut Problems| {
         let place = Place::nowhere();
         generate::services(words, |service| _ = gatherer.add_selecting(service, &place, problems));
@@ -92,5 +94,5 @@ fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Resu
         generate::nodes(words, |node| gatherer.add_node(node, Place::nowhere(), problems));
         generate::pods(words, |pod| gatherer.add_pod(pod, Place::nowhere(), problems));
     };
-    cluster::read(&args.files, Some(&make), profiles, gates)
+    cluster::read(inputs, Some(&make), profiles, gates)
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     cluster::{self, Cluster, Edit, Files},
+    input::Inputs,
     output::{Failure, STAYS_PENDING},
     progress::log,
     simulate::run::Settings,
@@ -63,7 +64,7 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let next = changes.config.as_deref().or(args.current_config.as_deref());
     let (next, refuse_next) = cluster::configuration_without_calls(next, &gates, NAME)?;
     let mut survey = Survey::default();
-    let (mut files, before) = Files::read(&args.files, &mut survey, &now.profiles, &gates)?;
+    let (mut files, before) = Files::read(Inputs::of(&args.files, &args.live)?, &mut survey, &now.profiles, &gates)?;
     let mut applied = Applied::default();
     files.apply(&changes.apply, &mut applied, &gates)?;
     let mut plan = Plan::new(changes, &survey, &applied.0).map_err(Failure::input)?;

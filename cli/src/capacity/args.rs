@@ -4,15 +4,18 @@
 
 use std::path::PathBuf;
 
-use clap::ArgAction;
+use clap::{ArgAction, ArgGroup};
 
-use crate::whatif::Format;
+use crate::{reach::LiveArgs, whatif::Format};
 
 const EXAMPLES: &str = "\
 Examples:
   # How many more of this pod fit, what stops the next one, and what would admit more?
   kubectl get nodes,pods,priorityclasses,services,rs,sts,pvc,pv,sc,csinodes -A -o yaml > cluster.yaml
   flotilla capacity -f cluster.yaml --pod pod.yaml
+
+  # The same of a live cluster
+  flotilla capacity --live --pod pod.yaml
 
   # The same of the pods of a Deployment
   kubectl get deployment web -o yaml | flotilla capacity -f cluster.yaml --pod -
@@ -35,11 +38,11 @@ Exit codes:
 
 /// The flags of `flotilla capacity`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("capacity_input").arg("files").args(LiveArgs::FLAGS).required(true).multiple(true))]
 pub(crate) struct CapacityArgs {
     /// Files with the cluster, as for `flotilla simulate`; a directory stands for its *.yaml, *.yml and *.json files, - for the
     /// standard input
-    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required = true)]
+    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(super) files: Vec<PathBuf>,
 
     /// A file with a Pod, or with an object that pods are made of, such as a Deployment; - for the standard input
@@ -69,6 +72,10 @@ pub(crate) struct CapacityArgs {
     /// End with exit code 3 where fewer than this fit
     #[arg(long, value_name = "N")]
     pub(super) fail_below: Option<usize>,
+
+    /// A live cluster.
+    #[command(flatten)]
+    pub(super) live: LiveArgs,
 
     /// Log to the standard error what coordinator and workers do; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]

@@ -3,7 +3,7 @@
 //! Knows: how objects are packed into documents and lists, and which kinds are of use. Must not know: what makes an
 //! object of such a kind usable.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use flotilla_framework::{devices::objects::DeviceKind, volumes::objects::StorageKind};
 use flotilla_workloads::Workload;
@@ -24,7 +24,7 @@ use super::{
     source::{self, Sources},
     storage::Stored,
 };
-use crate::input;
+use crate::input::{self, Inputs, Text};
 
 /// Reads files, and gathers what is in them.
 pub(crate) struct Loader<'a> {
@@ -78,8 +78,11 @@ impl<'a> Loader<'a> {
     }
 
     /// Reads everything that is named.
-    pub(super) fn load(&mut self, paths: &[PathBuf]) {
-        for path in paths {
+    pub(super) fn load(&mut self, inputs: Inputs<'_>) {
+        if let Some(Text { name, text }) = inputs.live {
+            self.text(name, text);
+        }
+        for path in inputs.files {
             match source::expand(path) {
                 Ok(files) => files.iter().for_each(|file| self.file(file)),
                 Err(error) => self.problems.error_said(error),
@@ -107,6 +110,10 @@ impl<'a> Loader<'a> {
             Ok(read) => read,
             Err(error) => return self.problems.error_said(error),
         };
+        self.text(name, text);
+    }
+
+    fn text(&mut self, name: String, text: String) {
         let problems_before = self.problems.error_count();
         let mut is_empty = true;
         let documents = self.sources.add(name.clone(), text);

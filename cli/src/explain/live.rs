@@ -25,12 +25,11 @@ use super::{
 };
 use crate::{
     cluster::{self, Cluster, Gatherer},
-    live::{self, Connection, Coordinator},
+    live::{self, Connection, Coordinator, list},
     output::{Failure, printable, tell},
 };
 
 mod decided;
-pub(crate) mod list;
 mod words;
 
 /// What there is to know of the pod before any node is asked.
@@ -182,8 +181,11 @@ fn read(
     gatherer: Gatherer,
 ) -> Result<Cluster, Failure> {
     cluster::gather(profiles, gatherer, |loader| {
-        let unread =
-            runtime.block_on(list::all(&connection.client, &connection.place, loader)).map_err(Failure::run)?;
+        let mut each = |kind: &list::Kind, objects: Vec<serde_json::Value>| {
+            objects.into_iter().for_each(|object| loader.element(object, kind.name));
+        };
+        let unread = list::all(&connection.client, &connection.place, &mut each);
+        let unread = runtime.block_on(unread).map_err(Failure::run)?;
         tell(&unread);
         Ok(())
     })

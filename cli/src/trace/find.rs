@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use super::{Found, args::TraceArgs, jaeger::Jaeger};
 use crate::{
-    explain::live::list,
-    live::Connection,
+    live::{Connection, list},
     output::{Failure, tell},
 };
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, ArgGroup};
 
 use crate::args::{Format, Generate, SimulateArgs, parse_generate};
+use crate::reach::LiveArgs;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -14,7 +15,7 @@ Examples:
   flotilla ui -f examples/shop
 
   # A live cluster's nodes and pods, under another configuration
-  kubectl get nodes,pods,priorityclasses,services,rs,sts,pvc,pv,sc,csinodes -A -o yaml | flotilla ui -f - --config scheduler.yaml
+  flotilla ui --live --config scheduler.yaml
 
   # 5,000 made-up nodes, on a port of your choice
   flotilla ui --generate nodes=5000,pods=10000,shape=mixed --port 8080
@@ -30,7 +31,7 @@ Exit codes:
 
 /// The flags of `flotilla ui`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(group = ArgGroup::new("ui_input").args(["files", "generate"]).required(true).multiple(true))]
+#[command(group = ArgGroup::new("ui_input").args(["files", "generate"]).args(LiveArgs::FLAGS).required(true).multiple(true))]
 pub(crate) struct UiArgs {
     /// Files with nodes, pods and what belongs to them, as for `flotilla simulate`; - for the standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
@@ -61,6 +62,10 @@ pub(crate) struct UiArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     tie_break_seed: u64,
 
+    /// A live cluster.
+    #[command(flatten)]
+    live: LiveArgs,
+
     /// Log to the standard error what coordinator and workers do; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
@@ -69,7 +74,8 @@ pub(crate) struct UiArgs {
 impl UiArgs {
     /// The simulation that the page shows.
     pub(super) fn simulation(&self) -> SimulateArgs {
-        let Self { files, config, feature_gates, workers, generate, tie_break_seed, verbose, port: _ } = self.clone();
+        let Self { files, config, feature_gates, workers, generate, tie_break_seed, live, verbose, port: _ } =
+            self.clone();
         SimulateArgs {
             files,
             config,
@@ -78,6 +84,7 @@ impl UiArgs {
             output: Format::Html,
             generate,
             tie_break_seed,
+            live,
             fail_on: None,
             verbose,
         }

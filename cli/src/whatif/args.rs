@@ -4,13 +4,18 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, ValueEnum};
+use clap::{ArgAction, ArgGroup, ValueEnum};
+
+use crate::reach::LiveArgs;
 
 const EXAMPLES: &str = "\
 Examples:
   # What becomes of the pods of a node that is drained?
   kubectl get nodes,pods,deploy,rs,sts,ds,pdb,priorityclasses,pvc,pv,sc,csinodes -A -o yaml > cluster.yaml
   flotilla whatif -f cluster.yaml --drain node-a
+
+  # The same of a live cluster
+  flotilla whatif --context production --drain node-a
 
   # Does a release fit, and would it with two more nodes?
   helm template shop ./chart > release.yaml
@@ -38,11 +43,11 @@ Exit codes:
 
 /// The flags of `flotilla whatif`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("whatif_input").arg("files").args(LiveArgs::FLAGS).required(true).multiple(true))]
 pub(crate) struct WhatifArgs {
     /// Files with the cluster as it is, as for `flotilla simulate`; a directory stands for its *.yaml, *.yml and *.json files, -
     /// for the standard input
-    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append, required = true)]
+    #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
     pub(super) files: Vec<PathBuf>,
 
     /// The KubeSchedulerConfiguration that decides now; without it, the defaults of kube-scheduler
@@ -68,6 +73,10 @@ pub(crate) struct WhatifArgs {
     /// End with exit code 3 where this happens
     #[arg(long, value_name = "WHAT", value_enum, action = ArgAction::Append)]
     pub(super) fail_on: Vec<FailOn>,
+
+    /// A live cluster.
+    #[command(flatten)]
+    pub(super) live: LiveArgs,
 
     /// Log to the standard error what coordinator and workers do; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]

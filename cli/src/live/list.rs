@@ -1,7 +1,7 @@
 //! The cluster, read from its API server.
 //!
 //! Knows: which kinds of objects decide about pods, that they come in pages, and what a missing right means. Must not
-//! know: what is in any of them.
+//! know: what is in any of them, or what is done with them.
 
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::Pod;
@@ -13,7 +13,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cluster::{self, Loader};
+use crate::cluster;
 
 /// Objects in a page, as the coordinator asks for them.
 const PAGE: u32 = 500;
@@ -21,9 +21,11 @@ const PAGE: u32 = 500;
 const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 /// A kind that may decide about pods.
-struct Kind {
-    api_version: &'static str,
-    name: &'static str,
+pub(crate) struct Kind {
+    /// Such as `apps/v1`.
+    pub(crate) api_version: &'static str,
+    /// Such as `ReplicaSet`.
+    pub(crate) name: &'static str,
     plural: &'static str,
     /// Without these nothing can be said; without the others a few answers may differ.
     is_vital: bool,
@@ -56,6 +58,15 @@ const KINDS: [Kind; 19] = [
     kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules"),
 ];
 
+/// What makes pods and other objects, beside those of [`KINDS`] that do. Not Jobs: of these the pods that have ended are not read, and
+/// would be made again.
+const MAKERS: [Kind; 4] = [
+    kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
+    kind("apps/v1", "Deployment", "deployments"),
+    kind("apps/v1", "DaemonSet", "daemonsets"),
+    kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates"),
+];
+
 /// A part of a list.
 #[derive(Deserialize)]
 struct Page {
@@ -70,12 +81,34 @@ struct PageMetadata {
     next: Option<String>,
 }
 
-/// Reads everything that may decide about a pod. What could not be read, though nothing depends on it for most pods, is
-/// given back in words.
-pub(super) async fn all(client: &Client, place: &str, loader: &mut Loader<'_>) -> anyhow::Result<Vec<String>> {
+/// Reads everything that may decide about a pod that is there, and gives `each` its pages. What could not be read, though nothing
+/// depends on it for most pods, is given back in words.
+pub(crate) async fn all(
+    client: &Client,
+    place: &str,
+    each: &mut dyn FnMut(&Kind, Vec<Value>),
+) -> anyhow::Result<Vec<String>> {
+    these(client, place, &mut KINDS.iter(), each).await
+}
+
+/// The same, and what makes more pods.
+pub(crate) async fn all_with_makers(
+    client: &Client,
+    place: &str,
+    each: &mut dyn FnMut(&Kind, Vec<Value>),
+) -> anyhow::Result<Vec<String>> {
+    these(client, place, &mut KINDS.iter().chain(&MAKERS), each).await
+}
+
+async fn these(
+    client: &Client,
+    place: &str,
+    kinds: &mut dyn Iterator<Item = &Kind>,
+    each: &mut dyn FnMut(&Kind, Vec<Value>),
+) -> anyhow::Result<Vec<String>> {
     let mut unread = Vec::new();
-    for kind in KINDS.iter().filter(|kind| cluster::is_read(kind.api_version, kind.name)) {
-        match list(client, kind, loader).await {
+    for kind in kinds.filter(|kind| cluster::is_read(kind.api_version, kind.name)) {
+        match list(client, kind, each).await {
             Ok(()) => {}
             // A cluster of another version may not have it.
             Err(kube::Error::Api(status)) if status.code == 404 && !kind.is_vital => {}
@@ -89,7 +122,7 @@ pub(super) async fn all(client: &Client, place: &str, loader: &mut Loader<'_>) -
     Ok(unread)
 }
 
-async fn list(client: &Client, kind: &Kind, loader: &mut Loader<'_>) -> Result<(), kube::Error> {
+async fn list(client: &Client, kind: &Kind, each: &mut dyn FnMut(&Kind, Vec<Value>)) -> Result<(), kube::Error> {
     let root = if kind.api_version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{}", kind.api_version) };
     let collection = Request::new(format!("{root}/{}", kind.plural));
     let mut params = ListParams::default().limit(PAGE);
@@ -99,7 +132,7 @@ async fn list(client: &Client, kind: &Kind, loader: &mut Loader<'_>) -> Result<(
     loop {
         let request = collection.list(&params).map_err(invalid)?;
         let page: Page = client.request(request).await?;
-        page.items.into_iter().flatten().for_each(|object| loader.element(object, kind.name));
+        each(kind, page.items.unwrap_or_default());
         match page.metadata.next.filter(|next| !next.is_empty()) {
             Some(next) => params = params.continue_token(&next),
             None => return Ok(()),
@@ -127,7 +160,7 @@ pub(crate) async fn pod(client: &Client, namespace: &str, name: &str, place: &st
 }
 
 /// What an error of the API server means to the user.
-pub(super) fn explained(error: kube::Error, what: &str, place: &str) -> anyhow::Error {
+pub(crate) fn explained(error: kube::Error, what: &str, place: &str) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if status.code == 401 => {
             anyhow!("cannot {what}: {place} does not know the credentials; log in again, or choose with --user")

@@ -56,6 +56,29 @@ fn why_this_node(fleet: &Fleet<'_>, cluster: &ControlPlane) -> anyhow::Result<()
     Ok(())
 }
 
+/// Changes are tried on a copy of the live cluster.
+fn what_a_change_would_do(cluster: &ControlPlane, config: &Path) -> anyhow::Result<()> {
+    let ask = |words: &[&str]| -> anyhow::Result<Value> {
+        let mut command = Command::new(binary("flotilla")?);
+        command.args(words).args(["-o", "json", "--kubeconfig"]).arg(cluster.kubeconfig()).env_remove("HTTPS_PROXY");
+        let output = command.output()?;
+        ensure!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    let config = config.to_str().context("a path in UTF-8")?;
+    let without = ask(&["whatif", "--current-config", config, "--remove-node", "small"])?;
+    assert_eq!((&without["before"]["nodes"], &without["after"]["nodes"]), (&2.into(), &1.into()), "{without}");
+    assert_eq!((&without["pods"][0]["pod"], &without["pods"][0]["change"]), (&"default/runs".into(), &"gone".into()));
+    let file = cluster.folder().join("three.yaml");
+    std::fs::write(&file, serde_json::to_string(&pod("three", "flotilla", &[("cpu", "3")]))?)?;
+    let pod = file.to_str().context("a path in UTF-8")?;
+    let more = ask(&["capacity", "--config", config, "--pod", pod])?;
+    assert_eq!(more["fits"], 2, "{more}");
+    let placed = ask(&["simulate", "--config", config])?;
+    assert_eq!((&placed["summary"]["nodes"], &placed["summary"]["pending"]), (&2.into(), &1.into()), "{placed}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_decides() -> anyhow::Result<()> {
     let cluster = ControlPlane::start(Options::default()).await?;
@@ -82,6 +105,7 @@ async fn each_pod_is_told_where_it_stands_what_the_nodes_make_of_it_and_who_deci
     wait_until_refused(&cluster, "huge").await?;
 
     why_this_node(&fleet, &cluster)?;
+    what_a_change_would_do(&cluster, &config)?;
     let theirs = json(&fleet, &cluster, "coordinator", "theirs")?;
     assert_eq!((&theirs["queue"]["state"], &theirs["queue"]["why"]), (&"NotOurs".into(), &"OtherScheduler".into()));
     assert_eq!(theirs["message"], "it asks for scheduler \"somebody-else\", and profiles are flotilla");

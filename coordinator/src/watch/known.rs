@@ -50,9 +50,6 @@ impl Known {
     /// Whether an object cannot be as it is told now if what was told before is still true: it is older, or not placed any more.
     /// For what is not older than all that was told before.
     pub(super) fn is_undone(&self, key: &str, uid: &str, now: Told) -> bool {
-        if planted("believes-old-news") {
-            return false;
-        }
         self.objects.get(key).filter(|entry| *entry.uid == *uid).is_some_and(|Entry { told, .. }| {
             (now.version > 0 && now.version < told.version) || (told.is_placed && !now.is_placed)
         })

@@ -2,7 +2,7 @@
 //!
 //! Knows: what an answer is made of. Must not know: which of it anyone checks.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use flotilla_framework::{
     evaluation::{Evaluation, Offer, Refused},
@@ -20,8 +20,8 @@ const REMEMBERED: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Lies {
     old: Vec<FromWorker>,
-    /// Nodes that it has offered at some time, so that it holds them or did.
-    held: BTreeSet<NodeId>,
+    /// Offers of nodes that it has made at some time, so that it holds them or did.
+    held: BTreeMap<NodeId, Offer>,
 }
 
 impl Lies {
@@ -29,7 +29,7 @@ impl Lies {
     pub(super) fn honest(&mut self, word: FromWorker) -> Vec<FromWorker> {
         if let Reply::Evaluated { evaluation, .. } = &word.reply {
             let offers = evaluation.strata.iter().flat_map(|stratum| &stratum.offers);
-            self.held.extend(offers.map(|offer| offer.node));
+            self.held.extend(offers.map(|offer| (offer.node, *offer)));
         }
         if self.old.len() == REMEMBERED {
             self.old.remove(0);
@@ -68,7 +68,7 @@ fn any_offer<'a>(seed: &mut Seed, evaluation: &'a mut Evaluation) -> Option<&'a 
 }
 
 /// One of the ways in which an answer can be wrong. The worst of lies is said most often: that nothing fits.
-fn distort(seed: &mut Seed, evaluation: &mut Evaluation, held: &BTreeSet<NodeId>) {
+fn distort(seed: &mut Seed, evaluation: &mut Evaluation, held: &BTreeMap<NodeId, Offer>) {
     const EXTREMES: [i64; 6] = [i64::MIN, i64::MAX, -1, 0, 1_000, 1 << 40];
     let extreme = seed.pick(&EXTREMES).copied().unwrap_or(0);
     let (any, other) = (seed.below(24), NodeId(u32::try_from(seed.below(9)).unwrap_or(0)));
@@ -85,11 +85,11 @@ fn distort(seed: &mut Seed, evaluation: &mut Evaluation, held: &BTreeSet<NodeId>
         9 => evaluation.tallies.iter_mut().flat_map(|tally| tally.0.values_mut()).for_each(|count| *count = extreme),
         10 => evaluation.strata.iter_mut().for_each(|stratum| stratum.domains.iter_mut().for_each(|it| *it = None)),
         11 => *evaluation = Evaluation { covered: evaluation.covered, ..Evaluation::default() },
-        // A node of its own that may not be fit at all.
+        // A node of its own that may not be fit at all, and that nothing but a look at the node speaks against.
         12..=15 => {
-            let held: Vec<NodeId> = held.iter().copied().collect();
-            let node = seed.pick(&held).copied().unwrap_or(other);
-            any_offer(seed, evaluation).into_iter().for_each(|offer| offer.node = node);
+            let held: Vec<Offer> = held.values().copied().collect();
+            let Some(told) = seed.pick(&held).copied() else { return };
+            any_offer(seed, evaluation).into_iter().for_each(|offer| (offer.node, offer.rank) = (told.node, told.rank));
         }
         _ => refuse(evaluation, Code::Unschedulable),
     }

@@ -9,7 +9,6 @@
 pub const DEFECTS: &[(&str, &str)] = &[
     ("assumes-nothing", "S2: the charge of a decided pod is not kept"),
     ("backs-off-for-ever", "L1: a backoff never expires"),
-    ("believes-old-news", "S9: what is older than what was told before is taken for new"),
     ("believes-workers", "the node of an offer is not verified against the coordinator's own snapshot (R1)"),
     ("binds-before-volumes", "V1: a pod does not wait for its volumes"),
     ("binds-by-name", "S4: a binding does not name the UID"),

@@ -55,7 +55,7 @@ impl Allocated {
         if result.admin_access == Some(true) {
             return;
         }
-        let number = names.number(result.device.clone());
+        let number = names.number(&result.device);
         if result.share.is_some() {
             self.count_share(number, result.consumed.as_deref(), is_added);
         } else {

@@ -66,11 +66,11 @@ impl DeviceNames {
     pub const MAX: u32 = 1 << 24;
 
     /// The number of a name, given now if it is new.
-    pub fn number(&mut self, name: DeviceName) -> DeviceNumber {
-        let at = match self.0.get_index_of(&name) {
+    pub fn number(&mut self, name: &DeviceName) -> DeviceNumber {
+        let at = match self.0.get_index_of(name) {
             Some(at) => at,
             None if self.0.len() >= Self::MAX as usize => return DeviceNumber(Self::MAX),
-            None => self.0.insert_full(name).0,
+            None => self.0.insert_full(name.clone()).0,
         };
         DeviceNumber(u32::try_from(at).unwrap_or(Self::MAX))
     }
@@ -99,7 +99,7 @@ impl Inventory {
         self.by_pool.entry(pool_of(&slice)).or_default().insert(Arc::clone(&name));
         let numbers = slice.devices.iter().map(|device| {
             let (driver, pool) = pool_of(&slice);
-            let number = self.names.number(DeviceName { driver, pool, device: Arc::clone(&device.name) });
+            let number = self.names.number(&DeviceName { driver, pool, device: Arc::clone(&device.name) });
             (number, place(&mut self.serials, &mut self.free))
         });
         let devices = numbers.collect();

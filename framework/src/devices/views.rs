@@ -93,8 +93,15 @@ impl Views {
 
     /// The nodes that can reach any of these devices.
     pub(super) fn that_reach<'a>(&self, devices: impl Iterator<Item = &'a DeviceResult>) -> BTreeSet<Arc<str>> {
-        let key = |result: &DeviceResult| (Arc::clone(&result.device.driver), Arc::clone(&result.device.pool));
-        let pools: BTreeSet<PoolName> = devices.map(key).collect();
-        pools.iter().filter_map(|pool| self.by_pool.get(pool)).flatten().cloned().collect()
+        let (mut nodes, mut last) = (BTreeSet::new(), None);
+        for DeviceResult { device, .. } in devices {
+            // Most allocations are of one pool.
+            if last.replace(device).is_some_and(|last| last.pool == device.pool && last.driver == device.driver) {
+                continue;
+            }
+            let seen = self.by_pool.get(&(Arc::clone(&device.driver), Arc::clone(&device.pool)));
+            nodes.extend(seen.into_iter().flatten().cloned());
+        }
+        nodes
     }
 }

@@ -21,7 +21,7 @@ fn what_is_allocated_is_in_use_until_it_is_taken_back() {
     let shares = [result("shared", Some("1"), Some("2"), false), result("shared", Some("2"), None, false)];
     allocated.add(&whole, &mut names);
     allocated.add(&shares, &mut names);
-    let mut number = |device: &str| names.number(result(device, None, None, false).device);
+    let mut number = |device: &str| names.number(&result(device, None, None, false).device);
     let (whole_number, shared, watched) = (number("whole"), number("shared"), number("watched"));
     assert!(allocated.is_whole(whole_number) && allocated.is_any(whole_number) && !allocated.is_shared(whole_number));
     assert!(allocated.is_shared(shared) && !allocated.is_whole(shared));

@@ -19,7 +19,7 @@ use flotilla_machine::{
     machine::Machine,
 };
 use flotilla_runtime::{
-    driver::{self, Handle},
+    driver::{self, Handle, Stopped},
     fanout::{Fanout, Transport},
 };
 use indicatif::ProgressBar;
@@ -51,6 +51,8 @@ const NO_RETRY_MS: u64 = 86_400_000;
 const AT_ONCE_MS: u64 = 1;
 /// A worker of the same process is never lost, only busy.
 const WORKER_DEADLINE_MS: u64 = 120_000;
+/// How many requests are answered together: as many as the machine takes in events at a time.
+const AT_ONCE: usize = 256;
 /// How long tasks may take to notice that all is over.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
@@ -198,23 +200,42 @@ fn perform(
 
 /// Says yes to each bind, and tells of the pod as a watch would.
 async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, controller: Arc<Mutex<Controller>>) {
-    while let Some(request) = binds.recv().await {
-        let events = match request {
-            Request::Bind(pod) => vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)],
-            Request::Replaced(events) => events,
-            Request::PreBind(pre_bind) => controller.lock().unwrap_or_else(PoisonError::into_inner).carry_out(pre_bind),
-        };
-        for event in events {
-            // Answers overtake what watches tell, and this is a cluster whose watches are never late.
-            let is_told = match event {
-                Event::ObjectApplied(_) => handle.tell_applied(event).await,
-                _ => handle.tell(event).await,
+    let mut requests = Vec::with_capacity(AT_ONCE);
+    while binds.recv_many(&mut requests, AT_ONCE).await > 0 {
+        let (mut objects, mut others) = (Vec::new(), Vec::new());
+        for request in requests.drain(..) {
+            let events = match request {
+                Request::Bind(pod) => vec![Event::Bound { uid: Arc::clone(&pod.uid) }, Event::PodApplied(pod)],
+                Request::Replaced(events) => events,
+                Request::PreBind(pre_bind) => {
+                    controller.lock().unwrap_or_else(PoisonError::into_inner).carry_out(pre_bind)
+                }
             };
-            if is_told.is_err() {
-                return;
-            }
+            let is_object = |event: &Event| matches!(event, Event::ObjectApplied(_) | Event::ObjectDeleted(_));
+            let (seen, answered): (Vec<_>, Vec<_>) = events.into_iter().partition(is_object);
+            objects.extend(seen);
+            others.extend(answered);
+        }
+        if tell_all(&handle, objects, others).await.is_err() {
+            return;
         }
     }
+}
+
+/// Tells the machine what was written, and then that it was. Answers overtake what watches tell, and this is a cluster whose watches
+/// are never late.
+async fn tell_all(handle: &Handle, mut objects: Vec<Event>, others: Vec<Event>) -> Result<(), Stopped> {
+    let last = objects.pop();
+    for event in objects {
+        handle.tell(event).await?;
+    }
+    if let Some(last) = last {
+        handle.tell_applied(last).await?;
+    }
+    for event in others {
+        handle.tell(event).await?;
+    }
+    Ok(())
 }
 
 /// Tells the machine of everything but that this was all.

@@ -255,6 +255,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "transport",
     "volumes",
     "claims",
+    "controllers",
     "up",
     "schedule",
     "manifests",

@@ -40,9 +40,10 @@ pub(super) const AT_ONCE: usize = 32;
 /// Writes at once while conditions or few binds are under way. On an idle API server, which takes one in 4 ms, these are 250
 /// events a second, more than a steady load has.
 const BESIDE_OTHERS: usize = 1;
-/// So many binds under way are few: 200 pods a second whose binds take 13 ms have three, a burst has 100. Beside more, no event is
-/// written, because it takes its share of the API server's CPU from the binds.
-const FEW_BINDS: usize = 8;
+/// So many binds under way are few: 200 pods a second whose binds take 13 ms have three. Beside more, no event is written, because it
+/// takes its share of the API server's CPU from the binds. A burst has up to 100, but 9 where the one who creates the pods
+/// takes the API server's CPU: 400 a second that take 22 ms.
+const FEW_BINDS: usize = 3;
 /// How long an event waits for others at most. Where the API server has no CPU left, an event delays binds: it costs a
 /// third of what the creation and the binding of its pod cost together. So the events of a burst wait for its end, which
 /// comes within this time for 10,000 pods on two cores. The room for what waits is half full then, at 500 binds a second.

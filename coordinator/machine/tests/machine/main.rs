@@ -19,6 +19,7 @@ mod overview;
 mod preemption;
 mod queues;
 mod recall;
+mod replay;
 mod reserve;
 mod signatures;
 mod simulation;

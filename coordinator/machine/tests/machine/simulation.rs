@@ -149,7 +149,7 @@ fn check_capacity(world: &World, nodes: &BTreeMap<String, i64>, seed: u64) {
     }
 }
 
-fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, index: u64) {
+pub(crate) fn step(world: &mut World, seed: &mut Seed, nodes: &mut BTreeMap<String, i64>, index: u64) {
     let workers: Vec<WorkerId> = world.workers.keys().copied().collect();
     match seed.below(23) {
         0..=4 => world.pod(any_pod(seed, index)),

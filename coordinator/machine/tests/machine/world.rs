@@ -23,7 +23,7 @@ use flotilla_machine::{
         Action, Binding, DeviceWait, Extension, GroupReport, Nomination, PreBind, Preemption, PreemptionProposal,
         Report, Unreserve,
     },
-    event::{BindFailure, Configuration, Event, WorkerId},
+    event::{BindFailure, Configuration, Event, TimeMs, WorkerId},
     machine::Machine,
     trace::Trace,
 };
@@ -91,7 +91,12 @@ pub(crate) struct World {
     /// What was told of namespaces and of what selects pods.
     selections: Vec<Event>,
     next_worker: u64,
+    /// What the machine was told and what it asked for, where that is recorded.
+    pub(crate) tape: Option<Vec<Turn>>,
 }
+
+/// An event, when it was applied, and what came of it.
+pub(crate) type Turn = (TimeMs, Event, Vec<Action>);
 
 /// The stock profile, with preemption.
 pub(crate) fn preempting() -> Profile {
@@ -169,6 +174,7 @@ impl World {
             nodes: BTreeMap::new(),
             selections: Vec::new(),
             next_worker: 0,
+            tape: None,
         };
         world.tell(Event::Configured(Arc::new(Configuration::new(1, profiles))));
         world
@@ -223,7 +229,12 @@ impl World {
             | Event::SelectorDeleted { .. } => self.selections.push(event.clone()),
             _ => {}
         }
-        for action in self.machine.apply(self.now_ms, event) {
+        let recorded = self.tape.is_some().then(|| event.clone());
+        let actions = self.machine.apply(self.now_ms, event);
+        if let (Some(tape), Some(event)) = (&mut self.tape, recorded) {
+            tape.push((self.now_ms, event, actions.clone()));
+        }
+        for action in actions {
             match action {
                 Action::Send { worker, word } => {
                     if let Some(worker) = self.workers.get_mut(&worker) {

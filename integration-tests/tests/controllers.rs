@@ -185,7 +185,7 @@ async fn pods_that_are_made_of_workloads_are_those_that_the_real_controllers_mak
             NodeBuilder::new("tainted").label("disk", "ssd").taint("gpu", "", "NoSchedule"),
         ])
         .await?;
-    let workloads = workloads(&cluster).await?;
+    let workloads = Box::pin(workloads(&cluster)).await?;
     let nodes = nodes(&all(Api::<Node>::all(cluster.client())).await?)?;
     let made = make(&workloads, Surroundings { pods: &[], nodes: &nodes });
     let ours = sorted(made.iter().flat_map(|made| &made.pods), told)?;

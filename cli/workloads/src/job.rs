@@ -184,7 +184,8 @@ fn tell_index(container: &mut Container) {
     }
     let field_path = format!("metadata.labels['{COMPLETION_INDEX}']");
     let source = EnvVarSource {
-        field_ref: Some(ObjectFieldSelector { field_path, ..ObjectFieldSelector::default() }),
+        // As the API server fills it in.
+        field_ref: Some(ObjectFieldSelector { api_version: Some("v1".to_owned()), field_path }),
         ..EnvVarSource::default()
     };
     let (name, value_from) = (INDEX_VARIABLE.to_owned(), Some(source));

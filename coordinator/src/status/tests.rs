@@ -372,11 +372,11 @@ async fn events_are_written_one_by_one_while_binds_are_under_way_and_at_once_whe
     let table: [(usize, u64, Looks); 5] = [
         (0, 1_000, &[(1, 32), (1_001, 64), (3_001, 100)]),
         (1, 1_000, &[(1, 1), (1_001, 2), (9_001, 10)]),
-        (8, 4, &[(1, 1), (41, 11), (500, 100)]),
+        (3, 4, &[(1, 1), (41, 11), (500, 100)]),
         // After a minute they are written regardless.
-        (8, 1_000, &[(59_001, 60), (60_900, 92), (61_900, 100)]),
+        (3, 1_000, &[(59_001, 60), (60_900, 92), (61_900, 100)]),
         // Beside a burst none is written before.
-        (9, 1_000, &[(59_001, 0), (60_900, 32), (61_900, 64)]),
+        (4, 1_000, &[(59_001, 0), (60_900, 32), (61_900, 64)]),
     ];
     for (many, takes_ms, table) in table {
         let server = Server { takes: Duration::from_millis(takes_ms), ..kind() };

@@ -6,9 +6,12 @@ use std::{io::Write as _, path::Path};
 
 use anyhow::Result;
 use flate2::{Compression, write::GzEncoder};
-use tar::{Archive, Builder, EntryType, Header};
+use tar::{Archive, Builder, EntryType};
 
-use flotilla_image::program::Program;
+use flotilla_image::{
+    entry::{file, header},
+    program::Program,
+};
 
 /// Who the programs run as; the manifests name the same number.
 pub(crate) const USER: u32 = 65_532;
@@ -60,21 +63,6 @@ fn folder(builder: &mut Builder<Vec<u8>>, name: &str, mode: u32) -> Result<()> {
     let mut header = header(0, mode);
     header.set_entry_type(EntryType::Directory);
     Ok(builder.append_data(&mut header, name, &[][..])?)
-}
-
-fn file(builder: &mut Builder<Vec<u8>>, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
-    Ok(builder.append_data(&mut header(bytes.len() as u64, mode), name, bytes)?)
-}
-
-/// Root's, of the beginning of time.
-fn header(size: u64, mode: u32) -> Header {
-    let mut header = Header::new_ustar();
-    header.set_size(size);
-    header.set_mode(mode);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_mtime(0);
-    header
 }
 
 #[cfg(test)]

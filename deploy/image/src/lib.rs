@@ -2,5 +2,6 @@
 //!
 //! Knows: how the programs are built, and what is in them. Must not know: how either is laid out.
 
+pub mod entry;
 pub mod materials;
 pub mod program;

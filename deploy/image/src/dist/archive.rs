@@ -6,7 +6,8 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use flate2::{Compression, write::GzEncoder};
-use tar::{Builder, EntryType, Header};
+use flotilla_image::entry::{file, header};
+use tar::{Builder, EntryType};
 
 use crate::contents::{Contents, PLUGIN};
 
@@ -17,33 +18,18 @@ use crate::contents::{Contents, PLUGIN};
 pub(crate) fn of(folder: &str, contents: &Contents<'_>) -> Result<Vec<u8>> {
     let mut builder = Builder::new(Vec::new());
     for program in contents.programs {
-        append(&mut builder, &format!("{folder}/{}", program.name), &program.bytes, 0o755)?;
+        file(&mut builder, &format!("{folder}/{}", program.name), &program.bytes, 0o755)?;
     }
     let mut link = header(0, 0o777);
     link.set_entry_type(EntryType::Symlink);
     builder.append_link(&mut link, format!("{folder}/{PLUGIN}"), "flotilla")?;
     for document in contents.documents {
-        append(&mut builder, &format!("{folder}/{}", document.path), &document.bytes, 0o644)?;
+        file(&mut builder, &format!("{folder}/{}", document.path), &document.bytes, 0o644)?;
     }
-    append(&mut builder, &format!("{folder}/sbom.cdx.json"), contents.materials, 0o644)?;
+    file(&mut builder, &format!("{folder}/sbom.cdx.json"), contents.materials, 0o644)?;
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(&builder.into_inner()?)?;
     Ok(encoder.finish()?)
-}
-
-fn append(builder: &mut Builder<Vec<u8>>, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
-    Ok(builder.append_data(&mut header(bytes.len() as u64, mode), path, bytes)?)
-}
-
-/// Root's, of the beginning of time.
-fn header(size: u64, mode: u32) -> Header {
-    let mut header = Header::new_ustar();
-    header.set_size(size);
-    header.set_mode(mode);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_mtime(0);
-    header
 }
 
 #[cfg(test)]

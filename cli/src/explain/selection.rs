@@ -57,35 +57,13 @@ fn closest(cluster: &Cluster, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use flotilla_framework::class::Class;
+    use flotilla_framework::testing;
 
     use super::*;
 
     fn pod(namespace: &str, name: &str, node: Option<&str>) -> Arc<PodInfo> {
-        let class = Arc::new(Class { namespace: namespace.into(), ..Class::default() });
-        Arc::new(PodInfo {
-            uid: name.into(),
-            name: name.into(),
-            class,
-            scheduler_name: "default-scheduler".into(),
-            priority: 0,
-            never_preempts: false,
-            started_ns: None,
-            is_preempted: false,
-            extended_resources: Vec::new(),
-            gates: Vec::new(),
-            node_name: node.map(Into::into),
-            nominated_node_name: None,
-            deleting: false,
-            finished: false,
-            generation: 1,
-            scheduling_group: None,
-            condition: None,
-            limits: None,
-            trace_parent: None,
-            excess: None,
-            unreadable: None,
-        })
+        let info = testing::pod(name).namespace(namespace).build();
+        Arc::new(PodInfo { node_name: node.map(Into::into), ..info })
     }
 
     fn cluster() -> Cluster {

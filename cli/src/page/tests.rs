@@ -26,29 +26,8 @@ fn node(name: &str, zone: &str) -> Arc<NodeInfo> {
 fn pod(name: &str) -> Arc<PodInfo> {
     let accounted = Resources { milli_cpu: 500, scalars: vec![("example.com/gpu".into(), 1)], ..Resources::default() };
     let class = Arc::new(Class { namespace: "shop".into(), accounted, ..Class::default() });
-    Arc::new(PodInfo {
-        uid: name.into(),
-        name: name.into(),
-        class,
-        scheduler_name: "default-scheduler".into(),
-        priority: 7,
-        never_preempts: false,
-        started_ns: None,
-        is_preempted: false,
-        extended_resources: Vec::new(),
-        gates: Vec::new(),
-        node_name: None,
-        nominated_node_name: None,
-        deleting: false,
-        finished: false,
-        generation: 1,
-        scheduling_group: None,
-        condition: None,
-        limits: None,
-        trace_parent: None,
-        excess: None,
-        unreadable: None,
-    })
+    let info = flotilla_framework::testing::pod(name).priority(7).build();
+    Arc::new(PodInfo { class, ..info })
 }
 
 fn page(nodes: &[Arc<NodeInfo>], stands: &[Stand<'_>], accounts: Accounts) -> String {

@@ -204,7 +204,8 @@ impl Watches {
         }
     }
 
-    /// Waits until the view of the pods, nodes and claims of devices is at least as new as the cluster is now, at most 5 s.
+    /// Waits until the view of the pods, nodes and claims of devices holds all that the cluster holds now, at most 5 s. What has been
+    /// deleted by now may still be in it: that takes room and gives none.
     ///
     /// A leader that follows another must not bind before it has seen the other's binds: the API server would take the
     /// bindings, and nodes would be filled twice. Nor must it call a pod unschedulable by nodes of the past.

@@ -52,8 +52,8 @@ pub struct Record {
 /// What the annotation [`COMMITTED`](super::COMMITTED) of a record that is released by its holder says: that what it wrote of pods
 /// is committed up to `version`.
 ///
-/// It names the release that it belongs to, by the record's `transitions` and the microsecond of its `renewed`: whoever takes
-/// the record over and knows nothing of annotations leaves this one behind.
+/// It names the release that it belongs to, by the record's `transitions` and the microsecond of its `renewed`: a candidate
+/// that takes the record over and knows nothing of annotations leaves this one behind.
 #[must_use]
 pub fn committed_text(transitions: i32, renewed: Timestamp, version: u64) -> String {
     format!("{transitions}/{}/{version}", renewed.as_microsecond())

@@ -135,7 +135,7 @@ async fn the_last_victim_is_spared_where_another_one_cannot_be_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_lead_deletes_nothing() {
+async fn a_process_that_does_not_lead_deletes_nothing() {
     let server = Server::default();
     let (failure, _) = answer(&server, Leadership::UNKNOWN, preemption(&["a", "b"])).await;
     assert_eq!(failure.as_deref(), Some("this process does not lead any more"));

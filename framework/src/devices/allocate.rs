@@ -3,7 +3,7 @@
 //! Knows: in which order devices are tried, and what rules one out. Must not know: other nodes, or what becomes of the result.
 //!
 //! Source: `structured/internal/incubating/allocator_incubating.go`. Upstream calls itself for each device; here the calls are
-//! on a stack of their own, because their number is up to whoever writes claims.
+//! on a stack of their own, because the author of a claim sets their number.
 
 mod attempt;
 mod check;

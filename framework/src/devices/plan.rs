@@ -364,7 +364,7 @@ const fn patch_of(patch: ClaimPatch) -> crate::extension::objects::Patch {
 }
 
 /// A UUID for the share of a device that a claim gets: upstream draws it, here it is made of what it is for, so that it is the
-/// same for whoever asks. The version of the claim goes into it, for one that is allocated once more.
+/// same each time. The version of the claim goes into it, for one that is allocated once more.
 fn share_id(claim: &DeviceClaim, device: usize) -> Arc<str> {
     let text = format!("{}/{}/{}/{device}", claim.uid, claim.name, claim.resource_version);
     let hash = xxh3_128(text.as_bytes());

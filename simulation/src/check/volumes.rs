@@ -23,7 +23,7 @@ pub(super) struct Volumes {
     claims: BTreeMap<String, Claim>,
     /// The node of each volume.
     volumes: BTreeMap<String, String>,
-    /// When the API server was restored last: whoever decides may know the volumes that were there before.
+    /// When the API server was restored last: a scheduler may know the volumes that were there before.
     restored_ms: Option<u64>,
 }
 

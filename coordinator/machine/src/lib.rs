@@ -39,4 +39,4 @@ mod view;
 mod wake;
 mod workers;
 
-pub use view::{census, outlook, overview, recall, recent, status, tally, trace};
+pub use view::{census, comparison, outlook, overview, recall, recent, status, tally, trace};

@@ -5,6 +5,7 @@
 //! Knows: how to read every part of the machine. Must not know: who looks.
 
 pub mod census;
+pub mod comparison;
 mod counting;
 mod label;
 pub mod outlook;

@@ -29,11 +29,13 @@ use flotilla_machine::{
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+mod comparing;
 mod inbox;
 mod performer;
 mod task;
 mod wakes;
 
+pub use comparing::spawn_comparing;
 use inbox::{ANSWERS, Inbox, NEWS, Senders, Told, is_preferred};
 pub use performer::{Lap, Moment, Performer};
 pub use task::spawn_task;

@@ -22,7 +22,7 @@ use super::{
     past::Unknowable,
     said::Step,
 };
-use crate::subject::Subject;
+use crate::subject::{Subject, Uid};
 
 /// With how many pods nominated a decision keeps the nominations for who asks afterwards. At up to 64 bytes each they are 1 KiB; with
 /// a thousand, each decision would copy 64.
@@ -247,18 +247,24 @@ impl Judge {
 
     /// What the decision on an attempt is made by beside the nodes.
     fn basis(&self, attempt: &Attempt<'_>) -> Basis {
-        let state = self.states.get(attempt.subject);
+        let basis = self.basis_of(attempt.subject, attempt.uid, attempt.priority);
+        Basis { asked_extenders: !attempt.extenders.is_empty(), ..basis }
+    }
+
+    /// What a decision on a subject that is open is made by beside the nodes, without extenders.
+    pub(crate) fn basis_of(&self, subject: Subject, uid: &Uid, priority: i32) -> Basis {
+        let state = self.states.get(subject);
         let nominations = match self.nominator.len() {
             0 => Ok(None),
-            1..=MOST_NOMINATED => Ok(Some(Box::new(self.nominations(attempt.uid, attempt.priority)))),
+            1..=MOST_NOMINATED => Ok(Some(Box::new(self.nominations(uid, priority)))),
             _ => Err(Unknowable::ManyNominated),
         };
         Basis {
             facts: state.map(|state| Arc::clone(&state.facts)).unwrap_or_default(),
             fact_bytes: state.map_or(0, |state| state.bytes),
-            class_bytes: self.cache.classes.bytes_of(attempt.subject.1),
+            class_bytes: self.cache.classes.bytes_of(subject.1),
             nominations,
-            asked_extenders: !attempt.extenders.is_empty(),
+            asked_extenders: false,
         }
     }
 }

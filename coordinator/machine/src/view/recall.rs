@@ -330,15 +330,7 @@ impl Kept {
 /// What the plugins made of the nodes.
 fn picture(kept: &Kept, registry: Registry, mut nodes: Snapshot) -> Result<Picture, Unknowable> {
     let profile = kept.profile().ok_or(Unknowable::TooLongAgo)?;
-    let none = Nominations::default();
-    let nominations = kept.basis.nominations.as_ref().map_err(|unknowable| *unknowable)?.as_deref().unwrap_or(&none);
-    let known = |class: &ClassId| nodes.class(*class).is_some();
-    if !nominations.beside.iter().flat_map(|(_, classes)| classes).all(known) {
-        return Err(Unknowable::ClassForgotten);
-    }
-    let prepared = Prepared::new(registry, profile, &kept.class, &kept.basis.facts, &nodes);
-    let pages = pages(&prepared, &nodes);
-    let explanation = Explanation::beside(&prepared, profile, &pages, &mut nodes, nominations);
+    let explanation = explain(profile, &kept.class, &kept.basis, registry, &mut nodes)?;
     let name = |id: NodeId| -> Arc<str> {
         nodes.slot(id).map_or_else(Arc::default, |slot| nodes.symbols.text(nodes.name(slot)).into())
     };
@@ -356,6 +348,25 @@ fn picture(kept: &Kept, registry: Registry, mut nodes: Snapshot) -> Result<Pictu
         agrees: was_nominated || (is_best && of_chosen == Some(Some(kept.total))),
         candidates,
     })
+}
+
+/// What every plugin says of every node to a class.
+pub(crate) fn explain(
+    profile: &Profile,
+    class: &Class,
+    basis: &Basis,
+    registry: Registry,
+    nodes: &mut Snapshot,
+) -> Result<Explanation, Unknowable> {
+    let none = Nominations::default();
+    let nominations = basis.nominations.as_ref().map_err(|unknowable| *unknowable)?.as_deref().unwrap_or(&none);
+    let known = |class: &ClassId| nodes.class(*class).is_some();
+    if !nominations.beside.iter().flat_map(|(_, classes)| classes).all(known) {
+        return Err(Unknowable::ClassForgotten);
+    }
+    let prepared = Prepared::new(registry, profile, class, &basis.facts, nodes);
+    let pages = pages(&prepared, nodes);
+    Ok(Explanation::beside(&prepared, profile, &pages, nodes, nominations))
 }
 
 /// All nodes as one shard.

@@ -2,6 +2,7 @@
 
 mod byzantine;
 mod census;
+mod comparison;
 mod course;
 mod devices;
 mod extenders;

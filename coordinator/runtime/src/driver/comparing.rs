@@ -1,0 +1,65 @@
+//! A machine that follows another scheduler: before each event it is asked what the event tells of the other's decisions.
+//!
+//! Must not know: how two decisions are compared, or what becomes of it.
+
+use std::thread::JoinHandle;
+
+use flotilla_machine::{
+    action::Action,
+    comparison::Comparison,
+    event::{Event, TimeMs},
+    machine::Machine,
+    status::Status,
+    tally::Ended,
+};
+
+use super::{Course, Handle, Performer, spawn_course};
+
+/// As [`spawn`](super::spawn); `compared` is given the decisions of another scheduler, on the machine's thread, so that it must not
+/// block.
+///
+/// # Panics
+/// When the operating system has no thread to give.
+pub fn spawn_comparing(
+    machine: Machine,
+    performer: impl Performer,
+    compared: impl FnMut(Comparison) + Send + 'static,
+) -> (Handle, JoinHandle<()>) {
+    spawn_course(Comparing { machine, compared }, performer)
+}
+
+struct Comparing<F> {
+    machine: Machine,
+    compared: F,
+}
+
+impl<F: FnMut(Comparison) + Send + 'static> Course for Comparing<F> {
+    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+        self.machine.compare(&event).into_iter().for_each(&mut self.compared);
+        self.machine.take_in(now_ms, event)
+    }
+
+    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
+        self.machine.go_on_heard(now_ms, heard_ms)
+    }
+
+    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
+        self.machine.asked_at(began_ms, now_ms);
+    }
+
+    fn ended(&self) -> Ended<'_> {
+        self.machine.ended()
+    }
+
+    fn next_wakeup(&self) -> Option<TimeMs> {
+        self.machine.next_wakeup()
+    }
+
+    fn status(&self) -> Status {
+        self.machine.status()
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}

@@ -21,6 +21,7 @@ func (w *world) addDevices() {
 	class.Spec.Selectors = []resourcev1.DeviceSelector{{
 		CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + deviceDriver + `"`},
 	}}
+	w.extend(class)
 	for _, node := range w.nodes {
 		if !w.chance(60) {
 			continue
@@ -68,6 +69,40 @@ func (w *world) addDevices() {
 			}
 		}
 	}
+}
+
+// extend makes devices of a class serve an extended resource, which pods ask for without a claim.
+func (w *world) extend(class *resourcev1.DeviceClass) {
+	if !w.has["extended"] || !w.chance(60) {
+		return
+	}
+	name := string(pick(w.dice, gpu, gpu, fpga))
+	class.Spec.ExtendedResourceName = &name
+	if !w.chance(30) {
+		return
+	}
+	w.hasRivals = true
+	// Of two classes the younger one counts, and of two that are as old the first by name.
+	other := add(w, "resource.k8s.io/v1", "DeviceClass", &resourcev1.DeviceClass{ObjectMeta: named("another")})
+	other.Spec.ExtendedResourceName = &name
+	other.Spec.Selectors = selecting(largeModel)
+	if w.chance(50) {
+		class.CreationTimestamp = *longAgo.DeepCopy()
+	}
+}
+
+// askClass asks for a device by the name that each class has as an extended resource. kube-scheduler does not find a class by that
+// name where the class came after one that is preferred for its other name.
+func (w *world) askClass(pod *corev1.Pod) {
+	if w.hasRivals {
+		return
+	}
+	name := corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix + "device")
+	container := &pod.Spec.Containers[w.between(0, len(pod.Spec.Containers)-1)]
+	if container.Resources.Requests == nil {
+		container.Resources.Requests = corev1.ResourceList{}
+	}
+	withLimit(&container.Resources, name, pick(w.dice, "1", "1", "2"))
 }
 
 // device makes a device, some with attributes, capacity and taints.

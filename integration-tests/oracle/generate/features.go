@@ -11,7 +11,7 @@ import (
 // features are all names that --features takes.
 var features = []string{
 	"resources", "taints", "nodeaffinity", "ports", "images", "spread", "interpod", "volumes", "controllers",
-	"priorities", "gates", "claims", "declared", "configuration", "odd", "preemption",
+	"priorities", "gates", "claims", "extended", "declared", "configuration", "odd", "preemption",
 }
 
 // groups are names for several features.

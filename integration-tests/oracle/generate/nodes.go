@@ -93,6 +93,9 @@ func (w *world) capacity() corev1.ResourceList {
 	}
 	if w.chance(40) {
 		list[gpu] = quantity(pick(w.dice, "1", "2", "8"))
+	} else if w.has["extended"] && w.chance(10) {
+		// A device plugin that is there without devices.
+		list[gpu] = quantity("0")
 	}
 	if w.chance(20) {
 		list[fpga] = quantity("1")

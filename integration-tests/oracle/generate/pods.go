@@ -133,6 +133,9 @@ func (w *world) wait(pod *corev1.Pod) {
 	if w.has["claims"] && w.chance(30) {
 		w.claim(pod)
 	}
+	if w.has["claims"] && w.has["extended"] && w.chance(10) {
+		w.askClass(pod)
+	}
 	if w.has["declared"] && w.chance(25) {
 		w.require(pod)
 	}

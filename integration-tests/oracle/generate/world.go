@@ -24,6 +24,8 @@ type world struct {
 	namespaces []string
 	// claims are the names of the claims of each namespace.
 	claims map[string][]string
+	// hasRivals: two device classes serve one extended resource.
+	hasRivals bool
 	// schedulers are the names of the profiles of this case.
 	schedulers    []string
 	configuration *configuration

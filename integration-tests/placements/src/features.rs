@@ -24,4 +24,5 @@ pub const FEATURES: &[&str] = &[
     "odd",
     "preemption",
     "claims",
+    "extended",
 ];

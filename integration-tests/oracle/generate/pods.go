@@ -24,6 +24,7 @@ func (w *world) addPods() {
 		w.live(pod)
 	}
 	w.crowd()
+	w.tellApart()
 	for i := range pending {
 		pod := w.newPod(fmt.Sprintf("pod-%d", i))
 		w.equip(pod)

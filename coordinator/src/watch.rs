@@ -262,6 +262,7 @@ impl Watches {
     async fn reach_now<K: Kind>(&self, shared: &source::Shared) -> Result<u64, String> {
         let version = self.version_now(K::PATH).await?;
         tokio::select! {
+            biased;
             () = self.reach_version(version, shared) => {}
             () = self.reach_newest::<K>(shared) => {}
         }

@@ -108,6 +108,35 @@ fn modules(path: &Path, text: &str) -> Vec<PathBuf> {
     named.chain(placed).collect()
 }
 
+/// The endpoints, authorisation and signals, which a simulation does without.
+const NOT_SIMULATED: [&str; 3] = ["coordinator/src/serve", "coordinator/src/access", "coordinator/src/run/signals"];
+
+#[test]
+fn what_is_simulated_chooses_nothing_at_random() {
+    let coordinator = root().join("coordinator");
+    let is_simulated = |path: &Path| {
+        path.starts_with(&coordinator)
+            && !is_test(path)
+            && !NOT_SIMULATED.iter().any(|part| path.with_extension("").to_string_lossy().contains(part))
+    };
+    let files = rust_files();
+    let mut choices = 0;
+    for (path, text) in files.iter().filter(|(path, _)| is_simulated(path)) {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (index, pair) in lines.windows(2).enumerate().filter(|(_, pair)| pair[0].contains("select! {")) {
+            choices += 1;
+            assert_eq!(
+                pair[1],
+                "biased;",
+                "{}:{}: tokio draws which branch it looks at first",
+                path.display(),
+                index + 1
+            );
+        }
+    }
+    assert!(choices > 5, "only {choices}");
+}
+
 #[test]
 fn every_crate_inherits_the_lints_of_the_workspace() {
     let mut found = Vec::new();

@@ -242,10 +242,11 @@ impl<'a> Course<'a> {
         self.checker.all_is_well();
         self.look_for_stranded().await;
         self.calm().await;
-        self.pass(SETTLED).await;
+        self.settle().await;
         self.place_promptly().await;
         self.fail_over().await;
         if self.plan.asks_anew {
+            self.settle().await;
             self.ask_a_new_process().await;
         }
     }
@@ -276,6 +277,15 @@ impl<'a> Course<'a> {
             self.cluster.live(true);
             sleep(MOMENT.min(end - Instant::now())).await;
             self.check();
+        }
+    }
+
+    /// What has been decided is carried out; preemption takes several rounds where a worker is silent.
+    async fn settle(&mut self) {
+        let end = Instant::now() + SOON;
+        self.pass(SETTLED).await;
+        while Instant::now() < end && self.checker.places().are_leaving() {
+            self.pass(SETTLED).await;
         }
     }
 
@@ -322,16 +332,24 @@ impl<'a> Course<'a> {
             return;
         }
         let probe = self.cluster.create_probe();
+        let cluster = &mut self.cluster;
         let bound = timeout(limit, async {
-            while !self.cluster.is_bound(&probe) {
+            let mut lived = Instant::now();
+            while !cluster.is_bound(&probe) {
                 sleep(Duration::from_millis(20)).await;
+                if lived.elapsed() >= MOMENT {
+                    lived = Instant::now();
+                    cluster.live(true);
+                }
             }
         });
-        if bound.await.is_err() {
+        let is_late = bound.await.is_err();
+        self.check();
+        // A pod of higher priority may have got the room meanwhile.
+        if is_late && self.checker.places().has_room() {
             let said = self.outlooks(&format!("default/{probe}")).await;
             self.checker.note(invariant, format!("{probe} fits and is not bound within {limit:?} {when}{said}"), at_ms);
         }
-        self.check();
     }
 
     /// The leader ends, and another one goes on.

@@ -212,8 +212,7 @@ impl Places {
     pub(super) fn stranded(&self, volumes: &Volumes) -> Vec<(String, String)> {
         let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
         for pod in self.pods.values().filter(|pod| !pod.has_ended) {
-            let place = if pod.node.is_empty() { &pod.nominated } else { &pod.node };
-            *taken.entry(place).or_default() += pod.milli_cpu;
+            *taken.entry(pod.place()).or_default() += pod.milli_cpu;
         }
         let is_open = |node: &str, waiting: &Pod| {
             let Some(state) = self.nodes.get(node).and_then(|node| node.states.last()) else { return false };
@@ -234,12 +233,19 @@ impl Places {
             .collect()
     }
 
-    /// Whether some node has room for a pod that asks for next to nothing.
+    /// Whether pods are leaving their nodes, for which others may wait.
+    #[must_use]
+    pub fn are_leaving(&self) -> bool {
+        self.pods.values().any(|pod| pod.terminating && !pod.node.is_empty() && !pod.has_ended)
+    }
+
+    /// Whether some node has room for a pod that asks for next to nothing, beside those that are nominated to it.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.nodes.iter().any(|(name, node)| {
-            let used: u64 = self.pods.values().filter(|pod| pod.node == *name).map(|pod| pod.milli_cpu).sum();
-            let count = self.pods.values().filter(|pod| pod.node == *name).count();
+            let there = || self.pods.values().filter(|pod| pod.place() == name);
+            let used: u64 = there().map(|pod| pod.milli_cpu).sum();
+            let count = there().count();
             node.states.last().is_some_and(|state| state.exists && state.takes_pods && used < state.milli_cpu)
                 && count < 20
         })
@@ -253,6 +259,11 @@ impl Places {
 }
 
 impl Pod {
+    /// Its node, or the one that it is nominated to; empty for neither.
+    fn place(&self) -> &str {
+        if self.node.is_empty() { &self.nominated } else { &self.node }
+    }
+
     /// It waits for Flotilla.
     const fn waits(&self) -> bool {
         self.is_ours && self.node.is_empty() && !self.terminating && !self.has_ended

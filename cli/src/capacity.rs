@@ -6,7 +6,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use flotilla_configuration::Configuration;
-use flotilla_framework::{class::PodInfo, registry::Registry};
+use flotilla_framework::{class::PodInfo, extension::pod_fields, registry::Registry};
 
 use crate::{
     cluster::{self, Cluster, Files},
@@ -38,8 +38,10 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
     let (configuration, refusal) =
-        cluster::configuration_without_calls(args.config.as_deref(), &gates, "flotilla capacity")?;
+        cluster::configuration_without_calls(args.config.as_deref(), &gates, registry, "flotilla capacity")?;
     let (cluster, model) = read(args, &configuration, &gates)?;
+    let cluster = cluster.showing(registry, &configuration.profiles);
+    let model = model.showing(&pod_fields(registry, &configuration.profiles));
     if let Some(refusal) = cluster.pending.iter().chain([&model]).find_map(|pod| refusal(pod)) {
         return Err(refusal);
     }

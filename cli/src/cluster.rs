@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use flotilla_configuration::{Configuration, features::FeatureGates};
-use flotilla_framework::{class::PodInfo, profile::Profile};
+use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
 
 use crate::{
     input::{self, Inputs},
@@ -45,8 +45,12 @@ use source::Sources;
 const STOCK: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
 /// What a configuration file says; without one, what kube-scheduler has.
-pub(crate) fn configuration(config: Option<&Path>, gates: &FeatureGates) -> Result<Configuration, Failure> {
-    Ok(configured(config, gates)?.0)
+pub(crate) fn configuration(
+    config: Option<&Path>,
+    gates: &FeatureGates,
+    registry: Registry,
+) -> Result<Configuration, Failure> {
+    Ok(configured(config, gates, registry)?.0)
 }
 
 /// What a configuration file says, for a command that calls no extenders; and the error for a pod that interests one, because
@@ -54,9 +58,10 @@ pub(crate) fn configuration(config: Option<&Path>, gates: &FeatureGates) -> Resu
 pub(crate) fn configuration_without_calls(
     config: Option<&Path>,
     gates: &FeatureGates,
+    registry: Registry,
     command: &'static str,
 ) -> Result<(Configuration, impl Fn(&PodInfo) -> Option<Failure>), Failure> {
-    let (configuration, name, text) = configured(config, gates)?;
+    let (configuration, name, text) = configured(config, gates, registry)?;
     let path = place::Path::default().key("extenders");
     let mark = locate::locate(&text, &[(&path, true)]).first().copied().unwrap_or(locate::Mark::START);
     let extenders = configuration.extenders.clone();
@@ -73,7 +78,11 @@ pub(crate) fn configuration_without_calls(
 }
 
 /// What a configuration file says, with its name and its text.
-fn configured(config: Option<&Path>, gates: &FeatureGates) -> Result<(Configuration, String, String), Failure> {
+fn configured(
+    config: Option<&Path>,
+    gates: &FeatureGates,
+    registry: Registry,
+) -> Result<(Configuration, String, String), Failure> {
     let (name, text) = match config {
         Some(path) => input::read(path).map_err(|error| Failure::input(vec![error]))?,
         None if *gates == FeatureGates::default() => {
@@ -81,14 +90,19 @@ fn configured(config: Option<&Path>, gates: &FeatureGates) -> Result<(Configurat
         }
         None => ("the defaults".to_owned(), STOCK.to_owned()),
     };
-    let configuration = configuration_of(&text, &name, gates)?;
+    let configuration = configuration_of(&text, &name, gates, registry)?;
     tell(&configuration.warnings);
     Ok((configuration, name, text))
 }
 
 /// What a text says, whose warnings the caller has printed already.
-pub(crate) fn configuration_of(text: &str, name: &str, gates: &FeatureGates) -> Result<Configuration, Failure> {
-    let configuration = flotilla_configuration::load(text, name, gates);
+pub(crate) fn configuration_of(
+    text: &str,
+    name: &str,
+    gates: &FeatureGates,
+    registry: Registry,
+) -> Result<Configuration, Failure> {
+    let configuration = flotilla_configuration::load(text, name, gates, registry);
     configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))
 }
 

@@ -15,15 +15,16 @@ mod source;
 mod view;
 
 pub(crate) use args::ConfigArgs;
+use flotilla_framework::registry::Registry;
 use gates::Gates;
 
 /// Runs `flotilla config`.
-pub(crate) fn command(args: &ConfigArgs) -> ExitCode {
+pub(crate) fn command(args: &ConfigArgs, registry: Registry) -> ExitCode {
     let run = |gates: &Gates| match &args.command {
         args::Command::Check(args) => check::check(args, gates),
         args::Command::Show(args) => show::show(args, gates),
         args::Command::Diff(args) => diff::diff(args, gates),
         args::Command::Migrate(args) => migrate::migrate(args, gates),
     };
-    crate::output::end(Gates::read(&args.feature_gates).and_then(|gates| run(&gates)))
+    crate::output::end(Gates::read(&args.feature_gates, registry).and_then(|gates| run(&gates)))
 }

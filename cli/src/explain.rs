@@ -110,12 +110,14 @@ fn explain_cluster(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let gates = cluster::gates(&args.feature_gates)?;
-    let Configuration { profiles, extenders, .. } = cluster::configuration(args.config.as_deref(), &gates)?;
+    let Configuration { profiles, extenders, .. } =
+        cluster::configuration(args.config.as_deref(), &gates, workers.registry())?;
     let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
     let cluster = match &asking {
         Some(_) => cluster::read_with_texts(&args.files, &profiles, &gates)?,
         None => cluster::read(Inputs::files(&args.files), None, &profiles, &gates)?,
     };
+    let cluster = cluster.showing(workers.registry(), &profiles);
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
     let mut world = World::new(workers.registry(), &cluster, &profiles);
     let mut attached = runtime.block_on(hire(workers, &world, &profiles)).map_err(Failure::run)?;

@@ -45,7 +45,7 @@ fn write(args: &ManArgs) -> anyhow::Result<()> {
         #[cfg(feature = "cluster")]
         flotilla_coordinator::args::Args::command(),
         #[cfg(feature = "cluster")]
-        flotilla_worker::command(),
+        flotilla_worker::command_line(),
     ];
     for command in commands {
         let written = clap_mangen::generate_to(command, directory);

@@ -8,6 +8,7 @@ use std::{
 };
 
 use flotilla_configuration::{Configuration, features::FeatureGates};
+use flotilla_framework::registry::Registry;
 
 use crate::{
     cluster,
@@ -31,14 +32,14 @@ use args::Format;
 use check::{Check, Verdict};
 
 /// Runs `flotilla preflight`.
-pub(crate) fn command(args: &PreflightArgs) -> ExitCode {
-    end(run(args))
+pub(crate) fn command(args: &PreflightArgs, registry: Registry) -> ExitCode {
+    end(run(args, registry))
 }
 
-fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
+fn run(args: &PreflightArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let runtime = runtime()?;
     let connection = runtime.block_on(Connection::open(&args.server)).map_err(Failure::run)?;
-    let (configured, configuration) = configuration(args);
+    let (configured, configuration) = configuration(args, registry);
     let mut checks = vec![configured];
     checks.extend(runtime.block_on(look(args, &connection, configuration.as_ref())));
     print(|out| write(args.output, &checks, out))?;
@@ -47,13 +48,13 @@ fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The configuration, as `flotilla config check` reads it.
-fn configuration(args: &PreflightArgs) -> (Check, Option<Configuration>) {
+fn configuration(args: &PreflightArgs, registry: Registry) -> (Check, Option<Configuration>) {
     const NAME: &str = "configuration";
     let Some(path) = &args.config else {
         let check = Check::unknown(NAME, "not named").next("name the file that the coordinators get with --config");
         return (check, None);
     };
-    match cluster::configuration(Some(path), &FeatureGates::default()) {
+    match cluster::configuration(Some(path), &FeatureGates::default(), registry) {
         Ok(configuration) => {
             let names: Vec<&str> = configuration.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
             let check = Check::passed(NAME, format!("{} is valid: profiles {}", path.display(), names.join(", ")));

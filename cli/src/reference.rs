@@ -97,7 +97,7 @@ fn describe(command: &Command, path: &str, depth: usize, page: &mut String) {
 fn the_reference_of_flags_is_what_the_command_lines_say() {
     let mut page = OPENING.to_owned();
     let ours = crate::args::Args::command();
-    for mut command in [flotilla_coordinator::args::Args::command(), flotilla_worker::command(), ours] {
+    for mut command in [flotilla_coordinator::args::Args::command(), flotilla_worker::command_line(), ours] {
         command.build();
         let name = command.get_name().to_owned();
         describe(&command, &name, 2, &mut page);

@@ -10,9 +10,8 @@ use crate::{args::Command, capacity, completion, config, explain, man, simulate,
 #[cfg(feature = "cluster")]
 use crate::{preflight, status, top, trace, up};
 
-/// Runs a command to its end.
-pub(crate) fn run(command: Command) -> ExitCode {
-    let registry = Registry::built_in();
+/// Runs a command to its end, with these plugins.
+pub(crate) fn run(command: Command, registry: Registry) -> ExitCode {
     match command {
         Command::Simulate(args) => simulate::command(&args, registry),
         Command::Whatif(args) => whatif::command(&args, registry),
@@ -26,9 +25,9 @@ pub(crate) fn run(command: Command) -> ExitCode {
         #[cfg(feature = "cluster")]
         Command::Trace(args) => trace::command(&args),
         #[cfg(feature = "cluster")]
-        Command::Preflight(args) => preflight::command(&args),
+        Command::Preflight(args) => preflight::command(&args, registry),
         #[cfg(feature = "cluster")]
-        Command::Up(args) => up::up(&args),
+        Command::Up(args) => up::up(&args, registry),
         #[cfg(feature = "cluster")]
         Command::Down => up::down(),
         #[cfg(feature = "cluster")]
@@ -37,7 +36,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Worker(args) => flotilla_worker::main(args.line("flotilla-worker"), registry),
         #[cfg(not(feature = "cluster"))]
         Command::Absent(command) => absent::refuse(&command),
-        Command::Config(args) => config::command(&args),
+        Command::Config(args) => config::command(&args, registry),
         Command::Completion(args) => completion::command(&args),
         Command::Man(args) => man::command(&args),
     }

@@ -64,8 +64,8 @@ fn outcome(args: &SimulateArgs, registry: Registry) -> Result<(Cluster, Outcome,
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
     let (configuration, refusal) =
-        cluster::configuration_without_calls(args.config.as_deref(), &gates, "flotilla simulate")?;
-    let cluster = read(args, &configuration.profiles, &gates)?;
+        cluster::configuration_without_calls(args.config.as_deref(), &gates, registry, "flotilla simulate")?;
+    let cluster = read(args, &configuration.profiles, &gates)?.showing(registry, &configuration.profiles);
     if let Some(refusal) = cluster.pending.iter().find_map(|pod| refusal(pod)) {
         return Err(refusal);
     }

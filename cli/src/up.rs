@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use flotilla_framework::registry::Registry;
 
 pub(crate) mod args;
 mod cluster;
@@ -49,9 +50,9 @@ enum Outcome {
 }
 
 /// Runs `flotilla up`.
-pub(crate) fn up(args: &UpArgs) -> ExitCode {
+pub(crate) fn up(args: &UpArgs, registry: Registry) -> ExitCode {
     let teller: Arc<dyn Teller> = if args.supervisor { Arc::new(Wire::new()) } else { Arc::new(Screen::new()) };
-    let plan = match Plan::new(args) {
+    let plan = match Plan::new(args, registry) {
         Ok((plan, warnings)) => {
             // The process in front has said so already.
             warnings.into_iter().filter(|_| !args.supervisor).for_each(|what| teller.tell(Note::Line { what }));

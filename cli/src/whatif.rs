@@ -60,9 +60,10 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
     let changes = &args.changes;
-    let (now, refuse_now) = cluster::configuration_without_calls(args.current_config.as_deref(), &gates, NAME)?;
+    let (now, refuse_now) =
+        cluster::configuration_without_calls(args.current_config.as_deref(), &gates, registry, NAME)?;
     let next = changes.config.as_deref().or(args.current_config.as_deref());
-    let (next, refuse_next) = cluster::configuration_without_calls(next, &gates, NAME)?;
+    let (next, refuse_next) = cluster::configuration_without_calls(next, &gates, registry, NAME)?;
     let mut survey = Survey::default();
     let (mut files, before) = Files::read(Inputs::of(&args.files, &args.live)?, &mut survey, &now.profiles, &gates)?;
     let mut applied = Applied::default();
@@ -70,6 +71,7 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let mut plan = Plan::new(changes, &survey, &applied.0).map_err(Failure::input)?;
     let after = files.changed(&mut plan, &next.profiles, &gates)?;
     drop((survey, files));
+    let (before, after) = (before.showing(registry, &now.profiles), after.showing(registry, &next.profiles));
     refused(&before, refuse_now)?;
     refused(&after, refuse_next)?;
     let mut words = plan.words;

@@ -6,6 +6,7 @@
 //! Source: `SetDefaults_*Args` in `pkg/scheduler/apis/config/v1/defaults.go` and
 //! `pkg/scheduler/apis/config/validation/validation_pluginargs.go`.
 
+mod own;
 mod resources;
 mod spread;
 
@@ -15,6 +16,7 @@ use flotilla_framework::profile::duration::GoDuration;
 use flotilla_framework::profile::{
     Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, NodeAffinityArgs, VolumeBindingArgs,
 };
+use flotilla_framework::registry::Registry;
 use serde_json::Value;
 
 use super::catalogue::{self, REMOVED};
@@ -54,7 +56,7 @@ const LIMIT_GATE: &str = "VolumeLimitScaling";
 pub(super) struct Arguments {
     /// Those that have a type.
     pub(super) args: Args,
-    /// Those of plugins that take none, as they are written.
+    /// Those of kube-scheduler's plugins that take none and of plugins that are not there, as they are written.
     pub(super) other: BTreeMap<String, Value>,
 }
 
@@ -64,6 +66,8 @@ pub(super) struct Context<'a> {
     pub(super) sets: &'a PluginSets,
     /// Which gates are on.
     pub(super) gates: &'a FeatureGates,
+    /// The plugins that the process has.
+    pub(super) registry: Registry,
     /// What extenders have NodeResourcesFit ignore, in the place of what is written; empty for nothing.
     pub(super) ignored_resources: &'a [String],
 }
@@ -121,10 +125,15 @@ pub(super) fn read(
             read_one(report, &name, value, &entry.key("args"), context, &mut read.args);
             continue;
         }
+        if own::is_own(&name, context.registry) {
+            read.args.own.extend(written.map(|args| (name, args)));
+            continue;
+        }
         warn_of_ignored(report, &name, &at);
         read.other.extend(written.map(|args| (name, args)));
     }
     check_defaults(report, &first, context, path);
+    own::check(report, &mut read.args.own, &first, context, path);
     if !context.ignored_resources.is_empty() {
         read.args.node_resources_fit.ignored_resources = context.ignored_resources.to_vec();
     }

@@ -5,94 +5,20 @@
 //!
 //! Source: `pkg/scheduler/framework/plugins/registry.go` and `pkg/scheduler/apis/config/v1/default_plugins.go`.
 
+use flotilla_framework::registry::Registry;
+
+pub use flotilla_framework::extension::Point;
+
 use Point::{
-    Bind, Filter, Permit, PlacementGenerate, PlacementScore, PodGroupPostFilter, PostBind, PostFilter, PreBind,
-    PreEnqueue, PreFilter, PreScore, QueueSort, Reserve, Score,
+    Bind, Filter, Permit, PlacementGenerate, PlacementScore, PodGroupPostFilter, PostFilter, PreBind, PreEnqueue,
+    PreFilter, PreScore, QueueSort, Reserve, Score,
 };
 
 use super::report::near_miss;
 use crate::features::FeatureGates;
 
-/// Where in the life of a pod a plugin is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Point {
-    /// `preEnqueue`.
-    PreEnqueue,
-    /// `queueSort`.
-    QueueSort,
-    /// `preFilter`.
-    PreFilter,
-    /// `filter`.
-    Filter,
-    /// `postFilter`.
-    PostFilter,
-    /// `preScore`.
-    PreScore,
-    /// `score`.
-    Score,
-    /// `reserve`.
-    Reserve,
-    /// `permit`.
-    Permit,
-    /// `preBind`.
-    PreBind,
-    /// `bind`.
-    Bind,
-    /// `postBind`.
-    PostBind,
-    /// `placementGenerate`, which only runs for pod groups.
-    PlacementGenerate,
-    /// `placementScore`, which only runs for pod groups.
-    PlacementScore,
-    /// `podGroupPostFilter`, which only runs for pod groups.
-    PodGroupPostFilter,
-}
-
-impl Point {
-    /// Every extension point that a configuration can name, in the order that they run.
-    pub const ALL: [Self; 15] = [
-        PreEnqueue,
-        QueueSort,
-        PreFilter,
-        Filter,
-        PostFilter,
-        PreScore,
-        Score,
-        Reserve,
-        Permit,
-        PreBind,
-        Bind,
-        PostBind,
-        PlacementGenerate,
-        PlacementScore,
-        PodGroupPostFilter,
-    ];
-
-    /// The key under `plugins` in a configuration.
-    #[must_use]
-    pub const fn key(self) -> &'static str {
-        match self {
-            PreEnqueue => "preEnqueue",
-            QueueSort => "queueSort",
-            PreFilter => "preFilter",
-            Filter => "filter",
-            PostFilter => "postFilter",
-            PreScore => "preScore",
-            Score => "score",
-            Reserve => "reserve",
-            Permit => "permit",
-            PreBind => "preBind",
-            Bind => "bind",
-            PostBind => "postBind",
-            PlacementGenerate => "placementGenerate",
-            PlacementScore => "placementScore",
-            PodGroupPostFilter => "podGroupPostFilter",
-        }
-    }
-}
-
-/// One plugin of kube-scheduler.
-#[derive(Debug)]
+/// One plugin of kube-scheduler, or one that is compiled in besides.
+#[derive(Debug, Clone, Copy)]
 pub struct Plugin {
     /// Its name in a configuration.
     pub name: &'static str,
@@ -215,6 +141,10 @@ pub static OUT_OF_TREE: [&str; 16] = [
     "TopologicalSort",
 ];
 
+/// What to do about a plugin that neither kube-scheduler nor this program has.
+pub(super) const NOT_COMPILED_IN: &str =
+    "Go plugins cannot be loaded; a plugin in Rust can be compiled in, which docs/plugins.md shows";
+
 /// What to do about the name of a plugin that kube-scheduler does not have, where there is something to say.
 pub(super) fn advice(name: &str) -> Option<String> {
     if REMOVED.contains(&name) {
@@ -224,11 +154,17 @@ pub(super) fn advice(name: &str) -> Option<String> {
     let near = || near_miss(name, PLUGINS.iter().map(|plugin| plugin.name));
     let foreign = || {
         let known = near_miss(name, OUT_OF_TREE).is_some();
-        let text = "Flotilla runs kube-scheduler's own plugins only: a Go plugin that is built into another scheduler \
-                    cannot be loaded";
-        known.then(|| text.to_owned())
+        known.then(|| NOT_COMPILED_IN.to_owned())
     };
     replaced.or_else(foreign).or_else(near)
+}
+
+/// The plugin of that name: kube-scheduler's, or one that `registry` has besides.
+pub(super) fn known(name: &str, registry: Registry) -> Option<Plugin> {
+    find(name).copied().or_else(|| {
+        let plugin = registry.find(name)?;
+        Some(stock(plugin.name(), 0, true, plugin.points()))
+    })
 }
 
 /// The plugin of that name, if kube-scheduler has one.

@@ -221,7 +221,7 @@ fn repair(value: &mut Value, path: &Path, attempts: usize) -> bool {
 }
 
 /// Puts what serde says into the words of this reader.
-fn explain(path: Path, message: &str) -> Problem {
+pub(super) fn explain(path: Path, message: &str) -> Problem {
     if message.starts_with("unknown field ") {
         let names = message.rsplit_once("`, expected ").map_or("", |(_, names)| names);
         let known: Vec<&str> = names.split('`').skip(1).step_by(2).collect();

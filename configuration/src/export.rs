@@ -107,7 +107,8 @@ fn plugin_config(args: &Args, written: &WrittenProfile) -> Vec<Value> {
     let typed = CONFIGURABLE.into_iter().map(|name| (name, typed(name, args)));
     // What is written for a plugin that kube-scheduler does not have is not kept by it either.
     let others = written.other_args.iter().filter(|(name, _)| catalogue::find(name).is_some());
-    let all = typed.chain(others.map(|(name, args)| (name.as_str(), args.clone())));
+    let own = args.own.iter();
+    let all = typed.chain(others.chain(own).map(|(name, args)| (name.as_str(), args.clone())));
     let mut built: Vec<(&str, Value)> = all.filter(|(name, _)| written.plugins.builds(name)).collect();
     built.sort_by_key(|(name, _)| *name);
     built.into_iter().map(|(name, args)| json!({ "name": name, "args": args })).collect()

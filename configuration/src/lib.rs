@@ -35,9 +35,11 @@ use std::collections::BTreeMap;
 
 use flotilla_framework::extender::Extender;
 use flotilla_framework::profile::Profile;
+use flotilla_framework::registry::Registry;
 
 use features::FeatureGates;
 use path::Path;
+use plugin_sets::Known;
 use report::{Problem, Report, quoted};
 use wire::Block;
 
@@ -211,7 +213,9 @@ impl Configuration {
     /// The default configuration, as `gates` have it.
     #[must_use]
     pub fn of_gates(gates: &FeatureGates) -> Self {
-        build(&mut Report::new("", ""), wire::Document::default(), gates, &ElectionFlags::default())
+        // The default set names none but kube-scheduler's plugins.
+        let known = Known { gates, registry: Registry::of(&[]) };
+        build(&mut Report::new("", ""), wire::Document::default(), known, &ElectionFlags::default())
     }
 
     /// The profile of pods that ask for `scheduler_name`.
@@ -232,17 +236,18 @@ impl Configuration {
     }
 }
 
-/// Reads a KubeSchedulerConfiguration from YAML or JSON, as `gates` have it read; `file` is only what errors and warnings
-/// call it.
+/// Reads a KubeSchedulerConfiguration from YAML or JSON, as `gates` have it read, for a process with the plugins of `registry`;
+/// `file` is only what errors and warnings call it.
 ///
 /// # Errors
 ///
 /// Everything that is wrong, each with its line and column: text that is not YAML, that is larger than 1 MiB, nests
 /// deeper than 64 levels or holds more than 50,000 values, or whose aliases expand too far; more than 1,000 profiles;
 /// another `apiVersion` or `kind`; fields
-/// that do not exist, are set twice or hold the wrong type; and whatever kube-scheduler refuses or Flotilla lacks.
-pub fn load(text: &str, file: &str, gates: &FeatureGates) -> Result<Configuration, ConfigErrors> {
-    load_beside(text, file, gates, &ElectionFlags::default())
+/// that do not exist, are set twice or hold the wrong type; what a plugin of the registry says of its arguments; and
+/// whatever kube-scheduler refuses or Flotilla lacks.
+pub fn load(text: &str, file: &str, gates: &FeatureGates, registry: Registry) -> Result<Configuration, ConfigErrors> {
+    load_beside(text, file, gates, registry, &ElectionFlags::default())
 }
 
 /// As [`load`], beside flags that override `leaderElection`: the rules hold for what comes of both, so that a flag may
@@ -255,9 +260,11 @@ pub fn load_beside(
     text: &str,
     file: &str,
     gates: &FeatureGates,
+    registry: Registry,
     flags: &ElectionFlags,
 ) -> Result<Configuration, ConfigErrors> {
-    let Examination { configuration, errors, .. } = examine_beside(text, file, gates, flags);
+    let known = Known { gates, registry };
+    let Examination { configuration, errors, .. } = examine_beside(text, file, known, flags);
     match errors {
         Some(errors) => Err(errors),
         // Where there is no configuration there is an error.
@@ -279,18 +286,18 @@ pub struct Examination {
 
 /// As [`load`], but tells apart what is invalid from what Flotilla lacks, and gives the configuration of the latter.
 #[must_use]
-pub fn examine(text: &str, file: &str, gates: &FeatureGates) -> Examination {
-    examine_beside(text, file, gates, &ElectionFlags::default())
+pub fn examine(text: &str, file: &str, gates: &FeatureGates, registry: Registry) -> Examination {
+    examine_beside(text, file, Known { gates, registry }, &ElectionFlags::default())
 }
 
-fn examine_beside(text: &str, file: &str, gates: &FeatureGates, flags: &ElectionFlags) -> Examination {
+fn examine_beside(text: &str, file: &str, known: Known<'_>, flags: &ElectionFlags) -> Examination {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut report = Report::new(file, text);
     let document =
         decode::document(&mut report, text).filter(|document| header::check(&mut report, document)).and_then(
             |document| decode::decode::<wire::Document>(&mut report, header::without(document), &Path::default()),
         );
-    let configuration = document.map(|document| build(&mut report, document, gates, flags));
+    let configuration = document.map(|document| build(&mut report, document, known, flags));
     let (warnings, errors) = report.finish();
     // What the errors are that were only counted is not known.
     let is_valid = errors
@@ -303,12 +310,7 @@ fn examine_beside(text: &str, file: &str, gates: &FeatureGates, flags: &Election
 }
 
 /// Fills in what is not set and checks the rest. What it returns is only good if the report has no errors.
-fn build(
-    report: &mut Report<'_>,
-    document: wire::Document,
-    gates: &FeatureGates,
-    flags: &ElectionFlags,
-) -> Configuration {
+fn build(report: &mut Report<'_>, document: wire::Document, known: Known<'_>, flags: &ElectionFlags) -> Configuration {
     let root = Path::default();
     let leader_election = settings::leader_election(report, document.leader_election, flags);
     let client_connection = settings::client_connection(report, document.client_connection);
@@ -321,7 +323,7 @@ fn build(
         settings::backoffs(report, document.pod_initial_backoff_seconds, document.pod_max_backoff_seconds);
     let extenders = extenders::read(report, document.extenders.unwrap_or_default());
     let ignored_resources = extenders::ignored_resources(&extenders);
-    let (profiles, written) = profiles(report, document.profiles.unwrap_or_default(), gates, &ignored_resources);
+    let (profiles, written) = profiles(report, document.profiles.unwrap_or_default(), known, &ignored_resources);
     let enable_profiling = document.enable_profiling.unwrap_or(true);
     Configuration {
         profiles,
@@ -343,7 +345,7 @@ fn build(
 fn profiles(
     report: &mut Report<'_>,
     mut written: Vec<Block<wire::Profile>>,
-    gates: &FeatureGates,
+    known: Known<'_>,
     ignored_resources: &[String],
 ) -> (Vec<Profile>, Vec<WrittenProfile>) {
     let root = Path::default().key("profiles");
@@ -367,9 +369,10 @@ fn profiles(
         let path = root.index(number);
         settings::percentage_of_nodes_to_score(report, profile.percentage_of_nodes_to_score, &path);
         let plugins = profile.plugins.map(|Block(plugins)| plugins);
-        let (plugins, sets) = plugin_sets::effective(report, plugins.as_ref(), gates, &path.key("plugins"));
+        let (plugins, sets) = plugin_sets::effective(report, plugins.as_ref(), known, &path.key("plugins"));
         let configs = profile.plugin_config.unwrap_or_default();
-        let context = arguments::Context { sets: &sets, gates, ignored_resources };
+        let Known { gates, registry } = known;
+        let context = arguments::Context { sets: &sets, gates, registry, ignored_resources };
         let read = arguments::read(report, configs, &context, &path.key("pluginConfig"));
         profiles.push(Profile {
             scheduler_name: profile.scheduler_name.unwrap_or_default().as_str().into(),

@@ -8,7 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flotilla_framework::profile::{Plugins, WeightedPlugin};
+use flotilla_framework::{
+    profile::{Plugins, WeightedPlugin},
+    registry::Registry,
+};
 
 use super::catalogue::{self, PLUGINS, Point, REMOVED, REPLACED};
 use super::path::Path;
@@ -22,10 +25,27 @@ const MAX_NODE_SCORE: i64 = 100;
 /// The key of the set that spreads over all extension points.
 const MULTI_POINT: &str = "multiPoint";
 
+/// What decides which plugins there are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known<'a> {
+    /// Which gates are on.
+    pub(super) gates: &'a FeatureGates,
+    /// The plugins that the process has.
+    pub(super) registry: Registry,
+}
+
+impl Known<'_> {
+    /// The plugins that kube-scheduler does not have.
+    fn own(self) -> impl Iterator<Item = catalogue::Plugin> {
+        let own = self.registry.iter().filter(|plugin| catalogue::find(plugin.name()).is_none());
+        own.filter_map(move |plugin| catalogue::known(plugin.name(), self.registry))
+    }
+}
+
 /// A plugin in an `enabled` list.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    plugin: &'static catalogue::Plugin,
+    plugin: catalogue::Plugin,
     /// 0 where none is set.
     weight: i32,
     /// Its number in the user's list; `None` for one of the default set.
@@ -97,18 +117,18 @@ impl PluginSets {
 pub(super) fn effective(
     report: &mut Report<'_>,
     plugins: Option<&wire::Plugins>,
-    gates: &FeatureGates,
+    known: Known<'_>,
     path: &Path,
 ) -> (Plugins, PluginSets) {
     let mistakes_before = report.mistake_count();
-    let custom = read_set(report, plugins.and_then(|plugins| plugins.multi_point.as_ref()), None, gates, path);
-    let multi_point = merge(&custom, gates);
+    let custom = read_set(report, plugins.and_then(|plugins| plugins.multi_point.as_ref()), None, known, path);
+    let multi_point = merge(&custom, known.gates);
     let mut shown = PluginSets { multi_point: PluginSet::of(&multi_point, &custom.disabled), points: BTreeMap::new() };
     let mut lists: BTreeMap<&'static str, Vec<Entry>> = BTreeMap::new();
     let mut repeated = BTreeSet::new();
     let mut sets: BTreeMap<&'static str, Set> = BTreeMap::new();
     for point in Point::ALL {
-        let set = read_set(report, plugins.and_then(|plugins| written(plugins, point)), Some(point), gates, path);
+        let set = read_set(report, plugins.and_then(|plugins| written(plugins, point)), Some(point), known, path);
         lists.insert(point.key(), expand(point, &set, &multi_point, &mut repeated));
         shown.points.insert(point.key(), PluginSet::of(&set.enabled, &set.disabled));
         sets.insert(point.key(), set);
@@ -190,7 +210,7 @@ fn read_set(
     report: &mut Report<'_>,
     set: Option<&wire::Block<wire::PluginSet>>,
     point: Option<Point>,
-    gates: &FeatureGates,
+    known: Known<'_>,
     plugins: &Path,
 ) -> Set {
     let mut read = Set::default();
@@ -199,7 +219,7 @@ fn read_set(
         let path = entry_path(plugins, point, place).key("name");
         let name = entry.name.as_deref().unwrap_or_default();
         let may_lack = point.is_none() && repeats_default(set, entry);
-        let Some(plugin) = usable(report, name, point, (gates, may_lack), &path) else { continue };
+        let Some(plugin) = usable(report, name, point, (known, may_lack), &path) else { continue };
         let is_repeated = read.enabled.iter().any(|other| other.plugin.name == plugin.name);
         if is_repeated && point.is_some() {
             report.error(Problem::value(path, format!("{} a second time", quoted(name)), "every plugin once"));
@@ -211,7 +231,7 @@ fn read_set(
     for (place, wire::Block(entry)) in set.disabled.iter().flatten().enumerate() {
         let path = disabled.index(place).key("name");
         let name = entry.name.as_deref().unwrap_or_default();
-        if name != "*" && catalogue::find(name).is_none() {
+        if name != "*" && catalogue::known(name, known.registry).is_none() {
             let hint = catalogue::advice(name).unwrap_or_default();
             let text =
                 format!("kube-scheduler has no plugin {}, so disabling it changes nothing; {hint}", quoted(name));
@@ -242,12 +262,13 @@ fn usable(
     report: &mut Report<'_>,
     name: &str,
     point: Option<Point>,
-    (gates, is_repetition): (&FeatureGates, bool),
+    (known, is_repetition): (Known<'_>, bool),
     path: &Path,
-) -> Option<&'static catalogue::Plugin> {
-    let fits = |plugin: &&catalogue::Plugin| point.is_none_or(|point| plugin.runs_at(point));
-    let candidates = || PLUGINS.iter().filter(fits).map(|plugin| plugin.name);
-    let built = || PLUGINS.iter().filter(fits).filter(|plugin| plugin.is_built(gates)).map(|plugin| plugin.name);
+) -> Option<catalogue::Plugin> {
+    let fits = |plugin: &catalogue::Plugin| point.is_none_or(|point| plugin.runs_at(point));
+    let all = || PLUGINS.iter().copied().chain(known.own()).filter(fits);
+    let candidates = || all().map(|plugin| plugin.name);
+    let built = || all().filter(|plugin| plugin.is_built(known.gates)).map(|plugin| plugin.name);
     let key = point.map_or(MULTI_POINT, Point::key);
     let expected = match either(built()) {
         none if none.is_empty() => format!("no plugin at {key}: Flotilla has none that runs there"),
@@ -257,7 +278,7 @@ fn usable(
         report.error(Problem::missing(path.clone(), expected));
         return None;
     }
-    let Some(plugin) = catalogue::find(name) else {
+    let Some(plugin) = catalogue::known(name, known.registry) else {
         let is_old = REMOVED.contains(&name) || REPLACED.iter().any(|(old, _)| *old == name);
         let (found, hint) = if is_old {
             (format!("{}, which kube-scheduler no longer has", quoted(name)), catalogue::advice(name))
@@ -265,11 +286,7 @@ fn usable(
             let hint = "\"*\" stands for all plugins only under `disabled`".to_owned();
             ("\"*\", which is not the name of a plugin".to_owned(), Some(hint))
         } else {
-            let otherwise = || {
-                let text = "Flotilla runs kube-scheduler's own plugins only: one that is built into another scheduler \
-                            cannot be loaded";
-                Some(text.to_owned())
-            };
+            let otherwise = || Some(catalogue::NOT_COMPILED_IN.to_owned());
             let hint = near_miss(name, candidates()).or_else(|| catalogue::advice(name)).or_else(otherwise);
             (format!("{}, which is not a plugin of kube-scheduler", quoted(name)), hint)
         };
@@ -277,12 +294,15 @@ fn usable(
         return None;
     };
     if !fits(&plugin) {
-        let runs_at = either(plugin.points.iter().map(|point| point.key()));
+        let runs_at = match either(plugin.points.iter().map(|point| point.key())) {
+            none if none.is_empty() => format!("the plugin {name} names no extension point in Plugin::points"),
+            points => format!("{name} runs at {points}"),
+        };
         let found = format!("{}, which does not run at {key}", quoted(name));
-        report.error(Problem::value(path.clone(), found, expected).hint(format!("{name} runs at {runs_at}")));
+        report.error(Problem::value(path.clone(), found, expected).hint(runs_at));
         return None;
     }
-    if !plugin.is_built(gates) && !is_repetition {
+    if !plugin.is_built(known.gates) && !is_repetition {
         let hint = match plugin.gate {
             None => "remove this entry: the default set already lists the plugin",
             Some(_) => {
@@ -308,7 +328,7 @@ fn merge(custom: &Set, gates: &FeatureGates) -> Vec<Entry> {
         for plugin in PLUGINS.iter().filter(|plugin| plugin.is_default(gates) && !custom.disables(plugin.name)) {
             let own = last.get(plugin.name).copied();
             replaced.extend(own.and_then(|entry| entry.place));
-            merged.push(own.unwrap_or(Entry { plugin, weight: plugin.weight, place: None }));
+            merged.push(own.unwrap_or(Entry { plugin: *plugin, weight: plugin.weight, place: None }));
         }
     }
     let is_left = |entry: &&Entry| entry.place.is_none_or(|place| !replaced.contains(&place));

@@ -2,6 +2,8 @@
 //!
 //! Knows: how a table is run. Must not know: any rule.
 
+use flotilla_framework::registry::Registry;
+
 use super::{API_VERSION, ConfigErrors, Configuration, KIND};
 use crate::features::FeatureGates;
 
@@ -15,6 +17,7 @@ mod gates;
 mod header;
 mod migrate;
 mod orders;
+mod own_plugins;
 mod profiles;
 mod robustness;
 mod settings;
@@ -34,7 +37,7 @@ struct Bad {
 
 /// Reads a text with the feature gates as they are by default.
 fn load(text: &str, file: &str) -> Result<Configuration, ConfigErrors> {
-    super::load(text, file, &FeatureGates::default())
+    super::load(text, file, &FeatureGates::default(), Registry::built_in())
 }
 
 fn with_header(text: &str) -> String {

@@ -8,6 +8,7 @@
 #![allow(missing_docs)]
 
 use flotilla_configuration::{examine, features::FeatureGates, load, migrate};
+use flotilla_framework::registry::Registry;
 use flotilla_mutate::{Bound, Decoder, Form};
 
 #[allow(dead_code, reason = "the other test reads answers as well")]
@@ -32,8 +33,8 @@ fn a_configuration_is_read_within_a_multiple_of_its_bytes() {
         let name = format!("a configuration of {group}");
         Decoder { name: &name, samples: &samples(group), form: Form::Text, bound: BOUND }.stands(|bytes| {
             let text = String::from_utf8_lossy(bytes);
-            let found = examine(&text, "file", &gates);
-            let is_loaded = match load(&text, "file", &gates) {
+            let found = examine(&text, "file", &gates, Registry::built_in());
+            let is_loaded = match load(&text, "file", &gates, Registry::built_in()) {
                 Ok(_) => true,
                 Err(errors) => {
                     assert!(!errors.to_string().is_empty());
@@ -90,7 +91,9 @@ fn half_a_mebibyte_of_odd_yaml_is_read_or_refused_within_a_bound() {
         let is_read = decoder.stands_one(text.as_bytes(), |bytes| {
             let text = String::from_utf8_lossy(bytes);
             drop(migrate(&text, "file"));
-            load(&text, "file", &gates).inspect_err(|errors| assert!(errors.to_string().len() < 1 << 20)).is_ok()
+            load(&text, "file", &gates, Registry::built_in())
+                .inspect_err(|errors| assert!(errors.to_string().len() < 1 << 20))
+                .is_ok()
         });
         refused += usize::from(!is_read);
     }
@@ -104,7 +107,7 @@ fn what_a_configuration_has_too_much_of_is_named() {
     let profiles =
         |many: usize| -> String { (0..many).map(|number| format!("- schedulerName: s{number}\n")).collect() };
     let errors = |text: &str| {
-        let read = load(text, "file", &FeatureGates::default());
+        let read = load(text, "file", &FeatureGates::default(), Registry::built_in());
         read.map_or_else(|errors| errors.to_string(), |read| format!("{} profiles", read.profiles.len()))
     };
     let found = errors(&format!("{HEAD}profiles:\n{}", profiles(1_001)));

@@ -12,6 +12,7 @@ mod difference;
 #[path = "configuration/normal.rs"]
 mod normal;
 
+use flotilla_framework::registry::Registry;
 use std::collections::BTreeSet;
 
 use corpus::{Answer, RecordedGate};
@@ -44,7 +45,7 @@ fn flotilla(gates: &str, bytes: &[u8], name: &str) -> Result<Configuration, Stri
     if let Some(errors) = errors.filter(invalid) {
         return Err(errors.to_string());
     }
-    let examination = flotilla_configuration::examine(text, name, &gates);
+    let examination = flotilla_configuration::examine(text, name, &gates, Registry::built_in());
     examination.configuration.ok_or_else(|| examination.errors.map(|errors| errors.to_string()).unwrap_or_default())
 }
 

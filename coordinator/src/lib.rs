@@ -22,3 +22,48 @@ pub mod takeover;
 pub mod wall;
 pub mod watch;
 pub mod writer;
+
+use std::process::ExitCode;
+
+use flotilla_framework::{extension::Plugin, registry::Registry};
+
+/// The program `flotilla-coordinator` with kube-scheduler's plugins and others.
+#[derive(Default)]
+pub struct Command {
+    own: Vec<Box<dyn Plugin>>,
+}
+
+/// The program `flotilla-coordinator`; [`Command::with_plugin`] adds plugins to it.
+///
+/// ```no_run
+/// # struct Own;
+/// # impl flotilla_framework::extension::Plugin for Own { fn name(&self) -> &'static str { "Own" } }
+/// fn main() -> std::process::ExitCode {
+///     flotilla_coordinator::command().with_plugin(Own).run()
+/// }
+/// ```
+#[must_use]
+pub fn command() -> Command {
+    Command::default()
+}
+
+impl Command {
+    /// Lets profiles name a plugin.
+    #[must_use]
+    pub fn with_plugin(mut self, plugin: impl Plugin + 'static) -> Self {
+        self.own.push(Box::new(plugin));
+        self
+    }
+
+    /// Runs the process by its command line to its end. Two plugins of one name are an error.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        match Registry::built_in().with(self.own) {
+            Ok(registry) => run::main(registry),
+            Err(error) => {
+                eprintln!("flotilla-coordinator: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

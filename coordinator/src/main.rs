@@ -4,12 +4,10 @@
 
 use std::process::ExitCode;
 
-use flotilla_framework::registry::Registry;
-
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    flotilla_coordinator::run::main(Registry::built_in())
+    flotilla_coordinator::command().run()
 }

@@ -77,7 +77,7 @@ pub fn main(registry: Registry) -> ExitCode {
 pub fn main_from(line: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let args = Args::read_from(line).unwrap_or_else(|error| error.exit());
     let identity = lease::identity();
-    let settings = match Settings::load(&args, &identity) {
+    let settings = match Settings::load(&args, &identity, registry) {
         Ok(settings) => settings,
         Err(error) => {
             eprintln!("flotilla-coordinator: {error:#}");
@@ -198,7 +198,7 @@ async fn run(
     coordinator.serve(&serve, shown, review).await?;
     if let (Some(path), Some(text)) = (args.config.clone(), text) {
         let (generation, parts, watches) = (FIRST_GENERATION, coordinator.parts.clone(), coordinator.watches.clone());
-        coordinator.follow(Reloader { args, path, configuration, text, generation, parts, watches });
+        coordinator.follow(Reloader { args, path, registry, configuration, text, generation, parts, watches });
     }
     let election = match election {
         Some(election) => {

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::{
-    declared::DeclaredFeatures, devices::claimed::PodDevices, labels::LabelSelector, resources::Resources,
-    trace::Parent, volumes::mounts::PodVolumes,
+    declared::DeclaredFeatures, devices::claimed::PodDevices, extension::PodField, labels::LabelSelector,
+    resources::Resources, trace::Parent, volumes::mounts::PodVolumes,
 };
 
 /// The number that the owner of the cluster state gave to a [`Class`]; never used twice within one epoch.
@@ -60,6 +60,9 @@ pub struct Class {
     pub terminating: bool,
     /// The pod's volumes; `None` where no plugin reads any of them.
     pub volumes: Option<Arc<PodVolumes>>,
+    /// What plugins say that they read of the pod's metadata, with its values, sorted; a field that the pod lacks is left
+    /// out. Only there once [`PodInfo::showing`] was asked for it.
+    pub fields: Vec<(PodField, Arc<str>)>,
     /// What the pod claims of devices; `None` where it has neither claims nor containers that ask for extended resources.
     pub devices: Option<Arc<PodDevices>>,
 }
@@ -72,6 +75,14 @@ impl Class {
     #[must_use]
     pub const fn uses_objects(&self) -> bool {
         self.volumes.is_some() || self.devices.is_some()
+    }
+
+    /// A field of the pod's metadata; `None` where the pod lacks it, and where no plugin of any profile says that it reads
+    /// it ([`Plugin::pod_fields`](crate::extension::Plugin::pod_fields)).
+    #[must_use]
+    pub fn field(&self, field: &PodField) -> Option<&str> {
+        let place = self.fields.binary_search_by(|(known, _)| known.cmp(field)).ok()?;
+        self.fields.get(place).map(|(_, value)| &**value)
     }
 }
 
@@ -312,6 +323,28 @@ pub struct Scheduled {
 }
 
 impl PodInfo {
+    /// The pod with these fields, sorted, in its class and no others of the kind; itself where nothing changes.
+    #[must_use]
+    pub fn showing(self: &Arc<Self>, fields: &[PodField]) -> Arc<Self> {
+        if fields.is_empty() && self.class.fields.is_empty() {
+            return Arc::clone(self);
+        }
+        let value = |field: &PodField| match field {
+            PodField::Name => Some(Arc::clone(&self.name)),
+            PodField::Namespace => Some(Arc::clone(&self.class.namespace)),
+            PodField::Label(key) => {
+                let mut labels = self.class.labels.iter();
+                labels.find(|(known, _)| known == key).map(|(_, value)| Arc::clone(value))
+            }
+        };
+        let fields: Vec<_> = fields.iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
+        if fields == self.class.fields {
+            return Arc::clone(self);
+        }
+        let class = Arc::new(Class { fields, ..Class::clone(&self.class) });
+        Arc::new(Self { class, ..Self::clone(self) })
+    }
+
     /// `namespace/name`, as messages name a pod.
     #[must_use]
     pub fn key(&self) -> String {

@@ -11,10 +11,14 @@ mod facts;
 mod kind;
 pub mod labels;
 pub mod objects;
+mod pod_field;
+mod point;
 
 pub use facts::{DefaultSelector, Facts};
 pub use kind::Kind;
 use objects::ObjectCache;
+pub use pod_field::{PodField, UnknownPodField, pod_fields};
+pub use point::Point;
 
 use std::sync::Arc;
 
@@ -28,7 +32,7 @@ use crate::{
     explain::lack::{Lack, Place},
     interest::Interest,
     node::NodeInfo,
-    profile::Args,
+    profile::{Args, ArgsError, NoArgs, read_args},
     snapshot::{Slot, Snapshot},
     status::Verdict,
     symbols::{Lookup, Symbol},
@@ -352,6 +356,27 @@ pub trait Plugin: Sync {
     /// The name in configurations, messages and metrics.
     fn name(&self) -> &'static str;
 
+    /// The extension points at which a configuration may enable the plugin, and at which `multiPoint` does. Where
+    /// kube-scheduler's own plugins run is in the catalogue of `flotilla_configuration`.
+    fn points(&self) -> &'static [Point] {
+        &[]
+    }
+
+    /// Whether the `args` that a configuration has for the plugin make sense; an empty mapping where it has none. What is
+    /// accepted here is what [`Args::of`] reads.
+    ///
+    /// # Errors
+    /// What is wrong, and where. By default anything that is written: the plugin takes no arguments.
+    fn check_args(&self, args: &serde_json::Value) -> Result<(), ArgsError> {
+        read_args::<NoArgs>(args).map(|NoArgs {}| ())
+    }
+
+    /// What the plugin reads of a pod's metadata under these arguments, of its own pod or of others. [`Class::field`] has
+    /// these fields and no others: pods that differ in none of them share their verdicts.
+    fn pod_fields(&self, _args: &Args) -> Vec<PodField> {
+        Vec::new()
+    }
+
     /// PreEnqueue: the reason why the pod may not enter the active queue yet.
     fn pre_enqueue(&self, _pod: &PodInfo) -> Option<String> {
         None
@@ -401,9 +426,10 @@ pub trait Plugin: Sync {
         &[]
     }
 
-    /// Whether an event may make a class schedulable that this plugin refused: the queueing hint.
+    /// Whether an event may make a class schedulable that this plugin refused: the queueing hint. By default any event that
+    /// [`Self::events`] names may, as for a plugin of kube-scheduler that registers no hint.
     fn wakes(&self, _event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {
-        false
+        true
     }
 
     /// What the plugin reads under these arguments besides pods and nodes; nothing else is watched for it. One that reads

@@ -5,6 +5,7 @@
 
 pub mod parts;
 mod preparing;
+mod purity;
 
 use smallvec::SmallVec;
 
@@ -383,6 +384,7 @@ impl Prepared {
         if !self.admits_name(nodes, slot) {
             return NodeResult::Refused(RESTRICTION, Refusal::unresolvable(0));
         }
+        self.assert_pure(nodes, slot);
         if let Some((order, refusal)) = self.refused_locally(nodes, slot) {
             return NodeResult::Refused(order, refusal);
         }

@@ -6,12 +6,14 @@
 
 mod args;
 pub mod duration;
+mod own_args;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use args::*;
+pub use own_args::{ArgsError, ArgsStep, NoArgs, read_args};
 
 /// The plugins of one `schedulerName`, ready to run.
 ///
@@ -77,4 +79,46 @@ pub struct WeightedPlugin {
     pub name: String,
     /// Never 0, and at least 1 in a configuration that is accepted; a normalised score of 0..=100 is multiplied by it.
     pub weight: i64,
+}
+
+// === impl Plugins ===
+
+impl Plugins {
+    /// Each plugin that runs at any extension point, as often as it runs.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let Self {
+            pre_enqueue,
+            queue_sort,
+            pre_filter,
+            filter,
+            post_filter,
+            pre_score,
+            score,
+            reserve,
+            permit,
+            pre_bind,
+            bind,
+            post_bind,
+            placement_generate,
+            placement_score,
+            pod_group_post_filter,
+        } = self;
+        let lists = [
+            pre_enqueue,
+            queue_sort,
+            pre_filter,
+            filter,
+            post_filter,
+            pre_score,
+            reserve,
+            permit,
+            pre_bind,
+            bind,
+            post_bind,
+            placement_generate,
+            pod_group_post_filter,
+        ];
+        let weighted = score.iter().chain(placement_score).map(|plugin| &plugin.name);
+        lists.into_iter().flatten().chain(weighted).map(String::as_str)
+    }
 }

@@ -3,7 +3,13 @@
 //! Knows: that plugins have names and an order. Must not know: any plugin. Those that are built in are listed in
 //! [`crate::plugins`].
 
-use crate::{extension::Plugin, plugins::BUILT_IN};
+use std::{collections::BTreeSet, sync::Arc};
+
+use crate::{
+    extension::Plugin,
+    plugins::BUILT_IN,
+    profile::{Plugins, Profile},
+};
 
 /// The plugins that profiles may name, in an order that stays.
 ///
@@ -17,6 +23,24 @@ pub struct Registry(&'static [&'static dyn Plugin]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there are two plugins with the name {0:?}")]
 pub struct NameTaken(pub &'static str);
+
+/// How the plugins of a coordinator and of a worker differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Those of the coordinator that the worker lacks, sorted.
+    pub missing: Vec<String>,
+    /// Those of the worker that the coordinator lacks, sorted.
+    pub further: Vec<String>,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [(&self.missing, "the worker lacks"), (&self.further, "the coordinator lacks")];
+        let parts = parts.into_iter().filter(|(names, _)| !names.is_empty());
+        let parts: Vec<String> = parts.map(|(names, what)| format!("{what} {}", names.join(", "))).collect();
+        out.write_str(&parts.join(" and "))
+    }
+}
 
 impl std::fmt::Debug for dyn Plugin {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -65,6 +89,32 @@ impl Registry {
     #[must_use]
     pub fn number(self, name: &str) -> Option<usize> {
         self.iter().position(|plugin| plugin.name() == name)
+    }
+
+    /// The names of all plugins, in order, as a worker says them.
+    #[must_use]
+    pub fn names(self) -> Vec<Arc<str>> {
+        self.iter().map(|plugin| plugin.name().into()).collect()
+    }
+
+    /// Where the plugins of a worker differ from these; `None` where they are the same, in any order.
+    #[must_use]
+    pub fn difference(self, worker: &[Arc<str>]) -> Option<Difference> {
+        let of_worker: BTreeSet<&str> = worker.iter().map(|name| &**name).collect();
+        let own: BTreeSet<&str> = self.iter().map(Plugin::name).collect();
+        let owned = |names: &mut dyn Iterator<Item = &&str>| names.map(|name| (*name).to_owned()).collect();
+        let missing: Vec<String> = owned(&mut own.difference(&of_worker));
+        let further: Vec<String> = owned(&mut of_worker.difference(&own));
+        (!missing.is_empty() || !further.is_empty()).then_some(Difference { missing, further })
+    }
+
+    /// The first plugin that a profile judges or scores nodes with and that is not here.
+    #[must_use]
+    pub fn lacking(self, profile: &Profile) -> Option<&str> {
+        let Plugins { pre_filter, filter, pre_score, score, .. } = &profile.plugins;
+        let judging =
+            [pre_filter, filter, pre_score].into_iter().flatten().chain(score.iter().map(|score| &score.name));
+        judging.map(String::as_str).find(|name| self.find(name).is_none())
     }
 
     /// All plugins, in order.

@@ -164,6 +164,12 @@ impl Replica {
         reply.map(|reply| FromWorker { epoch: self.epoch, revision: self.revision, reply })
     }
 
+    /// Its plugins.
+    #[must_use]
+    pub const fn registry(&self) -> Registry {
+        self.registry
+    }
+
     /// The leader that is obeyed.
     #[must_use]
     pub const fn epoch(&self) -> Epoch {

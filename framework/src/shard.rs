@@ -199,6 +199,8 @@ pub enum Reply {
         version: Arc<str>,
         /// Differs for each start of a worker, so that a restarted one is not taken for the one before.
         nonce: u64,
+        /// The names of its plugins, in the order of its registry.
+        plugins: Vec<Arc<str>>,
     },
     /// A configuration or a whole shard was taken over.
     Applied {

@@ -90,8 +90,11 @@ impl Measure {
             owner,
             terminating: _,
             volumes,
+            fields,
             devices,
         } = class;
+        let fields = fields.iter().map(|(field, value)| self.group + self.text(&field.to_string()) + self.text(value));
+        let fields: usize = fields.sum();
         let tolerations = tolerations.iter().map(|one| {
             self.group + self.text(&one.key) + self.text(&one.operator) + self.text(&one.value) + self.text(&one.effect)
         });
@@ -114,6 +117,7 @@ impl Measure {
             + self.affinity(pod_affinity)
             + owner
             + features
+            + fields
             + volumes.as_deref().map_or(0, |volumes| self.pod_volumes(volumes))
             + devices.as_deref().map_or(0, |devices| self.pod_devices(devices))
             + 4 * self.number

@@ -128,11 +128,11 @@ fn decode_list<T: Wire>(field: &str, list: Vec<T::Message>) -> Result<Vec<T>, De
 }
 
 /// Reads a list that the domain searches by key.
-fn decode_sorted<T>(field: &str, list: Vec<<(Arc<str>, T) as Wire>::Message>) -> Result<Vec<(Arc<str>, T)>, DecodeError>
+fn decode_sorted<K: Ord, T>(field: &str, list: Vec<<(K, T) as Wire>::Message>) -> Result<Vec<(K, T)>, DecodeError>
 where
-    (Arc<str>, T): Wire,
+    (K, T): Wire,
 {
-    let list: Vec<(Arc<str>, T)> = decode_list(field, list)?;
+    let list: Vec<(K, T)> = decode_list(field, list)?;
     let sorted = list.is_sorted_by(|(left, _), (right, _)| left < right);
     if sorted { Ok(list) } else { Err(DecodeError::new(field, Problem::Unsorted)) }
 }
@@ -286,10 +286,11 @@ impl Wire for Reply {
     fn encode(&self) -> pb::from_worker::Reply {
         use pb::from_worker::Reply as Message;
         match self {
-            Self::Hello { version, nonce } => Message::Hello(pb::Hello {
+            Self::Hello { version, nonce, plugins } => Message::Hello(pb::Hello {
                 version: version.as_ref().to_owned(),
                 nonce: *nonce,
                 protocol: PROTOCOL_VERSION,
+                plugins: encode_texts(plugins),
             }),
             Self::Applied { generation, nodes } => {
                 Message::Applied(pb::Applied { generation: *generation, nodes: *nodes })
@@ -306,11 +307,11 @@ impl Wire for Reply {
     fn decode(message: pb::from_worker::Reply) -> Result<Self, DecodeError> {
         use pb::from_worker::Reply as Message;
         match message {
-            Message::Hello(pb::Hello { version, nonce, protocol }) => {
+            Message::Hello(pb::Hello { version, nonce, protocol, plugins }) => {
                 if protocol != PROTOCOL_VERSION {
                     return Err(DecodeError::new("hello.protocol", Problem::Protocol(protocol)));
                 }
-                Ok(Self::Hello { version: version.into(), nonce })
+                Ok(Self::Hello { version: version.into(), nonce, plugins: decode_texts(plugins) })
             }
             Message::Applied(pb::Applied { generation, nodes }) => Ok(Self::Applied { generation, nodes }),
             Message::Evaluated(evaluated) => {

@@ -159,7 +159,8 @@ impl Shared {
             return Err(Status::unavailable("connection refused"));
         }
         let nonce = (index as u64) << 32 | worker.start;
-        let reply = Reply::Hello { version: Arc::from(env!("CARGO_PKG_VERSION")), nonce };
+        let plugins = self.registry.names();
+        let reply = Reply::Hello { version: Arc::from(env!("CARGO_PKG_VERSION")), nonce, plugins };
         Ok((worker.cut.clone(), FromWorker { epoch: worker.obeyed, revision: 0, reply }))
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct Args {
 
 /// The command line of `flotilla-worker`, for its manual page.
 #[must_use]
-pub fn command() -> clap::Command {
+pub fn command_line() -> clap::Command {
     <Args as clap::CommandFactory>::command()
 }
 

@@ -7,5 +7,50 @@ mod health;
 mod metrics;
 mod run;
 
-pub use args::command;
+pub use args::command_line;
 pub use run::main;
+
+use std::process::ExitCode;
+
+use flotilla_framework::{extension::Plugin, registry::Registry};
+
+/// The program `flotilla-worker` with kube-scheduler's plugins and others.
+#[derive(Default)]
+pub struct Command {
+    own: Vec<Box<dyn Plugin>>,
+}
+
+/// The program `flotilla-worker`; [`Command::with_plugin`] adds plugins to it.
+///
+/// ```no_run
+/// # struct Own;
+/// # impl flotilla_framework::extension::Plugin for Own { fn name(&self) -> &'static str { "Own" } }
+/// fn main() -> std::process::ExitCode {
+///     flotilla_worker::command().with_plugin(Own).run()
+/// }
+/// ```
+#[must_use]
+pub fn command() -> Command {
+    Command::default()
+}
+
+impl Command {
+    /// Lets profiles name a plugin.
+    #[must_use]
+    pub fn with_plugin(mut self, plugin: impl Plugin + 'static) -> Self {
+        self.own.push(Box::new(plugin));
+        self
+    }
+
+    /// Runs the process by its command line to its end. Two plugins of one name are an error.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        match Registry::built_in().with(self.own) {
+            Ok(registry) => main(std::env::args_os(), registry),
+            Err(error) => {
+                eprintln!("flotilla-worker: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

@@ -11,12 +11,15 @@ use std::{
 use flotilla_framework::{
     class::{Class, PodInfo},
     devices::{model::request::ClaimSpec, objects::DeviceObject},
+    extension::pod_fields,
     ingest,
     labels::LabelSelector,
     node::NodeInfo,
     pod_group::PodGroup,
     preemption::Budget,
+    profile::Profile,
     quantity::Quantity,
+    registry::Registry,
     volumes::objects::StorageObject,
 };
 use flotilla_machine::event;
@@ -83,6 +86,13 @@ pub(crate) struct Cluster {
 
 #[cfg(feature = "cluster")]
 impl Cluster {
+    /// The cluster with what the plugins of these profiles read of its pods.
+    pub(crate) fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
+        let fields = pod_fields(registry, profiles);
+        self.bound.iter_mut().chain(&mut self.pending).for_each(|pod| *pod = pod.showing(&fields));
+        self
+    }
+
     /// Takes the pod of a key from its node, as if it had none.
     pub(crate) fn unbind(&mut self, key: &str) {
         let bound = std::mem::take(&mut self.bound).into_iter();

@@ -220,12 +220,18 @@ impl<'a> Error<'a> {
 #[cfg(test)]
 mod tests {
     use flotilla_configuration::features::FeatureGates;
+    use flotilla_framework::registry::Registry;
 
     use super::*;
 
     #[test]
     fn colours_set_places_carets_and_hints_apart_and_change_no_text() {
-        let errors = flotilla_configuration::load("apiVersion: v1\nkind: ^\n", "a.yaml", &FeatureGates::default());
+        let errors = flotilla_configuration::load(
+            "apiVersion: v1\nkind: ^\n",
+            "a.yaml",
+            &FeatureGates::default(),
+            Registry::built_in(),
+        );
         let errors = errors.expect_err("errors");
         let painted = painted(&errors, true);
         assert!(painted.contains("\u{1b}[1ma.yaml:1:13: "), "{painted:?}");

@@ -7,26 +7,30 @@ use flotilla_configuration::{
     features::{FeatureGates, GateErrors},
 };
 
+use flotilla_framework::registry::Registry;
+
 use crate::output::{Failure, tell};
 
-/// What the flags come to.
+/// What the flags come to, and the process brings.
 pub(super) struct Gates {
     /// The gates, as kube-scheduler would have them.
     pub(super) gates: FeatureGates,
-    /// Those that this version of Flotilla cannot have so.
+    /// The plugins that configurations may name.
+    pub(super) registry: Registry,
+    /// The gates that this version of Flotilla cannot have so.
     pub(super) lacking: Option<GateErrors>,
 }
 
 impl Gates {
     /// Reads the flags, and tells what this version lacks.
-    pub(super) fn read(flags: &[String]) -> Result<Self, Failure> {
+    pub(super) fn read(flags: &[String], registry: Registry) -> Result<Self, Failure> {
         let (gates, errors) = FeatureGates::examine(&flags.join(","));
         let is_invalid = |errors: &GateErrors| errors.errors.iter().any(|error| error.cause == Cause::Invalid);
         match errors {
             Some(errors) if is_invalid(&errors) => Err(Failure::input(vec![errors.to_string()])),
             lacking => {
                 tell(&lacking.iter().map(ToString::to_string).collect::<Vec<_>>());
-                Ok(Self { gates, lacking })
+                Ok(Self { gates, registry, lacking })
             }
         }
     }

@@ -58,8 +58,8 @@ impl Source {
     /// What the configuration is found to be.
     pub(super) fn examine(&self, gates: &Gates) -> Examination {
         match &self.block {
-            Some(block) => examine(&embedded::alone(&self.text, block), &self.name, &gates.gates),
-            None => examine(&self.text, &self.name, &gates.gates),
+            Some(block) => examine(&embedded::alone(&self.text, block), &self.name, &gates.gates, gates.registry),
+            None => examine(&self.text, &self.name, &gates.gates, gates.registry),
         }
     }
 

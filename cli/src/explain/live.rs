@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_coordinator::serve::explain::{Explained, ExplainedDecision};
-use flotilla_framework::profile::Profile;
+use flotilla_framework::{profile::Profile, registry::Registry};
 use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use tokio::runtime::Runtime;
@@ -102,7 +102,8 @@ pub(super) fn explain(
         let why = format!("it is on node {}", subject.node.as_deref().unwrap_or_default());
         return crate::output::print_to(out, |out| subject.print_settled(args.output, &why, out));
     }
-    let Configuration { profiles, extenders, .. } = configuration(args, runtime, coordinator.as_ref(), &subject)?;
+    let Configuration { profiles, extenders, .. } =
+        configuration(args, runtime, coordinator.as_ref(), &subject, workers.registry())?;
     let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
     if !profiles.iter().any(|profile| *profile.scheduler_name == *subject.scheduler_name) {
         let names: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
@@ -116,6 +117,7 @@ pub(super) fn explain(
         tell(&[subject.why_present()]);
         cluster.unbind(&subject.key());
     }
+    let cluster = cluster.showing(workers.registry(), &profiles);
     let asking = asking.as_ref().map(|asking| (asking, &cluster.texts));
     let wanted = Wanted { format: args.output, is_compared: false, asking };
     let (account, world) = judge(runtime, workers, &profiles, &cluster, &subject, wanted)?;
@@ -153,13 +155,14 @@ fn configuration(
     runtime: &Runtime,
     coordinator: Option<&Coordinator>,
     subject: &Subject,
+    registry: Registry,
 ) -> Result<Configuration, Failure> {
     if args.config.is_some() {
-        return cluster::configuration(args.config.as_deref(), &FeatureGates::default());
+        return cluster::configuration(args.config.as_deref(), &FeatureGates::default(), registry);
     }
     let asked = coordinator.map(|coordinator| runtime.block_on(coordinator.configuration()));
     let error = match asked {
-        Some(Ok(text)) => match cluster::configuration_of(&text, "/configz", &FeatureGates::default()) {
+        Some(Ok(text)) => match cluster::configuration_of(&text, "/configz", &FeatureGates::default(), registry) {
             Ok(configuration) => return Ok(configuration),
             Err(failure) => failure.to_string(),
         },

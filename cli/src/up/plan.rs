@@ -5,6 +5,7 @@
 use std::{fs, path, path::PathBuf};
 
 use flotilla_configuration::features::FeatureGates;
+use flotilla_framework::registry::Registry;
 use serde_json::json;
 
 use super::{args::UpArgs, folders};
@@ -42,7 +43,7 @@ impl Plan {
     ///
     /// # Errors
     /// All that is wrong, for people.
-    pub(super) fn new(args: &UpArgs) -> Result<(Self, Vec<String>), String> {
+    pub(super) fn new(args: &UpArgs, registry: Registry) -> Result<(Self, Vec<String>), String> {
         let cache_dir = folders::cache(args.cache_dir.clone()).map_err(|error| format!("flotilla: {error:#}"))?;
         let (config, text, name) = match &args.config {
             Some(file) => {
@@ -58,7 +59,7 @@ impl Plan {
                 (Config::Text(text.clone()), text, "--scheduler-name".to_owned())
             }
         };
-        let found = flotilla_configuration::load(&text, &name, &FeatureGates::default())
+        let found = flotilla_configuration::load(&text, &name, &FeatureGates::default(), registry)
             .map_err(|errors| errors.to_string())?;
         let scheduler_names = found.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();
         let UpArgs { nodes, workers, devices, tracing, .. } = *args;
@@ -97,7 +98,8 @@ mod tests {
     #[test]
     fn without_a_file_there_is_one_profile_of_the_name_that_was_given() {
         for name in ["flotilla", "default-scheduler", "odd: \"name\""] {
-            let (plan, warnings) = Plan::new(&UpArgs { scheduler_name: name.into(), ..args() }).expect("sound");
+            let (plan, warnings) =
+                Plan::new(&UpArgs { scheduler_name: name.into(), ..args() }, Registry::built_in()).expect("sound");
             assert_eq!(plan.scheduler_names, [name]);
             assert_eq!(warnings, Vec::<String>::new());
             assert!(plan.cache_dir.is_absolute());
@@ -110,20 +112,23 @@ mod tests {
         let file = folder.path().join("config.yaml");
         let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
         fs::write(&file, format!("{head}profiles:\n- schedulerName: a\n- schedulerName: b\n")).expect("writable");
-        let (plan, _) = Plan::new(&UpArgs { config: Some(file.clone()), ..args() }).expect("sound");
+        let (plan, _) =
+            Plan::new(&UpArgs { config: Some(file.clone()), ..args() }, Registry::built_in()).expect("sound");
         assert_eq!(plan.scheduler_names, ["a", "b"]);
         assert_eq!(plan.config, Config::File(file));
     }
 
     #[test]
     fn a_file_that_is_not_there_or_not_right_is_refused_with_its_place() {
-        let absent = Plan::new(&UpArgs { config: Some("/nowhere.yaml".into()), ..args() }).expect_err("not there");
+        let absent = Plan::new(&UpArgs { config: Some("/nowhere.yaml".into()), ..args() }, Registry::built_in())
+            .expect_err("not there");
         assert!(absent.starts_with("flotilla: cannot read --config /nowhere.yaml: "), "{absent}");
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("config.yaml");
         fs::write(&file, "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nx: 1\n")
             .expect("writable");
-        let wrong = Plan::new(&UpArgs { config: Some(file.clone()), ..args() }).expect_err("not right");
+        let wrong =
+            Plan::new(&UpArgs { config: Some(file.clone()), ..args() }, Registry::built_in()).expect_err("not right");
         assert!(wrong.starts_with(&format!("{}:3:1: ", file.display())), "{wrong}");
     }
 }

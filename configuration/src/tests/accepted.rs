@@ -8,6 +8,7 @@ use flotilla_framework::profile::{
     Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, PodTopologySpreadDefaulting,
     ResourceWeight, ScoringStrategyKind, ShapePoint, VolumeBindingArgs,
 };
+use flotilla_framework::registry::Registry;
 
 use super::super::{ClientConnection, Configuration, ElectionFlags, LeaderElection, labels, load_beside};
 use super::load;
@@ -258,15 +259,15 @@ profiles:
         "scheduler.yaml:8:32: profiles[0].plugins.filter.disabled[0].name: kube-scheduler has no plugin \"NodePort\", so \
          disabling it changes nothing; did you mean \"NodePorts\"?",
         "scheduler.yaml:8:50: profiles[0].plugins.filter.disabled[1].name: kube-scheduler has no plugin \
-         \"Coscheduling\", so disabling it changes nothing; Flotilla runs kube-scheduler's own plugins only: a \
-         Go plugin that is built into another scheduler cannot be loaded",
+         \"Coscheduling\", so disabling it changes nothing; Go plugins cannot be loaded; \
+         a plugin in Rust can be compiled in, which docs/plugins.md shows",
         "scheduler.yaml:10:12: profiles[0].pluginConfig[0].name: kube-scheduler has no plugin \"NodeResourceFit\", so \
          these arguments are ignored; did you mean \"NodeResourcesFit\"?",
         "scheduler.yaml:11:12: profiles[0].pluginConfig[1].name: the plugin \"NodeName\" takes no arguments, so these \
          are ignored",
         "scheduler.yaml:12:12: profiles[0].pluginConfig[2].name: kube-scheduler has no plugin \"Coscheduling\", so these \
-         arguments are ignored; Flotilla runs kube-scheduler's own plugins only: a \
-         Go plugin that is built into another scheduler cannot be loaded",
+         arguments are ignored; Go plugins cannot be loaded; \
+         a plugin in Rust can be compiled in, which docs/plugins.md shows",
     ];
     assert_eq!(warnings, Ok(expected.map(str::to_owned).to_vec()));
 }
@@ -385,7 +386,7 @@ profiles:
 #[test]
 fn the_rules_of_an_election_hold_for_the_file_with_the_flags_in_it() {
     let text = with_header("leaderElection: {leaseDuration: 5s, resourceLock: endpoints, resourceName: a}\n");
-    let beside = |flags: &ElectionFlags| load_beside(&text, "f", &FeatureGates::default(), flags);
+    let beside = |flags: &ElectionFlags| load_beside(&text, "f", &FeatureGates::default(), Registry::built_in(), flags);
     let errors = beside(&ElectionFlags::default()).map_err(|errors| errors.errors.len());
     assert_eq!(errors.err(), Some(2));
     let flags = ElectionFlags {

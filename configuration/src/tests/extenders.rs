@@ -2,6 +2,7 @@
 //!
 //! Knows: good and bad ones. Must not know: how they are read.
 
+use flotilla_framework::registry::Registry;
 use serde_json::json;
 
 use super::super::examine;
@@ -153,7 +154,7 @@ profiles:
 - pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: ['?']}}]
 ",
     );
-    let found = examine(&text, "f", &FeatureGates::default());
+    let found = examine(&text, "f", &FeatureGates::default(), Registry::built_in());
     assert_eq!(found.errors, None);
     let configuration = found.configuration.unwrap_or_default();
     assert_eq!(configuration.profiles[0].args.node_resources_fit.ignored_resources, ["example.com/a"]);

@@ -5,10 +5,11 @@
 use super::super::{Configuration, examine};
 use super::with_header;
 use crate::features::FeatureGates;
+use flotilla_framework::registry::Registry;
 
 fn read(gates: &str, text: &str) -> (Option<Configuration>, String) {
     let gates = FeatureGates::examine(gates).0;
-    let found = examine(&with_header(text), "f", &gates);
+    let found = examine(&with_header(text), "f", &gates, Registry::built_in());
     (found.configuration, found.errors.map(|errors| errors.to_string()).unwrap_or_default())
 }
 

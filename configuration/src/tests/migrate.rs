@@ -4,6 +4,7 @@
 
 use super::super::{Cause, examine, migrate};
 use crate::features::FeatureGates;
+use flotilla_framework::registry::Registry;
 
 /// A text that can be migrated.
 struct Good {
@@ -378,7 +379,7 @@ fn a_text_of_an_older_version_is_rewritten_where_it_has_to_be_and_nowhere_else()
 #[test]
 fn what_comes_of_a_migration_is_accepted_and_is_not_migrated_again() {
     for case in CASES {
-        let examination = examine(case.after, "scheduler.yaml", &FeatureGates::default());
+        let examination = examine(case.after, "scheduler.yaml", &FeatureGates::default(), Registry::built_in());
         let invalid = examination.errors.iter().flat_map(|found| &found.errors);
         let invalid: Vec<_> = invalid.filter(|error| error.cause == Cause::Invalid).collect();
         assert!(invalid.is_empty(), "{}: {invalid:#?}", case.name);

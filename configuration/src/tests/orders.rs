@@ -3,7 +3,7 @@
 //! Knows: orders worked out by hand from kube-scheduler's rules. Must not know: how they are arrived at.
 
 use super::super::Configuration;
-use super::super::catalogue::{PLUGINS, Point};
+use super::super::catalogue::{self, PLUGINS, Point};
 use super::accept;
 
 /// A profile and what runs at one of its extension points.
@@ -219,7 +219,8 @@ fn plugins_run_in_the_order_of_kube_scheduler() {
 
 #[test]
 fn the_twenty_plugins_of_the_default_set_are_built_and_one_behind_a_gate() {
-    let (behind, default): (Vec<_>, Vec<_>) = PLUGINS.iter().partition(|plugin| plugin.gate.is_some());
+    let (behind, default): (Vec<&catalogue::Plugin>, Vec<&catalogue::Plugin>) =
+        PLUGINS.iter().partition(|plugin| plugin.gate.is_some());
     assert_eq!((default.len(), default.iter().filter(|plugin| plugin.built).count()), (20, 20));
     assert_eq!(behind.iter().filter(|plugin| plugin.built).count(), 1);
 }

@@ -29,6 +29,7 @@ use crate::{
 
 impl Machine {
     pub(crate) fn pod_applied(&mut self, now_ms: TimeMs, info: &Arc<PodInfo>) {
+        let info = &info.showing(&self.shown);
         let uid = Arc::clone(&info.uid);
         let went_back = self.believe(now_ms, info);
         // A pod leaves its node only when it ends: an event that says otherwise is stale.

@@ -6,6 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
+    extension::{PodField, pod_fields},
     map::Map,
     profile::Profile,
     registry::Registry,
@@ -49,6 +50,8 @@ const AUDIT_ALWAYS_BELOW: usize = 200;
 pub struct Machine {
     pub(crate) registry: Registry,
     pub(crate) configuration: Option<Arc<Configuration>>,
+    /// What plugins of the configuration read of the metadata of pods, which all classes have.
+    pub(crate) shown: Vec<PodField>,
     pub(crate) leading: Option<Epoch>,
     pub(crate) leading_since: TimeMs,
     /// Whether a worker was ever ready in this leadership, or has been waited for long enough.
@@ -117,6 +120,7 @@ impl Machine {
         Self {
             registry,
             configuration: None,
+            shown: Vec::new(),
             leading: None,
             leading_since: now_ms,
             had_workers: false,
@@ -330,6 +334,7 @@ impl Machine {
         }
         self.configuration = Some(Arc::clone(&configuration));
         self.judge.configure(&configuration);
+        self.show(pod_fields(self.registry, &configuration.profiles));
         self.queue.set_pace(Pace {
             initial_ms: configuration.pod_initial_backoff_ms,
             max_ms: configuration.pod_max_backoff_ms,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::{Class, ClassId, Owner},
+    extension::PodField,
     labels::LabelSelector,
     signature::{Distinction, Scope},
 };
@@ -62,6 +63,21 @@ impl Machine {
             _ => {}
         }
         self.tell_apart(&distinctions);
+    }
+
+    /// All pods show these fields from now on, and get the classes that they are of then.
+    pub(crate) fn show(&mut self, fields: Vec<PodField>) {
+        if self.shown == fields {
+            return;
+        }
+        self.shown = fields;
+        let uids: Vec<Uid> = self.pods.keys().cloned().collect();
+        for uid in uids {
+            if let Some(pod) = self.pods.get_mut(&uid) {
+                pod.info = pod.info.showing(&self.shown);
+            }
+            self.sign_anew(&uid);
+        }
     }
 
     /// Notes what of a pod its class does not have.

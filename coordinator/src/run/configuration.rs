@@ -15,6 +15,7 @@ use std::{
 
 use anyhow::Context as _;
 use flotilla_configuration::{ClientConnection, Configuration, LeaderElection, load_beside};
+use flotilla_framework::registry::Registry;
 use flotilla_machine::event::Configuration as MachineConfiguration;
 
 use flotilla_runtime::extender;
@@ -41,10 +42,10 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// Everything that is wrong in the text, files of extenders that cannot be used, or an election that cannot work.
-pub(super) fn effective(args: &Args, text: Option<&str>) -> anyhow::Result<Configuration> {
+pub(super) fn effective(args: &Args, text: Option<&str>, registry: Registry) -> anyhow::Result<Configuration> {
     let flags = args.leader_election.given();
     let mut configuration = match (text, &args.config) {
-        (Some(text), Some(path)) => load_beside(text, &path.display().to_string(), &args.gates, &flags)?,
+        (Some(text), Some(path)) => load_beside(text, &path.display().to_string(), &args.gates, registry, &flags)?,
         _ => {
             let mut defaults = Configuration::of_gates(&args.gates);
             flags.apply(&mut defaults.leader_election);

@@ -17,6 +17,7 @@ use std::{
 };
 
 use flotilla_configuration::{ConfigErrors, Configuration};
+use flotilla_framework::registry::Registry;
 use flotilla_machine::event::Event;
 use flotilla_runtime::driver::Stopped;
 use serde_json::json;
@@ -124,6 +125,7 @@ fn plan(current: &Configuration, wanted: Configuration) -> Plan {
 pub(super) struct Reloader {
     pub(super) args: Args,
     pub(super) path: PathBuf,
+    pub(super) registry: Registry,
     /// What is in force, and the text that it comes from.
     pub(super) configuration: Configuration,
     pub(super) text: String,
@@ -159,7 +161,8 @@ impl Reloader {
     }
 
     async fn take_up(&mut self, seen: Seen) -> Result<(), Stopped> {
-        let wanted = seen.and_then(|text| configuration::effective(&self.args, Some(&text)).map_err(explain));
+        let wanted =
+            seen.and_then(|text| configuration::effective(&self.args, Some(&text), self.registry).map_err(explain));
         let Plan { apply, later } = match wanted.map(|wanted| plan(&self.configuration, wanted)) {
             Ok(plan) => plan,
             Err(reason) => {

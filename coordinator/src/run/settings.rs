@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 use flotilla_configuration::Configuration;
+use flotilla_framework::registry::Registry;
 use flotilla_machine::event::Configuration as MachineConfiguration;
 use serde_json::Value;
 
@@ -39,9 +40,9 @@ impl Settings {
     ///
     /// # Errors
     /// A file that cannot be read, everything that is wrong in it, or an election that cannot work.
-    pub(super) fn load(args: &Args, identity: &str) -> anyhow::Result<Self> {
+    pub(super) fn load(args: &Args, identity: &str, registry: Registry) -> anyhow::Result<Self> {
         let text = args.config.as_deref().map(configuration::read).transpose()?;
-        let configuration = configuration::effective(args, text.as_deref())?;
+        let configuration = configuration::effective(args, text.as_deref(), registry)?;
         let election = &configuration.leader_election;
         Ok(Self {
             connection: configuration::connection(args, &configuration.client_connection),
@@ -104,7 +105,7 @@ mod tests {
             std::fs::write(&path, file)?;
             line.push(format!("--config={}", path.display()));
         }
-        Settings::load(&Args::read_from(line)?, "host_1")
+        Settings::load(&Args::read_from(line)?, "host_1", Registry::built_in())
     }
 
     const HEAD: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";

@@ -13,25 +13,8 @@ pub(super) fn is_needed(registry: Registry, what: &str, profiles: &[Profile]) ->
     let Some(kind) = Kind::of(what) else { return true };
     profiles.iter().any(|profile| {
         let mut readers = registry.iter().filter(|plugin| plugin.reads(&profile.args).contains(&kind));
-        readers.any(|reader| has(profile, reader.name()))
+        readers.any(|reader| profile.plugins.names().any(|name| name == reader.name()))
     })
-}
-
-fn has(profile: &Profile, plugin: &str) -> bool {
-    let plugins = &profile.plugins;
-    let named = [
-        &plugins.pre_enqueue,
-        &plugins.pre_filter,
-        &plugins.filter,
-        &plugins.post_filter,
-        &plugins.pre_score,
-        &plugins.reserve,
-        &plugins.permit,
-        &plugins.pre_bind,
-        &plugins.bind,
-        &plugins.post_bind,
-    ];
-    named.into_iter().flatten().any(|name| name == plugin) || plugins.score.iter().any(|score| score.name == plugin)
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ pub(super) fn class(pod: &api::Pod, spec: &api::PodSpec) -> Result<Class, Ingest
         declared_features: declared_features(spec),
         volumes: mounts::volumes(&pod.metadata, spec),
         devices: devices::claimed(pod, spec),
+        fields: Vec::new(),
     })
 }
 

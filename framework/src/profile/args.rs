@@ -5,6 +5,8 @@
 //!
 //! Source: `k8s.io/kube-scheduler/config/v1/types_pluginargs.go` and `pkg/scheduler/apis/config/v1/defaults.go`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::duration::GoDuration;
@@ -38,6 +40,9 @@ pub struct Args {
     /// No configuration says so: it is what turning off the feature gate VolumeLimitScaling does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub takes_missing_drivers: bool,
+    /// Those of plugins that are compiled in besides, by plugin, as they are written; read with [`Args::of`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own: BTreeMap<String, serde_json::Value>,
 }
 
 /// `DefaultPreemptionArgs`: how many nodes preemption looks at.

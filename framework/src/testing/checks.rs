@@ -3,12 +3,14 @@
 //! Knows: how a single plugin is prepared and asked, both ways there are: node by node, and by columns. Must not know:
 //! which plugin it is.
 
+use std::sync::Arc;
+
 use super::{NodeBuilder, PodBuilder};
 use crate::{
-    class::{Class, ClassId},
+    class::{Class, ClassId, PodInfo},
     evaluate::{Columns, Scratch},
     evaluation::Evaluation,
-    extension::{ClusterEvent, Extremes, Facts, Plugin, PreFilter, Preparation},
+    extension::{ClusterEvent, Extremes, Facts, Plugin, PreFilter, Preparation, pod_fields},
     node::{NodeId, NodeInfo},
     plugins::{image_locality, inter_pod_affinity},
     prepared::{NodeResult, Prepared},
@@ -44,9 +46,21 @@ pub fn unresolvable(reasons: &[&str]) -> Said {
 /// A profile with one plugin, wherever that plugin has something to say.
 #[derive(Debug, Clone)]
 pub struct Alone {
+    registry: Registry,
     profile: Profile,
     facts: fn(Facts) -> Facts,
     storage: Storage,
+}
+
+/// A plugin that is compiled in besides, alone.
+///
+/// # Panics
+/// Where a built-in plugin has its name.
+#[must_use]
+pub fn alone_of(plugin: impl Plugin + 'static) -> Alone {
+    let name = plugin.name();
+    let registry = Registry::built_in().with([Box::new(plugin) as Box<dyn Plugin>]).expect("a name of its own");
+    Alone { registry, ..alone(name) }
 }
 
 /// The plugin of a name, alone, with stock arguments.
@@ -61,6 +75,7 @@ pub fn alone(plugin: &str) -> Alone {
         ..Plugins::default()
     };
     Alone {
+        registry: Registry::built_in(),
         profile: Profile {
             scheduler_name: "alone".into(),
             percentage_of_nodes_to_score: None,
@@ -111,8 +126,15 @@ impl Alone {
         self
     }
 
+    /// The pod's class, with the fields that the plugin reads.
+    fn class(&self, pod: &PodBuilder) -> Class {
+        let fields = pod_fields(self.registry, std::slice::from_ref(&self.profile));
+        let info = PodInfo { class: Arc::new(pod.clone().into_class()), ..pod.pod.clone() };
+        Class::clone(&Arc::new(info).showing(&fields).class)
+    }
+
     fn plugin(&self) -> &'static dyn Plugin {
-        Registry::built_in().find(&self.profile.plugins.filter[0]).expect("a built plugin")
+        self.registry.find(&self.profile.plugins.filter[0]).expect("a built plugin")
     }
 
     /// What PreFilter says: `continue`, `skip`, `only <names>` or `refuse <message>`.
@@ -121,7 +143,7 @@ impl Alone {
         let nodes = Snapshot::new(0);
         let (table, taint_sets) = nodes.tables();
         let symbols = Lookup::of(table);
-        let (class, args) = (&pod.clone().into_class(), &self.profile.args);
+        let (class, args) = (&self.class(pod), &self.profile.args);
         let facts = &Facts { volumes: self.storage.facts(class, &standing(&self.storage, [])), ..Facts::default() };
         let mut preparation =
             Preparation { class, args, facts, symbols, taint_sets, is_pre_filtered: true, is_filtered: true };
@@ -221,36 +243,31 @@ impl Alone {
     #[must_use]
     pub fn wakes(&self, event: ClusterEvent<'_>, pod: &PodBuilder) -> bool {
         let plugin = self.plugin();
-        plugin.wakes(event, &pod.clone().into_class(), &self.profile.args)
+        plugin.wakes(event, &self.class(pod), &self.profile.args)
     }
 
     fn prepare(&self, pod: &PodBuilder, nodes: &[Standing], filters: bool) -> (Prepared, Snapshot) {
         let mut snapshot = snapshot(nodes);
-        let class = pod.clone().into_class();
+        let class = self.class(pod);
         let volumes = self.take_up_storage(&class, nodes, &mut snapshot);
         let facts = (self.facts)(Facts { volumes, ..facts(&class, nodes) });
         let mut profile = self.profile.clone();
         if !filters {
             profile.plugins.filter.clear();
         }
-        let prepared = Prepared::new(Registry::built_in(), &profile, &class, &facts, &snapshot);
+        let prepared = Prepared::new(self.registry, &profile, &class, &facts, &snapshot);
         (prepared, snapshot)
     }
 }
 
 impl Alone {
     /// Tells a snapshot what the objects of storage say about its nodes and pods, and gives what they say about a class.
-    fn take_up_storage(
-        &self,
-        class: &Class,
-        nodes: &[Standing],
-        snapshot: &mut Snapshot,
-    ) -> Option<std::sync::Arc<VolumeFacts>> {
+    fn take_up_storage(&self, class: &Class, nodes: &[Standing], snapshot: &mut Snapshot) -> Option<Arc<VolumeFacts>> {
         for (number, (node, _)) in (0..).map(NodeId).zip(nodes) {
             let csi = self.storage.node_csi(&node.0.name);
             snapshot.upsert_node(number, &NodeInfo { csi, ..node.0.clone() });
         }
-        let classes: Vec<_> = snapshot.classes_since(0).map(|(id, class)| (id, std::sync::Arc::clone(class))).collect();
+        let classes: Vec<_> = snapshot.classes_since(0).map(|(id, class)| (id, Arc::clone(class))).collect();
         for (id, class) in &classes {
             snapshot.set_attachments(*id, &self.storage.attached_by(class).unwrap_or_default().into());
         }
@@ -281,7 +298,7 @@ pub fn snapshot(nodes: &[Standing]) -> Snapshot {
 pub fn facts(class: &Class, nodes: &[Standing]) -> Facts {
     let contribution = |name: &str| {
         let sizes = nodes.iter().filter_map(|(node, _)| {
-            let holds = |(names, _): &&(Vec<std::sync::Arc<str>>, i64)| names.iter().any(|known| &**known == name);
+            let holds = |(names, _): &&(Vec<Arc<str>>, i64)| names.iter().any(|known| &**known == name);
             node.0.images.iter().find(holds).map(|(_, size)| *size)
         });
         let sizes: Vec<i64> = sizes.collect();

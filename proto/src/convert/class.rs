@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use flotilla_framework::class::{Class, HostPort, NodeTerm, Owner, PodAffinity, Requirement, Toleration};
 use flotilla_framework::declared::DeclaredFeatures;
+use flotilla_framework::extension::{PodField, UnknownPodField};
 
-use super::{DecodeError, Wire, decode_list, decode_sorted, decode_texts, encode_list, encode_texts, required};
+use super::{
+    DecodeError, Problem, Wire, decode_list, decode_sorted, decode_texts, encode_list, encode_texts, required,
+};
 use crate::pb;
 
 impl Wire for Class {
@@ -38,6 +41,7 @@ impl Wire for Class {
             // What claims come to is judged by the coordinator.
             devices: _,
             declared_features,
+            fields,
         } = self;
         pb::Class {
             namespace: namespace.as_ref().to_owned(),
@@ -60,6 +64,7 @@ impl Wire for Class {
             owner: owner.as_ref().map(Wire::encode),
             terminating: *terminating,
             volumes: volumes.as_ref().map(|volumes| volumes.encode()),
+            fields: encode_list(fields),
         }
     }
 
@@ -99,7 +104,24 @@ impl Wire for Class {
                 None => None,
             },
             declared_features: DeclaredFeatures::named(message.declared_features.iter().map(String::as_str)),
+            fields: decode_sorted("fields", message.fields)?,
         })
+    }
+}
+
+/// A field of the metadata with its value.
+impl Wire for (PodField, Arc<str>) {
+    type Message = pb::PodField;
+
+    fn encode(&self) -> pb::PodField {
+        pb::PodField { path: self.0.to_string(), value: self.1.as_ref().to_owned() }
+    }
+
+    fn decode(message: pb::PodField) -> Result<Self, DecodeError> {
+        let field = message.path.parse();
+        let field =
+            field.map_err(|error: UnknownPodField| DecodeError::new("path", Problem::Malformed(error.to_string())))?;
+        Ok((field, message.value.into()))
     }
 }
 

@@ -748,6 +748,19 @@ pub struct Class {
     /// The volumes. Absent: none that any plugin reads.
     #[prost(message, optional, tag = "21")]
     pub volumes: ::core::option::Option<PodVolumes>,
+    /// What plugins read of the metadata, sorted: name, namespace, labels by key in byte order.
+    #[prost(message, repeated, tag = "22")]
+    pub fields: ::prost::alloc::vec::Vec<PodField>,
+}
+/// A field of the metadata of a pod that plugins read.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodField {
+    /// metadata.name, metadata.namespace or metadata.labels\['<key>'\].
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// Its value.
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
 }
 /// The volumes of a pod that any plugin reads.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1141,6 +1154,9 @@ pub struct Hello {
     /// The version of this protocol that the worker speaks.
     #[prost(uint32, tag = "3")]
     pub protocol: u32,
+    /// The names of the plugins that the worker has.
+    #[prost(string, repeated, tag = "4")]
+    pub plugins: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A configuration or a whole shard was taken over.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -12,7 +12,7 @@ use flotilla_framework::{
     declared::DeclaredFeatures,
     evaluation::{Evaluation, Offer, Refused, Stratum},
     explain::shard::{Local, NodeAccount, Page},
-    extension::{DefaultSelector, Domain, Facts, Tally},
+    extension::{DefaultSelector, Domain, Facts, PodField, Tally},
     labels::{LabelOperator, LabelRequirement, LabelSelector},
     node::{NodeId, NodeInfo},
     preemption::{Outcome, Trial},
@@ -279,13 +279,19 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
     );
     let rest = (vec(toleration(), 0..3), vec(host_port(), 0..3), vec(text(), 0..3));
     let volumes = option::of(pod_volumes().prop_map(Arc::new));
-    let others = (vec(spread(), 0..3), pod_affinity(), option::of(owner()), any::<bool>(), features(), volumes);
+    let fields = vec((prop_oneof![Just(PodField::Name), text().prop_map(PodField::Label)], text()), 0..3);
+    let fields = fields.prop_map(|mut fields| {
+        fields.sort_unstable();
+        fields.dedup_by(|(left, _), (right, _)| left == right);
+        fields
+    });
+    let others = (vec(spread(), 0..3), pod_affinity(), option::of(owner()), any::<bool>(), features(), volumes, fields);
     (text(), labels(), amounts, affinity, rest, others).prop_map(
         |(namespace, labels, amounts, affinity, rest, others)| {
             let (requests, score_requests, accounted, nonzero_milli_cpu, nonzero_memory) = amounts;
             let (node_name, node_selector, required_terms, preferred_terms) = affinity;
             let (tolerations, host_ports, images) = rest;
-            let (spread, pod_affinity, owner, terminating, declared_features, volumes) = others;
+            let (spread, pod_affinity, owner, terminating, declared_features, volumes, fields) = others;
             Class {
                 namespace,
                 labels,
@@ -307,6 +313,7 @@ pub(crate) fn class() -> impl Strategy<Value = Class> {
                 terminating,
                 declared_features,
                 volumes,
+                fields,
                 devices: None,
             }
         },
@@ -521,7 +528,11 @@ fn page() -> impl Strategy<Value = Page> {
 fn reply() -> impl Strategy<Value = Reply> {
     let reasons = vec![Unable::Generation, Unable::Profile, Unable::Class, Unable::TooManyStrata, Unable::TooLarge];
     prop_oneof![
-        (text(), any::<u64>()).prop_map(|(version, nonce)| Reply::Hello { version, nonce }),
+        (text(), any::<u64>(), vec(text(), 0..3)).prop_map(|(version, nonce, plugins)| Reply::Hello {
+            version,
+            nonce,
+            plugins
+        }),
         (any::<u64>(), any::<u32>()).prop_map(|(generation, nodes)| Reply::Applied { generation, nodes }),
         (any::<u64>(), evaluation()).prop_map(|(request, evaluation)| Reply::Evaluated { request, evaluation }),
         (any::<u64>(), page()).prop_map(|(request, page)| Reply::Explained { request, page }),

@@ -15,6 +15,8 @@ use std::{
 };
 
 use flotilla_framework::{
+    profile::Profile,
+    registry::Registry,
     replica::Replica,
     shard::{Command, FromWorker, Reply, ToWorker, Unable},
 };
@@ -92,6 +94,9 @@ fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Op
         counters.unreadable.add();
         Status::invalid_argument(error.to_string())
     })?;
+    if let Command::Configure { profiles, .. } = &word.command {
+        profiles.iter().try_for_each(|profile| runnable(replica.registry(), profile))?;
+    }
     let (revision, is_evaluation) = (word.revision, matches!(word.command, Command::Evaluate { .. }));
     let traced = Begun::of(&word, spans);
     let begun = Instant::now();
@@ -104,6 +109,17 @@ fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Op
     }
     counters.stands(replica.node_count(), revision);
     Ok(answer.map(|answer| encode(answer, stopwatch.told(), counters)))
+}
+
+/// A profile is refused whose plugins this worker lacks: its verdicts would be others than the coordinator's.
+fn runnable(registry: Registry, profile: &Profile) -> Result<(), Status> {
+    let Some(plugin) = registry.lacking(profile) else { return Ok(()) };
+    let scheduler = &profile.scheduler_name;
+    let message = format!(
+        "profile {scheduler:?} runs plugin {plugin:?}, which this worker does not have; run coordinator and workers of one \
+         build"
+    );
+    Err(Status::failed_precondition(message))
 }
 
 fn encode(answer: FromWorker, laps: Vec<pb::Lap>, counters: &Counters) -> pb::FromWorker {

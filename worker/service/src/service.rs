@@ -32,7 +32,11 @@ impl Service {
     }
 
     fn hello(&self) -> pb::FromWorker {
-        let reply = Reply::Hello { version: env!("CARGO_PKG_VERSION").into(), nonce: self.nonce };
+        let reply = Reply::Hello {
+            version: env!("CARGO_PKG_VERSION").into(),
+            nonce: self.nonce,
+            plugins: self.shared.registry.names(),
+        };
         FromWorker { epoch: self.shared.leader.obeyed(), revision: 0, reply }.encode()
     }
 }

@@ -12,7 +12,7 @@ use flotilla_framework::{
     explain::shard::Page,
     extension::{Amounts, DomainFilter, Domains, Facts, Filter, Plugin, PreFilter, Preparation, Term},
     node::NodeId,
-    profile::{Plugins, Profile},
+    profile::{Plugins, Profile, WeightedPlugin},
     registry::Registry,
     replica::Replica,
     shard::{Change, Command, Epoch, FromWorker, Reply, ToWorker, Unable},
@@ -342,6 +342,19 @@ async fn an_older_leader_is_refused_and_the_newer_one_not_disturbed() {
     new.say(&snapshot(4)).await;
     assert_eq!(new.hear().await.reply, Reply::Applied { generation: 1, nodes: 20 });
     assert_eq!(worker.counters.read().refused, 1);
+}
+
+#[tokio::test]
+async fn a_profile_with_a_plugin_that_the_worker_lacks_is_refused_by_name() {
+    let worker = Worker::start().await;
+    let mut leader = worker.attach().await;
+    let mut own = profile();
+    own.plugins.score.push(WeightedPlugin { name: "Own".to_owned(), weight: 1 });
+    leader.say(&configure(3, vec![profile(), own])).await;
+    let status = leader.end().await;
+    let message = "profile \"default-scheduler\" runs plugin \"Own\", which this worker does not have; run coordinator and \
+                   workers of one build";
+    assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, message));
 }
 
 #[tokio::test]

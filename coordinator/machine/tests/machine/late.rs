@@ -285,7 +285,7 @@ fn a_process_that_is_kept_away_is_so_under_any_address() {
     let mut world = World::new(1);
     nodes(&mut world, 12);
     let hello = |world: &mut World, worker| {
-        let reply = Reply::Hello { version: "1".into(), nonce: 7 };
+        let reply = Reply::Hello { version: "1".into(), nonce: 7, plugins: Vec::new() };
         world.tell(Event::FromWorker { worker, word: FromWorker { epoch: 1, revision: 0, reply } });
     };
     for _ in 0..2 {

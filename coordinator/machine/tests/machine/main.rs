@@ -17,6 +17,7 @@ mod neighbours;
 mod nominations;
 mod outlook;
 mod overview;
+mod own_plugins;
 mod preemption;
 mod queues;
 mod recall;

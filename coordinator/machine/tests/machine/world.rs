@@ -298,13 +298,17 @@ impl World {
         }
     }
 
-    /// A worker connects.
+    /// A worker with the built-in plugins connects.
     pub(crate) fn join(&mut self, name: &str) -> WorkerId {
+        self.join_with(name, Registry::built_in())
+    }
+
+    /// A worker with these plugins connects.
+    pub(crate) fn join_with(&mut self, name: &str, registry: Registry) -> WorkerId {
         self.next_worker += 1;
         let id = WorkerId(self.next_worker);
         let (inbox, outbox) = (VecDeque::new(), VecDeque::new());
-        let worker =
-            Worker { name: name.to_owned(), replica: Replica::new(Registry::built_in()), inbox, outbox, silent: false };
+        let worker = Worker { name: name.to_owned(), replica: Replica::new(registry), inbox, outbox, silent: false };
         self.workers.insert(id, worker);
         self.tell(Event::WorkerJoined { worker: id, name: name.into() });
         id

@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use flotilla_framework::shard::{FromWorker, Reply, ToWorker};
+use flotilla_framework::{
+    registry::Difference,
+    shard::{FromWorker, Reply, ToWorker},
+};
 use flotilla_machine::event::{Event, WorkerId};
 use flotilla_transport::{Ended, HandshakeError, Peer, Transport};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture};
@@ -58,6 +61,8 @@ pub(super) enum End {
     Silent,
     #[error("its first message is not Hello, so it is not a worker of Flotilla")]
     NoHello,
+    #[error("its plugins differ: {0}; run coordinator and workers of one build")]
+    OtherPlugins(Difference),
     #[error("the worker sent an invalid message: {0}")]
     Nonsense(flotilla_proto::DecodeError),
     #[error("{}: {}", .0.code(), .0.message())]
@@ -186,7 +191,10 @@ async fn greet(
         Ok::<_, End>((incoming, hello))
     };
     let (incoming, hello) = tokio::time::timeout(HELLO_TIMEOUT, greeting).await.unwrap_or(Err(End::Silent))?;
-    let Reply::Hello { version, .. } = &hello.reply else { return Err(End::NoHello) };
+    let Reply::Hello { version, plugins, .. } = &hello.reply else { return Err(End::NoHello) };
+    if let Some(difference) = inner.registry.difference(plugins) {
+        return Err(End::OtherPlugins(difference));
+    }
     info!(worker = %address, %version, "attached to a worker");
     let (version, address) = (Arc::clone(version), Arc::clone(address));
     Ok(Attached { address, words, incoming, hello, questions, version, peer, _channel: channel })

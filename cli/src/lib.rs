@@ -1,0 +1,85 @@
+//! `flotilla`: what a person types, with the plugins that a program adds.
+//!
+//! Knows: nothing but where to start. Must not know: what any command does.
+
+#[cfg(not(feature = "cluster"))]
+mod absent;
+mod amount;
+mod args;
+mod capacity;
+mod cluster;
+mod completion;
+mod config;
+mod explain;
+mod input;
+#[cfg(feature = "cluster")]
+mod live;
+mod man;
+mod output;
+mod page;
+#[cfg(feature = "cluster")]
+mod preflight;
+mod progress;
+mod reach;
+#[cfg(all(test, feature = "cluster"))]
+mod reference;
+mod run;
+mod simulate;
+#[cfg(feature = "cluster")]
+mod status;
+#[cfg(feature = "cluster")]
+mod top;
+#[cfg(feature = "cluster")]
+mod trace;
+mod ui;
+#[cfg(feature = "cluster")]
+mod up;
+mod whatif;
+mod workers;
+
+use std::process::ExitCode;
+
+use args::Args;
+
+use flotilla_framework::{extension::Plugin, registry::Registry};
+
+/// The command `flotilla` with kube-scheduler's plugins and others.
+#[derive(Default)]
+pub struct Command {
+    own: Vec<Box<dyn Plugin>>,
+}
+
+/// The command `flotilla`; [`Command::with_plugin`] adds plugins to it.
+///
+/// ```no_run
+/// # struct Own;
+/// # impl flotilla_framework::extension::Plugin for Own { fn name(&self) -> &'static str { "Own" } }
+/// fn main() -> std::process::ExitCode {
+///     flotilla_cli::command().with_plugin(Own).run()
+/// }
+/// ```
+#[must_use]
+pub fn command() -> Command {
+    Command::default()
+}
+
+impl Command {
+    /// Lets configurations name a plugin, in every subcommand that reads one.
+    #[must_use]
+    pub fn with_plugin(mut self, plugin: impl Plugin + 'static) -> Self {
+        self.own.push(Box::new(plugin));
+        self
+    }
+
+    /// Runs what the command line of the process says. Two plugins of one name are an error.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        match Registry::built_in().with(self.own) {
+            Ok(registry) => run::run(Args::of_process().command, registry),
+            Err(error) => {
+                eprintln!("flotilla: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Whether plugins are pure, as far as asking twice can tell: only in debug builds, and of some nodes.
+//!
+//! Knows: what a pure answer is. Must not know: any plugin.
+
+use super::Prepared;
+use crate::{
+    extension::{Filter, Score},
+    snapshot::{Slot, Snapshot},
+};
+
+/// Of so many nodes one is asked about twice.
+const SAMPLE: usize = 8;
+
+impl Prepared {
+    /// In debug builds: asks the node-local filters and scores once more about some nodes.
+    ///
+    /// # Panics
+    /// With the name of a plugin that answers otherwise the second time.
+    pub(super) fn assert_pure(&self, nodes: &Snapshot, slot: Slot) {
+        if !cfg!(debug_assertions) || slot as usize % SAMPLE != 0 {
+            return;
+        }
+        for prepared in &self.filters {
+            if let Filter::Node(filter) = &prepared.filter {
+                compare(prepared.plugin, "Filter", || filter.filter(nodes, slot));
+            }
+        }
+        for plain in &self.plain {
+            compare(plain.plugin, "Score", || plain.score.score(nodes, slot));
+        }
+        for normalized in &self.normalized {
+            if let Score::Node(score) = &normalized.score {
+                compare(normalized.plugin, "Score", || score.score(nodes, slot));
+            }
+        }
+    }
+}
+
+fn compare<T: PartialEq + std::fmt::Debug>(plugin: &str, point: &str, ask: impl Fn() -> T) {
+    let (first, second) = (ask(), ask());
+    assert!(
+        first == second,
+        "plugin {plugin:?} is not pure: its {point} says {first:?} and then {second:?} of the same pod and node; it may read \
+         nothing but what it is given (docs/plugins.md)"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use crate::{
+        extension::{NodeScore, Plugin, Preparation, Score},
+        snapshot::{Slot, Snapshot},
+        testing::{checks::alone_of, node, pod},
+    };
+
+    struct Counting;
+
+    struct Count(AtomicI64);
+
+    impl Plugin for Counting {
+        fn name(&self) -> &'static str {
+            "Counting"
+        }
+
+        fn score(&self, _: &mut Preparation<'_>) -> Option<Score> {
+            Some(Score::Node(Box::new(Count(AtomicI64::new(0)))))
+        }
+    }
+
+    impl NodeScore for Count {
+        fn score(&self, _: &Snapshot, _: Slot) -> i64 {
+            self.0.fetch_add(1, Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "plugin \"Counting\" is not pure: its Score says 0 and then 1")]
+    fn a_plugin_that_keeps_a_state_is_found_out() {
+        let _ = alone_of(Counting).scores(&pod("p"), &[(node("n"), vec![])]);
+    }
+}

@@ -1,0 +1,73 @@
+//! Plugins that are compiled in: `examples/plugin` is built as a user builds it, and places pods by its rules.
+//!
+//! It is built into the target folder of this workspace, where most of what it depends on may be compiled already.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/plugin")
+}
+
+/// `my-flotilla` with these words.
+fn my_flotilla(words: &[&str]) -> Output {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/own-plugins");
+    let mut command = Command::new(cargo);
+    command.args(["run", "--quiet", "--locked", "--bin", "my-flotilla", "--"]).args(words);
+    command.current_dir(example()).env("CARGO_TARGET_DIR", target).output().expect("cargo can be started")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn pods_go_where_plugins_say_that_are_compiled_in() {
+    for workers in ["1", "3"] {
+        let words =
+            ["simulate", "-f", "cluster.yaml", "--config", "scheduler.yaml", "--workers", workers, "-o", "json"];
+        let output = my_flotilla(&words);
+        assert!(output.status.success(), "{}", said(&output));
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let place = |pod: &str| {
+            let placements = answer["placements"].as_array().expect("a list of placements");
+            let placement = placements.iter().find(|placement| placement["pod"]["name"] == pod);
+            placement.unwrap_or_else(|| panic!("no {pod} in {answer:#}"))["node"].clone()
+        };
+        assert_eq!((place("web-2"), place("red-3")), ("node-2".into(), "node-3".into()), "by the digit of the name");
+        assert_eq!(place("web-3"), serde_json::Value::Null, "node-3 belongs to a team");
+        assert!(answer.to_string().contains("1 node(s) belonged to another team"), "{answer:#}");
+    }
+}
+
+#[test]
+fn the_other_nodes_are_taken_if_the_argument_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("reverse.yaml");
+    let text = fs::read_to_string(example().join("scheduler.yaml")).expect("the configuration of the example");
+    fs::write(&file, text.replace("reverse: false", "reverse: true")).expect("written");
+    let config = file.display().to_string();
+    let output = my_flotilla(&["explain", "-f", "cluster.yaml", "--config", &config, "default/web-2"]);
+    let said = said(&output);
+    assert!(output.status.success() && said.contains("NodeNumber"), "{said}");
+    let output = my_flotilla(&["simulate", "-f", "cluster.yaml", "--config", &config]);
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("node-2 "), "{output:?}");
+}
+
+#[test]
+fn arguments_that_a_plugin_refuses_are_told_with_their_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("wrong.yaml");
+    let text = fs::read_to_string(example().join("scheduler.yaml")).expect("the configuration of the example");
+    fs::write(&file, text.replace("reverse: false", "revers: true")).expect("written");
+    let config = file.display().to_string();
+    let output = my_flotilla(&["config", "check", &config]);
+    let expected =
+        format!("{config}:13:12: profiles[0].pluginConfig[0].args.revers: found an unknown field; expected reverse");
+    let said = said(&output);
+    assert!(!output.status.success() && said.contains(&expected), "{said}");
+}

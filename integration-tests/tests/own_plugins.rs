@@ -1,6 +1,6 @@
 //! Plugins that are compiled in: `examples/plugin` is built as a user builds it, and places pods by its rules.
 //!
-//! It is built into the target folder of this workspace, where most of what it depends on may be compiled already.
+//! Its build has a target folder for itself, so that no other test waits for it.
 
 use std::{
     env, fs,
@@ -12,17 +12,29 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/plugin")
 }
 
-/// `my-flotilla` with these words.
-fn my_flotilla(words: &[&str]) -> Output {
+/// `cargo` in the folder of the example, without what only a debugger reads.
+fn cargo(words: &[&str]) -> Output {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/own-plugins");
     let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--locked", "--bin", "my-flotilla", "--"]).args(words);
-    command.current_dir(example()).env("CARGO_TARGET_DIR", target).output().expect("cargo can be started")
+    command.args(words).current_dir(example()).env("CARGO_TARGET_DIR", target).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    command.output().expect("cargo can be started")
+}
+
+/// `my-flotilla` with these words.
+fn my_flotilla(words: &[&str]) -> Output {
+    cargo(&[&["run", "--quiet", "--locked", "--bin", "my-flotilla", "--"], words].concat())
 }
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn the_tests_of_the_example_pass() {
+    let output = cargo(&["test", "--locked"]);
+    let passed = "a_node_of_a_team_takes_its_pods_alone ... ok";
+    assert!(output.status.success() && said(&output).contains(passed), "{}", said(&output));
 }
 
 #[test]

@@ -100,19 +100,19 @@ fn what_a_plugin_refuses_is_told_with_its_place() {
     let cases = [
         (
             "  - {name: Own, args: {rverse: true}}\n",
-            "f:6:23: profiles[0].pluginConfig[0].args.rverse: found an unknown field; expected reverse or most",
+            "f:6:24: profiles[0].pluginConfig[0].args.rverse: found an unknown field; expected reverse or most",
         ),
         (
             "  - {name: Own, args: {reverse: 1}}\n",
-            "f:6:32: profiles[0].pluginConfig[0].args.reverse: found integer 1; expected a boolean",
+            "f:6:33: profiles[0].pluginConfig[0].args.reverse: found integer 1; expected a boolean",
         ),
         (
             "  - {name: Own, args: {reverse: true, most: 7}}\n",
-            "f:6:44: profiles[0].pluginConfig[0].args.most: 7 is no number to reverse",
+            "f:6:45: profiles[0].pluginConfig[0].args.most: 7 is no number to reverse",
         ),
         (
             "  - {name: Plain, args: {a: 1}}\n",
-            "f:6:25: profiles[0].pluginConfig[0].args.a: found an unknown field; expected no field",
+            "f:6:26: profiles[0].pluginConfig[0].args.a: found an unknown field; expected no field",
         ),
     ];
     for (args, expected) in cases {
@@ -125,7 +125,7 @@ fn what_a_plugin_refuses_is_told_with_its_place() {
 fn a_plugin_is_named_only_where_it_runs() {
     let errors = read("profiles:\n- plugins: {preScore: {enabled: [{name: Own}]}}\n").expect_err("no such point");
     assert!(
-        errors[0].starts_with("f:4:40: profiles[0].plugins.preScore.enabled[0].name: found \"Own\""),
+        errors[0].starts_with("f:4:41: profiles[0].plugins.preScore.enabled[0].name: found \"Own\""),
         "{errors:#?}"
     );
     let errors = read("profiles:\n- plugins: {filter: {enabled: [{name: Owm}]}}\n").expect_err("no such plugin");

@@ -17,7 +17,7 @@ impl Prepared {
     /// # Panics
     /// With the name of a plugin that answers otherwise the second time.
     pub(super) fn assert_pure(&self, nodes: &Snapshot, slot: Slot) {
-        if !cfg!(debug_assertions) || slot as usize % SAMPLE != 0 {
+        if !cfg!(debug_assertions) || !(slot as usize).is_multiple_of(SAMPLE) {
             return;
         }
         for prepared in &self.filters {

@@ -226,7 +226,8 @@ pub(super) fn explain(path: Path, message: &str) -> Problem {
         let names = message.rsplit_once("`, expected ").map_or("", |(_, names)| names);
         let known: Vec<&str> = names.split('`').skip(1).step_by(2).collect();
         let hint = unknown_field(&path, known.iter().copied());
-        return Problem::new(path, "found an unknown field", either(known)).on_key().hint(hint);
+        let expected = if known.is_empty() { "no field".to_owned() } else { either(known) };
+        return Problem::new(path, "found an unknown field", expected).on_key().hint(hint);
     }
     let split = message
         .strip_prefix("invalid type: ")

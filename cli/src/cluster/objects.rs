@@ -84,7 +84,6 @@ pub(crate) struct Cluster {
     pub(crate) controlled: BTreeSet<Arc<str>>,
 }
 
-#[cfg(feature = "cluster")]
 impl Cluster {
     /// The cluster with what the plugins of these profiles read of its pods.
     pub(crate) fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
@@ -92,7 +91,10 @@ impl Cluster {
         self.bound.iter_mut().chain(&mut self.pending).for_each(|pod| *pod = pod.showing(&fields));
         self
     }
+}
 
+#[cfg(feature = "cluster")]
+impl Cluster {
     /// Takes the pod of a key from its node, as if it had none.
     pub(crate) fn unbind(&mut self, key: &str) {
         let bound = std::mem::take(&mut self.bound).into_iter();

@@ -12,7 +12,7 @@ use super::{
         catalogue,
         decode::explain,
         path::{Path, Segment},
-        report::Report,
+        report::{Problem, Report},
     },
     Context,
 };
@@ -43,6 +43,14 @@ pub(super) fn check(
             ArgsStep::Field(key) => Segment::Key(key),
             ArgsStep::Element(index) => Segment::Index(index),
         });
-        report.error(explain(args.concat(&steps.collect()), &error.message));
+        report.error(problem(args.concat(&steps.collect()), &error.message));
+    }
+}
+
+/// What a plugin says itself has both parts; the rest is what serde says.
+fn problem(path: Path, message: &str) -> Problem {
+    match message.strip_prefix("found ").and_then(|said| said.rsplit_once(", expected ")) {
+        Some((found, expected)) => Problem::value(path, found, expected),
+        None => explain(path, message),
     }
 }

@@ -35,7 +35,7 @@ impl Plugin for Own {
 
     fn check_args(&self, args: &Value) -> Result<(), ArgsError> {
         match read_args::<OwnArgs>(args)? {
-            OwnArgs { reverse: true, most: 7 } => Err(ArgsError::at("most", "7 is no number to reverse")),
+            OwnArgs { reverse: true, most: 7 } => Err(ArgsError::at("most", "found 7, expected a number to reverse")),
             OwnArgs { .. } => Ok(()),
         }
     }
@@ -108,7 +108,7 @@ fn what_a_plugin_refuses_is_told_with_its_place() {
         ),
         (
             "  - {name: Own, args: {reverse: true, most: 7}}\n",
-            "f:6:45: profiles[0].pluginConfig[0].args.most: 7 is no number to reverse",
+            "f:6:45: profiles[0].pluginConfig[0].args.most: found 7; expected a number to reverse",
         ),
         (
             "  - {name: Plain, args: {a: 1}}\n",

@@ -2,7 +2,12 @@
 //!
 //! Knows: a pod's gates. Must not know: nodes.
 
-use crate::{class::PodInfo, extension::Plugin, plugins::wakers::TARGET_UNGATED};
+use crate::{
+    class::{Class, PodInfo},
+    extension::{ClusterEvent, Plugin},
+    plugins::wakers::TARGET_UNGATED,
+    profile::Args,
+};
 
 /// The plugin.
 #[derive(Debug)]
@@ -19,6 +24,11 @@ impl Plugin for SchedulingGates {
 
     fn events(&self) -> &'static [&'static str] {
         &[TARGET_UNGATED]
+    }
+
+    // A gated pod is in no queue that events wake: PreEnqueue is asked again when it changes.
+    fn wakes(&self, _event: ClusterEvent<'_>, _class: &Class, _args: &Args) -> bool {
+        false
     }
 }
 

@@ -35,8 +35,7 @@ pub enum ArgsStep {
 // === impl ArgsError ===
 
 impl ArgsError {
-    /// A field of the arguments has a value of the right type that makes no sense; `message` says what was found and what is
-    /// expected.
+    /// A field of the arguments has a value of the right type that makes no sense; `message` is `found ..., expected ...`.
     #[must_use]
     pub fn at(field: &str, message: impl Into<String>) -> Self {
         Self { path: vec![ArgsStep::Field(field.to_owned())], message: message.into() }

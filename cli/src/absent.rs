@@ -30,6 +30,8 @@ pub(crate) enum AbsentCommand {
     Trace(Ignored),
     /// Check a cluster before Flotilla is rolled out to it (feature `cluster`)
     Preflight(Ignored),
+    /// Compare what another scheduler decides with what Flotilla would decide (feature `cluster`)
+    Shadow(Ignored),
     #[command(hide = true)]
     Coordinator(Ignored),
     #[command(hide = true)]
@@ -53,6 +55,7 @@ pub(crate) fn refuse(command: &AbsentCommand) -> ExitCode {
         AbsentCommand::Top(_) => "top",
         AbsentCommand::Trace(_) => "trace",
         AbsentCommand::Preflight(_) => "preflight",
+        AbsentCommand::Shadow(_) => "shadow",
         AbsentCommand::Coordinator(_) => "coordinator",
         AbsentCommand::Worker(_) => "worker",
     };

@@ -21,6 +21,7 @@ use crate::{
 #[cfg(feature = "cluster")]
 use crate::{
     preflight::PreflightArgs,
+    shadow::ShadowArgs,
     status::StatusArgs,
     top::TopArgs,
     trace::TraceArgs,
@@ -160,6 +161,13 @@ pub(crate) enum Command {
     /// A line for each check: whether the API server, its resources, the coordinators' rights, Leases, namespace, certificates
     /// and workers are as they have to be, and what to do where they are not. Nothing is changed.
     Preflight(Box<PreflightArgs>),
+
+    #[cfg(feature = "cluster")]
+    /// Compare what another scheduler decides with what Flotilla would decide
+    ///
+    /// Watches a cluster as a coordinator does, and judges each decision of the scheduler that is there by the nodes of the same
+    /// moment. It binds nothing, writes nothing, and stands for no election.
+    Shadow(Box<ShadowArgs>),
 
     #[cfg(not(feature = "cluster"))]
     #[command(flatten)]

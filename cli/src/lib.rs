@@ -24,6 +24,8 @@ mod reach;
 #[cfg(all(test, feature = "cluster"))]
 mod reference;
 mod run;
+#[cfg(feature = "cluster")]
+mod shadow;
 mod simulate;
 #[cfg(feature = "cluster")]
 mod status;

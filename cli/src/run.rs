@@ -8,7 +8,7 @@ use flotilla_framework::registry::Registry;
 use crate::absent;
 use crate::{args::Command, capacity, completion, config, explain, man, simulate, ui, whatif};
 #[cfg(feature = "cluster")]
-use crate::{preflight, status, top, trace, up};
+use crate::{preflight, shadow, status, top, trace, up};
 
 /// Runs a command to its end, with these plugins.
 pub(crate) fn run(command: Command, registry: Registry) -> ExitCode {
@@ -26,6 +26,8 @@ pub(crate) fn run(command: Command, registry: Registry) -> ExitCode {
         Command::Trace(args) => trace::command(&args),
         #[cfg(feature = "cluster")]
         Command::Preflight(args) => preflight::command(&args, registry),
+        #[cfg(feature = "cluster")]
+        Command::Shadow(args) => shadow::command(&args, registry),
         #[cfg(feature = "cluster")]
         Command::Up(args) => up::up(&args, registry),
         #[cfg(feature = "cluster")]

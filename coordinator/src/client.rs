@@ -88,6 +88,18 @@ pub async fn connect(to: &Connection) -> anyhow::Result<kube::Client> {
         .with_context(|| format!("cannot use the credentials in {}", described(to.kubeconfig.as_deref())))
 }
 
+/// As [`connect`], for a configuration that was read elsewhere. `place` names it in errors.
+///
+/// # Errors
+/// A proxy, which is not supported, or credentials that cannot be used.
+pub fn with_config(mut config: kube::Config, place: &str, purpose: &'static str) -> anyhow::Result<kube::Client> {
+    if let Some(proxy) = &config.proxy_url {
+        bail!("{place} is behind the proxy {proxy}, which watches do not use; remove proxy-url, or unset HTTPS_PROXY");
+    }
+    config.headers.push((USER_AGENT, user_agent(Some(purpose))?));
+    stack(&config, None).with_context(|| format!("cannot use the credentials of {place}"))
+}
+
 fn described(kubeconfig: Option<&Path>) -> String {
     kubeconfig.map_or_else(|| "the service account".to_owned(), |path| format!("the kubeconfig {}", path.display()))
 }

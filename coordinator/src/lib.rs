@@ -17,6 +17,7 @@ pub mod outgoing;
 pub mod preempt;
 pub mod run;
 pub mod serve;
+pub mod shadow;
 pub mod status;
 pub mod takeover;
 pub mod wall;

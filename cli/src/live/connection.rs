@@ -49,6 +49,13 @@ impl Connection {
         Ok(Self { kubeconfig, options, client, namespace, place })
     }
 
+    /// A client that may be silent for long, as watches are.
+    pub(crate) async fn watching(&self, purpose: &'static str) -> anyhow::Result<Client> {
+        let mut config = config(&self.kubeconfig, &self.options).await?;
+        config.read_timeout = None;
+        flotilla_coordinator::client::with_config(config, &self.place, purpose)
+    }
+
     /// Speaks with `--coordinator`, as whom the kubeconfig says.
     pub(super) async fn directly(&self, url: &str, args: &ReachArgs) -> anyhow::Result<Client> {
         let mut kubeconfig = self.kubeconfig.clone();

@@ -1,0 +1,117 @@
+//! `flotilla shadow`: what another scheduler decides beside what would be decided here.
+//!
+//! Knows: the order of connecting, following and reporting, and when it ends. Must not know: how decisions are compared.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::Context as _;
+use flotilla_coordinator::shadow::Shadow;
+use flotilla_framework::registry::Registry;
+use flotilla_machine::event;
+
+mod args;
+mod report;
+
+pub(crate) use args::ShadowArgs;
+
+use report::Report;
+
+use crate::{
+    cluster,
+    live::Connection,
+    output::{Failure, end, print, tell},
+    progress::{log, progress},
+};
+
+/// For the first lists of a large cluster: 150,000 pods at 1,000 a second are 150 s.
+const LISTED: Duration = Duration::from_secs(300);
+
+/// Runs `flotilla shadow`.
+pub(crate) fn command(args: &ShadowArgs, registry: Registry) -> ExitCode {
+    end(shadow(args, registry).map(|()| ExitCode::SUCCESS))
+}
+
+fn shadow(args: &ShadowArgs, registry: Registry) -> Result<(), Failure> {
+    log(args.verbose);
+    let configuration = configuration(args, registry)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the async runtime").map_err(Failure::run)?;
+    let report = runtime.block_on(follow(args, registry, configuration)).map_err(Failure::run)?;
+    print(|out| report.print(args.output, out))
+}
+
+/// What is decided by.
+fn configuration(args: &ShadowArgs, registry: Registry) -> Result<event::Configuration, Failure> {
+    let gates = cluster::gates(&args.feature_gates)?;
+    let read = cluster::configuration(args.config.as_deref(), &gates, registry)?;
+    if !read.extenders.is_empty() {
+        let why = "flotilla shadow calls no extenders, whose answers may change; leave `extenders` out of --config";
+        return Err(Failure::input(vec![why.to_owned()]));
+    }
+    let mut profiles = read.profiles;
+    if let Some(name) = &args.as_scheduler {
+        let [profile] = &mut profiles[..] else {
+            let count = profiles.len();
+            let why = format!("--as-scheduler {name} renames the only profile, and --config has {count}; leave one");
+            return Err(Failure::input(vec![why]));
+        };
+        profile.scheduler_name = name.as_str().into();
+    }
+    let generic_workload = gates.enabled("GenericWorkload");
+    Ok(event::Configuration { generic_workload, ..event::Configuration::new(1, profiles) })
+}
+
+/// Follows the other scheduler for as long as was asked for.
+async fn follow(args: &ShadowArgs, registry: Registry, configuration: event::Configuration) -> anyhow::Result<Report> {
+    let connection = Connection::open(&args.server).await?;
+    let client = connection.watching("shadow").await?;
+    let schedulers: Vec<_> = configuration.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();
+    let mut shadow = Shadow::start(client, registry, configuration).await?;
+    if tokio::time::timeout(LISTED, shadow.wait_synced()).await.is_err() {
+        let missing = shadow.unlisted().join(", ");
+        anyhow::bail!(
+            "{} has not listed {missing} within {LISTED:?}; flotilla shadow -v says why, and docs/shadow.md has the rights that it \
+             takes",
+            connection.place
+        );
+    }
+    let until = args.period.map_or_else(|| "until Ctrl-C".to_owned(), |period| format!("for {period:?}"));
+    tell(&[format!("Following {} on {} {until}", schedulers.join(", "), connection.place)]);
+    let mut report = Report::new(schedulers);
+    let bar = progress("{elapsed_precise}  {msg}");
+    let ended = {
+        let mut over = std::pin::pin!(over(args.period));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut over => break None,
+                compared = shadow.next() => match compared {
+                    Ok(compared) => report.add(&compared),
+                    Err(reason) => break Some(reason),
+                },
+            }
+            bar.set_message(report.headline());
+        }
+    };
+    bar.finish_and_clear();
+    report.missed = shadow.missed();
+    match ended {
+        Some(reason) if report.compared == 0 => anyhow::bail!("{reason}"),
+        reason => tell(&reason.into_iter().collect::<Vec<_>>()),
+    }
+    Ok(report)
+}
+
+/// Returns after the period, and at once for a signal.
+async fn over(period: Option<Duration>) {
+    let passed = async {
+        match period {
+            Some(period) => tokio::time::sleep(period).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = passed => {}
+        ended = tokio::signal::ctrl_c() => if ended.is_err() { std::future::pending().await },
+    }
+}

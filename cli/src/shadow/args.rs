@@ -1,0 +1,70 @@
+//! The command line of `flotilla shadow`.
+//!
+//! Knows: flags, their texts and their grammar. Must not know: what a flag does.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{ArgAction, ValueEnum};
+use flotilla_coordinator::args::parse_duration;
+
+use crate::reach::ClusterArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Would Flotilla decide as the kube-scheduler of this cluster does? For ten minutes
+  flotilla shadow --for 10m
+
+  # With the configuration of that scheduler, until Ctrl-C
+  flotilla shadow --config /etc/kubernetes/scheduler.yaml
+
+  # What would another profile do with the pods of a scheduler?
+  flotilla shadow --config bin-packing.yaml --as-scheduler default-scheduler --for 1h -o json
+
+Exit codes:
+  0  decisions were compared, however they differ
+  1  the cluster cannot be watched
+  2  the flags or the configuration are not valid";
+
+/// The flags of `flotilla shadow`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ShadowArgs {
+    /// The file with the KubeSchedulerConfiguration to decide by; without it, the defaults of kube-scheduler
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+
+    /// The scheduler whose pods are compared, where the configuration has one profile of another name
+    #[arg(long, value_name = "NAME")]
+    pub(super) as_scheduler: Option<String>,
+
+    /// How long, such as 90s, 10m or 1h; without it, until Ctrl-C
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub(super) period: Option<Duration>,
+
+    /// The feature gates that the scheduler is started with, as Name=true,Other=false
+    #[arg(long, value_name = "GATES", action = ArgAction::Append)]
+    pub(super) feature_gates: Vec<String>,
+
+    /// How to print the answer
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    pub(super) output: Format,
+
+    /// Log to the standard error what is watched; -vv logs more
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(super) verbose: u8,
+
+    /// The cluster.
+    #[command(flatten)]
+    pub(super) server: ClusterArgs,
+}
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Table,
+    /// One JSON object
+    Json,
+    /// The same as YAML
+    Yaml,
+}

@@ -1,0 +1,324 @@
+//! What was found, as programs read it and as people do.
+//!
+//! Knows: how decisions are counted, and which are told one by one. Must not know: how two decisions are compared.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use flotilla_machine::comparison::{Compared, Theirs, Verdict};
+use serde::Serialize;
+
+use super::args::Format;
+use crate::output::{json, printable, table, yaml};
+
+/// The most decisions that are told one by one.
+const MOST_CASES: usize = 10;
+
+/// From this many nodes on, kube-scheduler may look at a part of them only.
+const SAMPLED: usize = 100;
+
+/// How two decisions stand to each other. The worst comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Outcome {
+    Refused,
+    PlacedHereOnly,
+    Failed,
+    LowerTotal,
+    OtherReasons,
+    NodeUnknown,
+    EqualTotal,
+    SameNode,
+    NeitherPlaced,
+}
+
+impl Outcome {
+    const ALL: [Self; 9] = [
+        Self::SameNode,
+        Self::EqualTotal,
+        Self::NeitherPlaced,
+        Self::LowerTotal,
+        Self::OtherReasons,
+        Self::PlacedHereOnly,
+        Self::Refused,
+        Self::Failed,
+        Self::NodeUnknown,
+    ];
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::SameNode => "the same node",
+            Self::EqualTotal => "another node of the same total",
+            Self::NeitherPlaced => "no node, for the same reasons",
+            Self::LowerTotal => "a node of a lower total",
+            Self::OtherReasons => "no node, for other reasons",
+            Self::PlacedHereOnly => "no node, where Flotilla has one",
+            Self::Refused => "a node that Flotilla refuses",
+            Self::Failed => "what is an error in Flotilla",
+            Self::NodeUnknown => "a node that is not known",
+        }
+    }
+
+    const fn agrees(self) -> bool {
+        matches!(self, Self::SameNode | Self::EqualTotal | Self::NeitherPlaced)
+    }
+}
+
+/// A decision that differs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Case {
+    outcome: Outcome,
+    pod: String,
+    scheduler: String,
+    /// What the other scheduler decided.
+    theirs: String,
+    /// What would be decided here.
+    ours: String,
+    /// The plugins that make the difference.
+    plugins: Vec<String>,
+}
+
+/// All that was found.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    schedulers: Vec<String>,
+    /// Decisions that were compared.
+    pub(super) compared: u64,
+    /// Those that were not, since too many waited.
+    pub(super) missed: u64,
+    /// In how many of a hundred both agree: on the node, on its total, or on why there is none.
+    #[serde(serialize_with = "two_digits")]
+    agreement_percent: f64,
+    outcomes: BTreeMap<Outcome, u64>,
+    /// How many decisions differ by which plugin.
+    by_plugin: BTreeMap<String, u64>,
+    /// The most nodes that there were.
+    nodes: usize,
+    /// One for each way to differ, the worst first.
+    cases: Vec<Case>,
+}
+
+fn two_digits<S: serde::Serializer>(percent: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((percent * 100.0).round() / 100.0)
+}
+
+impl Report {
+    pub(super) const fn new(schedulers: Vec<String>) -> Self {
+        Self {
+            schedulers,
+            compared: 0,
+            missed: 0,
+            agreement_percent: 100.0,
+            outcomes: BTreeMap::new(),
+            by_plugin: BTreeMap::new(),
+            nodes: 0,
+            cases: Vec::new(),
+        }
+    }
+
+    /// Counts a decision.
+    pub(super) fn add(&mut self, compared: &Compared) {
+        let case = case(compared);
+        self.compared += 1;
+        *self.outcomes.entry(case.outcome).or_default() += 1;
+        case.plugins.iter().for_each(|plugin| *self.by_plugin.entry(plugin.clone()).or_default() += 1);
+        self.nodes = self.nodes.max(compared.nodes);
+        #[expect(clippy::cast_precision_loss, reason = "a percentage")]
+        let percent = |count: u64, of: u64| 100.0 * count as f64 / of as f64;
+        let agreed = self.outcomes.iter().filter(|(outcome, _)| outcome.agrees()).map(|(_, count)| count).sum();
+        self.agreement_percent = percent(agreed, self.compared);
+        self.keep(case);
+    }
+
+    /// Keeps the first of each way to differ, and the worst of them.
+    fn keep(&mut self, case: Case) {
+        let is_alike = |other: &Case| (other.outcome, &other.plugins) == (case.outcome, &case.plugins);
+        if case.outcome.agrees() || self.cases.iter().any(is_alike) {
+            return;
+        }
+        let place = self.cases.partition_point(|other| other.outcome <= case.outcome);
+        self.cases.insert(place, case);
+        self.cases.truncate(MOST_CASES);
+    }
+
+    /// A line for a bar.
+    pub(super) fn headline(&self) -> String {
+        format!("{} decisions compared, {:.2} % agree", self.compared, self.agreement_percent)
+    }
+
+    /// Prints the report.
+    pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
+        match format {
+            Format::Table => self.print_table(out),
+            Format::Json => json(self, out),
+            Format::Yaml => yaml(self, out),
+        }
+    }
+
+    fn print_table(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.compared == 0 {
+            return writeln!(out, "{} decided on no pod that was seen waiting", self.schedulers.join(", "));
+        }
+        writeln!(out, "{}", self.headline())?;
+        let count = |outcome: &Outcome| self.outcomes.get(outcome).copied();
+        let rows =
+            Outcome::ALL.iter().filter_map(|outcome| Some([count(outcome)?.to_string(), outcome.words().into()]));
+        writeln!(out, "\n{}", table(["DECISIONS", "THE OTHER SCHEDULER CHOSE"], rows))?;
+        if !self.by_plugin.is_empty() {
+            let rows = self.by_plugin.iter().map(|(plugin, count)| [plugin.clone(), count.to_string()]);
+            writeln!(out, "\n{}", table(["PLUGIN", "DIFFERENCES"], rows))?;
+        }
+        for Case { outcome, pod, scheduler, theirs, ours, plugins } in &self.cases {
+            let by = if plugins.is_empty() { String::new() } else { format!(" ({})", plugins.join(", ")) };
+            writeln!(out, "\n{} of {scheduler}: {}{by}", printable(pod), outcome.words())?;
+            writeln!(out, "  {scheduler}: {}\n  Flotilla: {}", printable(theirs), printable(ours))?;
+        }
+        if self.missed > 0 {
+            writeln!(out, "\n{} decisions were not compared, since too many waited", self.missed)?;
+        }
+        if self.nodes >= SAMPLED && self.outcomes.contains_key(&Outcome::LowerTotal) {
+            writeln!(
+                out,
+                "\nFrom {SAMPLED} nodes on kube-scheduler looks at a part of them (percentageOfNodesToScore), and Flotilla at all."
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn case(compared: &Compared) -> Case {
+    let Compared { pod, profile, theirs, verdict, .. } = compared;
+    let node = match theirs {
+        Theirs::Node(node) => node.to_string(),
+        Theirs::Unschedulable(message) => message.to_string(),
+    };
+    let named = |plugin: &&str| (*plugin).to_owned();
+    let (outcome, theirs, ours, plugins) = match verdict {
+        Verdict::SameNode => (Outcome::SameNode, node.clone(), node, Vec::new()),
+        Verdict::EqualTotal { ours, total } => {
+            (Outcome::EqualTotal, format!("{node}, total {total}"), format!("{ours}, total {total}"), Vec::new())
+        }
+        Verdict::Lower { ours, totals, parts } => {
+            let of = |node: &str, total: i64, pick: fn(&flotilla_machine::comparison::Part) -> i64| {
+                let parts = parts.iter().map(|part| format!("{} {}", part.plugin, pick(part)));
+                format!("{node}, total {total}: {}", parts.collect::<Vec<_>>().join(", "))
+            };
+            let plugins = parts.iter().map(|part| part.plugin.to_owned()).collect();
+            let theirs = of(&node, totals.1, |part| part.theirs);
+            (Outcome::LowerTotal, theirs, of(ours, totals.0, |part| part.ours), plugins)
+        }
+        Verdict::Refused { plugin, reasons } => {
+            let plugins = plugin.iter().map(named).collect();
+            (Outcome::Refused, node, format!("refuses it: {}", reasons.join(", ")), plugins)
+        }
+        Verdict::Feasible { ours } => (Outcome::PlacedHereOnly, node, ours.to_string(), Vec::new()),
+        Verdict::Neither { ours, same_words } => {
+            let outcome = if *same_words { Outcome::NeitherPlaced } else { Outcome::OtherReasons };
+            (outcome, node, ours.clone(), Vec::new())
+        }
+        Verdict::Failed { error } => (Outcome::Failed, node, error.clone(), Vec::new()),
+        Verdict::NodeUnknown => (Outcome::NodeUnknown, node, "it is not known".to_owned(), Vec::new()),
+    };
+    let pod = format!("{}/{}", pod.namespace, pod.name);
+    Case { outcome, pod, scheduler: profile.to_string(), theirs, ours, plugins }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use flotilla_machine::{action::PodName, comparison::Part};
+
+    use super::*;
+
+    fn compared(name: &str, theirs: Theirs, verdict: Verdict) -> Compared {
+        let pod = PodName { uid: name.into(), namespace: "shop".into(), name: name.into() };
+        Compared { pod, profile: "default-scheduler".into(), theirs, nodes: 5, feasible: 2, verdict }
+    }
+
+    fn on(node: &str) -> Theirs {
+        Theirs::Node(node.into())
+    }
+
+    fn report() -> Report {
+        let mut report = Report::new(vec!["default-scheduler".to_owned()]);
+        let part = |plugin, ours, theirs| Part { plugin, ours, theirs };
+        let lower =
+            || Verdict::Lower { ours: "b".into(), totals: (310, 290), parts: vec![part("NodeResourcesFit", 90, 70)] };
+        let reasons: Arc<[String]> = vec!["Insufficient cpu".to_owned()].into();
+        let refused = Verdict::Refused { plugin: Some("NodeResourcesFit"), reasons };
+        let message = Theirs::Unschedulable("0/5 nodes are available: 5 Insufficient cpu.".into());
+        let neither =
+            Verdict::Neither { ours: "0/5 nodes are available: 5 Insufficient cpu.".into(), same_words: true };
+        [
+            compared("web-0", on("a"), Verdict::SameNode),
+            compared("web-1", on("a"), Verdict::EqualTotal { ours: "b".into(), total: 310 }),
+            compared("web-2", on("a"), lower()),
+            compared("web-3", on("a"), lower()),
+            compared("huge", message, neither),
+            compared("web-4", on("c"), refused),
+        ]
+        .iter()
+        .for_each(|compared| report.add(compared));
+        report
+    }
+
+    #[test]
+    fn each_way_to_differ_is_told_once_and_the_worst_first() {
+        let mut text = Vec::new();
+        report().print(Format::Table, &mut text).expect("memory can be written to");
+        let text = String::from_utf8(text).expect("UTF-8");
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let expected = [
+            "6 decisions compared, 50.00 % agree",
+            "",
+            "DECISIONS  THE OTHER SCHEDULER CHOSE",
+            "1          the same node",
+            "1          another node of the same total",
+            "1          no node, for the same reasons",
+            "2          a node of a lower total",
+            "1          a node that Flotilla refuses",
+            "",
+            "PLUGIN            DIFFERENCES",
+            "NodeResourcesFit  3",
+            "",
+            "shop/web-4 of default-scheduler: a node that Flotilla refuses (NodeResourcesFit)",
+            "  default-scheduler: c",
+            "  Flotilla: refuses it: Insufficient cpu",
+            "",
+            "shop/web-2 of default-scheduler: a node of a lower total (NodeResourcesFit)",
+            "  default-scheduler: a, total 290: NodeResourcesFit 70",
+            "  Flotilla: b, total 310: NodeResourcesFit 90",
+        ];
+        assert_eq!(lines, expected, "\n{text}");
+    }
+
+    #[test]
+    fn programs_are_told_the_same() {
+        let report = serde_json::to_value(report()).expect("JSON");
+        assert_eq!(report["agreementPercent"], 50.0);
+        assert_eq!(
+            report["outcomes"],
+            serde_json::json!({
+                "sameNode": 1, "equalTotal": 1, "neitherPlaced": 1, "lowerTotal": 2, "refused": 1,
+            })
+        );
+        assert_eq!(
+            (&report["byPlugin"]["NodeResourcesFit"], &report["cases"][0]["outcome"]),
+            (&3.into(), &"refused".into())
+        );
+    }
+
+    #[test]
+    fn without_a_decision_nothing_is_claimed() {
+        let mut text = Vec::new();
+        Report::new(vec!["a".to_owned(), "b".to_owned()])
+            .print(Format::Table, &mut text)
+            .expect("memory can be written to");
+        assert_eq!(String::from_utf8_lossy(&text), "a, b decided on no pod that was seen waiting\n");
+    }
+}

@@ -1,0 +1,138 @@
+//! Following another scheduler: what it decides beside what would be decided here. Nothing is written.
+//!
+//! Knows: which parts of a coordinator it takes to know a cluster. Must not know: how two decisions are compared, or what becomes of
+//! what is found.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use flotilla_framework::registry::Registry;
+use flotilla_machine::{
+    action::Action,
+    comparison::{Compared, Comparison},
+    event::{Configuration, Event},
+    machine::Machine,
+};
+use flotilla_runtime::driver::{self, Handle, Stopped};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::warn;
+
+use crate::{
+    lease::Leadership,
+    status::Reporter,
+    watch::{Needs, Watches},
+};
+
+/// Decisions that wait to be judged. Each holds a copy of the nodes, some 3 MB for 5,000, so that all of them are 50 MB.
+const WAITING: usize = 16;
+
+/// A follower of another scheduler. It ends when it is dropped.
+pub struct Shadow {
+    handle: Handle,
+    watches: Watches,
+    compared: mpsc::Receiver<Compared>,
+    missed: Arc<AtomicU64>,
+    /// Says that this process does not lead, as long as somebody asks.
+    _lead: watch::Sender<Leadership>,
+    _stop: DropGuard,
+}
+
+impl Shadow {
+    /// Starts to watch a cluster. What the profiles name is decided here too.
+    ///
+    /// # Errors
+    /// The thread of the machine has ended.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, and when the operating system has no thread to give.
+    pub async fn start(
+        client: kube::Client,
+        registry: Registry,
+        configuration: Configuration,
+    ) -> Result<Self, Stopped> {
+        let (lead, leading) = watch::channel(Leadership::UNKNOWN);
+        let reporter = Reporter::new(&client, &client, "flotilla-shadow", &leading);
+        let (found, comparisons) = mpsc::channel(WAITING);
+        let missed = Arc::<AtomicU64>::default();
+        let overflown = Arc::clone(&missed);
+        let compared = move |comparison| {
+            if found.try_send(comparison).is_err() {
+                overflown.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let machine = Machine::new(0, registry).keeping_decisions(0);
+        // A machine that does not lead asks for nothing that has to be done.
+        let (handle, _thread) = driver::spawn_comparing(machine, |_: Action| {}, compared);
+        let configuration = Arc::new(configuration);
+        handle.tell(Event::Configured(Arc::clone(&configuration))).await?;
+        let (begin, stop) = (CancellationToken::new(), CancellationToken::new());
+        begin.cancel();
+        let needs = Needs { registry, profiles: &configuration.profiles, with_groups: configuration.generic_workload };
+        let watches = Watches::start(client, handle.clone(), reporter, needs, begin, stop.clone());
+        let compared = judged(comparisons, Arc::clone(&missed));
+        Ok(Self { handle, watches, compared, missed, _lead: lead, _stop: stop.drop_guard() })
+    }
+
+    /// Returns once all that the cluster holds is known. What was decided before is not compared.
+    pub async fn wait_synced(&mut self) {
+        self.watches.wait_synced().await;
+    }
+
+    /// The lists that are not through.
+    #[must_use]
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.watches.unlisted()
+    }
+
+    /// The next decision of the other scheduler.
+    ///
+    /// # Errors
+    /// Why nothing more is told: a watch has ended, which none does by itself, or the thread of the machine has.
+    pub async fn next(&mut self) -> Result<Compared, String> {
+        tokio::select! {
+            biased;
+            compared = self.compared.recv() => compared.ok_or_else(|| Stopped.to_string()),
+            reason = self.watches.ended() => Err(reason),
+        }
+    }
+
+    /// Decisions that were not judged, since too many waited.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        self.handle.stop();
+    }
+}
+
+/// Judges one after the other, off the runtime's threads.
+fn judged(mut comparisons: mpsc::Receiver<Comparison>, missed: Arc<AtomicU64>) -> mpsc::Receiver<Compared> {
+    let (tell, compared) = mpsc::channel(WAITING);
+    tokio::spawn(async move {
+        while let Some(comparison) = comparisons.recv().await {
+            match tokio::task::spawn_blocking(move || comparison.judge()).await {
+                Ok(Ok(compared)) => {
+                    if tell.send(compared).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(Err(why)) => {
+                    warn!(reason = ?why, "a decision cannot be judged");
+                    missed.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    warn!(%error, "a decision was not judged");
+                    missed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    compared
+}

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use flotilla_configuration::{Configuration, features::FeatureGates};
-use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
+use flotilla_framework::{class::PodInfo, extension::pod_fields, profile::Profile, registry::Registry};
 
 use crate::{
     input::{self, Inputs},
@@ -43,6 +43,15 @@ use source::Sources;
 
 /// A configuration that says nothing.
 const STOCK: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+
+impl Cluster {
+    /// The cluster with what the plugins of these profiles read of its pods.
+    pub(crate) fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
+        let fields = pod_fields(registry, profiles);
+        self.bound.iter_mut().chain(&mut self.pending).for_each(|pod| *pod = pod.showing(&fields));
+        self
+    }
+}
 
 /// What a configuration file says; without one, what kube-scheduler has.
 pub(crate) fn configuration(

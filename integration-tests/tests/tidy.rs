@@ -85,7 +85,9 @@ fn every_rust_file_is_part_of_a_crate() {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_root = matches!(name.as_str(), "lib.rs" | "main.rs" | "build.rs")
             || path.parent().is_some_and(|folder| folder.ends_with("tests") && folder.join("../Cargo.toml").exists())
-            || path.parent().is_some_and(|folder| folder.ends_with("benches") || folder.ends_with("examples"));
+            || path
+                .parent()
+                .is_some_and(|folder| ["benches", "examples", "src/bin"].iter().any(|root| folder.ends_with(root)));
         assert!(is_root || declared.contains(path), "{} is in no `mod`", path.display());
     }
 }

@@ -11,15 +11,12 @@ use std::{
 use flotilla_framework::{
     class::{Class, PodInfo},
     devices::{model::request::ClaimSpec, objects::DeviceObject},
-    extension::pod_fields,
     ingest,
     labels::LabelSelector,
     node::NodeInfo,
     pod_group::PodGroup,
     preemption::Budget,
-    profile::Profile,
     quantity::Quantity,
-    registry::Registry,
     volumes::objects::StorageObject,
 };
 use flotilla_machine::event;
@@ -82,15 +79,6 @@ pub(crate) struct Cluster {
     pub(crate) made: workloads::Summary,
     /// The UIDs of the pods that a controller would make anew.
     pub(crate) controlled: BTreeSet<Arc<str>>,
-}
-
-impl Cluster {
-    /// The cluster with what the plugins of these profiles read of its pods.
-    pub(crate) fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
-        let fields = pod_fields(registry, profiles);
-        self.bound.iter_mut().chain(&mut self.pending).for_each(|pod| *pod = pod.showing(&fields));
-        self
-    }
 }
 
 #[cfg(feature = "cluster")]

@@ -78,7 +78,7 @@ fn a_worker_of_another_protocol_is_refused() {
     let hello = pb::Hello { version: "9".to_owned(), nonce: 1, protocol: 9, plugins: Vec::new() };
     assert_eq!(
         from_worker(pb::from_worker::Reply::Hello(hello)),
-        "hello.protocol: is version 9 of the protocol, and here it is version 1; run coordinator and workers of one release"
+        "hello.protocol: is version 9 of the protocol, and here it is version 2; run coordinator and workers of one release"
     );
 }
 

@@ -15,6 +15,7 @@ use crate::{
     explain::ExplainArgs,
     man::ManArgs,
     reach::LiveArgs,
+    replay::ReplayArgs,
     ui::{EXAMPLES as UI_EXAMPLES, UiArgs},
     whatif::WhatifArgs,
 };
@@ -134,6 +135,12 @@ pub(crate) enum Command {
     Capacity(Box<CapacityArgs>),
     /// Tell for each pending pod what every node and every plugin makes of it
     Explain(Box<ExplainArgs>),
+
+    /// Run a recorded coordinator again: the same decisions, or what another configuration would have decided
+    ///
+    /// Tells a machine in this process what the recorded one was told, event by event, and compares each decision. Nothing but the
+    /// recording is read.
+    Replay(Box<ReplayArgs>),
 
     /// Show nodes and pods in a browser: what is placed where, what stays pending, and why
     ///

@@ -8,6 +8,7 @@ mod amount;
 mod args;
 mod capacity;
 mod cluster;
+mod comparison;
 mod completion;
 mod config;
 mod explain;
@@ -23,6 +24,7 @@ mod progress;
 mod reach;
 #[cfg(all(test, feature = "cluster"))]
 mod reference;
+mod replay;
 mod run;
 #[cfg(feature = "cluster")]
 mod shadow;

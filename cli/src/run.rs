@@ -6,7 +6,7 @@ use flotilla_framework::registry::Registry;
 
 #[cfg(not(feature = "cluster"))]
 use crate::absent;
-use crate::{args::Command, capacity, completion, config, explain, man, simulate, ui, whatif};
+use crate::{args::Command, capacity, completion, config, explain, man, replay, simulate, ui, whatif};
 #[cfg(feature = "cluster")]
 use crate::{preflight, shadow, status, top, trace, up};
 
@@ -17,6 +17,7 @@ pub(crate) fn run(command: Command, registry: Registry) -> ExitCode {
         Command::Whatif(args) => whatif::command(&args, registry),
         Command::Capacity(args) => capacity::command(&args, registry),
         Command::Explain(args) => explain::command(&args, registry),
+        Command::Replay(args) => replay::command(&args, registry),
         Command::Ui(args) => ui::command(&args, registry),
         #[cfg(feature = "cluster")]
         Command::Status(args) => status::command(&args),

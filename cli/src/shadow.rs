@@ -8,16 +8,18 @@ use anyhow::Context as _;
 use flotilla_coordinator::shadow::Shadow;
 use flotilla_framework::registry::Registry;
 use flotilla_machine::event;
+use tokio::signal::unix::{SignalKind, signal};
 
 mod args;
-mod report;
+mod metrics;
 
 pub(crate) use args::ShadowArgs;
 
-use report::Report;
+use metrics::Metrics;
 
 use crate::{
     cluster,
+    comparison::{Beside, Report},
     live::Connection,
     output::{Failure, end, print, tell},
     progress::{log, progress},
@@ -77,7 +79,11 @@ async fn follow(args: &ShadowArgs, registry: Registry, configuration: event::Con
     }
     let until = args.period.map_or_else(|| "until Ctrl-C".to_owned(), |period| format!("for {period:?}"));
     tell(&[format!("Following {} on {} {until}", schedulers.join(", "), connection.place)]);
-    let mut report = Report::new(schedulers);
+    let metrics = Metrics::new()?;
+    if let Some(address) = &args.metrics_listen {
+        metrics.clone().serve(address).await?;
+    }
+    let mut report = Report::new(Beside::Scheduler, schedulers);
     let bar = progress("{elapsed_precise}  {msg}");
     let ended = {
         let mut over = std::pin::pin!(over(args.period));
@@ -86,7 +92,7 @@ async fn follow(args: &ShadowArgs, registry: Registry, configuration: event::Con
                 biased;
                 () = &mut over => break None,
                 compared = shadow.next() => match compared {
-                    Ok(compared) => report.add(&compared),
+                    Ok(compared) => metrics.add(&report.add(&compared), shadow.missed()),
                     Err(reason) => break Some(reason),
                 },
             }
@@ -110,8 +116,16 @@ async fn over(period: Option<Duration>) {
             None => std::future::pending().await,
         }
     };
+    // The kubelet ends a pod by SIGTERM.
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminations) => _ = terminations.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = passed => {}
+        () = terminated => {}
         ended = tokio::signal::ctrl_c() => if ended.is_err() { std::future::pending().await },
     }
 }

@@ -16,6 +16,7 @@ use flotilla_telemetry::{TracingArgs, log::LoggingFormat};
 mod access;
 mod deprecated;
 mod duration;
+mod record;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -23,6 +24,7 @@ mod transport;
 pub use access::AccessFlags;
 pub use deprecated::Deprecated;
 pub use duration::{FlagError, parse_duration};
+pub use record::RecordFlags;
 pub use transport::TransportFlags;
 
 const CONFIGURATION: &str = "Configuration";
@@ -176,6 +178,10 @@ pub struct Args {
     /// How many decisions are kept for `flotilla explain` of pods that have their node; 0 keeps none
     #[arg(long, value_name = "NUMBER", default_value_t = flotilla_machine::recall::DECISIONS_KEPT, help_heading = SCHEDULING)]
     pub decisions_kept: usize,
+
+    /// Whether and where to record.
+    #[command(flatten)]
+    pub record: RecordFlags,
 
     /// Where spans go.
     #[command(flatten)]

@@ -15,6 +15,7 @@ pub mod lease;
 pub mod metrics;
 pub mod outgoing;
 pub mod preempt;
+mod record;
 pub mod run;
 pub mod serve;
 pub mod shadow;

@@ -24,11 +24,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
-    args::Args,
+    args::{Args, RecordFlags},
     certificates::Issuer,
     client::{self, Connection},
     discovery::Discovery,
     lease::{self, Handover, Leadership, LeaseError, Signals},
+    record::Recorder,
     status::Reporter,
     takeover,
     watch::{Needs, Watches},
@@ -177,7 +178,7 @@ async fn run(
     let profiles: Vec<_> = machine.profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     info!(generation = machine.generation, ?profiles, "configuration");
 
-    let outside = outside(&args, &connection, identity).await?;
+    let outside = outside(&args, &connection, identity, registry).await?;
     let spans = outside.spans.clone();
     let idle = Machine::new(0, registry).keeping_decisions(args.decisions_kept);
     let idle = args.tracing.sampling().into_iter().fold(idle, Machine::traced_by);
@@ -215,8 +216,18 @@ async fn run(
     ended
 }
 
+/// What runs the machine, and records where the flags say so.
+fn drive(args: &Args, registry: Registry) -> anyhow::Result<Drive> {
+    let RecordFlags { folder, max_bytes } = &args.record;
+    let recorder = folder.as_deref().map(|folder| Recorder::start(folder, *max_bytes, registry)).transpose()?;
+    Ok(Box::new(|machine, stage| match recorder {
+        Some(recorder) => driver::spawn_recording(machine, stage, recorder).0,
+        None => driver::spawn(machine, stage).0,
+    }))
+}
+
 /// What the flags name.
-async fn outside(args: &Args, connection: &Connection, identity: &str) -> anyhow::Result<Outside> {
+async fn outside(args: &Args, connection: &Connection, identity: &str, registry: Registry) -> anyhow::Result<Outside> {
     let client = client::connect(connection).await?;
     let events = client::connect(&Connection { purpose: Some("events"), ..connection.clone() }).await?;
     let spans = flotilla_telemetry::start(&args.tracing, "flotilla-coordinator", identity)?;
@@ -229,7 +240,7 @@ async fn outside(args: &Args, connection: &Connection, identity: &str) -> anyhow
         workers: Reach::Network(transport),
         issuer,
         spans,
-        drive: |machine, stage| driver::spawn(machine, stage).0,
+        drive: drive(args, registry)?,
         lost: || std::process::exit(1),
         stop,
     })

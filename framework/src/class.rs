@@ -4,6 +4,7 @@
 //! Knows: the fields of a pod that scheduling reads. Must not know: the Kubernetes objects they come from (that is
 //! [`crate::ingest`]) or any plugin.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::{
@@ -12,11 +13,11 @@ use crate::{
 };
 
 /// The number that the owner of the cluster state gave to a [`Class`]; never used twice within one epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClassId(pub u64);
 
 /// Everything about a pod that any plugin reads. Two pods with equal classes get equal verdicts from every node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Class {
     /// The pod's namespace; empty where nothing in play reads it ([`crate::signature`]).
     pub namespace: Arc<str>,
@@ -87,7 +88,7 @@ impl Class {
 }
 
 /// One constraint of `spec.topologySpreadConstraints`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SpreadConstraint {
     /// By how many pods a domain may be ahead; at least 1.
     pub max_skew: i32,
@@ -108,7 +109,7 @@ pub struct SpreadConstraint {
 /// A pod's wishes about other pods. A list that cannot be read is empty, and [`Self::error`] says why.
 ///
 /// Source: `framework.NewPodInfo`, which drops such a list from a pod that stands on a node already.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PodAffinity {
     /// Required affinity: a pod that matches all of these must be there.
     pub required: Vec<AffinityTerm>,
@@ -123,7 +124,7 @@ pub struct PodAffinity {
 }
 
 /// One term of a pod affinity or anti-affinity.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AffinityTerm {
     /// Which pods are meant.
     pub selector: LabelSelector,
@@ -136,7 +137,7 @@ pub struct AffinityTerm {
 }
 
 /// The controller of a pod, of a kind whose selector default spread constraints use.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Owner {
     /// The kind.
     pub kind: OwnerKind,
@@ -145,7 +146,7 @@ pub struct Owner {
 }
 
 /// Kinds of controllers whose selectors default spread constraints use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OwnerKind {
     /// `v1` ReplicationController.
     ReplicationController,
@@ -175,7 +176,7 @@ impl PodAffinity {
 }
 
 /// One term of a node affinity: all its requirements must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NodeTerm {
     /// Requirements on labels.
     pub expressions: Vec<Requirement>,
@@ -184,7 +185,7 @@ pub struct NodeTerm {
 }
 
 /// One requirement of a term.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Requirement {
     /// Label key or field name.
     pub key: Arc<str>,
@@ -195,7 +196,7 @@ pub struct Requirement {
 }
 
 /// A toleration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Toleration {
     /// The taint's key; empty means any.
     pub key: Arc<str>,
@@ -208,7 +209,7 @@ pub struct Toleration {
 }
 
 /// A taint of a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Taint {
     /// The key.
     pub key: Arc<str>,
@@ -235,7 +236,7 @@ impl Toleration {
 }
 
 /// A port of the node that a pod takes for itself.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostPort {
     /// The address; `0.0.0.0` stands for all.
     pub ip: Arc<str>,
@@ -261,7 +262,7 @@ impl HostPort {
 }
 
 /// One pod: who it is and where it stands. What the plugins read is in its class.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodInfo {
     /// `metadata.uid`: what every cache, bind and patch is keyed by.
     pub uid: Arc<str>,
@@ -312,7 +313,7 @@ pub struct PodInfo {
 }
 
 /// The `PodScheduled` condition of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduled {
     /// Whether its status is `True`.
     pub status: bool,

@@ -2,6 +2,8 @@
 //!
 //! Knows: the names of the features that are inferred for scheduling. Must not know: pods, or what a feature does.
 
+use serde::{Deserialize, Serialize};
+
 /// The features that a pod can need of its node, in the order of their bits.
 ///
 /// Source: `k8s.io/component-helpers/nodedeclaredfeatures/features`: those of 1.37.1 whose `InferForScheduling` can be
@@ -10,7 +12,7 @@ const NAMES: [&str; 3] =
     ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"];
 
 /// A set of such features.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeclaredFeatures(u8);
 
 impl DeclaredFeatures {

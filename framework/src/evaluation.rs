@@ -8,6 +8,7 @@ use crate::{
     prepared::Order,
     status::Refusal,
 };
+use serde::{Deserialize, Serialize};
 
 mod sound;
 
@@ -17,7 +18,7 @@ pub use sound::{Unsound, Wanted};
 pub const MAX_OFFERS: usize = 65_536;
 
 /// What one shard says about one class.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// How many nodes were judged.
     pub covered: u32,
@@ -31,7 +32,7 @@ pub struct Evaluation {
 
 /// Feasible nodes with the same raw score in every plugin that normalises and the same domains in play: whatever the
 /// other shards say, their order among themselves is by `base` alone.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stratum {
     /// Raw scores of the node-local plugins that normalise, in the profile's order.
     pub raws: Vec<i64>,
@@ -44,7 +45,7 @@ pub struct Stratum {
 }
 
 /// A node and all that is needed to compare it within its stratum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// The node.
     pub node: NodeId,
@@ -68,7 +69,7 @@ impl PartialOrd for Offer {
 }
 
 /// Nodes that were refused by the same filter, for the same reasons, in the same domains.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     /// The filter's place in the profile's order.
     pub order: Order,

@@ -6,6 +6,7 @@
 //! Source: `pkg/scheduler/extender.go`, and `buildExtenders`, `findNodesThatPassExtenders` and `prioritizeNodes` beside
 //! it.
 
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -133,7 +134,7 @@ pub struct HostPriority {
 }
 
 /// What an extender has against a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objection {
     /// Whether taking pods away could help.
     pub code: Code,
@@ -142,7 +143,7 @@ pub struct Objection {
 }
 
 /// The scores of one extender.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Priorities {
     /// The extender's name: its URL.
     pub extender: Arc<str>,
@@ -161,7 +162,7 @@ impl Priorities {
 }
 
 /// What all extenders said about a pod, as far as they were asked.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extended {
     /// The nodes that are left.
     pub nodes: Vec<Arc<str>>,

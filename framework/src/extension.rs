@@ -19,6 +19,7 @@ pub use kind::Kind;
 use objects::ObjectCache;
 pub use pod_field::{PodField, UnknownPodField, pod_fields};
 pub use point::Point;
+use serde::{Deserialize, Serialize};
 
 use std::sync::Arc;
 
@@ -168,8 +169,21 @@ pub trait NodeScore: Send + Sync {
 pub type Domain = Option<Arc<str>>;
 
 /// Sums over the domains of one plugin, term by term: the part that shards add up.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<((u16, Arc<str>), i64)>", into = "Vec<((u16, Arc<str>), i64)>")]
 pub struct Tally(pub IndexMap<(u16, Arc<str>), i64>);
+
+impl From<Vec<((u16, Arc<str>), i64)>> for Tally {
+    fn from(counts: Vec<((u16, Arc<str>), i64)>) -> Self {
+        Self(counts.into_iter().collect())
+    }
+}
+
+impl From<Tally> for Vec<((u16, Arc<str>), i64)> {
+    fn from(tally: Tally) -> Self {
+        tally.0.into_iter().collect()
+    }
+}
 
 impl Tally {
     /// Adds to the count of a domain under a term.

@@ -3,6 +3,7 @@
 //! Knows: the semantics of `metav1.LabelSelector`, and which spellings are errors. Must not know: whose selector it is,
 //! or how nodes are selected ([`crate::selector`]).
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::selector::spelling::{self, Misspelt};
@@ -11,7 +12,7 @@ use crate::selector::spelling::{self, Misspelt};
 pub type Labels = [(Arc<str>, Arc<str>)];
 
 /// A selector that could be read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LabelSelector {
     /// No selector: nothing matches.
     #[default]
@@ -21,7 +22,7 @@ pub enum LabelSelector {
 }
 
 /// One requirement on a label.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LabelRequirement {
     /// The key of the label.
     pub key: Arc<str>,
@@ -32,7 +33,7 @@ pub struct LabelRequirement {
 }
 
 /// How a requirement compares the value of a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LabelOperator {
     /// It is one of the values.
     In,

@@ -2,6 +2,7 @@
 //!
 //! Knows: the fields of a node that scheduling reads. Must not know: the pods on it (that is [`crate::snapshot`]).
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::{
@@ -9,11 +10,11 @@ use crate::{
 };
 
 /// The number that the owner of the cluster state gave to a node; a node that is deleted and made anew gets a new one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
 /// A node without its pods.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -36,7 +37,8 @@ pub struct NodeInfo {
     /// What its drivers say of it; `None` where it has no CSINode. Not from the node itself: the code that holds the
     /// objects of storage fills it in.
     pub csi: Option<Arc<NodeCsi>>,
-    /// What it can reach of devices; `None` where that is nothing. Filled in as `csi` is.
+    /// What it can reach of devices; `None` where that is nothing. Filled in as `csi` is, so that it is not written down with the node.
+    #[serde(skip)]
     pub devices: Option<Arc<NodeDevices>>,
 }
 

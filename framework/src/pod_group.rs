@@ -4,6 +4,7 @@
 //!
 //! Source: `plugins/gangscheduling` and `validatePodGroup` in `schedule_one_podgroup.go`.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::{class::PodInfo, profile::Plugins};
@@ -18,7 +19,7 @@ pub const UNSCHEDULABLE: &str = "pod group is unschedulable";
 const TOO_FEW_MEMBERS: &str = "waiting for minCount pods from a gang to appear in scheduling queue";
 
 /// A pod group, as far as scheduling reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodGroup {
     /// `metadata.namespace`, which is that of its pods.
     pub namespace: Arc<str>,
@@ -39,7 +40,7 @@ pub struct PodGroup {
 }
 
 /// The `PodGroupInitiallyScheduled` condition of a pod group.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupCondition {
     /// Whether its status is `True`.
     pub status: bool,

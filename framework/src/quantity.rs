@@ -2,6 +2,7 @@
 //!
 //! Knows: the grammar of `resource.Quantity` and its rounding. Must not know: which resource a quantity belongs to.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// One unit, counted in the smallest part a quantity can hold (nano).
@@ -17,7 +18,7 @@ const SHOWN: usize = 64;
 ///
 /// Source: `k8s.io/apimachinery/pkg/api/resource.ParseQuantity`: precision beyond nano rounds away from zero, amounts
 /// beyond 2^63 - 1 are capped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Quantity(i128);
 
 /// Why a text is not a quantity.

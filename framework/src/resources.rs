@@ -2,12 +2,13 @@
 //!
 //! Knows: units and saturating arithmetic. Must not know: pods, nodes, or how a request is computed.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::quantity::Quantity;
 
 /// A set of amounts: requests of a pod or the allocatable part of a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Resources {
     /// CPU in thousandths of a core.
     pub milli_cpu: i64,

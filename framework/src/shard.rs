@@ -2,6 +2,7 @@
 //!
 //! Knows: what is said, both ways. Must not know: how it is written on a wire, or who listens.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::{
@@ -180,7 +181,7 @@ pub enum Change {
 }
 
 /// What a holder of a shard says.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FromWorker {
     /// The epoch it obeys.
     pub epoch: Epoch,
@@ -191,7 +192,7 @@ pub struct FromWorker {
 }
 
 /// What a holder of a shard can say.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
     /// The first word on a stream.
     Hello {
@@ -240,7 +241,7 @@ pub enum Reply {
 }
 
 /// Why an evaluation or an account has no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Unable {
     /// It names a configuration that is not in force here.
     #[error("the configuration it names is not in force here")]

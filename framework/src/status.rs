@@ -16,7 +16,7 @@ pub enum Code {
 }
 
 /// Why a filter refused a node, small enough to be kept for each node: the plugin turns `detail` into words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Refusal {
     /// Whether taking pods away could help.
     pub code: Code,

@@ -9,12 +9,13 @@
 //!
 //! Source: W3C Trace Context (traceparent), and OpenTelemetry's `TraceIdRatioBased` for what the ratio is compared with.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
 
 /// The place of a span in a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     /// The trace; never 0.
     pub trace: u128,
@@ -26,7 +27,7 @@ pub struct Context {
 pub const ANNOTATION: &str = "traceparent";
 
 /// The span of the client that created a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// Its place.
     pub context: Context,

@@ -272,6 +272,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "chart",
     "neighbours",
     "shadow",
+    "replay",
     "reload",
     "metrics",
     "conditions",

@@ -4,10 +4,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{ArgAction, ValueEnum};
+use clap::ArgAction;
 use flotilla_coordinator::args::parse_duration;
 
-use crate::reach::ClusterArgs;
+use crate::{comparison::Format, reach::ClusterArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +19,9 @@ Examples:
 
   # What would another profile do with the pods of a scheduler?
   flotilla shadow --config bin-packing.yaml --as-scheduler default-scheduler --for 1h -o json
+
+  # In a cluster, with its agreement for Prometheus on port 10273
+  kubectl apply -k deploy/overlays/shadow
 
 Exit codes:
   0  decisions were compared, however they differ
@@ -45,6 +48,10 @@ pub(crate) struct ShadowArgs {
     #[arg(long, value_name = "GATES", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
 
+    /// Where to serve /metrics meanwhile, in plaintext and to any client that reaches the port; nowhere without it
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) metrics_listen: Option<String>,
+
     /// How to print the answer
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,
@@ -56,15 +63,4 @@ pub(crate) struct ShadowArgs {
     /// The cluster.
     #[command(flatten)]
     pub(super) server: ClusterArgs,
-}
-
-/// How the answer is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// For people
-    Table,
-    /// One JSON object
-    Json,
-    /// The same as YAML
-    Yaml,
 }

@@ -2,6 +2,7 @@
 //!
 //! Knows: what the shell has to tell. Must not know: how the shell learned of it.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use flotilla_framework::{
@@ -20,19 +21,19 @@ use flotilla_framework::{
 pub type TimeMs = u64;
 
 /// The number that the shell gave to one connection to a worker. A worker that comes back gets a new one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkerId(pub u64);
 
 /// Tells one PreBind of a pod from another one of the same pod; never used twice.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PreparationId(pub u64);
 
 /// Tells preemptions apart; never used twice.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PreemptionId(pub u64);
 
 /// Something happened.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// A configuration is in force: the first one, or another than before.
     Configured(Arc<Configuration>),
@@ -185,7 +186,7 @@ pub enum Event {
 }
 
 /// An object that selects pods: default spread constraints count what it selects.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selecting {
     /// Its kind.
     pub kind: SelectingKind,
@@ -196,7 +197,7 @@ pub struct Selecting {
 }
 
 /// Kinds of objects that select pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SelectingKind {
     /// `v1` Service.
     Service,
@@ -205,7 +206,7 @@ pub enum SelectingKind {
 }
 
 /// How a bind failed. The shell has made sure that it did fail: an answer that got lost is looked up, not guessed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BindFailure {
     /// The pod is gone, or is being deleted.
     Gone,
@@ -216,7 +217,7 @@ pub enum BindFailure {
 }
 
 /// What came of asking extenders about a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExtensionOutcome {
     /// All that had to answer did, or can be ignored.
     Done(Box<Extended>),
@@ -227,7 +228,7 @@ pub enum ExtensionOutcome {
 }
 
 /// What the operator configured, as far as the machine needs it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Configuration {
     /// Counts configurations; a changed one has a higher number.
     pub generation: Generation,

@@ -20,24 +20,26 @@ use std::{
 };
 
 use flotilla_machine::{
-    action::Action,
     event::{Event, TimeMs},
     machine::Machine,
     status::Status,
-    tally::Ended,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 mod comparing;
+mod course;
 mod inbox;
 mod performer;
+mod recording;
 mod task;
 mod wakes;
 
 pub use comparing::spawn_comparing;
+use course::Course;
 use inbox::{ANSWERS, Inbox, NEWS, Senders, Told, is_preferred};
 pub use performer::{Lap, Moment, Performer};
+pub use recording::{Tap, spawn_recording};
 pub use task::spawn_task;
 pub use wakes::before_rest;
 
@@ -244,47 +246,6 @@ impl Handle {
 /// When the operating system has no thread to give.
 pub fn spawn(machine: Machine, performer: impl Performer) -> (Handle, JoinHandle<()>) {
     spawn_course(machine, performer)
-}
-
-/// What the thread needs of the machine.
-trait Course: Send + 'static {
-    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str>;
-    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action>;
-    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs);
-    fn ended(&self) -> Ended<'_>;
-    fn next_wakeup(&self) -> Option<TimeMs>;
-    fn status(&self) -> Status;
-    fn machine(&self) -> &Machine;
-}
-
-impl Course for Machine {
-    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
-        Self::take_in(self, now_ms, event)
-    }
-
-    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
-        self.go_on_heard(now_ms, heard_ms)
-    }
-
-    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
-        Self::asked_at(self, began_ms, now_ms);
-    }
-
-    fn ended(&self) -> Ended<'_> {
-        Self::ended(self)
-    }
-
-    fn next_wakeup(&self) -> Option<TimeMs> {
-        Self::next_wakeup(self)
-    }
-
-    fn status(&self) -> Status {
-        Self::status(self)
-    }
-
-    fn machine(&self) -> &Machine {
-        self
-    }
 }
 
 fn spawn_course(course: impl Course, performer: impl Performer) -> (Handle, JoinHandle<()>) {

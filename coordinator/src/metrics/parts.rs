@@ -2,13 +2,15 @@
 //!
 //! Knows: names, help texts and where each number comes from. Must not know: what moves a number.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use prometheus::proto::MetricFamily;
 
 use super::{
     Sources,
     family::{count, counter, counters, float, gauges, level},
 };
-use crate::{lease::Leadership, run::Parts, serve::places, watch};
+use crate::{lease::Leadership, record, run::Parts, serve::places, watch};
 
 /// All of them.
 pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
@@ -25,7 +27,20 @@ pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
     page.extend(reloads(sources));
     page.extend(watches(sources));
     page.extend(connections(sources));
+    page.extend(recording());
     page
+}
+
+/// Only where the process records.
+fn recording() -> Vec<MetricFamily> {
+    let Some(counts) = record::counts() else { return Vec::new() };
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let failed = "Recordings that ended because a file could not be written";
+    vec![
+        single("flotilla_recorded_bytes_total", "Bytes written to recordings", of(&counts.bytes)),
+        single("flotilla_recording_turns_dropped_total", "Events that are missing in recordings", of(&counts.dropped)),
+        single("flotilla_recordings_failed_total", failed, of(&counts.failed)),
+    ]
 }
 
 pub(super) fn single(name: &str, help: &str, value: u64) -> MetricFamily {

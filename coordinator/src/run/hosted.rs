@@ -61,7 +61,7 @@ impl Hosted {
             discovery: Discovery::Static(addresses),
             issuer: None,
             spans: Spans::default(),
-            drive: |machine, stage| driver::spawn_task(machine, stage),
+            drive: Box::new(|machine, stage| driver::spawn_task(machine, stage)),
             lost: || {},
             stop: CancellationToken::new(),
         };

@@ -65,7 +65,7 @@ pub(super) enum Reach {
 }
 
 /// What runs the machine.
-pub(super) type Drive = fn(Machine, Stage) -> Handle;
+pub(super) type Drive = Box<dyn FnOnce(Machine, Stage) -> Handle + Send>;
 
 impl Parts {
     /// Starts the machine and what performs its actions. The configuration is `shown` until it changes.

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
 use std::{cmp::Ordering, sync::Arc};
 
 use crate::quantity::{Quantity, QuantityError};
@@ -27,7 +28,7 @@ const FAST_DIGITS: usize = 18;
 /// An exact amount, and its text.
 ///
 /// Bound: 2^126 nano, which is 8.5e28 units; amounts beyond it are capped there.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Amount {
     nano: i128,
     format: Format,
@@ -35,7 +36,7 @@ pub struct Amount {
 }
 
 /// In which suffixes an amount is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Format {
     /// `n u m k M G T P E`, or none.
     #[default]

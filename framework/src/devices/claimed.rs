@@ -2,13 +2,14 @@
 //!
 //! Knows: the fields of a pod that name claims, and what its containers ask for. Must not know: the claims.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::{extended::Asking, model::request::ClaimSpec};
 use crate::volumes::mounts::Owner;
 
 /// The claims of a pod, and what of its containers a claim may be made for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PodDevices {
     /// The pod: a claim that was made for a pod has to be its own.
     pub owner: Owner,
@@ -24,7 +25,7 @@ pub struct PodDevices {
 }
 
 /// An entry of `spec.resourceClaims`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PodClaim {
     /// `name` of the entry.
     pub entry: Arc<str>,
@@ -33,7 +34,7 @@ pub struct PodClaim {
 }
 
 /// Which claim an entry stands for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ClaimSource {
     /// `resourceClaimName`.
     Named(Arc<str>),

@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -30,7 +31,7 @@ pub struct DeviceClasses {
 }
 
 /// A container, as far as it asks for resources.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asking {
     /// `name`.
     pub name: Arc<str>,

@@ -12,10 +12,11 @@ pub mod request;
 pub mod slice;
 pub mod taint;
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Which device: `driver/pool/device` names one in the cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceName {
     /// The driver.
     pub driver: Arc<str>,

@@ -2,6 +2,7 @@
 //!
 //! Knows: which there are. Must not know: what a plugin makes of them, or how they are read and written.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
 };
 
 /// One object.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum DeviceObject {
     /// A ResourceClaim.
     Claim(Arc<DeviceClaim>),
@@ -29,7 +30,7 @@ pub enum DeviceObject {
 }
 
 /// Which object: its kind and its name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceKey {
     /// The kind.
     pub kind: DeviceKind,
@@ -40,7 +41,7 @@ pub struct DeviceKey {
 }
 
 /// The kinds of objects, all of `resource.k8s.io`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DeviceKind {
     /// ResourceClaim.
     Claim,

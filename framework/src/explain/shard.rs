@@ -13,12 +13,13 @@ use crate::{
     status::Refusal,
     symbols::Symbol,
 };
+use serde::{Deserialize, Serialize};
 
 /// The most nodes of one page.
 pub const MAX_PAGE_NODES: usize = 8_192;
 
 /// A part of a shard's account.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// Some of its nodes, by number.
     pub nodes: Vec<NodeAccount>,
@@ -29,7 +30,7 @@ pub struct Page {
 }
 
 /// What one node tells.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAccount {
     /// The node.
     pub node: NodeId,
@@ -40,7 +41,7 @@ pub struct NodeAccount {
 }
 
 /// A verdict as far as one node tells.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Local {
     /// The first filter that refused, and how.
     Refused(Order, Refusal),

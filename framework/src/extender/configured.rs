@@ -5,13 +5,13 @@
 //! Source: `Extender` in `k8s.io/kube-scheduler/config/v1`.
 
 use k8s_openapi::ByteString;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::profile::duration::GoDuration;
 
 /// One extender. Serialises as `kubescheduler.config.k8s.io/v1` has it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Extender {
     /// What every URL begins with.
     pub url_prefix: String,
@@ -50,8 +50,8 @@ pub struct Extender {
 }
 
 /// How to talk TLS with an extender. Data goes before files.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ExtenderTlsConfig {
     /// Whether its certificate is not looked at.
     #[serde(skip_serializing_if = "is_false")]
@@ -80,8 +80,8 @@ pub struct ExtenderTlsConfig {
 }
 
 /// An extended resource that an extender manages.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ExtenderManagedResource {
     /// Its name, such as `example.com/gpu`.
     pub name: String,

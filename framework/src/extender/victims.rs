@@ -4,6 +4,7 @@
 //!
 //! Source: `callExtenders` of upstream's preemption, and `HTTPExtender.ProcessPreemption`.
 
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -12,7 +13,7 @@ use std::{
 use super::Extender;
 
 /// The pods that are to go from a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Victims {
     /// Their UIDs, the most important first.
     pub pods: Vec<Arc<str>>,
@@ -21,7 +22,7 @@ pub struct Victims {
 }
 
 /// The nodes where preemption would help, as far as extenders were asked.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     /// The nodes with their victims.
     pub nodes: BTreeMap<Arc<str>, Victims>,

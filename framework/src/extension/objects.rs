@@ -3,6 +3,7 @@
 //! Knows: the shapes. Must not know: any plugin's objects but by the family they belong to, who watches them, or who
 //! writes them.
 
+use serde::{Deserialize, Serialize};
 use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +27,7 @@ use crate::{
 };
 
 /// An object of the API that a plugin keeps, as far as scheduling reads it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Object {
     /// Of storage.
     Storage(Arc<StorageObject>),
@@ -35,7 +36,7 @@ pub enum Object {
 }
 
 /// Which object: its kind and its name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ObjectKey {
     /// Of storage.
     Storage(StorageKey),

@@ -2,6 +2,7 @@
 //!
 //! Knows: which fields there are, and how they are written. Must not know: any plugin, or what a class is for.
 
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc};
 
 use crate::{profile::Profile, registry::Registry};
@@ -9,7 +10,7 @@ use crate::{profile::Profile, registry::Registry};
 /// A field of a pod's metadata, written as the downward API writes it: `metadata.name`, `metadata.labels['app']`.
 ///
 /// Each makes classes smaller. With [`Self::Name`] no two pods share a verdict, so that each is evaluated on all nodes.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PodField {
     /// `metadata.name`.
     Name,

@@ -3,12 +3,13 @@
 //! Knows: which pods a budget is about. Must not know: the Kubernetes object it comes from
 //! ([`crate::ingest::budgets`]), or who counts.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::{class::Class, labels::LabelSelector};
 
 /// How many pods of a kind may be taken away.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     /// `metadata.namespace`.
     pub namespace: Arc<str>,

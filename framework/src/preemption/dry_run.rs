@@ -6,6 +6,7 @@
 //! Source: `SelectVictimsOnNode` of upstream's defaultpreemption, `RunFilterPluginsWithNominatedPods`, and the
 //! PreFilterExtensions of plugins that count over the cluster.
 
+use serde::{Deserialize, Serialize};
 use std::{ops::Range, sync::Arc};
 
 use super::{Layout, Trial, Whole};
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// What came of a trial.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The preemptor fits once these are gone.
     Victims {

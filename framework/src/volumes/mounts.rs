@@ -3,12 +3,13 @@
 //! Knows: which of them any plugin reads, and which two cannot be on one node. Must not know: what the claims among them are
 //! bound to.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::objects::InTree;
 
 /// The volumes of a pod that any plugin reads, in the pod's order.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PodVolumes {
     /// The volumes.
     pub mounts: Vec<Mount>,
@@ -17,7 +18,7 @@ pub struct PodVolumes {
 }
 
 /// A pod that owns claims.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -26,7 +27,7 @@ pub struct Owner {
 }
 
 /// One volume of a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mount {
     /// `persistentVolumeClaim`: the claim's name.
     Claim(Arc<str>),
@@ -39,7 +40,7 @@ pub enum Mount {
 }
 
 /// A disk that a pod names itself; at least one of the two says something.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Inline {
     /// The disk, where two pods on one node may get into each other's way.
     pub disk: Option<Disk>,
@@ -48,7 +49,7 @@ pub struct Inline {
 }
 
 /// A disk that not all pods can share.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Disk {
     /// `gcePersistentDisk`.
     GcePersistentDisk {

@@ -2,10 +2,11 @@
 //!
 //! Knows: limits, plugins that drivers stand for, and what is attached. Must not know: pods.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// What the CSINode of a node says, and the VolumeAttachments that name the node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCsi {
     /// The drivers on the node, and how many volumes each can attach; `None` where it names no limit. In its order.
     pub drivers: Vec<(Arc<str>, Option<i32>)>,
@@ -16,7 +17,7 @@ pub struct NodeCsi {
 }
 
 /// A volume that is attached to a node, or would be.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attachment {
     /// The driver.
     pub driver: Arc<str>,

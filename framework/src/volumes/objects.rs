@@ -3,6 +3,7 @@
 //! Knows: their fields. Must not know: the Kubernetes objects they come from (that is [`crate::ingest`]), or what a plugin
 //! makes of them.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::{class::NodeTerm, labels::LabelSelector, quantity::Quantity};
@@ -11,7 +12,7 @@ use crate::{class::NodeTerm, labels::LabelSelector, quantity::Quantity};
 pub type OwnedLabels = Vec<(Arc<str>, Arc<str>)>;
 
 /// A `v1` PersistentVolumeClaim.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// `metadata.namespace`.
     pub namespace: Arc<str>,
@@ -50,7 +51,7 @@ pub struct Claim {
 }
 
 /// A set of access modes, each a bit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessModes(pub u8);
 
 impl AccessModes {
@@ -80,7 +81,7 @@ impl AccessModes {
 }
 
 /// A `v1` PersistentVolume.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Volume {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -113,7 +114,7 @@ pub struct Volume {
 }
 
 /// `spec.claimRef` of a volume.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimReference {
     /// The claim's namespace.
     pub namespace: Arc<str>,
@@ -124,7 +125,7 @@ pub struct ClaimReference {
 }
 
 /// Where the data of a volume is, as far as limits and topology hang on it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum VolumeSource {
     /// `spec.csi`.
     Csi {
@@ -141,7 +142,7 @@ pub enum VolumeSource {
 }
 
 /// A volume of a plugin that was part of Kubernetes once, and what it is in the words of the CSI driver in its place.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct InTree {
     /// The plugin, such as `kubernetes.io/gce-pd`.
     pub plugin: Arc<str>,
@@ -157,7 +158,7 @@ pub struct InTree {
 pub type TopologyTerm = Vec<(Arc<str>, Vec<Arc<str>>)>;
 
 /// A `storage.k8s.io/v1` StorageClass.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorageClass {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -170,7 +171,7 @@ pub struct StorageClass {
 }
 
 /// When claims of a class are bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BindingMode {
     /// As soon as they are there.
     Immediate,
@@ -179,7 +180,7 @@ pub enum BindingMode {
 }
 
 /// A `storage.k8s.io/v1` CSIDriver.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CsiDriver {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -190,7 +191,7 @@ pub struct CsiDriver {
 }
 
 /// A `storage.k8s.io/v1` CSIStorageCapacity.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StorageCapacity {
     /// `metadata.namespace`.
     pub namespace: Arc<str>,
@@ -207,7 +208,7 @@ pub struct StorageCapacity {
 }
 
 /// A `storage.k8s.io/v1` CSINode.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CsiNode {
     /// `metadata.name`, the node's.
     pub name: Arc<str>,
@@ -218,7 +219,7 @@ pub struct CsiNode {
 }
 
 /// A `storage.k8s.io/v1` VolumeAttachment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeAttachment {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -231,7 +232,7 @@ pub struct VolumeAttachment {
 }
 
 /// One object of storage.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum StorageObject {
     /// A PersistentVolumeClaim.
     Claim(Claim),
@@ -250,7 +251,7 @@ pub enum StorageObject {
 }
 
 /// Which object of storage: its kind and its name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StorageKey {
     /// The kind.
     pub kind: StorageKind,
@@ -261,7 +262,7 @@ pub struct StorageKey {
 }
 
 /// The kinds of objects of storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StorageKind {
     /// `v1` PersistentVolumeClaim.
     Claim,

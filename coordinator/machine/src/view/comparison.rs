@@ -136,8 +136,14 @@ impl Machine {
     #[must_use]
     pub fn compare(&mut self, event: &Event) -> Option<Comparison> {
         let Event::PodApplied(told) = event else { return None };
-        let pod = self.pods.get(&told.uid).filter(|pod| pod.waits())?;
-        let theirs = decision(&pod.info, told)?;
+        let theirs = decision(&self.pods.get(&told.uid)?.info, told)?;
+        self.compare_decision(&told.uid, theirs)
+    }
+
+    /// The decision of another scheduler on a pod, beside what would be decided now. `None`: as for [`Self::compare`].
+    #[must_use]
+    pub fn compare_decision(&mut self, uid: &str, theirs: Theirs) -> Option<Comparison> {
+        let pod = self.pods.get(uid).filter(|pod| pod.waits())?;
         let configuration = self.configuration.clone().filter(|_| self.synced)?;
         let subject = (self.profile_index(&pod.info.scheduler_name)?, pod.class);
         let (name, uid, priority) = (pod.name(), Arc::clone(&pod.info.uid), pod.info.priority);

@@ -2,13 +2,14 @@
 //!
 //! Knows: its fields. Must not know: how it was found, or who writes it.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::{DeviceName, request::Configuration, taint::DeviceToleration};
 use crate::{class::NodeTerm, devices::amount::Amount};
 
 /// An AllocationResult.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Allocation {
     /// `devices.results`.
     pub results: Vec<DeviceResult>,
@@ -21,7 +22,7 @@ pub struct Allocation {
 }
 
 /// A DeviceRequestAllocationResult: one device.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceResult {
     /// `request`: `request`, or `request/alternative`.
     pub request: Arc<str>,
@@ -42,7 +43,7 @@ pub struct DeviceResult {
 }
 
 /// A DeviceAllocationConfiguration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AllocatedConfig {
     /// `source`.
     pub source: ConfigSource,
@@ -53,7 +54,7 @@ pub struct AllocatedConfig {
 }
 
 /// Where a configuration comes from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConfigSource {
     /// `FromClass`.
     #[default]

@@ -2,6 +2,7 @@
 //!
 //! Knows: their fields. Must not know: which pods use them, or how devices are found.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::{DeviceName, allocation::Allocation, request::ClaimSpec};
@@ -13,7 +14,7 @@ pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 pub const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
 
 /// A `resource.k8s.io/v1` ResourceClaim.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceClaim {
     /// `metadata.namespace`.
     pub namespace: Arc<str>,
@@ -42,7 +43,7 @@ pub struct DeviceClaim {
 }
 
 /// The owner that is the controller of an object.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Controller {
     /// `kind`.
     pub kind: Arc<str>,
@@ -53,7 +54,7 @@ pub struct Controller {
 }
 
 /// A ResourceClaimConsumerReference: who may use the devices.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Consumer {
     /// `apiGroup`; empty for pods.
     pub api_group: Arc<str>,
@@ -66,7 +67,7 @@ pub struct Consumer {
 }
 
 /// An AllocatedDeviceStatus: what a driver says of an allocated device.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceStatus {
     /// `driver`, `pool` and `device`.
     pub device: DeviceName,
@@ -81,7 +82,7 @@ pub struct DeviceStatus {
 }
 
 /// A condition of an allocated device.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceCondition {
     /// `type`.
     pub kind: Arc<str>,

@@ -2,12 +2,13 @@
 //!
 //! Knows: their fields. Must not know: who asks for devices of them.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::request::Configuration;
 
 /// A `resource.k8s.io/v1` DeviceClass.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceClass {
     /// `metadata.name`.
     pub name: Arc<str>,

@@ -2,13 +2,14 @@
 //!
 //! Knows: the fields of `spec.devices` of a ResourceClaim. Must not know: which devices there are.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::taint::DeviceToleration;
 use crate::devices::amount::Amount;
 
 /// `spec` of a ResourceClaim. Claims of one template have equal ones.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClaimSpec {
     /// `devices.requests`.
     pub requests: Vec<Request>,
@@ -19,7 +20,7 @@ pub struct ClaimSpec {
 }
 
 /// A DeviceRequest.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
     /// `name`.
     pub name: Arc<str>,
@@ -28,7 +29,7 @@ pub struct Request {
 }
 
 /// How a request names its devices.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RequestKind {
     /// `exactly`. The name of the ask is empty.
     Exactly(Ask),
@@ -40,7 +41,7 @@ pub enum RequestKind {
 }
 
 /// An ExactDeviceRequest or a DeviceSubRequest.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ask {
     /// `name` of a DeviceSubRequest; empty for `exactly`.
     pub name: Arc<str>,
@@ -61,7 +62,7 @@ pub struct Ask {
 }
 
 /// How many devices.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AllocationMode {
     /// `ExactCount`, with `count`.
     Count(i64),
@@ -72,7 +73,7 @@ pub enum AllocationMode {
 }
 
 /// A DeviceConstraint.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Constraint {
     /// `requests`, each `request` or `request/alternative`; empty for all of the claim.
     pub requests: Vec<Arc<str>>,
@@ -81,7 +82,7 @@ pub struct Constraint {
 }
 
 /// What a constraint demands of the devices of its requests.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConstraintKind {
     /// `matchAttribute`: all have the attribute of this fully qualified name, with one value.
     Match(Arc<str>),
@@ -93,7 +94,7 @@ pub enum ConstraintKind {
 }
 
 /// A DeviceClaimConfiguration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClaimConfig {
     /// `requests`, each `request` or `request/alternative`; empty for all.
     pub requests: Vec<Arc<str>>,
@@ -102,14 +103,14 @@ pub struct ClaimConfig {
 }
 
 /// A DeviceConfiguration, which only drivers read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Configuration {
     /// `opaque`.
     pub opaque: Option<OpaqueConfiguration>,
 }
 
 /// An OpaqueDeviceConfiguration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OpaqueConfiguration {
     /// `driver`.
     pub driver: Arc<str>,

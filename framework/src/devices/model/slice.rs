@@ -2,13 +2,14 @@
 //!
 //! Knows: their fields. Must not know: which slices make a pool.
 
+use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
 use super::taint::DeviceTaint;
 use crate::{class::NodeTerm, devices::amount::Amount};
 
 /// A `resource.k8s.io/v1` ResourceSlice.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -34,7 +35,7 @@ pub struct Slice {
 
 /// For which nodes the devices of a slice, or one device, are. Where the API server let in more than one, the first of the
 /// fields in this order counts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Nodes {
     /// `nodeName`; `None` where it is not set or empty.
     pub name: Option<Arc<str>>,
@@ -45,7 +46,7 @@ pub struct Nodes {
 }
 
 /// A CounterSet.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterSet {
     /// `name`.
     pub name: Arc<str>,
@@ -54,7 +55,7 @@ pub struct CounterSet {
 }
 
 /// A Device.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// `name`.
     pub name: Arc<str>,
@@ -79,7 +80,7 @@ pub struct Device {
 }
 
 /// A DeviceAttribute.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Attribute {
     /// `int`.
     Int(i64),
@@ -103,7 +104,7 @@ pub enum Attribute {
 }
 
 /// A DeviceCapacity.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Capacity {
     /// `value`.
     pub value: Amount,
@@ -112,7 +113,7 @@ pub struct Capacity {
 }
 
 /// A CapacityRequestPolicy.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CapacityPolicy {
     /// `default`.
     pub default: Option<Amount>,
@@ -123,7 +124,7 @@ pub struct CapacityPolicy {
 }
 
 /// A CapacityRequestPolicyRange.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CapacityRange {
     /// `min`.
     pub min: Option<Amount>,
@@ -134,7 +135,7 @@ pub struct CapacityRange {
 }
 
 /// A DeviceCounterConsumption.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumption {
     /// `counterSet`.
     pub counter_set: Arc<str>,

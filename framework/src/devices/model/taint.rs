@@ -3,10 +3,11 @@
 //! Knows: their fields, and when a toleration tolerates a taint. Must not know: what an untolerated taint means for a
 //! request.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// A DeviceTaint.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceTaint {
     /// `key`.
     pub key: Arc<str>,
@@ -17,7 +18,7 @@ pub struct DeviceTaint {
 }
 
 /// What a taint does.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TaintEffect {
     /// `None`, or an effect that this release does not know; its name.
     Other(Arc<str>),
@@ -29,7 +30,7 @@ pub enum TaintEffect {
 }
 
 /// A DeviceToleration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceToleration {
     /// `key`; empty means any.
     pub key: Arc<str>,
@@ -44,7 +45,7 @@ pub struct DeviceToleration {
 }
 
 /// A `resource.k8s.io/v1` DeviceTaintRule.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceTaintRule {
     /// `metadata.name`.
     pub name: Arc<str>,
@@ -55,7 +56,7 @@ pub struct DeviceTaintRule {
 }
 
 /// Which devices a rule is for: those that have all that is named.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaintSelector {
     /// `driver`.
     pub driver: Option<Arc<str>>,

@@ -1,16 +1,17 @@
-//! What was found, as programs read it and as people do.
+//! Decisions beside others, as programs read it and as people do.
 //!
-//! Knows: how decisions are counted, and which are told one by one. Must not know: how two decisions are compared.
+//! Knows: how decisions are counted, and which are told one by one. Must not know: how two decisions are compared, or who made
+//! either.
 
 use std::{
     collections::BTreeMap,
     io::{self, Write},
 };
 
+use clap::ValueEnum;
 use flotilla_machine::comparison::{Compared, Theirs, Verdict};
 use serde::Serialize;
 
-use super::args::Format;
 use crate::output::{json, printable, table, yaml};
 
 /// The most decisions that are told one by one.
@@ -19,10 +20,21 @@ const MOST_CASES: usize = 10;
 /// From this many nodes on, kube-scheduler may look at a part of them only.
 const SAMPLED: usize = 100;
 
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// One JSON object
+    Json,
+    /// The same as YAML
+    Yaml,
+}
+
 /// How two decisions stand to each other. The worst comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Refused,
     PlacedHereOnly,
     Failed,
@@ -47,23 +59,81 @@ impl Outcome {
         Self::NodeUnknown,
     ];
 
-    const fn words(self) -> &'static str {
+    fn words(self, here: &str) -> String {
         match self {
-            Self::SameNode => "the same node",
-            Self::EqualTotal => "another node of the same total",
-            Self::NeitherPlaced => "no node, for the same reasons",
-            Self::LowerTotal => "a node of a lower total",
-            Self::OtherReasons => "no node, for other reasons",
-            Self::PlacedHereOnly => "no node, where Flotilla has one",
-            Self::Refused => "a node that Flotilla refuses",
-            Self::Failed => "what is an error in Flotilla",
-            Self::NodeUnknown => "a node that is not known",
+            Self::SameNode => "the same node".to_owned(),
+            Self::EqualTotal => "another node of the same total".to_owned(),
+            Self::NeitherPlaced => "no node, for the same reasons".to_owned(),
+            Self::LowerTotal => "a node of a lower total".to_owned(),
+            Self::OtherReasons => "no node, for other reasons".to_owned(),
+            Self::PlacedHereOnly => format!("no node, where {here} has one"),
+            Self::Refused => format!("a node that {here} refuses"),
+            Self::Failed => format!("what is an error in {here}"),
+            Self::NodeUnknown => "a node that is not known".to_owned(),
+        }
+    }
+
+    /// As metrics have it.
+    const fn label(self) -> &'static str {
+        match self {
+            Self::SameNode => "same_node",
+            Self::EqualTotal => "equal_total",
+            Self::NeitherPlaced => "neither_placed",
+            Self::LowerTotal => "lower_total",
+            Self::OtherReasons => "other_reasons",
+            Self::PlacedHereOnly => "placed_here_only",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::NodeUnknown => "node_unknown",
         }
     }
 
     const fn agrees(self) -> bool {
         matches!(self, Self::SameNode | Self::EqualTotal | Self::NeitherPlaced)
     }
+}
+
+/// Whose decisions are beside those of here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// Those of another scheduler, beside Flotilla's.
+    #[cfg_attr(not(any(test, feature = "cluster")), expect(dead_code, reason = "only a cluster has another scheduler"))]
+    Scheduler,
+    /// Those of a recording, beside those of its replay.
+    Recording,
+}
+
+impl Beside {
+    const fn here(self) -> &'static str {
+        match self {
+            Self::Scheduler => "Flotilla",
+            Self::Recording => "the replay",
+        }
+    }
+
+    const fn heading(self) -> &'static str {
+        match self {
+            Self::Scheduler => "THE OTHER SCHEDULER CHOSE",
+            Self::Recording => "THE RECORDING HAS",
+        }
+    }
+
+    const fn missed(self) -> &'static str {
+        match self {
+            Self::Scheduler => "since too many waited",
+            Self::Recording => "since no profile is for the pod, or it was not seen waiting",
+        }
+    }
+}
+
+/// How one decision stands to that of here.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "only metrics read it"))]
+pub(crate) struct Found {
+    /// The name of the outcome.
+    pub(crate) outcome: &'static str,
+    /// The plugins that make the difference.
+    pub(crate) plugins: Vec<String>,
 }
 
 /// A decision that differs.
@@ -84,12 +154,14 @@ struct Case {
 /// All that was found.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(crate) struct Report {
+    #[serde(skip)]
+    beside: Beside,
     schedulers: Vec<String>,
     /// Decisions that were compared.
-    pub(super) compared: u64,
-    /// Those that were not, since too many waited.
-    pub(super) missed: u64,
+    pub(crate) compared: u64,
+    /// Those that were not.
+    pub(crate) missed: u64,
     /// In how many of a hundred both agree: on the node, on its total, or on why there is none.
     #[serde(serialize_with = "two_digits")]
     agreement_percent: f64,
@@ -107,8 +179,9 @@ fn two_digits<S: serde::Serializer>(percent: &f64, serializer: S) -> Result<S::O
 }
 
 impl Report {
-    pub(super) const fn new(schedulers: Vec<String>) -> Self {
+    pub(crate) const fn new(beside: Beside, schedulers: Vec<String>) -> Self {
         Self {
+            beside,
             schedulers,
             compared: 0,
             missed: 0,
@@ -120,9 +193,16 @@ impl Report {
         }
     }
 
+    /// The names of all ways in which two decisions can stand to each other.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn outcomes() -> impl Iterator<Item = &'static str> {
+        Outcome::ALL.into_iter().map(Outcome::label)
+    }
+
     /// Counts a decision.
-    pub(super) fn add(&mut self, compared: &Compared) {
+    pub(crate) fn add(&mut self, compared: &Compared) -> Found {
         let case = case(compared);
+        let found = Found { outcome: case.outcome.label(), plugins: case.plugins.clone() };
         self.compared += 1;
         *self.outcomes.entry(case.outcome).or_default() += 1;
         case.plugins.iter().for_each(|plugin| *self.by_plugin.entry(plugin.clone()).or_default() += 1);
@@ -132,6 +212,7 @@ impl Report {
         let agreed = self.outcomes.iter().filter(|(outcome, _)| outcome.agrees()).map(|(_, count)| count).sum();
         self.agreement_percent = percent(agreed, self.compared);
         self.keep(case);
+        found
     }
 
     /// Keeps the first of each way to differ, and the worst of them.
@@ -145,13 +226,18 @@ impl Report {
         self.cases.truncate(MOST_CASES);
     }
 
+    /// Whether all that was compared is the same, node by node and word by word.
+    pub(crate) fn is_same(&self) -> bool {
+        self.outcomes.keys().all(|outcome| matches!(outcome, Outcome::SameNode | Outcome::NeitherPlaced))
+    }
+
     /// A line for a bar.
-    pub(super) fn headline(&self) -> String {
+    pub(crate) fn headline(&self) -> String {
         format!("{} decisions compared, {:.2} % agree", self.compared, self.agreement_percent)
     }
 
     /// Prints the report.
-    pub(super) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn print(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
         match format {
             Format::Table => self.print_table(out),
             Format::Json => json(self, out),
@@ -163,24 +249,26 @@ impl Report {
         if self.compared == 0 {
             return writeln!(out, "{} decided on no pod that was seen waiting", self.schedulers.join(", "));
         }
+        let here = self.beside.here();
         writeln!(out, "{}", self.headline())?;
         let count = |outcome: &Outcome| self.outcomes.get(outcome).copied();
-        let rows =
-            Outcome::ALL.iter().filter_map(|outcome| Some([count(outcome)?.to_string(), outcome.words().into()]));
-        writeln!(out, "\n{}", table(["DECISIONS", "THE OTHER SCHEDULER CHOSE"], rows))?;
+        let rows = Outcome::ALL.iter().filter_map(|outcome| Some([count(outcome)?.to_string(), outcome.words(here)]));
+        writeln!(out, "\n{}", table(["DECISIONS", self.beside.heading()], rows))?;
         if !self.by_plugin.is_empty() {
             let rows = self.by_plugin.iter().map(|(plugin, count)| [plugin.clone(), count.to_string()]);
             writeln!(out, "\n{}", table(["PLUGIN", "DIFFERENCES"], rows))?;
         }
         for Case { outcome, pod, scheduler, theirs, ours, plugins } in &self.cases {
             let by = if plugins.is_empty() { String::new() } else { format!(" ({})", plugins.join(", ")) };
-            writeln!(out, "\n{} of {scheduler}: {}{by}", printable(pod), outcome.words())?;
-            writeln!(out, "  {scheduler}: {}\n  Flotilla: {}", printable(theirs), printable(ours))?;
+            let theirs_of = if self.beside == Beside::Scheduler { scheduler.as_str() } else { "the recording" };
+            writeln!(out, "\n{} of {scheduler}: {}{by}", printable(pod), outcome.words(here))?;
+            writeln!(out, "  {theirs_of}: {}\n  {here}: {}", printable(theirs), printable(ours))?;
         }
         if self.missed > 0 {
-            writeln!(out, "\n{} decisions were not compared, since too many waited", self.missed)?;
+            writeln!(out, "\n{} decisions were not compared, {}", self.missed, self.beside.missed())?;
         }
-        if self.nodes >= SAMPLED && self.outcomes.contains_key(&Outcome::LowerTotal) {
+        if self.beside == Beside::Scheduler && self.nodes >= SAMPLED && self.outcomes.contains_key(&Outcome::LowerTotal)
+        {
             writeln!(
                 out,
                 "\nFrom {SAMPLED} nodes on kube-scheduler looks at a part of them (percentageOfNodesToScore), and Flotilla at all."
@@ -245,7 +333,7 @@ mod tests {
     }
 
     fn report() -> Report {
-        let mut report = Report::new(vec!["default-scheduler".to_owned()]);
+        let mut report = Report::new(Beside::Scheduler, vec!["default-scheduler".to_owned()]);
         let part = |plugin, ours, theirs| Part { plugin, ours, theirs };
         let lower =
             || Verdict::Lower { ours: "b".into(), totals: (310, 290), parts: vec![part("NodeResourcesFit", 90, 70)] };
@@ -263,7 +351,7 @@ mod tests {
             compared("web-4", on("c"), refused),
         ]
         .iter()
-        .for_each(|compared| report.add(compared));
+        .for_each(|compared| _ = report.add(compared));
         report
     }
 
@@ -316,7 +404,7 @@ mod tests {
     #[test]
     fn without_a_decision_nothing_is_claimed() {
         let mut text = Vec::new();
-        Report::new(vec!["a".to_owned(), "b".to_owned()])
+        Report::new(Beside::Scheduler, vec!["a".to_owned(), "b".to_owned()])
             .print(Format::Table, &mut text)
             .expect("memory can be written to");
         assert_eq!(String::from_utf8_lossy(&text), "a, b decided on no pod that was seen waiting\n");

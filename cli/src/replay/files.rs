@@ -1,0 +1,213 @@
+//! Which files are one recording, and reading them one after the other.
+//!
+//! Knows: parts and what is missing between them. Must not know: what is told.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use flotilla_framework::registry::Registry;
+use flotilla_recording::{BadEntry, BadRecording, End, Entry, Header, Outcome, Part, Told};
+
+use super::args::Speed;
+use crate::output::Failure;
+
+/// Parts between which nothing is missing.
+#[derive(Debug, Clone)]
+pub(super) struct Chain {
+    pub(super) parts: Vec<PathBuf>,
+    /// Of the first part.
+    pub(super) header: Header,
+}
+
+/// A recording.
+#[derive(Debug)]
+pub(super) struct Recording {
+    /// In order.
+    pub(super) chains: Vec<Chain>,
+    /// What has to be said of it.
+    pub(super) notices: Vec<String>,
+}
+
+/// How reading has ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// At the end, which may be within a frame.
+    Over(Vec<String>),
+    /// The one who was told wants no more.
+    Enough,
+}
+
+// === impl Chain ===
+
+impl Chain {
+    /// Whether it begins with a machine that knows nothing.
+    pub(super) const fn is_from_beginning(&self) -> bool {
+        self.header.part == 0
+    }
+
+    /// Tells all entries in order, until `false` comes back.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is damaged, or an entry that cannot be understood.
+    pub(super) fn tell(
+        &self,
+        speed: Speed,
+        mut told: impl FnMut(Entry<'static>, Option<&Outcome>) -> Result<bool, BadEntry>,
+    ) -> Result<Ended, BadRecording> {
+        let mut notices = Vec::new();
+        let mut pace = Pace { speed, began: None };
+        for path in &self.parts {
+            let mut part = Part::open(path)?;
+            loop {
+                match part.next()? {
+                    Told::Entry(entry, outcome) => {
+                        pace.wait(&entry);
+                        let more = told(entry, outcome.as_ref());
+                        let damaged =
+                            |BadEntry(problem)| BadRecording::Corrupt { path: path.clone(), at: part.at(), problem };
+                        if !more.map_err(damaged)? {
+                            return Ok(Ended::Enough);
+                        }
+                    }
+                    Told::End(End::Whole) => break,
+                    Told::End(End::Cut { at }) => {
+                        notices.push(format!(
+                            "{} ends within a frame, at byte {at}: it is replayed up to there",
+                            path.display()
+                        ));
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(Ended::Over(notices))
+    }
+}
+
+/// Waits as long as was waited when it was recorded.
+struct Pace {
+    speed: Speed,
+    /// When the first turn was told, and its time.
+    began: Option<(Instant, u64)>,
+}
+
+impl Pace {
+    fn wait(&mut self, entry: &Entry<'_>) {
+        let (Speed::Times(times), Entry::Turn { now_ms, .. }) = (self.speed, entry) else { return };
+        let (began, first_ms) = *self.began.get_or_insert_with(|| (Instant::now(), *now_ms));
+        #[expect(clippy::cast_precision_loss, reason = "a pause")]
+        let due = Duration::try_from_secs_f64(now_ms.saturating_sub(first_ms) as f64 / 1_000.0 / times);
+        thread::sleep(due.unwrap_or(Duration::MAX).saturating_sub(began.elapsed()));
+    }
+}
+
+// === impl Recording ===
+
+impl Recording {
+    /// Finds the parts of one recording.
+    ///
+    /// # Errors
+    /// There is none, or a file is none of a recording, or of a build with other plugins.
+    pub(super) fn open(files: &[PathBuf], registry: Registry) -> Result<Self, Failure> {
+        let mut notices = Vec::new();
+        let paths = paths(files)?;
+        let mut parts = Vec::new();
+        for path in paths {
+            match Part::open(&path) {
+                Ok(part) => parts.push((part.header, path)),
+                // The newest file may not have got any further.
+                Err(error @ BadRecording::Empty(_)) if files.iter().any(|file| file.is_dir()) => {
+                    notices.push(error.to_string());
+                }
+                Err(error) => return Err(Failure::input(vec![error.to_string()])),
+            }
+        }
+        parts.sort_by_key(|(header, _)| (header.run, header.part));
+        let runs: BTreeSet<u64> = parts.iter().map(|(header, _)| header.run).collect();
+        let Some(newest) = runs.last() else {
+            return Err(Failure::input(vec![format!(
+                "{} has no recording: no file whose name ends in .flr",
+                named(files)
+            )]));
+        };
+        if runs.len() > 1 {
+            let older = runs.len() - 1;
+            notices.push(format!("{older} older recordings are left out; name the files of one of them to replay it"));
+        }
+        parts.retain(|(header, _)| header.run == *newest);
+        let header = &parts[0].0;
+        lacks_nothing(header, registry)?;
+        let here = env!("CARGO_PKG_VERSION");
+        if header.version != here {
+            notices.push(format!("{} recorded it, and this is {here}, which may decide otherwise", header.version));
+        }
+        Ok(Self { chains: chains(parts, &mut notices), notices })
+    }
+}
+
+/// Plugins that decided have to be here.
+fn lacks_nothing(header: &Header, registry: Registry) -> Result<(), Failure> {
+    let here = Header::plugins_of(registry);
+    let missing: Vec<&str> =
+        header.plugins.iter().filter(|plugin| !here.contains(plugin)).map(String::as_str).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.join(", ");
+    Err(Failure::input(vec![format!(
+        "the recorded coordinator had the plugin {names}, which this program lacks; replay with the `flotilla` that has it \
+         (docs/plugins.md)"
+    )]))
+}
+
+/// Puts parts together.
+fn chains(parts: Vec<(Header, PathBuf)>, notices: &mut Vec<String>) -> Vec<Chain> {
+    let mut chains: Vec<Chain> = Vec::new();
+    let mut last = None;
+    for (header, path) in parts {
+        let follows = header.follows && last.is_some_and(|last| header.part == last + 1);
+        let number = header.part;
+        match chains.last_mut().filter(|_| follows) {
+            Some(chain) => chain.parts.push(path),
+            None => {
+                if last.is_some() {
+                    notices.push(format!(
+                        "before part {number} something is missing; it begins with the cluster as it was then"
+                    ));
+                }
+                chains.push(Chain { parts: vec![path], header });
+            }
+        }
+        last = Some(number);
+    }
+    chains
+}
+
+fn named(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The files that are meant: a folder stands for its recordings.
+fn paths(files: &[PathBuf]) -> Result<BTreeSet<PathBuf>, Failure> {
+    let mut paths = BTreeSet::new();
+    for file in files {
+        if !file.is_dir() {
+            paths.insert(file.clone());
+            continue;
+        }
+        let unreadable = |error| Failure::input(vec![format!("cannot read {}: {error}", file.display())]);
+        for entry in fs::read_dir(file).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            let is_recording = |path: &Path| path.extension().is_some_and(|end| end == "flr");
+            if is_recording(&path) {
+                paths.insert(path);
+            }
+        }
+    }
+    Ok(paths)
+}

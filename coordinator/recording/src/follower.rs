@@ -1,0 +1,186 @@
+//! Each recorded decision judged by itself: a machine that decides nothing knows the cluster as the recorded one did, is asked
+//! what it would decide, and is then told what was decided.
+//!
+//! So it can begin at any part, and with another configuration, and one decision that differs does not change those after it.
+//!
+//! Knows: which entries tell of the cluster, and which of decisions. Must not know: how two decisions are compared.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flotilla_framework::{class::PodInfo, registry::Registry};
+use flotilla_machine::{
+    comparison::{Compared, Theirs},
+    event::{BindFailure, Configuration, Event, TimeMs},
+    machine::Machine,
+};
+
+use crate::{
+    decision::{Decision, Outcome, PodId},
+    entry::Entry,
+    read::BadEntry,
+};
+
+/// What came of judging the decisions of one entry.
+#[derive(Debug, Default)]
+pub struct Judged {
+    /// Decisions beside what would be decided.
+    pub compared: Vec<Compared>,
+    /// Decisions that cannot be judged: of a pod that no profile is for, or that is too large.
+    pub unjudged: u64,
+}
+
+/// A machine that is told a recording and decides nothing.
+#[derive(Debug)]
+pub struct Follower {
+    machine: Machine,
+    /// What is decided by, in the place of what was recorded.
+    configuration: Option<Arc<Configuration>>,
+    pods: BTreeMap<Arc<str>, Arc<PodInfo>>,
+    /// Where pods were placed, until the watch tells it.
+    placed: BTreeMap<Arc<str>, Arc<str>>,
+    now_ms: TimeMs,
+}
+
+// === impl Follower ===
+
+impl Follower {
+    /// Nothing is told yet.
+    #[must_use]
+    pub fn new(registry: Registry, configuration: Option<Arc<Configuration>>) -> Self {
+        let machine = Machine::new(0, registry).keeping_decisions(0);
+        Self { machine, configuration, pods: BTreeMap::new(), placed: BTreeMap::new(), now_ms: 0 }
+    }
+
+    /// The time of the last turn.
+    #[must_use]
+    pub const fn now_ms(&self) -> TimeMs {
+        self.now_ms
+    }
+
+    /// Tells one entry.
+    ///
+    /// # Errors
+    /// The entry cannot be read.
+    pub fn tell(&mut self, entry: Entry<'static>, outcome: Option<&Outcome>) -> Result<Judged, BadEntry> {
+        let mut judged = Judged::default();
+        match entry {
+            Entry::Turn { now_ms, input } => {
+                self.now_ms = now_ms;
+                self.take_in(input.into_event()?);
+                for decision in outcome.map_or(&[][..], |outcome| &outcome.decisions) {
+                    self.decided(decision, &mut judged);
+                }
+            }
+            Entry::Known(input) => self.take_in(input.into_event()?),
+            Entry::Header(_) | Entry::AskedAt { .. } | Entry::Resumed { .. } => {}
+        }
+        Ok(judged)
+    }
+
+    /// Takes in what tells of the cluster; all else concerns only a machine that decides.
+    fn take_in(&mut self, event: Event) {
+        match event {
+            Event::Configured(recorded) => {
+                // It is in force once, however often the recorded one changed.
+                let is_first = self.configuration.is_none() || self.machine.status().generation == 0;
+                let configuration = self.configuration.clone().unwrap_or(recorded);
+                if is_first {
+                    self.apply(Event::Configured(configuration));
+                }
+            }
+            Event::PodApplied(pod) => self.pod(pod),
+            Event::PodDeleted { uid } => {
+                self.pods.remove(&uid);
+                self.placed.remove(&uid);
+                self.apply(Event::PodDeleted { uid });
+            }
+            Event::BindFailed { uid, failure: BindFailure::Error(_) | BindFailure::Gone }
+            | Event::Written { uid, failure: Some(_), .. } => self.take_back(&uid),
+            Event::Leading { .. }
+            | Event::Following
+            | Event::WorkerJoined { .. }
+            | Event::WorkerLost { .. }
+            | Event::FromWorker { .. }
+            | Event::Bound { .. }
+            | Event::BindFailed { .. }
+            | Event::Extended { .. }
+            | Event::Written { .. }
+            | Event::Proposed { .. }
+            | Event::Preempted { .. }
+            | Event::Tick => {}
+            told => self.apply(told),
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        // A machine that does not lead asks for nothing that has to be done.
+        self.machine.apply(self.now_ms, event);
+    }
+
+    /// A pod as the watch tells of it, but on the node that it was given meanwhile.
+    fn pod(&mut self, pod: Arc<PodInfo>) {
+        if pod.node_name.is_some() {
+            self.placed.remove(&pod.uid);
+        }
+        self.pods.insert(Arc::clone(&pod.uid), Arc::clone(&pod));
+        let pod = match self.placed.get(&pod.uid) {
+            Some(node) => Arc::new(PodInfo { node_name: Some(Arc::clone(node)), ..PodInfo::clone(&pod) }),
+            None => pod,
+        };
+        self.apply(Event::PodApplied(pod));
+    }
+
+    /// A pod does not get the node that it was given.
+    fn take_back(&mut self, uid: &Arc<str>) {
+        if self.placed.remove(uid).is_none() {
+            return;
+        }
+        self.apply(Event::PodDeleted { uid: Arc::clone(uid) });
+        if let Some(pod) = self.pods.get(uid) {
+            self.apply(Event::PodApplied(Arc::clone(pod)));
+        }
+    }
+
+    /// Judges a decision, and takes it for made.
+    fn decided(&mut self, decision: &Decision, judged: &mut Judged) {
+        match decision {
+            Decision::Reserve { pod, node, .. } | Decision::Bind { pod, node, .. } => {
+                // What was reserved for is bound later.
+                if self.placed.contains_key(&pod.uid) {
+                    return;
+                }
+                self.judge(pod, Theirs::Node(Arc::clone(node)), judged);
+                self.placed.insert(Arc::clone(&pod.uid), Arc::clone(node));
+                if let Some(known) = self.pods.get(&pod.uid).cloned() {
+                    self.pod(known);
+                }
+            }
+            Decision::Refuse { pod, is_unschedulable, message, nomination, ends_attempt } => {
+                self.take_back(&pod.uid);
+                if *is_unschedulable && *ends_attempt {
+                    self.judge(pod, Theirs::Unschedulable(message.as_str().into()), judged);
+                }
+                if let Some(nominated) = nomination {
+                    self.nominate(&pod.uid, Some(nominated).filter(|node| !node.is_empty()));
+                }
+            }
+            Decision::Preempt { .. }
+            | Decision::Extend { .. }
+            | Decision::ExtendPreemption { .. }
+            | Decision::Group { .. } => {}
+        }
+    }
+
+    fn judge(&mut self, pod: &PodId, theirs: Theirs, judged: &mut Judged) {
+        match self.machine.compare_decision(&pod.uid, theirs).map(|comparison| comparison.judge()) {
+            Some(Ok(compared)) => judged.compared.push(compared),
+            Some(Err(_)) | None => judged.unjudged += 1,
+        }
+    }
+
+    fn nominate(&mut self, uid: &Arc<str>, node: Option<&Arc<str>>) {
+        let Some(pod) = self.pods.get(uid) else { return };
+        let pod = PodInfo { nominated_node_name: node.cloned(), ..PodInfo::clone(pod) };
+        self.pod(Arc::new(pod));
+    }
+}

@@ -1,0 +1,94 @@
+//! The same machine, told the same again.
+//!
+//! Knows: how a recording is told to a machine, and what has to be the same. Must not know: what is printed of it.
+
+use flotilla_framework::registry::Registry;
+use flotilla_machine::{event::TimeMs, machine::Machine};
+
+use crate::{
+    decision::{Decision, Outcome},
+    entry::{Entry, Input},
+    read::BadEntry,
+};
+
+/// A machine that is told a recording from its beginning.
+#[derive(Debug)]
+pub struct Replayer {
+    machine: Machine,
+    /// How many turns there were.
+    pub turns: u64,
+    /// How many decisions were the same.
+    pub decisions: u64,
+    /// The time of the last turn.
+    pub now_ms: TimeMs,
+}
+
+/// A turn that led to something else than was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The turn, counted from 1.
+    pub turn: u64,
+    /// Its time.
+    pub now_ms: TimeMs,
+    /// What was recorded.
+    pub recorded: Vec<Decision>,
+    /// What is decided now.
+    pub replayed: Vec<Decision>,
+    /// The decisions are the same; what workers were told, or another action, is not.
+    pub is_beside: bool,
+}
+
+// === impl Replayer ===
+
+impl Replayer {
+    /// Nothing is told yet.
+    #[must_use]
+    pub fn new(registry: Registry) -> Self {
+        Self { machine: Machine::new(0, registry).keeping_decisions(0), turns: 0, decisions: 0, now_ms: 0 }
+    }
+
+    /// Tells one entry. What a later part begins with is known already.
+    ///
+    /// # Errors
+    /// The entry cannot be read.
+    pub fn tell(&mut self, entry: Entry<'static>, outcome: Option<&Outcome>) -> Result<Option<Difference>, BadEntry> {
+        match entry {
+            Entry::Turn { now_ms, input } => {
+                let Some(recorded) = outcome else { return Ok(None) };
+                let replayed = self.turn(now_ms, input, recorded.heard_ms)?;
+                Ok(self.compare(recorded, replayed))
+            }
+            Entry::AskedAt { began_ms, now_ms } => {
+                self.machine.asked_at(began_ms, now_ms);
+                Ok(None)
+            }
+            Entry::Header(_) | Entry::Known(_) | Entry::Resumed { .. } => Ok(None),
+        }
+    }
+
+    /// Tells an event, and gives what comes of it.
+    ///
+    /// # Errors
+    /// The event cannot be read.
+    pub fn turn(&mut self, now_ms: TimeMs, input: Input<'static>, heard_ms: TimeMs) -> Result<Outcome, BadEntry> {
+        self.turns += 1;
+        self.now_ms = now_ms;
+        self.machine.take_in(now_ms, input.into_event()?);
+        let actions = self.machine.go_on_heard(now_ms, heard_ms.min(now_ms));
+        Ok(Outcome::of(heard_ms, &actions))
+    }
+
+    fn compare(&mut self, recorded: &Outcome, replayed: Outcome) -> Option<Difference> {
+        if *recorded == replayed {
+            self.decisions += recorded.decisions.len() as u64;
+            return None;
+        }
+        Some(Difference {
+            turn: self.turns,
+            now_ms: self.now_ms,
+            is_beside: recorded.decisions == replayed.decisions,
+            recorded: recorded.decisions.clone(),
+            replayed: replayed.decisions,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! A machine whose inputs are told to a listener, with what it asks for in answer.
+//!
+//! Must not know: what becomes of what is told.
+
+use std::thread::JoinHandle;
+
+use flotilla_machine::{
+    action::Action,
+    event::{Event, TimeMs},
+    machine::Machine,
+    status::Status,
+    tally::Ended,
+};
+
+use super::{Course, Handle, Performer, spawn_course};
+
+/// Is told all that a machine is told. Called on the machine's thread, so that it must not block.
+pub trait Tap: Send + 'static {
+    /// An event is about to be taken in.
+    fn event(&mut self, now_ms: TimeMs, event: &Event);
+
+    /// The answer to the event: what is to be done. Answers that arrived after `heard_ms` may have waited.
+    fn actions(&mut self, heard_ms: TimeMs, actions: &[Action]);
+
+    /// What was asked for at `began_ms` was asked at `now_ms` ([`Machine::asked_at`]).
+    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs);
+}
+
+/// As [`spawn`](super::spawn); `tap` is told all inputs.
+///
+/// # Panics
+/// When the operating system has no thread to give.
+pub fn spawn_recording(machine: Machine, performer: impl Performer, tap: impl Tap) -> (Handle, JoinHandle<()>) {
+    spawn_course(Recording { machine, tap }, performer)
+}
+
+struct Recording<T> {
+    machine: Machine,
+    tap: T,
+}
+
+impl<T: Tap> Course for Recording<T> {
+    fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+        self.tap.event(now_ms, &event);
+        self.machine.take_in(now_ms, event)
+    }
+
+    fn go_on(&mut self, now_ms: TimeMs, heard_ms: TimeMs) -> Vec<Action> {
+        let actions = self.machine.go_on_heard(now_ms, heard_ms);
+        self.tap.actions(heard_ms, &actions);
+        actions
+    }
+
+    fn asked_at(&mut self, began_ms: TimeMs, now_ms: TimeMs) {
+        self.tap.asked_at(began_ms, now_ms);
+        self.machine.asked_at(began_ms, now_ms);
+    }
+
+    fn ended(&self) -> Ended<'_> {
+        self.machine.ended()
+    }
+
+    fn next_wakeup(&self) -> Option<TimeMs> {
+        self.machine.next_wakeup()
+    }
+
+    fn status(&self) -> Status {
+        self.machine.status()
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}

@@ -359,6 +359,55 @@ items:
     assert_eq!((code, placements(&stdout)), (Some(0), expected.to_vec()), "{stderr}");
 }
 
+/// What kube-scheduler does with a claim that keeps its pod from all nodes: it frees it, and tries the pod again.
+#[test]
+fn a_claim_that_is_allocated_where_its_pod_cannot_go_is_freed_and_the_pod_goes_elsewhere() {
+    let claim = |reserved: &str| {
+        let on = |node: &str| {
+            format!(
+                "kind: Node\nmetadata: {{name: {node}}}\nstatus: {{allocatable: {{cpu: \"4\", memory: 8Gi, pods: \"110\"}}}}\n---\n\
+                 kind: ResourceSlice\nmetadata: {{name: gpus-{node}}}\nspec:\n  driver: gpu.example.com\n  nodeName: {node}\n  \
+                 pool: {{name: {node}, generation: 1, resourceSliceCount: 1}}\n  devices: [{{name: gpu-0}}]\n---\n"
+            )
+        };
+        format!(
+            "{}{}\
+kind: DeviceClass
+metadata: {{name: gpu}}
+spec: {{}}
+---
+kind: ResourceClaim
+metadata: {{name: mine}}
+spec: {{devices: {{requests: [{{name: one, exactly: {{deviceClassName: gpu}}}}]}}}}
+status:
+  allocation:
+    devices: {{results: [{{request: one, driver: gpu.example.com, pool: away, device: gpu-0}}]}}
+    nodeSelector: {{nodeSelectorTerms: [{{matchFields: [{{key: metadata.name, operator: In, values: [away]}}]}}]}}
+{reserved}---
+kind: Pod
+metadata: {{name: p}}
+spec:
+  nodeSelector: {{kubernetes.io/hostname: here}}
+  containers: [{{name: c}}]
+  resourceClaims: [{{name: g, resourceClaimName: mine}}]
+",
+            on("here"),
+            on("away"),
+        )
+    };
+    let (code, stdout, stderr) = simulate(&claim(""), &["-o", "json"]);
+    assert_eq!(
+        (code, placements(&stdout)),
+        (Some(0), vec![("default/p".to_owned(), "here".to_owned(), String::new())]),
+        "{stderr}"
+    );
+    let in_use = "  reservedFor: [{resource: pods, name: other, uid: u}]\n";
+    let (_, stdout, stderr) = simulate(&claim(in_use), &["-o", "json"]);
+    let placements = placements(&stdout);
+    assert_eq!(placements[0].1, "", "another pod uses it: {stderr}");
+    assert!(placements[0].2.contains("1 resourceclaim not available on the node"), "{placements:?}");
+}
+
 #[test]
 fn objects_of_storage_are_read_and_none_is_ignored() {
     let objects = "\

@@ -13,6 +13,14 @@ use flotilla_framework::{
 };
 use flotilla_machine::event::Event;
 
+/// Whether a pod that no node takes may free a claim, to be tried again: one that is allocated already, or that was made for
+/// extended resources.
+pub(super) fn may_be_freed(objects: &[DeviceObject]) -> bool {
+    objects
+        .iter()
+        .any(|object| matches!(object, DeviceObject::Claim(claim) if claim.is_extended || claim.allocation.is_some()))
+}
+
 /// The claims as they are by now.
 #[derive(Debug)]
 pub(super) struct Claims(BTreeMap<DeviceKey, Arc<DeviceClaim>>);

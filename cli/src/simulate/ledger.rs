@@ -63,8 +63,8 @@ struct Shared {
     expected: usize,
     decided: AtomicUsize,
     finished: CancellationToken,
-    /// A report is not the last word on a pod: others may make room for it.
-    may_preempt: bool,
+    /// A report is not the last word on a pod: others may make room for it, or claims of it may be freed.
+    tries_again: bool,
 }
 
 #[derive(Default)]
@@ -79,7 +79,7 @@ struct Book {
 
 impl Ledger {
     /// Nothing is decided yet on these pods.
-    pub(super) fn new(pods: &[Arc<PodInfo>], may_preempt: bool) -> Self {
+    pub(super) fn new(pods: &[Arc<PodInfo>], tries_again: bool) -> Self {
         let undecided: HashMap<_, _> = pods.iter().map(|pod| (Arc::clone(&pod.uid), Arc::clone(pod))).collect();
         let expected = undecided.len();
         let finished = CancellationToken::new();
@@ -87,7 +87,7 @@ impl Ledger {
             finished.cancel();
         }
         let book = Mutex::new(Book { undecided, ..Book::default() });
-        Self { shared: Arc::new(Shared { book, expected, decided: AtomicUsize::new(0), finished, may_preempt }) }
+        Self { shared: Arc::new(Shared { book, expected, decided: AtomicUsize::new(0), finished, tries_again }) }
     }
 
     /// From now on the machine can decide.
@@ -104,7 +104,7 @@ impl Ledger {
 
     /// A pod stays pending.
     pub(super) fn reported(&self, report: Report, now: Instant) {
-        if self.shared.may_preempt {
+        if self.shared.tries_again {
             self.book().reports.insert(report.uid, report.message);
             return;
         }

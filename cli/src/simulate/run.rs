@@ -14,7 +14,7 @@ use flotilla_framework::{
     class::PodInfo, extender::Extender, plugins::default_preemption, profile::Profile, registry::Registry,
 };
 use flotilla_machine::{
-    action::{Action, PreBind},
+    action::{Action, PreBind, Unreserve},
     event::{Configuration, Event},
     machine::Machine,
 };
@@ -29,6 +29,7 @@ use tokio::{
 };
 
 use super::{
+    claims,
     ledger::{Ledger, Outcome, Placement},
     residents::Residents,
     rest,
@@ -47,7 +48,7 @@ const STALL_LIMIT: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 /// A pod that no node would take is not tried again: a day is longer than a simulation takes.
 const NO_RETRY_MS: u64 = 86_400_000;
-/// Where pods preempt, they are tried again as soon as the pods are gone that make room.
+/// Where pods preempt or free claims, they are tried again as soon as the pods are gone that make room, or the claims are free.
 const AT_ONCE_MS: u64 = 1;
 /// A worker of the same process is never lost, only busy.
 const WORKER_DEADLINE_MS: u64 = 120_000;
@@ -88,7 +89,8 @@ pub(crate) fn run(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
 async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Outcome> {
     let (gated, waiting) = split_gated(cluster, settings);
     let (addresses, _workers) = workers::start(settings.workers, settings.registry).await?;
-    let ledger = Ledger::new(&waiting, settings.may_preempt);
+    let tries_again = settings.may_preempt || claims::may_be_freed(&cluster.devices);
+    let ledger = Ledger::new(&waiting, tries_again);
 
     let (binds, answered) = mpsc::unbounded_channel();
     let fanout_slot = Arc::new(OnceLock::new());
@@ -100,7 +102,7 @@ async fn simulate(cluster: &Cluster, settings: &Settings, progress: &ProgressBar
     let controller = Arc::new(Mutex::new(Controller::new(cluster)));
     tokio::spawn(answer(handle.clone(), answered, Arc::clone(&controller)));
 
-    feed(&handle, cluster, settings).await?;
+    feed(&handle, cluster, settings, tries_again).await?;
     // Only a leader takes workers on, and it sends each of them all that it knows by then.
     addresses.iter().for_each(|address| fanout.connect(address));
     await_workers(&handle, settings.workers).await?;
@@ -153,6 +155,7 @@ enum Request {
     /// A pod as it looks once it is bound.
     Bind(Arc<PodInfo>),
     PreBind(PreBind),
+    Unreserve(Unreserve),
     /// What to tell of pods that are gone and made anew.
     Replaced(Vec<Event>),
 }
@@ -173,6 +176,7 @@ fn perform(
             }
         }
         Action::PreBind(pre_bind) => drop(binds.send(Request::PreBind(pre_bind))),
+        Action::Unreserve(unreserve) => drop(binds.send(Request::Unreserve(unreserve))),
         Action::Report(report) => ledger.reported(report, Instant::now()),
         Action::Send { worker, word } => {
             if let Some(fanout) = fanout.get() {
@@ -185,10 +189,8 @@ fn perform(
             }
         }
         Action::Preempt(preemption) => drop(binds.send(Request::Replaced(residents.replace(&preemption)))),
-        // No extender is interested in any of the pods. What was written for a pod whose attempt failed stays, as it
-        // does for volumes.
-        Action::Unreserve(_)
-        | Action::Extend(_)
+        // No extender is interested in any of the pods.
+        Action::Extend(_)
         | Action::ExtendPreemption(_)
         | Action::ReportGroup(_)
         | Action::Acknowledged { .. }
@@ -209,6 +211,9 @@ async fn answer(handle: Handle, mut binds: mpsc::UnboundedReceiver<Request>, con
                 Request::Replaced(events) => events,
                 Request::PreBind(pre_bind) => {
                     controller.lock().unwrap_or_else(PoisonError::into_inner).carry_out(pre_bind)
+                }
+                Request::Unreserve(unreserve) => {
+                    controller.lock().unwrap_or_else(PoisonError::into_inner).give_back(&unreserve)
                 }
             };
             let is_object = |event: &Event| matches!(event, Event::ObjectApplied(_) | Event::ObjectDeleted(_));
@@ -239,15 +244,15 @@ async fn tell_all(handle: &Handle, mut objects: Vec<Event>, others: Vec<Event>) 
 }
 
 /// Tells the machine of everything but that this was all.
-async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings) -> anyhow::Result<()> {
-    let backoff_ms = if settings.may_preempt { AT_ONCE_MS } else { NO_RETRY_MS };
+async fn feed(handle: &Handle, cluster: &Cluster, settings: &Settings, tries_again: bool) -> anyhow::Result<()> {
+    let backoff_ms = if tries_again { AT_ONCE_MS } else { NO_RETRY_MS };
     let profile =
         |profile: &Profile| if settings.may_preempt { Profile::clone(profile) } else { without_preemption(profile) };
     let configuration = Configuration {
         tie_break_seed: settings.tie_break_seed,
         pod_initial_backoff_ms: backoff_ms,
         pod_max_backoff_ms: backoff_ms,
-        pops_from_backoff: settings.may_preempt,
+        pops_from_backoff: tries_again,
         generic_workload: cluster.groups.is_some(),
         pod_max_in_unschedulable_ms: NO_RETRY_MS,
         worker_deadline_ms: WORKER_DEADLINE_MS,

@@ -11,7 +11,10 @@ use flotilla_framework::{
     node::NodeInfo,
     volumes::objects::{Claim, ClaimReference, StorageKey, StorageKind, StorageObject, Volume},
 };
-use flotilla_machine::{action::PreBind, event::Event};
+use flotilla_machine::{
+    action::{PreBind, Unreserve},
+    event::Event,
+};
 
 use super::claims::Claims;
 use crate::cluster::Cluster;
@@ -96,6 +99,16 @@ impl Controller {
         }
         let written = Event::Written { uid: pre_bind.uid, id: pre_bind.id, versions, failure: None };
         seen.into_iter().chain(std::iter::once(written)).collect()
+    }
+
+    /// Takes back what is allocated to claims. What is written of volumes stays. What to tell the machine.
+    pub(super) fn give_back(&mut self, unreserve: &Unreserve) -> Vec<Event> {
+        let writes = unreserve.writes.iter().filter_map(|write| {
+            let Patch::Claim(patch) = &write.patch else { return None };
+            self.version += 1;
+            self.devices.write(&write.object, patch, self.version)
+        });
+        writes.collect()
     }
 
     /// The claims of a pod that are not bound, by name.

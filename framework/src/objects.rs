@@ -76,6 +76,11 @@ impl Objects {
         self.change(|cache| cache.delete(key))
     }
 
+    /// A list of ResourceClaims begins (`None`), or is through up to a version.
+    pub fn claims_listed(&mut self, version: Option<&str>) -> Changes {
+        self.change(|cache| Some(cache.claims_listed(version))).unwrap_or_default()
+    }
+
     /// Several plugins may keep the same object.
     fn change(&mut self, change: impl Fn(&mut dyn ObjectCache) -> Option<Changes>) -> Option<Changes> {
         let changes = self.0.iter_mut().filter_map(|kept| change(&mut *kept.cache));
@@ -84,6 +89,7 @@ impl Objects {
             all.nodes.extend(one.nodes);
             all.attachments.extend(one.attachments);
             all.shares |= one.shares;
+            all.freed.extend(one.freed);
             all
         })
     }

@@ -62,6 +62,13 @@ pub enum Event {
     /// Claims or volumes have gone back in time, and are told anew after this. What was written of them for pods that wait for it
     /// may never have been.
     ObjectsWentBack,
+    /// All ResourceClaims are told anew after this, in no order of versions, until [`Self::ClaimsListed`].
+    ClaimsListedAnew,
+    /// All ResourceClaims have been told, as they are at a version.
+    ClaimsListed {
+        /// The version of the list.
+        version: Arc<str>,
+    },
     /// A node is new or looks like this now. The same name with another UID is another node.
     NodeApplied(Arc<NodeInfo>),
     /// A node is gone.

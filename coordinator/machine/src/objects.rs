@@ -37,8 +37,15 @@ impl Machine {
         }
     }
 
+    /// A list of ResourceClaims begins, or is through up to a version.
+    pub(crate) fn claims_listed(&mut self, now_ms: TimeMs, version: Option<&str>) {
+        let Changes { nodes, freed, .. } = self.judge.cache_mut().objects.claims_listed(version);
+        nodes.iter().for_each(|name| self.refresh_node(now_ms, name));
+        freed.iter().for_each(|object| self.wake_for_object(now_ms, Some(object), None));
+    }
+
     fn object_changed(&mut self, now_ms: TimeMs, key: &ObjectKey, changes: Changes, new: Option<&Object>) {
-        let Changes { old, nodes, attachments, shares } = changes;
+        let Changes { old, nodes, attachments, shares, freed } = changes;
         nodes.iter().for_each(|name| self.refresh_node(now_ms, name));
         self.set_attachments(attachments);
         let owned = [new, old.as_ref()].into_iter().flatten().find_map(|object| object.owner().cloned());
@@ -50,6 +57,7 @@ impl Machine {
             self.sign_all_claiming();
         }
         self.wake_for_object(now_ms, old.as_ref(), new);
+        freed.iter().for_each(|object| self.wake_for_object(now_ms, Some(object), None));
         if let (Some(owner), Some(class)) = (&owned, stood) {
             let [add, update, _] = key.labels();
             self.try_owner(now_ms, owner, class, if old.is_some() { update } else { add });

@@ -54,6 +54,14 @@ impl<S: Stores> Kind for AllOf<S> {
         // Only these are ever written.
         matches!(S::KIND, DeviceKind::Claim).then_some(Event::ObjectsWentBack)
     }
+
+    fn listed_anew() -> Option<Event> {
+        matches!(S::KIND, DeviceKind::Claim).then_some(Event::ClaimsListedAnew)
+    }
+
+    fn listed(version: &str) -> Option<Event> {
+        matches!(S::KIND, DeviceKind::Claim).then(|| Event::ClaimsListed { version: version.into() })
+    }
 }
 
 pub(super) struct Claim;

@@ -84,6 +84,11 @@ pub(super) trait Kind: Send + Sync + 'static {
         None
     }
 
+    /// What the machine is told once a list of this version is through.
+    fn listed(_version: &str) -> Option<Event> {
+        None
+    }
+
     /// What an event about an object that makes no sense refers to, by its key as in [`Known`] and its UID; `None`: only the
     /// log and a metric tell of it.
     fn regarding(_key: &str, _uid: &str) -> Option<Regarding> {

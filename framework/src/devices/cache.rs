@@ -49,8 +49,9 @@ impl DeviceCache {
 
     fn changes(&mut self, changed: Changed) -> Changes {
         self.version += 1;
-        let Changed { old, nodes, shares } = changed;
-        Changes { old: old.map(Object::Device), nodes, shares, ..Changes::default() }
+        let Changed { old, nodes, shares, freed } = changed;
+        let freed = freed.into_iter().map(Object::Device).collect();
+        Changes { old: old.map(Object::Device), nodes, shares, freed, ..Changes::default() }
     }
 
     /// What PreFilter makes of the claims of a pod or of its class.
@@ -97,6 +98,11 @@ impl ObjectCache for DeviceCache {
     fn delete(&mut self, key: &ObjectKey) -> Option<Changes> {
         let ObjectKey::Device(key) = key else { return None };
         self.store.delete(key).map(|changed| self.changes(changed))
+    }
+
+    fn claims_listed(&mut self, version: Option<&str>) -> Changes {
+        let changed = self.store.claims_listed(version);
+        self.changes(changed)
     }
 
     fn get(&self, key: &ObjectKey) -> Option<Object> {

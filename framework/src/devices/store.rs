@@ -37,6 +37,8 @@ pub(super) struct Store {
     special: BTreeMap<Arc<str>, BTreeSet<ClaimName>>,
     /// Of [`Self::pending`], what is written of claims that no watch has shown.
     unseen: BTreeSet<Arc<str>>,
+    /// Claims are told by a list, in no order of versions.
+    is_listing: bool,
     /// What is allocated to claims by pods on their way, by the claim's UID: the API does not say so yet.
     pending: Map<Arc<str>, Pending>,
     pub(super) classes: DeviceClasses,
@@ -64,6 +66,8 @@ pub(super) struct Changed {
     pub(super) nodes: BTreeSet<Arc<str>>,
     /// Another class may stand behind extended resources.
     pub(super) shares: bool,
+    /// What no watch has shown and is gone, with what was allocated to it.
+    pub(super) freed: Vec<DeviceObject>,
 }
 
 // === impl Store ===
@@ -174,8 +178,9 @@ impl Store {
                 }
             }
         }
-        nodes.extend(self.release_unseen(name, new));
-        Some(Changed { old: old.map(DeviceObject::Claim), nodes, shares: false })
+        let mut changed = Changed { old: old.map(DeviceObject::Claim), nodes, ..Changed::default() };
+        self.release_unseen(&mut changed, name, new);
+        Some(changed)
     }
 
     fn set_slice(&mut self, name: &Arc<str>, new: Option<&Arc<Slice>>) -> Option<Changed> {
@@ -204,7 +209,7 @@ impl Store {
         }
         let both: Vec<Arc<Slice>> = old.iter().chain(new).cloned().collect();
         let nodes = if is_touched { BTreeSet::new() } else { self.pools_changed(&both) };
-        Some(Changed { old: old.map(DeviceObject::Slice), nodes, shares: false })
+        Some(Changed { old: old.map(DeviceObject::Slice), nodes, ..Changed::default() })
     }
 
     /// Rules taint these devices otherwise than before. `None`: no device.
@@ -213,7 +218,7 @@ impl Store {
             return None;
         }
         tainted.iter().for_each(|slice| self.inventory.apply(Arc::clone(slice)));
-        Some(Changed { old, nodes: self.pools_changed(&tainted), shares: false })
+        Some(Changed { old, nodes: self.pools_changed(&tainted), ..Changed::default() })
     }
 
     /// What these slices say of their pools is new.
@@ -300,26 +305,43 @@ impl Store {
     /// A claim for extended resources that is on its way to the API, with what is allocated to it.
     fn assumed(&self, name: &ClaimName) -> Option<DeviceObject> {
         let (uid, pending) = self.pending.iter().find(|(_, pending)| pending.name == *name)?;
-        let ((namespace, name), allocation) = (pending.name.clone(), Some(Arc::clone(&pending.allocation)));
-        let claim = DeviceClaim { namespace, name, uid: Arc::clone(uid), allocation, ..DeviceClaim::default() };
-        Some(claim.into())
+        Some(pending.claim(uid))
     }
 
-    /// The watch has come to a claim: of those that were written before it and that it did not show there are no more.
-    fn release_unseen(&mut self, name: &ClaimName, new: Option<&Arc<DeviceClaim>>) -> BTreeSet<Arc<str>> {
-        if self.unseen.is_empty() {
-            return BTreeSet::new();
+    /// The watch has come to a claim: of those that were written before it and that it did not show there are no more. Of a list
+    /// only its end says that.
+    fn release_unseen(&mut self, changed: &mut Changed, name: &ClaimName, new: Option<&Arc<DeviceClaim>>) {
+        match new {
+            None => self.release_those(changed, |pending| pending.name == *name),
+            Some(_) if self.is_listing => {}
+            Some(claim) => self.release_written_before(changed, number(&claim.resource_version)),
         }
-        let version = new.map_or(0, |claim| number(&claim.resource_version));
-        let is_over = |uid: &&Arc<str>| {
-            self.pending.get(*uid).is_none_or(|pending| match new {
-                None => pending.name == *name,
-                Some(_) => pending.written.as_ref().is_some_and(|written| number(written) < version),
-            })
-        };
+    }
+
+    /// A list of claims begins, or all of it was told.
+    pub(super) fn claims_listed(&mut self, version: Option<&str>) -> Changed {
+        let mut changed = Changed::default();
+        self.is_listing = version.is_none();
+        if let Some(version) = version {
+            self.release_written_before(&mut changed, number(version).saturating_add(1));
+        }
+        changed
+    }
+
+    fn release_written_before(&mut self, changed: &mut Changed, version: u64) {
+        let is_before = |written: &Arc<str>| number(written) < version;
+        self.release_those(changed, |pending| pending.written.as_ref().is_some_and(is_before));
+    }
+
+    /// Of what no watch has shown.
+    fn release_those(&mut self, changed: &mut Changed, is_over: impl Fn(&Pending) -> bool) {
+        let is_over = |uid: &&Arc<str>| self.pending.get(*uid).is_none_or(&is_over);
         let over: Vec<Arc<str>> = self.unseen.iter().filter(is_over).cloned().collect();
-        over.iter().for_each(|uid| _ = self.unseen.remove(uid));
-        over.iter().flat_map(|uid| self.release(uid)).collect()
+        for uid in over {
+            self.unseen.remove(&uid);
+            changed.freed.extend(self.pending.get(&uid).map(|pending| pending.claim(&uid)));
+            changed.nodes.extend(self.release(&uid));
+        }
     }
 
     fn release(&mut self, uid: &Arc<str>) -> BTreeSet<Arc<str>> {
@@ -344,6 +366,12 @@ impl Store {
 // === impl Pending ===
 
 impl Pending {
+    /// The claim of a UID as far as it is known.
+    fn claim(&self, uid: &Arc<str>) -> DeviceObject {
+        let ((namespace, name), allocation) = (self.name.clone(), Some(Arc::clone(&self.allocation)));
+        DeviceClaim { namespace, name, uid: Arc::clone(uid), allocation, ..DeviceClaim::default() }.into()
+    }
+
     /// Whether the API says itself by now what is allocated to the claim.
     fn is_over(&self, claim: &DeviceClaim) -> bool {
         claim.allocation.is_some()

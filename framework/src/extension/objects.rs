@@ -58,6 +58,8 @@ pub struct Changes {
     pub attachments: Attachments,
     /// Whether [`ObjectCache::share`] may say something else of any class.
     pub shares: bool,
+    /// Other objects that are gone by that, as they were assumed.
+    pub freed: Vec<Object>,
 }
 
 /// What follows from what was taken back.
@@ -156,6 +158,12 @@ pub trait ObjectCache: Debug + Send + Sync {
 
     /// An object is gone. `None`: it was not there, or is none of its own.
     fn delete(&mut self, key: &ObjectKey) -> Option<Changes>;
+
+    /// A list of ResourceClaims begins (`None`): they are told in no order of versions. Or it is through (`Some`): what was written
+    /// up to this version has been told.
+    fn claims_listed(&mut self, _version: Option<&str>) -> Changes {
+        Changes::default()
+    }
 
     /// An object as it is now, with what is assumed of it.
     fn get(&self, key: &ObjectKey) -> Option<Object>;

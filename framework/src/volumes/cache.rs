@@ -168,7 +168,7 @@ impl VolumeCache {
         let nodes = [old.as_ref(), new].into_iter().flatten().flat_map(|object| self.nodes_of(object)).collect();
         let classes = self.by_object.get(key).cloned().unwrap_or_default();
         let attachments = classes.into_iter().flat_map(|class| self.attachments(class)).collect();
-        Changes { old: old.map(Object::from), nodes, attachments, shares: false }
+        Changes { old: old.map(Object::from), nodes, attachments, ..Changes::default() }
     }
 }
 

@@ -57,6 +57,9 @@ impl<K: Kind> Source<K> {
         for gone in gone {
             self.tell(K::deleted(gone)).await?;
         }
+        if let Some(listed) = K::listed(&self.version) {
+            self.tell(listed).await?;
+        }
         self.shared.count_objects(self.known.len());
         self.reach();
         self.shared.count_list();

@@ -32,6 +32,32 @@ async fn claims_classes_slices_and_rules_are_told_with_what_scheduling_reads() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_a_list_of_claims_begins_and_ends_is_told() {
+    let expired = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version" });
+    let claim = |name: &str, version: &str| {
+        let metadata = json!({ "namespace": "shop", "name": name, "uid": name, "resourceVersion": version });
+        json!({ "metadata": metadata, "spec": {} })
+    };
+    let list = |version: &str, items: &[Value]| json!({ "metadata": { "resourceVersion": version }, "items": items });
+    let server = Server::default();
+    server.answers("list resourceclaims", 200, list("10", &[claim("a", "5")]));
+    server.answers("watch resourceclaims", 410, &expired);
+    server.answers("list resourceclaims", 200, list("20", &[claim("b", "15")]));
+    let (mut heard, _, _) = server.heard_of::<devices::AllOf<devices::Claim>>();
+    let mut told = Vec::new();
+    while told.len() < 6 {
+        told.push(match heard.recv().await.expect("more to come") {
+            Event::ObjectApplied(object) => format!("+{}", object.key().name()),
+            Event::ObjectDeleted(key) => format!("-{}", key.name()),
+            Event::ClaimsListedAnew => "anew".to_owned(),
+            Event::ClaimsListed { version } => format!("up to {version}"),
+            other => format!("{other:?}"),
+        });
+    }
+    assert_eq!(told, ["+a", "up to 10", "anew", "+b", "-a", "up to 20"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_an_older_api_server_does_not_have_there_is_none_of_until_it_has_it() {
     let server = Server::default();
     let absent =

@@ -250,6 +250,26 @@ fn a_claim_for_extended_resources_that_was_written_counts_until_the_watch_has_co
     }
 }
 
+/// Lists are in the order of names: one that is later in the list may be older than those before it.
+#[test]
+fn a_list_frees_what_was_written_for_extended_resources_only_at_its_end() {
+    for (version, is_free) in [("6", false), ("7", true), ("9", true)] {
+        let mut cache = cluster();
+        let before = completed(&mut cache, "n");
+        let pod = asking("a", &[(GPU, 1)]);
+        let plan = cache.plan(&pod, &before, &profile()).expect("it fits").expect("there is a claim");
+        let key = plan.objects().remove(0);
+        cache.reserve(&*plan);
+        cache.unreserve(&*plan, &Written::from([(key.clone(), "7".into())]));
+        cache.claims_listed(None);
+        cache.apply(&Object::Device(DeviceClaim { resource_version: "8".into(), ..claim("a", "b") }.into()));
+        assert_ne!(completed(&mut cache, "n"), before, "it may follow in the list");
+        let Changes { freed, .. } = cache.claims_listed(Some(version));
+        let freed: Vec<ObjectKey> = freed.iter().map(Object::key).collect();
+        assert_eq!((freed == [key], completed(&mut cache, "n") == before), (is_free, is_free), "listed at {version}");
+    }
+}
+
 #[test]
 fn a_claim_for_extended_resources_that_the_watch_shows_takes_the_place_of_what_was_assumed() {
     let mut cache = cluster();

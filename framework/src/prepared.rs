@@ -34,6 +34,7 @@ pub struct Prepared {
     failed_by: Option<&'static str>,
     refusal: Option<ClassRefusal>,
     refused_by: Option<&'static str>,
+    ended_by: Option<&'static str>,
     score_error: Option<String>,
     restriction: Option<Restriction>,
     filters: Vec<PreparedFilter>,
@@ -174,6 +175,7 @@ impl Prepared {
             failed_by: None,
             refusal: None,
             refused_by: None,
+            ended_by: None,
             score_error: None,
             restriction: None,
             filters: Vec::new(),
@@ -237,6 +239,12 @@ impl Prepared {
     #[must_use]
     pub const fn refused_by(&self) -> Option<&'static str> {
         self.refused_by
+    }
+
+    /// The plugin after whose PreFilter no other was asked, because no node was left; `None`: all were asked, or one failed.
+    #[must_use]
+    pub const fn ended_by(&self) -> Option<&'static str> {
+        self.ended_by
     }
 
     /// Why feasible nodes cannot be scored, if so.

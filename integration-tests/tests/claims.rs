@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context as _;
 use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::fleet::{
-    Fleet, PATIENCE, node_of, pods, profile, wait_until_refused, wait_until_running,
+    Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running,
 };
 use k8s_openapi::api::{
     core::v1::Pod,
@@ -391,5 +391,38 @@ async fn kube_scheduler_and_flotilla_make_the_same_claims_for_extended_resources
         clear(&cluster).await?;
     }
     assert_eq!(made[0], made[1]);
+    Ok(())
+}
+
+/// A pod whose volume's claim is not there, nominated to a node before it is tried.
+async fn nominated(cluster: &ControlPlane, name: &str, scheduler: &str) -> anyhow::Result<()> {
+    let mut pod = pod(name, scheduler, &[("cpu", "10m")]);
+    let spec = pod.spec.get_or_insert_default();
+    spec.scheduling_gates = from_value(json!([{ "name": "example.com/wait" }]))?;
+    spec.volumes = from_value(json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "gone" } }]))?;
+    cluster.create_pods([pod]).await?;
+    let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
+    let status = json!({ "status": { "nominatedNodeName": "node-0" } });
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
+    let ungated = json!({ "spec": { "schedulingGates": null } });
+    api.patch(name, &PatchParams::default(), &Patch::Merge(ungated)).await.map(drop).context("its gate stays")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_refused_before_its_devices_are_looked_at_keeps_its_nomination() -> anyhow::Result<()> {
+    let options = Options { kube_scheduler: Some(json!({})), ..Options::default() };
+    let cluster = cluster(options, 1, 1).await?;
+    let _fleet = Fleet::start(&cluster, "flotilla", 2).await?;
+    let api: Api<Pod> = Api::namespaced(cluster.client(), "default");
+    let mut said = Vec::new();
+    for scheduler in SCHEDULERS {
+        nominated(&cluster, scheduler, scheduler).await?;
+        said.push(wait_for_event(&cluster, scheduler, "FailedScheduling").await?);
+        wait_until_refused(&cluster, scheduler).await?;
+        let status = api.get(scheduler).await?.status.unwrap_or_default();
+        assert_eq!(status.nominated_node_name.as_deref(), Some("node-0"), "{scheduler}: {status:?}");
+    }
+    let refused = "0/1 nodes are available: persistentvolumeclaim \"gone\" not found.";
+    assert_eq!(said, [format!("{refused} not found"), refused.to_owned()], "the one deliberate difference");
     Ok(())
 }

@@ -43,6 +43,9 @@ impl Prepared {
                     self.error = Some(format!("running PreFilter plugin {:?}: {error}", plugin.name()));
                 }
             }
+            if self.refusal.is_some() {
+                self.ended_by = Some(plugin.name());
+            }
             if self.refusal.is_some() || self.error.is_some() {
                 break;
             }

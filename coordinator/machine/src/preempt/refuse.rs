@@ -40,6 +40,13 @@ impl Machine {
         let Some(pod) = self.pods.get(uid) else { return Progress::Decided };
         let Stage::Queued(profile) = pod.stage else { return Progress::Decided };
         let subject = (profile, pod.class);
+        let is_nominated = pod.nominated_node().is_some();
+        if self.fails_without_state(subject) {
+            return match is_nominated {
+                true => self.set_aside(now_ms, uid, diagnosis, Nomination::Keep),
+                false => self.turn_down(now_ms, uid, diagnosis, None),
+            };
+        }
         let diagnosis = self.free_claims(uid, subject, diagnosis);
         if !self.profile(profile).is_some_and(default_preemption::is_on) {
             return self.turn_down(now_ms, uid, diagnosis, None);
@@ -56,6 +63,19 @@ impl Machine {
             Ok(round) => self.try_nodes(now_ms, round),
             Err((diagnosis, verdict)) => self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, false),
         }
+    }
+
+    /// Whether PostFilter of DynamicResources fails, because its PreFilter was not asked: no other PostFilter counts then, and no
+    /// nomination is touched.
+    ///
+    /// Source: `getStateData`, `RunPostFilterPlugins`. Upstream says `not found` of it, which is left out.
+    fn fails_without_state(&self, subject: Subject) -> bool {
+        let Some(plugins) = self.profile(subject.0).map(|profile| &profile.plugins) else { return false };
+        let is_among = |names: &[String]| names.iter().any(|name| name == dynamic_resources::NAME);
+        let ended_by = self.judge.states().get(subject).and_then(|state| state.prepared.ended_by());
+        let last = ended_by.and_then(|last| plugins.pre_filter.iter().position(|name| name == last));
+        let asked = last.and_then(|last| plugins.pre_filter.get(..=last)).unwrap_or(&plugins.pre_filter);
+        is_among(&plugins.post_filter) && !is_among(asked)
     }
 
     /// PostFilter of DynamicResources.

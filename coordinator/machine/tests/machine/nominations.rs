@@ -4,9 +4,15 @@ use flotilla_framework::{
     class::PodInfo,
     testing::{self, PodBuilder, node, pod},
 };
-use flotilla_machine::event::{BindFailure, Event};
+use flotilla_machine::{
+    action::Nomination,
+    event::{BindFailure, Event},
+};
 
-use crate::world::{World, preempting};
+use crate::{
+    storage,
+    world::{World, preempting},
+};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -323,5 +329,32 @@ fn pods_that_count_over_domains_give_way_to_nominated_ones() {
             world.settle();
             assert_eq!(world.place_of(name), expected, "{name} of priority {priority}");
         }
+    }
+}
+
+/// PostFilter of DynamicResources fails where its PreFilter was not asked, and no plugin after it has a say then.
+#[test]
+fn a_nomination_stays_where_a_pod_is_refused_before_dynamic_resources_was_asked() {
+    const OURS: &str = "DynamicResources";
+    let refused = "0/1 nodes are available: persistentvolumeclaim \"gone\" not found.";
+    let unhelpful = " preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
+    let cases = [
+        ("as by default", false, [OURS, "DefaultPreemption"].as_slice(), "", Nomination::Keep),
+        ("it is asked first", true, &[OURS, "DefaultPreemption"], unhelpful, Nomination::Clear),
+        ("it has no PostFilter", false, &["DefaultPreemption"], unhelpful, Nomination::Clear),
+    ];
+    for (case, is_first, post_filter, advice, nomination) in cases {
+        let mut profile = storage::profile();
+        let plugins = &mut profile.plugins;
+        plugins.pre_filter.retain(|name| name != OURS);
+        plugins.pre_filter.insert(if is_first { 0 } else { plugins.pre_filter.len() }, OURS.to_owned());
+        plugins.post_filter = post_filter.iter().map(|&name| name.to_owned()).collect();
+        let mut world = World::with_workers(2, profile);
+        world.node(node("n").build());
+        world.pod(PodInfo { nominated_node_name: Some("n".into()), ..storage::pod_with("p", &["gone"]) });
+        world.settle();
+        assert_eq!(world.whole_message_of("p"), Some(&*format!("{refused}{advice}")), "{case}");
+        let report = world.reports.iter().find(|report| &*report.name == "p").expect("a report");
+        assert_eq!(report.nomination, nomination, "{case}");
     }
 }

@@ -210,7 +210,7 @@ impl Files {
                 Ok(message) => message,
                 Err(mpsc::TryRecvError::Disconnected) => break,
                 // What is told is in the file before anybody waits.
-                Err(mpsc::TryRecvError::Empty) => match self.flush().and_then(|()| Ok(messages.recv().ok())) {
+                Err(mpsc::TryRecvError::Empty) => match self.flush().map(|()| messages.recv().ok()) {
                     Ok(Some(message)) => message,
                     Ok(None) => break,
                     Err(error) => {

@@ -71,7 +71,7 @@ fn what_a_machine_was_told_is_in_a_file_that_only_its_user_reads_once_the_record
     let [(path, _)] = &files(&deep)[..] else { panic!("one file") };
     let mode = fs::metadata(path).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert_eq!(replay(&[path.clone()]), 503);
+    assert_eq!(replay(std::slice::from_ref(path)), 503);
 }
 
 #[test]
@@ -112,6 +112,6 @@ fn a_folder_that_cannot_be_written_is_told_before_anything_is_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file");
     fs::write(&file, "").expect("it can be written");
-    let error = Recorder::start(&file, BYTES, Registry::built_in()).err().expect("it is a file");
+    let Err(error) = Recorder::start(&file, BYTES, Registry::built_in()) else { panic!("it is a file") };
     assert!(format!("{error:#}").starts_with("cannot record to --record "), "{error:#}");
 }

@@ -61,7 +61,7 @@ impl Hosted {
             discovery: Discovery::Static(addresses),
             issuer: None,
             spans: Spans::default(),
-            drive: Box::new(|machine, stage| driver::spawn_task(machine, stage)),
+            drive: Box::new(driver::spawn_task),
             lost: || {},
             stop: CancellationToken::new(),
         };

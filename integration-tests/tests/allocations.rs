@@ -19,6 +19,8 @@ use std::{env, fs, sync::Arc};
 use flotilla_integration_tests::oracle;
 use serde_json::Value;
 
+/// How often the oracle is asked again where the two differ.
+const TIMES: usize = 8;
 /// How many cases the oracle is given at once.
 const BATCH: u64 = 2_000;
 
@@ -26,11 +28,14 @@ const BATCH: u64 = 2_000;
 fn made_up_cases_are_allocated_as_kube_scheduler_does() {
     let number = |name: &str, otherwise: u64| env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise);
     let (first, count) = (number("FLOTILLA_SEED", 1), number("FLOTILLA_CASES", 2_000));
-    let (mut allocated, mut refused, mut failed) = (0, 0, 0);
+    let (mut allocated, mut refused, mut failed, mut unsteady) = (0, 0, 0, 0);
     for start in (first..first + count).step_by(usize::try_from(BATCH).unwrap_or(1)) {
         let cases: Vec<Value> = (start..(start + BATCH).min(first + count)).map(generate::case).collect();
         for (case, [wanted, said]) in both(&cases) {
-            if compare::differ(&wanted, &said) {
+            if compare::differ(&wanted, &said) && is_unsteady(&case, &said) {
+                unsteady += 1;
+                println!("kube-scheduler has several answers to {case}, of which Flotilla's is one: {said}\n  another: {wanted}");
+            } else if compare::differ(&wanted, &said) {
                 let small = compare::shrunk(&case, differing);
                 let both = both(std::slice::from_ref(&small));
                 let [wanted, said] = both.first().map_or([&Value::Null; 2], |(_, answers)| answers.each_ref());
@@ -44,6 +49,7 @@ fn made_up_cases_are_allocated_as_kube_scheduler_does() {
         }
     }
     let given_up = count - allocated - refused - failed;
+    println!("{unsteady} to which kube-scheduler has several answers");
     println!(
         "{allocated} allocated, {refused} not, {failed} with an error, {given_up} not asked: the search is too long"
     );
@@ -58,6 +64,11 @@ fn both(cases: &[Value]) -> Vec<(Value, [Value; 2])> {
         said.filter(|(_, said)| said["timedOut"] != true).map(|(case, said)| (case.clone(), said)).unzip();
     let wanted = asked(&cases);
     cases.into_iter().zip(wanted.into_iter().zip(said).map(|(wanted, said)| [wanted, said])).collect()
+}
+
+/// Whether kube-scheduler's allocator, which goes through maps in no order, gives Flotilla's answer another time.
+fn is_unsteady(case: &Value, said: &Value) -> bool {
+    (0..TIMES).any(|_| asked(std::slice::from_ref(case)).iter().any(|wanted| !compare::differ(wanted, said)))
 }
 
 fn differing(cases: &[Value]) -> Vec<bool> {

@@ -50,7 +50,7 @@ fn fresh_clusters_get_the_same_placements() {
     let others: Vec<&str> = mismatches.iter().skip(MOST_SHRUNK).map(|mismatch| &*mismatch.name).collect();
     assert!(
         mismatches.is_empty(),
-        "{} of {count} clusters differ; again with: cargo xtask differential --seed {seed} --count {count}\n\n{}\n\n\
+        "{} of {count} clusters differ; again with: cargo xtask differential --of clusters --seed {seed} --count {count}\n\n{}\n\n\
          others: {}",
         mismatches.len(),
         reports.join("\n\n"),

@@ -2,7 +2,7 @@
 //!
 //! Knows: the words of the command line. Must not know: what is done for them.
 
-use clap::{Args as Arguments, Parser, Subcommand};
+use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
 
 /// Checks, tests and benchmarks of Flotilla
 #[derive(Debug, Parser)]
@@ -39,9 +39,9 @@ pub(crate) enum Task {
     Integration,
     /// Build the Go programs that the tests start, those that are missing
     GoPrograms,
-    /// Compare placements on fresh clusters with kube-scheduler's; needs Go
+    /// Compare placements on fresh clusters, allocations of devices and selectors with kube-scheduler's; needs Go
     ///
-    /// A cluster that differs is made small and left in target/mismatches.
+    /// A cluster that differs is made small and left in target/mismatches. An allocation that differs is made small and printed.
     Differential(Differential),
     /// Random faults of real processes under load: a control plane, three coordinators, four workers; needs Go
     ///
@@ -92,16 +92,28 @@ pub(crate) enum Task {
 
 #[derive(Debug, Clone, Arguments)]
 pub(crate) struct Differential {
-    /// The seed of the first cluster; the others follow. The same seed gives the same clusters
-    #[arg(long, value_name = "S")]
+    /// What is compared: clusters, allocations (of devices to claims on one node) or selectors (of devices, in CEL); without it
+    /// all of them, or with --features clusters
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) of: Option<Compared>,
+    /// The seed of the first case; the others follow. The same seed gives the same cases
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub(crate) seed: Option<i64>,
-    /// How many clusters
+    /// How many cases; without it 2,000 clusters, 2,000 allocations and 20,000 selectors
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u32>,
     /// What is in them: features of integration-tests/oracle/generate, by commas. Without it, all that Flotilla is to agree
     /// on, as integration-tests/placements/src/features.rs lists them
     #[arg(long, value_name = "A,B")]
     pub(crate) features: Option<String>,
+}
+
+/// What of kube-scheduler Flotilla is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compared {
+    Clusters,
+    Allocations,
+    Selectors,
 }
 
 #[derive(Debug, Clone, Copy, Arguments)]

@@ -47,7 +47,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::Check => steps::check(),
         Task::Unit => steps::unit(root()),
         Task::RealNode => vec![steps::real_node()],
-        Task::Differential(differential) => vec![steps::differential(differential)],
+        Task::Differential(differential) => steps::differential(differential),
         Task::Chaos(chaos) => vec![steps::chaos(chaos)],
         Task::E2e(e2e) => vec![steps::e2e(e2e)],
         Task::Image { arguments } => vec![steps::image(arguments)],

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::args::{Chaos, Differential, E2e};
+use crate::args::{Chaos, Compared, Differential, E2e};
 
 /// One step.
 #[derive(Debug, Clone)]
@@ -169,14 +169,24 @@ pub(crate) fn real_node() -> Step {
     Step::new("real node", 240, why, "cargo test --workspace --all-features --test real_node -- --test-threads=1")
 }
 
-/// The test of the integration tests that compares on fresh clusters, told on what.
-pub(crate) fn differential(Differential { seed, count, features }: Differential) -> Step {
-    let command = "cargo test --workspace --all-features --test placements fresh -- --nocapture";
-    Step::new("differential", 300, "asks kube-scheduler and Flotilla about each cluster", command).with_variables([
-        seed.map(|seed| ("FLOTILLA_SEED", seed.to_string())),
-        count.map(|count| ("FLOTILLA_CASES", count.to_string())),
-        features.map(|features| ("FLOTILLA_FEATURES", features)),
-    ])
+/// The tests of the integration tests that compare on fresh cases, told on what.
+pub(crate) fn differential(Differential { of, seed, count, features }: Differential) -> Vec<Step> {
+    let steps = [
+        (Compared::Clusters, "clusters", 300, "placements fresh"),
+        (Compared::Allocations, "allocations", 60, "allocations"),
+        (Compared::Selectors, "selectors", 60, "selectors fresh"),
+    ];
+    let only = of.or_else(|| features.as_ref().map(|_| Compared::Clusters));
+    let chosen = steps.into_iter().filter(|(what, ..)| only.is_none_or(|only| only == *what));
+    let made = chosen.map(|(_, name, seconds, test)| {
+        let command = format!("cargo test --workspace --all-features --test {test} -- --nocapture");
+        Step::new(name, seconds, "asks kube-scheduler and Flotilla about each case", &command).with_variables([
+            seed.map(|seed| ("FLOTILLA_SEED", seed.to_string())),
+            count.map(|count| ("FLOTILLA_CASES", count.to_string())),
+            features.clone().map(|features| ("FLOTILLA_FEATURES", features)),
+        ])
+    });
+    made.collect()
 }
 
 /// The test of the integration tests that makes faults, told for how long and which.

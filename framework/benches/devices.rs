@@ -1,4 +1,5 @@
-//! How long devices for a pod take on one node: eight GPUs, claims for one and for four of them.
+//! How long devices for a pod take on one node, and on 5,000: eight GPUs, claims for one and for four of them; and what is judged
+//! anew where a slice or an allocation changes.
 //!
 //! Knows: what a node with GPUs looks like. Must not know: how devices are found.
 
@@ -6,15 +7,18 @@ use std::{hint::black_box, sync::Arc};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use flotilla_framework::{
+    class::{Class, ClassId, PodInfo},
     devices::{
         allocate::{MAX_STEPS, Scene, Scratch, allocate},
         allocated::Allocated,
         amount::Amount,
+        cache::DeviceCache,
+        claimed::{ClaimSource, PodClaim, PodDevices},
         inventory::Inventory,
         model::{
             DeviceName,
             allocation::DeviceResult,
-            claim::DeviceClaim,
+            claim::{Controller, DeviceClaim},
             class::DeviceClass,
             request::{AllocationMode, Ask, ClaimSpec, Request, RequestKind},
             slice::{Attribute, Capacity, Device, Nodes, Slice},
@@ -23,7 +27,18 @@ use flotilla_framework::{
         selectors::{Language, Reach, Selector, Verdicts},
         wanted::Wanted,
     },
-    node::NodeInfo,
+    evaluate::{Columns, Scratch as Columning},
+    extension::{
+        Facts,
+        objects::{Object, ObjectCache, Written},
+    },
+    node::{NodeId, NodeInfo},
+    prepared::Prepared,
+    profile::{Profile, WeightedPlugin},
+    registry::Registry,
+    snapshot::Snapshot,
+    testing::{self, node, pod},
+    volumes::mounts::Owner,
 };
 
 /// How many nodes the cluster has.
@@ -121,5 +136,130 @@ fn devices(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, devices);
+const PLUGIN: &str = "DynamicResources";
+const OF_CLASS: &str = "device.driver == 'gpu.example.com'";
+const H100: &str = "device.attributes['gpu.example.com'].model == 'H100'";
+
+/// The objects of a cluster and its nodes, which have their devices.
+struct Cluster {
+    cache: DeviceCache,
+    nodes: Snapshot,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// 5,000 nodes, a class by CEL, and a claim of the pod that is placed.
+    fn new(pod: &PodInfo, count: i64) -> Self {
+        let mut cache = DeviceCache::of(PLUGIN);
+        let class =
+            DeviceClass { name: "gpu".into(), selectors: vec![Some(OF_CLASS.into())], ..DeviceClass::default() };
+        cache.apply(&Object::Device(class.into()));
+        (0..NODES).for_each(|number| drop(cache.apply(&Object::Device(Slice::clone(&slice(number)).into()))));
+        let mut claim = DeviceClaim { uid: "claim".into(), ..claim(count) };
+        claim.controller =
+            Some(Controller { kind: "Pod".into(), name: Arc::clone(&pod.name), uid: Arc::clone(&pod.uid) });
+        let mut spec = ClaimSpec::clone(&claim.spec);
+        for request in &mut spec.requests {
+            if let RequestKind::Exactly(ask) = &mut request.kind {
+                ask.selectors = vec![Some(H100.into())];
+            }
+        }
+        claim.spec = Arc::new(spec);
+        cache.apply(&Object::Device(claim.into()));
+        let mut cluster = Self { cache, nodes: Snapshot::new(1) };
+        (0..NODES).for_each(|number| cluster.refresh(number));
+        cluster
+    }
+
+    /// A node as it is with its devices.
+    fn info(&mut self, number: u32) -> Arc<NodeInfo> {
+        let built = node(&format!("node-{number}")).capacity("cpu", "32").capacity("memory", "256Gi").build();
+        let mut info = Arc::new(built);
+        self.cache.complete(&mut info);
+        info
+    }
+
+    fn refresh(&mut self, number: u32) {
+        let info = self.info(number);
+        self.nodes.upsert_node(NodeId(number), &info);
+    }
+
+    /// What the plugins learn of the class of a pod.
+    fn prepare(&self, class: &Class) -> Prepared {
+        let mut facts = Facts::default();
+        self.cache.resolve(class, &mut facts);
+        Prepared::new(Registry::built_in(), &profile(), class, &facts, &self.nodes)
+    }
+}
+
+fn profile() -> Profile {
+    let mut profile = testing::profile();
+    let plugins = &mut profile.plugins;
+    for point in [&mut plugins.pre_filter, &mut plugins.filter, &mut plugins.reserve, &mut plugins.pre_bind] {
+        point.push(PLUGIN.to_owned());
+    }
+    plugins.score.push(WeightedPlugin { name: PLUGIN.to_owned(), weight: 2 });
+    profile
+}
+
+/// A pod with a claim that was made for it.
+fn claiming() -> PodInfo {
+    let owner = Owner { name: "p".into(), uid: pod("p").build().uid };
+    let claims = vec![PodClaim { entry: "gpus".into(), source: ClaimSource::Generated("claim".into()) }];
+    let devices = PodDevices { owner, claims, ..PodDevices::default() };
+    let built = pod("p").request("cpu", "100m").request("memory", "256Mi");
+    built.class(|class| class.devices = Some(Arc::new(devices))).build()
+}
+
+fn clusters(criterion: &mut Criterion) {
+    let pod = claiming();
+    for (what, count) in [("one", 1), ("four", 4)] {
+        let mut cluster = Cluster::new(&pod, count);
+        let shared = cluster.cache.share(&pod.class).flatten();
+        let class = Arc::new(Class { devices: shared, ..Class::clone(&pod.class) });
+        cluster.nodes.register_class(ClassId(0), Arc::clone(&class));
+        let (mut columns, mut scratch) = (Columns::default(), Columning::default());
+        criterion.bench_function(&format!("a new class that claims {what}, on 5,000 nodes"), |bencher| {
+            bencher.iter(|| {
+                let prepared = cluster.prepare(&class);
+                columns.forget();
+                black_box(columns.refresh(&prepared, &cluster.nodes, &mut scratch));
+            });
+        });
+        let prepared = cluster.prepare(&class);
+        columns.forget();
+        columns.refresh(&prepared, &cluster.nodes, &mut scratch);
+        let mut version = 0_u64;
+        criterion.bench_function(&format!("a slice changes, for a class that claims {what}"), |bencher| {
+            bencher.iter(|| {
+                version += 1;
+                let mut changed = Slice::clone(&slice(7));
+                changed.resource_version = version.to_string().into();
+                changed.devices.truncate(if version.is_multiple_of(2) { 8 } else { 7 });
+                let changes = cluster.cache.apply(&Object::Device(changed.into())).unwrap_or_default();
+                assert_eq!(changes.nodes.len(), 1);
+                cluster.refresh(7);
+                black_box(columns.refresh(&prepared, &cluster.nodes, &mut scratch));
+            });
+        });
+        let chosen = cluster.info(7);
+        criterion.bench_function(&format!("the search repeated for the plan, {what}"), |bencher| {
+            bencher.iter(|| black_box(cluster.cache.plan(&pod, &chosen, &profile())).is_ok());
+        });
+        let Ok(Some(plan)) = cluster.cache.plan(&pod, &chosen, &profile()) else { continue };
+        criterion.bench_function(&format!("an allocation and its end, {what}: the node judged twice"), |bencher| {
+            bencher.iter(|| {
+                cluster.cache.reserve(&*plan);
+                cluster.refresh(7);
+                black_box(columns.refresh(&prepared, &cluster.nodes, &mut scratch));
+                cluster.cache.unreserve(&*plan, &Written::new());
+                cluster.refresh(7);
+                black_box(columns.refresh(&prepared, &cluster.nodes, &mut scratch));
+            });
+        });
+    }
+}
+
+criterion_group!(benches, devices, clusters);
 criterion_main!(benches);

@@ -148,6 +148,7 @@ async fn a_recorded_coordinator_decides_the_same_when_it_is_replayed() -> anyhow
     assert!(whole["exact"].get("difference").is_none(), "{whole:#}");
     assert!(whole["exact"]["events"].as_u64() >= early["exact"]["events"].as_u64(), "{early:#} {whole:#}");
     let (out, _, _) = replay(&[], &[file])?;
+    println!("{} bytes\n{out}", fs::metadata(file)?.len());
     assert!(out.contains(" decisions are identical"), "{out}");
     let recorded = text(&files)?;
     assert!(recorded.contains("acme-node-1") && recorded.contains("acme-vip"));
@@ -179,6 +180,7 @@ fn other_configuration(cluster: &ControlPlane, file: &Path) -> anyhow::Result<()
         let path = cluster.folder().join(format!("{name}.yaml"));
         fs::write(&path, text.to_string())?;
         let words = ["--config", path.to_str().context("a path in UTF-8")?];
+        println!("{}", replay(&words, &[file])?.0);
         answers.insert(name, replayed(&words, &[file])?);
     }
     let count = |name: &str, outcome: &str| answers[name]["compared"]["outcomes"][outcome].as_u64().unwrap_or(0);
@@ -191,6 +193,7 @@ fn other_configuration(cluster: &ControlPlane, file: &Path) -> anyhow::Result<()
 /// Other workers, however many, place most pods on the same nodes: what they answer, they answer at another moment.
 fn other_workers(file: &Path) -> anyhow::Result<()> {
     for workers in ["1", "7"] {
+        println!("{}", replay(&["--workers", workers], &[file])?.0);
         let answer = replayed(&["--workers", workers], &[file])?;
         let count = |what: &str| answer["placed"][what].as_u64().unwrap_or(0);
         assert!(count("sameNode") > count("otherNode"), "{answer:#}");
@@ -210,6 +213,7 @@ fn anonymised(cluster: &ControlPlane, file: &Path, whole: &Value) -> anyhow::Res
     assert!(text.contains("topology.kubernetes.io/zone"));
     let again = replayed(&[], &[&copy])?;
     assert_eq!(again["exact"], whole["exact"], "{again:#}");
+    println!("{answer:#}");
     let (_, told, code) = replay(&words, &[file])?;
     assert_eq!(code, Some(1), "nothing is written over: {told}");
     Ok(())

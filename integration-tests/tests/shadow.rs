@@ -1,30 +1,47 @@
-//! `flotilla shadow` beside a real kube-scheduler: both decide alike, and a configuration that differs is seen.
+//! `flotilla shadow` beside a real kube-scheduler: both decide alike, and a configuration that differs is seen. What it runs with is
+//! what `deploy/overlays/shadow` has.
 //!
 //! Knows: pods that come one at a time, so that both decide by the same nodes. Must not know: how decisions are compared.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use anyhow::{Context as _, ensure};
-use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, pod, wait_until};
+use flotilla_control_plane::{ControlPlane, NodeBuilder, Options, free_port, pod, wait_until};
 use flotilla_integration_tests::{
-    deployed::{kubeconfig_of, kubectl},
+    deployed::{self, kubeconfig_of, kubectl},
     fleet::{PATIENCE, binary, node_of, pods, wait_until_refused, wait_until_running},
 };
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use kube::{
+    Api, Client, Config, ResourceExt as _,
+    api::{DeleteParams, EvictParams, GetParams, ListParams, Patch, PatchParams, PostParams, Request},
+    config::{KubeConfigOptions, Kubeconfig},
+    core::response::Status,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, from_value, json};
 
 /// The scheduler of pods that name none.
 const THEIRS: &str = "default-scheduler";
 const PODS: usize = 60;
+/// So many pods form applications of their own.
+const BLOCK: usize = 60;
+/// From 100 nodes on kube-scheduler looks at a part of them.
+const MOST_NODES: usize = 99;
+
+/// How many pods are decided on: as many as this variable says, for a longer run.
+fn count() -> anyhow::Result<usize> {
+    std::env::var("FLOTILLA_SHADOW_PODS")
+        .map_or(Ok(PODS), |text| text.parse().context("FLOTILLA_SHADOW_PODS is no number"))
+}
 
 /// A cluster of three zones with unequal nodes, and kube-scheduler.
-async fn cluster() -> anyhow::Result<ControlPlane> {
+async fn cluster(pods: usize) -> anyhow::Result<ControlPlane> {
     let theirs = json!({ "profiles": [{ "schedulerName": THEIRS }] });
     let cluster = ControlPlane::start(Options { kube_scheduler: Some(theirs), ..Options::default() }).await?;
     let node = |index: usize| {
@@ -33,7 +50,7 @@ async fn cluster() -> anyhow::Result<ControlPlane> {
         let node = node.label("kubernetes.io/hostname", &format!("node-{index}"));
         node.capacity("cpu", ["2", "4", "8", "16"][index % 4])
     };
-    cluster.add_nodes((0..20).map(node)).await?;
+    cluster.add_nodes((0..(pods / 3).clamp(20, MOST_NODES)).map(node)).await?;
     Ok(cluster)
 }
 
@@ -43,8 +60,8 @@ fn one(index: usize) -> anyhow::Result<Pod> {
         19 => "100",
         other => ["100m", "250m", "500m", "1"][other % 4],
     };
-    let mut pod = pod(&format!("pod-{index:03}"), THEIRS, &[("cpu", cpu)]);
-    let app = format!("app-{}", index % 5);
+    let mut pod = pod(&format!("pod-{index:05}"), THEIRS, &[("cpu", cpu)]);
+    let app = format!("app-{}-{}", index / BLOCK, index % 5);
     pod.labels_mut().insert("app".to_owned(), app.clone());
     let selector = json!({ "matchLabels": { "app": app } });
     let spec = pod.spec.as_mut().context("a spec")?;
@@ -66,19 +83,45 @@ fn one(index: usize) -> anyhow::Result<Pod> {
     Ok(pod)
 }
 
-/// A kubeconfig with the rights that docs/shadow.md lists, and no others.
+/// A kubeconfig with the rights that the overlay gives, and no others.
 fn reader(cluster: &ControlPlane) -> anyhow::Result<PathBuf> {
-    let document = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/shadow.md"))?;
-    let rights = document.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).context("the rights")?;
-    let file = cluster.folder().join("rights.yaml");
-    std::fs::write(&file, rights)?;
-    kubectl(cluster, &["apply", "-f", file.to_str().context("a path in UTF-8")?])?;
-    kubectl(cluster, &["create", "namespace", "flotilla"])?;
-    kubectl(cluster, &["create", "serviceaccount", "shadow", "--namespace=flotilla"])?;
-    let words =
-        ["create", "clusterrolebinding", "shadow", "--clusterrole=flotilla-shadow", "--serviceaccount=flotilla:shadow"];
-    kubectl(cluster, &words)?;
-    kubeconfig_of(cluster, "shadow")
+    for file in ["namespace.yaml", "rbac.yaml"] {
+        let file = deployed::path("overlays/shadow").join(file);
+        kubectl(cluster, &["apply", "-f", file.to_str().context("a path in UTF-8")?])?;
+    }
+    kubeconfig_of(cluster, "flotilla-shadow")
+}
+
+/// The arguments of the overlay, with files and a port of here.
+fn arguments(port: u16) -> anyhow::Result<Vec<String>> {
+    let manifest = std::fs::read_to_string(deployed::path("overlays/shadow/shadow.yaml"))?;
+    let deployment: Value = serde_yaml::from_str(&manifest)?;
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    ensure!(container["command"] == json!(["/flotilla"]), "another program");
+    let config = deployed::path("overlays/shadow/config.yaml");
+    let args = container["args"].as_array().context("arguments")?.iter().filter_map(Value::as_str);
+    let here = args.map(|word| match word {
+        "--config=/etc/flotilla/config.yaml" => format!("--config={}", config.display()),
+        "--metrics-listen=0.0.0.0:10273" => format!("--metrics-listen=127.0.0.1:{port}"),
+        "--output=yaml" => "--output=json".to_owned(),
+        word => word.to_owned(),
+    });
+    Ok(here.collect())
+}
+
+/// What `/metrics` of a `flotilla shadow` says of each outcome.
+async fn outcomes(port: u16) -> anyhow::Result<BTreeMap<String, u64>> {
+    let mut config = Config::new(format!("http://127.0.0.1:{port}").parse()?);
+    config.proxy_url = None;
+    let request = Request::new("").get("metrics", &GetParams::default())?;
+    let page = Client::try_from(config)?.request_text(request).await?;
+    let lines = page.lines().filter_map(|line| line.strip_prefix("flotilla_shadow_decisions_total{outcome=\""));
+    lines
+        .map(|line| {
+            let (outcome, count) = line.split_once("\"} ").context("a count")?;
+            Ok((outcome.to_owned(), count.parse()?))
+        })
+        .collect()
 }
 
 /// A `flotilla shadow` that runs.
@@ -89,10 +132,10 @@ struct Shadow {
 
 impl Shadow {
     /// Returns once it compares.
-    async fn start(cluster: &ControlPlane, reader: &Path, name: &str, words: &[&str]) -> anyhow::Result<Self> {
+    async fn start(cluster: &ControlPlane, reader: &Path, name: &str, words: &[String]) -> anyhow::Result<Self> {
         let [report, told] = ["json", "log"].map(|end| cluster.folder().join(format!("{name}.{end}")));
         let mut command = Command::new(binary("flotilla")?);
-        command.args(["shadow", "-o", "json", "--kubeconfig"]).arg(reader).args(words);
+        command.args(words).arg("--kubeconfig").arg(reader);
         let process = command
             .env_remove("HTTPS_PROXY")
             .stdin(Stdio::null())
@@ -121,9 +164,9 @@ fn said(path: &Path) -> anyhow::Result<Value> {
 }
 
 /// Creates the pods one by one, each once kube-scheduler has decided on the one before.
-async fn decide_on_all(cluster: &ControlPlane) -> anyhow::Result<()> {
+async fn decide_on_all(cluster: &ControlPlane, count: usize) -> anyhow::Result<()> {
     let mut placed = 0;
-    for index in 0..PODS {
+    for index in 0..count {
         let pod = one(index)?;
         let name = pod.name_any();
         let fits = index % 20 != 19;
@@ -142,7 +185,8 @@ async fn decide_on_all(cluster: &ControlPlane) -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kube_scheduler_and_flotilla_decide_alike_and_another_profile_is_seen_to_differ() -> anyhow::Result<()> {
-    let cluster = cluster().await?;
+    let count = count()?;
+    let cluster = cluster(count).await?;
     let packing = cluster.folder().join("packing.yaml");
     let strategy = json!({ "type": "MostAllocated", "resources": [{ "name": "cpu", "weight": 1 }] });
     let fit = json!({ "name": "NodeResourcesFit", "args": { "scoringStrategy": strategy } });
@@ -152,21 +196,74 @@ async fn kube_scheduler_and_flotilla_decide_alike_and_another_profile_is_seen_to
     });
     std::fs::write(&packing, text.to_string())?;
     let reader = reader(&cluster)?;
-    let same = Shadow::start(&cluster, &reader, "same", &[]).await?;
-    let words = ["--config", packing.to_str().context("a path in UTF-8")?, "--as-scheduler", THEIRS];
-    let packs = Shadow::start(&cluster, &reader, "packs", &words).await?;
-    decide_on_all(&cluster).await?;
+    let port = free_port()?;
+    let same = Shadow::start(&cluster, &reader, "same", &arguments(port)?).await?;
+    let words =
+        ["shadow", "-o", "json", "--config", packing.to_str().context("a path in UTF-8")?, "--as-scheduler", THEIRS];
+    let packs = Shadow::start(&cluster, &reader, "packs", &words.map(str::to_owned)).await?;
+    decide_on_all(&cluster, count).await?;
     // What the watches tell last, they tell both.
     tokio::time::sleep(Duration::from_secs(1)).await;
 
+    let outcomes = outcomes(port).await?;
     let same = same.end()?;
-    assert_eq!((&same["compared"], &same["missed"]), (&PODS.into(), &0.into()), "{same:#}");
-    assert_eq!(same["agreementPercent"], 100.0, "{same:#}");
-    assert_eq!(same["outcomes"]["neitherPlaced"], PODS / 20, "{same:#}");
+    println!("{same:#}");
+    assert_eq!((&same["compared"], &same["missed"]), (&count.into(), &0.into()), "{same:#}");
+    assert!(same["agreementPercent"].as_f64().is_some_and(|percent| percent >= 99.9), "{same:#}");
+    assert_eq!(same["outcomes"]["neitherPlaced"], count / 20, "{same:#}");
+    let told = |outcome: &str| same["outcomes"][outcome].as_u64().unwrap_or(0);
+    assert_eq!(outcomes.len(), 9, "{outcomes:?}");
+    for (metric, outcome) in
+        [("same_node", "sameNode"), ("equal_total", "equalTotal"), ("neither_placed", "neitherPlaced")]
+    {
+        assert_eq!(outcomes[metric], told(outcome), "{metric}: {outcomes:?} {same:#}");
+    }
+    assert_eq!(outcomes.values().sum::<u64>(), count as u64, "{outcomes:?}");
     let packs = packs.end()?;
-    assert_eq!(packs["compared"], PODS, "{packs:#}");
+    assert_eq!(packs["compared"], count, "{packs:#}");
     assert!(packs["outcomes"]["lowerTotal"].as_u64().is_some_and(|count| count > 20), "{packs:#}");
     assert_eq!(packs["byPlugin"]["NodeResourcesFit"], packs["outcomes"]["lowerTotal"], "{packs:#}");
     assert_eq!(packs["cases"][0]["outcome"], "lowerTotal", "{packs:#}");
+    Ok(())
+}
+
+/// Whether the API server refuses a request for want of rights.
+fn is_forbidden<T: std::fmt::Debug>(answer: Result<T, kube::Error>) -> anyhow::Result<()> {
+    match answer {
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
+        other => anyhow::bail!("it is not forbidden: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_account_of_the_overlay_can_neither_bind_nor_evict_nor_write_anything_else() -> anyhow::Result<()> {
+    let cluster = ControlPlane::start(Options::default()).await?;
+    cluster.add_nodes([NodeBuilder::new("node")]).await?;
+    let kubeconfig = Kubeconfig::read_from(reader(&cluster)?)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.proxy_url = None;
+    cluster.create_pods([pod("waiting", "nobody", &[("cpu", "1")])]).await?;
+    let [theirs, ours]: [Api<Pod>; 2] =
+        [Client::try_from(config)?, cluster.client()].map(|client| Api::namespaced(client, "default"));
+    let listed = theirs.list(&ListParams::default()).await?;
+    assert_eq!(listed.items.len(), 1, "it may read pods");
+
+    let target = json!({ "apiVersion": "v1", "kind": "Node", "name": "node" });
+    let binding = json!({ "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "waiting" }, "target": target });
+    let post = PostParams::default();
+    let bind = async |api: &Api<Pod>| {
+        api.create_subresource::<Value, Status>("binding", "waiting", &post, &binding).await
+    };
+    is_forbidden(bind(&theirs).await).context("a binding")?;
+    is_forbidden(theirs.evict("waiting", &EvictParams::default()).await).context("an eviction")?;
+    is_forbidden(theirs.delete("waiting", &DeleteParams::default()).await).context("a deletion")?;
+    let status = Patch::Merge(json!({ "status": { "nominatedNodeName": "node" } }));
+    is_forbidden(theirs.patch_status("waiting", &PatchParams::default(), &status).await).context("a status")?;
+    is_forbidden(theirs.patch("waiting", &PatchParams::default(), &status).await).context("a patch")?;
+    is_forbidden(theirs.create(&post, &pod("other", THEIRS, &[])).await).context("a pod")?;
+
+    // Somebody with rights may: it is for want of them that it was refused.
+    bind(&ours).await?;
+    ours.evict("waiting", &EvictParams::default()).await?;
     Ok(())
 }

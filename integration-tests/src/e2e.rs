@@ -24,8 +24,8 @@ pub use record::{Entry, Record};
 pub use report::{Outcome, Verdict};
 pub use table::table;
 
-/// The specs of scheduling, by the words that begin their names.
-pub const SCHEDULING: &str = r"\[sig-scheduling\]";
+/// The specs of scheduling, by the words that begin their names: also those of devices that need no kubelet.
+pub const SCHEDULING: &str = r"\[sig-scheduling\]|\[DRA\] (control plane|ResourceSlice Controller)";
 
 /// Those of them that need a feature gate or an API which is off by default.
 pub const SCHEDULING_OFF_BY_DEFAULT: &str = r"\[sig-scheduling\].*\[Feature:OffByDefault\]";

@@ -33,7 +33,7 @@ mod spans;
 mod tests;
 mod transport;
 
-pub use observed::{Known, Scheduled};
+pub use observed::{Buckets, Known, Latency, Scheduled};
 
 /// Where the numbers come from.
 #[derive(Clone)]

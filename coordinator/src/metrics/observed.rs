@@ -56,6 +56,43 @@ pub struct Scheduled {
     evaluations: Histogram,
 }
 
+/// How long scheduling took, as histograms have it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// Attempts, whatever came of them.
+    pub attempts: Buckets,
+    /// Pods, from the queue to their nodes over all attempts.
+    pub pods: Buckets,
+}
+
+/// Counts by upper bounds, over all label values of a histogram.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Buckets {
+    /// In microseconds, rising.
+    pub bounds_us: Vec<u64>,
+    /// How many took no longer than each bound; the last, which has no bound, is how many there were.
+    pub counts: Vec<u64>,
+}
+
+impl Buckets {
+    fn of(histograms: &HistogramVec) -> Self {
+        let mut buckets = Self::default();
+        for family in histograms.collect() {
+            for histogram in family.get_metric().iter().map(|metric| metric.get_histogram()) {
+                let bounds = histogram.get_bucket().iter().filter(|bucket| bucket.upper_bound().is_finite());
+                let counts: Vec<u64> = bounds.clone().map(|bucket| bucket.cumulative_count()).collect();
+                if buckets.counts.is_empty() {
+                    buckets.bounds_us = bounds.map(|bucket| (bucket.upper_bound() * 1e6).round() as u64).collect();
+                    buckets.counts = vec![0; counts.len() + 1];
+                }
+                let all = counts.into_iter().chain([histogram.get_sample_count()]);
+                buckets.counts.iter_mut().zip(all).for_each(|(sum, count)| *sum += count);
+            }
+        }
+        buckets
+    }
+}
+
 /// The event histograms that the machine's thread has used, so that it looks none up by its label.
 #[derive(Debug, Default)]
 pub struct Known(BTreeMap<&'static str, Histogram>);
@@ -275,6 +312,12 @@ impl Scheduled {
         }
         self.preemption_runs.with_label_values(&[result]).inc();
         self.preemption_duration.with_label_values(&[result]).observe(took.as_secs_f64());
+    }
+
+    /// How long attempts have taken since the start, and pods from the queue to their nodes.
+    #[must_use]
+    pub fn latency(&self) -> Latency {
+        Latency { attempts: Buckets::of(&self.attempt_duration), pods: Buckets::of(&self.sli) }
     }
 
     fn attempt(&self, result: &str, profile: &str, took: Duration) {

@@ -133,6 +133,7 @@ impl Coordinator {
             watches: Some(self.watches.clone()),
             leading: leading.clone(),
             identity: Arc::clone(&shown.identity),
+            scheduled: self.parts.scheduled.clone(),
         };
         let explain = Explain { handle: handle.clone(), leading: leading.clone(), identity: shown.identity };
         let endpoints = Endpoints {

@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use super::pages::{NOSNIFF, TEXT};
 use crate::{
     lease::{self, Leadership},
+    metrics::{Buckets, Latency, Scheduled},
     watch::Watches,
 };
 
@@ -46,6 +47,8 @@ pub struct StatusSource {
     pub leading: watch::Receiver<Leadership>,
     /// This process, as it stands for election.
     pub identity: Arc<str>,
+    /// How long scheduling has taken.
+    pub scheduled: Scheduled,
 }
 
 /// The answer. All times are in milliseconds, and up to now.
@@ -90,6 +93,9 @@ pub struct CoordinatorStatus {
     pub classes: Vec<ClassStatus>,
     /// How many pods were decided on.
     pub decisions: DecisionStatus,
+    /// How long that took.
+    #[serde(default)]
+    pub latency: LatencyStatus,
     /// The slowest evaluations of the last five minutes, slowest first; eight at most.
     pub slowest_evaluations: Vec<EvaluationStatus>,
 }
@@ -201,6 +207,26 @@ pub struct DecisionStatus {
     pub bind_failures: u64,
 }
 
+/// How long scheduling has taken since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LatencyStatus {
+    /// Attempts, whatever came of them: `scheduler_scheduling_attempt_duration_seconds`.
+    pub attempts: BucketsStatus,
+    /// Pods, from the queue to their nodes over all attempts: `scheduler_pod_scheduling_sli_duration_seconds`.
+    pub pods: BucketsStatus,
+}
+
+/// A histogram.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BucketsStatus {
+    /// Upper bounds in microseconds, rising; empty before the first observation.
+    pub bounds_us: Vec<u64>,
+    /// How many took no longer than each bound, and at last how many there were.
+    pub counts: Vec<u64>,
+}
+
 /// An evaluation that took long.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -268,6 +294,7 @@ impl StatusSource {
             queue: queue(overview),
             classes: classes(overview),
             decisions: decisions(overview),
+            latency: latency(self.scheduled.latency()),
             slowest_evaluations: slowest(overview),
         }
     }
@@ -357,6 +384,11 @@ fn decisions(overview: &Overview) -> DecisionStatus {
         per_second_since_start: status.decisions as f64 / seconds,
         bind_failures: status.bind_failures,
     }
+}
+
+fn latency(latency: Latency) -> LatencyStatus {
+    let status = |Buckets { bounds_us, counts }| BucketsStatus { bounds_us, counts };
+    LatencyStatus { attempts: status(latency.attempts), pods: status(latency.pods) }
 }
 
 fn slowest(overview: &Overview) -> Vec<EvaluationStatus> {

@@ -19,6 +19,7 @@ use super::explain::Explain;
 use super::status::StatusSource;
 use super::*;
 use crate::lease::Leadership;
+use crate::metrics::Scheduled;
 
 mod guarded;
 mod strangers;
@@ -54,7 +55,7 @@ fn explain() -> Explain {
 fn status(explain: &Explain) -> StatusSource {
     let Explain { handle, leading, identity } = explain.clone();
     let fanout = Fanout::new(handle.clone(), Transport::InsecurePlaintext, Registry::built_in());
-    StatusSource { handle, fanout, watches: None, leading, identity }
+    StatusSource { handle, fanout, watches: None, leading, identity, scheduled: Scheduled::default() }
 }
 
 async fn start(config: &ServeConfig) -> Running {

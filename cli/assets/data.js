@@ -1,42 +1,48 @@
 // The report, taken apart: nodes, pods, and what is taken of each node on each side.
 
 const PENDING = -1;
+const ABSENT = -2;
 
 const report = JSON.parse(byId("data").textContent, (_, value) => (typeof value === "string" ? clean(value) : value));
 const resources = report.resources;
 const lastSide = report.sides.length - 1;
 
+// What is written once counts for all sides.
+const onSides = (list) => report.sides.map((_, side) => list[Math.min(side, list.length - 1)]);
+
 const kinds = report.kinds.map(([requests, scheduler, priority, asks]) => ({ requests, scheduler, priority, asks }));
 
-const nodes = report.nodes.map(([name, zone, cordoned, taints, labels, offered], id) => ({
+const nodes = report.nodes.map(([name, zone, cordons, taints, labels, offers], id) => ({
   id,
   name,
   zone,
-  cordoned: cordoned === 1,
+  cordoned: report.sides.map((_, side) => (cordons >> side) % 2 === 1),
+  isThere: onSides(offers).map((amounts) => amounts !== null),
   taints: taints.map((place) => report.texts[place]),
   labels: labels.map((place) => report.texts[place]),
-  offered,
+  offered: onSides(offers).map((amounts) => amounts ?? resources.map(() => 0)),
   pods: report.sides.map(() => []),
   used: report.sides.map(() => new Float64Array(resources.length)),
 }));
 
-const pods = report.pods.map(([name, kind, places, message, account], id) => ({
+const pods = report.pods.map(([name, kindsOfSides, places, message, account], id) => ({
   id,
   name,
-  kind: kinds[kind],
+  kinds: onSides(kindsOfSides).map((kind) => kinds[kind]),
+  kind: kinds[kindsOfSides[kindsOfSides.length - 1]],
   places,
   message: message < 0 ? "" : report.messages[message],
   account,
 }));
 
 const totals = report.sides.map(() => new Float64Array(resources.length));
-const offered = new Float64Array(resources.length);
-for (const node of nodes) node.offered.forEach((value, place) => (offered[place] += value));
+const offered = report.sides.map(() => new Float64Array(resources.length));
+for (const node of nodes) node.offered.forEach((amounts, side) => amounts.forEach((value, place) => (offered[side][place] += value)));
 for (const pod of pods) {
   pod.places.forEach((place, side) => {
     if (place < 0) return;
     nodes[place].pods[side].push(pod);
-    pod.kind.requests.forEach((value, resource) => {
+    pod.kinds[side].requests.forEach((value, resource) => {
       nodes[place].used[side][resource] += value;
       totals[side][resource] += value;
     });
@@ -46,11 +52,15 @@ for (const pod of pods) {
 const isPending = (pod) => pod.places[lastSide] === PENDING;
 const pendingPods = pods.filter(isPending);
 for (const pod of pendingPods) pod.cause = causeOf(pod.message) || "no reason was given";
-// Placed between the sides, rather than standing there from the start.
+const isGone = (pod) => pod.places[lastSide] === ABSENT;
+const livePods = pods.filter((pod) => !isGone(pod));
+const pendingOn = report.sides.map((_, side) => pods.filter((pod) => pod.places[side] === PENDING).length);
+const nodesOn = report.sides.map((_, side) => nodes.filter((node) => node.isThere[side]).length);
+// In another place than before, rather than standing there from the start.
 const isNew = (pod) => lastSide > 0 && pod.places[0] !== pod.places[lastSide];
 
 const shareOf = (node, resource, side) => {
-  const all = node.offered[resource];
+  const all = node.offered[side][resource];
   const taken = node.used[side][resource];
   return all > 0 ? taken / all : taken > 0 ? Infinity : NaN;
 };
@@ -61,16 +71,21 @@ const zones = report.zones.map((name, id) => ({
 }));
 zones.sort((left, right) => collator.compare(left.name, right.name));
 
+// What the server answers that the page came from.
+const ask = async (path) => {
+  const response = await fetch(path);
+  const text = await response.text();
+  if (!response.ok) throw new Error(clean(text) || `the server says ${response.status}`);
+  return JSON.parse(text, (_, value) => (typeof value === "string" ? clean(value) : value));
+};
+
 // The account of a pod: embedded, or asked for once. `null` where there is none.
 const asked = new Map();
 const accountOf = (pod) => {
   if (pod.account >= 0) return Promise.resolve(report.accounts[pod.account]);
-  if (!report.isServed) return Promise.resolve(null);
+  if (!report.serving || isGone(pod)) return Promise.resolve(null);
   if (!asked.has(pod.id)) {
-    const answer = fetch(`account/${pod.id}`).then(async (response) => {
-      if (!response.ok) throw new Error(clean(await response.text()) || `the server says ${response.status}`);
-      return JSON.parse(await response.text(), (_, value) => (typeof value === "string" ? clean(value) : value));
-    });
+    const answer = ask(`account/${report.madeMs}/${pod.id}`);
     answer.catch(() => asked.delete(pod.id));
     asked.set(pod.id, answer);
   }

@@ -20,7 +20,8 @@ const nodeChip = (place, words) => h("button", { type: "button", class: "chip go
 
 const placeChips = (pod) => {
   const place = pod.places[lastSide];
-  const chips = [place >= 0 ? nodeChip(place, isNew(pod) ? "placed on" : "on") : chip("pending", "warn")];
+  const words = !isNew(pod) ? "on" : pod.places[0] >= 0 ? "moved to" : "placed on";
+  const chips = [place >= 0 ? nodeChip(place, words) : chip(isGone(pod) ? "gone" : "pending", "warn")];
   if (lastSide > 0 && pod.places[0] >= 0 && pod.places[0] !== place) chips.push(chip(`${report.sides[0]} on ${nodes[pod.places[0]].name}`));
   return chips;
 };
@@ -30,6 +31,7 @@ const podSheet = (pod, verdicts, problem) => {
   const { scheduler, priority, asks } = pod.kind;
   const facts = [...requestsOf(pod), ...asks, ...(priority !== 0 ? [`priority ${count(priority)}`] : []), ...(scheduler !== "default-scheduler" ? [`scheduler ${scheduler}`] : [])];
   const detail = h("div", { class: "detail" }, heading(pod.name), h("div", { class: "chips" }, placeChips(pod), facts.map((fact) => chip(fact))));
+  if (live && !isGone(pod)) detail.append(h("p", { class: "chips" }, h("button", { type: "button", class: "chip", onclick: () => go(`#live=${encodeURIComponent(pod.name)}`) }, "Where it stands in the queue, and its trace →")));
   if (problem) detail.append(note("", problem));
   if (!verdicts) {
     if (pod.message) detail.append(note("Why it stays pending", pod.message, "warn"));
@@ -92,7 +94,7 @@ const groupList = (groups) => {
       ),
     );
   };
-  return h("ul", { class: "groups" }, groups.map(item));
+  return withDigits(h("ul", { class: "groups" }, groups.map(item)), groups.map(({ nodes: found }) => found.length));
 };
 
 const verdictTable = ({ account, groups, of }) => {
@@ -136,14 +138,15 @@ const meter = (share, was = null) => {
 const nodeSheet = (node) => {
   const found = node.pods[state.side];
   const chips = [chip(zones.find((zone) => zone.nodes.includes(node)).name), chip(counted(found.length, "pod"))];
-  if (node.cordoned) chips.push(chip("cordoned", "warn"));
+  if (!node.isThere[state.side]) chips.push(chip(`not there ${report.sides[state.side]}`, "warn"));
+  if (node.cordoned[state.side]) chips.push(chip("cordoned", "warn"));
   chips.push(...node.taints.map((taint) => chip(`taint ${taint}`, "warn")));
   const use = h("div", { class: "use" });
   resources.forEach((resource, place) => {
-    if (!(node.offered[place] > 0) && !(node.used[state.side][place] > 0)) return;
+    if (!(node.offered[state.side][place] > 0) && !(node.used[state.side][place] > 0)) return;
     const share = shareOf(node, place, state.side);
     const was = state.side > 0 ? shareOf(node, place, 0) : null;
-    use.append(h("span", { title: resource }, resource), meter(share, was), h("span", { class: "dim" }, `${amount(resource, node.used[state.side][place])} of ${amount(resource, node.offered[place])} · ${percent(share)}`));
+    use.append(h("span", { title: resource }, resource), meter(share, was), h("span", { class: "dim" }, `${amount(resource, node.used[state.side][place])} of ${amount(resource, node.offered[state.side][place])} · ${percent(share)}`));
   });
   const detail = h("div", { class: "detail" }, heading(node.name), h("div", { class: "chips" }, chips), h("h3", {}, lastSide > 0 ? `In use ${report.sides[state.side]}` : "In use"), use);
   if (node.labels.length > 0) detail.append(h("h3", {}, "Labels"), h("div", { class: "chips" }, node.labels.map((label) => chip(label))));

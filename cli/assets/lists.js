@@ -2,7 +2,7 @@
 
 const podColumns = (isOfNode) => {
   const columns = [{ title: "pod", width: "minmax(170px, 2fr)", class: "strong", value: (pod) => pod.name }];
-  if (!isOfNode) columns.push({ title: "node", width: "minmax(110px, 1fr)", value: (pod) => (pod.places[lastSide] >= 0 ? nodes[pod.places[lastSide]].name : null), cell: (pod) => (pod.places[lastSide] >= 0 ? nodes[pod.places[lastSide]].name : h("span", { class: "dim" }, "pending")) });
+  if (!isOfNode) columns.push({ title: "node", width: "minmax(110px, 1fr)", value: (pod) => (pod.places[lastSide] >= 0 ? nodes[pod.places[lastSide]].name : null), cell: (pod) => (pod.places[lastSide] >= 0 ? nodes[pod.places[lastSide]].name : h("span", { class: "dim" }, isGone(pod) ? "gone" : "pending")) });
   ["cpu", "memory"].forEach((resource, place) => columns.push({ title: resource, width: "84px", number: true, value: (pod) => pod.kind.requests[place], cell: (pod) => amount(resource, pod.kind.requests[place]) }));
   resources.forEach((resource, place) => {
     if (place > 2 && kinds.some((kind) => kind.requests[place] > 0)) {
@@ -10,7 +10,7 @@ const podColumns = (isOfNode) => {
     }
   });
   columns.push({ title: "priority", width: "92px", number: true, value: (pod) => pod.kind.priority, cell: (pod) => count(pod.kind.priority) });
-  if (lastSide > 0) columns.push({ title: "since", width: "80px", class: "dim", value: (pod) => (isNew(pod) ? report.sides[lastSide] : report.sides[0]), cell: (pod) => (isPending(pod) ? "" : isNew(pod) ? "placed" : "before") });
+  if (lastSide > 0 && !report.comparison) columns.push({ title: "since", width: "80px", class: "dim", value: (pod) => (isNew(pod) ? report.sides[lastSide] : report.sides[0]), cell: (pod) => (isPending(pod) ? "" : isNew(pod) ? "placed" : "before") });
   return columns;
 };
 
@@ -34,11 +34,26 @@ const nodeTable = () => {
     { title: "pods", width: "68px", number: true, value: (node) => node.pods[state.side].length, cell: (node) => count(node.pods[state.side].length) },
   ];
   resources.forEach((resource, place) => {
-    if (resource === "pods" || !(offered[place] > 0)) return;
+    if (resource === "pods" || !offered.some((amounts) => amounts[place] > 0)) return;
     const title = resource.replace(/^.*\//, "");
-    columns.push({ title, width: `${Math.max(84, title.length * 8 + 26)}px`, number: true, value: (node) => shareOf(node, place, state.side), cell: (node) => (node.offered[place] > 0 ? percent(shareOf(node, place, state.side)) : "") });
+    columns.push({ title, width: `${Math.max(84, title.length * 8 + 26)}px`, number: true, value: (node) => shareOf(node, place, state.side), cell: (node) => (node.offered[state.side][place] > 0 ? percent(shareOf(node, place, state.side)) : "") });
   });
   return new Table("Nodes", columns, openNode);
+};
+
+// The titles of lists, one of which is open: arrow keys choose, one stop of the Tab key.
+const tabStrip = (label, prefix, items, openName, open) => {
+  const tabs = items.map(({ name, title, found }, place) => {
+    const key = (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      open(items[(place + step + items.length) % items.length].name);
+    };
+    const isOpen = name === openName;
+    return h("button", { type: "button", role: "tab", id: `${prefix}tab-${name}`, "aria-selected": isOpen ? "true" : "false", "aria-controls": `${prefix}sheet`, tabindex: isOpen ? 0 : -1, onclick: () => open(name), onkeydown: key }, title, " ", h("span", { class: "count" }, count(found)));
+  });
+  return h("div", { class: "tablist", role: "tablist", "aria-label": label }, tabs);
 };
 
 // Pending pods by cause, the most frequent first. Each is a filter of the table below.
@@ -54,7 +69,7 @@ const causeList = () => {
     };
     return h("li", {}, h("button", { type: "button", class: "cause", id: `cause${place}`, "aria-pressed": state.cause === cause ? "true" : "false", onclick: press }, h("b", {}, count(found)), h("span", {}, cause)));
   };
-  return h("ul", { class: "causes", "aria-label": "Reasons; each shows only its pods" }, sorted.map(item));
+  return withDigits(h("ul", { class: "causes", "aria-label": "Reasons; each shows only its pods" }, sorted.map(item)), sorted.map(([, found]) => found));
 };
 
 const matching = (rows, words) => {
@@ -63,18 +78,20 @@ const matching = (rows, words) => {
 };
 
 const lists = {
+  ...(report.comparison ? { changes: changeList } : {}),
   pending: {
     title: "Pending",
     all: pendingPods,
     make: pendingTable,
+    head: () => causeList(),
     rows: () => matching(state.cause === null ? pendingPods : pendingPods.filter((pod) => pod.cause === state.cause), (pod) => `${pod.name} ${pod.message}`.toLowerCase()),
     empty: "Every pod has a node.",
   },
   pods: {
     title: "All pods",
-    all: pods,
+    all: livePods,
     make: () => podTable("All pods", false),
-    rows: () => matching(pods, (pod) => `${pod.name} ${pod.places[lastSide] >= 0 ? nodes[pod.places[lastSide]].name : "pending"}`.toLowerCase()),
+    rows: () => matching(livePods, (pod) => `${pod.name} ${pod.places[lastSide] >= 0 ? nodes[pod.places[lastSide]].name : "pending"}`.toLowerCase()),
     empty: "There are no pods.",
   },
   nodes: {

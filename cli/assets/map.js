@@ -66,7 +66,7 @@ class NodeMap {
     const [width, height] = [this.host.clientWidth, this.host.clientHeight];
     if (width === 0 || zones.length === 0) return;
     let found = null;
-    for (let size = 200; size >= 4 && !found; size -= size > 24 ? 4 : 1) found = this.fit(width, height, size);
+    for (let size = 200; size >= 4 && !found; size -= size > 24 ? 4 : size > 12 ? 1 : 0.25) found = this.fit(width, height, size);
     found ??= this.fit(width, Infinity, 4);
     this.cell = found;
     this.blocks = found.blocks;
@@ -120,12 +120,15 @@ class NodeMap {
     return { ...cell, w, h, height: top };
   }
 
-  redraw() {
+  // All tiles anew in the next frame, or only the rings around some.
+  redraw(isRingsOnly = false) {
+    this.isAllOld ||= !isRingsOnly;
     if (this.waits) return;
     this.waits = true;
     requestAnimationFrame(() => {
       this.waits = false;
-      this.draw();
+      if (this.isAllOld) this.draw();
+      else this.rings();
     });
   }
 
@@ -139,12 +142,38 @@ class NodeMap {
 
   draw() {
     if (!this.blocks) return;
+    this.isAllOld = false;
     const [context, styles] = [this.context, getComputedStyle(document.documentElement)];
-    this.colors = Object.fromEntries(["page", "card", "raised", "line", "strong", "text", "soft", "faint", "accent"].map((name) => [name, styles.getPropertyValue(`--${name}`)]));
+    this.colors = Object.fromEntries(["page", "card", "raised", "line", "strong", "text", "soft", "faint", "accent", "warn"].map((name) => [name, styles.getPropertyValue(`--${name}`)]));
     this.font = styles.getPropertyValue("--sans");
     context.clearRect(0, 0, this.canvas.clientWidth, this.canvas.clientHeight);
     context.textBaseline = "alphabetic";
+    this.marked = [];
     for (const block of this.blocks) this.block(block);
+    // What is under the pointer changes often, and the tiles do not.
+    this.tiles ??= document.createElement("canvas");
+    Object.assign(this.tiles, { width: this.canvas.width, height: this.canvas.height });
+    if (this.tiles.width > 0 && this.tiles.height > 0) this.tiles.getContext("2d").drawImage(this.canvas, 0, 0);
+    this.rings();
+  }
+
+  // Rings around the tiles that are marked, under the pointer, or acted on by keys; the tiles are as they were.
+  rings() {
+    const { context, colors } = this;
+    if (!this.tiles?.width || !this.tiles.height) return;
+    context.save();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    context.drawImage(this.tiles, 0, 0);
+    context.restore();
+    for (const node of this.marked) this.ring(this.boxOf(node), colors.text, 1.75);
+    if (this.hovered && this.hovered !== this.current) this.ring(this.boxOf(this.hovered), colors.soft, 1.75);
+    if (this.current) this.ring(this.boxOf(this.current), colors.accent, 2.5);
+  }
+
+  boxOf(node) {
+    const block = this.blocks.find((known) => known.zone.nodes.includes(node));
+    return this.box(block, block.zone.nodes.indexOf(node));
   }
 
   block(block) {
@@ -169,7 +198,8 @@ class NodeMap {
       const box = this.box(block, place);
       const [left, top, w, high] = box;
       const look = this.paint(node);
-      if (cell.w >= TALL) this.tile(node, look, box);
+      if (look.isAbsent) this.outline(node, box);
+      else if (cell.w >= TALL) this.tile(node, look, box);
       else {
         context.globalAlpha = look.dim ? 0.16 : 1;
         context.fillStyle = look.color;
@@ -177,12 +207,26 @@ class NodeMap {
           this.round(left, top, w, high, cell.w >= 18 ? 4 : 2);
           context.fill();
         } else context.fillRect(left, top, w, high);
-        if (node.cordoned && cell.w >= 7) this.hatch(left, top, w, high);
+        if (look.isCordoned && cell.w >= 7) this.hatch(left, top, w, high);
       }
       context.globalAlpha = 1;
-      const isCurrent = node === this.current;
-      if (isCurrent || look.marked || node === this.hovered) this.ring(box, isCurrent ? colors.accent : look.marked ? colors.text : colors.soft, isCurrent ? 2.5 : 1.75);
+      if (look.marked) this.marked.push(node);
     });
+  }
+
+  // A node that this side does not have.
+  outline(node, [left, top, w, high]) {
+    const { context, colors, cell } = this;
+    this.round(left + 0.5, top + 0.5, w - 1, high - 1, cell.w >= TALL ? 7 : cell.w >= 9 ? 3 : 0);
+    context.strokeStyle = colors.strong;
+    context.lineWidth = 1;
+    context.setLineDash(cell.w >= TALL ? [5, 4] : [2, 2]);
+    context.stroke();
+    context.setLineDash([]);
+    if (cell.w < TALL) return;
+    context.fillStyle = colors.faint;
+    context.font = `500 ${w >= 110 ? 13 : 11}px ${this.font}`;
+    context.fillText(this.cut(node.name, w - 18), left + 9, top + (w >= 110 ? 20 : 18));
   }
 
   // A tile with room for words is filled as far as the node is.
@@ -207,7 +251,7 @@ class NodeMap {
       context.globalAlpha = look.dim ? 0.3 : 1;
       context.fillRect(left, top, 5, high);
     }
-    if (node.cordoned) this.hatch(left, top, w, high);
+    if (look.isCordoned) this.hatch(left, top, w, high);
     context.restore();
     context.globalAlpha = look.dim ? 0.3 : 1;
     this.round(left + 0.5, top + 0.5, w - 1, high - 1, 7);
@@ -239,7 +283,7 @@ class NodeMap {
     context.globalAlpha = 1;
   }
 
-  // A square for each pod, those that were placed between the sides in the accent's color.
+  // A square for each pod, those that differ between the sides in a color of their own.
   dots(dots, left, top, width, height) {
     const { context, colors } = this;
     const [size, gap] = width >= 110 ? [11, 4] : [8, 3];
@@ -247,8 +291,8 @@ class NodeMap {
     const most = across * Math.floor((height + gap) / (size + gap));
     if (most < 1) return;
     const shown = dots.length > most ? dots.slice(0, Math.max(0, most - 1)) : dots;
-    shown.forEach((isFresh, place) => {
-      context.fillStyle = isFresh ? colors.accent : colors.faint;
+    shown.forEach((dot, place) => {
+      context.fillStyle = [colors.faint, colors.accent, colors.warn][dot];
       this.round(left + (place % across) * (size + gap), top + Math.floor(place / across) * (size + gap), size, size, 2);
       context.fill();
     });
@@ -328,7 +372,7 @@ class NodeMap {
     else this.tip(null);
     if (node === this.hovered) return;
     this.hovered = node;
-    this.redraw();
+    this.redraw(true);
   }
 
   tip(node, x, y) {
@@ -350,7 +394,7 @@ class NodeMap {
     const [left, top] = this.box(block, block.zone.nodes.indexOf(node));
     if (top < this.host.scrollTop) this.host.scrollTop = top - TITLE;
     else if (top + this.cell.h > this.host.scrollTop + this.host.clientHeight) this.host.scrollTop = top + this.cell.h - this.host.clientHeight + PAD;
-    this.redraw();
+    this.redraw(true);
     if (isQuiet) return;
     const [option] = this.options.reverse();
     option.textContent = this.paint(node).lines.join(", ");

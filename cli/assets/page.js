@@ -1,6 +1,6 @@
 // The page: what is looked at, and what follows from it.
 
-const state = { resource: 0, side: lastSide, tab: pendingPods.length > 0 ? "pending" : "pods", search: "", cause: null, pod: null, node: null, verdicts: null, problem: "", group: null };
+const state = { resource: 0, side: lastSide, tab: report.comparison ? "changes" : pendingPods.length > 0 ? "pending" : "pods", search: "", cause: null, pod: null, node: null, verdicts: null, problem: "", group: null };
 
 const say = (text) => {
   byId("said").textContent = text;
@@ -34,15 +34,35 @@ const go = (address) => {
 const podNames = new Map(pods.map((pod) => [pod.name, pod]));
 const nodeNames = new Map(nodes.map((node) => [node.name, node]));
 
+// The name in an address; nothing where it is not valid.
+const decoded = (name) => {
+  try {
+    return clean(decodeURIComponent(name));
+  } catch {
+    return null;
+  }
+};
+
+// The cluster with its nodes and pods, or the running coordinator.
+const showView = (view) => {
+  state.view = view;
+  for (const id of ["tiles", "cluster"]) byId(id).hidden = view !== "cluster";
+  for (const id of ["livetiles", "problems", "live"]) byId(id).hidden = view !== "live";
+  for (const id of ["cluster", "live"]) byId(`view-${id}`).setAttribute("aria-current", id === view ? "page" : "false");
+  if (view === "cluster") {
+    live?.close();
+    renderTop();
+  }
+};
+
 const follow = async (isFirst = false) => {
-  const [, what, name] = /^#(pod|node|pending|pods|nodes)(?:=(.*))?$/.exec(location.hash) ?? [];
-  const named = (known) => {
-    try {
-      return known.get(decodeURIComponent(name ?? "")) ?? null;
-    } catch {
-      return null;
-    }
-  };
+  const [, what, name] = /^#([a-z]+)(?:=(.*))?$/.exec(location.hash) ?? [];
+  const named = (known) => known.get(decoded(name ?? "")) ?? null;
+  showView(what === "live" && live ? "live" : "cluster");
+  if (live && what === "live") {
+    live.open(name ? decoded(name) : null, isFirst);
+    return;
+  }
   const had = state.pod ?? state.node;
   const wasTab = document.activeElement?.getAttribute("role") === "tab";
   Object.assign(state, { pod: what === "pod" ? named(podNames) : null, node: what === "node" ? named(nodeNames) : null, verdicts: null, problem: "", group: null });
@@ -84,9 +104,11 @@ const withoutAccount = (pod) => {
 const paint = (node) => {
   const share = shareOf(node, state.resource, state.side);
   const resource = resources[state.resource];
-  const use = node.offered[state.resource] > 0 ? `${percent(share)} of ${amount(resource, node.offered[state.resource])} ${resource}` : `no ${resource}`;
-  const lines = [node.name, `${report.zones[node.zone] || "no zone"} · ${counted(node.pods[state.side].length, "pod")}${node.cordoned ? " · cordoned" : ""}`, use];
-  const dots = node.pods[state.side].map(state.side === lastSide ? isNew : () => false);
+  const all = node.offered[state.side][state.resource];
+  const use = !node.isThere[state.side] ? `not there ${report.sides[state.side]}` : all > 0 ? `${percent(share)} of ${amount(resource, all)} ${resource}` : `no ${resource}`;
+  const lines = [node.name, `${report.zones[node.zone] || "no zone"} · ${counted(node.pods[state.side].length, "pod")}${node.cordoned[state.side] ? " · cordoned" : ""}`, use];
+  // 0: where it was; else it has come, or on the side before it is to go.
+  const dots = node.pods[state.side].map((pod) => (isNew(pod) ? (state.side === lastSide ? 1 : 2) : 0));
   if (lastSide > 0) dots.sort((left, right) => left - right);
   const verdict = state.verdicts?.of.get(node.id);
   if (verdict) {
@@ -101,13 +123,15 @@ const paint = (node) => {
       dim: state.group !== null && state.group !== verdict.group,
       marked: state.pod.places[lastSide] === node.id || (account.feasible.length > 0 && account.best.length < 10 && account.best.includes(node.id)),
       word: isFit && verdict.total !== null ? count(verdict.total) : "",
+      isAbsent: !node.isThere[state.side],
+      isCordoned: node.cordoned[state.side],
       dots,
       lines,
     };
   }
   const isSought = state.find !== "" && node.name.toLowerCase().includes(state.find);
   const isHome = state.pod !== null && state.pod.places[state.side] === node.id;
-  return { color: useColor(share), level: share || 0, dim: state.find !== "" && !isSought, marked: node === state.node || isHome, word: node.offered[state.resource] > 0 ? percent(share) : "–", dots, lines };
+  return { color: useColor(share), level: share || 0, dim: state.find !== "" && !isSought, isAbsent: !node.isThere[state.side], isCordoned: node.cordoned[state.side], marked: node === state.node || isHome, word: all > 0 ? percent(share) : "–", dots, lines };
 };
 state.find = "";
 
@@ -134,20 +158,22 @@ const choice = (host, items, isChosen, choose) => {
 const renderTop = () => {
   const made = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" }).format(new Date(report.madeMs));
   document.title = `${report.subject || report.command} – Flotilla`;
-  byId("subject").replaceChildren(`${report.command} `, h("b", {}, report.subject), ` · ${made}`);
+  byId("subject").replaceChildren(`${report.command} `, h("b", {}, report.subject || (live ? "a live cluster" : "")), ` · ${made}`);
   const { figures } = report;
   // Of a few pods the rate says nothing.
   byId("figures").textContent = figures && pods.length >= 1000 ? `${count(Math.round(figures.decisionsPerSecond))} decisions per second by ${counted(figures.workers, "worker")} · p99 ${short(figures.p99Micros / 1000)} ms` : `version ${report.version}`;
 };
 
+const podsOn = (side) => pods.filter((pod) => pod.places[side] !== ABSENT).length;
+
 const renderTiles = () => {
   const placed = pods.length - pendingPods.length;
   const fresh = lastSide > 0 ? pods.filter((pod) => isNew(pod) && !isPending(pod)).length : 0;
   const tile = (name, big, small, look = "") => h("div", { class: `tile ${look}` }, h("span", { class: "name" }, name), h("span", { class: "big" }, big, h("small", {}, small)));
-  const offers = resources.map((resource, place) => ({ resource, place })).filter(({ place }) => offered[place] > 0);
+  const offers = resources.map((resource, place) => ({ resource, place })).filter(({ place }) => offered.some((amounts) => amounts[place] > 0));
   const items = offers.map(({ resource, place }) => {
-    const [share, was] = [totals[state.side][place] / offered[place], state.side > 0 ? totals[0][place] / offered[place] : null];
-    const of = `${amount(resource, totals[state.side][place])} of ${amount(resource, offered[place])}`;
+    const [share, was] = [totals[state.side][place] / offered[state.side][place], state.side > 0 ? totals[0][place] / offered[0][place] : null];
+    const of = `${amount(resource, totals[state.side][place])} of ${amount(resource, offered[state.side][place])}`;
     return { place, look: "tile", label: `${resource}: ${of}, ${percent(share)}${was === null ? "" : `, was ${percent(was)}`}`, content: [h("span", { class: "name" }, resource), h("span", { class: "big" }, percent(share), h("small", {}, was === null ? of : `was ${percent(was)}`)), meter(share, was)] };
   });
   const choose = (item) => {
@@ -157,9 +183,13 @@ const renderTiles = () => {
     map.redraw();
   };
   byId("tiles").replaceChildren(
-    tile("nodes", count(nodes.length), `in ${counted(zones.length, "zone")}`),
-    tile("pods with a node", count(placed), fresh > 0 ? `${count(fresh)} placed` : `of ${count(pods.length)}`),
-    tile("pending pods", count(pendingPods.length), pendingPods.length > 0 ? counted(new Set(pendingPods.map((pod) => pod.cause)).size, "reason") : "", pendingPods.length > 0 ? "warn" : ""),
+    tile("nodes", count(nodesOn[state.side]), nodesOn[0] !== nodesOn[state.side] ? `was ${count(nodesOn[0])}` : `in ${counted(zones.length, "zone")}`),
+    report.comparison
+      ? tile("pods", count(podsOn(state.side)), podsOn(0) !== podsOn(state.side) ? `was ${count(podsOn(0))}` : "")
+      : tile("pods with a node", count(placed), fresh > 0 ? `${count(fresh)} placed` : `of ${count(pods.length)}`),
+    report.comparison
+      ? tile("pending pods", count(pendingOn[state.side]), state.side > 0 ? `was ${count(pendingOn[0])}` : "", pendingOn[state.side] > 0 ? "warn" : "")
+      : tile("pending pods", count(pendingPods.length), pendingPods.length > 0 ? counted(new Set(pendingPods.map((pod) => pod.cause)).size, "reason") : "", pendingPods.length > 0 ? "warn" : ""),
     h("div", { class: "resources", role: "radiogroup", "aria-label": "Resource that colors the map" }, choice(() => byId("tiles"), items, (item) => item.place === state.resource, choose)),
   );
 };
@@ -204,17 +234,7 @@ const listSheet = () => {
     byId(`tab-${name}`).focus();
     go(`#${name}`);
   };
-  const names = Object.keys(lists);
-  const tabs = names.map((name, place) => {
-    const key = (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      open(names[(place + step + names.length) % names.length]);
-    };
-    const isOpen = name === state.tab;
-    return h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-selected": isOpen ? "true" : "false", "aria-controls": "sheet", tabindex: isOpen ? 0 : -1, onclick: () => open(name), onkeydown: key }, lists[name].title, " ", h("span", { class: "count" }, count(lists[name].all.length)));
-  });
+  const tabs = tabStrip("Lists", "", Object.entries(lists).map(([name, { title, all }]) => ({ name, title, found: all.length })), state.tab, open);
   const sheet = h("div", { class: "sheet fixed", id: "sheet", role: "tabpanel", "aria-labelledby": `tab-${state.tab}` });
   const none = h("p", { class: "empty", hidden: true });
   const fill = () => {
@@ -225,8 +245,8 @@ const listSheet = () => {
     none.textContent = list.all.length === 0 ? list.empty : "Nothing matches.";
     if (state.search) say(counted(rows.length, "match").replace(/matchs$/, "matches"));
   };
-  sheet.append(...[state.tab === "pending" ? causeList() : null, table.element, none].filter(Boolean));
-  byId("panel").replaceChildren(h("div", { class: "tabs" }, h("div", { class: "tablist", role: "tablist", "aria-label": "Lists" }, tabs), search), sheet);
+  sheet.append(...[list.head?.(), table.element, none].filter(Boolean));
+  byId("panel").replaceChildren(h("div", { class: "tabs" }, tabs, search), sheet);
   fill();
 };
 
@@ -249,7 +269,8 @@ const render = ({ keepFocus = null } = {}) => {
 
 const redrawAll = () => {
   renderTiles();
-  render();
+  if (state.view === "cluster") render();
+  live?.repaint();
 };
 
 byId("theme").addEventListener("click", () => {
@@ -270,7 +291,7 @@ system.addEventListener("change", () => {
 byId("keys").addEventListener("click", () => byId("help").showModal());
 byId("skip").addEventListener("click", (event) => {
   event.preventDefault();
-  byId("panel").focus();
+  byId(state.view === "live" ? "livepanel" : "panel").focus();
 });
 byId("find").addEventListener("input", (event) => {
   state.find = event.target.value.trim().toLowerCase();
@@ -284,14 +305,16 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
   const isTyping = event.target instanceof HTMLInputElement;
   if (event.key === "Escape" && isTyping && event.target.value) return;
-  if (event.key === "Escape" && (state.pod || state.node)) close();
+  if (event.key === "Escape" && state.view === "live") live.back();
+  else if (event.key === "Escape" && (state.pod || state.node)) close();
   else if (event.key === "/" && !isTyping) {
     event.preventDefault();
-    (byId("search") ?? byId("find")).focus();
+    (state.view === "live" ? byId("livesearch") : (byId("search") ?? byId("find"))).focus();
   } else if (event.key === "?" && !isTyping) byId("help").showModal();
 });
 addEventListener("hashchange", () => follow());
 
+byId("views").hidden = live === null;
 renderTop();
 renderTiles();
 renderSides();

@@ -55,6 +55,17 @@ class Table {
     return this;
   }
 
+  // The same rows as they are now: which is chosen, and which are in view, stays as it was.
+  renew(rows, key) {
+    const kept = this.rows[this.active];
+    this.given = rows;
+    this.active = -1;
+    this.sort();
+    if (kept) this.active = this.rows.findIndex((row) => key(row) === key(kept));
+    this.drawn = "";
+    this.draw();
+  }
+
   sortBy(column) {
     const isSame = this.order.column === column;
     this.order = { column, down: isSame ? !this.order.down : Boolean(this.columns[column].number) };

@@ -22,6 +22,12 @@ const collator = new Intl.Collator("en", { numeric: true });
 const count = (value) => grouped.format(value);
 const counted = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 
+// A list whose numbers are in a column as wide as the longest.
+const withDigits = (list, numbers) => {
+  list.style.setProperty("--digits", `${Math.max(...numbers.map((value) => count(value).length), 1)}ch`);
+  return list;
+};
+
 const short = (value) => {
   const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
   return String(Number(value.toFixed(digits)));

@@ -145,7 +145,8 @@ pub(crate) enum Command {
     /// Show nodes and pods in a browser: what is placed where, what stays pending, and why
     ///
     /// Schedules pods onto nodes that are only written down, as `flotilla simulate` does, and serves a page with the answer on
-    /// 127.0.0.1. The page loads nothing from elsewhere.
+    /// 127.0.0.1. The page loads nothing from elsewhere. With changes it compares, as `flotilla whatif` does; of a live cluster it
+    /// also shows how the running coordinator, its queue and its workers are.
     #[command(after_help = UI_EXAMPLES)]
     Ui(UiArgs),
 

@@ -38,7 +38,7 @@ fn capacity(args: &CapacityArgs, registry: Registry) -> Result<ExitCode, Failure
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
     let (configuration, refusal) =
-        cluster::configuration_without_calls(args.config.as_deref(), &gates, registry, "flotilla capacity")?;
+        cluster::configuration_without_calls(args.config.as_deref().into(), &gates, registry, "flotilla capacity")?;
     let (cluster, model) = read(args, &configuration, &gates)?;
     let cluster = cluster.showing(registry, &configuration.profiles);
     let model = model.showing(&pod_fields(registry, &configuration.profiles));

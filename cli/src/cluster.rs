@@ -8,7 +8,7 @@ use flotilla_configuration::{Configuration, features::FeatureGates};
 use flotilla_framework::{class::PodInfo, extension::pod_fields, profile::Profile, registry::Registry};
 
 use crate::{
-    input::{self, Inputs},
+    input::{self, Inputs, Text},
     output::{Failure, tell},
     progress::progress,
 };
@@ -44,6 +44,29 @@ use source::Sources;
 /// A configuration that says nothing.
 const STOCK: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
+/// Where a configuration comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin<'a> {
+    /// What kube-scheduler has without a file.
+    Defaults,
+    File(&'a Path),
+    /// What a running coordinator works by.
+    Text(&'a Text),
+}
+
+impl<'a> From<Option<&'a Path>> for Origin<'a> {
+    fn from(path: Option<&'a Path>) -> Self {
+        path.map_or(Self::Defaults, Self::File)
+    }
+}
+
+impl<'a> Origin<'a> {
+    /// The file; where there is none, what the coordinator works by, if that is known.
+    pub(crate) fn new(file: Option<&'a Path>, told: Option<&'a Text>) -> Self {
+        file.map_or_else(|| told.map_or(Self::Defaults, Self::Text), Self::File)
+    }
+}
+
 impl Cluster {
     /// The cluster with what the plugins of these profiles read of its pods.
     pub(crate) fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
@@ -59,13 +82,13 @@ pub(crate) fn configuration(
     gates: &FeatureGates,
     registry: Registry,
 ) -> Result<Configuration, Failure> {
-    Ok(configured(config, gates, registry)?.0)
+    Ok(configured(config.into(), gates, registry)?.0)
 }
 
 /// What a configuration file says, for a command that calls no extenders; and the error for a pod that interests one, because
 /// what an extender would answer must not be left out without notice.
 pub(crate) fn configuration_without_calls(
-    config: Option<&Path>,
+    config: Origin<'_>,
     gates: &FeatureGates,
     registry: Registry,
     command: &'static str,
@@ -88,19 +111,23 @@ pub(crate) fn configuration_without_calls(
 
 /// What a configuration file says, with its name and its text.
 fn configured(
-    config: Option<&Path>,
+    config: Origin<'_>,
     gates: &FeatureGates,
     registry: Registry,
 ) -> Result<(Configuration, String, String), Failure> {
     let (name, text) = match config {
-        Some(path) => input::read(path).map_err(|error| Failure::input(vec![error]))?,
-        None if *gates == FeatureGates::default() => {
+        Origin::File(path) => input::read(path).map_err(|error| Failure::input(vec![error]))?,
+        Origin::Text(Text { name, text }) => (name.clone(), text.clone()),
+        Origin::Defaults if *gates == FeatureGates::default() => {
             return Ok((Configuration::default(), String::new(), String::new()));
         }
-        None => ("the defaults".to_owned(), STOCK.to_owned()),
+        Origin::Defaults => ("the defaults".to_owned(), STOCK.to_owned()),
     };
     let configuration = configuration_of(&text, &name, gates, registry)?;
-    tell(&configuration.warnings);
+    // The coordinator has told those of its own when it was started.
+    if !matches!(config, Origin::Text(_)) {
+        tell(&configuration.warnings);
+    }
     Ok((configuration, name, text))
 }
 

@@ -24,20 +24,49 @@ const SCRIPT: [&str; 7] = [
     include_str!("../assets/table.js"),
     include_str!("../assets/map.js"),
     include_str!("../assets/details.js"),
+    include_str!("../assets/changes.js"),
     include_str!("../assets/lists.js"),
-    include_str!("../assets/page.js"),
 ];
+/// The last part, which uses all others.
+const LAST: &str = include_str!("../assets/page.js");
+
+/// What the page of a live cluster has beside that: the view of the running coordinator, and uPlot, which draws its charts.
+#[cfg(feature = "cluster")]
+mod live {
+    pub(super) const STYLE: [&str; 2] =
+        [include_str!("../assets/uplot/uPlot.min.css"), include_str!("../assets/live.css")];
+    pub(super) const SCRIPT: [&str; 7] = [
+        "/*\n",
+        include_str!("../assets/uplot/LICENSE"),
+        "*/\n",
+        include_str!("../assets/uplot/uPlot.iife.min.js"),
+        include_str!("../assets/charts.js"),
+        include_str!("../assets/trace.js"),
+        include_str!("../assets/live.js"),
+    ];
+}
+
+/// Without a cluster no page has it.
+#[cfg(not(feature = "cluster"))]
+mod live {
+    pub(super) const STYLE: [&str; 0] = [];
+    pub(super) const SCRIPT: [&str; 0] = [];
+}
+
+/// Stands where the parts of a live cluster would be.
+const NOT_LIVE: &str = "const live = null;\n";
 
 /// Writes the page with a report in it.
 ///
 /// The policy allows the page its own style and script by their hashes and nothing else, so that a name in the cluster that got
 /// past all escaping could still not be run. A served page may also ask the server that it came from.
-pub(crate) fn write(report: &Report<'_>, is_served: bool, out: &mut dyn Write) -> io::Result<()> {
-    let script = format!("\"use strict\";(() => {{\n{}}})();\n", SCRIPT.concat());
-    let policy = policy(&script, is_served);
+pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let is_live = report.serving.is_some_and(|serving| serving.is_live);
+    let (script, style) = (script(is_live), style(is_live));
+    let policy = policy(&script, &style, report.serving.is_some());
     let data = embedded(report)?;
     let mut rest = FRAME;
-    for (mark, text) in [("{{policy}}", &*policy), ("{{style}}", STYLE), ("{{data}}", &data), ("{{script}}", &script)] {
+    for (mark, text) in [("{{policy}}", &policy), ("{{style}}", &style), ("{{data}}", &data), ("{{script}}", &script)] {
         let Some((before, behind)) = rest.split_once(mark) else { continue };
         out.write_all(before.as_bytes())?;
         out.write_all(text.as_bytes())?;
@@ -46,15 +75,25 @@ pub(crate) fn write(report: &Report<'_>, is_served: bool, out: &mut dyn Write) -
     out.write_all(rest.as_bytes())
 }
 
+fn script(is_live: bool) -> String {
+    let live = if is_live { live::SCRIPT.concat() } else { NOT_LIVE.to_owned() };
+    format!("\"use strict\";(() => {{\n{}{live}{LAST}}})();\n", SCRIPT.concat())
+}
+
+fn style(is_live: bool) -> String {
+    let live = if is_live { live::STYLE.join("\n") } else { String::new() };
+    format!("{STYLE}{live}")
+}
+
 /// What the browser lets the page do.
-fn policy(script: &str, is_served: bool) -> String {
+fn policy(script: &str, style: &str, is_served: bool) -> String {
     let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
     let asks = if is_served { "'self'" } else { "'none'" };
     format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; connect-src {asks}; base-uri 'none'; \
          form-action 'none'",
         hash(script),
-        hash(STYLE)
+        hash(style)
     )
 }
 

@@ -53,14 +53,23 @@ impl LiveArgs {
     /// The flags of which any one says that a live cluster is to be read.
     pub(crate) const FLAGS: [&str; 5] = ["live", "kubeconfig", "context", "cluster", "user"];
 
+    /// What the flags of another command say.
+    pub(crate) fn new(live: bool, server: ClusterArgs) -> Self {
+        Self { live, server }
+    }
+
+    /// Whether a live cluster is to be read.
+    pub(crate) fn is_asked(&self) -> bool {
+        let ClusterArgs { kubeconfig, context, cluster, user } = &self.server;
+        self.live || kubeconfig.is_some() || context.is_some() || cluster.is_some() || user.is_some()
+    }
+
     /// Reads it, if it is asked for.
     ///
     /// # Errors
     /// It cannot be read, or this build cannot.
     pub(crate) fn read(&self) -> Result<Option<Text>, Failure> {
-        let ClusterArgs { kubeconfig, context, cluster, user } = &self.server;
-        let is_asked = self.live || kubeconfig.is_some() || context.is_some() || cluster.is_some() || user.is_some();
-        if !is_asked {
+        if !self.is_asked() {
             return Ok(None);
         }
         #[cfg(feature = "cluster")]
@@ -116,6 +125,18 @@ pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
             Ok((namespace.to_owned(), name.to_owned()))
         }
         _ => Err("write NAMESPACE/NAME".to_owned()),
+    }
+}
+
+/// Where Jaeger is unless it is said.
+pub(crate) const JAEGER: &str = "http://127.0.0.1:16686";
+
+/// The URL of Jaeger's pages.
+pub(crate) fn parse_jaeger(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match rest {
+        Some(rest) if !rest.is_empty() => Ok(text.trim_end_matches('/').to_owned()),
+        _ => Err("write http://HOST:PORT, or https:// with TLS; Jaeger's pages are on port 16686".to_owned()),
     }
 }
 

@@ -10,8 +10,8 @@ use flotilla_framework::{profile::Profile, registry::Registry};
 
 use crate::{
     args::{FailOn, Format, SimulateArgs},
-    cluster::{self, Cluster, Gatherer, Place, Problems},
-    input::Inputs,
+    cluster::{self, Cluster, Gatherer, Origin, Place, Problems},
+    input::{Inputs, Text},
     output::{Failure, STAYS_PENDING},
     progress::{log, progress},
 };
@@ -38,7 +38,7 @@ pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
 }
 
 fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure> {
-    let (cluster, outcome, profiles) = outcome(args, registry)?;
+    let (cluster, outcome, profiles) = outcome(args, None, registry)?;
     let is_pending = outcome.placements.iter().any(|placement| placement.node.is_none());
     let fails = is_pending && args.fail_on == Some(FailOn::Pending);
     let answer = Answer::new(&cluster, &outcome, args.workers);
@@ -52,19 +52,27 @@ fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure
     Ok(if fails { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }
 
-/// A simulation for the page, with the profiles that it was decided by.
-pub(crate) fn for_page(args: &SimulateArgs, registry: Registry) -> Result<(Simulated, Vec<Profile>), Failure> {
-    let (cluster, outcome, profiles) = outcome(args, registry)?;
+/// A simulation for the page, with the profiles that it was decided by. `told`: the configuration where no file has one.
+pub(crate) fn for_page(
+    args: &SimulateArgs,
+    told: Option<&Text>,
+    registry: Registry,
+) -> Result<(Simulated, Vec<Profile>), Failure> {
+    let (cluster, outcome, profiles) = outcome(args, told, registry)?;
     let figures = Answer::new(&cluster, &outcome, args.workers).figures();
     Ok((Simulated::new(args, figures, cluster, outcome), profiles))
 }
 
 /// The cluster as it is read, what came of it, and the profiles that it was decided by.
-fn outcome(args: &SimulateArgs, registry: Registry) -> Result<(Cluster, Outcome, Vec<Profile>), Failure> {
+fn outcome(
+    args: &SimulateArgs,
+    told: Option<&Text>,
+    registry: Registry,
+) -> Result<(Cluster, Outcome, Vec<Profile>), Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
-    let (configuration, refusal) =
-        cluster::configuration_without_calls(args.config.as_deref(), &gates, registry, "flotilla simulate")?;
+    let origin = Origin::new(args.config.as_deref(), told);
+    let (configuration, refusal) = cluster::configuration_without_calls(origin, &gates, registry, "flotilla simulate")?;
     let cluster = read(args, &configuration.profiles, &gates)?.showing(registry, &configuration.profiles);
     if let Some(refusal) = cluster.pending.iter().find_map(|pod| refusal(pod)) {
         return Err(refusal);

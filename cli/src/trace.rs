@@ -20,11 +20,14 @@ mod waterfall;
 mod words;
 
 pub(crate) use args::TraceArgs;
+pub(crate) use waterfall::Waterfall;
 
 use args::Format;
-use waterfall::Waterfall;
 
-use crate::output::{Failure, end, has_colours, print};
+use crate::{
+    live::Connection,
+    output::{Failure, end, has_colours, print},
+};
 
 /// A trace as Jaeger tells it, and which part of it was asked for.
 struct Found {
@@ -32,6 +35,20 @@ struct Found {
     trace: Value,
     /// Only this span and what is part of it, where not all was asked for.
     within: Option<u64>,
+}
+
+/// The trace of an attempt to place a pod of a live cluster, ready to be shown.
+///
+/// # Errors
+/// That there is none, or which server does not answer; with the next step.
+pub(crate) async fn of_live(
+    connection: &Connection,
+    jaeger: &str,
+    pod: (&str, &str),
+    attempt: Option<u32>,
+) -> anyhow::Result<Waterfall> {
+    let found = find::of_live(connection, jaeger, pod, attempt).await?;
+    Waterfall::new(&found.trace, found.within)
 }
 
 /// Runs `flotilla trace`.

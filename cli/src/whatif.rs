@@ -10,8 +10,8 @@ use flotilla_framework::registry::Registry;
 use serde_json::{Map, Value};
 
 use crate::{
-    cluster::{self, Cluster, Edit, Files},
-    input::Inputs,
+    cluster::{self, Cluster, Edit, Files, Origin},
+    input::{self, Inputs, Text},
     output::{Failure, STAYS_PENDING},
     progress::log,
     simulate::run::Settings,
@@ -20,11 +20,13 @@ use crate::{
 mod args;
 mod compare;
 pub(crate) mod output;
+mod page;
 mod plan;
 mod side;
 mod survey;
 
-pub(crate) use args::{Format, WhatifArgs};
+pub(crate) use args::{CHANGES, Changes, Format, WhatifArgs};
+pub(crate) use page::Compared;
 
 use args::FailOn;
 use compare::Answer;
@@ -57,35 +59,44 @@ pub(crate) fn command(args: &WhatifArgs, registry: Registry) -> ExitCode {
 }
 
 fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
+    let compared = compared(args, None, registry)?;
+    let answer = &compared.answer;
+    crate::output::print(|out| match args.output {
+        Format::Html => compared.print(registry, out),
+        format => answer.print(format, out),
+    })?;
+    let fails = |what: &FailOn| match what {
+        FailOn::Pending => answer.has_pending(),
+        FailOn::Preemption => !answer.preemptions.is_empty(),
+    };
+    Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
+}
+
+/// Both sides, decided. `told`: the configuration where no file has one.
+pub(crate) fn compared(args: &WhatifArgs, told: Option<&Text>, registry: Registry) -> Result<Compared, Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
-    let changes = &args.changes;
-    let (now, refuse_now) =
-        cluster::configuration_without_calls(args.current_config.as_deref(), &gates, registry, NAME)?;
-    let next = changes.config.as_deref().or(args.current_config.as_deref());
+    let now = Origin::new(args.current_config.as_deref(), told);
+    let next = args.config.as_deref().map_or(now, Origin::File);
+    let (now, refuse_now) = cluster::configuration_without_calls(now, &gates, registry, NAME)?;
     let (next, refuse_next) = cluster::configuration_without_calls(next, &gates, registry, NAME)?;
     let mut survey = Survey::default();
     let (mut files, before) = Files::read(Inputs::of(&args.files, &args.live)?, &mut survey, &now.profiles, &gates)?;
     let mut applied = Applied::default();
-    files.apply(&changes.apply, &mut applied, &gates)?;
-    let mut plan = Plan::new(changes, &survey, &applied.0).map_err(Failure::input)?;
+    files.apply(&args.changes.apply, &mut applied, &gates)?;
+    let mut plan = Plan::new(&args.changes, &survey, &applied.0).map_err(Failure::input)?;
     let after = files.changed(&mut plan, &next.profiles, &gates)?;
     drop((survey, files));
     let (before, after) = (before.showing(registry, &now.profiles), after.showing(registry, &next.profiles));
     refused(&before, refuse_now)?;
     refused(&after, refuse_next)?;
     let mut words = plan.words;
-    words.extend(changes.config.as_ref().map(|path| format!("decide by {}", path.display())));
+    words.extend(args.config.as_ref().map(|path| format!("decide by {}", path.display())));
     let (now, next) = (settings(args, now, registry), settings(args, next, registry));
     let before = Side::of(before, &now).map_err(Failure::run)?;
     let after = Side::of(after, &next).map_err(Failure::run)?;
     let answer = Answer::new(words, &before, &after, &next.profiles, registry);
-    crate::output::print(|out| answer.print(args.output, out))?;
-    let fails = |what: &FailOn| match what {
-        FailOn::Pending => answer.has_pending(),
-        FailOn::Preemption => !answer.preemptions.is_empty(),
-    };
-    Ok(if args.fail_on.iter().any(fails) { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
+    Ok(Compared { answer, before, after, profiles: next.profiles, subject: input::names(&args.files) })
 }
 
 fn refused(

@@ -188,7 +188,7 @@ fn everything_can_be_reached_without_a_pointer() {
     browser.press(&["Enter"]);
     browser.wait("location.hash.startsWith('#node=')");
     assert!(told.as_str().unwrap_or_default().starts_with(&text(&mut browser, ".detail h2")), "{told}");
-    assert_eq!(browser.value("document.activeElement.id"), json!("subjectname"));
+    browser.wait("document.activeElement.id === 'subjectname'");
     browser.press(&["Escape"]);
 
     // The table: the last pending pod, opened, and back with the focus in the table.
@@ -207,6 +207,74 @@ fn everything_can_be_reached_without_a_pointer() {
     browser.value("document.getElementById('theme').focus()");
     browser.press(&["Enter"]);
     browser.wait("document.documentElement.dataset.theme === 'light'");
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+/// A change after which pods move, stay pending, are new and are gone, with a node more and one less.
+const CHANGES: [&str; 9] = [
+    "-f",
+    "examples/shop",
+    "--scale",
+    "deployment/web=12",
+    "--drain",
+    "large-b",
+    "--remove-node",
+    "small-c",
+    "--reschedule-all",
+];
+
+#[test]
+fn what_a_change_does_is_shown_before_and_after() {
+    let Some(mut browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = folder.path().join("node.yaml");
+    let labels = "{topology.kubernetes.io/zone: zone-c, kubernetes.io/hostname: spare}";
+    let text_of_node = format!(
+        "apiVersion: v1\nkind: Node\nmetadata: {{name: spare, labels: {labels}}}\nstatus: {{allocatable: {{cpu: 4, memory: 8Gi, pods: 50}}}}\n"
+    );
+    fs::write(&node, text_of_node).expect("a file");
+    let add = format!("1={}", node.display());
+    let changes = [&["whatif", "-o", "html", "--add-nodes", &add][..], &CHANGES].concat();
+    let (_folder, url) = report(&changes);
+    browser.prefer("light");
+    browser.open(&url);
+    browser.wait("document.querySelectorAll('#panel .row').length > 5");
+    assert_eq!(text(&mut browser, "[role=tab][aria-selected=true]").replace('\n', " "), "Changes 15");
+    assert_named(&mut browser);
+    for words in ["drain large-b", "remove small-c", "First bottleneck"] {
+        assert!(text(&mut browser, ".changes").contains(words), "{words}: {}", text(&mut browser, ".changes"));
+    }
+    assert!(text(&mut browser, ".tile").contains("was"), "{}", text(&mut browser, ".tile"));
+    browser.prefer("dark");
+    browser.wait("document.documentElement.dataset.theme === 'dark'");
+    record("whatif-dark.png", &browser.picture());
+    browser.prefer("light");
+    browser.wait("document.documentElement.dataset.theme === 'light'");
+    record("whatif-light.png", &browser.picture());
+
+    // One kind of change, one of its pods, and the side before.
+    browser.click("document.getElementById('change-pending')");
+    browser.wait("[...document.querySelectorAll('#panel .row')].every((row) => row.innerText.includes('pending'))");
+    browser.click("document.querySelector('#panel .row')");
+    browser.wait("document.querySelectorAll('.sheet .row').length === 8");
+    assert!(text(&mut browser, ".note.warn").contains("nodes are available"), "{}", text(&mut browser, ".note"));
+    browser.press(&["Escape"]);
+    browser.wait("location.hash === '#changes'");
+    // A node that is gone has no pods after the changes, and its own before them.
+    browser.value("location.hash = '#node=small-c'");
+    browser.wait("document.querySelector('.detail') !== null");
+    assert!(text(&mut browser, ".detail").contains("not there after"), "{}", text(&mut browser, ".detail"));
+    browser.click("document.querySelectorAll('#sides [role=radio]')[0]");
+    browser.wait(
+        "document.querySelector('.use') !== null && !document.querySelector('.detail').innerText.includes('not there')",
+    );
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+
+    // The same from a server, which judges pods that were placed, too.
+    let server = Server::start(&CHANGES);
+    browser.open(&format!("{}#pods", server.url));
+    browser.click("[...document.querySelectorAll('.row')].find((row) => row.innerText.includes('edge-a'))");
+    browser.wait("document.querySelectorAll('.sheet .row').length === 7");
     assert_eq!(browser.complaints, [] as [&str; 0]);
 }
 
@@ -313,24 +381,29 @@ fn the_server_answers_this_machine_only_and_judges_any_pod() {
         "{}",
         page.get(..900).unwrap_or(&page)
     );
+    // Accounts are asked for by the page that they are for.
+    let made = page.split_once("\"madeMs\":").and_then(|(_, rest)| rest.split_once(',')).expect("a time").0;
     for (request, expected) in [
         ("GET / HTTP/1.1\r\nHost: rebound.example", "HTTP/1.1 403"),
-        ("GET /account/0 HTTP/1.1\r\nHost: rebound.example", "HTTP/1.1 403"),
-        ("GET /account/0 HTTP/1.1\r\nHost: HERE\r\nSec-Fetch-Site: cross-site", "HTTP/1.1 403"),
-        ("GET /account/999999 HTTP/1.1\r\nHost: HERE", "HTTP/1.1 404"),
-        ("GET /account/x HTTP/1.1\r\nHost: HERE", "HTTP/1.1 400"),
+        ("GET /account/MADE/0 HTTP/1.1\r\nHost: rebound.example", "HTTP/1.1 403"),
+        ("GET /account/MADE/0 HTTP/1.1\r\nHost: HERE\r\nSec-Fetch-Site: cross-site", "HTTP/1.1 403"),
+        ("GET /account/MADE/999999 HTTP/1.1\r\nHost: HERE", "HTTP/1.1 404"),
+        ("GET /account/MADE/x HTTP/1.1\r\nHost: HERE", "HTTP/1.1 400"),
+        ("GET /account/1/0 HTTP/1.1\r\nHost: HERE", "HTTP/1.1 410"),
+        ("GET /live HTTP/1.1\r\nHost: HERE", "HTTP/1.1 404"),
         ("POST / HTTP/1.1\r\nHost: HERE\r\nContent-Length: 0", "HTTP/1.1 405"),
         ("GET /other HTTP/1.1\r\nHost: HERE", "HTTP/1.1 404"),
     ] {
-        let answer = server.ask(request);
+        let answer = server.ask(&request.replace("MADE", made));
         assert!(answer.starts_with(expected), "{request}: {answer}");
         assert!(answer.contains("frame-ancestors 'none'"), "{request}: {answer}");
     }
     // A pod that stood on its node from the start, twice: it was put back in between.
-    let first = server.ask("GET /account/0 HTTP/1.1\r\nHost: HERE");
+    let account = format!("GET /account/{made}/0 HTTP/1.1\r\nHost: HERE");
+    let first = server.ask(&account);
     let body = |answer: &str| answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
     assert!(first.starts_with("HTTP/1.1 200") && first.contains("feasible"), "{first}");
-    assert_eq!(body(&first), body(&server.ask("GET /account/0 HTTP/1.1\r\nHost: HERE")));
+    assert_eq!(body(&first), body(&server.ask(&account)));
 
     let Some(mut browser) = browser() else { return };
     browser.open(&format!("{}#pods", server.url));

@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, ArgGroup};
+use clap::{ArgAction, ArgGroup, ValueEnum};
 
-use crate::{reach::LiveArgs, whatif::Format};
+use crate::reach::LiveArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,4 +80,15 @@ pub(crate) struct CapacityArgs {
     /// Log to the standard error what coordinator and workers do; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]
     pub(super) verbose: u8,
+}
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Table,
+    /// One JSON document
+    Json,
+    /// The same as YAML
+    Yaml,
 }

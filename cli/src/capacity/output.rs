@@ -11,10 +11,11 @@ use std::{
 use comfy_table::Cell;
 use serde::Serialize;
 
+use super::args::Format;
 use crate::{
     explain::why::Refusal,
     output::{json, printable, table, yaml},
-    whatif::{Format, output::names},
+    whatif::output::names,
 };
 
 /// The most nodes that are listed.

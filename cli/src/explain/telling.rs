@@ -180,10 +180,10 @@ impl Pages {
         let message = |pod: &PodInfo| self.messages.get(&pod.key()).map_or("", String::as_str);
         let stands = pods.map(|pod| Stand::new(pod, [pod.node_name.clone()], message(pod)));
         let stands: Vec<Stand<'_>> = stands.collect();
-        let mut report = Report::new(&cluster.nodes, &stands);
+        let mut report = Report::new(&[&cluster.nodes], &stands);
         report.command = "explain";
         report.subject = subject;
         self.accounts.put_into(&mut report)?;
-        page::write(&report, false, out)
+        page::write(&report, out)
     }
 }

@@ -4,7 +4,7 @@
 //! why.
 //!
 //! A report has one side or two. Of each pod it has the node on each side, and the page adds up what is taken from that: of a
-//! simulation the sides are before and after it.
+//! simulation the sides are before and after it, of a comparison they are the cluster as it is and as it would be.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -25,6 +25,8 @@ use super::told::Told;
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// Where a pod is that no node has.
 const PENDING: i64 = -1;
+/// Where a pod is on a side that does not have it.
+const ABSENT: i64 = -2;
 
 /// The most bytes of accounts in one file. An account takes some 7 bytes for each node that refuses the pod, and some 40 for one
 /// that would do, so this holds 200 accounts of pods that no one of 5,000 nodes takes, and a browser opens it in a second.
@@ -39,18 +41,21 @@ pub(crate) struct Report<'a> {
     /// The version of the program that wrote it.
     version: &'static str,
     /// When, in milliseconds since 1970.
-    made_ms: u64,
+    pub(crate) made_ms: u64,
     /// The command that wrote it, and what it was given.
     pub(crate) command: &'static str,
     pub(crate) subject: String,
     /// The names of the sides: one, or two that are compared.
     pub(crate) sides: &'static [&'static str],
-    /// Accounts are asked for one by one.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) is_served: bool,
+    /// Who can be asked for what is not in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) serving: Option<Serving>,
     /// How fast it was decided, where that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) figures: Option<Figures>,
+    /// What differs between the sides, where they are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) comparison: Option<Comparison>,
     /// The names of resources; amounts are in their order.
     resources: Vec<Arc<str>>,
     zones: Vec<Arc<str>>,
@@ -66,6 +71,14 @@ pub(crate) struct Report<'a> {
     most_account_bytes: usize,
 }
 
+/// The server that a page came from. It gives account of each pod.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Serving {
+    /// It also asks the coordinator of a live cluster.
+    pub(crate) is_live: bool,
+}
+
 /// How fast pods were decided on.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -77,42 +90,93 @@ pub(crate) struct Figures {
     pub(crate) p99_micros: f64,
 }
 
-/// Name, zone, whether it is cordoned, taints, labels, allocatable amounts.
+/// What a change does to pods.
 #[derive(Debug, Serialize)]
-struct Node<'a>(&'a str, usize, u8, Vec<usize>, Vec<usize>, Vec<i64>);
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Comparison {
+    /// What is changed, a line each.
+    pub(crate) changes: Vec<String>,
+    /// The pods that fare differently, as `namespace/name`, and how.
+    pub(crate) pods: Vec<(String, &'static str)>,
+    /// Pods that make room for others: the pod, its node, and the pod that it makes room for.
+    pub(crate) preemptions: Vec<(String, String, String)>,
+    /// The first pod that stays pending and did not before, and what would help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bottleneck: Option<(String, String, Option<String>)>,
+}
+
+/// Name, zone, on which sides it is cordoned (a bit each), taints, labels, allocatable amounts: once where all sides agree, else
+/// for each side, with `null` where the node is not there.
+#[derive(Debug, Serialize)]
+struct Node<'a>(&'a str, usize, u8, Vec<usize>, Vec<usize>, Vec<Option<Vec<i64>>>);
 
 /// What pods have in common: requests, scheduler, priority, what else they ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 struct Kind(Vec<i64>, Arc<str>, i32, Vec<String>);
 
-/// Name, kind, node on each side, message, account; -1 where there is none.
+/// Name, kind (once, or for each side), place on each side, message, account; -1 where there is none.
 #[derive(Debug, Serialize)]
-struct Pod(String, usize, Vec<i64>, i64, i64);
+struct Pod(String, Vec<usize>, Vec<i64>, i64, i64);
+
+/// Where a pod is on one side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The pod is not there.
+    Absent,
+    Pending,
+    On(Arc<str>),
+}
 
 /// Where a pod is on each side, and what is said of it.
 #[derive(Debug)]
 pub(crate) struct Stand<'a> {
-    pod: &'a Arc<PodInfo>,
-    nodes: Vec<Option<Arc<str>>>,
+    /// Once, or for each side.
+    pods: Vec<&'a Arc<PodInfo>>,
+    places: Vec<Place>,
     message: &'a str,
+}
+
+impl From<Option<Arc<str>>> for Place {
+    fn from(node: Option<Arc<str>>) -> Self {
+        node.map_or(Self::Pending, Self::On)
+    }
 }
 
 impl<'a> Stand<'a> {
     /// A pod with its node on each side, and why it stays pending on the last.
     pub(crate) fn new(pod: &'a Arc<PodInfo>, nodes: impl Into<Vec<Option<Arc<str>>>>, message: &'a str) -> Self {
-        Self { pod, nodes: nodes.into(), message }
+        Self { pods: vec![pod], places: nodes.into().into_iter().map(Place::from).collect(), message }
+    }
+
+    /// A pod that may be another one on each side, or not be there.
+    pub(crate) fn compared(sides: [(Option<&'a Arc<PodInfo>>, Place); 2], message: &'a str) -> Option<Self> {
+        let [(before, was), (after, is)] = sides;
+        let pods = match (before, after) {
+            (Some(before), Some(after)) => vec![before, after],
+            (one, other) => vec![one.or(other)?],
+        };
+        Some(Self { pods, places: vec![was, is], message })
+    }
+
+    fn last(&self) -> &'a Arc<PodInfo> {
+        self.pods[self.pods.len() - 1]
     }
 }
 
 impl<'a> Report<'a> {
-    /// A report of these nodes and pods, without accounts.
-    pub(crate) fn new(nodes: &'a [Arc<NodeInfo>], pods: &[Stand<'a>]) -> Self {
-        let resources = resources(nodes, pods);
+    /// A report of these pods and of the nodes of each side, without accounts. One list of nodes is that of all sides.
+    ///
+    /// The nodes of the last side come first and in their order, so that its numbers are places in the report.
+    pub(crate) fn new(sides: &[&'a [Arc<NodeInfo>]], pods: &[Stand<'a>]) -> Self {
+        let nodes = united(sides);
+        let resources = resources(nodes.iter().flat_map(|node| node.iter().flatten().copied()), pods);
         let mut texts = Numbered::default();
-        let zones: BTreeSet<Arc<str>> = nodes.iter().map(|node| zone(node)).collect();
+        let last = |node: &[Option<&'a Arc<NodeInfo>>]| node.iter().rev().flatten().next().copied();
+        let known: Vec<&Arc<NodeInfo>> = nodes.iter().filter_map(|node| last(node)).collect();
+        let zones: BTreeSet<Arc<str>> = known.iter().map(|node| zone(node)).collect();
         let zones: Vec<Arc<str>> = zones.into_iter().collect();
-        let places: HashMap<&str, i64> = (0..).zip(nodes).map(|(place, node)| (&*node.name, place)).collect();
-        let node = |node: &'a Arc<NodeInfo>| {
+        let places: HashMap<&str, i64> = (0..).zip(&known).map(|(place, node)| (&*node.name, place)).collect();
+        let node = |(sides, node): (&Vec<Option<&'a Arc<NodeInfo>>>, &&'a Arc<NodeInfo>)| {
             let zone = zones.binary_search(&zone(node)).unwrap_or(0);
             let taint = |taint: &flotilla_framework::class::Taint| match &*taint.value {
                 "" => format!("{}:{}", taint.key, taint.effect),
@@ -120,32 +184,38 @@ impl<'a> Report<'a> {
             };
             let taints = node.taints.iter().map(|known| texts.number(taint(known))).collect();
             let labels = node.labels.iter().map(|(key, value)| texts.number(format!("{key}={value}"))).collect();
-            let offered = resources.iter().map(|name| amount(&node.allocatable, node.allowed_pods, name)).collect();
-            Node(&node.name, zone, u8::from(node.unschedulable), taints, labels, offered)
+            Node(&node.name, zone, cordons(sides), taints, labels, offered(sides, &resources))
         };
-        let nodes = nodes.iter().map(node).collect();
+        let nodes = nodes.iter().zip(&known).map(node).collect();
         let (mut kinds, mut messages) = (Numbered::default(), Numbered::default());
         let mut of_class: HashMap<(&Arc<Class>, Arc<str>, i32), usize> = HashMap::new();
-        let mut pod = |stand: &Stand<'a>| {
-            let Stand { pod, nodes, message } = stand;
+        let mut kind = |pod: &&'a Arc<PodInfo>| {
             let key = (&pod.class, Arc::clone(&pod.scheduler_name), pod.priority);
-            let kind = *of_class.entry(key).or_insert_with(|| kinds.number(Kind::of(pod, &resources)));
-            let message = if message.is_empty() { -1 } else { signed(messages.number(*message)) };
-            let place =
-                |name: &Option<Arc<str>>| name.as_deref().and_then(|name| places.get(name)).copied().unwrap_or(PENDING);
-            Pod(pod.key(), kind, nodes.iter().map(place).collect(), message, -1)
+            *of_class.entry(key).or_insert_with(|| kinds.number(Kind::of(pod, &resources)))
+        };
+        let mut pod = |stand: &Stand<'a>| {
+            let mut of_sides: Vec<usize> = stand.pods.iter().map(&mut kind).collect();
+            of_sides.dedup();
+            let message = if stand.message.is_empty() { -1 } else { signed(messages.number(stand.message)) };
+            let place = |place: &Place| match place {
+                Place::Absent => ABSENT,
+                Place::Pending => PENDING,
+                Place::On(node) => places.get(&**node).copied().unwrap_or(PENDING),
+            };
+            Pod(stand.last().key(), of_sides, stand.places.iter().map(place).collect(), message, -1)
         };
         let pods = pods.iter().map(&mut pod).collect();
         let made = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            format: 1,
+            format: 2,
             version: env!("CARGO_PKG_VERSION"),
             made_ms: u64::try_from(made.as_millis()).unwrap_or(u64::MAX),
             command: "",
             subject: String::new(),
             sides: &["now"],
-            is_served: false,
+            serving: None,
             figures: None,
+            comparison: None,
             zones,
             nodes,
             kinds: kinds.values,
@@ -158,6 +228,50 @@ impl<'a> Report<'a> {
             most_account_bytes: MOST_ACCOUNT_BYTES,
         }
     }
+}
+
+/// A node as it is on each side, or once where all sides have the same list.
+type OnSides<'a> = Vec<Option<&'a Arc<NodeInfo>>>;
+
+/// All nodes, those of the last side first.
+fn united<'a>(sides: &[&'a [Arc<NodeInfo>]]) -> Vec<OnSides<'a>> {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut nodes: Vec<OnSides<'a>> = Vec::new();
+    for (side, list) in sides.iter().enumerate().rev() {
+        for node in list.iter() {
+            let place = *places.entry(&node.name).or_insert(nodes.len());
+            if place == nodes.len() {
+                nodes.push(vec![None; sides.len()]);
+            }
+            nodes[place][side] = Some(node);
+        }
+    }
+    nodes
+}
+
+/// On which sides a node is cordoned, a bit each.
+fn cordons(sides: &[Option<&Arc<NodeInfo>>]) -> u8 {
+    let is_cordoned = |node: &Option<&Arc<NodeInfo>>| node.is_some_and(|node| node.unschedulable);
+    match sides {
+        [only] => {
+            if is_cordoned(only) {
+                u8::MAX
+            } else {
+                0
+            }
+        }
+        sides => (0..8).zip(sides).map(|(bit, side)| u8::from(is_cordoned(side)) << bit).sum(),
+    }
+}
+
+/// What a node offers, once where the sides agree.
+fn offered(sides: &[Option<&Arc<NodeInfo>>], resources: &[Arc<str>]) -> Vec<Option<Vec<i64>>> {
+    let of = |node: &Arc<NodeInfo>| -> Vec<i64> {
+        resources.iter().map(|name| amount(&node.allocatable, node.allowed_pods, name)).collect()
+    };
+    let mut offered: Vec<Option<Vec<i64>>> = sides.iter().map(|node| node.map(of)).collect();
+    offered.dedup();
+    offered
 }
 
 /// Accounts as they go into a report, each once, and no more of them than a file may hold.
@@ -264,10 +378,10 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
 }
 
 /// CPU, memory, pods, then the others by name: those that nodes offer or pods ask for.
-fn resources(nodes: &[Arc<NodeInfo>], pods: &[Stand<'_>]) -> Vec<Arc<str>> {
+fn resources<'a>(nodes: impl Iterator<Item = &'a Arc<NodeInfo>>, pods: &[Stand<'a>]) -> Vec<Arc<str>> {
     let mut others: BTreeSet<Arc<str>> = BTreeSet::new();
-    let offered = nodes.iter().map(|node| &node.allocatable);
-    for amounts in offered.chain(pods.iter().map(|stand| &stand.pod.class.accounted)) {
+    let asked = pods.iter().flat_map(|stand| &stand.pods).map(|pod| &pod.class.accounted);
+    for amounts in nodes.map(|node| &node.allocatable).chain(asked) {
         if amounts.ephemeral_storage > 0 {
             others.insert("ephemeral-storage".into());
         }

@@ -76,7 +76,7 @@ impl Simulated {
     /// The report, without accounts.
     pub(crate) fn report(&self) -> Report<'_> {
         let stands: Vec<Stand<'_>> = self.pods.iter().map(Row::stand).collect();
-        let mut report = Report::new(&self.nodes, &stands);
+        let mut report = Report::new(&[&self.nodes], &stands);
         report.command = "simulate";
         report.subject.clone_from(&self.subject);
         report.sides = &["before", "after"];
@@ -90,7 +90,7 @@ impl Simulated {
         let accounts = self.teller(registry, profiles).tell_all(pending).map_err(io::Error::other)?;
         let mut report = self.report();
         accounts.put_into(&mut report)?;
-        page::write(&report, false, out)
+        page::write(&report, out)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, ValueEnum};
 
-use crate::reach::ClusterArgs;
+use crate::reach::{ClusterArgs, JAEGER, parse_jaeger};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ pub(crate) struct TraceArgs {
     pub(super) attempt: Option<u32>,
 
     /// The URL of Jaeger: the one that its pages are at
-    #[arg(long, value_name = "URL", env = "FLOTILLA_JAEGER", hide_env = true, default_value = "http://127.0.0.1:16686", value_parser = parse_url)]
+    #[arg(long, value_name = "URL", env = "FLOTILLA_JAEGER", hide_env = true, default_value = JAEGER, value_parser = parse_jaeger)]
     pub(super) jaeger: String,
 
     /// How to print the trace
@@ -93,14 +93,6 @@ pub(super) enum Format {
     Wide,
     /// As Jaeger's API gives it
     Json,
-}
-
-fn parse_url(text: &str) -> Result<String, String> {
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    match rest {
-        Some(rest) if !rest.is_empty() => Ok(text.trim_end_matches('/').to_owned()),
-        _ => Err("write http://HOST:PORT, or https:// with TLS; Jaeger's pages are on port 16686".to_owned()),
-    }
 }
 
 #[cfg(test)]

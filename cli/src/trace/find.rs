@@ -114,6 +114,20 @@ async fn subject(args: &TraceArgs, name: &str) -> anyhow::Result<Subject> {
     Subject::of_pod(&pod)
 }
 
+/// Finds the trace of an attempt to place a pod of a live cluster; without a number, that of the last that is recorded.
+///
+/// # Errors
+/// As [`find`].
+pub(super) async fn of_live(
+    connection: &Connection,
+    jaeger: &str,
+    (namespace, name): (&str, &str),
+    attempt: Option<u32>,
+) -> anyhow::Result<Found> {
+    let pod = list::pod(&connection.client, namespace, name, &connection.place).await?;
+    of_pod(&Jaeger::new(jaeger)?, &Subject::of_pod(&pod)?, attempt).await
+}
+
 impl Subject {
     fn of_uid(uid: &str) -> Self {
         Self { name: format!("pod with UID {uid}"), uid: uid.to_owned(), parent: None }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Attributes that say how a span was carried, or what is told in another place.
@@ -28,50 +28,55 @@ const LONGEST_INSTANCE: usize = 21;
 const SHORT_INSTANCE: usize = 8;
 
 /// A trace, ready to be shown.
-#[derive(Debug)]
-pub(super) struct Waterfall {
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Waterfall {
     /// Its ID.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// When it began, since 1970.
-    pub(super) from_us: u64,
+    pub(crate) from_us: u64,
     /// From the first beginning to the last end.
-    pub(super) takes_us: u64,
+    pub(crate) takes_us: u64,
     /// Who took part, in the order in which they come.
-    pub(super) processes: Vec<Process>,
+    pub(crate) processes: Vec<Process>,
     /// Its spans, each below the one that it is part of; never empty.
-    pub(super) rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// A process that took part.
-#[derive(Debug)]
-pub(super) struct Process {
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Process {
     /// Its service, and its instance where there are several of that service.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What it says of itself.
-    pub(super) attributes: Vec<(String, String)>,
+    pub(crate) attributes: Vec<(String, String)>,
 }
 
 /// A span.
-#[derive(Debug)]
-pub(super) struct Row {
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Row {
     /// How many spans it is inside of.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
     /// The lines that lead to it from those above.
-    pub(super) branch: String,
+    #[serde(skip)]
+    pub(crate) branch: String,
     /// The same for what is told below it.
-    pub(super) stem: String,
+    #[serde(skip)]
+    pub(crate) stem: String,
     /// What was done.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its process, by its place among them.
-    pub(super) process: usize,
+    pub(crate) process: usize,
     /// When it began, since the trace began.
-    pub(super) start_us: u64,
+    pub(crate) start_us: u64,
     /// What it took.
-    pub(super) takes_us: u64,
+    pub(crate) takes_us: u64,
     /// What is said of it, by name.
-    pub(super) attributes: Vec<(String, String)>,
+    pub(crate) attributes: Vec<(String, String)>,
     /// Why it failed, where it did; empty where that is not said.
-    pub(super) error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 #[derive(Deserialize)]

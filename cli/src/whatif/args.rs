@@ -25,6 +25,9 @@ Examples:
   # What would another configuration make of all pods?
   flotilla whatif -f cluster.yaml --config packing.yaml --reschedule-all
 
+  # Nodes, pods and what differs on a page, before and after
+  flotilla whatif -f cluster.yaml --drain node-a -o html > report.html
+
   # Several changes at once, for a program to read
   flotilla whatif -f cluster.yaml --scale shop/deployment/web=40 --remove-node node-b -o json
 
@@ -41,6 +44,9 @@ Exit codes:
   3  a pod is pending after the changes and was not before, with --fail-on pending; or one was preempted, with
      --fail-on preemption";
 
+/// The heading of the flags that change something.
+pub(crate) const CHANGES: &str = "Changes";
+
 /// The flags of `flotilla whatif`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("whatif_input").arg("files").args(LiveArgs::FLAGS).required(true).multiple(true))]
@@ -48,84 +54,93 @@ pub(crate) struct WhatifArgs {
     /// Files with the cluster as it is, as for `flotilla simulate`; a directory stands for its *.yaml, *.yml and *.json files, -
     /// for the standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", num_args = 1.., action = ArgAction::Append)]
-    pub(super) files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
 
     /// The KubeSchedulerConfiguration that decides now; without it, the defaults of kube-scheduler
     #[arg(long, value_name = "FILE")]
-    pub(super) current_config: Option<PathBuf>,
+    pub(crate) current_config: Option<PathBuf>,
 
     /// The feature gates that the scheduler is started with, as Name=true,Other=false
     #[arg(long, value_name = "GATES", action = ArgAction::Append)]
-    pub(super) feature_gates: Vec<String>,
+    pub(crate) feature_gates: Vec<String>,
+
+    /// Another KubeSchedulerConfiguration decides
+    #[arg(long, value_name = "FILE", help_heading = CHANGES)]
+    pub(crate) config: Option<PathBuf>,
 
     /// What changes.
     #[command(flatten)]
-    pub(super) changes: Changes,
+    pub(crate) changes: Changes,
 
     /// How many workers filter and score; the answer is the same for any number
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(super) workers: u16,
+    pub(crate) workers: u16,
 
     /// How to print the answer
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
-    pub(super) output: Format,
+    pub(crate) output: Format,
 
     /// End with exit code 3 where this happens
     #[arg(long, value_name = "WHAT", value_enum, action = ArgAction::Append)]
-    pub(super) fail_on: Vec<FailOn>,
+    pub(crate) fail_on: Vec<FailOn>,
 
     /// A live cluster.
     #[command(flatten)]
-    pub(super) live: LiveArgs,
+    pub(crate) live: LiveArgs,
 
     /// Log to the standard error what coordinator and workers do; -vv logs more
     #[arg(short, long, action = ArgAction::Count)]
-    pub(super) verbose: u8,
+    pub(crate) verbose: u8,
 }
 
 /// What changes. Files are applied first; nodes come and go next.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Changes")]
+#[command(next_help_heading = CHANGES)]
 pub(crate) struct Changes {
-    /// Another KubeSchedulerConfiguration decides
-    #[arg(long, value_name = "FILE")]
-    pub(super) config: Option<PathBuf>,
-
     /// Objects of these files are new, or take the place of those of the same kind and name
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
-    pub(super) apply: Vec<PathBuf>,
+    pub(crate) apply: Vec<PathBuf>,
 
     /// So many nodes like the one in the file are added
     #[arg(long, value_name = "N=FILE", action = ArgAction::Append)]
-    pub(super) add_nodes: Vec<String>,
+    pub(crate) add_nodes: Vec<String>,
 
     /// The node is cordoned, and its pods but those of DaemonSets are evicted
     #[arg(long, value_name = "NODE", action = ArgAction::Append)]
-    pub(super) drain: Vec<String>,
+    pub(crate) drain: Vec<String>,
 
     /// The node is gone
     #[arg(long, value_name = "NODE", action = ArgAction::Append)]
-    pub(super) remove_node: Vec<String>,
+    pub(crate) remove_node: Vec<String>,
 
     /// The node takes no more pods
     #[arg(long, value_name = "NODE", action = ArgAction::Append)]
-    pub(super) cordon: Vec<String>,
+    pub(crate) cordon: Vec<String>,
 
     /// The node takes pods again
     #[arg(long, value_name = "NODE", action = ArgAction::Append)]
-    pub(super) uncordon: Vec<String>,
+    pub(crate) uncordon: Vec<String>,
 
     /// A Deployment, StatefulSet, ReplicaSet or ReplicationController has so many replicas
     #[arg(long, value_name = "[NAMESPACE/]KIND/NAME=N", action = ArgAction::Append)]
-    pub(super) scale: Vec<String>,
+    pub(crate) scale: Vec<String>,
 
     /// An object is deleted, with the pods that it controls; a pod with a controller is made anew
     #[arg(long, value_name = "[NAMESPACE/]KIND/NAME", action = ArgAction::Append)]
-    pub(super) delete: Vec<String>,
+    pub(crate) delete: Vec<String>,
 
     /// All pods are placed anew, but those of DaemonSets and static ones
     #[arg(long)]
-    pub(super) reschedule_all: bool,
+    pub(crate) reschedule_all: bool,
+}
+
+impl Changes {
+    /// Whether there are any.
+    pub(crate) fn is_some(&self) -> bool {
+        let Self { apply, add_nodes, drain, remove_node, cordon, uncordon, scale, delete, reschedule_all } = self;
+        let names = [add_nodes, drain, remove_node, cordon, uncordon, scale, delete];
+        *reschedule_all || !apply.is_empty() || names.iter().any(|names| !names.is_empty())
+    }
 }
 
 /// How the answer is printed.
@@ -137,11 +152,13 @@ pub(crate) enum Format {
     Json,
     /// The same as YAML
     Yaml,
+    /// One page with both sides, for a browser; it needs no network
+    Html,
 }
 
 /// What the command is to fail on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum FailOn {
+pub(crate) enum FailOn {
     /// A pod that is pending after the changes and was not before
     Pending,
     /// A pod that makes room for another one because of the changes

@@ -1,0 +1,99 @@
+//! What is served: the page, and accounts of the pods on it.
+//!
+//! Knows: which command's answer the page shows, and when it can be read anew. Must not know: requests.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use flotilla_framework::{class::PodInfo, registry::Registry};
+
+use super::args::UiArgs;
+use crate::{
+    args::SimulateArgs,
+    explain::Teller,
+    input::Text,
+    output::Failure,
+    page::{self, Report, report::Serving},
+    simulate,
+    whatif::{self, WhatifArgs},
+};
+
+/// Where the page comes from.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    what: What,
+    #[cfg(feature = "cluster")]
+    coordinator: Option<super::live::Configured>,
+    registry: Registry,
+    is_live: bool,
+    /// A live cluster changes, and what is read beside it can be read again.
+    pub(super) is_read_anew: bool,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Simulated(Box<SimulateArgs>),
+    Compared(Box<WhatifArgs>),
+}
+
+/// The page, and what is known beside it.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) page: Vec<u8>,
+    /// When it was made, in milliseconds since 1970: accounts of another page's pods would be wrong.
+    pub(super) made_ms: u64,
+    /// The pods in the order of the report; none where no account can be given.
+    pub(super) pods: Vec<Option<Arc<PodInfo>>>,
+    pub(super) teller: Teller,
+}
+
+impl Source {
+    /// What the flags ask for.
+    pub(super) fn new(args: &UiArgs, registry: Registry) -> Self {
+        let what = match args.comparison() {
+            Some(args) => What::Compared(Box::new(args)),
+            None => What::Simulated(Box::new(args.simulation())),
+        };
+        Self {
+            what,
+            #[cfg(feature = "cluster")]
+            coordinator: super::live::Configured::new(args),
+            registry,
+            is_live: args.is_live(),
+            is_read_anew: args.is_live() && !args.reads_stdin(),
+        }
+    }
+
+    /// What the coordinator of a live cluster works by, where no file says more.
+    fn told(&self) -> Option<Text> {
+        #[cfg(feature = "cluster")]
+        return self.coordinator.as_ref()?.ask();
+        #[cfg(not(feature = "cluster"))]
+        None
+    }
+
+    /// Reads the cluster, places its pods, and makes the page.
+    pub(super) fn read(&self) -> Result<Content, Failure> {
+        let told = self.told();
+        match &self.what {
+            What::Simulated(args) => {
+                let (simulated, profiles) = simulate::for_page(args, told.as_ref(), self.registry)?;
+                let (page, made_ms) = self.page(simulated.report())?;
+                let pods = simulated.pods().cloned().map(Some).collect();
+                Ok(Content { page, made_ms, pods, teller: simulated.teller(self.registry, &profiles) })
+            }
+            What::Compared(args) => {
+                let compared = whatif::compared(args, told.as_ref(), self.registry)?;
+                let (page, made_ms) = compared.report(|report| self.page(report))?;
+                Ok(Content { page, made_ms, pods: compared.pods(), teller: compared.teller(self.registry) })
+            }
+        }
+    }
+
+    fn page(&self, mut report: Report<'_>) -> Result<(Vec<u8>, u64), Failure> {
+        report.serving = Some(Serving { is_live: self.is_live });
+        let mut page = Vec::new();
+        page::write(&report, &mut page).context("cannot write the page").map_err(Failure::run)?;
+        Ok((page, report.made_ms))
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, mpsc as std_mpsc};
 
 use flotilla_framework::registry::Registry;
-use flotilla_machine::event::WorkerId;
+use flotilla_machine::{action::Action, event::WorkerId, tally::Ended};
 
 use super::*;
 

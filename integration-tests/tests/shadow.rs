@@ -251,9 +251,8 @@ async fn the_account_of_the_overlay_can_neither_bind_nor_evict_nor_write_anythin
     let target = json!({ "apiVersion": "v1", "kind": "Node", "name": "node" });
     let binding = json!({ "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "waiting" }, "target": target });
     let post = PostParams::default();
-    let bind = async |api: &Api<Pod>| {
-        api.create_subresource::<Value, Status>("binding", "waiting", &post, &binding).await
-    };
+    let bind =
+        async |api: &Api<Pod>| api.create_subresource::<Value, Status>("binding", "waiting", &post, &binding).await;
     is_forbidden(bind(&theirs).await).context("a binding")?;
     is_forbidden(theirs.evict("waiting", &EvictParams::default()).await).context("an eviction")?;
     is_forbidden(theirs.delete("waiting", &DeleteParams::default()).await).context("a deletion")?;

@@ -68,7 +68,8 @@ fn what_a_machine_was_told_is_in_a_file_that_only_its_user_reads_once_the_record
     let mut told = start(&deep, BYTES);
     (0..500).for_each(|index| told.tell(Event::PodApplied(Arc::new(pod(&format!("pod-{index}")).build()))));
     drop(told);
-    let [(path, _)] = &files(&deep)[..] else { panic!("one file") };
+    let files = files(&deep);
+    let [(path, _)] = &files[..] else { panic!("one file: {files:?}") };
     let mode = fs::metadata(path).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(replay(std::slice::from_ref(path)), 503);
@@ -82,11 +83,11 @@ fn recordings_never_take_more_than_they_may_and_the_newest_stay() {
     let label = "x".repeat(1_000);
     let mut told = start(folder.path(), BYTES);
     assert!(!old.exists(), "it takes more than half");
-    for index in 0..40_000_u64 {
+    for index in 0..15_000_u64 {
         let pod = pod(&format!("pod-{}", index % 100)).label("padding", &label).label("turn", &index.to_string());
         told.tell(Event::PodApplied(Arc::new(pod.build())));
         // The thread that writes has to follow.
-        while told.recorder.tape.is_some() && index.is_multiple_of(1_000) && !is_idle(&told.recorder) {
+        while index.is_multiple_of(1_000) && !is_idle(&told.recorder) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         if index.is_multiple_of(1_000) {

@@ -46,7 +46,7 @@ const decoded = (name) => {
 // The cluster with its nodes and pods, or the running coordinator.
 const showView = (view) => {
   state.view = view;
-  for (const id of ["tiles", "cluster"]) byId(id).hidden = view !== "cluster";
+  for (const id of ["tiles", "cluster", "figures"]) byId(id).hidden = view !== "cluster";
   for (const id of ["livetiles", "problems", "live"]) byId(id).hidden = view !== "live";
   for (const id of ["cluster", "live"]) byId(`view-${id}`).setAttribute("aria-current", id === view ? "page" : "false");
   if (view === "cluster") {

@@ -148,7 +148,7 @@ pub(crate) enum Command {
     /// 127.0.0.1. The page loads nothing from elsewhere. With changes it compares, as `flotilla whatif` does; of a live cluster it
     /// also shows how the running coordinator, its queue and its workers are.
     #[command(after_help = UI_EXAMPLES)]
-    Ui(UiArgs),
+    Ui(Box<UiArgs>),
 
     #[cfg(feature = "cluster")]
     /// Tell who leads, how the workers are, and what waits; what is wrong first

@@ -486,7 +486,6 @@ fn samples() -> Vec<Event> {
             objects::DeviceObject,
         },
         evaluation::{Evaluation, Stratum},
-        extender::Extended,
         extension::objects::Object,
         shard::{FromWorker, Reply},
         volumes::objects::{
@@ -512,7 +511,7 @@ fn samples() -> Vec<Event> {
     let objects = storage.into_iter().map(Object::from).chain(devices.into_iter().map(Object::from));
     let evaluation = Evaluation { strata: vec![Stratum::default()], ..Evaluation::default() };
     let word = FromWorker { epoch: 1, revision: 2, reply: Reply::Evaluated { request: 3, evaluation } };
-    let outcome = ExtensionOutcome::Done(Box::new(Extended::default()));
+    let outcome = ExtensionOutcome::Done(Box::default());
     let mut events: Vec<Event> = objects.map(Event::ObjectApplied).collect();
     events.extend([
         Event::PodApplied(Arc::new(pod("pod").build())),

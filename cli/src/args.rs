@@ -14,7 +14,6 @@ use crate::{
     config::ConfigArgs,
     explain::ExplainArgs,
     man::ManArgs,
-    plugin::PluginArgs,
     reach::LiveArgs,
     replay::ReplayArgs,
     ui::{EXAMPLES as UI_EXAMPLES, UiArgs},
@@ -184,9 +183,6 @@ pub(crate) enum Command {
 
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
-
-    /// Begin a plugin in WebAssembly, or look at one
-    Plugin(PluginArgs),
     /// Print a script that completes commands and flags in a shell
     Completion(CompletionArgs),
     /// Write the manual pages

@@ -9,7 +9,6 @@ mod counted;
 mod nominated;
 mod nominations;
 mod normalized;
-mod scale;
 mod sorted;
 mod view;
 

@@ -5,7 +5,7 @@
 
 use crate::{
     evaluate,
-    extension::{Domain, NodeScore, Tally},
+    extension::{Domain, Tally},
     matches::Matches,
     node::NodeId,
     prepared::{NodeResult, Order, Prepared},
@@ -99,12 +99,7 @@ fn local(prepared: &Prepared, nodes: &Snapshot, slot: Slot, matches: &Matches) -
     match prepared.judge_with(nodes, slot, matches) {
         NodeResult::Refused(order, refusal) => Local::Refused(order, refusal),
         NodeResult::Feasible(feasible) => {
-            let raw = |score: &dyn NodeScore| match score.fallible() {
-                None => score.score(nodes, slot),
-                // One that fails has refused the node.
-                Some(score) => score.try_score(nodes, slot).unwrap_or(0),
-            };
-            let plain = prepared.plain().iter().map(|plain| raw(&*plain.score));
+            let plain = prepared.plain().iter().map(|plain| plain.score.score(nodes, slot));
             Local::Feasible(plain.chain(feasible.raws).collect())
         }
     }

@@ -14,7 +14,6 @@ mod counters;
 mod cpu;
 mod laps;
 mod leader;
-mod loading;
 mod serve;
 mod service;
 mod session;

@@ -1,3 +1,0 @@
-module flotilla.dev/plugin
-
-go 1.24

@@ -115,6 +115,12 @@ impl Machine {
     pub(crate) fn carry_out(&mut self, now_ms: TimeMs, uid: &Uid, subject: Subject, decision: Decision) -> Progress {
         match decision {
             Decision::Place(placement) => {
+                if planted("evicts-first")
+                    && let Some(candidate) = self.anyone_below(uid)
+                {
+                    let diagnosis = Diagnosis { message: String::new(), plugins: Vec::new() };
+                    return self.preempt(now_ms, uid, diagnosis, &candidate);
+                }
                 self.charge(&placement.charge);
                 self.commit(now_ms, uid, subject, placement);
                 Progress::Decided

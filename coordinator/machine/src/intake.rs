@@ -410,7 +410,8 @@ impl Machine {
 
 /// Whether something changed that decides where a pod belongs, its class apart.
 fn matters(old: &PodInfo, new: &PodInfo) -> bool {
-    old.gates != new.gates
+    planted("wakes-itself")
+        || old.gates != new.gates
         || old.deleting != new.deleting
         || old.finished != new.finished
         || old.scheduler_name != new.scheduler_name

@@ -191,7 +191,8 @@ impl Machine {
             return self.hold_back(now_ms, uid, profile, Some(plugin));
         }
         let Some(entity_info) = self.entity_info(uid) else { return };
-        if strategy == Strategy::AfterBackoff && self.queue.pace().is_going_on(entity_info.until_ms, now_ms) {
+        let waits = strategy == Strategy::AfterBackoff && !planted("wakes-itself");
+        if waits && self.queue.pace().is_going_on(entity_info.until_ms, now_ms) {
             self.queue.back_off(uid, entity_info, label);
             return;
         }

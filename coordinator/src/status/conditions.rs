@@ -17,6 +17,7 @@ use std::{
 
 use flotilla_framework::class::Scheduled;
 use flotilla_machine::action::{Nomination, Report};
+use flotilla_planted::planted;
 use flotilla_runtime::surroundings;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -367,6 +368,9 @@ fn patch(report: &Report, shown: &Pod, now: Timestamp) -> Value {
         "reason": report.reason.as_str(),
         "message": report.message,
     });
+    if planted("wakes-itself") {
+        condition["message"] = json!(format!("{} It is {now}.", report.message));
+    }
     if report.generation > 0 {
         condition["observedGeneration"] = json!(report.generation);
     }

@@ -25,7 +25,7 @@ use crate::{
 
 impl Machine {
     /// A pod gets a node at the cost of others: it is nominated there at once, and they go.
-    pub(super) fn preempt(
+    pub(crate) fn preempt(
         &mut self,
         now_ms: TimeMs,
         uid: &Uid,
@@ -50,6 +50,18 @@ impl Machine {
         }
         self.evict(now_ms, uid, &node, &candidate.victims, wakes);
         progress
+    }
+
+    /// A pod of a lower priority than this one, which has not evicted any yet: whom one would evict who did not look for room.
+    pub(crate) fn anyone_below(&self, uid: &Uid) -> Option<Candidate> {
+        let pod = self.pods.get(uid).filter(|pod| pod.nominated_node().is_none())?;
+        let cache = self.judge.cache();
+        cache.snapshot.live().find_map(|slot| {
+            let (node, rank) = (cache.snapshot.id(slot)?, cache.snapshot.rank(slot));
+            let is_below = |other: &Standing| other.priority < pod.info.priority && !other.is_preempted;
+            let victims: Vec<Standing> = self.standing_on(cache.name(node)?).filter(is_below).take(1).collect();
+            (!victims.is_empty()).then_some(Candidate { node, rank, violations: 0, victims })
+        })
     }
 
     /// Has the victims deleted that are not going already. `wakes`: what happens to them wakes the pod that preempts.

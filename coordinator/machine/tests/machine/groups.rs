@@ -20,6 +20,7 @@ pub(crate) fn configuration(generation: u64) -> Configuration {
     let mut profile = testing::profile();
     profile.plugins.pre_enqueue.push("GangScheduling".to_owned());
     profile.plugins.permit.push("GangScheduling".to_owned());
+    profile.plugins.pre_filter.push("DynamicResources".to_owned());
     let preempts = ["DynamicResources", "DefaultPreemption"].map(str::to_owned);
     profile.plugins.post_filter = preempts.to_vec();
     profile.plugins.pod_group_post_filter = preempts.to_vec();

@@ -56,6 +56,7 @@ pub struct Api {
 
 struct Shared {
     state: Mutex<State>,
+    keeps_events: bool,
     began: Instant,
     /// Something is due earlier than before.
     wake: Notify,
@@ -87,10 +88,11 @@ impl Api {
     #[must_use]
     pub fn new(seed: Seed, options: Options) -> Self {
         let server = Server::new(seed, options);
+        let keeps_events = server.keeps_events();
         let (commits, _) = watch::channel(server.store().history().len());
         let state = State { server, awaited: BTreeMap::new(), streams: BTreeMap::new(), sleeps_until_ms: None };
         let (state, began, wake) = (Mutex::new(state), Instant::now(), Notify::new());
-        let api = Self { shared: Arc::new(Shared { state, began, wake, commits }) };
+        let api = Self { shared: Arc::new(Shared { state, keeps_events, began, wake, commits }) };
         tokio::spawn(tell_time(api.clone()));
         api
     }

@@ -5,7 +5,11 @@
 //!
 //! The invariants have the names of the list in docs/reliability.md.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    sync::Arc,
+};
 
 use crate::api::{Commit, Kind, Object, Store, Verb};
 
@@ -28,12 +32,34 @@ pub struct Violation {
     pub at_ms: u64,
 }
 
+/// A commit, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// When, milliseconds since the run began.
+    pub at_ms: u64,
+    /// What was done.
+    pub verb: Verb,
+    /// To which kind of object.
+    pub kind: Kind,
+    /// To which object.
+    pub key: String,
+    /// Who did it.
+    pub by: Arc<str>,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at_ms, verb, kind, key, by } = self;
+        write!(out, "{at_ms:>7} ms {verb:?} {kind:?} {key} by {by}")
+    }
+}
+
 /// How commits are made by coordinators: the names of their processes begin like this.
 pub const COORDINATOR: &str = "coordinator-";
 
 /// How often a coordinator may write to one pod while nothing goes wrong: its conditions change with the nodes, of which a dozen
 /// change then.
-const WRITES: u32 = 100;
+const WRITES: u32 = 40;
 
 /// The last commits, for people who look for the cause.
 const REMEMBERED: usize = 200;
@@ -52,7 +78,7 @@ pub struct Checker {
     evictions: u64,
     /// What the same run must give again.
     hash: u64,
-    recent: VecDeque<String>,
+    recent: VecDeque<Arc<Commit>>,
     /// Bindings by pod, to find one that was bound twice.
     bound: BTreeMap<String, String>,
     /// How often coordinators have written to each pod since nothing goes wrong, by its UID.
@@ -63,14 +89,14 @@ pub struct Checker {
 
 impl Checker {
     /// Looks at what was committed since the last look.
-    pub fn follow(&mut self, history: &[std::sync::Arc<Commit>]) {
+    pub fn follow(&mut self, history: &[Arc<Commit>]) {
         for commit in &history[self.seen.min(history.len())..] {
             self.see(commit);
         }
         self.seen = history.len();
     }
 
-    fn see(&mut self, commit: &Commit) {
+    fn see(&mut self, commit: &Arc<Commit>) {
         self.remember(commit);
         let of_lead = (commit.kind == Kind::Lease).then(|| self.leads.see(commit)).flatten();
         let found = self.found(commit).into_iter().chain(of_lead);
@@ -109,9 +135,9 @@ impl Checker {
         match commit.verb {
             Verb::Bind => {
                 self.binds += 1;
-                let node = commit.after.as_ref().map_or("", |pod| text(pod, "/spec/nodeName")).to_owned();
+                let node = commit.after.as_ref().map_or("", |pod| pod.node_name()).to_owned();
                 if let Some(before) = self.bound.insert(uid, node)
-                    && commit.before.as_ref().is_some_and(|pod| !text(pod, "/spec/nodeName").is_empty())
+                    && commit.before.as_ref().is_some_and(|pod| !pod.node_name().is_empty())
                 {
                     found.push(("S1", format!("{key} is bound again; it is on {before}")));
                 }
@@ -127,12 +153,14 @@ impl Checker {
         found
     }
 
-    fn remember(&mut self, commit: &Commit) {
+    fn remember(&mut self, commit: &Arc<Commit>) {
+        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let numbers = [commit.at_ms, commit.sent_ms, commit.version, commit.verb as u64, commit.kind as u64];
+        let numbers = numbers.into_iter().flat_map(u64::to_le_bytes);
         // The names of events are times of the operating system's clock.
         let key = if commit.kind == Kind::Event { "" } else { commit.key() };
-        let line = format!("{:>7} ms {:?} {:?} {} by {}", commit.at_ms, commit.verb, commit.kind, key, commit.by);
-        let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        self.hash = line.bytes().fold(self.hash ^ 0xcbf2_9ce4_8422_2325, mix);
+        let bytes = numbers.chain(key.bytes()).chain(commit.by.bytes());
+        self.hash = bytes.fold(self.hash ^ 0xcbf2_9ce4_8422_2325, mix);
         // Renewals are most of what there is.
         if commit.kind == Kind::Lease && commit.verb == Verb::Update {
             return;
@@ -140,7 +168,7 @@ impl Checker {
         if self.recent.len() == REMEMBERED {
             self.recent.pop_front();
         }
-        self.recent.push_back(line);
+        self.recent.push_back(Arc::clone(commit));
     }
 
     /// The API server was restored to an earlier state.
@@ -191,8 +219,11 @@ impl Checker {
     }
 
     /// The last commits.
-    pub fn recent(&self) -> impl Iterator<Item = &str> {
-        self.recent.iter().map(String::as_str)
+    pub fn recent(&self) -> impl Iterator<Item = Line> {
+        self.recent.iter().map(|commit| {
+            let Commit { at_ms, verb, kind, ref by, .. } = **commit;
+            Line { at_ms, verb, kind, key: commit.key().to_owned(), by: Arc::clone(by) }
+        })
     }
 }
 

@@ -128,7 +128,7 @@ impl Cluster {
     pub fn remove_node(&mut self) {
         let Some(name) = self.any(Kind::Node) else { return };
         let _ = self.actor.delete(Kind::Node, &name, &now());
-        for pod in self.pods_of(|pod| pod.at("/spec/nodeName").as_str() == Some(&name)) {
+        for pod in self.pods_of(|pod| pod.node_name() == name) {
             let _ = self.actor.delete(Kind::Pod, &key(&pod), &now());
         }
     }
@@ -230,9 +230,7 @@ impl Cluster {
     /// Whether a pod is on a node.
     #[must_use]
     pub fn is_bound(&self, name: &str) -> bool {
-        let bound =
-            |pod: &std::sync::Arc<Object>| pod.at("/spec/nodeName").as_str().is_some_and(|node| !node.is_empty());
-        self.api.look(|store| store.by_key(Kind::Pod, &key(name)).is_some_and(bound))
+        self.api.look(|store| store.by_key(Kind::Pod, &key(name)).is_some_and(|pod| !pod.node_name().is_empty()))
     }
 
     /// A pod of high priority.
@@ -332,7 +330,7 @@ impl Cluster {
             return;
         }
         let often = if hurry { 1_000 } else { 300 };
-        for pod in self.pods_of(|pod| matches!(pod.text("/status/phase"), "Succeeded" | "Failed")) {
+        for pod in self.pods_of(|pod| matches!(pod.phase(), "Succeeded" | "Failed")) {
             if self.seed.happens(often) {
                 let _ = self.actor.delete(Kind::Pod, &key(&pod), &now());
             }

@@ -13,7 +13,10 @@ use flotilla_machine::event::Configuration;
 use flotilla_runtime::driver::Handle;
 use tokio::{sync::mpsc, task::JoinHandle};
 
-use crate::{api::Api, workers::Workers};
+use crate::{
+    api::{Api, service::Taken},
+    workers::Workers,
+};
 
 /// The times of the election: those that the documentation gives for a fast handover.
 const LEASE: Duration = Duration::from_secs(5);
@@ -46,6 +49,8 @@ pub struct Setup {
     pub profiles: Vec<Profile>,
     /// The plugins.
     pub registry: Registry,
+    /// Events reach the API server; else they are taken at once.
+    pub with_events: bool,
 }
 
 /// One of the coordinators.
@@ -101,7 +106,7 @@ impl Coordinator {
         let (signals, told) = mpsc::channel(2);
         let (api, client) = (setup.api.clone(), setup.api.client(&name));
         let hosted = Hosted {
-            events: client.clone(),
+            events: if setup.with_events { client.clone() } else { kube::Client::new(Taken, "default") },
             election: setup.api.client(&election_of(&name)),
             client,
             workers: Arc::new(setup.workers.clone()),

@@ -19,8 +19,8 @@ use tokio::{
 };
 
 use crate::{
-    api::{Api, Faults, Options},
-    check::{Checker, Violation},
+    api::{Api, Faults, Kind, Options},
+    check::{Checker, Line, Violation},
     cluster::Cluster,
     coordinator::{Coordinator, Setup},
     namesakes, panics,
@@ -36,8 +36,11 @@ pub const BEGAN_S: u64 = 1_780_000_000;
 /// How long the quiet phase is where what was lost stays so: a watch that tells nothing is noticed after 65 s. It is less than the
 /// five minutes after which a pod that waits is tried without a reason, so that a lost event shows.
 const QUIET: Duration = Duration::from_secs(150);
-/// The same where the network says what it has lost: a watch that was refused often rests for up to 15 s, a pod that failed for 10 s.
+/// The same at most where the network says what it has lost.
 const MENDED: Duration = Duration::from_secs(40);
+/// Where so long nothing but the Lease is written, all that was lost is made up for: a watch that was refused often rests for up to
+/// 15 s, a pod that failed for 10 s.
+const REST: Duration = Duration::from_secs(18);
 /// Between two looks.
 const MOMENT: Duration = Duration::from_millis(500);
 /// How long a pod may wait when all is well: the search for a place takes no time here, a request a few milliseconds.
@@ -62,7 +65,6 @@ const CALM: [Deed; 15] = [
     Deed::Protect,
     Deed::Finish,
 ];
-const CALM_DEEDS: usize = 8;
 /// The plugins that read claims and volumes.
 const STORAGE: [&str; 4] = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"];
 /// Of how many pods the coordinators are asked when something is wrong.
@@ -95,7 +97,7 @@ pub struct Outcome {
     /// How long it was by its own clock.
     pub lasted: Duration,
     /// The last commits.
-    pub recent: Vec<String>,
+    pub recent: Vec<Line>,
 }
 
 /// Runs a plan to its end.
@@ -175,6 +177,7 @@ impl<'a> Course<'a> {
         let options = Options {
             epoch_s: i64::try_from(BEGAN_S).unwrap_or(0),
             lists_by_watch: plan.lists_by_watch,
+            keeps_events: false,
             ..Options::default()
         };
         let registry = Registry::built_in();
@@ -183,7 +186,7 @@ impl<'a> Course<'a> {
         let profile = profile(plan);
         let cluster = Cluster::new(api.clone(), seed.fork("cluster"), plan.nodes);
         let first_version = api.look(|store| store.version());
-        let setup = Setup { api, workers, profiles: vec![profile], registry };
+        let setup = Setup { api, workers, profiles: vec![profile], registry, with_events: plan.with_events };
         let mut coordinators: Vec<_> = (0..plan.coordinators).map(Coordinator::new).collect();
         coordinators.iter_mut().for_each(|coordinator| coordinator.start(&setup));
         let began = Instant::now();
@@ -234,11 +237,7 @@ impl<'a> Course<'a> {
         if self.plan.mends {
             self.setup.api.mend();
         }
-        let end = Instant::now() + if self.plan.mends { MENDED } else { QUIET };
-        while Instant::now() < end {
-            self.start_all();
-            self.pass(Duration::from_secs(2)).await;
-        }
+        self.recover().await;
         self.checker.all_is_well();
         self.look_for_stranded().await;
         self.calm().await;
@@ -251,9 +250,29 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// What was lost is found out and made up for.
+    async fn recover(&mut self) {
+        let (end, rest) = if self.plan.mends { (MENDED, REST) } else { (QUIET, QUIET) };
+        let end = Instant::now() + end;
+        let (mut written, mut since) = (self.written(), Instant::now());
+        while Instant::now() < end && since.elapsed() < rest {
+            self.start_all();
+            self.pass(Duration::from_secs(2)).await;
+            let now = self.written();
+            if now != written {
+                (written, since) = (now, Instant::now());
+            }
+        }
+    }
+
+    /// How many commits there were but for those of the Lease.
+    fn written(&self) -> usize {
+        self.setup.api.look(|store| store.history().len() - store.changed(Kind::Lease))
+    }
+
     /// What happens in any cluster, while nothing goes wrong but a worker: each time all that fits is placed soon.
     async fn calm(&mut self) {
-        for _ in 0..CALM_DEEDS {
+        for _ in 0..self.plan.calm {
             let deed = self.seed.pick(&CALM).copied().unwrap_or(Deed::Create);
             tracing::debug!(?deed, at_ms = self.at_ms(), "calm deed");
             match deed {
@@ -412,7 +431,7 @@ impl<'a> Course<'a> {
             binds,
             evictions,
             lasted: self.began.elapsed(),
-            recent: self.checker.recent().map(str::to_owned).collect(),
+            recent: self.checker.recent().collect(),
         }
     }
 }

@@ -122,6 +122,10 @@ pub struct Plan {
     pub replaced: u16,
     /// The quiet phase begins with the network telling what it has lost; else that is found out.
     pub mends: bool,
+    /// How many things are done once all is well.
+    pub calm: u32,
+    /// Events reach the API server; else they are taken at once.
+    pub with_events: bool,
     /// At the end a new process must find nothing to do.
     pub asks_anew: bool,
     /// The defect that is planted.
@@ -158,6 +162,8 @@ impl Plan {
             spreads: seed.happens(150),
             replaced: if seed.happens(300) { 300 } else { 0 },
             mends: seed.happens(850),
+            calm: 8,
+            with_events: seed.happens(250),
             asks_anew: seed.happens(500),
             defect: None,
         }
@@ -185,6 +191,8 @@ impl Plan {
         add(&|plan| plan.spreads = false);
         add(&|plan| plan.replaced = 0);
         add(&|plan| plan.mends = true);
+        add(&|plan| plan.calm /= 2);
+        add(&|plan| plan.with_events = false);
         add(&|plan| plan.asks_anew = false);
         for index in 0..self.deeds.len() {
             add(&|plan| {

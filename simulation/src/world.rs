@@ -33,7 +33,7 @@ fn is_live(pod: &Object) -> bool {
 }
 
 fn has_ended(pod: &Object) -> bool {
-    matches!(pod.text("/status/phase"), "Succeeded" | "Failed")
+    matches!(pod.phase(), "Succeeded" | "Failed")
 }
 
 /// Thousandths of a CPU, of `1`, `1.5` or `1500m`; 0 of what is none of them.

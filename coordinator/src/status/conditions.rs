@@ -256,6 +256,10 @@ impl Writer {
     async fn write(&self, report: &Report) {
         let pod = format_args!("{}/{}", report.namespace, report.name).to_string();
         let mut pause = FIRST_PAUSE;
+        if planted("wakes-itself") {
+            // Without a rest its simulation would be one of this pod alone.
+            sleep(FIRST_PAUSE / 2).await;
+        }
         loop {
             let beside_binds = self.give_way().await;
             if self.outgoing.lead().is_none() {

@@ -71,7 +71,7 @@ fn check(pod: &Object, metadata: &Value) -> Result<(), Refusal> {
     if named("resourceVersion").is_some_and(|version| version != pod.version().to_string()) {
         return Err(Refusal::modified(Kind::Pod, name));
     }
-    let node = pod.text("/spec/nodeName");
+    let node = pod.node_name();
     let why = if pod.is_terminating() {
         format!("pod {name} is being deleted, cannot be assigned to a host")
     } else if !node.is_empty() {

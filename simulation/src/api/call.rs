@@ -62,6 +62,8 @@ pub enum What {
         /// How.
         deletion: Deletion,
     },
+    /// A new event, or how often one came, of which nothing is kept.
+    Note,
     /// A node for a pod.
     Bind {
         /// The name of the pod.
@@ -113,11 +115,11 @@ pub struct Watching {
 }
 
 impl Call {
-    /// What a request asks for.
+    /// What a request asks for. Without `reads_events` what is written of events is passed over.
     ///
     /// # Errors
     /// It is nothing that the model has.
-    pub fn parse(request: &Request<Bytes>) -> Result<Self, Refusal> {
+    pub fn parse(request: &Request<Bytes>, reads_events: bool) -> Result<Self, Refusal> {
         let path = request.uri().path();
         let unknown =
             || Refusal::new(404, "NotFound", format!("the server could not find the requested resource: {path}"));
@@ -139,6 +141,9 @@ impl Call {
             _ => return Err(unknown()),
         };
         let kind = Kind::of(&api_version, plural).ok_or_else(unknown)?;
+        if kind == Kind::Event && !reads_events && *request.method() != Method::GET {
+            return Ok(Self { kind, namespace: namespace.to_owned(), what: What::Note });
+        }
         let query = Query::of(request.uri().query().unwrap_or_default());
         let what = match name {
             None => collection(request, namespace, &query)?,
@@ -291,7 +296,7 @@ mod tests {
 
     fn parse(method: Method, uri: &str, media: &str, body: &'static str) -> Result<Call, Refusal> {
         let request = Request::builder().method(method).uri(uri).header(CONTENT_TYPE, media);
-        Call::parse(&request.body(Bytes::from_static(body.as_bytes())).expect("a request"))
+        Call::parse(&request.body(Bytes::from_static(body.as_bytes())).expect("a request"), true)
     }
 
     #[test]

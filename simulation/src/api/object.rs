@@ -16,6 +16,10 @@ pub struct Object {
     uid: String,
     version: u64,
     value: Value,
+    /// What is asked of pods most often: `spec.nodeName`, `status.phase`, and whether it is being deleted.
+    node_name: String,
+    phase: String,
+    is_terminating: bool,
     /// As it is sent, written once.
     json: OnceLock<Bytes>,
 }
@@ -29,7 +33,10 @@ impl Object {
         let key =
             key(metadata["namespace"].as_str().unwrap_or_default(), metadata["name"].as_str().unwrap_or_default());
         let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
-        Self { kind, key, uid, version, value, json: OnceLock::new() }
+        let is_terminating = !metadata["deletionTimestamp"].is_null();
+        let text = |part: &str, field: &str| value[part][field].as_str().unwrap_or_default().to_owned();
+        let (node_name, phase) = (text("spec", "nodeName"), text("status", "phase"));
+        Self { kind, key, uid, version, value, node_name, phase, is_terminating, json: OnceLock::new() }
     }
 
     /// The kind.
@@ -93,10 +100,22 @@ impl Object {
         self.at(path).as_str().unwrap_or_default()
     }
 
+    /// The node that a pod is bound to; empty: none.
+    #[must_use]
+    pub fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    /// The phase; empty: none.
+    #[must_use]
+    pub fn phase(&self) -> &str {
+        &self.phase
+    }
+
     /// It is being deleted.
     #[must_use]
-    pub fn is_terminating(&self) -> bool {
-        !self.value["metadata"]["deletionTimestamp"].is_null()
+    pub const fn is_terminating(&self) -> bool {
+        self.is_terminating
     }
 
     /// As it is sent.

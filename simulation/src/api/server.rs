@@ -47,6 +47,8 @@ pub struct Options {
     pub epoch_s: i64,
     /// A watch may begin with what there is (`sendInitialEvents`).
     pub lists_by_watch: bool,
+    /// Events are kept. Whoever looks at none does without.
+    pub keeps_events: bool,
     /// Kinds that are not served.
     pub unserved: Vec<Kind>,
     /// How many changes of each kind streams and pages can go back.
@@ -66,6 +68,7 @@ impl Default for Options {
         Self {
             epoch_s: 1_767_225_600,
             lists_by_watch: true,
+            keeps_events: true,
             unserved: Vec::new(),
             window: 1_000,
             travel_ms: 2,
@@ -107,6 +110,14 @@ pub struct Answer {
     pub retry_after_s: Option<u32>,
     /// JSON.
     pub body: Bytes,
+}
+
+impl Answer {
+    /// The answer to an event of which nothing is kept.
+    pub(super) const fn noted() -> Self {
+        let body = br#"{"kind":"Event","apiVersion":"events.k8s.io/v1","metadata":{}}"#;
+        Self { code: 201, retry_after_s: None, body: Bytes::from_static(body) }
+    }
 }
 
 impl From<Refusal> for Answer {
@@ -240,6 +251,12 @@ impl Server {
             is_cold: false,
             outputs: Vec::new(),
         }
+    }
+
+    /// Events are kept.
+    #[must_use]
+    pub const fn keeps_events(&self) -> bool {
+        self.options.keeps_events
     }
 
     /// What is committed.

@@ -3,7 +3,7 @@
 //! Knows: bodies, and who waits for which answer. Must not know: what a request asks for.
 
 use std::{
-    future::Future,
+    future::{Future, Ready, ready},
     io,
     pin::Pin,
     task::{Context, Poll},
@@ -50,10 +50,28 @@ impl tower::Service<Request<Body>> for Service {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await.map_err(io::Error::other)?;
-            let call = Call::parse(&Request::from_parts(head, body));
+            let call = Call::parse(&Request::from_parts(head, body), api.shared.keeps_events);
             let (ticket, answer) = api.submit(client, call);
             Waiting { api, ticket, answer }.await
         })
+    }
+}
+
+/// A connection over which everything is taken at once and nothing becomes of it.
+#[derive(Clone)]
+pub struct Taken;
+
+impl tower::Service<Request<Body>> for Taken {
+    type Response = Response<AnswerBody>;
+    type Error = io::Error;
+    type Future = Ready<Answered>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _request: Request<Body>) -> Self::Future {
+        ready(Ok(response(Answer::noted())))
     }
 }
 

@@ -334,8 +334,8 @@ fn has_finalizers(value: &Value) -> bool {
 
 /// How long an object may take to go, seconds. Only pods have a grace period, and only those that a kubelet runs.
 fn grace_s(object: &Object, asked: Option<u64>) -> u64 {
-    let has_ended = matches!(object.text("/status/phase"), "Succeeded" | "Failed");
-    if object.kind() != Kind::Pod || object.text("/spec/nodeName").is_empty() || has_ended {
+    let has_ended = matches!(object.phase(), "Succeeded" | "Failed");
+    if object.kind() != Kind::Pod || object.node_name().is_empty() || has_ended {
         return 0;
     }
     asked.or_else(|| object.at("/spec/terminationGracePeriodSeconds").as_u64()).unwrap_or(GRACE_S)

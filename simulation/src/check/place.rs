@@ -161,8 +161,11 @@ impl Places {
 
     fn see_pod(&mut self, commit: &Commit) {
         for object in [&commit.before, &commit.after].into_iter().flatten() {
-            for place in ["/spec/nodeName", "/status/nominatedNodeName"] {
-                self.touched.insert(text(object, place).to_owned(), commit.at_ms);
+            for place in [object.node_name(), text(object, "/status/nominatedNodeName")] {
+                match self.touched.get_mut(place) {
+                    Some(at_ms) => *at_ms = commit.at_ms,
+                    None => _ = self.touched.insert(place.to_owned(), commit.at_ms),
+                }
             }
         }
         let Some(object) = &commit.after else {
@@ -299,7 +302,7 @@ fn pod(object: &Object, at_ms: u64) -> Pod {
     let has = |path: &str| !object.at(path).is_null();
     Pod {
         uid: object.uid().to_owned(),
-        node: text(object, "/spec/nodeName").to_owned(),
+        node: object.node_name().to_owned(),
         milli_cpu: milli(text(object, "/spec/containers/0/resources/requests/cpu")),
         zone: text(object, "/spec/nodeSelector/zone").to_owned(),
         priority: object.at("/spec/priority").as_i64().unwrap_or(0),
@@ -309,7 +312,7 @@ fn pod(object: &Object, at_ms: u64) -> Pod {
         terminating: object.is_terminating(),
         is_plain: !has("/spec/affinity") && !has("/spec/topologySpreadConstraints"),
         is_ours: text(object, "/spec/schedulerName") == crate::cluster::OURS,
-        has_ended: matches!(text(object, "/status/phase"), "Succeeded" | "Failed"),
+        has_ended: matches!(object.phase(), "Succeeded" | "Failed"),
         since_ms: at_ms,
         claims: claims(object).map(str::to_owned).collect(),
         counts: false,

@@ -76,7 +76,7 @@ impl Volumes {
         if self.restored_ms.is_some_and(|at_ms| at_ms + view_ms >= commit.at_ms) {
             return None;
         }
-        let node = text(pod, "/spec/nodeName");
+        let node = pod.node_name();
         claims(pod).find_map(|name| {
             let claim = self.claims.get(&format!("{}/{name}", pod.namespace()));
             let volume = claim.map_or("", |claim| &claim.volume);

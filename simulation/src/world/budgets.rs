@@ -45,7 +45,7 @@ impl Budgets {
             |pod: &Object| pod.namespace() == budget.namespace() && selects(budget.at("/spec/selector"), pod);
         let pods = those(self.actor.api(), Kind::Pod, |pod| of_budget(pod) && is_live(pod));
         let expected = pods.len() as u64;
-        let healthy = pods.iter().filter(|pod| pod.text("/status/phase") == "Running").count() as u64;
+        let healthy = pods.iter().filter(|pod| pod.phase() == "Running").count() as u64;
         let desired = match (budget.at("/spec/minAvailable"), budget.at("/spec/maxUnavailable")) {
             (Value::Null, Value::Null) => expected,
             (Value::Null, most) => expected.saturating_sub(share(most, expected)),

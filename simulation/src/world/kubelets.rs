@@ -32,8 +32,10 @@ impl Kubelets {
     /// Each pod for which something is to be done has it done, so many times of a thousand. Gives how many were turned away.
     pub fn step(&mut self, per_mille: u16) -> usize {
         let mut turned_away = 0;
-        let mut used = self.used();
-        for pod in those(self.actor.api(), Kind::Pod, |pod| !pod.text("/spec/nodeName").is_empty()) {
+        let is_due = |pod: &Object| !pod.node_name().is_empty() && (pod.is_terminating() || pod.phase() == "Pending");
+        let due = those(self.actor.api(), Kind::Pod, is_due);
+        let mut used = if due.is_empty() { BTreeMap::new() } else { self.used() };
+        for pod in due {
             if !self.seed.happens(per_mille) {
                 continue;
             }
@@ -41,7 +43,7 @@ impl Kubelets {
                 let (grace_s, uid) = (Some(0), Some(pod.uid().to_owned()));
                 // Another may have been faster.
                 let _ = self.actor.delete(Kind::Pod, pod.key(), &Deletion { grace_s, uid, version: None });
-            } else if pod.text("/status/phase") == "Pending" {
+            } else {
                 turned_away += usize::from(!self.run(&pod, &mut used));
             }
         }
@@ -51,15 +53,15 @@ impl Kubelets {
     /// The CPU that pods take on each node that are run there, thousandths.
     fn used(&self) -> BTreeMap<String, u64> {
         let mut used = BTreeMap::new();
-        for pod in those(self.actor.api(), Kind::Pod, |pod| pod.text("/status/phase") == "Running") {
-            *used.entry(pod.text("/spec/nodeName").to_owned()).or_default() += requested(&pod);
+        for pod in those(self.actor.api(), Kind::Pod, |pod| pod.phase() == "Running") {
+            *used.entry(pod.node_name().to_owned()).or_default() += requested(&pod);
         }
         used
     }
 
     /// Runs a pod if it fits. False: it is turned away.
     fn run(&self, pod: &Object, used: &mut BTreeMap<String, u64>) -> bool {
-        let node = pod.text("/spec/nodeName");
+        let node = pod.node_name();
         let node_is = self.actor.api().look(|store| store.get(Kind::Node, "", node).cloned());
         // Without its node nobody runs it, and the garbage collector of pods ends it some day.
         let Some(node_is) = node_is else { return true };
@@ -88,14 +90,14 @@ impl Kubelets {
     /// A node fails: its pods are taken away with it.
     pub fn lose(&mut self, node: &str) {
         let _ = self.actor.delete(Kind::Node, node, &Deletion::default());
-        for pod in those(self.actor.api(), Kind::Pod, |pod| pod.text("/spec/nodeName") == node) {
+        for pod in those(self.actor.api(), Kind::Pod, |pod| pod.node_name() == node) {
             let _ = self.actor.delete(Kind::Pod, pod.key(), &Deletion { grace_s: Some(0), ..Deletion::default() });
         }
     }
 
     /// A pod that has run to its end, so many times of a thousand.
     pub fn finish(&mut self, per_mille: u16) {
-        for pod in those(self.actor.api(), Kind::Pod, |pod| !has_ended(pod) && pod.text("/status/phase") == "Running") {
+        for pod in those(self.actor.api(), Kind::Pod, |pod| !has_ended(pod) && pod.phase() == "Running") {
             if self.seed.happens(per_mille) {
                 self.change(&pod, |status| status["phase"] = json!("Succeeded"));
             }

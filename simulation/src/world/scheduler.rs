@@ -26,7 +26,7 @@ impl Scheduler {
     /// Binds each of its pods to a node on which it fits, if there is one. Gives how many were bound.
     pub fn step(&mut self) -> usize {
         let name = self.name;
-        let is_ours = |pod: &Object| pod.text("/spec/schedulerName") == name && pod.text("/spec/nodeName").is_empty();
+        let is_ours = |pod: &Object| pod.text("/spec/schedulerName") == name && pod.node_name().is_empty();
         let mut bound = 0;
         for pod in those(self.actor.api(), Kind::Pod, is_ours) {
             let nodes = those(self.actor.api(), Kind::Node, |node| node.at("/spec/unschedulable") != true);
@@ -40,8 +40,7 @@ impl Scheduler {
 
     /// The CPU that is left on a node, thousandths.
     fn left(&self, node: &Object) -> u64 {
-        let pods =
-            those(self.actor.api(), Kind::Pod, |pod| pod.text("/spec/nodeName") == node.name() && !has_ended(pod));
+        let pods = those(self.actor.api(), Kind::Pod, |pod| pod.node_name() == node.name() && !has_ended(pod));
         let used: u64 = pods.iter().map(|pod| requested(pod)).sum();
         milli(node.at("/status/allocatable/cpu")).saturating_sub(used)
     }

@@ -86,6 +86,7 @@ impl Server {
                 let done = self.store.delete(write, kind, &key(name), deletion);
                 done.map(|object| if kind == Kind::Pod { whole(200, &object) } else { success(200) })
             }
+            What::Note => Ok(Answer::noted()),
             What::Bind { name, binding } => self.store.bind(write, namespace, name, binding).map(|_| success(201)),
             What::Get { .. } | What::List(_) | What::Watch(_) => Err(Refusal::bad_request("this is no write")),
         }

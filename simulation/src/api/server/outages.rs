@@ -42,8 +42,9 @@ impl Server {
         self.store.bump(newest + BUMP);
     }
 
-    /// Whatever goes unanswered breaks: the network works again, and says so of what is lost.
+    /// Whatever goes unanswered breaks: the network works again, and says so of what is lost, and the API server is there.
     pub fn mend(&mut self) {
+        self.down_until_ms = 0;
         let is_lost = |request: &Request| matches!(request.fate, Fate::SilentBefore | Fate::SilentAfter);
         let lost: Vec<_> = self.requests.iter().filter(|(_, request)| is_lost(request)).map(|(it, _)| *it).collect();
         let silent: Vec<_> = self.watches.iter().filter(|(_, watch)| watch.is_silent).map(|(it, _)| *it).collect();

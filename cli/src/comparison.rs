@@ -97,7 +97,6 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
     /// Those of another scheduler, beside Flotilla's.
-    #[cfg_attr(not(any(test, feature = "cluster")), expect(dead_code, reason = "only a cluster has another scheduler"))]
     Scheduler,
     /// Those of a recording, beside those of its replay.
     Recording,

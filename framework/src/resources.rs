@@ -54,11 +54,15 @@ impl Resources {
             "cpu" => self.milli_cpu,
             "memory" => self.memory,
             "ephemeral-storage" => self.ephemeral_storage,
-            scalar => self
-                .scalars
-                .binary_search_by(|(known, _)| known.as_ref().cmp(scalar))
-                .map_or(0, |index| self.scalars[index].1),
+            scalar => self.scalar(scalar).unwrap_or(0),
         }
+    }
+
+    /// The amount of a scalar by name. `None` where it is absent, unlike one of 0.
+    #[must_use]
+    pub fn scalar(&self, name: &str) -> Option<i64> {
+        let place = self.scalars.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok()?;
+        Some(self.scalars[place].1)
     }
 
     fn set_scalar(&mut self, name: &str, amount: i64) {

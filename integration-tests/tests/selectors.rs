@@ -20,6 +20,9 @@ const SEED: u64 = 1;
 const CASES: usize = 20_000;
 /// How often costs are asked for: those that vary are not recorded.
 const RUNS: usize = 4;
+/// How often upstream is asked again where the answers differ. A selector with a map of four entries has 24 orders at most, of
+/// which few end at different costs: one that upstream meets in an eighth of its runs is missed by all 64 once in 5,000.
+const RUNS_OF_DIFFERING: usize = 64;
 /// Of so many differences all is told.
 const MOST_TOLD: usize = 10;
 
@@ -47,32 +50,34 @@ fn fresh_selectors_get_the_same_answers() {
     println!("{count} selectors from seed {seed}");
     let mut generator = Generator::new(seed);
     let cases: Vec<_> = (0..count).map(|_| generator.case()).collect();
-    let text: Vec<String> = cases.iter().map(|case| serde_json::to_string(case).expect("JSON")).collect();
-    let text = text.join("\n");
-    let (upstream, again) = (ask(&[], text.clone()), ask(&[], text));
+    let asked: Vec<String> = cases.iter().map(|case| serde_json::to_string(case).expect("JSON")).collect();
+    let upstream = ask(&[], asked.join("\n"));
     assert_eq!(upstream.len(), count);
-    let mut wrong = Vec::new();
-    for ((case, upstream), again) in cases.iter().zip(upstream).zip(again) {
+    let mut differing = Vec::new();
+    for ((case, line), upstream) in cases.iter().zip(&asked).zip(upstream) {
         let ours = answer(case).unwrap_or_else(|error| panic!("{}: {error:#}", case.expression));
-        // Upstream goes through maps in no order: either of its answers will do.
-        if let Some(told) = difference(&upstream, &ours).filter(|_| difference(&again, &ours).is_some())
-            && !is_unsteady(&upstream, &again)
-        {
-            let case = serde_json::to_string(case).expect("JSON");
-            wrong.push(format!("{told}: {case}\n  upstream {upstream:?}\n  ours     {ours:?}"));
+        if let Some(told) = difference(&upstream, &ours) {
+            differing.push((told, line, upstream, ours));
         }
     }
+    // Upstream goes through maps in no order: any of its answers will do.
+    let again: Vec<&str> = differing.iter().flat_map(|(_, line, ..)| [line.as_str(); RUNS_OF_DIFFERING]).collect();
+    let again = if again.is_empty() { Vec::new() } else { ask(&[], again.join("\n")) };
+    assert_eq!(again.len(), differing.len() * RUNS_OF_DIFFERING);
+    let wrong: Vec<String> = differing
+        .iter()
+        .zip(again.chunks(RUNS_OF_DIFFERING))
+        .filter(|((.., ours), again)| again.iter().all(|upstream| difference(upstream, ours).is_some()))
+        .map(|((told, line, upstream, ours), _)| {
+            format!("{told}: {line}\n  upstream {upstream:?}\n  ours     {ours:?}")
+        })
+        .collect();
     assert!(
         wrong.is_empty(),
         "{} of {count} selectors from seed {seed} differ:\n{}",
         wrong.len(),
         wrong.iter().take(MOST_TOLD).cloned().collect::<Vec<_>>().join("\n")
     );
-}
-
-/// Whether upstream's answers differ by the order of a map.
-fn is_unsteady(first: &Answer, second: &Answer) -> bool {
-    first != second
 }
 
 fn folder() -> PathBuf {

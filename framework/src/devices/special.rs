@@ -89,21 +89,22 @@ impl Extended {
         self.resources.iter().find(|(name, _)| **name == *resource)?.1.as_ref()
     }
 
-    /// Which resources come from devices on a node, given how much of a resource is allocatable there.
+    /// Which resources come from devices on a node, given how much of a resource is allocatable there; `None` where the node does
+    /// not name it. One of 0 without a class is nothing for devices: that it lacks is for NodeResourcesFit to say.
     ///
     /// # Errors
     /// The pod cannot have all of them there.
-    pub fn served(&self, allocatable: impl Fn(&str) -> i64) -> Result<Served, Unserved> {
+    pub fn served(&self, allocatable: impl Fn(&str) -> Option<i64>) -> Result<Served, Unserved> {
         if self.has_left {
             return Err(Unserved::Left);
         }
         let mut served = Served::default();
-        let lacking = |(_, (name, _)): &(usize, &(Arc<str>, _))| allocatable(name) == 0;
-        for (place, (_, class)) in self.resources.iter().enumerate().filter(lacking) {
-            if class.is_none() || place >= MAX_RESOURCES {
-                return Err(Unserved::Lacking);
+        for (place, (name, class)) in self.resources.iter().enumerate() {
+            match (allocatable(name), class) {
+                (None | Some(0), Some(_)) if place < MAX_RESOURCES => served.0 |= 1 << place,
+                (None, _) | (Some(0), Some(_)) => return Err(Unserved::Lacking),
+                (Some(_), _) => {}
             }
-            served.0 |= 1 << place;
         }
         Ok(served)
     }
@@ -139,8 +140,8 @@ impl Extended {
 }
 
 /// How much of a resource a node has allocatable.
-pub(super) fn on(allocatable: &Resources) -> impl Fn(&str) -> i64 + '_ {
-    |name| allocatable.get(name)
+pub(super) fn on(allocatable: &Resources) -> impl Fn(&str) -> Option<i64> + '_ {
+    |name| allocatable.scalar(name)
 }
 
 /// The UID under which devices are set aside for the claim of a pod until that has its own: no UID has a slash.

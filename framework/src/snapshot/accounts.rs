@@ -49,6 +49,12 @@ impl Accounts {
         self.scalars.amounts(name, slot)
     }
 
+    /// What a node has of an extended resource. `None`: it does not name it, unlike one that names it with an amount of 0.
+    #[must_use]
+    pub fn named_scalar(&self, name: &str, slot: Slot) -> Option<i64> {
+        self.scalars.is_named(name, slot).then(|| self.scalars.amounts(name, slot).0)
+    }
+
     /// How many bytes the extended resources take.
     #[must_use]
     pub fn scalar_bytes(&self) -> usize {

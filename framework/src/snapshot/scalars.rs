@@ -18,6 +18,9 @@ pub(super) struct Scalars {
     columns: IndexMap<Arc<str>, ScalarColumn>,
     /// What is charged of resources that no node has. As large as the pods that are charged.
     sparse: BTreeMap<Slot, BTreeMap<Arc<str>, i64>>,
+    /// What a node names without having any, sorted: the kubelet says so of a resource whose device plugin has gone. Nodes
+    /// without such names are absent.
+    zeros: BTreeMap<Slot, Vec<Arc<str>>>,
 }
 
 /// One extended resource over all nodes; shorter than the other columns where the last nodes lack it.
@@ -29,7 +32,8 @@ pub struct ScalarColumn {
     holders: u32,
 }
 
-/// What an entry of [`Scalars::sparse`] takes: key and value, and as much for what is free in its block.
+/// What an entry of [`Scalars::sparse`] takes, and one of [`Scalars::zeros`] at most: key and value, and as much for what is free
+/// in its block.
 const SPARSE_BYTES: usize = 48;
 
 // === impl ScalarColumn ===
@@ -87,6 +91,12 @@ impl Scalars {
         }
     }
 
+    /// Whether a node names a resource, be it with an amount of 0.
+    pub(super) fn is_named(&self, name: &str, slot: Slot) -> bool {
+        self.columns.get(name).is_some_and(|column| column.allocatable(slot) != 0)
+            || self.zeros.get(&slot).is_some_and(|names| names.iter().any(|known| **known == *name))
+    }
+
     /// All that is charged to a node and is not 0, sorted.
     pub(super) fn charged(&self, slot: Slot) -> Vec<(Arc<str>, i64)> {
         let of_columns = self.columns.iter().map(|(name, column)| (Arc::clone(name), column.charged(slot)));
@@ -111,6 +121,11 @@ impl Scalars {
             }
         }
         self.end_those_without_holders();
+        let zeros = amounts.iter().filter(|(_, amount)| *amount == 0).map(|(name, _)| Arc::clone(name));
+        match zeros.collect::<Vec<_>>() {
+            zeros if zeros.is_empty() => self.zeros.remove(&slot),
+            zeros => self.zeros.insert(slot, zeros),
+        };
     }
 
     /// Changes what is charged to a node by a function of the amount.
@@ -150,6 +165,7 @@ impl Scalars {
         let cells = |column: &ScalarColumn| column.allocatable.capacity() + column.charged.capacity();
         8 * self.columns.values().map(cells).sum::<usize>()
             + SPARSE_BYTES * self.sparse.values().map(BTreeMap::len).sum::<usize>()
+            + SPARSE_BYTES * self.zeros.values().map(Vec::len).sum::<usize>()
     }
 
     /// A column for a name of which a node has some from now on.

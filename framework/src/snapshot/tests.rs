@@ -77,6 +77,23 @@ fn a_node_that_changes_keeps_its_position_and_its_pods() {
 }
 
 #[test]
+fn a_resource_of_which_a_node_has_none_is_named_only_where_the_node_names_it() {
+    let gpu = "example.com/gpu";
+    let mut nodes = holding(&node("n").capacity(gpu, "0").build(), pod("p").request("cpu", "1"));
+    let other = nodes.upsert_node(NodeId(9), &node("other").build());
+    let named = |nodes: &Snapshot| [0, other].map(|slot| nodes.accounts.named_scalar(gpu, slot));
+    assert_eq!(named(&nodes), [Some(0), None]);
+    nodes.upsert_node(NodeId(9), &node("other").capacity(gpu, "2").build());
+    assert_eq!(named(&nodes), [Some(0), Some(2)]);
+    nodes.upsert_node(NODE, &node("n").build());
+    assert_eq!(named(&nodes), [None, Some(2)]);
+    nodes.upsert_node(NodeId(9), &node("other").capacity(gpu, "0").build());
+    assert_eq!(named(&nodes), [None, Some(0)]);
+    nodes.remove_node(NodeId(9));
+    assert_eq!(named(&nodes), [None, None]);
+}
+
+#[test]
 fn a_position_that_is_free_again_starts_clean() {
     let old = node("old")
         .label("a", "1")

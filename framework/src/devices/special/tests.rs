@@ -35,14 +35,20 @@ type Case = (&'static [(&'static str, i64)], Result<Served, Unserved>);
 fn a_node_serves_by_devices_what_it_has_by_no_device_plugin() {
     let classes = classes(&[("gpus", Some(GPU))]);
     let extended = Extended::of(&asking(&[("cpu", 1), (GPU, 2), (NIC, 1)]), &classes).expect("a class is behind one");
-    let cases: [Case; 3] =
-        [(&[(GPU, 4), (NIC, 1)], Ok(Served(0))), (&[(NIC, 1)], Ok(Served(1))), (&[(GPU, 4)], Err(Unserved::Lacking))];
+    let cases: [Case; 6] = [
+        (&[(GPU, 4), (NIC, 1)], Ok(Served(0))),
+        (&[(NIC, 1)], Ok(Served(1))),
+        (&[(GPU, 0), (NIC, 1)], Ok(Served(1))),
+        (&[(GPU, 4)], Err(Unserved::Lacking)),
+        (&[(GPU, 4), (NIC, 0)], Ok(Served(0))),
+        (&[(NIC, 0)], Ok(Served(1))),
+    ];
     for (has, expected) in cases {
-        let of = |name: &str| has.iter().find(|(known, _)| *known == name).map_or(0, |(_, amount)| *amount);
+        let of = |name: &str| has.iter().find(|(known, _)| *known == name).map(|(_, amount)| *amount);
         assert_eq!(extended.served(of), expected, "{has:?}");
     }
     let left = Extended { has_left: true, ..extended };
-    assert_eq!(left.served(|_| 4), Err(Unserved::Left));
+    assert_eq!(left.served(|_| Some(4)), Err(Unserved::Left));
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Search {
     /// Which of the extended resources come from devices on the node at a position.
     fn served(&self, nodes: &Snapshot, slot: Slot) -> Result<Served, Refusal> {
         let Some(extended) = &self.claims.extended else { return Ok(Served::default()) };
-        extended.served(|name| nodes.accounts.scalar_amounts(name, slot).0).map_err(|unserved| {
+        extended.served(|name| nodes.accounts.named_scalar(name, slot)).map_err(|unserved| {
             Refusal::unresolvable(match unserved {
                 Unserved::Left => LEFT,
                 Unserved::Lacking => LACKING,

@@ -268,6 +268,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "claims",
     "controllers",
     "up",
+    "live_page",
     "schedule",
     "manifests",
     "explain_live",

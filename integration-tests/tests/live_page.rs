@@ -267,7 +267,7 @@ async fn answers(server: &Server, name: &str, workers: usize) -> anyhow::Result<
         ("GET /live/pods/default/..%2f..%2fsecrets HTTP/1.1\r\nHost: HERE", 400, "no pod has this"),
         ("GET /live/traces/default/huge?attempt=0 HTTP/1.1\r\nHost: HERE", 400, "attempt=N"),
         ("GET /live/traces/default/huge?attempt=x HTTP/1.1\r\nHost: HERE", 400, "attempt=N"),
-        ("GET /live/traces/default/none HTTP/1.1\r\nHost: HERE", 502, "\"none\" not found"),
+        ("GET /live/traces/default/none HTTP/1.1\r\nHost: HERE", 502, "there is no pod \"none\""),
         ("GET /live/traces/default/gated HTTP/1.1\r\nHost: HERE", 502, "has no trace of"),
         ("GET /account/1/0 HTTP/1.1\r\nHost: HERE", 410, "load this one again"),
     ] {

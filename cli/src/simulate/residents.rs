@@ -2,20 +2,17 @@
 //!
 //! Knows: that a controller makes a pod anew. Must not know: who makes room for whom.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use flotilla_framework::class::PodInfo;
+use flotilla_framework::{class::PodInfo, map::Map};
 use flotilla_machine::{action::Preemption, event::Event};
 
 use super::ledger::Ledger;
 use crate::cluster::Cluster;
 
-/// The pods on all nodes, by namespace and name.
+/// The pods on all nodes, by namespace and name; looked up only, as each placement adds one.
 pub(super) struct Residents {
-    pods: BTreeMap<(Arc<str>, Arc<str>), Arc<PodInfo>>,
+    pods: Map<(Arc<str>, Arc<str>), Arc<PodInfo>>,
     /// The UIDs of pods that a controller makes anew.
     controlled: BTreeSet<Arc<str>>,
     ledger: Ledger,
@@ -47,7 +44,7 @@ impl Residents {
         let mut events = vec![Event::Preempted { uid, id: preemption.id, failure: None }];
         for victim in &preemption.victims {
             let key = (Arc::clone(&victim.pod.namespace), Arc::clone(&victim.pod.name));
-            let Some(pod) = self.pods.remove(&key) else { continue };
+            let Some(pod) = self.pods.swap_remove(&key) else { continue };
             self.ledger.evicted(&pod, preemption);
             events.push(Event::PodDeleted { uid: Arc::clone(&pod.uid) });
             if self.controlled.contains(&pod.uid) {

@@ -19,7 +19,7 @@ use crate::{
 /// What the pod claims; `None` where that is nothing.
 pub(super) fn claimed(pod: &api::Pod, spec: &api::PodSpec) -> Option<Arc<PodDevices>> {
     let claims: Vec<PodClaim> = spec.resource_claims.iter().flatten().map(|claim| entry(claim, pod)).collect();
-    let containers = if extended::backable(&containers(spec)).is_empty() { Vec::new() } else { containers(spec) };
+    let containers = if asks_for_any(spec) { containers(spec) } else { Vec::new() };
     if claims.is_empty() && containers.is_empty() {
         return None;
     }
@@ -46,6 +46,13 @@ fn entry(claim: &api::PodResourceClaim, pod: &api::Pod) -> PodClaim {
         (None, None) => ClaimSource::Unknown,
     };
     PodClaim { entry: text(&claim.name), source }
+}
+
+/// Whether a class may stand behind a resource that a container asks for. Most pods ask for none, and pay for no more than this.
+fn asks_for_any(spec: &api::PodSpec) -> bool {
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let requests = containers.filter_map(|container| container.resources.as_ref()?.requests.as_ref()).flatten();
+    requests.into_iter().any(|(name, amount)| extended::is_backable(name) && amount::integer(&amount.0) != Some(0))
 }
 
 /// Init containers first, as upstream numbers them.

@@ -88,12 +88,20 @@ impl Shareholders {
     /// The same resources with the columns that they read, found once for however many nodes are asked about.
     #[must_use]
     pub fn over<'a>(&'a self, nodes: &'a Snapshot) -> SharesOver<'a> {
-        let holders = self.resources.iter().enumerate().map(|(place, (source, request, weight))| {
+        SharesOver { holders: self.holders(nodes).collect(), nodes }
+    }
+
+    /// The shares on one node, for which no columns are kept.
+    fn on(&self, nodes: &Snapshot, slot: Slot) -> Shares {
+        self.holders(nodes).filter_map(|holder| holder.share(nodes, slot)).collect()
+    }
+
+    fn holders<'a>(&'a self, nodes: &'a Snapshot) -> impl Iterator<Item = HolderOver<'a>> {
+        self.resources.iter().enumerate().map(|(place, (source, request, weight))| {
             let (allocatable, charged) = source.columns(&nodes.accounts);
             let devices = self.devices.get(place).and_then(Option::as_ref);
             HolderOver { allocatable, charged, request: *request, weight: *weight, devices }
-        });
-        SharesOver { holders: holders.collect(), nodes }
+        })
     }
 
     /// The score that a formula makes of the shares on a node.
@@ -143,18 +151,21 @@ impl SharesOver<'_> {
     }
 
     fn fill(&self, slot: Slot, shares: &mut Shares) {
-        let cell = |column: &[i64]| column.get(slot as usize).copied().unwrap_or(0);
         shares.clear();
-        for holder in &self.holders {
-            let (mut allocatable, mut charged) = (cell(holder.allocatable), cell(holder.charged));
-            if let Some(counter) = holder.devices.filter(|_| allocatable == 0) {
-                (allocatable, charged) = self.nodes.devices(slot).map_or((0, 0), |devices| counter.count(devices));
-            }
-            if allocatable != 0 {
-                let requested = charged.wrapping_add(holder.request);
-                shares.push(Share { requested, charged, allocatable, weight: holder.weight });
-            }
+        shares.extend(self.holders.iter().filter_map(|holder| holder.share(self.nodes, slot)));
+    }
+}
+
+impl HolderOver<'_> {
+    /// What it is on one node. `None`: the node lacks it.
+    fn share(&self, nodes: &Snapshot, slot: Slot) -> Option<Share> {
+        let cell = |column: &[i64]| column.get(slot as usize).copied().unwrap_or(0);
+        let (mut allocatable, mut charged) = (cell(self.allocatable), cell(self.charged));
+        if let Some(counter) = self.devices.filter(|_| allocatable == 0) {
+            (allocatable, charged) = nodes.devices(slot).map_or((0, 0), |devices| counter.count(devices));
         }
+        let requested = charged.wrapping_add(self.request);
+        (allocatable != 0).then_some(Share { requested, charged, allocatable, weight: self.weight })
     }
 }
 
@@ -165,7 +176,7 @@ struct ByShares<F> {
 
 impl<F: Fn(&Shares) -> i64 + Send + Sync> NodeScore for ByShares<F> {
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
-        in_range((self.formula)(&self.shareholders.over(nodes).at(slot)))
+        in_range((self.formula)(&self.shareholders.on(nodes, slot)))
     }
 
     fn add_column(&self, nodes: &Snapshot, todo: &[Slot], weight: i64, sums: &mut [i64]) {

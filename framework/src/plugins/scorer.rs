@@ -143,13 +143,6 @@ pub struct SharesOver<'a> {
 
 impl SharesOver<'_> {
     /// The shares on the node at a position, resources that it lacks left out.
-    #[must_use]
-    pub fn at(&self, slot: Slot) -> Shares {
-        let mut shares = Shares::new();
-        self.fill(slot, &mut shares);
-        shares
-    }
-
     fn fill(&self, slot: Slot, shares: &mut Shares) {
         shares.clear();
         shares.extend(self.holders.iter().filter_map(|holder| holder.share(self.nodes, slot)));

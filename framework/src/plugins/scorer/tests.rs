@@ -272,6 +272,6 @@ fn a_resource_that_the_node_lacks_has_no_share() {
     resources.push(ResourceWeight { name: "pods".to_owned(), weight: 1 });
     let holders = Shareholders::new(&resources, false, request);
     let nodes = crate::testing::checks::snapshot(&[(sized(2000, 0), vec![asks(500, 7)])]);
-    let shares = holders.over(&nodes).at(0);
+    let shares = holders.on(&nodes, 0);
     assert_eq!(shares.as_slice(), [Share { requested: 501, charged: 500, allocatable: 2000, weight: 1 }]);
 }

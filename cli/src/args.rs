@@ -14,6 +14,7 @@ use crate::{
     config::ConfigArgs,
     explain::ExplainArgs,
     man::ManArgs,
+    plugin::PluginArgs,
     reach::LiveArgs,
     replay::ReplayArgs,
     ui::{EXAMPLES as UI_EXAMPLES, UiArgs},
@@ -183,6 +184,9 @@ pub(crate) enum Command {
 
     /// Check, show, compare and migrate KubeSchedulerConfigurations
     Config(ConfigArgs),
+
+    /// Begin a plugin in WebAssembly, or look at one
+    Plugin(PluginArgs),
     /// Print a script that completes commands and flags in a shell
     Completion(CompletionArgs),
     /// Write the manual pages

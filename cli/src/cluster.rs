@@ -4,8 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use flotilla_configuration::{Configuration, features::FeatureGates};
+use flotilla_configuration::{Configuration, features::FeatureGates, named_modules};
 use flotilla_framework::{class::PodInfo, extension::pod_fields, profile::Profile, registry::Registry};
+use flotilla_runtime::modules;
 
 use crate::{
     input::{self, Inputs, Text},
@@ -138,6 +139,7 @@ pub(crate) fn configuration_of(
     gates: &FeatureGates,
     registry: Registry,
 ) -> Result<Configuration, Failure> {
+    modules::find(registry, &named_modules(text));
     let configuration = flotilla_configuration::load(text, name, gates, registry);
     configuration.map_err(|errors| Failure::input(vec![errors.to_string()]))
 }

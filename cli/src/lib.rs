@@ -18,6 +18,7 @@ mod live;
 mod man;
 mod output;
 mod page;
+mod plugin;
 #[cfg(feature = "cluster")]
 mod preflight;
 mod progress;
@@ -78,7 +79,7 @@ impl Command {
     /// Runs what the command line of the process says. Two plugins of one name are an error.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        match Registry::built_in().with(self.own) {
+        match registry().with(self.own) {
             Ok(registry) => run::run(Args::of_process().command, registry),
             Err(error) => {
                 eprintln!("flotilla: {error}");
@@ -86,4 +87,13 @@ impl Command {
             }
         }
     }
+}
+
+/// The plugins that are built in, and with the feature `wasm` modules.
+fn registry() -> Registry {
+    #[cfg(feature = "wasm")]
+    let registry = Registry::built_in().and(flotilla_wasm::Table::new());
+    #[cfg(not(feature = "wasm"))]
+    let registry = Registry::built_in();
+    registry
 }

@@ -6,7 +6,7 @@ use flotilla_framework::registry::Registry;
 
 #[cfg(not(feature = "cluster"))]
 use crate::absent;
-use crate::{args::Command, capacity, completion, config, explain, man, replay, simulate, ui, whatif};
+use crate::{args::Command, capacity, completion, config, explain, man, plugin, replay, simulate, ui, whatif};
 #[cfg(feature = "cluster")]
 use crate::{preflight, shadow, status, top, trace, up};
 
@@ -40,6 +40,7 @@ pub(crate) fn run(command: Command, registry: Registry) -> ExitCode {
         #[cfg(not(feature = "cluster"))]
         Command::Absent(command) => absent::refuse(&command),
         Command::Config(args) => config::command(&args, registry),
+        Command::Plugin(args) => plugin::command(&args),
         Command::Completion(args) => completion::command(&args),
         Command::Man(args) => man::command(&args),
     }

@@ -12,6 +12,7 @@ mod spread;
 
 use std::collections::BTreeMap;
 
+use flotilla_framework::modules::Source;
 use flotilla_framework::profile::duration::GoDuration;
 use flotilla_framework::profile::{
     Args, DefaultPreemptionArgs, DynamicResourcesArgs, InterPodAffinityArgs, NodeAffinityArgs, VolumeBindingArgs,
@@ -127,6 +128,10 @@ pub(super) fn read(
         }
         if own::is_own(&name, context.registry) {
             read.args.own.extend(written.map(|args| (name, args)));
+            continue;
+        }
+        if let Some(source) = written.as_ref().filter(|_| catalogue::find(&name).is_none()).and_then(Source::of) {
+            report.error(own::missing(context.registry, &source, &entry.key("args")));
             continue;
         }
         warn_of_ignored(report, &name, &at);

@@ -21,6 +21,7 @@ mod header;
 mod index;
 mod labels;
 mod migrate;
+mod modules;
 mod path;
 mod plugin_sets;
 mod report;
@@ -31,7 +32,7 @@ mod tests;
 mod tree;
 mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_framework::extender::Extender;
 use flotilla_framework::profile::Profile;
@@ -44,6 +45,7 @@ use report::{Problem, Report, quoted};
 use wire::Block;
 
 pub use migrate::{Change, Migration, migrate};
+pub use modules::named_modules;
 pub use plugin_sets::{PluginSet, PluginSets};
 pub use report::{Cause, ConfigError, ConfigErrors};
 
@@ -55,6 +57,9 @@ pub const KIND: &str = "KubeSchedulerConfiguration";
 /// How many profiles a configuration may have. One takes 6 KB when it says nothing, so that these are 6 MB; it is written in two
 /// bytes.
 const MAX_PROFILES: usize = 1_000;
+
+/// Of a configuration whose profiles are not read yet.
+static NO_MODULES: BTreeSet<String> = BTreeSet::new();
 
 /// The scheduler name of pods that ask for none.
 const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
@@ -214,7 +219,7 @@ impl Configuration {
     #[must_use]
     pub fn of_gates(gates: &FeatureGates) -> Self {
         // The default set names none but kube-scheduler's plugins.
-        let known = Known { gates, registry: Registry::of(&[]) };
+        let known = Known { gates, registry: Registry::of(&[]), modules: &NO_MODULES };
         build(&mut Report::new("", ""), wire::Document::default(), known, &ElectionFlags::default())
     }
 
@@ -263,7 +268,7 @@ pub fn load_beside(
     registry: Registry,
     flags: &ElectionFlags,
 ) -> Result<Configuration, ConfigErrors> {
-    let known = Known { gates, registry };
+    let known = Known { gates, registry, modules: &NO_MODULES };
     let Examination { configuration, errors, .. } = examine_beside(text, file, known, flags);
     match errors {
         Some(errors) => Err(errors),
@@ -287,7 +292,7 @@ pub struct Examination {
 /// As [`load`], but tells apart what is invalid from what Flotilla lacks, and gives the configuration of the latter.
 #[must_use]
 pub fn examine(text: &str, file: &str, gates: &FeatureGates, registry: Registry) -> Examination {
-    examine_beside(text, file, Known { gates, registry }, &ElectionFlags::default())
+    examine_beside(text, file, Known { gates, registry, modules: &NO_MODULES }, &ElectionFlags::default())
 }
 
 fn examine_beside(text: &str, file: &str, known: Known<'_>, flags: &ElectionFlags) -> Examination {
@@ -369,9 +374,11 @@ fn profiles(
         let path = root.index(number);
         settings::percentage_of_nodes_to_score(report, profile.percentage_of_nodes_to_score, &path);
         let plugins = profile.plugins.map(|Block(plugins)| plugins);
-        let (plugins, sets) = plugin_sets::effective(report, plugins.as_ref(), known, &path.key("plugins"));
         let configs = profile.plugin_config.unwrap_or_default();
-        let Known { gates, registry } = known;
+        let modules = modules::of(&configs).map(|(name, _)| name.to_owned()).collect();
+        let known = Known { modules: &modules, ..known };
+        let (plugins, sets) = plugin_sets::effective(report, plugins.as_ref(), known, &path.key("plugins"));
+        let Known { gates, registry, .. } = known;
         let context = arguments::Context { sets: &sets, gates, registry, ignored_resources };
         let read = arguments::read(report, configs, &context, &path.key("pluginConfig"));
         profiles.push(Profile {

@@ -32,6 +32,8 @@ pub(super) struct Known<'a> {
     pub(super) gates: &'a FeatureGates,
     /// The plugins that the process has.
     pub(super) registry: Registry,
+    /// The plugins that the profile has the arguments of modules for.
+    pub(super) modules: &'a BTreeSet<String>,
 }
 
 impl Known<'_> {
@@ -279,6 +281,10 @@ fn usable(
         return None;
     }
     let Some(plugin) = catalogue::known(name, known.registry) else {
+        // What is wrong with the module is said where it is named.
+        if known.modules.contains(name) {
+            return None;
+        }
         let is_old = REMOVED.contains(&name) || REPLACED.iter().any(|(old, _)| *old == name);
         let (found, hint) = if is_old {
             (format!("{}, which kube-scheduler no longer has", quoted(name)), catalogue::advice(name))

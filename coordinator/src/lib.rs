@@ -60,7 +60,7 @@ impl Command {
     /// Runs the process by its command line to its end. Two plugins of one name are an error.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        match Registry::built_in().with(self.own) {
+        match registry().with(self.own) {
             Ok(registry) => run::main(registry),
             Err(error) => {
                 eprintln!("flotilla-coordinator: {error}");
@@ -68,4 +68,13 @@ impl Command {
             }
         }
     }
+}
+
+/// The plugins that are built in, and with the feature `wasm` modules.
+fn registry() -> Registry {
+    #[cfg(feature = "wasm")]
+    let registry = Registry::built_in().and(flotilla_wasm::Table::new());
+    #[cfg(not(feature = "wasm"))]
+    let registry = Registry::built_in();
+    registry
 }

@@ -333,6 +333,10 @@ impl PodInfo {
         let value = |field: &PodField| match field {
             PodField::Name => Some(Arc::clone(&self.name)),
             PodField::Namespace => Some(Arc::clone(&self.class.namespace)),
+            PodField::Labels => {
+                let labels = self.class.labels.iter().map(|(key, value)| (key.to_string(), (**value).into()));
+                Some(serde_json::Value::Object(labels.collect()).to_string().into())
+            }
             PodField::Label(key) => {
                 let mut labels = self.class.labels.iter();
                 labels.find(|(known, _)| known == key).map(|(_, value)| Arc::clone(value))

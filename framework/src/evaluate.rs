@@ -19,6 +19,10 @@ use crate::{
     symbols::Symbol,
 };
 
+mod failed;
+
+use failed::{Failed, add_column};
+
 /// No node is at this position.
 const ABSENT: u32 = 0;
 
@@ -75,6 +79,7 @@ pub struct Scratch {
     sums: Vec<i64>,
     raws: Vec<i64>,
     offers: Vec<Offer>,
+    failed: Vec<Failed>,
 }
 
 // === impl Verdicts ===
@@ -231,12 +236,13 @@ impl Columns {
     }
 
     fn score(&mut self, prepared: &Prepared, nodes: &Snapshot, scratch: &mut Scratch, laps: &mut impl Laps) {
-        let Scratch { todo, sums, raws, .. } = scratch;
+        let Scratch { todo, sums, raws, failed, .. } = scratch;
         sums.clear();
         sums.resize(todo.len(), 0);
+        failed.clear();
         laps.begin();
         for plain in prepared.plain() {
-            plain.score.add_column(nodes, todo, plain.weight, sums);
+            add_column(&*plain.score, nodes, todo, plain.weight, sums, (plain.order, failed));
             laps.lap(plain.plugin, Point::Score, todo.len());
         }
         let width = prepared.normalized().last().map_or(0, |last| last.raws.1);
@@ -246,7 +252,10 @@ impl Columns {
         for normalized in prepared.normalized() {
             let (first, end) = normalized.raws;
             match &normalized.score {
-                Score::Node(score) => score.add_column(nodes, todo, 1, &mut raws[first * todo.len()..][..todo.len()]),
+                Score::Node(score) => {
+                    let sums = &mut raws[first * todo.len()..][..todo.len()];
+                    add_column(&**score, nodes, todo, 1, sums, (normalized.order, failed));
+                }
                 Score::Domain(_) => {
                     for place in first..end {
                         for (raw, &slot) in raws[place * todo.len()..].iter_mut().zip(todo.iter()) {
@@ -261,7 +270,11 @@ impl Columns {
         let domains: SmallVec<[_; 2]> = prepared.keys().iter().map(|&key| nodes.label_column(key)).collect();
         let (mut key, mut last_key) = (StratumKey::default(), StratumKey::default());
         let mut last = None;
+        self.refuse_failed(prepared, nodes, failed);
         for (index, &slot) in todo.iter().enumerate() {
+            if !failed.is_empty() && failed.binary_search_by_key(&slot, |(slot, ..)| *slot).is_ok() {
+                continue;
+            }
             let at = slot as usize;
             key.raws.clear();
             key.raws.extend((0..width).map(|place| raws[place * todo.len() + index]));

@@ -137,8 +137,8 @@ impl Explanation {
         };
         let explanation = Self { nodes, error: None, message, nominated };
         // A single feasible node is taken without a score, and so is the one that the pod is nominated to.
-        let error = prepared.score_error().filter(|_| explanation.feasible() > 1 && nominated.is_none());
-        let error = error.map(str::to_owned);
+        let error = prepared.score_error().or_else(|| merge.view.fault());
+        let error = error.filter(|_| explanation.feasible() > 1 && nominated.is_none()).map(str::to_owned);
         Self { error, ..explanation }
     }
 

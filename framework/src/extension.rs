@@ -35,7 +35,7 @@ use crate::{
     node::NodeInfo,
     profile::{Args, ArgsError, NoArgs, read_args},
     snapshot::{Slot, Snapshot},
-    status::Verdict,
+    status::{Refusal, Verdict},
     symbols::{Lookup, Symbol},
     volumes::objects::StorageObject,
 };
@@ -136,7 +136,7 @@ pub trait NodeFilter: Send + Sync {
     }
 
     /// Keeps in `todo` the nodes that will do and reports the others. One virtual call per column, none per node.
-    fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, crate::status::Refusal)) {
+    fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
         todo.retain(|&slot| match self.filter(nodes, slot) {
             Ok(()) => true,
             Err(refusal) => {
@@ -163,6 +163,48 @@ pub trait NodeScore: Send + Sync {
             *sum += weight * self.score(nodes, slot);
         }
     }
+
+    /// The score as one that may fail; the two methods above are not asked of it then.
+    fn fallible(&self) -> Option<&dyn FallibleScore> {
+        None
+    }
+
+    /// What normalises the raw scores where it has to see all of them; then [`Plugin::normalize`] is not used.
+    fn normalizer(&self) -> Option<Box<dyn Normalizer>> {
+        None
+    }
+}
+
+/// Scores nodes one by one, of which it may be unable to score some.
+pub trait FallibleScore {
+    /// The raw score of the node at a position.
+    ///
+    /// # Errors
+    /// With [`Refusal::error`] where it cannot be told: the attempt fails.
+    fn try_score(&self, nodes: &Snapshot, slot: Slot) -> Result<i64, Refusal>;
+
+    /// As [`NodeScore::add_column`]; a node that cannot be scored is reported, and its sum is left as it is.
+    fn try_add_column(
+        &self,
+        nodes: &Snapshot,
+        todo: &[Slot],
+        weight: i64,
+        sums: &mut [i64],
+        failed: &mut dyn FnMut(Slot, Refusal),
+    );
+
+    /// The words for a failure, in upstream's form.
+    fn reasons(&self, detail: u64) -> Vec<String>;
+}
+
+/// Normalises the raw scores of one plugin, seeing those of all feasible nodes.
+pub trait Normalizer: Send + Sync {
+    /// The normalised scores of these raw scores, each of which so many feasible nodes have; raw scores are ascending,
+    /// each once.
+    ///
+    /// # Errors
+    /// Why there are none, in upstream's words: the attempt fails.
+    fn normalize(&self, raws: &[(i64, usize)]) -> Result<Vec<i64>, String>;
 }
 
 /// The topology domain of a node for one key; `None` where the node lacks the label.
@@ -383,6 +425,11 @@ pub trait Plugin: Sync {
     /// What is wrong, and where. By default anything that is written: the plugin takes no arguments.
     fn check_args(&self, args: &serde_json::Value) -> Result<(), ArgsError> {
         read_args::<NoArgs>(args).map(|NoArgs {}| ())
+    }
+
+    /// What the author of these arguments may not expect of them, for people to read.
+    fn advise(&self, _args: &serde_json::Value) -> Vec<String> {
+        Vec::new()
     }
 
     /// What the plugin reads of a pod's metadata under these arguments, of its own pod or of others. [`Class::field`] has

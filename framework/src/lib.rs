@@ -23,6 +23,7 @@ pub mod labels;
 pub mod laps;
 pub mod map;
 pub mod matches;
+pub mod modules;
 pub mod node;
 pub mod objects;
 pub mod plugins;

@@ -6,13 +6,14 @@
 pub mod parts;
 mod preparing;
 mod purity;
+mod scores;
 
 use smallvec::SmallVec;
 
 use crate::{
     class::{Class, ClassId},
     domains::Sums,
-    extension::{Amounts, Domain, Domains, Extremes, Facts, Filter, NodeScore, Normalize, Preparation, Score, Term},
+    extension::{Amounts, Domain, Domains, Facts, Filter, NodeScore, Preparation, Score, Term},
     interest::Interest,
     matches::Matches,
     profile::Profile,
@@ -22,7 +23,11 @@ use crate::{
     symbols::{Lookup, Missing, Symbol},
 };
 
-/// The place of a filter in the profile's order, from 1; [`RESTRICTION`] comes before all of them.
+use scores::LocalScore;
+pub(crate) use scores::{Normalization, NormalizedScore, PlainScore, Scorer, ScorerPlace};
+
+/// The place of a filter in the profile's order, from 1; [`RESTRICTION`] comes before all of them, and scores that fail
+/// come after them.
 pub type Order = u16;
 
 /// The order of the node names that PreFilters left: nodes outside are refused before any filter runs.
@@ -85,41 +90,6 @@ pub(crate) struct PreparedFilter {
     pub(crate) first_term: usize,
 }
 
-/// A score that means the same whatever the other nodes are.
-pub(crate) struct PlainScore {
-    pub(crate) plugin: &'static str,
-    pub(crate) weight: i64,
-    pub(crate) score: Box<dyn NodeScore>,
-}
-
-/// A score that needs all feasible nodes before it means anything.
-pub(crate) struct NormalizedScore {
-    pub(crate) plugin: &'static str,
-    pub(crate) weight: i64,
-    pub(crate) normalize: Normalize,
-    pub(crate) score: Score,
-    /// For a domain-level one: the place of its first term among all.
-    pub(crate) first_term: usize,
-    /// Where its raw score, or its locals, begin and end among the raws of a stratum.
-    pub(crate) raws: (usize, usize),
-}
-
-/// A plugin that scores, and where its prepared score is.
-pub(crate) struct Scorer {
-    pub(crate) plugin: &'static str,
-    pub(crate) weight: i64,
-    pub(crate) place: ScorerPlace,
-}
-
-/// Which of the two lists of [`Prepared`] holds a score.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ScorerPlace {
-    /// An index into the scores that need no normalising.
-    Plain(usize),
-    /// An index into the others.
-    Normalized(usize),
-}
-
 /// What [`Prepared::judge`] says of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeResult {
@@ -138,13 +108,6 @@ pub struct Feasible {
     pub raws: SmallVec<[i64; 4]>,
     /// The node's domains for the keys in play.
     pub domains: Vec<Domain>,
-}
-
-impl NormalizedScore {
-    /// What a raw score adds to a total.
-    pub(crate) fn weighted(&self, raw: i64, extremes: Extremes) -> i64 {
-        self.weight.saturating_mul((self.normalize)(raw, extremes))
-    }
 }
 
 impl std::fmt::Debug for Prepared {
@@ -396,12 +359,25 @@ impl Prepared {
         if let Some((order, refusal)) = self.refused_locally(nodes, slot) {
             return NodeResult::Refused(order, refusal);
         }
-        let base = self.plain.iter().map(|plain| plain.weight * plain.score.score(nodes, slot)).sum();
+        let score = |order: Order, score: &dyn NodeScore| match score.fallible() {
+            None => Ok(score.score(nodes, slot)),
+            Some(score) => score.try_score(nodes, slot).map_err(|refusal| NodeResult::Refused(order, refusal)),
+        };
+        let mut base = 0;
+        for plain in &self.plain {
+            match score(plain.order, &*plain.score) {
+                Ok(raw) => base += plain.weight * raw,
+                Err(failed) => return failed,
+            }
+        }
         let mut raws = SmallVec::new();
         let mut locals = 0..self.locals.len();
         for normalized in &self.normalized {
             match &normalized.score {
-                Score::Node(score) => raws.push(score.score(nodes, slot)),
+                Score::Node(node) => match score(normalized.order, &**node) {
+                    Ok(raw) => raws.push(raw),
+                    Err(failed) => return failed,
+                },
                 Score::Domain(score) => {
                     let own = locals.by_ref().take(score.locals().len());
                     raws.extend(own.map(|local| self.local(nodes, slot, local, matches)));
@@ -458,13 +434,16 @@ impl Prepared {
     /// The name of the filter at a place in the order; `None` for [`RESTRICTION`] and places that are not prepared.
     #[must_use]
     pub fn plugin(&self, order: Order) -> Option<&'static str> {
-        self.filters.iter().find(|filter| filter.order == order).map(|filter| filter.plugin)
+        let filter = self.filters.iter().find(|filter| filter.order == order).map(|filter| filter.plugin);
+        filter.or_else(|| self.local_scores().find(|score| score.order == order).map(|score| score.plugin))
     }
 
     /// Whether one node alone can be refused at a place in the order.
     pub(crate) fn can_refuse(&self, order: Order) -> bool {
         let by = |filter: &PreparedFilter| filter.order == order && matches!(filter.filter, Filter::Node(_));
-        if order == RESTRICTION { self.is_restricted() } else { self.filters.iter().any(by) }
+        let fails = |score: LocalScore<'_>| score.order == order && score.score.fallible().is_some();
+        let is_one = || self.filters.iter().any(by) || self.local_scores().any(fails);
+        if order == RESTRICTION { self.is_restricted() } else { is_one() }
     }
 
     /// The message for nodes without a verdict: that of the PreFilters that left only some names.
@@ -483,12 +462,14 @@ impl Prepared {
             plugins.dedup();
             return vec![format!("node(s) didn't satisfy plugin(s) [{}]", plugins.join(" "))];
         }
-        self.filters.iter().find(|filter| filter.order == order).map_or_else(Vec::new, |prepared| {
-            match &prepared.filter {
-                Filter::Node(filter) => filter.reasons(detail),
-                Filter::Domain(filter) => filter.reasons(detail),
+        match self.filters.iter().find(|filter| filter.order == order).map(|prepared| &prepared.filter) {
+            Some(Filter::Node(filter)) => filter.reasons(detail),
+            Some(Filter::Domain(filter)) => filter.reasons(detail),
+            None => {
+                let score = self.local_scores().find(|score| score.order == order);
+                score.and_then(|score| score.score.fallible()).map_or_else(Vec::new, |score| score.reasons(detail))
             }
-        })
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     extension::Plugin,
+    modules::Modules,
     plugins::BUILT_IN,
     profile::{Plugins, Profile},
 };
@@ -17,7 +18,10 @@ use crate::{
 /// that what a reference count could free is never to be freed. In return a copy costs two words and no atomic
 /// operation, and what is prepared for a class keeps plugins and their names without a lifetime or a clone.
 #[derive(Debug, Clone, Copy)]
-pub struct Registry(&'static [&'static dyn Plugin]);
+pub struct Registry {
+    fixed: &'static [&'static dyn Plugin],
+    modules: Option<&'static dyn Modules>,
+}
 
 /// Two plugins have the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +64,19 @@ impl Registry {
     /// These plugins and no others. Of two with the same name the second is never found.
     #[must_use]
     pub const fn of(plugins: &'static [&'static dyn Plugin]) -> Self {
-        Self(plugins)
+        Self { fixed: plugins, modules: None }
+    }
+
+    /// And those that profiles name as modules.
+    #[must_use]
+    pub const fn and(self, modules: &'static dyn Modules) -> Self {
+        Self { modules: Some(modules), ..self }
+    }
+
+    /// What holds the plugins that profiles name as modules; `None` where this process runs none.
+    #[must_use]
+    pub const fn modules(self) -> Option<&'static dyn Modules> {
+        self.modules
     }
 
     /// These plugins as well, after those that are there. They stay in memory until the process ends.
@@ -68,7 +84,7 @@ impl Registry {
     /// # Errors
     /// The first name that is taken already.
     pub fn with(self, further: impl IntoIterator<Item = Box<dyn Plugin>>) -> Result<Self, NameTaken> {
-        let mut plugins = self.0.to_vec();
+        let mut plugins = self.fixed.to_vec();
         for plugin in further {
             let name = plugin.name();
             if plugins.iter().any(|known| known.name() == name) {
@@ -76,13 +92,14 @@ impl Registry {
             }
             plugins.push(Box::leak(plugin));
         }
-        Ok(Self(plugins.leak()))
+        Ok(Self { fixed: plugins.leak(), ..self })
     }
 
     /// The plugin of a name.
     #[must_use]
     pub fn find(self, name: &str) -> Option<&'static dyn Plugin> {
-        self.iter().find(|plugin| plugin.name() == name)
+        let fixed = self.fixed.iter().copied().find(|plugin| plugin.name() == name);
+        fixed.or_else(|| self.modules?.find(name))
     }
 
     /// The place of the plugin of a name, from 0.
@@ -91,17 +108,22 @@ impl Registry {
         self.iter().position(|plugin| plugin.name() == name)
     }
 
-    /// The names of all plugins, in order, as a worker says them.
+    /// The names of all plugins but modules, in order, and of what runs modules, as a worker says them.
     #[must_use]
     pub fn names(self) -> Vec<Arc<str>> {
-        self.iter().map(|plugin| plugin.name().into()).collect()
+        self.said().map(Into::into).collect()
+    }
+
+    fn said(self) -> impl Iterator<Item = &'static str> {
+        let fixed = self.fixed.iter().map(|plugin| plugin.name());
+        fixed.chain(self.modules.map(|modules| modules.engine()))
     }
 
     /// Where the plugins of a worker differ from these; `None` where they are the same, in any order.
     #[must_use]
     pub fn difference(self, worker: &[Arc<str>]) -> Option<Difference> {
         let of_worker: BTreeSet<&str> = worker.iter().map(|name| &**name).collect();
-        let own: BTreeSet<&str> = self.iter().map(Plugin::name).collect();
+        let own: BTreeSet<&str> = self.said().collect();
         let owned = |names: &mut dyn Iterator<Item = &&str>| names.map(|name| (*name).to_owned()).collect();
         let missing: Vec<String> = owned(&mut own.difference(&of_worker));
         let further: Vec<String> = owned(&mut of_worker.difference(&own));
@@ -117,9 +139,9 @@ impl Registry {
         judging.map(String::as_str).find(|name| self.find(name).is_none())
     }
 
-    /// All plugins, in order.
-    pub fn iter(self) -> impl ExactSizeIterator<Item = &'static dyn Plugin> {
-        self.0.iter().copied()
+    /// All plugins, in order; modules come last.
+    pub fn iter(self) -> impl Iterator<Item = &'static dyn Plugin> {
+        self.fixed.iter().copied().chain(self.modules.map(|modules| modules.plugins()).unwrap_or_default())
     }
 }
 

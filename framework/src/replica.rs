@@ -129,6 +129,8 @@ impl Replica {
                 self.change(changes);
                 last.then(|| self.applied())
             }
+            // Whoever has threads puts modules together, before the configuration comes that names them.
+            Command::Module { .. } => None,
             Command::Delta { changes } => {
                 self.change(changes);
                 None

@@ -9,6 +9,7 @@ mod counted;
 mod nominated;
 mod nominations;
 mod normalized;
+mod scale;
 mod sorted;
 mod view;
 

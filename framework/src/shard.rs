@@ -10,6 +10,7 @@ use crate::{
     evaluation::Evaluation,
     explain::shard::Page,
     extension::Facts,
+    modules::Digest,
     node::{NodeId, NodeInfo},
     preemption::{Outcome, Trial},
     profile::Profile,
@@ -50,6 +51,15 @@ pub enum Command {
         tie_break_seed: u64,
         /// All profiles.
         profiles: Arc<[Profile]>,
+    },
+    /// A part of a module that the next configuration names. Whoever has the configuration applied has all modules ready.
+    Module {
+        /// The module.
+        digest: Digest,
+        /// How many bytes it has, at most [`MAX_BYTES`](crate::modules::MAX_BYTES).
+        size: u32,
+        /// The bytes that come after those of the parts before.
+        part: Arc<[u8]>,
     },
     /// A part of a whole shard.
     Snapshot {

@@ -391,6 +391,11 @@ impl Snapshot {
         self.labels.get(&key).map_or(&[], Vec::as_slice)
     }
 
+    /// The columns of all labels that nodes have, in no order.
+    pub fn label_columns(&self) -> impl Iterator<Item = (Symbol, &[Symbol])> {
+        self.labels.iter().map(|(&key, column)| (key, column.as_slice()))
+    }
+
     /// Whether some node may have a label with this key.
     #[must_use]
     pub fn has_label(&self, key: &str) -> bool {

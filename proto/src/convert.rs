@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::ClassId,
+    modules::{self, Digest},
     node::NodeId,
     shard::{Command, FromWorker, Reply, ToWorker, Unable},
 };
@@ -165,11 +166,17 @@ impl Wire for FromWorker {
 
     fn encode(&self) -> pb::FromWorker {
         let Self { epoch, revision, reply } = self;
-        pb::FromWorker { epoch: *epoch, revision: *revision, reply: Some(reply.encode()), laps: Vec::new() }
+        pb::FromWorker {
+            epoch: *epoch,
+            revision: *revision,
+            reply: Some(reply.encode()),
+            laps: Vec::new(),
+            words: Vec::new(),
+        }
     }
 
     fn decode(message: pb::FromWorker) -> Result<Self, DecodeError> {
-        let pb::FromWorker { epoch, revision, reply, laps: _ } = message;
+        let pb::FromWorker { epoch, revision, reply, laps: _, words: _ } = message;
         let reply = Reply::decode(present("reply", reply)?)?;
         Ok(Self { epoch, revision, reply })
     }
@@ -186,6 +193,9 @@ impl Wire for Command {
                 tie_break_seed: *tie_break_seed,
                 profiles: encode_list(profiles),
             }),
+            Self::Module { digest, size, part } => {
+                Message::Module(pb::Module { digest: digest.0.to_vec(), size: *size, part: part.to_vec() })
+            }
             Self::Snapshot { first, last, changes } => {
                 Message::Snapshot(pb::Snapshot { first: *first, last: *last, changes: encode_list(changes) })
             }
@@ -234,6 +244,19 @@ impl Wire for Command {
             Message::Configure(pb::Configure { generation, tie_break_seed, profiles }) => {
                 let profiles = decode_list("configure.profiles", profiles)?.into();
                 Ok(Self::Configure { generation, tie_break_seed, profiles })
+            }
+            Message::Module(pb::Module { digest, size, part }) => {
+                let digest = digest.try_into().map_err(|_| {
+                    DecodeError::new("module.digest", Problem::Malformed("is not of 32 bytes".to_owned()))
+                })?;
+                if size as usize > modules::MAX_BYTES || part.len() > size as usize {
+                    let range = (part.len() as i128, modules::MAX_BYTES as i128);
+                    return Err(DecodeError::new(
+                        "module.size",
+                        Problem::OutOfRange { value: size.into(), min: range.0, max: range.1 },
+                    ));
+                }
+                Ok(Self::Module { digest: Digest(digest), size, part: part.into() })
             }
             Message::Snapshot(pb::Snapshot { first, last, changes }) => {
                 Ok(Self::Snapshot { first, last, changes: decode_list("snapshot.changes", changes)? })

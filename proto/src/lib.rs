@@ -10,6 +10,7 @@ pub mod bounds;
 pub mod codec;
 pub mod convert;
 pub mod lists;
+pub mod words;
 
 pub use convert::{DecodeError, Problem, Wire};
 
@@ -27,7 +28,7 @@ pub mod pb {
 }
 
 /// The version of the protocol that this build speaks; a worker names its own in `Hello`.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// The full name of the service, as health checks and reflection name it.
 pub const SERVICE_NAME: &str = "flotilla.v1.Worker";

@@ -16,7 +16,7 @@ fn to_worker(command: pb::to_worker::Command) -> String {
 }
 
 fn from_worker(reply: pb::from_worker::Reply) -> String {
-    let message = pb::FromWorker { epoch: 1, revision: 1, reply: Some(reply), laps: Vec::new() };
+    let message = pb::FromWorker { epoch: 1, revision: 1, reply: Some(reply), laps: Vec::new(), words: Vec::new() };
     FromWorker::decode(message).expect_err("a broken message").to_string()
 }
 
@@ -78,8 +78,19 @@ fn a_worker_of_another_protocol_is_refused() {
     let hello = pb::Hello { version: "9".to_owned(), nonce: 1, protocol: 9, plugins: Vec::new() };
     assert_eq!(
         from_worker(pb::from_worker::Reply::Hello(hello)),
-        "hello.protocol: is version 9 of the protocol, and here it is version 2; run coordinator and workers of one release"
+        "hello.protocol: is version 9 of the protocol, and here it is version 3; run coordinator and workers of one release"
     );
+}
+
+#[test]
+fn a_module_that_cannot_be_is_refused() {
+    let module = |digest: usize, size: u32, part: usize| {
+        let module = pb::Module { digest: vec![1; digest], size, part: vec![0; part] };
+        to_worker(pb::to_worker::Command::Module(module))
+    };
+    assert_eq!(module(31, 1, 1), "module.digest: is not of 32 bytes");
+    assert_eq!(module(32, 1, 2), "module.size: 1 is not within 2..=33554432");
+    assert_eq!(module(32, 33_554_433, 1), "module.size: 33554433 is not within 1..=33554432");
 }
 
 #[test]

@@ -261,6 +261,7 @@ pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "e2e",
     "takeover",
     "own_plugins",
+    "wasm_plugins",
     "restarts",
     "rights",
     "transport",

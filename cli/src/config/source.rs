@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use flotilla_configuration::{Cause, ConfigErrors, Configuration, Examination, Migration, examine};
+use flotilla_configuration::{Cause, ConfigErrors, Configuration, Examination, Migration, examine, named_modules};
+use flotilla_runtime::modules;
 
 use super::{
     embedded::{self, Block},
@@ -57,10 +58,10 @@ impl Source {
 
     /// What the configuration is found to be.
     pub(super) fn examine(&self, gates: &Gates) -> Examination {
-        match &self.block {
-            Some(block) => examine(&embedded::alone(&self.text, block), &self.name, &gates.gates, gates.registry),
-            None => examine(&self.text, &self.name, &gates.gates, gates.registry),
-        }
+        let alone = self.block.as_ref().map(|block| embedded::alone(&self.text, block));
+        let text = alone.as_deref().unwrap_or(&self.text);
+        modules::find(gates.registry, &named_modules(text));
+        examine(text, &self.name, &gates.gates, gates.registry)
     }
 
     /// The whole text with the configuration in v1.

@@ -4,8 +4,9 @@
 
 use std::{fs, path, path::PathBuf};
 
-use flotilla_configuration::features::FeatureGates;
+use flotilla_configuration::{features::FeatureGates, named_modules};
 use flotilla_framework::registry::Registry;
+use flotilla_runtime::modules;
 use serde_json::json;
 
 use super::{args::UpArgs, folders};
@@ -59,6 +60,7 @@ impl Plan {
                 (Config::Text(text.clone()), text, "--scheduler-name".to_owned())
             }
         };
+        modules::find(registry, &named_modules(&text));
         let found = flotilla_configuration::load(&text, &name, &FeatureGates::default(), registry)
             .map_err(|errors| errors.to_string())?;
         let scheduler_names = found.profiles.iter().map(|profile| profile.scheduler_name.to_string()).collect();

@@ -2,10 +2,11 @@
 //!
 //! Knows: the order in which a worker must hear things, and when it has lost our trust. Must not know: connections.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
     class::ClassId,
+    modules::named,
     node::NodeInfo,
     shard::{Change, Command, FromWorker, Reply, RequestId, ToWorker, Unable},
 };
@@ -24,6 +25,9 @@ use crate::{
 /// labels and images takes some 10 KB on the wire, a class 2 KB; at 100 Mbit/s, shared with others, that is 1 ms. So a shard
 /// of 25,000 nodes and as many classes has 52 s. Nothing waits for it meanwhile.
 const ALLOWANCE_MS: u64 = 1;
+
+/// And for each so many bytes of the modules that its profiles name, 1 ms: compiling takes some 1.5 s a MiB on a busy core.
+const MODULE_BYTES_PER_MS: u64 = 512;
 
 impl Machine {
     pub(crate) fn worker_joined(&mut self, now_ms: TimeMs, worker: WorkerId, name: Arc<str>) {
@@ -389,6 +393,13 @@ impl Machine {
         self.command(worker, command);
     }
 
+    fn allowance_for_modules_ms(&self) -> u64 {
+        let Some((configuration, modules)) = self.configuration.as_ref().zip(self.registry.modules()) else { return 0 };
+        let named: BTreeSet<_> = configuration.profiles.iter().flat_map(named).map(|(_, digest)| digest).collect();
+        let bytes: usize = named.into_iter().filter_map(|digest| modules.bytes(digest)).map(|bytes| bytes.len()).sum();
+        bytes as u64 / MODULE_BYTES_PER_MS
+    }
+
     /// Gives a worker its whole shard: the nodes that it holds already, and those that others give up to it.
     fn send_shard(&mut self, id: WorkerId) {
         let names: Vec<Arc<str>> = self.judge.cache().nodes.keys().cloned().collect();
@@ -417,9 +428,10 @@ impl Machine {
             classes.into_iter().for_each(|class| self.tell_class(id, class));
             changes.extend(self.judge.cache().introduce(name));
         }
+        let for_modules_ms = self.allowance_for_modules_ms();
         if let Some(worker) = self.roster.workers.get_mut(&id) {
             worker.nodes = u32::try_from(shard.len()).unwrap_or(u32::MAX);
-            worker.allowance_ms = (shard.len() + worker.classes.len()) as u64 * ALLOWANCE_MS;
+            worker.allowance_ms = (shard.len() + worker.classes.len()) as u64 * ALLOWANCE_MS + for_modules_ms;
             worker.outbox.clear();
         }
         self.command(id, Command::Snapshot { first: true, last: true, changes });

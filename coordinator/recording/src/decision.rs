@@ -244,6 +244,8 @@ impl Rest {
                 let after = after.map_or(0, |node| u64::from(node.0) + 1);
                 self.add(&[8, *request, *generation, class.0, after, u64::from(*limit)]);
             }
+            // A stream sends modules before a configuration; no machine does.
+            Command::Module { size, part, .. } => self.add(&[9, u64::from(*size), part.len() as u64]),
         }
     }
 }

@@ -258,6 +258,12 @@ impl Fanout {
         self.inner.spans.counts()
     }
 
+    /// The plugins that workers are to have.
+    #[must_use]
+    pub fn registry(&self) -> Registry {
+        self.inner.registry
+    }
+
     /// What has gone over the connections so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {

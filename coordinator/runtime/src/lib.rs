@@ -10,6 +10,7 @@ pub mod conversation;
 pub mod driver;
 pub mod extender;
 pub mod fanout;
+pub mod modules;
 pub mod surroundings;
 
 pub use chain::chain;

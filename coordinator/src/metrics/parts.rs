@@ -19,6 +19,7 @@ pub(super) fn families(sources: &Sources) -> Vec<MetricFamily> {
     page.extend(workers(sources));
     page.extend(binds(sources));
     page.extend(extenders(sources));
+    page.extend(modules(sources));
     page.extend(super::preemption::families(&sources.parts.handle.status(), &sources.parts.evictor));
     page.extend(super::transport::families(&sources.parts.fanout));
     page.extend(super::spans::families(&sources.parts.fanout));
@@ -125,6 +126,19 @@ fn claims(sources: &Sources) -> Vec<MetricFamily> {
     let looked_up = single("flotilla_claim_writes_looked_up_total", looked_up, tally.repeated);
     let is_counted = |family: &MetricFamily| !family.get_metric().is_empty();
     [creates, looked_up].into_iter().filter(is_counted).collect()
+}
+
+/// What was never counted is on no page. A worker that says of a module that it failed is not believed: it fails here as well.
+fn modules(sources: &Sources) -> Vec<MetricFamily> {
+    let Some(modules) = sources.parts.fanout.registry().modules() else { return Vec::new() };
+    let failed = modules.failures().into_iter();
+    let failed: Vec<_> =
+        failed.map(|(plugin, kind, failed)| count(&[("plugin", plugin), ("kind", kind)], float(failed))).collect();
+    if failed.is_empty() {
+        return Vec::new();
+    }
+    let help = "Calls of plugins in WebAssembly that have failed, by plugin and by how";
+    vec![counter("flotilla_plugin_failures_total", help, failed)]
 }
 
 /// kube-scheduler's goroutines are tasks of the async runtime here, and evaluations of workers.

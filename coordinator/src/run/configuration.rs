@@ -14,11 +14,11 @@ use std::{
 };
 
 use anyhow::Context as _;
-use flotilla_configuration::{ClientConnection, Configuration, LeaderElection, load_beside};
+use flotilla_configuration::{ClientConnection, Configuration, LeaderElection, load_beside, named_modules};
 use flotilla_framework::registry::Registry;
 use flotilla_machine::event::Configuration as MachineConfiguration;
 
-use flotilla_runtime::extender;
+use flotilla_runtime::{extender, modules};
 use serde_json::{Value, json};
 
 use crate::{args::Args, client::Connection, lease::LeaseConfig};
@@ -44,6 +44,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
 /// Everything that is wrong in the text, files of extenders that cannot be used, or an election that cannot work.
 pub(super) fn effective(args: &Args, text: Option<&str>, registry: Registry) -> anyhow::Result<Configuration> {
     let flags = args.leader_election.given();
+    modules::find(registry, &text.map(named_modules).unwrap_or_default());
     let mut configuration = match (text, &args.config) {
         (Some(text), Some(path)) => load_beside(text, &path.display().to_string(), &args.gates, registry, &flags)?,
         _ => {

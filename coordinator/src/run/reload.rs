@@ -16,10 +16,13 @@ use std::{
     time::Duration,
 };
 
-use flotilla_configuration::{ConfigErrors, Configuration};
+use flotilla_configuration::{ConfigErrors, Configuration, named_modules};
 use flotilla_framework::registry::Registry;
 use flotilla_machine::event::Event;
-use flotilla_runtime::driver::Stopped;
+use flotilla_runtime::{
+    driver::Stopped,
+    modules::{self, Looks},
+};
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{error, info, warn};
@@ -40,8 +43,23 @@ const UID_PATIENCE: Duration = Duration::from_secs(5);
 /// For the first lists of what only the new profiles read.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the file held when it was looked at: its text, or why there is none.
-type Seen = Result<String, String>;
+/// What the file held when it was looked at, or why there is nothing.
+type Seen = Result<Held, String>;
+
+/// What the file held.
+#[derive(Debug, Clone, PartialEq)]
+struct Held {
+    text: String,
+    /// How the files of the modules look that it names.
+    modules: Vec<Looks>,
+}
+
+impl Held {
+    fn new(text: String) -> Self {
+        let modules = modules::looks(&named_modules(&text));
+        Self { text, modules }
+    }
+}
 
 /// What became of changes to the file.
 #[derive(Debug, Default)]
@@ -137,7 +155,7 @@ pub(super) struct Reloader {
 impl Reloader {
     /// Follows the file until the machine has stopped.
     pub(super) async fn run(mut self) -> Stopped {
-        let mut settling = Settling { known: Ok(self.text.clone()), candidate: None };
+        let mut settling = Settling { known: Ok(Held::new(self.text.clone())), candidate: None };
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -153,7 +171,7 @@ impl Reloader {
 
     async fn look(&self) -> Seen {
         let path = self.path.clone();
-        let read = tokio::task::spawn_blocking(move || configuration::read(&path)).await;
+        let read = tokio::task::spawn_blocking(move || configuration::read(&path).map(Held::new)).await;
         match read {
             Ok(read) => read.map_err(|error| format!("{error:#}")),
             Err(error) => Err(format!("reading {} was cut short: {error}", self.path.display())),
@@ -161,8 +179,10 @@ impl Reloader {
     }
 
     async fn take_up(&mut self, seen: Seen) -> Result<(), Stopped> {
-        let wanted =
-            seen.and_then(|text| configuration::effective(&self.args, Some(&text), self.registry).map_err(explain));
+        let wanted = match seen {
+            Ok(held) => self.effective(held.text).await,
+            Err(reason) => Err(reason),
+        };
         let Plan { apply, later } = match wanted.map(|wanted| plan(&self.configuration, wanted)) {
             Ok(plan) => plan,
             Err(reason) => {
@@ -192,6 +212,14 @@ impl Reloader {
                 Ok(())
             }
         }
+    }
+
+    /// What a text comes to. Modules are compiled meanwhile, which takes seconds.
+    async fn effective(&self, text: String) -> Result<Configuration, String> {
+        let (args, registry) = (self.args.clone(), self.registry);
+        let read = move || configuration::effective(&args, Some(&text), registry).map_err(explain);
+        let read = tokio::task::spawn_blocking(read).await;
+        read.unwrap_or_else(|error| Err(format!("reading the configuration was cut short: {error}")))
     }
 
     async fn apply(&mut self, wanted: Configuration) -> Result<(), Stopped> {
@@ -259,7 +287,7 @@ mod tests {
     use super::*;
 
     fn seen(text: &str) -> Seen {
-        Ok(text.to_owned())
+        Ok(Held::new(text.to_owned()))
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub struct Program {
     pub bytes: Vec<u8>,
 }
 
+/// What images have besides what is built from source: the commands for a cluster, and plugins in WebAssembly.
+const FEATURES: &str = "flotilla/cluster,flotilla/wasm,flotilla-coordinator/wasm,flotilla-worker/wasm";
+
 /// Builds all programs. Gives the folder that they are in.
 ///
 /// # Errors
@@ -101,7 +104,7 @@ pub fn build(architecture: Architecture, profile: &str) -> Result<PathBuf> {
     })?;
     let variable = target.replace('-', "_");
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--profile", profile, "--target", target, "--bins", "--features", "flotilla/cluster"]);
+    cargo.args(["build", "--profile", profile, "--target", target, "--bins", "--features", FEATURES]);
     // In every profile: debug information would be most of the image.
     cargo.args(["--config", &format!("profile.{profile}.debug=false")]);
     // Names of functions would be a third of it. A program whose package has settings of its own in the profile is not

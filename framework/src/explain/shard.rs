@@ -5,7 +5,7 @@
 
 use crate::{
     evaluate,
-    extension::{Domain, Tally},
+    extension::{Domain, NodeScore, Tally},
     matches::Matches,
     node::NodeId,
     prepared::{NodeResult, Order, Prepared},
@@ -99,7 +99,12 @@ fn local(prepared: &Prepared, nodes: &Snapshot, slot: Slot, matches: &Matches) -
     match prepared.judge_with(nodes, slot, matches) {
         NodeResult::Refused(order, refusal) => Local::Refused(order, refusal),
         NodeResult::Feasible(feasible) => {
-            let plain = prepared.plain().iter().map(|plain| plain.score.score(nodes, slot));
+            let raw = |score: &dyn NodeScore| match score.fallible() {
+                None => score.score(nodes, slot),
+                // One that fails has refused the node.
+                Some(score) => score.try_score(nodes, slot).unwrap_or(0),
+            };
+            let plain = prepared.plain().iter().map(|plain| raw(&*plain.score));
             Local::Feasible(plain.chain(feasible.raws).collect())
         }
     }

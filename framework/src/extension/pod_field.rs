@@ -18,12 +18,15 @@ pub enum PodField {
     Namespace,
     /// `metadata.labels['<key>']`.
     Label(Arc<str>),
+    /// `metadata.labels`: all of them, as one JSON object with its keys sorted.
+    Labels,
 }
 
 /// What is not the name of a [`PodField`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no field of a pod that plugins read; there are metadata.name, metadata.namespace and metadata.labels['KEY']"
+    "{0:?} is no field of a pod that plugins read; there are metadata.name, metadata.namespace, metadata.labels and \
+     metadata.labels['KEY']"
 )]
 pub struct UnknownPodField(String);
 
@@ -42,6 +45,7 @@ impl fmt::Display for PodField {
         match self {
             Self::Name => out.write_str("metadata.name"),
             Self::Namespace => out.write_str("metadata.namespace"),
+            Self::Labels => out.write_str("metadata.labels"),
             Self::Label(key) => write!(out, "metadata.labels['{key}']"),
         }
     }
@@ -55,6 +59,7 @@ impl FromStr for PodField {
         match text {
             "metadata.name" => Ok(Self::Name),
             "metadata.namespace" => Ok(Self::Namespace),
+            "metadata.labels" => Ok(Self::Labels),
             _ => label(text).map(Self::Label).ok_or_else(|| UnknownPodField(text.to_owned())),
         }
     }
@@ -79,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_field_reads_back_as_it_is_written() {
-        for field in [PodField::Name, PodField::Namespace, PodField::label("example.com/team")] {
+        for field in [PodField::Name, PodField::Namespace, PodField::label("example.com/team"), PodField::Labels] {
             assert_eq!(field.to_string().parse(), Ok(field));
         }
         let error = "metadata.uid".parse::<PodField>().expect_err("nothing that plugins read");
@@ -97,6 +102,7 @@ mod tests {
         assert_eq!(shown("a", &team).field(&team[1]), Some("red"));
         assert_eq!(shown("a", &team).field(&team[0]), None, "a label that the pod lacks");
         assert_eq!(shown("a", &team).field(&PodField::Name), None, "a field that nobody asked for");
+        assert_eq!(shown("a", &[PodField::Labels]).field(&PodField::Labels), Some(r#"{"team":"red"}"#));
         assert_ne!(shown("a", &[PodField::Name]), shown("b", &[PodField::Name]));
         let pod = Arc::new(pod("a").build());
         assert!(Arc::ptr_eq(&pod.showing(&[]), &pod), "nothing is copied where no plugin reads anything");

@@ -4,7 +4,8 @@
 
 use super::parts::Point;
 use super::{
-    ClassRefusal, NormalizedScore, PlacedTerm, PlainScore, Prepared, PreparedFilter, Restriction, Scorer, ScorerPlace,
+    ClassRefusal, Normalization, NormalizedScore, Order, PlacedTerm, PlainScore, Prepared, PreparedFilter, Restriction,
+    Scorer, ScorerPlace,
 };
 use crate::{
     extension::{Domains, Filter, PreFilter, PreScore, Preparation, Score},
@@ -100,7 +101,8 @@ impl Prepared {
     pub(super) fn prepare_scores(&mut self, registry: Registry, profile: &Profile, preparation: &mut Preparation<'_>) {
         let mut raws = 0;
         let mut failed = None;
-        for weighted in &profile.plugins.score {
+        let first = Order::try_from(profile.plugins.filter.len()).unwrap_or(Order::MAX).saturating_add(1);
+        for (order, weighted) in (first..).zip(&profile.plugins.score) {
             let Some(plugin) = registry.find(&weighted.name) else { continue };
             preparation.is_pre_filtered = profile.plugins.pre_filter.contains(&weighted.name);
             preparation.is_filtered = profile.plugins.filter.contains(&weighted.name);
@@ -127,12 +129,17 @@ impl Prepared {
             let weight = weighted.weight;
             let score = plugin.score(preparation);
             let is_nothing = matches!(&score, Some(Score::Node(score)) if score.is_nothing());
-            match (score, plugin.normalize().filter(|_| !is_nothing)) {
+            let by_all = match &score {
+                Some(Score::Node(score)) => score.normalizer().map(Normalization::ByAll),
+                Some(Score::Domain(_)) | None => None,
+            };
+            let normalize = by_all.or_else(|| plugin.normalize().map(Normalization::ByExtremes));
+            match (score, normalize.filter(|_| !is_nothing)) {
                 (None, _) => {}
                 (Some(Score::Node(score)), None) => {
                     let place = ScorerPlace::Plain(self.plain.len());
                     self.scorers.push(Scorer { plugin: plugin.name(), weight, place });
-                    self.plain.push(PlainScore { plugin: plugin.name(), weight, score });
+                    self.plain.push(PlainScore { plugin: plugin.name(), order, weight, score });
                 }
                 (Some(score), normalize) => {
                     let (first_term, first_raw) = (self.terms.len(), raws);
@@ -143,12 +150,13 @@ impl Prepared {
                         }
                         Score::Node(_) => 1,
                     };
-                    let normalize = normalize.unwrap_or(|raw, _| raw);
+                    let normalize = normalize.unwrap_or(Normalization::ByExtremes(|raw, _| raw));
                     let place = ScorerPlace::Normalized(self.normalized.len());
                     self.scorers.push(Scorer { plugin: plugin.name(), weight, place });
                     let raws = (first_raw, raws);
                     let plugin = plugin.name();
-                    self.normalized.push(NormalizedScore { plugin, weight, normalize, score, first_term, raws });
+                    let score = NormalizedScore { plugin, order, weight, normalize, score, first_term, raws };
+                    self.normalized.push(score);
                 }
             }
         }

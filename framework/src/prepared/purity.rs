@@ -4,7 +4,7 @@
 
 use super::Prepared;
 use crate::{
-    extension::{Filter, Score},
+    extension::Filter,
     snapshot::{Slot, Snapshot},
 };
 
@@ -25,12 +25,10 @@ impl Prepared {
                 compare(prepared.plugin, "Filter", || filter.filter(nodes, slot));
             }
         }
-        for plain in &self.plain {
-            compare(plain.plugin, "Score", || plain.score.score(nodes, slot));
-        }
-        for normalized in &self.normalized {
-            if let Score::Node(score) = &normalized.score {
-                compare(normalized.plugin, "Score", || score.score(nodes, slot));
+        for scored in self.local_scores() {
+            match scored.score.fallible() {
+                None => compare(scored.plugin, "Score", || scored.score.score(nodes, slot)),
+                Some(score) => compare(scored.plugin, "Score", || score.try_score(nodes, slot)),
             }
         }
     }

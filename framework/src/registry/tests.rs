@@ -55,7 +55,7 @@ impl NodeFilter for Refuses {
 fn every_name_is_there_once_and_found_at_its_number() {
     let registry = Registry::built_in();
     let names: BTreeSet<&str> = registry.iter().map(Plugin::name).collect();
-    assert_eq!(names.len(), registry.iter().len());
+    assert_eq!(names.len(), registry.iter().count());
     for (number, plugin) in registry.iter().enumerate() {
         assert_eq!(registry.number(plugin.name()), Some(number));
         assert_eq!(registry.find(plugin.name()).map(Plugin::name), Some(plugin.name()));
@@ -77,7 +77,7 @@ fn every_kind_is_read_by_a_plugin_that_is_built_in() {
 fn a_further_plugin_judges_is_counted_and_is_listened_for_once_a_profile_names_it() {
     let built_in = Registry::built_in();
     let registry = built_in.with([Box::new(Closed) as Box<dyn Plugin>]).expect("a new name");
-    assert_eq!(registry.number("Closed"), Some(built_in.iter().len()));
+    assert_eq!(registry.number("Closed"), Some(built_in.iter().count()));
     let mut profile = profile();
     profile.plugins.filter.push("Closed".to_owned());
     let (class, mut nodes) = (pod("p").build().class, Snapshot::new(0));

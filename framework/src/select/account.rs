@@ -16,6 +16,12 @@ use crate::{
 pub(crate) type Scores = Vec<Vec<Option<Normalized>>>;
 
 impl View {
+    /// Why the scores of the last [`Self::best`] mean nothing, if so: a plugin could not normalise them.
+    #[must_use]
+    pub fn fault(&self) -> Option<&str> {
+        self.counted.fault()
+    }
+
     /// How nodes with these domains are refused: as their shard said, unless a domain-level filter that stands before
     /// does it first. Without a refusal of the shard's, by any domain-level filter.
     pub(crate) fn refusal(

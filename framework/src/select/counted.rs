@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use super::{
     best::{Best, better},
     normalized::Normalized,
+    scale::Scale,
 };
 use crate::{
     domains::{Codes, DomainId, Places, Sums, Tables},
@@ -23,7 +24,7 @@ use crate::{
     extension::{Domain, Extremes, Filter, Score, Tally},
     map::Map,
     node::NodeId,
-    prepared::{Feasible, NormalizedScore, Order, Prepared},
+    prepared::{Feasible, Normalization, NormalizedScore, Order, Prepared},
     snapshot::{Slot, Snapshot},
     status::Refusal,
     symbols::Symbol,
@@ -86,6 +87,8 @@ pub(super) struct Counted {
     residents: Map<DomainId, Vec<NodeId>>,
     /// The scores are those of the groups that are open.
     is_scored: bool,
+    /// Why the scores mean nothing, if so.
+    fault: Option<String>,
 }
 
 // === impl Counted ===
@@ -111,6 +114,7 @@ impl Counted {
             free: Vec::new(),
             residents: Map::default(),
             is_scored: false,
+            fault: None,
         }
     }
 
@@ -225,9 +229,11 @@ impl Counted {
             self.is_scored &= open == group.open;
             group.open = open;
         }
-        // Where nothing is counted, scores depend only on which groups are open.
-        if counts || !self.is_scored {
+        // Where nothing is counted, scores depend only on which groups are open, unless a plugin sees how many nodes there are.
+        let by_all = |score: &NormalizedScore| matches!(score.normalize, Normalization::ByAll(_));
+        if counts || !self.is_scored || prepared.normalized().iter().any(by_all) {
             self.groups.iter_mut().for_each(|group| group.bonus = 0);
+            self.fault = None;
             prepared.normalized().iter().for_each(|normalized| self.normalize(normalized));
             self.is_scored = true;
         }
@@ -325,13 +331,31 @@ impl Counted {
         Tables::new(prepared, std::iter::once(counted), std::iter::empty()).counts() == self.tables.counts()
     }
 
+    /// Why the scores of the last [`Self::best`] mean nothing, if so.
+    pub(super) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
     fn normalize(&mut self, normalized: &NormalizedScore) {
         let (raws, Some(extremes)) = self.raws(normalized) else { return };
+        let scale = match self.scale(normalized, &raws, extremes) {
+            Ok(scale) => scale,
+            Err(error) => {
+                self.fault.get_or_insert(error);
+                return;
+            }
+        };
         for (group, raw) in self.groups.iter_mut().zip(raws) {
             if let Some(raw) = raw {
-                group.bonus = group.bonus.saturating_add(normalized.weighted(raw, extremes));
+                group.bonus = group.bonus.saturating_add(normalized.weight.saturating_mul(scale.of(raw)));
             }
         }
+    }
+
+    /// How the raw scores of a plugin are normalised: those of each group, of which the open ones count.
+    fn scale(&self, normalized: &NormalizedScore, raws: &[Option<i64>], extremes: Extremes) -> Result<Scale, String> {
+        let open = self.groups.iter().zip(raws).filter(|(group, _)| group.open);
+        Scale::new(&normalized.normalize, extremes, open.filter_map(|(group, raw)| Some(((*raw)?, group.size()))))
     }
 
     /// A plugin's raw score of each group, `None` for one that it leaves out; and the extremes of those that are open.
@@ -359,10 +383,11 @@ impl Counted {
         for normalized in prepared.normalized() {
             let (raws, extremes) = self.raws(normalized);
             let nothing = (!self.is_idle(normalized)).then_some(Normalized::NOTHING);
+            let scale = extremes.and_then(|extremes| self.scale(normalized, &raws, extremes).ok());
             for (own, raw) in scores.iter_mut().zip(raws) {
-                let score = raw
-                    .zip(extremes)
-                    .map(|(raw, extremes)| Normalized { raw, weighted: normalized.weighted(raw, extremes) });
+                let weighted = |raw, scale: &Scale| normalized.weight.saturating_mul(scale.of(raw));
+                let score =
+                    raw.zip(scale.as_ref()).map(|(raw, scale)| Normalized { raw, weighted: weighted(raw, scale) });
                 own.push(nothing.map(|nothing| score.unwrap_or(nothing)));
             }
         }

@@ -43,6 +43,11 @@ impl Accounts {
         self.scalars.get(name)
     }
 
+    /// The columns of all extended resources that nodes have, in no order.
+    pub fn scalars(&self) -> impl Iterator<Item = (&str, &ScalarColumn)> {
+        self.scalars.iter()
+    }
+
     /// What a node has of an extended resource, and what is charged there.
     #[must_use]
     pub fn scalar_amounts(&self, name: &str, slot: Slot) -> (i64, i64) {

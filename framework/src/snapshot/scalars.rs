@@ -83,6 +83,11 @@ impl Scalars {
         self.columns.get(name)
     }
 
+    /// All columns.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &ScalarColumn)> {
+        self.columns.iter().map(|(name, column)| (&**name, column))
+    }
+
     /// What a node has of a resource, and what is charged there.
     pub(super) fn amounts(&self, name: &str, slot: Slot) -> (i64, i64) {
         match self.columns.get(name) {

@@ -12,7 +12,7 @@ pub struct ToWorker {
     #[prost(bool, tag = "11")]
     pub timed: bool,
     /// What to do. Required.
-    #[prost(oneof = "to_worker::Command", tags = "3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "to_worker::Command", tags = "3, 4, 5, 6, 7, 8, 9, 10, 12")]
     pub command: ::core::option::Option<to_worker::Command>,
 }
 /// Nested message and enum types in `ToWorker`.
@@ -44,6 +44,9 @@ pub mod to_worker {
         /// Try which pods would have to go from some nodes.
         #[prost(message, tag = "10")]
         DryRun(super::DryRun),
+        /// Take a part of a module that the next Configure names.
+        #[prost(message, tag = "12")]
+        Module(super::Module),
     }
 }
 /// What the worker says.
@@ -58,6 +61,9 @@ pub struct FromWorker {
     /// How long single plugins took for the answer, where ToWorker.timed asked for it; at most 128.
     #[prost(message, repeated, tag = "9")]
     pub laps: ::prost::alloc::vec::Vec<Lap>,
+    /// The words for verdicts that the reply has by number and that modules gave; at most 256.
+    #[prost(message, repeated, tag = "10")]
+    pub words: ::prost::alloc::vec::Vec<Words>,
     /// What it says. Required.
     #[prost(oneof = "from_worker::Reply", tags = "3, 4, 5, 6, 7, 8")]
     pub reply: ::core::option::Option<from_worker::Reply>,
@@ -87,6 +93,16 @@ pub mod from_worker {
         Rehearsed(super::Rehearsed),
     }
 }
+/// What a module says of a verdict.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Words {
+    /// The number: the detail of a refusal.
+    #[prost(fixed64, tag = "1")]
+    pub number: u64,
+    /// The words.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+}
 /// A plugin has been through some nodes of the shard at once.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Lap {
@@ -115,6 +131,19 @@ pub struct Configure {
     /// All profiles.
     #[prost(message, repeated, tag = "3")]
     pub profiles: ::prost::alloc::vec::Vec<Profile>,
+}
+/// A part of a module, a plugin in WebAssembly. Earns no reply; Configure is acknowledged once all modules before it are ready.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Module {
+    /// SHA-256 of all bytes: 32 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub digest: ::prost::alloc::vec::Vec<u8>,
+    /// How many bytes there are; at most 33554432.
+    #[prost(uint32, tag = "2")]
+    pub size: u32,
+    /// The bytes that come after those of the parts before.
+    #[prost(bytes = "vec", tag = "3")]
+    pub part: ::prost::alloc::vec::Vec<u8>,
 }
 /// A part of a whole shard. The part marked last earns the reply Applied.
 #[derive(Clone, PartialEq, ::prost::Message)]

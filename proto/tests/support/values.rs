@@ -14,6 +14,7 @@ use flotilla_framework::{
     explain::shard::{Local, NodeAccount, Page},
     extension::{DefaultSelector, Domain, Facts, PodField, Tally},
     labels::{LabelOperator, LabelRequirement, LabelSelector},
+    modules::Digest,
     node::{NodeId, NodeInfo},
     preemption::{Outcome, Trial},
     profile::{
@@ -432,6 +433,11 @@ fn command() -> impl Strategy<Value = Command> {
             first,
             last,
             changes
+        }),
+        (any::<[u8; 32]>(), vec(any::<u8>(), 0..9)).prop_map(|(digest, part)| Command::Module {
+            digest: Digest(digest),
+            size: 9,
+            part: part.into(),
         }),
         vec(change(), 0..4).prop_map(|changes| Command::Delta { changes }),
         (any::<u64>(), class())

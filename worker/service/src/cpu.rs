@@ -20,13 +20,13 @@ use flotilla_framework::{
     replica::Replica,
     shard::{Command, FromWorker, Reply, ToWorker, Unable},
 };
-use flotilla_proto::{Wire as _, bounds, pb};
+use flotilla_proto::{Wire as _, bounds, pb, words};
 use flotilla_spans::Spans;
 use prost::Message as _;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tonic::Status;
 
-use crate::{counters::Counters, laps::Stopwatch, spans::Begun};
+use crate::{counters::Counters, laps::Stopwatch, loading::Loading, spans::Begun};
 
 /// A word of the leader, or why there will be none after those before it.
 pub(crate) type Word = Result<pb::ToWorker, Status>;
@@ -67,6 +67,7 @@ pub(crate) fn start(
 
 fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) {
     let mut batch = Vec::with_capacity(WORDS);
+    let mut loading = Loading::new(replica.registry());
     while words.blocking_recv_many(&mut batch, WORDS) > 0 {
         for word in batch.drain(..) {
             // The stream has ended: the next leader should not wait for what is still in the queue.
@@ -74,7 +75,7 @@ fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) 
                 return;
             }
             output.counters.words.add();
-            match word.and_then(|word| obey(&mut replica, word, output)) {
+            match word.and_then(|word| obey(&mut replica, &mut loading, word, output)) {
                 Ok(Some(answer)) => output.send(Ok(answer)),
                 Ok(None) => {}
                 Err(status) => {
@@ -86,7 +87,12 @@ fn work(mut replica: Replica, mut words: mpsc::Receiver<Word>, output: &Output) 
     }
 }
 
-fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Option<pb::FromWorker>, Status> {
+fn obey(
+    replica: &mut Replica,
+    loading: &mut Loading,
+    word: pb::ToWorker,
+    output: &Output,
+) -> Result<Option<pb::FromWorker>, Status> {
     let Output { counters, spans, .. } = output;
     counters.word_bytes.add_many(word.encoded_len());
     let mut stopwatch = Stopwatch::new(word.timed);
@@ -94,8 +100,13 @@ fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Op
         counters.unreadable.add();
         Status::invalid_argument(error.to_string())
     })?;
-    if let Command::Configure { profiles, .. } = &word.command {
-        profiles.iter().try_for_each(|profile| runnable(replica.registry(), profile))?;
+    match &word.command {
+        Command::Module { digest, size, part } => loading.add(*digest, *size as usize, part)?,
+        Command::Configure { profiles, .. } => {
+            loading.finish()?;
+            profiles.iter().try_for_each(|profile| runnable(replica.registry(), profile))?;
+        }
+        _ => {}
     }
     let (revision, is_evaluation) = (word.revision, matches!(word.command, Command::Evaluate { .. }));
     let traced = Begun::of(&word, spans);
@@ -108,11 +119,17 @@ fn obey(replica: &mut Replica, word: pb::ToWorker, output: &Output) -> Result<Op
         traced.end(answer.as_ref(), spans);
     }
     counters.stands(replica.node_count(), revision);
-    Ok(answer.map(|answer| encode(answer, stopwatch.told(), counters)))
+    Ok(answer.map(|answer| {
+        let words = words::of(&answer, replica.registry());
+        encode(answer, (stopwatch.told(), words), counters)
+    }))
 }
 
 /// A profile is refused whose plugins this worker lacks: its verdicts would be others than the coordinator's.
 fn runnable(registry: Registry, profile: &Profile) -> Result<(), Status> {
+    if let Some(modules) = registry.modules() {
+        modules.adopt(profile).map_err(Status::failed_precondition)?;
+    }
     let Some(plugin) = registry.lacking(profile) else { return Ok(()) };
     let scheduler = &profile.scheduler_name;
     let message = format!(
@@ -122,8 +139,8 @@ fn runnable(registry: Registry, profile: &Profile) -> Result<(), Status> {
     Err(Status::failed_precondition(message))
 }
 
-fn encode(answer: FromWorker, laps: Vec<pb::Lap>, counters: &Counters) -> pb::FromWorker {
-    let message = pb::FromWorker { laps, ..answer.encode() };
+fn encode(answer: FromWorker, (laps, words): (Vec<pb::Lap>, Vec<pb::Words>), counters: &Counters) -> pb::FromWorker {
+    let message = pb::FromWorker { laps, words, ..answer.encode() };
     match answer.reply {
         // Offers are bounded, but refusals and counts over domains are as many as the cluster has kinds of them.
         Reply::Evaluated { request, .. } if !bounds::fits(&message) => {

@@ -14,6 +14,7 @@ mod counters;
 mod cpu;
 mod laps;
 mod leader;
+mod loading;
 mod serve;
 mod service;
 mod session;

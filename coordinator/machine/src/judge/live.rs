@@ -111,7 +111,8 @@ impl Known<'_> {
 
     /// The error for which an attempt fails that scores nodes, if there is more than one to choose from.
     pub(crate) fn score_error(&self) -> Option<String> {
-        self.prepared.score_error().filter(|_| self.view.has_choice(self.family)).map(str::to_owned)
+        let error = self.prepared.score_error().or_else(|| self.view.fault());
+        error.filter(|_| self.view.has_choice(self.family)).map(str::to_owned)
     }
 
     /// Makes the view what it is for a pod that these nominations concern ([`View::lay_over`]).

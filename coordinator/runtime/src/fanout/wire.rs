@@ -3,13 +3,18 @@
 //! Knows: how a word is cut into messages that are not too large, and that what comes is checked. Must not know: when
 //! anything is said.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use flotilla_framework::shard::{Change, Command, FromWorker, ToWorker};
+use flotilla_framework::{
+    modules::{Digest, named},
+    registry::Registry,
+    shard::{Change, Command, FromWorker, ToWorker},
+};
 use flotilla_proto::{
     Wire as _,
-    bounds::{MAX_MESSAGE_BYTES, chunk_changes},
+    bounds::{CHUNK_BYTES, MAX_MESSAGE_BYTES, chunk_changes},
     pb::{self, worker_client::WorkerClient},
+    words,
 };
 use futures::{StreamExt as _, future::BoxFuture, stream};
 use prost::Message as _;
@@ -38,7 +43,11 @@ pub(super) fn attach(
 /// The words of `outbox` as messages. They are encoded when the transport asks for them, so that the thread of the
 /// machine spends nothing on it, and of a large snapshot only one part at a time is held twice.
 pub(super) fn outgoing(outbox: mpsc::Receiver<ToWorker>, inner: Arc<Inner>, questions: Arc<Questions>) -> Words {
-    let words = ReceiverStream::new(outbox).flat_map(|word| stream::iter(parts(word)));
+    let (registry, mut sent) = (inner.registry, BTreeSet::new());
+    let words = ReceiverStream::new(outbox).flat_map(move |word| {
+        let before = modules(registry, &word, &mut sent);
+        stream::iter(before.into_iter().chain(parts(word)))
+    });
     Words::new(words.map(move |mut word| {
         let timed = questions.ask(&mut word);
         let message = pb::ToWorker { timed, ..word.encode() };
@@ -53,11 +62,27 @@ pub(super) fn decode(mut message: pb::FromWorker, inner: &Inner) -> Result<(From
     inner.counters.messages_received.add(1);
     inner.counters.bytes_received.add(message.encoded_len() as u64);
     let laps = std::mem::take(&mut message.laps);
+    words::learn(&std::mem::take(&mut message.words), inner.registry);
     let word = FromWorker::decode(message).map_err(|error| {
         inner.counters.undecodable.add(1);
         End::Nonsense(error)
     })?;
     Ok((word, laps))
+}
+
+/// The modules that a configuration names and that were not sent on the stream yet, in parts. They are held twice until they are
+/// sent: for a configuration with the largest module, 32 MiB more for each worker that joins at once.
+fn modules(registry: Registry, word: &ToWorker, sent: &mut BTreeSet<Digest>) -> Vec<ToWorker> {
+    let (Command::Configure { profiles, .. }, Some(modules)) = (&word.command, registry.modules()) else {
+        return Vec::new();
+    };
+    let named = profiles.iter().flat_map(named).map(|(_, digest)| digest).filter(|digest| sent.insert(*digest));
+    let named: Vec<_> = named.filter_map(|digest| Some((digest, modules.bytes(digest)?))).collect();
+    let parts = named.iter().flat_map(|(digest, bytes)| {
+        let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        bytes.chunks(CHUNK_BYTES).map(move |part| Command::Module { digest: *digest, size, part: part.into() })
+    });
+    parts.map(|command| ToWorker { epoch: word.epoch, revision: word.revision, command }).collect()
 }
 
 /// The word, or several that say the same and are each small enough for one message.

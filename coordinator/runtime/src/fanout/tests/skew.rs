@@ -25,7 +25,7 @@ impl Worker for Release {
         let plugins = self.1.iter().map(|name| (*name).to_owned()).collect();
         let hello = pb::Hello { version: "9.9.9".to_owned(), nonce: 1, protocol: self.0, plugins };
         let reply = Some(pb::from_worker::Reply::Hello(hello));
-        let hello = pb::FromWorker { epoch: 0, revision: 0, reply, laps: Vec::new() };
+        let hello = pb::FromWorker { epoch: 0, revision: 0, reply, laps: Vec::new(), words: Vec::new() };
         let words = futures::stream::once(async { Ok(hello) });
         Ok(Response::new(Box::pin(futures::StreamExt::chain(words, futures::stream::pending()))))
     }

@@ -1,0 +1,118 @@
+//! The modules that a configuration names, found where it says that they are.
+//!
+//! Knows: files and HTTPS. Must not know: what a module is, or who reads the configuration.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
+use flotilla_framework::{
+    modules::{Digest, MAX_BYTES, Modules, NamedModule, Source},
+    registry::Registry,
+};
+use http::{Request, StatusCode, Uri, header::USER_AGENT};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+
+/// How long an HTTPS server may take for a whole module.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a file of a module looks like from outside: its path, its size in bytes and when it was written; `None` where it is
+/// not there.
+pub type Looks = (PathBuf, Option<(u64, SystemTime)>);
+
+/// Finds the modules that a configuration names, so that `registry` has their plugins when it is read; what is wrong with
+/// one is remembered for then. Takes seconds for modules that are new. Nothing happens in a process that runs no modules.
+pub fn find(registry: Registry, named: &[NamedModule]) {
+    let Some(modules) = registry.modules() else { return };
+    let mut digests: BTreeMap<&str, Digest> = BTreeMap::new();
+    for NamedModule { plugin, source, args } in named {
+        let found = obtain(modules, source).and_then(|digest| {
+            let first = *digests.entry(plugin).or_insert(digest);
+            ensure!(first == digest, "plugin {plugin:?} is another module in another profile: give one another name");
+            modules.name(plugin, args, digest).map_err(anyhow::Error::msg)?;
+            Ok(digest)
+        });
+        modules.resolve(source.clone(), found.map_err(|error| format!("{error:#}")));
+    }
+}
+
+/// How the files of modules look, so that a change of one is noticed. Those at `https://` have their digest in the
+/// configuration.
+#[must_use]
+pub fn looks(named: &[NamedModule]) -> Vec<Looks> {
+    let path = |named: &NamedModule| named.source.url.strip_prefix("file://").map(PathBuf::from);
+    let look = |path: PathBuf| {
+        let metadata = path.metadata().ok().and_then(|metadata| Some((metadata.len(), metadata.modified().ok()?)));
+        (path, metadata)
+    };
+    named.iter().filter_map(path).map(look).collect()
+}
+
+fn obtain(modules: &'static dyn Modules, Source { url, sha256 }: &Source) -> anyhow::Result<Digest> {
+    let wanted = sha256.as_deref().and_then(Digest::read);
+    let Some(path) = url.strip_prefix("file://") else {
+        ensure!(url.starts_with("https://"), "only file:// and https:// are read");
+        let wanted = wanted.context("a module at https:// needs sha256")?;
+        if !modules.holds(wanted) {
+            modules.take(wanted, fetch(url)?.into()).map_err(anyhow::Error::msg)?;
+        }
+        return Ok(wanted);
+    };
+    let bytes: Arc<[u8]> = read(Path::new(path))?.into();
+    match wanted {
+        None => modules.load(bytes).map_err(anyhow::Error::msg),
+        Some(wanted) => modules.take(wanted, bytes).map(|()| wanted).map_err(anyhow::Error::msg),
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One more than is accepted, so that more is noticed.
+    let file = File::open(path).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));
+    file.with_context(|| format!("cannot read {}; check the path and its mode", path.display()))?;
+    Ok(bytes)
+}
+
+/// On a thread with a runtime of its own, since the configuration is read where there is none, and where there is one.
+fn fetch(url: &str) -> anyhow::Result<Vec<u8>> {
+    let url = url.to_owned();
+    let fetch = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            tokio::time::timeout(FETCH_TIMEOUT, fetched(&url))
+                .await
+                .unwrap_or_else(|_| bail!("no answer within {FETCH_TIMEOUT:?}"))
+        })
+    };
+    let thread = thread::Builder::new().name("fetch".to_owned()).spawn(fetch).context("no thread to fetch it on")?;
+    thread.join().unwrap_or_else(|_| bail!("fetching it panicked"))
+}
+
+async fn fetched(url: &str) -> anyhow::Result<Vec<u8>> {
+    let uri: Uri = url.parse().context("it is no URL")?;
+    let connector = HttpsConnectorBuilder::new()
+        .with_native_roots()
+        .context("cannot read the certificates that the system trusts")?
+        .https_only()
+        .enable_all_versions()
+        .build();
+    let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
+    let request = Request::get(uri).header(USER_AGENT, concat!("flotilla/", env!("CARGO_PKG_VERSION")));
+    let answer = client.request(request.body(Empty::new())?).await.context("the request failed")?;
+    let status = answer.status();
+    ensure!(status == StatusCode::OK, "the server answers {status}; redirects are not followed");
+    let body = Limited::new(answer.into_body(), MAX_BYTES).collect().await;
+    let body =
+        body.map_err(|error| anyhow::anyhow!("reading the answer: {error}; at most {MAX_BYTES} bytes are read"))?;
+    Ok(body.to_bytes().to_vec())
+}

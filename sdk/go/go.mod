@@ -1,0 +1,3 @@
+module flotilla.dev/plugin
+
+go 1.24

@@ -1,0 +1,169 @@
+//! What a node costs: a filter and a score over 5,000 nodes, compiled in, in batches, and node by node.
+//!
+//! The rule is the same for the first two: a node of a team takes only its pods, and nodes with more CPU are better. Node by node it is
+//! NodeAffinity with a node selector, on nodes of 20 labels. Each round is a class that is new, so that all nodes are judged.
+
+#![allow(missing_docs)]
+
+use std::{
+    path::Path,
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use flotilla_framework::{
+    class::Class,
+    evaluate::{Columns, Scratch},
+    extension::{Extremes, Facts, Filter, NodeFilter, NodeScore, Normalize, Plugin, PodField, Preparation, Score},
+    modules::Modules as _,
+    node::NodeId,
+    prepared::Prepared,
+    profile::{Args, Plugins, Profile, WeightedPlugin},
+    registry::Registry,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+    symbols::Symbol,
+    testing::{NodeBuilder, node, pod},
+};
+use flotilla_wasm::Table;
+use serde_json::json;
+
+const NODES: u32 = 5_000;
+const ROUNDS: u32 = 200;
+
+/// The rule, compiled in.
+struct Team;
+
+struct OfTeam {
+    key: Symbol,
+    team: Option<Symbol>,
+}
+
+struct ByCpu;
+
+impl Plugin for Team {
+    fn name(&self) -> &'static str {
+        "Team"
+    }
+
+    fn pod_fields(&self, _: &Args) -> Vec<PodField> {
+        vec![PodField::label("team")]
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let team = preparation.class.field(&PodField::label("team")).map(str::to_owned);
+        let team = team.map(|team| preparation.symbols.number(&team));
+        Some(Filter::Node(Box::new(OfTeam { key: preparation.symbols.number("example.com/team"), team })))
+    }
+
+    fn score(&self, _: &mut Preparation<'_>) -> Option<Score> {
+        Some(Score::Node(Box::new(ByCpu)))
+    }
+
+    fn normalize(&self) -> Option<Normalize> {
+        Some(|raw, Extremes { max, .. }| if max == 0 { 0 } else { raw * 100 / max })
+    }
+}
+
+impl NodeFilter for OfTeam {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        let owner = nodes.label(self.key, slot);
+        if owner == Symbol::NONE || self.team == Some(owner) { Ok(()) } else { Err(Refusal::unresolvable(0)) }
+    }
+
+    fn reasons(&self, _: u64) -> Vec<String> {
+        vec!["node(s) belonged to another team".to_owned()]
+    }
+}
+
+impl NodeScore for ByCpu {
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        nodes.accounts.allocatable_milli_cpu[slot as usize] / 1000
+    }
+}
+
+fn guest(feature: &str) -> Vec<u8> {
+    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/affinity");
+    let target = std::env::temp_dir().join(format!("flotilla-bench-{feature}"));
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet", "--release", "--target", "wasm32-unknown-unknown"]);
+    if !feature.is_empty() {
+        cargo.args(["--features", feature]);
+    }
+    let status = cargo.current_dir(crate_root).env("CARGO_TARGET_DIR", &target).status();
+    assert!(status.expect("cargo can be started").success(), "the guest is not built");
+    std::fs::read(target.join("wasm32-unknown-unknown/release/affinity.wasm")).expect("built")
+}
+
+fn nodes() -> Snapshot {
+    let mut nodes = Snapshot::new(0);
+    for number in 0..NODES {
+        let team = ["red", "red", "blue", "green"][number as usize % 4];
+        let cpu = ["4", "8", "16"][number as usize % 3];
+        let mut builder: NodeBuilder = node(&format!("node-{number}")).capacity("cpu", cpu).capacity("pods", "110");
+        builder = builder.label("example.com/team", team).label("disk", ["ssd", "hdd"][number as usize % 2]);
+        for label in 0..18 {
+            builder = builder.label(&format!("example.com/label-{label}"), &format!("value-{}", number % (label + 2)));
+        }
+        nodes.upsert_node(NodeId(number), &builder.build());
+    }
+    nodes
+}
+
+/// A profile of one plugin.
+fn profile(name: &str, args: Args) -> Profile {
+    let plugin = || vec![name.to_owned()];
+    let score = vec![WeightedPlugin { name: name.to_owned(), weight: 1 }];
+    let plugins = Plugins { pre_filter: plugin(), filter: plugin(), score, ..Plugins::default() };
+    Profile { scheduler_name: "bench".into(), percentage_of_nodes_to_score: None, plugins, args }
+}
+
+fn measure(what: &str, registry: Registry, profile: &Profile, nodes: &Snapshot, rounds: u32) -> Duration {
+    let shown = [PodField::label("team")];
+    let class: Arc<Class> = Arc::new(
+        Arc::new(pod("p").label("team", "red").node_selector("disk", "ssd").build())
+            .showing(&shown)
+            .class
+            .as_ref()
+            .clone(),
+    );
+    let mut scratch = Scratch::default();
+    let (mut took, mut strata) = (Duration::ZERO, 0);
+    for round in 0..=rounds {
+        let prepared = Prepared::new(registry, profile, &class, &Facts::default(), nodes);
+        let mut columns = Columns::default();
+        let begun = Instant::now();
+        columns.refresh(&prepared, nodes, &mut scratch);
+        // The first round starts instances and takes memory.
+        if round > 0 {
+            took += begun.elapsed();
+        }
+        strata = columns.answer_all(&prepared, nodes, 1, &mut scratch).strata.len();
+    }
+    let a_node = took / (rounds * NODES);
+    let nodes_a_second = f64::from(rounds) * f64::from(NODES) / took.as_secs_f64();
+    println!("{what:<40} {a_node:>8.1?} a node  {nodes_a_second:>12.0} nodes a second  {strata} strata");
+    a_node
+}
+
+fn main() {
+    let nodes = nodes();
+    let compiled = Registry::built_in().with([Box::new(Team) as Box<dyn Plugin>]).expect("a name of its own");
+    measure("compiled in: filter and score", compiled, &profile("Team", Args::default()), &nodes, ROUNDS);
+    for (what, feature, rounds) in
+        [("module in batches: filter and score", "team", ROUNDS), ("module node by node: filter and score", "", 5)]
+    {
+        let table = Table::new();
+        let digest = table.load(guest(feature).into()).expect("a sound guest");
+        let mut args = Args::default();
+        let mut written = json!({ "guestURL": "file:///guest.wasm", "sha256": digest.to_string() });
+        if feature.is_empty() {
+            written["podFields"] = json!(["spec.nodeSelector"]);
+        }
+        args.own.insert("Module".to_owned(), written);
+        let profile = profile("Module", args);
+        table.adopt(&profile).expect("a sound module");
+        measure(what, Registry::built_in().and(table), &profile, &nodes, rounds);
+    }
+}

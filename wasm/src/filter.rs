@@ -1,0 +1,220 @@
+//! The filter of a module, made ready for one class.
+//!
+//! Knows: how nodes are put to a module, and what is made of its answers. Must not know: shards.
+
+use std::{
+    hash::Hash,
+    sync::{Mutex, PoisonError},
+};
+
+use flotilla_framework::{
+    extension::NodeFilter,
+    snapshot::{Slot, Snapshot},
+    status::{Refusal, Verdict},
+};
+use foldhash::fast::FixedState;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::{
+    batch::Subjectless,
+    encode::Nodes,
+    error::{Fault, FaultKind},
+    instance::{Answer, Instance, Status},
+    plugin::{Subject, filter_error},
+    table::Table,
+    words,
+};
+
+/// So many nodes are put to an instance, so that what it keeps of them stays bounded.
+const CHUNK: usize = 512;
+
+/// The most answers that are remembered of a class, so that they take 512 KiB; then all are forgotten.
+const MOST_REMEMBERED: usize = 32_768;
+
+/// So many answers are compared with a new one.
+const LOOKED_AT: usize = 16;
+
+/// A filter made ready.
+pub(crate) struct ModuleFilter {
+    plugin: &'static str,
+    table: &'static Table,
+    asking: Result<Asking<Verdict>, String>,
+}
+
+/// Puts nodes to a module, and remembers what it said of a node that looks the same. Pods that come to a node change nothing
+/// that a module sees.
+pub(crate) struct Asking<T> {
+    subject: Subject,
+    /// Of a node by a hash of what is shown of it: the place of the answer among all.
+    remembered: Mutex<Remembered<T>>,
+}
+
+struct Remembered<T> {
+    places: std::collections::HashMap<u64, u32, FixedState>,
+    answers: Vec<T>,
+}
+
+// === impl Asking ===
+
+impl<T: Clone + PartialEq + Hash + Send + std::fmt::Debug> Asking<T> {
+    pub(crate) fn new(subject: Subject) -> Self {
+        let remembered = Remembered { places: std::collections::HashMap::default(), answers: Vec::new() };
+        Self { subject, remembered: Mutex::new(remembered) }
+    }
+
+    /// The answers of the nodes at these positions. `start` makes an instance that `ask` can ask; where either fails, or
+    /// where the module is not pure, `fail` makes an answer of it.
+    pub(crate) fn ask(
+        &self,
+        nodes: &Snapshot,
+        slots: &[Slot],
+        start: impl Fn(&Subject) -> Result<Instance, Fault>,
+        ask: impl Fn(&Subject, &mut Instance) -> Result<T, Fault>,
+        fail: impl Fn(&Fault) -> T,
+    ) -> Vec<T> {
+        let subject = &self.subject;
+        let shown = Nodes::new(nodes, &subject.fields);
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = Vec::new();
+        let mut instance: Option<Instance> = None;
+        let (mut in_chunk, mut fresh) = (0, Vec::new());
+        let one = |instance: &mut Option<Instance>, slot: Slot, bytes: &[u8]| -> Result<T, Fault> {
+            let known = match instance.take() {
+                Some(known) => known,
+                None => start(subject)?,
+            };
+            let instance = instance.insert(known);
+            instance.set_node(shown.name(slot), |node| node.extend_from_slice(bytes));
+            subject.counted(ask(subject, instance))
+        };
+        let mut answers = Vec::with_capacity(slots.len());
+        for &slot in slots {
+            bytes.clear();
+            shown.write(slot, &mut bytes);
+            let key = xxh3_64_with_seed(&bytes, xxh3_64_with_seed(shown.name(slot).as_bytes(), 0));
+            if let Some(known) = remembered.get(key) {
+                answers.push(known);
+                continue;
+            }
+            in_chunk += 1;
+            if in_chunk > CHUNK {
+                (instance, in_chunk) = (None, 1);
+            }
+            let answer = one(&mut instance, slot, &bytes).unwrap_or_else(|fault| {
+                // What a failed call leaves behind is nobody's state.
+                instance = None;
+                fail(&fault)
+            });
+            remembered.insert(key, &answer);
+            fresh.push((slot, answers.len()));
+            answers.push(answer);
+        }
+        // Of those that were asked in a row, the last is asked again in an instance of its own.
+        if let Some(&(slot, place)) = fresh.last().filter(|_| fresh.len() > 1) {
+            bytes.clear();
+            shown.write(slot, &mut bytes);
+            let again = one(&mut None, slot, &bytes).unwrap_or_else(|fault| fail(&fault));
+            if again != answers[place] {
+                let fault = impure(shown.name(slot), &answers[place], &again);
+                subject.table.count(subject.plugin, fault.kind);
+                remembered.clear();
+                fresh.into_iter().for_each(|(_, place)| answers[place] = fail(&fault));
+            }
+        }
+        answers
+    }
+}
+
+fn impure<T: std::fmt::Debug>(node: &str, first: &T, second: &T) -> Fault {
+    let text = format!(
+        "wasm: the guest is not pure: of node {node:?} it says {first:?} after others and {second:?} by itself; it may keep \
+         nothing between nodes"
+    );
+    Fault::new(FaultKind::Answer, text)
+}
+
+// === impl Remembered ===
+
+impl<T: Clone + PartialEq> Remembered<T> {
+    fn get(&self, key: u64) -> Option<T> {
+        self.places.get(&key).and_then(|&place| self.answers.get(place as usize)).cloned()
+    }
+
+    fn insert(&mut self, key: u64, answer: &T) {
+        if self.places.len() >= MOST_REMEMBERED {
+            self.clear();
+        }
+        // There are mostly few different ones, and the last are the likeliest.
+        let recent = self.answers.len().saturating_sub(LOOKED_AT);
+        let known = self.answers[recent..].iter().rposition(|known| known == answer).map(|place| recent + place);
+        let known = known.unwrap_or_else(|| {
+            self.answers.push(answer.clone());
+            self.answers.len() - 1
+        });
+        self.places.insert(key, u32::try_from(known).unwrap_or(u32::MAX));
+    }
+
+    fn clear(&mut self) {
+        self.places.clear();
+        self.answers.clear();
+    }
+}
+
+// === impl ModuleFilter ===
+
+impl ModuleFilter {
+    pub(crate) fn new((plugin, table): Subjectless, subject: Result<Subject, String>) -> Self {
+        Self { plugin, table, asking: subject.map(Asking::new) }
+    }
+
+    fn verdicts(&self, nodes: &Snapshot, slots: &[Slot]) -> Vec<Verdict> {
+        match &self.asking {
+            Err(error) => vec![Err(self.error(error)); slots.len()],
+            Ok(asking) => asking.ask(
+                nodes,
+                slots,
+                |subject| subject.start(false).map(|(instance, _)| instance),
+                |subject, instance| instance.filter().map(|answer| self.verdict(subject, answer)),
+                |fault| Err(self.error(&fault.text)),
+            ),
+        }
+    }
+
+    fn verdict(&self, subject: &Subject, Answer { status, reason }: Answer) -> Verdict {
+        let number = || self.table.texts().number(&reason);
+        match status {
+            Status::Success => Ok(()),
+            Status::Unschedulable => Err(Refusal::unschedulable(number())),
+            Status::Unresolvable => Err(Refusal::unresolvable(number())),
+            Status::Skip | Status::Error => {
+                self.table.count(subject.plugin, FaultKind::Status);
+                Err(self.error(&reason))
+            }
+        }
+    }
+
+    fn error(&self, text: &str) -> Refusal {
+        filter_error(self.table, self.plugin, text)
+    }
+}
+
+impl NodeFilter for ModuleFilter {
+    fn filter(&self, nodes: &Snapshot, slot: Slot) -> Verdict {
+        self.verdicts(nodes, &[slot]).pop().unwrap_or(Ok(()))
+    }
+
+    fn reasons(&self, detail: u64) -> Vec<String> {
+        vec![self.table.texts().get(detail).map_or_else(|| words::OTHERS.to_owned(), |words| words.to_string())]
+    }
+
+    fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
+        let mut verdicts = self.verdicts(nodes, todo).into_iter();
+        todo.retain(|&slot| match verdicts.next() {
+            Some(Err(refusal)) => {
+                refused(slot, refusal);
+                false
+            }
+            _ => true,
+        });
+    }
+}

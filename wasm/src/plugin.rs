@@ -1,0 +1,422 @@
+//! A plugin that is a module.
+//!
+//! Source: `wasmPlugin` in `scheduler/plugin/plugin.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use flotilla_framework::{
+    extension::{Filter, MAX_NODE_SCORE, Plugin, PodField, Point, PreFilter, PreScore, Preparation, Score},
+    modules::{Modules as _, Source},
+    profile::{Args, ArgsError},
+    status::Refusal,
+};
+use serde_json::Value;
+
+use crate::{
+    args::{ModuleArgs, NodeField, PodFields},
+    batch::{BatchFilter, BatchScore, Batches},
+    describe::Description,
+    encode::{self, ShownPod},
+    error::{Fault, FaultKind},
+    exports::{Export, Exports},
+    filter::ModuleFilter,
+    instance::{Answer, Instance, Status},
+    module::Module,
+    score::{ModuleNormalizer, ModuleScore},
+    state::Setting,
+    table::Table,
+};
+
+/// A plugin that is a module; which one, its arguments say.
+#[derive(Debug)]
+pub(crate) struct ModulePlugin {
+    name: &'static str,
+    table: &'static Table,
+    shape: RwLock<Shape>,
+}
+
+/// What the module that was named last says of itself.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    points: &'static [Point],
+    events: &'static [&'static str],
+}
+
+/// What a module is asked about: a class under arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) plugin: &'static str,
+    pub(crate) table: &'static Table,
+    pub(crate) module: Arc<Module>,
+    pub(crate) setting: Arc<Setting>,
+    pub(crate) pod: Arc<[u8]>,
+    pub(crate) fields: Arc<[NodeField]>,
+    /// Whether the profile runs PreFilter.
+    pub(crate) is_pre_filtered: bool,
+}
+
+// === impl ModulePlugin ===
+
+impl ModulePlugin {
+    pub(crate) fn new(name: &str, table: &'static Table) -> Self {
+        let shape = RwLock::new(Shape { points: &[], events: &[] });
+        Self { name: name.to_owned().leak(), table, shape }
+    }
+
+    /// Takes over at which extension points a module runs and which events wake the pods that it refuses.
+    ///
+    /// # Errors
+    /// Why the module cannot be started.
+    pub(crate) fn take_shape(&self, module: &Arc<Module>, args: &ModuleArgs) -> Result<(), String> {
+        let exports = module.exports();
+        let has = |export| !exports.is_batched() && exports.has(export);
+        let points = [
+            (Point::PreFilter, has(Export::PreFilter)),
+            (Point::Filter, exports.filters()),
+            (Point::PreScore, exports.scores() && has(Export::PreScore)),
+            (Point::Score, exports.scores()),
+        ];
+        let points: Vec<Point> = points.into_iter().filter_map(|(point, runs)| runs.then_some(point)).collect();
+        if exports.is_batched() && args.node_fields.is_some() {
+            return Err(format!(
+                "plugin {:?}: the module says itself which nodeFields it reads, as columns in its order; leave nodeFields out \
+                 of args",
+                self.name
+            ));
+        }
+        let subject = self.subject(Arc::clone(module), args, Arc::new([]), false);
+        let events = subject.events().map_err(|fault| format!("plugin {:?}: {fault}", self.name))?;
+        let shape = Shape { points: kept(points), events: kept(events) };
+        *self.shape.write().unwrap_or_else(PoisonError::into_inner) = shape;
+        Ok(())
+    }
+
+    fn shape(&self) -> Shape {
+        *self.shape.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn subject(&self, module: Arc<Module>, args: &ModuleArgs, pod: Arc<[u8]>, is_pre_filtered: bool) -> Subject {
+        let setting = Setting {
+            plugin: self.name,
+            config: args.guest_config.clone(),
+            severity: args.log_severity,
+            args: args.args.clone(),
+            fuel: args.limits.fuel_per_call,
+            memory: args.limits.memory.0,
+        };
+        let fields = args.node_fields.as_ref().and_then(|paths| NodeField::read(paths).ok());
+        Subject {
+            plugin: self.name,
+            table: self.table,
+            module,
+            setting: Arc::new(setting),
+            pod,
+            fields: fields.map_or_else(|| NodeField::ALL.into(), Into::into),
+            is_pre_filtered,
+        }
+    }
+
+    /// What asks a module about batches; the subject again where it is asked node by node.
+    fn batches(subject: Result<Subject, String>) -> Result<Result<Batches, String>, Result<Subject, String>> {
+        let Ok(known) = &subject else { return Err(subject) };
+        let Some(description) = known.module.description().cloned() else { return Err(subject) };
+        let pod = String::from_utf8_lossy(&known.pod).as_ref().into();
+        Ok(subject.map(|subject| Batches::new(subject, description, pod)))
+    }
+
+    fn prepare(&self, preparation: &Preparation<'_>) -> Result<Subject, String> {
+        let args = ModuleArgs::of(preparation.args, self.name);
+        let args = args.ok_or_else(|| "wasm: its arguments make no sense".to_owned())?;
+        let digest = args.digest().ok_or_else(|| "wasm: no module was loaded for it".to_owned())?;
+        let module = self.table.module(digest).ok_or_else(|| format!("wasm: module {digest} is not held here"))?;
+        let shown = ShownPod::new(preparation.class, &shown_fields(&args, module.description()));
+        let pod =
+            if module.exports().is_batched() { encode::pod_json(&shown).into_bytes() } else { encode::pod(&shown) };
+        let is_pre_filtered = preparation.is_pre_filtered && module.exports().has(Export::PreFilter);
+        Ok(self.subject(module, &args, pod.into(), is_pre_filtered))
+    }
+}
+
+/// The fields of the pod that a module sees: those of its arguments, else those that it describes, else all.
+fn shown_fields(args: &ModuleArgs, description: Option<&Arc<Description>>) -> PodFields {
+    let written = args.pod_fields.as_ref().and_then(|paths| PodFields::read(paths).ok());
+    let described = || description.map(|description| description.pod_fields.clone());
+    written.or_else(described).unwrap_or_else(PodFields::all)
+}
+
+/// The error of an attempt whose filter failed.
+///
+/// Source: `RunFilterPlugins` in `pkg/scheduler/framework/runtime/framework.go`.
+pub(crate) fn filter_error(table: &Table, plugin: &str, text: &str) -> Refusal {
+    Refusal::error(table.texts().number(&format!("running {plugin:?} filter plugin: {text}")))
+}
+
+/// The error of an attempt whose score failed.
+///
+/// Source: `RunScorePlugins`, as above.
+pub(crate) fn score_error(table: &Table, plugin: &str, text: &str) -> Refusal {
+    let text = format!("running Score plugins: plugin {plugin:?} failed with: {text}");
+    Refusal::error(table.texts().number(&text))
+}
+
+/// Source: `RunScorePlugins`, as above.
+pub(crate) fn out_of_range(plugin: &str, score: i64) -> String {
+    format!(
+        "applying score defaultWeights on Score plugins: plugin {plugin:?} returns an invalid score {score}, it should in \
+         the range of [0, {MAX_NODE_SCORE}] after normalizing"
+    )
+}
+
+impl Plugin for ModulePlugin {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn points(&self) -> &'static [Point] {
+        self.shape().points
+    }
+
+    fn check_args(&self, args: &Value) -> Result<(), ArgsError> {
+        ModuleArgs::read(args).map(|_| ())
+    }
+
+    fn advise(&self, args: &Value) -> Vec<String> {
+        let Ok(args) = ModuleArgs::read(args) else { return Vec::new() };
+        let mut advice = Vec::new();
+        let source = Source { url: args.guest_url.clone(), sha256: args.sha256.clone() };
+        let module = self.table.resolved(&source).and_then(Result::ok).and_then(|digest| self.table.module(digest));
+        let description = module.as_ref().and_then(|module| module.description());
+        if shown_fields(&args, description).tell_pods_apart() {
+            let is_said = args.pod_fields.is_some() || description.is_some();
+            let how = if is_said { "podFields shows it" } else { "without podFields the module sees" };
+            advice.push(format!(
+                "{how} the name of each pod, so that no two pods share a verdict and each costs an evaluation of all nodes; \
+                 set podFields to what the module reads, such as [\"metadata.labels['app']\", spec.nodeSelector]"
+            ));
+        }
+        let exports = module.as_ref().map(|module| module.exports());
+        let idle = exports.into_iter().flat_map(Exports::iter).filter(|export| export.instead().is_some());
+        let idle: Vec<&str> = idle.map(Export::name).collect();
+        if !idle.is_empty() {
+            advice.push(format!(
+                "the module exports {}, which are not run: if they do more than nothing, docs/plugins.md says what to do \
+                 instead",
+                idle.join(", ")
+            ));
+        }
+        advice
+    }
+
+    fn pod_fields(&self, args: &Args) -> Vec<PodField> {
+        let Some(args) = ModuleArgs::of(args, self.name) else { return Vec::new() };
+        let module = args.digest().and_then(|digest| self.table.module(digest));
+        shown_fields(&args, module.as_ref().and_then(|module| module.description())).metadata
+    }
+
+    fn pre_filter(&self, preparation: &mut Preparation<'_>) -> PreFilter {
+        preparation.is_pre_filtered = true;
+        let asked = self.prepare(preparation).map(|subject| subject.pre_filter());
+        let (answer, names) = match asked {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(fault)) => return PreFilter::Fail(fault.text),
+            Err(error) => return PreFilter::Fail(error),
+        };
+        match (answer.status, names) {
+            (Status::Success, None) => PreFilter::Continue,
+            (Status::Success, Some(names)) => {
+                PreFilter::Only(names.iter().map(|name| preparation.symbols.number(name)).collect())
+            }
+            (Status::Skip, _) => PreFilter::Skip,
+            (Status::Unschedulable | Status::Unresolvable, _) => PreFilter::Refuse(answer.reason),
+            (Status::Error, _) => PreFilter::Fail(answer.reason),
+        }
+    }
+
+    fn filter(&self, preparation: &mut Preparation<'_>) -> Option<Filter> {
+        let subject = self.prepare(preparation);
+        let own = (self.name, self.table);
+        Some(Filter::Node(match Self::batches(subject) {
+            Ok(batches) => Box::new(BatchFilter(batches, own)),
+            Err(subject) => Box::new(ModuleFilter::new(own, subject)),
+        }))
+    }
+
+    fn pre_score(&self, preparation: &mut Preparation<'_>) -> PreScore {
+        let asked = self.prepare(preparation).map(|subject| subject.start(true).map(|(_, answer)| answer));
+        match asked {
+            Ok(Ok(answer)) => match answer.status {
+                Status::Success => PreScore::Continue,
+                Status::Skip => PreScore::Skip,
+                Status::Unschedulable | Status::Unresolvable | Status::Error => PreScore::Fail(answer.reason),
+            },
+            Ok(Err(fault)) => PreScore::Fail(fault.text),
+            Err(error) => PreScore::Fail(error),
+        }
+    }
+
+    fn score(&self, preparation: &mut Preparation<'_>) -> Option<Score> {
+        let own = (self.name, self.table);
+        let subject = match Self::batches(self.prepare(preparation)) {
+            Ok(batches) => return Some(Score::Node(Box::new(BatchScore(batches, own)))),
+            Err(subject) => subject,
+        };
+        let normalizes = subject.as_ref().is_ok_and(|subject| subject.module.exports().has(Export::NormalizeScore));
+        let normalizer = subject.clone().ok().filter(|_| normalizes).map(ModuleNormalizer::new);
+        Some(Score::Node(Box::new(ModuleScore::new(own, subject, normalizer.map(Arc::new)))))
+    }
+
+    fn events(&self) -> &'static [&'static str] {
+        self.shape().events
+    }
+}
+
+// === impl Subject ===
+
+impl Subject {
+    /// An instance that is ready to judge nodes, or with `scores` to score them, and what `prescore` has said.
+    pub(crate) fn start(&self, scores: bool) -> Result<(Instance, Answer), Fault> {
+        self.counted(self.try_start(scores))
+    }
+
+    fn try_start(&self, scores: bool) -> Result<(Instance, Answer), Fault> {
+        let mut instance = self.module.start(&self.setting, &self.pod)?;
+        let mut answer = Answer { status: Status::Success, reason: String::new() };
+        if self.is_pre_filtered {
+            // It has said already whether the class can be judged.
+            instance.pre_filter()?;
+        }
+        if scores && self.module.exports().has(Export::PreScore) {
+            answer = instance.pre_score()?;
+        }
+        Ok((instance, answer))
+    }
+
+    fn pre_filter(&self) -> Result<(Answer, Option<Vec<String>>), Fault> {
+        let asked = self.module.start(&self.setting, &self.pod).and_then(|mut instance| instance.pre_filter());
+        let asked = self.counted(asked);
+        if let Ok((Answer { status: Status::Error, .. }, _)) = &asked {
+            self.table.count(self.plugin, FaultKind::Status);
+        }
+        asked
+    }
+
+    /// The labels of the events that wake pods; none where any event does.
+    fn events(&self) -> Result<Vec<&'static str>, Fault> {
+        let mut instance = self.module.start(&self.setting, &self.pod)?;
+        if let Some(description) = self.module.description() {
+            let kept = description.events.iter().map(|event| interned(event));
+            return Ok(kept.collect());
+        }
+        if !self.module.exports().has(Export::Enqueue) {
+            return Ok(Vec::new());
+        }
+        Ok(labels(&instance.enqueue()?))
+    }
+
+    /// Counts what has failed.
+    pub(crate) fn counted<T>(&self, asked: Result<T, Fault>) -> Result<T, Fault> {
+        asked.inspect_err(|fault| self.table.count(self.plugin, fault.kind))
+    }
+}
+
+/// kube-scheduler's labels of events of these kinds and actions; none for a wildcard.
+///
+/// Source: `guest/api/clusterevent.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
+fn labels(events: &[(u32, u32)]) -> Vec<&'static str> {
+    const OTHERS: [(u32, [&str; 3]); 8] = [
+        (2, ["PersistentVolumeAdd", "PersistentVolumeDelete", "PersistentVolumeUpdate"]),
+        (3, ["PersistentVolumeClaimAdd", "PersistentVolumeClaimDelete", "PersistentVolumeClaimUpdate"]),
+        (5, ["ResourceClaimAdd", "ResourceClaimDelete", "ResourceClaimUpdate"]),
+        (6, ["StorageClassAdd", "StorageClassDelete", "StorageClassUpdate"]),
+        (7, ["CSINodeAdd", "CSINodeDelete", "CSINodeUpdate"]),
+        (8, ["CSIDriverAdd", "CSIDriverDelete", "CSIDriverUpdate"]),
+        (9, ["CSIStorageCapacityAdd", "CSIStorageCapacityDelete", "CSIStorageCapacityUpdate"]),
+        (0, ["AssignedPodAdd", "AssignedPodDelete", "AssignedPodUpdate"]),
+    ];
+    const NODE: [&str; 6] = [
+        "NodeAdd",
+        "NodeDelete",
+        "NodeUpdateNodeAllocatable",
+        "NodeUpdateNodeLabel",
+        "NodeUpdateNodeTaint",
+        "NodeUpdate",
+    ];
+    let mut labels = BTreeSet::new();
+    for &(kind, actions) in events {
+        let on = |bit: usize| actions & (1 << bit) != 0;
+        if kind == 1 {
+            labels.extend(NODE.into_iter().enumerate().filter(|(bit, _)| on(*bit)).map(|(_, label)| label));
+        } else if let Some((_, [add, delete, update])) = OTHERS.iter().find(|(known, _)| *known == kind) {
+            labels.extend(on(0).then_some(*add));
+            labels.extend(on(1).then_some(*delete));
+            labels.extend((actions >> 2 != 0).then_some(*update));
+            labels.extend((kind == 0 && actions >> 2 != 0).then_some("TargetPodUpdate"));
+        } else {
+            // A wildcard, or a kind that there is no more.
+            return Vec::new();
+        }
+    }
+    labels.into_iter().collect()
+}
+
+/// A list that stays, made once for all that are alike.
+fn kept<T: Clone + PartialEq + Send + Kept>(list: Vec<T>) -> &'static [T] {
+    let mut known = T::all().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.iter().copied().find(|known| **known == *list) {
+        return known;
+    }
+    let list: &'static [T] = list.leak();
+    known.push(list);
+    list
+}
+
+/// A text that stays, made once for all that are equal: labels of events.
+fn interned(text: &str) -> &'static str {
+    static ALL: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut known = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.get(text).copied() {
+        return known;
+    }
+    let text: &'static str = text.to_owned().leak();
+    known.insert(text);
+    text
+}
+
+/// What lists of are kept. As many as modules export and register differently.
+trait Kept: Sized + 'static {
+    fn all() -> &'static Mutex<Vec<&'static [Self]>>;
+}
+
+impl Kept for Point {
+    fn all() -> &'static Mutex<Vec<&'static [Self]>> {
+        static ALL: Mutex<Vec<&'static [Point]>> = Mutex::new(Vec::new());
+        &ALL
+    }
+}
+
+impl Kept for &'static str {
+    fn all() -> &'static Mutex<Vec<&'static [Self]>> {
+        static ALL: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
+        &ALL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::labels;
+
+    #[test]
+    fn events_of_a_guest_are_kube_schedulers_labels() {
+        assert_eq!(labels(&[(1, 1)]), ["NodeAdd"]);
+        assert_eq!(
+            labels(&[(1, 0b1100), (0, 2)]),
+            ["AssignedPodDelete", "NodeUpdateNodeAllocatable", "NodeUpdateNodeLabel"]
+        );
+        assert_eq!(labels(&[(7, 0b111)]), ["CSINodeAdd", "CSINodeDelete", "CSINodeUpdate"]);
+        assert!(labels(&[(1, 1), (10, 0b11_1111)]).is_empty(), "a wildcard is any event");
+        assert!(labels(&[]).is_empty());
+    }
+}

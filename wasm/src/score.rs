@@ -1,0 +1,181 @@
+//! The score of a module, made ready for one class, and its normalising.
+//!
+//! Source: `RunScorePlugins` in `pkg/scheduler/framework/runtime/framework.go`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flotilla_framework::{
+    extension::{FallibleScore, MAX_NODE_SCORE, NodeScore, Normalizer},
+    snapshot::{Slot, Snapshot},
+    status::Refusal,
+};
+
+use crate::{
+    batch::Subjectless,
+    encode,
+    error::{Fault, FaultKind},
+    filter::Asking,
+    instance::Status,
+    plugin::{Subject, out_of_range, score_error},
+    table::Table,
+    words,
+};
+
+type Scored = Result<i64, Refusal>;
+
+/// A score made ready.
+pub(crate) struct ModuleScore {
+    plugin: &'static str,
+    table: &'static Table,
+    asking: Result<Asking<Scored>, String>,
+    normalizer: Option<Arc<ModuleNormalizer>>,
+}
+
+/// `normalizescore` of a module, for one class.
+pub(crate) struct ModuleNormalizer {
+    subject: Subject,
+    /// What was normalised last, and to what: mostly the feasible nodes are the same as for the decision before.
+    last: Mutex<Option<Last>>,
+}
+
+/// The normaliser of a score, which the score keeps as well.
+struct Shared(Arc<ModuleNormalizer>);
+
+type Raws = Vec<(i64, usize)>;
+type Last = (Raws, Result<Vec<i64>, String>);
+
+// === impl ModuleScore ===
+
+impl ModuleScore {
+    pub(crate) fn new(
+        (plugin, table): Subjectless,
+        subject: Result<Subject, String>,
+        normalizer: Option<Arc<ModuleNormalizer>>,
+    ) -> Self {
+        Self { plugin, table, asking: subject.map(Asking::new), normalizer }
+    }
+
+    fn scores(&self, nodes: &Snapshot, slots: &[Slot]) -> Vec<Scored> {
+        match &self.asking {
+            Err(error) => vec![Err(self.error(error)); slots.len()],
+            Ok(asking) => asking.ask(
+                nodes,
+                slots,
+                |subject| subject.start(true).map(|(instance, _)| instance),
+                |subject, instance| {
+                    instance.score().map(|(score, answer)| match answer.status {
+                        Status::Success => self.in_range(score),
+                        _ => {
+                            self.table.count(subject.plugin, FaultKind::Status);
+                            Err(self.error(&answer.reason))
+                        }
+                    })
+                },
+                |fault| Err(self.error(&fault.text)),
+            ),
+        }
+    }
+
+    /// A score that nothing normalises has its range already.
+    fn in_range(&self, score: i64) -> Scored {
+        if self.normalizer.is_some() || (0..=MAX_NODE_SCORE).contains(&score) {
+            return Ok(score);
+        }
+        self.table.count(self.plugin, FaultKind::Answer);
+        Err(Refusal::error(self.table.texts().number(&out_of_range(self.plugin, score))))
+    }
+
+    fn error(&self, text: &str) -> Refusal {
+        score_error(self.table, self.plugin, text)
+    }
+}
+
+impl NodeScore for ModuleScore {
+    /// Not asked, since it may fail.
+    fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
+        self.try_score(nodes, slot).unwrap_or(0)
+    }
+
+    fn fallible(&self) -> Option<&dyn FallibleScore> {
+        Some(self)
+    }
+
+    fn normalizer(&self) -> Option<Box<dyn Normalizer>> {
+        self.normalizer.as_ref().map(|normalizer| Box::new(Shared(Arc::clone(normalizer))) as Box<dyn Normalizer>)
+    }
+}
+
+impl FallibleScore for ModuleScore {
+    fn try_score(&self, nodes: &Snapshot, slot: Slot) -> Scored {
+        self.scores(nodes, &[slot]).pop().unwrap_or(Ok(0))
+    }
+
+    fn try_add_column(
+        &self,
+        nodes: &Snapshot,
+        todo: &[Slot],
+        weight: i64,
+        sums: &mut [i64],
+        failed: &mut dyn FnMut(Slot, Refusal),
+    ) {
+        for ((score, sum), &slot) in self.scores(nodes, todo).into_iter().zip(sums).zip(todo) {
+            match score {
+                Ok(score) => *sum += weight * score,
+                Err(refusal) => failed(slot, refusal),
+            }
+        }
+    }
+
+    fn reasons(&self, detail: u64) -> Vec<String> {
+        vec![self.table.texts().get(detail).map_or_else(|| words::OTHERS.to_owned(), |words| words.to_string())]
+    }
+}
+
+// === impl ModuleNormalizer ===
+
+impl ModuleNormalizer {
+    pub(crate) const fn new(subject: Subject) -> Self {
+        Self { subject, last: Mutex::new(None) }
+    }
+
+    fn ask(&self, raws: &[(i64, usize)]) -> Result<Vec<i64>, String> {
+        let plugin = self.subject.plugin;
+        let failed = |text: &str| format!("running Normalize on Score plugins: plugin {plugin:?} failed with: {text}");
+        let asked = self.subject.start(true).and_then(|(mut instance, _)| instance.normalize(raws.into()));
+        let (answer, json) = self.subject.counted(asked).map_err(|fault| failed(&fault.text))?;
+        if answer.status != Status::Success {
+            self.subject.table.count(plugin, FaultKind::Status);
+            return Err(failed(&answer.reason));
+        }
+        let scores = match json {
+            // It left them as they are.
+            None => Ok(raws.iter().map(|(raw, _)| *raw).collect()),
+            Some(json) => encode::normalized(raws, &json),
+        };
+        let scores =
+            scores.map_err(|text| Fault::new(FaultKind::Answer, format!("wasm: normalizescore error: {text}")));
+        let scores: Vec<i64> = self.subject.counted(scores).map_err(|fault| failed(&fault.text))?;
+        match scores.iter().find(|score| !(0..=MAX_NODE_SCORE).contains(*score)) {
+            None => Ok(scores),
+            Some(&score) => {
+                self.subject.table.count(plugin, FaultKind::Answer);
+                Err(out_of_range(plugin, score))
+            }
+        }
+    }
+}
+
+impl Normalizer for Shared {
+    fn normalize(&self, raws: &[(i64, usize)]) -> Result<Vec<i64>, String> {
+        let Self(normalizer) = self;
+        let mut last = normalizer.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, scores)) = &*last
+            && known == raws
+        {
+            return scores.clone();
+        }
+        let scores = normalizer.ask(raws);
+        *last = Some((raws.to_vec(), scores.clone()));
+        scores
+    }
+}

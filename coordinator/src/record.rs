@@ -26,7 +26,7 @@ use flotilla_machine::{
     action::Action,
     event::{Event, TimeMs},
 };
-use flotilla_recording::{Entry, Header, Input, Sent, Tape, World, begin, write_frame};
+use flotilla_recording::{Entry, Header, Input, Needs, Sent, Tape, World, begin, write_frame};
 use flotilla_runtime::driver::Tap;
 use jiff::{Timestamp, tz::TimeZone};
 use tracing::{error, info, warn};
@@ -110,8 +110,15 @@ impl Recorder {
             anonymised: false,
         };
         let waiting = Arc::<AtomicU64>::default();
-        let mut files =
-            Files { folder: folder.to_owned(), max_bytes, header, file: None, bytes: 0, older: VecDeque::new() };
+        let mut files = Files {
+            folder: folder.to_owned(),
+            max_bytes,
+            registry,
+            header,
+            file: None,
+            bytes: 0,
+            older: VecDeque::new(),
+        };
         files.open().with_context(|| format!("cannot record to --record {}", folder.display()))?;
         let (messages, received) = mpsc::channel();
         let written = Arc::clone(&waiting);
@@ -120,7 +127,7 @@ impl Recorder {
         COUNTS.is_recording.store(true, Ordering::Relaxed);
         info!(folder = %folder.display(), max_bytes, "recording");
         let queue = Queue { messages, waiting: Arc::clone(&waiting) };
-        let tape = Some(Tape::new(queue, max_bytes / PART_SHARE));
+        let tape = Some(Tape::new(queue, max_bytes / PART_SHARE, registry));
         Ok(Self {
             tape,
             thread: Some(thread),
@@ -183,6 +190,7 @@ impl Sent for Queue {
 struct Files {
     folder: PathBuf,
     max_bytes: u64,
+    registry: Registry,
     /// Of the part in hand.
     header: Header,
     file: Option<(PathBuf, BufWriter<File>)>,
@@ -262,7 +270,9 @@ impl Files {
             warn!(dropped, "the recording could not follow; the next part begins with the whole cluster");
         }
         self.begin()?;
+        let mut needs = Needs::new(self.registry);
         for event in known.events() {
+            needs.of(&event).iter().try_for_each(|needed| self.write(needed))?;
             self.write(&Entry::Known(Input::of(&event)))?;
             if self.bytes > self.max_bytes / PART_SHARE {
                 let bytes = self.max_bytes / PART_SHARE;

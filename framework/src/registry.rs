@@ -114,9 +114,13 @@ impl Registry {
         self.said().map(Into::into).collect()
     }
 
+    /// All plugins but modules, in order.
+    pub fn compiled_in(self) -> impl Iterator<Item = &'static dyn Plugin> {
+        self.fixed.iter().copied()
+    }
+
     fn said(self) -> impl Iterator<Item = &'static str> {
-        let fixed = self.fixed.iter().map(|plugin| plugin.name());
-        fixed.chain(self.modules.map(|modules| modules.engine()))
+        self.compiled_in().map(Plugin::name).chain(self.modules.map(|modules| modules.engine()))
     }
 
     /// Where the plugins of a worker differ from these; `None` where they are the same, in any order.

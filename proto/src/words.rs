@@ -1,15 +1,8 @@
 //! The words of modules, which go with an answer that has them by number.
 //!
-//! Knows: where in an answer numbers of words are. Must not know: what the words say.
+//! Must not know: what the words say.
 
-use std::collections::BTreeSet;
-
-use flotilla_framework::{
-    explain::shard::Local,
-    preemption::Outcome,
-    registry::Registry,
-    shard::{FromWorker, Reply},
-};
+use flotilla_framework::{modules::numbers, registry::Registry, shard::FromWorker};
 
 use crate::pb;
 
@@ -20,26 +13,8 @@ const MAX_WORDS: usize = 256;
 #[must_use]
 pub fn of(word: &FromWorker, registry: Registry) -> Vec<pb::Words> {
     let Some(modules) = registry.modules() else { return Vec::new() };
-    let numbers: BTreeSet<u64> = match &word.reply {
-        Reply::Evaluated { evaluation, .. } => evaluation.refused.iter().map(|group| group.refusal.detail).collect(),
-        Reply::Rehearsed { outcomes, .. } => {
-            let refused = |outcome: &Outcome| match outcome {
-                Outcome::Refused(_, refusal) => Some(refusal.detail),
-                _ => None,
-            };
-            outcomes.iter().filter_map(refused).collect()
-        }
-        Reply::Explained { page, .. } => {
-            let refused = |local: &Local| match local {
-                Local::Refused(_, refusal) => Some(refusal.detail),
-                Local::Feasible(_) => None,
-            };
-            page.nodes.iter().filter_map(|node| refused(&node.local)).collect()
-        }
-        Reply::Hello { .. } | Reply::Applied { .. } | Reply::Unable { .. } => return Vec::new(),
-    };
     let known = |number| Some(pb::Words { number, text: modules.words(number)?.as_ref().to_owned() });
-    numbers.into_iter().filter_map(known).take(MAX_WORDS).collect()
+    numbers(word).into_iter().filter_map(known).take(MAX_WORDS).collect()
 }
 
 /// Takes over the words that came with an answer.

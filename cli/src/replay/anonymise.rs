@@ -94,8 +94,9 @@ impl Copy {
         outcome: Option<&Outcome>,
     ) -> Result<io::Result<()>, BadEntry> {
         // Later parts go into the same file.
+        // The words of a module may have names in them; the copy has none, as if a worker had not sent them.
         if self.is_checked && matches!(entry, Entry::Known(_) | Entry::Resumed { .. })
-            || matches!(entry, Entry::Header(_))
+            || matches!(entry, Entry::Header(_) | Entry::Words { .. })
         {
             return Ok(Ok(()));
         }

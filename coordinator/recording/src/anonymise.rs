@@ -113,7 +113,7 @@ impl Anonymiser {
     /// The entry cannot be read.
     pub fn collect(&mut self, entry: &Entry<'_>, outcome: Option<&Outcome>) -> Result<(), BadEntry> {
         match entry {
-            Entry::Header(_) => return Ok(()),
+            Entry::Header(_) | Entry::Module(_) | Entry::Words { .. } => return Ok(()),
             Entry::Turn { input: Input::Configured(text), .. } | Entry::Known(Input::Configured(text)) => {
                 configuration(text, &self.collected)?;
             }
@@ -151,7 +151,7 @@ impl Anonymiser {
     pub fn entry(&self, entry: Entry<'static>) -> Result<Entry<'static>, BadEntry> {
         let configured = |text: &str| configuration(text, self).map(|text| Input::Configured(text.into()));
         match entry {
-            Entry::Header(header) => Ok(Entry::Header(header)),
+            entry @ (Entry::Header(_) | Entry::Module(_)) => Ok(entry),
             Entry::Turn { now_ms, input: Input::Configured(text) } => {
                 Ok(Entry::Turn { now_ms, input: configured(&text)? })
             }

@@ -11,7 +11,7 @@ use flotilla_framework::{
 use flotilla_machine::event::{Configuration, Event, TimeMs};
 use serde::{Deserialize, Serialize};
 
-use crate::{decision::Outcome, read::BadEntry};
+use crate::{decision::Outcome, needs, read::BadEntry};
 
 /// What the first frame of each part says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,10 +31,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// The names of all plugins.
+    /// The names of all plugins that are compiled in. Modules are in the recording.
     #[must_use]
     pub fn plugins_of(registry: Registry) -> Vec<String> {
-        registry.names().iter().map(ToString::to_string).collect()
+        registry.compiled_in().map(|plugin| plugin.name().to_owned()).collect()
     }
 }
 
@@ -73,6 +73,15 @@ pub enum Entry<'a> {
         /// How many turns are missing before.
         dropped: u64,
     },
+    /// A WebAssembly module that the next configuration names.
+    Module(Vec<u8>),
+    /// The words that a module had for a verdict in the next answer.
+    Words {
+        /// The number that the answer has for them.
+        number: u64,
+        /// The words.
+        text: String,
+    },
 }
 
 // === impl Input ===
@@ -88,15 +97,16 @@ impl<'a> Input<'a> {
         Self::Configured(Cow::Owned(serde_json::to_string(&bare).unwrap_or_default()))
     }
 
-    /// The event.
+    /// The event. The plugins of a configuration that are modules are found from now on.
     ///
     /// # Errors
-    /// The configuration cannot be read.
-    pub fn into_event(self) -> Result<Event, BadEntry> {
+    /// The configuration cannot be read, or a module of it cannot be run.
+    pub fn into_event(self, registry: Registry) -> Result<Event, BadEntry> {
         match self {
             Self::Event(event) => Ok(event.into_owned()),
             Self::Configured(text) => {
                 let configuration = serde_json::from_str(&text).map_err(|error| BadEntry(error.to_string()))?;
+                needs::adopt(&configuration, registry)?;
                 Ok(Event::Configured(Arc::new(configuration)))
             }
         }

@@ -17,6 +17,7 @@ use flotilla_machine::{
 use crate::{
     decision::{Decision, Outcome, PodId},
     entry::Entry,
+    needs::learn,
     read::BadEntry,
 };
 
@@ -33,6 +34,7 @@ pub struct Judged {
 #[derive(Debug)]
 pub struct Follower {
     machine: Machine,
+    registry: Registry,
     /// What is decided by, in the place of what was recorded.
     configuration: Option<Arc<Configuration>>,
     pods: BTreeMap<Arc<str>, Arc<PodInfo>>,
@@ -48,7 +50,7 @@ impl Follower {
     #[must_use]
     pub fn new(registry: Registry, configuration: Option<Arc<Configuration>>) -> Self {
         let machine = Machine::new(0, registry).keeping_decisions(0);
-        Self { machine, configuration, pods: BTreeMap::new(), placed: BTreeMap::new(), now_ms: 0 }
+        Self { machine, registry, configuration, pods: BTreeMap::new(), placed: BTreeMap::new(), now_ms: 0 }
     }
 
     /// The time of the last turn.
@@ -66,12 +68,13 @@ impl Follower {
         match entry {
             Entry::Turn { now_ms, input } => {
                 self.now_ms = now_ms;
-                self.take_in(input.into_event()?);
+                self.take_in(input.into_event(self.registry)?);
                 for decision in outcome.map_or(&[][..], |outcome| &outcome.decisions) {
                     self.decided(decision, &mut judged);
                 }
             }
-            Entry::Known(input) => self.take_in(input.into_event()?),
+            Entry::Known(input) => self.take_in(input.into_event(self.registry)?),
+            entry @ (Entry::Module(_) | Entry::Words { .. }) => learn(&entry, self.registry)?,
             Entry::Header(_) | Entry::AskedAt { .. } | Entry::Resumed { .. } => {}
         }
         Ok(judged)

@@ -8,6 +8,7 @@ use flotilla_machine::{event::TimeMs, machine::Machine};
 use crate::{
     decision::{Decision, Outcome},
     entry::{Entry, Input},
+    needs::learn,
     read::BadEntry,
 };
 
@@ -15,6 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Replayer {
     machine: Machine,
+    registry: Registry,
     /// How many turns there were.
     pub turns: u64,
     /// How many decisions were the same.
@@ -44,7 +46,7 @@ impl Replayer {
     /// Nothing is told yet.
     #[must_use]
     pub fn new(registry: Registry) -> Self {
-        Self { machine: Machine::new(0, registry).keeping_decisions(0), turns: 0, decisions: 0, now_ms: 0 }
+        Self { machine: Machine::new(0, registry).keeping_decisions(0), registry, turns: 0, decisions: 0, now_ms: 0 }
     }
 
     /// Tells one entry. What a later part begins with is known already.
@@ -62,6 +64,7 @@ impl Replayer {
                 self.machine.asked_at(began_ms, now_ms);
                 Ok(None)
             }
+            entry @ (Entry::Module(_) | Entry::Words { .. }) => learn(&entry, self.registry).map(|()| None),
             Entry::Header(_) | Entry::Known(_) | Entry::Resumed { .. } => Ok(None),
         }
     }
@@ -73,7 +76,7 @@ impl Replayer {
     pub fn turn(&mut self, now_ms: TimeMs, input: Input<'static>, heard_ms: TimeMs) -> Result<Outcome, BadEntry> {
         self.turns += 1;
         self.now_ms = now_ms;
-        self.machine.take_in(now_ms, input.into_event()?);
+        self.machine.take_in(now_ms, input.into_event(self.registry)?);
         let actions = self.machine.go_on_heard(now_ms, heard_ms.min(now_ms));
         Ok(Outcome::of(heard_ms, &actions))
     }

@@ -16,6 +16,7 @@ use flotilla_machine::{
 use crate::{
     decision::{Decision, Outcome, PodId},
     entry::Entry,
+    needs::learn,
     read::BadEntry,
 };
 
@@ -26,6 +27,7 @@ const MOST_MOVED: usize = 10;
 #[derive(Debug)]
 pub struct Rerun {
     machine: Machine,
+    registry: Registry,
     workers: BTreeMap<WorkerId, Replica>,
     /// Numbers of requests of this machine, by pod.
     preparations: BTreeMap<Arc<str>, PreparationId>,
@@ -59,6 +61,7 @@ impl Rerun {
         let replica = |number| (WorkerId(u64::from(number) + 1), Replica::new(registry));
         Self {
             machine: Machine::new(0, registry).keeping_decisions(0),
+            registry,
             workers: (0..workers).map(replica).collect(),
             preparations: BTreeMap::new(),
             preemptions: BTreeMap::new(),
@@ -72,10 +75,10 @@ impl Rerun {
     /// # Errors
     /// The entry cannot be read.
     pub fn tell(&mut self, entry: Entry<'static>, outcome: Option<&Outcome>) -> Result<(), BadEntry> {
-        let Entry::Turn { now_ms, input } = entry else { return Ok(()) };
+        let Entry::Turn { now_ms, input } = entry else { return learn(&entry, self.registry) };
         let decisions = outcome.map_or(&[][..], |outcome| &outcome.decisions);
         add(&mut self.recorded, decisions);
-        let event = match input.into_event()? {
+        let event = match input.into_event(self.registry)? {
             Event::WorkerJoined { .. } | Event::WorkerLost { .. } | Event::FromWorker { .. } => return Ok(()),
             Event::Written { uid, id, versions, failure } => {
                 let id = self.preparations.get(&uid).copied().unwrap_or(id);

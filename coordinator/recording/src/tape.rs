@@ -3,6 +3,7 @@
 //! Knows: what is written for each turn, and what a new part needs. Must not know: files, threads or clocks: it is called on the
 //! machine's thread, which waits for nothing.
 
+use flotilla_framework::registry::Registry;
 use flotilla_machine::{
     action::Action,
     event::{Event, TimeMs},
@@ -12,6 +13,7 @@ use crate::{
     decision::Outcome,
     entry::{Entry, Input},
     frame::FRAME_HEAD,
+    needs::Needs,
     world::World,
 };
 
@@ -32,6 +34,7 @@ pub trait Sent {
 pub struct Tape<S> {
     sent: S,
     world: World,
+    needs: Needs,
     /// The bytes of the turn in hand; `None` where it is lost.
     turn: Option<Vec<u8>>,
     /// The bytes of the frames of this part, without what it began with.
@@ -47,8 +50,9 @@ pub struct Tape<S> {
 impl<S: Sent> Tape<S> {
     /// Nothing has happened yet.
     #[must_use]
-    pub fn new(sent: S, part_bytes: u64) -> Self {
-        Self { sent, world: World::default(), turn: None, bytes: 0, part_bytes, dropped: 0 }
+    pub fn new(sent: S, part_bytes: u64, registry: Registry) -> Self {
+        let needs = Needs::new(registry);
+        Self { sent, world: World::default(), needs, turn: None, bytes: 0, part_bytes, dropped: 0 }
     }
 
     /// Where frames go.
@@ -60,6 +64,12 @@ impl<S: Sent> Tape<S> {
     pub fn event(&mut self, now_ms: TimeMs, event: &Event) {
         // A part begins between two turns, with what was so before this one.
         self.begin_part();
+        for needed in self.needs.of(event) {
+            let entry = needed.encode(Vec::new());
+            if self.dropped > 0 || !entry.is_ok_and(|entry| self.send(entry)) {
+                self.dropped += 1;
+            }
+        }
         self.turn = match self.dropped {
             0 => Entry::Turn { now_ms, input: Input::of(event) }.encode(Vec::new()).ok(),
             _ => None,
@@ -97,6 +107,7 @@ impl<S: Sent> Tape<S> {
         let is_due = self.dropped > 0 || self.bytes >= self.part_bytes;
         if is_due && self.sent.has_room() {
             self.sent.part(self.world.clone(), self.dropped);
+            self.needs.forget();
             self.bytes = 0;
             self.dropped = 0;
         }

@@ -84,7 +84,7 @@ impl<'a> Course<'a> {
         memory.begin(false);
         Self {
             machine: Machine::new(0, Registry::built_in()),
-            tape: Tape::new(memory, part_bytes),
+            tape: Tape::new(memory, part_bytes, Registry::built_in()),
             workers: BTreeMap::new(),
             pods: BTreeMap::new(),
             waiting: VecDeque::new(),

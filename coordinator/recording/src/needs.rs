@@ -1,0 +1,91 @@
+//! What has to be there before a machine can be told an event, where a configuration names WebAssembly modules: the modules, and the
+//! words that they had for the verdicts in an answer.
+//!
+//! Knows: when either is written, and how it is there again. Must not know: what a module is.
+
+use std::collections::BTreeSet;
+
+use flotilla_framework::{
+    modules::{Digest, Modules, named, numbers},
+    registry::Registry,
+};
+use flotilla_machine::event::{Configuration, Event};
+
+use crate::{entry::Entry, read::BadEntry};
+
+/// What a part of a recording has told already.
+#[derive(Debug)]
+pub struct Needs {
+    /// `None` where the process runs no modules, so that nothing is needed.
+    modules: Option<&'static dyn Modules>,
+    digests: BTreeSet<Digest>,
+    /// A number takes 8 bytes, and 20 or more in the file with its words: fewer than a part may have.
+    numbers: BTreeSet<u64>,
+}
+
+// === impl Needs ===
+
+impl Needs {
+    /// Of a part that has told nothing yet.
+    #[must_use]
+    pub fn new(registry: Registry) -> Self {
+        Self { modules: registry.modules(), digests: BTreeSet::new(), numbers: BTreeSet::new() }
+    }
+
+    /// Another part begins.
+    pub(crate) fn forget(&mut self) {
+        self.digests.clear();
+        self.numbers.clear();
+    }
+
+    /// What has to be told before an event. A module that is no longer held is left out, and missed when it is replayed.
+    pub fn of(&mut self, event: &Event) -> Vec<Entry<'static>> {
+        let Some(modules) = self.modules else { return Vec::new() };
+        match event {
+            Event::Configured(configuration) => {
+                let digests: BTreeSet<Digest> =
+                    configuration.profiles.iter().flat_map(named).map(|(_, digest)| digest).collect();
+                let new = digests.into_iter().filter(|digest| self.digests.insert(*digest));
+                new.filter_map(|digest| Some(Entry::Module(modules.bytes(digest)?.to_vec()))).collect()
+            }
+            Event::FromWorker { word, .. } => {
+                let new = numbers(word).into_iter().filter(|number| self.numbers.insert(*number));
+                let words = |number| Some(Entry::Words { number, text: modules.words(number)?.as_ref().to_owned() });
+                new.filter_map(words).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Takes in what a machine needs.
+///
+/// # Errors
+/// This process runs no modules, or not this one.
+pub(crate) fn learn(entry: &Entry<'_>, registry: Registry) -> Result<(), BadEntry> {
+    let modules = || registry.modules().ok_or_else(|| BadEntry(NO_ENGINE.to_owned()));
+    match entry {
+        Entry::Module(bytes) => modules()?.load(bytes.as_slice().into()).map(|_| ()).map_err(BadEntry),
+        Entry::Words { number, text } => {
+            modules()?.learn(*number, text);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Has the plugins found that are modules.
+///
+/// # Errors
+/// A module is missing, or this process runs none.
+pub(crate) fn adopt(configuration: &Configuration, registry: Registry) -> Result<(), BadEntry> {
+    let is_named = configuration.profiles.iter().any(|profile| named(profile).next().is_some());
+    match registry.modules() {
+        None if is_named => Err(BadEntry(NO_ENGINE.to_owned())),
+        None => Ok(()),
+        Some(modules) => configuration.profiles.iter().try_for_each(|profile| modules.adopt(profile)).map_err(BadEntry),
+    }
+}
+
+const NO_ENGINE: &str = "the recorded configuration names a WebAssembly module, which this build of flotilla cannot run; replay with a \
+                         release, or build with --features wasm";

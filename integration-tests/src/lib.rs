@@ -18,6 +18,7 @@ pub mod node;
 pub mod oracle;
 pub mod placements;
 pub mod rights;
+pub mod tutorial;
 
 use std::io::{self, Write as _};
 

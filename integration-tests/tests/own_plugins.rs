@@ -9,6 +9,8 @@ use std::{
     process::{Command, Output},
 };
 
+use flotilla_integration_tests::tutorial::{commands, section, typed};
+
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/plugin")
 }
@@ -16,10 +18,18 @@ fn example() -> PathBuf {
 /// `cargo` in the folder of the example, without what only a debugger reads.
 fn cargo(words: &[&str]) -> Output {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/own-plugins");
     let mut command = Command::new(cargo);
-    command.args(words).current_dir(example()).env("CARGO_TARGET_DIR", target).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    command
+        .args(words)
+        .current_dir(example())
+        .env("CARGO_TARGET_DIR", target().join("own-plugins"))
+        .env("CARGO_PROFILE_DEV_DEBUG", "0");
     command.output().expect("cargo can be started")
+}
+
+/// The folder that tests keep what they have built in.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target")
 }
 
 /// `my-flotilla` with these words.
@@ -87,4 +97,33 @@ fn arguments_that_a_plugin_refuses_are_told_with_their_place() {
         format!("{config}:13:12: profiles[0].pluginConfig[0].args.revers: found an unknown field; expected reverse");
     let said = said(&output);
     assert!(!output.status.success() && said.contains(&expected), "{said}");
+}
+
+#[test]
+fn the_tutorial_ends_with_a_pod_beside_an_api_server() -> anyhow::Result<()> {
+    let page = fs::read_to_string(example().join("../../docs/plugins.md"))?;
+    let tutorial = section(&page, "## From nothing to a pod that your rule has placed")?;
+    // An image is built and pushed in the last step, which needs a registry.
+    let commands: Vec<String> =
+        commands(tutorial).into_iter().take_while(|line| !line.starts_with("docker ")).collect();
+    let (place, typed_in) = commands.split_first().expect("commands");
+    assert_eq!(place, "cd examples/plugin");
+    // What is written by the way is not for the repository.
+    let folder = tempfile::tempdir()?;
+    let written: Vec<String> = typed_in
+        .iter()
+        .map(|line| line.replace("up.txt", &folder.path().join("up.txt").display().to_string()))
+        .collect();
+    let (state, built, target) = (folder.path().join("state"), target().join("own-plugins"), target());
+    let variables = [
+        ("FLOTILLA_STATE_DIR", &*state),
+        ("FLOTILLA_CACHE_DIR", &*target),
+        ("CARGO_TARGET_DIR", &*built),
+        ("CARGO_PROFILE_DEV_DEBUG", Path::new("0")),
+    ];
+    let down = "cargo run --quiet --features cluster --bin my-flotilla -- down";
+    let said = typed(&example(), &built, &variables, &written, down)?;
+    let node = |pod: &str, node: &str| said.lines().any(|line| line.starts_with(pod) && line.contains(node));
+    assert!(node("web-2 ", "node-2") && node("red-7 ", "node-7"), "{said}");
+    Ok(())
 }

@@ -107,7 +107,7 @@ fn a_module_places_pods_and_its_words_are_told() {
     folder.configure(&format!("{NO_NAMES}      guestConfig: '7'\n"));
     let (_, out, _) = folder.run(&simulate);
     assert!(out.contains("0/2 nodes are available: 2 node(s) had another digit."), "{out}");
-    let (code, out, errors) = folder.run(&["explain", "p", "-f", "in.yaml", "--config", "scheduler.yaml"]);
+    let (code, out, errors) = folder.run(&["explain", "-f", "in.yaml", "--config", "scheduler.yaml"]);
     assert!(code == Some(0) && out.contains("ByDigit"), "{code:?} {out} {errors}");
 }
 
@@ -151,8 +151,8 @@ fn what_is_wrong_with_a_module_is_said_where_it_is_named() {
     assert!(errors.contains("without podFields the module sees the name of each pod"), "{errors}");
     folder.configure("      nodeFields: [metadata.uid]\n");
     let (code, _, errors) = check();
-    assert!(code == Some(1) && errors.contains("args.nodeFields[0]: found \"metadata.uid\", expected"), "{errors}");
-    folder.configure(&format!("      sha256: {}\n", "0".repeat(64)));
+    assert!(code == Some(1) && errors.contains("args.nodeFields[0]: found \"metadata.uid\"; expected"), "{errors}");
+    folder.configure(&format!("      sha256: '{}'\n", "0".repeat(64)));
     let (code, _, errors) = check();
     assert!(code == Some(1) && errors.contains("is wanted: is it another version?"), "{errors}");
     folder.put("guest.wasm", wat::parse_str(r#"(module (memory (export "memory") 1))"#).expect("sound"));

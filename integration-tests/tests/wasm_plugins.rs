@@ -107,7 +107,7 @@ fn digest(file: &Path) -> anyhow::Result<String> {
 
 /// Profiles whose plugin is a module: one that takes all nodes, and one that takes those with a digit that none has.
 fn configuration(url: &str, sha256: Option<&str>) -> String {
-    let sha256 = sha256.map(|sha256| format!("\n      sha256: {sha256}")).unwrap_or_default();
+    let sha256 = sha256.map(|sha256| format!("\n      sha256: '{sha256}'")).unwrap_or_default();
     let profile = |scheduler: &str, plugin: &str, config: &str| {
         format!(
             "- schedulerName: {scheduler}\n  plugins: {{multiPoint: {{enabled: [{{name: {plugin}, weight: 50}}]}}}}\n  \

@@ -71,10 +71,14 @@ pub(crate) type Subjectless = (&'static str, &'static crate::Table);
 
 impl Pool {
     fn take(&self, subject: &Subject) -> Result<Worker, Fault> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match idle {
+        let known = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = idle.iter().rposition(|worker| worker.instance.is_under(&subject.setting));
+            known.map(|place| idle.remove(place))
+        };
+        match known {
             Some(mut worker) => {
-                worker.instance.reset(&subject.setting);
+                worker.instance.reset(&subject.setting, &subject.pod);
                 Ok(worker)
             }
             None => Self::start(subject),
@@ -88,9 +92,14 @@ impl Pool {
 
     fn put(&self, worker: Worker) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if worker.calls < MOST_CALLS && idle.len() < MOST_INSTANCES {
-            idle.push(worker);
+        if worker.calls >= MOST_CALLS {
+            return;
         }
+        // The oldest may be under arguments that are no longer in force.
+        if idle.len() >= MOST_INSTANCES {
+            idle.remove(0);
+        }
+        idle.push(worker);
     }
 }
 
@@ -101,7 +110,7 @@ impl Worker {
     fn ask<T>(
         &mut self,
         export: Export,
-        block: &[u8],
+        (block, nodes): (&[u8], usize),
         answers: std::ops::Range<usize>,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, Fault> {
@@ -119,7 +128,7 @@ impl Worker {
             || broken(format!("flotilla_alloc gave {at}, from where there is no room for {} bytes", block.len()));
         let memory = self.instance.memory().get_mut(at..).and_then(|memory| memory.get_mut(..block.len()));
         memory.ok_or_else(outside)?.copy_from_slice(block);
-        let code: i32 = self.instance.named(export, self.block.cast_signed())?;
+        let code = self.instance.batch(export, self.block.cast_signed(), nodes)?;
         if code != 0 {
             let reason = self.instance.reason();
             let text = if reason.is_empty() { format!("{} answers {code}", export.name()) } else { reason.to_owned() };
@@ -152,7 +161,7 @@ impl Batches {
                 let texts = (&*self.pod, subject.setting.config.as_str());
                 let at = block.write(nodes, slots, &self.description.node_fields, texts, kind);
                 let width = if kind == Answers::Filter { 1 } else { 8 };
-                worker.ask(export, &block.bytes, at..at + slots.len() * width, &read)
+                worker.ask(export, (&block.bytes, slots.len()), at..at + slots.len() * width, &read)
             })
         };
         let asked = pool.take(subject).and_then(|mut worker| {

@@ -15,6 +15,9 @@ use crate::{
     state::{Setting, State},
 };
 
+/// So many nodes of a batch have the fuel of a call: 20,000 units for each, unless the arguments say otherwise.
+const NODES_PER_FUEL: usize = 1_000;
+
 /// The codes of a status.
 ///
 /// Source: `Code` in `k8s.io/kube-scheduler/framework`.
@@ -83,9 +86,14 @@ impl Instance {
         Ok(Self { store, raw, memory, filter, score })
     }
 
-    /// Goes on under another setting.
-    pub(crate) fn reset(&mut self, setting: &Arc<Setting>) {
-        self.store.data_mut().setting = Arc::clone(setting);
+    /// Whether it was started under this setting, which it may have read as it started.
+    pub(crate) fn is_under(&self, setting: &Setting) -> bool {
+        *self.store.data().setting == *setting
+    }
+
+    /// Goes on about another pod.
+    pub(crate) fn reset(&mut self, setting: &Arc<Setting>, pod: &Arc<[u8]>) {
+        self.store.data_mut().renew(Arc::clone(setting), Arc::clone(pod));
     }
 
     /// Names the node that is asked about from now on; `fill` writes it.
@@ -137,7 +145,15 @@ impl Instance {
         Ok(std::mem::take(&mut self.store.data_mut().events))
     }
 
-    /// A function of the ABI for batches.
+    /// A function of the ABI for batches, of so many nodes.
+    pub(crate) fn batch(&mut self, export: Export, block: i32, nodes: usize) -> Result<i32, Fault> {
+        let function = self.raw.get_typed_func::<i32, i32>(&mut self.store, export.name());
+        let function = function.map_err(|_| lacks(export))?;
+        let fuel = self.store.data().setting.fuel.saturating_mul(1 + (nodes / NODES_PER_FUEL) as u64);
+        self.fuelled(export, &function, block, fuel)
+    }
+
+    /// A function of a name.
     pub(crate) fn named<P: WasmParams, R: WasmResults>(&mut self, export: Export, parameters: P) -> Result<R, Fault> {
         let function = self.raw.get_typed_func::<P, R>(&mut self.store, export.name());
         let function = function.map_err(|_| lacks(export))?;
@@ -170,6 +186,16 @@ impl Instance {
         parameters: P,
     ) -> Result<R, Fault> {
         let fuel = self.store.data().setting.fuel;
+        self.fuelled(export, function, parameters, fuel)
+    }
+
+    fn fuelled<P: WasmParams, R: WasmResults>(
+        &mut self,
+        export: Export,
+        function: &TypedFunc<P, R>,
+        parameters: P,
+        fuel: u64,
+    ) -> Result<R, Fault> {
         self.store.data_mut().begin();
         let _ = self.store.set_fuel(fuel);
         function.call(&mut self.store, parameters).map_err(|error| fault(&mut self.store, export.name(), fuel, &error))

@@ -19,7 +19,7 @@ const MOST_ELEMENTS: usize = 100_000;
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What is the same for all calls of a plugin under its arguments.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     /// The plugin.
     pub(crate) plugin: &'static str,
@@ -95,6 +95,13 @@ impl State {
         self.events.clear();
         self.normalized = None;
         self.output.clear();
+    }
+
+    /// Goes on about another pod, as if nothing had been asked before.
+    pub(crate) fn renew(&mut self, setting: Arc<Setting>, pod: Arc<[u8]>) {
+        self.setting = setting;
+        self.pod = pod;
+        self.random = SEED;
     }
 
     /// Takes what the module prints, as far as it is kept.

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail};
 use flotilla_framework::{
     class::{Class, PodInfo, Taint},
-    extension::{Facts, Filter, NodeFilter, NodeScore, Plugin, PreFilter, PreScore, Preparation, Score},
+    extension::{Facts, Filter, NodeFilter, NodeScore, Plugin, Point, PreFilter, PreScore, Preparation, Score},
     modules::Modules as _,
     node::{NodeId, NodeInfo},
     profile::Args,
@@ -117,10 +117,13 @@ impl Sample {
 
     /// Asks, and tells what came of it.
     fn tell(&self, plugin: &dyn Plugin, filters: bool, scores: bool, out: &mut String) -> anyhow::Result<()> {
-        match self.prepared(|preparation| plugin.pre_filter(preparation)) {
-            PreFilter::Fail(error) => bail!("prefilter: {error}"),
-            PreFilter::Refuse(reason) => writeln!(out, "prefilter refuses the sample pod: {reason}")?,
-            _ => {}
+        let runs = |point| plugin.points().contains(&point);
+        if runs(Point::PreFilter) {
+            match self.prepared(|preparation| plugin.pre_filter(preparation)) {
+                PreFilter::Fail(error) => bail!("prefilter: {error}"),
+                PreFilter::Refuse(reason) => writeln!(out, "prefilter refuses the sample pod: {reason}")?,
+                _ => {}
+            }
         }
         if filters {
             let filter = || self.prepared(|preparation| plugin.filter(preparation));
@@ -141,7 +144,9 @@ impl Sample {
             writeln!(out, "filter    {} of {NODES} sample nodes refused; {}", refused.len(), each(took))?;
         }
         if scores {
-            if let PreScore::Fail(error) = self.prepared(|preparation| plugin.pre_score(preparation)) {
+            if runs(Point::PreScore)
+                && let PreScore::Fail(error) = self.prepared(|preparation| plugin.pre_score(preparation))
+            {
                 bail!("prescore: {error}");
             }
             let score = || self.prepared(|preparation| plugin.score(preparation));

@@ -388,6 +388,8 @@ macro_rules! export {
     ($plugin:ty) => {
         #[cfg(target_family = "wasm")]
         mod flotilla_exports {
+            use super::*;
+
             static SHARED: $crate::Shared = $crate::Shared::new();
 
             #[link(wasm_import_module = "k8s.io/scheduler")]
@@ -410,7 +412,7 @@ macro_rules! export {
 
             #[unsafe(no_mangle)]
             extern "C" fn flotilla_describe() -> i64 {
-                SHARED.describe::<super::$plugin>()
+                SHARED.describe::<$plugin>()
             }
 
             #[unsafe(no_mangle)]
@@ -420,12 +422,12 @@ macro_rules! export {
 
             #[unsafe(no_mangle)]
             extern "C" fn flotilla_filter(batch: i32) -> i32 {
-                told(SHARED.filter::<super::$plugin>(batch))
+                told(SHARED.filter::<$plugin>(batch))
             }
 
             #[unsafe(no_mangle)]
             extern "C" fn flotilla_score(batch: i32) -> i32 {
-                told(SHARED.score::<super::$plugin>(batch))
+                told(SHARED.score::<$plugin>(batch))
             }
         }
     };

@@ -17,8 +17,10 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	wasm "sigs.k8s.io/kube-scheduler-wasm-extension/scheduler/plugin"
+	"sigs.k8s.io/kube-scheduler-wasm-extension/scheduler/test"
 )
 
 // Cluster is what guests are asked about.
@@ -80,6 +82,9 @@ func run(file string, guests []string) error {
 
 // The stack of calls is cut off: it names the functions of the guest.
 func status(status *framework.Status) *Status {
+	if status == nil {
+		return &Status{Code: framework.Success.String()}
+	}
 	reason, _, _ := strings.Cut(strings.Join(status.Reasons(), ", "), "\nwasm stack trace:")
 	// Only the names of known codes can be had.
 	if status.Code() > framework.Pending {
@@ -103,7 +108,8 @@ func ask(cluster *Cluster, file string) (answers *Answers) {
 		return answers
 	}
 	config := wasm.PluginConfig{GuestURL: "file://" + path, GuestConfig: cluster.Config}
-	plugin, err := wasm.NewFromConfig(ctx, "Guest", config, nil)
+	handle := &test.FakeHandle{Recorder: &test.FakeRecorder{}, SharedLister: cache.NewSnapshot(nil, cluster.Nodes)}
+	plugin, err := wasm.NewFromConfig(ctx, "Guest", config, handle)
 	if err != nil {
 		answers.Error, _, _ = strings.Cut(err.Error(), "\nwasm stack trace:")
 		return answers

@@ -74,7 +74,10 @@ fn cluster(seed: u64) -> (PodBuilder, Vec<NodeBuilder>) {
     }
     for _ in 0..draw.below(4) {
         let weight = i32::try_from(1 + draw.below(100)).unwrap_or(1);
-        wants = wants.prefer(weight, draw.of(&KEYS), draw.of(&["In", "NotIn", "Exists"]), &[draw.of(&VALUES)]);
+        let (key, operator) = (draw.of(&KEYS), draw.of(&["In", "NotIn", "Exists"]));
+        let value = [draw.of(&VALUES)];
+        // An operator that takes no values and has some is an error of the pod.
+        wants = wants.prefer(weight, key, operator, if operator == "Exists" { &[] } else { &value });
     }
     (wants, nodes)
 }

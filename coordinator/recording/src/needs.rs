@@ -87,5 +87,5 @@ pub(crate) fn adopt(configuration: &Configuration, registry: Registry) -> Result
     }
 }
 
-const NO_ENGINE: &str = "the recorded configuration names a WebAssembly module, which this build of flotilla cannot run; replay with a \
-                         release, or build with --features wasm";
+const NO_ENGINE: &str = "the recorded configuration names a WebAssembly module, which this build of flotilla does not run; replay \
+                         with a release, or build with `cargo build --release -p flotilla --features cluster,wasm`";

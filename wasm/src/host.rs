@@ -262,12 +262,21 @@ fn texts(bytes: &[u8]) -> Vec<String> {
 
 fn read(guest: &mut Guest<'_>, at: u32, len: u32) -> Option<Vec<u8>> {
     let Some(Extern::Memory(memory)) = guest.get_export("memory") else { return None };
-    memory.data(&*guest).get(at as usize..)?.get(..len as usize).map(<[u8]>::to_vec)
+    let bytes = memory.data(&*guest).get(at as usize..)?.get(..len as usize).map(<[u8]>::to_vec);
+    charge(guest, len as usize);
+    bytes
+}
+
+/// Copying costs fuel too, a unit for each 8 bytes: else a guest that has large texts copied again and again would never end.
+fn charge(guest: &mut Guest<'_>, bytes: usize) {
+    let left = guest.get_fuel().unwrap_or(0);
+    let _ = guest.set_fuel(left.saturating_sub(bytes as u64 / 8));
 }
 
 fn put(guest: &mut Guest<'_>, at: u32, bytes: &[u8]) -> Option<()> {
     let Some(Extern::Memory(memory)) = guest.get_export("memory") else { return None };
-    memory.data_mut(guest).get_mut(at as usize..)?.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    memory.data_mut(&mut *guest).get_mut(at as usize..)?.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    charge(guest, bytes.len());
     Some(())
 }
 

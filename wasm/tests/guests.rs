@@ -131,6 +131,8 @@ fn what_goes_wrong_in_a_call_is_an_error_of_the_attempt_and_is_counted() {
     let looping = filter("(loop $again (br $again)) (i32.const 0)");
     let growing = filter("(i32.const 2) (memory.grow (i32.const 8000)) i32.add");
     let recursive = format!("(func $deep (call $deep) (call $deep)) {}", filter("(call $deep) (i32.const 0)"));
+    let copying =
+        filter("(loop $again (call $log (i32.const 0) (i32.const 0) (i32.const 131072)) (br $again)) (i32.const 0)");
     let divided = filter("(i32.div_u (i32.const 1) (i32.const 0))");
     let exits = filter("(call $exit (i32.const 3)) (i32.const 0)");
     let lists = filter("(call $node_list (i32.const 0) (i32.const 0))");
@@ -141,6 +143,11 @@ fn what_goes_wrong_in_a_call_is_an_error_of_the_attempt_and_is_counted() {
         (printed, FaultKind::Trap, "not here\nwasm error: unreachable"),
         (
             looping,
+            FaultKind::Fuel,
+            "the fuel of a call is used up (100000 units): raise limits.fuelPerCall, or have the guest do less",
+        ),
+        (
+            copying,
             FaultKind::Fuel,
             "the fuel of a call is used up (100000 units): raise limits.fuelPerCall, or have the guest do less",
         ),

@@ -10,7 +10,9 @@ use std::{path::Path, process::Command, sync::Arc, time::Duration};
 use flotilla_framework::{
     class::Class,
     evaluate::{Columns, Scratch},
-    extension::{Extremes, Facts, Filter, NodeFilter, NodeScore, Normalize, Plugin, PodField, Preparation, Score},
+    extension::{
+        Extremes, Facts, Filter, NodeFilter, NodeScore, Normalize, Plugin, PodField, Point, Preparation, Score,
+    },
     modules::Modules as _,
     node::NodeId,
     prepared::Prepared,
@@ -117,12 +119,12 @@ fn on_processor() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// A profile of one plugin. `pre_filters`: it has something to say before.
-fn profile(name: &str, args: Args, pre_filters: bool) -> Profile {
+/// A profile of one plugin at these points besides Filter.
+fn profile(name: &str, args: Args, points: &[Point]) -> Profile {
     let plugin = || vec![name.to_owned()];
-    let score = vec![WeightedPlugin { name: name.to_owned(), weight: 1 }];
-    let pre_filter = if pre_filters { plugin() } else { Vec::new() };
-    let plugins = Plugins { pre_filter, filter: plugin(), score, ..Plugins::default() };
+    let at = |point: Point| if points.contains(&point) { plugin() } else { Vec::new() };
+    let score = at(Point::Score).into_iter().map(|name| WeightedPlugin { name, weight: 1 }).collect();
+    let plugins = Plugins { pre_filter: at(Point::PreFilter), filter: plugin(), score, ..Plugins::default() };
     Profile { scheduler_name: "bench".into(), percentage_of_nodes_to_score: None, plugins, args }
 }
 
@@ -168,23 +170,28 @@ fn main() {
     measure(
         "compiled in: filter and score",
         compiled,
-        &profile("Team", Args::default(), false),
+        &profile("Team", Args::default(), &[Point::Score]),
         &nodes,
         (ROUNDS, TEAM),
     );
-    for (what, feature, rounds) in [
-        ("module in batches: filter and score", "team", (ROUNDS, TEAM)),
-        ("module node by node: filter and score", "", (5, AFFINITY)),
-    ] {
+    let batch = ("module in batches: filter and score", "team", json!({}), &[Point::Score][..], (ROUNDS, TEAM));
+    let (affinity, both) = ((10, AFFINITY), [Point::PreFilter, Point::Score]);
+    let single = [
+        ("module node by node: filter", json!(null), &both[..1]),
+        ("module node by node: filter and score", json!(null), &both[..]),
+        ("the same, nodeFields with one label", json!(["metadata.labels['disk']"]), &both[..]),
+    ];
+    let single = single.map(|(what, node_fields, points)| {
+        (what, "", json!({ "podFields": ["spec.nodeSelector"], "nodeFields": node_fields }), points, affinity)
+    });
+    for (what, feature, mut written, points, rounds) in [batch].into_iter().chain(single) {
         let table = Table::new();
         let digest = table.load(guest(feature).into()).expect("a sound guest");
+        written["guestURL"] = json!("file:///guest.wasm");
+        written["sha256"] = json!(digest.to_string());
         let mut args = Args::default();
-        let mut written = json!({ "guestURL": "file:///guest.wasm", "sha256": digest.to_string() });
-        if feature.is_empty() {
-            written["podFields"] = json!(["spec.nodeSelector"]);
-        }
         args.own.insert("Module".to_owned(), written);
-        let profile = profile("Module", args, feature.is_empty());
+        let profile = profile("Module", args, points);
         table.adopt(&profile).expect("a sound module");
         measure(what, Registry::built_in().and(table), &profile, &nodes, rounds);
     }

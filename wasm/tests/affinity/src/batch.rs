@@ -1,5 +1,7 @@
 //! In batches, with the SDK.
 
+use std::collections::BTreeMap;
+
 use flotilla_plugin::{Description, Nodes, Normalize, Plugin, Pod, Reason};
 use serde::Deserialize;
 
@@ -76,8 +78,9 @@ fn wanted(pod: &Pod) -> Result<Wanted, String> {
 fn each(nodes: &Nodes<'_>, mut told: impl FnMut(usize, &str, &Labels)) {
     let (names, labels) = (nodes.texts(0), nodes.texts(1));
     for node in 0..nodes.len() {
-        let labels = serde_json::from_str(labels.get(node).unwrap_or("{}")).unwrap_or_default();
-        told(node, names.get(node).unwrap_or_default(), &labels);
+        let labels: BTreeMap<String, String> =
+            serde_json::from_str(labels.get(node).unwrap_or("{}")).unwrap_or_default();
+        told(node, names.get(node).unwrap_or_default(), &labels.into_iter().collect());
     }
 }
 

@@ -98,8 +98,17 @@ struct Node {
 struct Metadata {
     #[prost(string, tag = "1")]
     name: String,
-    #[prost(btree_map = "string, string", tag = "11")]
-    labels: BTreeMap<String, String>,
+    /// What is written of a map.
+    #[prost(message, repeated, tag = "11")]
+    labels: Vec<Label>,
+}
+
+#[derive(Message)]
+struct Label {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
 }
 
 thread_local! {
@@ -135,7 +144,7 @@ fn current() -> (String, Labels) {
     let at = name.as_ptr().addr() as i32;
     let node = read(|buffer, limit| node(at, name.len() as i32, buffer, limit));
     let metadata = Node::decode(&*node).ok().and_then(|node| node.metadata).unwrap_or_default();
-    (metadata.name, metadata.labels)
+    (metadata.name, metadata.labels.into_iter().map(|Label { key, value }| (key, value)).collect())
 }
 
 #[unsafe(no_mangle)]

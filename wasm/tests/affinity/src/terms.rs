@@ -1,9 +1,8 @@
 //! Terms of node affinity, and which nodes they match.
 
-use std::collections::BTreeMap;
-
-/// Labels of a node.
-pub(crate) type Labels = BTreeMap<String, String>;
+/// Labels of a node: some twenty, of which a pod asks for one or two, so that they are not sorted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Labels(Vec<(String, String)>);
 
 /// What a pod wants of nodes.
 #[derive(Debug, Clone, Default)]
@@ -26,9 +25,21 @@ pub(crate) struct Requirement {
     pub(crate) values: Vec<String>,
 }
 
+impl Labels {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+}
+
+impl FromIterator<(String, String)> for Labels {
+    fn from_iter<T: IntoIterator<Item = (String, String)>>(labels: T) -> Self {
+        Self(labels.into_iter().collect())
+    }
+}
+
 impl Wanted {
     pub(crate) fn suits(&self, name: &str, labels: &Labels) -> bool {
-        let selected = self.selector.iter().all(|(key, value)| labels.get(key) == Some(value));
+        let selected = self.selector.iter().all(|(key, value)| labels.get(key) == Some(value.as_str()));
         let matches = |terms: &Vec<Term>| terms.iter().any(|term| !term.is_empty() && term.matches(name, labels));
         selected && self.required.as_ref().is_none_or(matches)
     }
@@ -45,7 +56,7 @@ impl Term {
     }
 
     fn matches(&self, name: &str, labels: &Labels) -> bool {
-        self.expressions.iter().all(|want| want.matches(labels.get(&want.key).map(String::as_str)))
+        self.expressions.iter().all(|want| want.matches(labels.get(&want.key)))
             && self.fields.iter().all(|want| want.matches((want.key == "metadata.name").then_some(name)))
     }
 }

@@ -16,6 +16,7 @@ pub mod helm;
 pub mod metrics;
 pub mod node;
 pub mod oracle;
+pub mod person;
 pub mod placements;
 pub mod rights;
 pub mod tutorial;

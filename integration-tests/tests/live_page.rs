@@ -7,7 +7,7 @@ use std::{
     env, fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -15,9 +15,11 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use flotilla_control_plane::wait_until;
-use flotilla_integration_tests::fleet::{PATIENCE, binary};
+use flotilla_integration_tests::{
+    fleet::PATIENCE,
+    person::{Person, after, folder, signal, worker_in},
+};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 #[path = "../../cli/tests/page/browser.rs"]
 mod browser;
@@ -59,39 +61,26 @@ spec:
 
 /// A cluster of `flotilla up` in the background, taken down with it.
 struct Up {
-    home: TempDir,
+    person: Person,
     printed: String,
 }
 
 impl Up {
     fn start(arguments: &[&str]) -> anyhow::Result<Self> {
-        let home = tempfile::tempdir()?;
-        let mut up = Self { home, printed: String::new() };
-        let output = up.flotilla()?.args(["up", "--detach"]).args(arguments).output()?;
+        let mut up = Self { person: Person::new()?, printed: String::new() };
+        let output = up.person.flotilla(&["up", "--detach"])?.args(arguments).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         up.printed = String::from_utf8(output.stdout)?;
         Ok(up)
     }
 
-    fn flotilla(&self) -> anyhow::Result<Command> {
-        let mut command = Command::new(binary("flotilla")?);
-        command.env("FLOTILLA_STATE_DIR", self.home.path().join("state")).env_remove("KUBECONFIG");
-        command.env("FLOTILLA_CACHE_DIR", Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
-        Ok(command)
-    }
-
-    /// The value of a printed line that begins so, or of a flag.
+    /// What stands behind a word of what was printed.
     fn after(&self, word: &str) -> anyhow::Result<&str> {
-        let (_, rest) = self.printed.split_once(word).with_context(|| format!("{word} in {}", self.printed))?;
-        Ok(rest.split_whitespace().next().unwrap_or_default())
-    }
-
-    fn folder(&self) -> anyhow::Result<PathBuf> {
-        Ok(Path::new(self.after("export KUBECONFIG=")?).parent().context("a folder")?.to_owned())
+        after(&self.printed, word)
     }
 
     fn kubectl(&self, arguments: &[&str], input: &str) -> anyhow::Result<String> {
-        let kubectl = self.folder()?.join("bin/kubectl");
+        let kubectl = folder(&self.printed)?.join("bin/kubectl");
         let mut command = Command::new(kubectl);
         command.args(arguments).env("KUBECONFIG", self.after("export KUBECONFIG=")?);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -101,28 +90,12 @@ impl Up {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// The process of a worker.
-    fn worker(&self) -> anyhow::Result<u32> {
-        let folder = self.folder()?;
-        for entry in fs::read_dir("/proc")? {
-            let path = entry?.path();
-            let pid = path.file_name().and_then(|name| name.to_str()?.parse().ok());
-            let (Some(pid), Ok(current)) = (pid, fs::read_link(path.join("cwd"))) else { continue };
-            let line = fs::read(path.join("cmdline")).unwrap_or_default();
-            if current.starts_with(&folder) && String::from_utf8_lossy(&line).replace('\0', " ").contains(" worker ") {
-                return Ok(pid);
-            }
-        }
-        anyhow::bail!("no worker runs")
-    }
-
     /// `flotilla ui` of this cluster, as the printed lines have the other commands.
     fn ui(&self, more: &[&str]) -> anyhow::Result<Server> {
-        let mut command = self.flotilla()?;
+        let mut command = self.person.flotilla(&["ui", "--live", "--coordinator", self.after("--coordinator ")?])?;
         command
             .env("KUBECONFIG", self.after("export KUBECONFIG=")?)
             .env("FLOTILLA_JAEGER", self.after("FLOTILLA_JAEGER=")?);
-        command.args(["ui", "--live", "--coordinator", self.after("--coordinator ")?]);
         command.args(["--coordinator-ca", self.after("--coordinator-ca ")?]).args(more);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let mut url = String::new();
@@ -134,7 +107,7 @@ impl Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        let _ = self.flotilla().map(|mut command| command.arg("down").output());
+        let _ = self.person.flotilla(&["down"]).map(|mut command| command.output());
     }
 }
 
@@ -174,12 +147,6 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn signal(signal: &str, pid: u32) -> anyhow::Result<()> {
-    let status = Command::new("sh").args(["-c", &format!("kill -s {signal} {pid}")]).status()?;
-    ensure!(status.success(), "SIG{signal} was not sent to {pid}");
-    Ok(())
 }
 
 fn records() -> bool {
@@ -311,7 +278,7 @@ fn shown(up: &Up, server: &Server, browser: &mut Browser, name: &str) -> anyhow:
     browser.click("document.getElementById('livetab-workers')");
 
     // A worker that falls silent is told before the next question is due.
-    let worker = up.worker()?;
+    let worker = worker_in(&folder(&up.printed)?)?;
     signal("STOP", worker)?;
     up.kubectl(&["scale", "deployment/web", "--replicas=30"], "")?;
     browser.wait("document.querySelector('#livepanel .word.warn') !== null");

@@ -4,60 +4,35 @@ use std::{
     collections::BTreeSet,
     fs,
     io::{BufRead as _, BufReader, Read as _},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Output, Stdio},
 };
 
 use anyhow::{Context as _, ensure};
 use flotilla_control_plane::wait_until;
-use flotilla_integration_tests::fleet::{PATIENCE, binary};
+use flotilla_integration_tests::{
+    fleet::{PATIENCE, binary},
+    person::{Person, folder, processes_in, signal, worker_in},
+};
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A person with an empty home.
-struct Person {
-    home: TempDir,
+fn run(person: &Person, arguments: &[&str]) -> anyhow::Result<Output> {
+    Ok(person.flotilla(arguments)?.output()?)
 }
 
-impl Person {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self { home: tempfile::tempdir()? })
-    }
-
-    fn state(&self) -> PathBuf {
-        self.home.path().join("state")
-    }
-
-    fn log(&self) -> PathBuf {
-        self.state().join("up.log")
-    }
-
-    fn flotilla(&self, arguments: &[&str]) -> anyhow::Result<Command> {
-        let mut command = Command::new(binary("flotilla")?);
-        command.args(arguments).env("FLOTILLA_STATE_DIR", self.state()).env_remove("KUBECONFIG");
-        // Where the other tests keep what they have built.
-        command.env("FLOTILLA_CACHE_DIR", Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
-        Ok(command)
-    }
-
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        Ok(self.flotilla(arguments)?.output()?)
-    }
-
-    /// Starts a cluster in the foreground, and gives what it prints on its standard output until it is up.
-    fn up(&self, arguments: &[&str]) -> anyhow::Result<(Child, String)> {
-        let mut command = self.flotilla(&[&["up"], arguments].concat())?;
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let mut printed = String::new();
-        for line in BufReader::new(child.stdout.take().context("a pipe")?).lines() {
-            printed += &(line? + "\n");
-            if printed.contains("End it with") {
-                return Ok((child, printed));
-            }
+/// Starts a cluster in the foreground, and gives what it prints on its standard output until it is up.
+fn start(person: &Person, arguments: &[&str]) -> anyhow::Result<(Child, String)> {
+    let mut command = person.flotilla(&[&["up"], arguments].concat())?;
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut printed = String::new();
+    for line in BufReader::new(child.stdout.take().context("a pipe")?).lines() {
+        printed += &(line? + "\n");
+        if printed.contains("End it with") {
+            return Ok((child, printed));
         }
-        let (code, words) = end(child)?;
-        anyhow::bail!("it has ended ({code:?}): {words}")
     }
+    let (code, words) = end(child)?;
+    anyhow::bail!("it has ended ({code:?}): {words}")
 }
 
 /// Waits for the end: the exit code, and what was said on the standard error.
@@ -69,12 +44,6 @@ fn end(mut child: Child) -> anyhow::Result<(Option<i32>, String)> {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn signal(signal: &str, pid: u32) -> anyhow::Result<()> {
-    let status = Command::new("sh").args(["-c", &format!("kill -s {signal} {pid}")]).status()?;
-    ensure!(status.success(), "SIG{signal} was not sent to {pid}");
-    Ok(())
 }
 
 /// The printed lines that begin so, as they are to be pasted.
@@ -91,28 +60,6 @@ fn paste(printed: &str, commands: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The temporary folder that the printed kubeconfig is in.
-fn folder(printed: &str) -> anyhow::Result<PathBuf> {
-    let line = printed.lines().find_map(|line| line.strip_prefix("  export KUBECONFIG="));
-    let path = Path::new(line.context("a line that exports KUBECONFIG")?);
-    Ok(path.parent().context("a folder")?.to_owned())
-}
-
-/// The processes that run in a folder, also in one that is gone, with their command lines.
-fn processes_in(folder: &Path) -> anyhow::Result<Vec<(u32, String)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let path = entry?.path();
-        let pid = path.file_name().and_then(|name| name.to_str()?.parse().ok());
-        let (Some(pid), Ok(current)) = (pid, fs::read_link(path.join("cwd"))) else { continue };
-        if current.to_string_lossy().starts_with(&*folder.to_string_lossy()) {
-            let line = fs::read(path.join("cmdline")).unwrap_or_default();
-            found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
-        }
-    }
-    Ok(found)
-}
-
 fn assert_nothing_is_left(person: &Person, folder: &Path) -> anyhow::Result<()> {
     assert_eq!(processes_in(folder)?, Vec::new());
     assert!(!folder.exists(), "{} is still there", folder.display());
@@ -123,7 +70,7 @@ fn assert_nothing_is_left(person: &Person, folder: &Path) -> anyhow::Result<()> 
 #[test]
 fn a_cluster_in_the_background_does_what_it_prints_until_it_is_taken_down() -> anyhow::Result<()> {
     let person = Person::new()?;
-    let up = person.run(&["up", "--detach", "--nodes", "3", "--workers", "2"])?;
+    let up = run(&person, &["up", "--detach", "--nodes", "3", "--workers", "2"])?;
     ensure!(up.status.success(), "{}", stderr(&up));
     for step in ["etcd", "kube-apiserver", "kwok", "3 nodes", "2 workers", "coordinator"] {
         assert!(stderr(&up).contains(&format!("\u{2713} {step} ")), "{step}: {}", stderr(&up));
@@ -151,16 +98,16 @@ fn a_cluster_in_the_background_does_what_it_prints_until_it_is_taken_down() -> a
     assert_eq!(events.len(), 10);
     assert!(events.iter().all(|event| event["reportingComponent"] == "flotilla"), "{events:?}");
 
-    let second = person.run(&["up", "--nodes", "1"])?;
+    let second = run(&person, &["up", "--nodes", "1"])?;
     assert_eq!(second.status.code(), Some(1));
     let words = stderr(&second);
     let kubeconfig = format!("export KUBECONFIG={}", folder.join("kubeconfig").display());
     assert!(words.contains(&kubeconfig) && words.contains("flotilla down`"), "{words}");
 
-    let down = person.run(&["down"])?;
+    let down = run(&person, &["down"])?;
     assert!(down.status.success(), "{}", stderr(&down));
     assert_nothing_is_left(&person, &folder)?;
-    let again = person.run(&["down"])?;
+    let again = run(&person, &["down"])?;
     assert_eq!((again.status.code(), &*stderr(&again)), (Some(0), "No cluster is up.\n"));
     Ok(())
 }
@@ -172,7 +119,7 @@ fn zone_of(node: &Value) -> Option<&str> {
 #[test]
 fn a_cluster_in_the_foreground_serves_pods_without_a_scheduler_name_and_ends_with_an_interrupt() -> anyhow::Result<()> {
     let person = Person::new()?;
-    let (child, printed) = person.up(&["--nodes=1", "--workers=1", "--scheduler-name=default-scheduler"])?;
+    let (child, printed) = start(&person, &["--nodes=1", "--workers=1", "--scheduler-name=default-scheduler"])?;
     let folder = folder(&printed)?;
     let commands = "kubectl create deployment plain --image=registry.k8s.io/pause:3.10
         kubectl rollout status deployment/plain --timeout=60s";
@@ -187,8 +134,8 @@ fn a_cluster_in_the_foreground_serves_pods_without_a_scheduler_name_and_ends_wit
 #[test]
 fn a_cluster_in_the_foreground_is_taken_down_from_another_terminal() -> anyhow::Result<()> {
     let person = Person::new()?;
-    let (child, printed) = person.up(&["--nodes=1", "--workers=1"])?;
-    let down = person.run(&["down"])?;
+    let (child, printed) = start(&person, &["--nodes=1", "--workers=1"])?;
+    let down = run(&person, &["down"])?;
     assert!(down.status.success(), "{}", stderr(&down));
     assert_eq!(end(child)?.0, Some(0));
     assert_nothing_is_left(&person, &folder(&printed)?)
@@ -197,7 +144,7 @@ fn a_cluster_in_the_foreground_is_taken_down_from_another_terminal() -> anyhow::
 #[tokio::test]
 async fn with_devices_the_pods_of_the_printed_manifest_get_what_they_claim() -> anyhow::Result<()> {
     let person = Person::new()?;
-    let (child, printed) = person.up(&["--nodes=3", "--workers=1", "--devices"])?;
+    let (child, printed) = start(&person, &["--nodes=3", "--workers=1", "--devices"])?;
     let folder = folder(&printed)?;
     let published = paste(&printed, &lines(&printed, &["kubectl get deviceclasses,resourceslices"]))?;
     assert!(published.contains("node-1-gpu.example.com") && published.contains("large.gpu.example.com"), "{published}");
@@ -221,7 +168,7 @@ async fn with_devices_the_pods_of_the_printed_manifest_get_what_they_claim() -> 
 #[tokio::test]
 async fn with_jaeger_the_trace_of_a_pod_is_shown_by_what_is_printed() -> anyhow::Result<()> {
     let person = Person::new()?;
-    let (child, printed) = person.up(&["--nodes=2", "--tracing"])?;
+    let (child, printed) = start(&person, &["--nodes=2", "--tracing"])?;
     let folder = folder(&printed)?;
     let hello =
         "kubectl run hello --image=registry.k8s.io/pause:3.10 --overrides='{\"spec\":{\"schedulerName\":\"flotilla\"}}'
@@ -244,11 +191,9 @@ async fn with_jaeger_the_trace_of_a_pod_is_shown_by_what_is_printed() -> anyhow:
 #[test]
 fn when_a_part_ends_by_itself_it_is_named_and_the_rest_is_taken_down() -> anyhow::Result<()> {
     let person = Person::new()?;
-    let (child, printed) = person.up(&["--nodes=1", "--workers=1"])?;
+    let (child, printed) = start(&person, &["--nodes=1", "--workers=1"])?;
     let folder = folder(&printed)?;
-    let all = processes_in(&folder)?;
-    let worker = all.iter().find(|(_, line)| line.contains(" worker ")).context("a worker")?.0;
-    signal("KILL", worker)?;
+    signal("KILL", worker_in(&folder)?)?;
     let (code, words) = end(child)?;
     assert_eq!(code, Some(1), "{words}");
     assert!(words.contains("flotilla: worker-0 has ended by itself (signal: 9 (SIGKILL))"), "{words}");
@@ -259,7 +204,7 @@ fn when_a_part_ends_by_itself_it_is_named_and_the_rest_is_taken_down() -> anyhow
 #[tokio::test]
 async fn when_the_supervisor_is_killed_all_ends_with_it_and_down_cleans_up() -> anyhow::Result<()> {
     let person = Person::new()?;
-    let up = person.run(&["up", "--detach", "--nodes=1", "--workers=1"])?;
+    let up = run(&person, &["up", "--detach", "--nodes=1", "--workers=1"])?;
     ensure!(up.status.success(), "{}", stderr(&up));
     let folder = folder(&String::from_utf8(up.stdout)?)?;
     let state: Value = serde_json::from_slice(&fs::read(person.state().join("up.json"))?)?;
@@ -270,7 +215,7 @@ async fn when_the_supervisor_is_killed_all_ends_with_it_and_down_cleans_up() -> 
         left => Err(format!("{left:?}")),
     })
     .await?;
-    let down = person.run(&["down"])?;
+    let down = run(&person, &["down"])?;
     assert!(down.status.success(), "{}", stderr(&down));
     let words = format!("The cluster of process {pid} went with that process, which was killed; what it left in");
     assert!(stderr(&down).starts_with(&words), "{}", stderr(&down));
@@ -280,13 +225,13 @@ async fn when_the_supervisor_is_killed_all_ends_with_it_and_down_cleans_up() -> 
 #[test]
 fn without_a_network_the_first_run_says_where_the_modules_come_from() -> anyhow::Result<()> {
     let person = Person::new()?;
-    let cache = person.home.path().join("cache");
+    let cache = person.home().join("cache");
     let mut command = person.flotilla(&["up", "--detach", "--cache-dir"])?;
-    command.arg(&cache).env("GOPROXY", "off").env("GOMODCACHE", person.home.path().join("modules"));
+    command.arg(&cache).env("GOPROXY", "off").env("GOMODCACHE", person.home().join("modules"));
     let up = command.output()?;
     assert_eq!(up.status.code(), Some(1));
     let words = stderr(&up);
     assert!(words.contains("cannot be downloaded") && words.contains("GOPROXY (off)"), "{words}");
-    assert!(!person.log().exists(), "who waited was told");
+    assert!(!person.state().join("up.log").exists(), "who waited was told");
     Ok(())
 }

@@ -109,11 +109,17 @@ pub fn is_backable(name: &str) -> bool {
     is_extended(name) || name.starts_with(CLASS_PREFIX)
 }
 
+/// Whether a container that asks for so much of a resource may get it from devices; the amount as in [`Asking::requests`].
+#[must_use]
+pub fn may_be_devices(name: &str, amount: Option<i64>) -> bool {
+    amount != Some(0) && is_backable(name)
+}
+
 /// The resources that containers ask for and that a class may stand behind, each once, sorted.
 #[must_use]
 pub fn backable(containers: &[Asking]) -> BTreeSet<&Arc<str>> {
     let requests = containers.iter().flat_map(|container| &container.requests);
-    requests.filter(|(name, amount)| *amount != Some(0) && is_backable(name)).map(|(name, _)| name).collect()
+    requests.filter(|(name, amount)| may_be_devices(name, *amount)).map(|(name, _)| name).collect()
 }
 
 /// What the containers of a pod, init containers first, ask of classes for some extended resources, sorted by name, each with its

@@ -52,7 +52,7 @@ fn entry(claim: &api::PodResourceClaim, pod: &api::Pod) -> PodClaim {
 fn asks_for_any(spec: &api::PodSpec) -> bool {
     let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     let requests = containers.filter_map(|container| container.resources.as_ref()?.requests.as_ref()).flatten();
-    requests.into_iter().any(|(name, amount)| extended::is_backable(name) && amount::integer(&amount.0) != Some(0))
+    requests.into_iter().any(|(name, amount)| extended::may_be_devices(name, amount::integer(&amount.0)))
 }
 
 /// Init containers first, as upstream numbers them.

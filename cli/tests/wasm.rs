@@ -184,6 +184,20 @@ fn a_module_is_looked_at_and_an_impure_one_is_found_out() {
     ] {
         assert!(out.contains(part), "{part}: {out}");
     }
+    // What a module for batches reads it says itself.
+    let described = r#"{"podFields": ["metadata.labels['team']"], "nodeFields": ["metadata.name"]}"#;
+    let batched = format!(
+        r#"(module (memory (export "memory") 2) (data (i32.const 0) "{}")
+          (func (export "flotilla_abi") (result i32) (i32.const 1))
+          (func (export "flotilla_describe") (result i64) (i64.const {}))
+          (func (export "flotilla_alloc") (param i32) (result i32) (i32.const 1024))
+          (func (export "flotilla_filter") (param i32) (result i32) (i32.const 0)))"#,
+        described.replace('"', r#"\""#),
+        described.len(),
+    );
+    folder.put("guest.wasm", wat::parse_str(batched).expect("sound"));
+    let (code, out, errors) = folder.run(&["plugin", "check", "guest.wasm"]);
+    assert!(code == Some(0) && out.contains("asked     batches") && !out.contains("podFields"), "{out} {errors}");
     let counting = r#"(module (memory (export "memory") 1) (global $asked (mut i32) (i32.const 0))
       (func (export "reserve") (result i32) (i32.const 0))
       (func (export "score") (result i64)

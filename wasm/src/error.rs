@@ -21,6 +21,9 @@ pub enum LoadError {
         /// The digest that was asked for.
         wanted: String,
     },
+    /// It is another kind of file.
+    #[error("it is no WebAssembly module: it does not begin with \\0asm; name the file that the compiler wrote")]
+    NoModule,
     /// It is no WebAssembly module that the engine takes.
     #[error("wasm: error compiling guest: {0}")]
     Compile(String),

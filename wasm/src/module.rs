@@ -32,6 +32,9 @@ impl std::fmt::Debug for Module {
     }
 }
 
+/// What each module begins with.
+const MAGIC: &[u8] = b"\0asm";
+
 /// The digest of the bytes of a module.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> Digest {
@@ -50,6 +53,9 @@ impl Module {
     pub fn new(bytes: Arc<[u8]>) -> Result<Self, LoadError> {
         if bytes.len() > MAX_BYTES {
             return Err(LoadError::TooLarge { found: bytes.len(), most: MAX_BYTES });
+        }
+        if !bytes.starts_with(MAGIC) {
+            return Err(LoadError::NoModule);
         }
         let Host { engine, linker } = host()?;
         let compiled = wasmtime::Module::from_binary(engine, &bytes)

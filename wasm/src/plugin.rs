@@ -187,7 +187,8 @@ impl Plugin for ModulePlugin {
         let Ok(args) = ModuleArgs::read(args) else { return Vec::new() };
         let mut advice = Vec::new();
         let source = Source { url: args.guest_url.clone(), sha256: args.sha256.clone() };
-        let module = self.table.resolved(&source).and_then(Result::ok).and_then(|digest| self.table.module(digest));
+        let digest = self.table.resolved(&source).and_then(Result::ok).or_else(|| args.digest());
+        let module = digest.and_then(|digest| self.table.module(digest));
         let description = module.as_ref().and_then(|module| module.description());
         if shown_fields(&args, description).tell_pods_apart() {
             let is_said = args.pod_fields.is_some() || description.is_some();

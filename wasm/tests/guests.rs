@@ -399,8 +399,14 @@ fn a_module_that_cannot_be_a_plugin_is_refused_with_what_is_wrong() {
     ] {
         assert_eq!(load(text), error);
     }
-    let error = Alone::try_new(b"\x7fELF", &json!({})).err().expect("not WebAssembly");
-    assert!(error.starts_with("wasm: error compiling guest: "), "{error}");
+    let other_files: [(&[u8], &str); 2] = [
+        (b"\x7fELF", "it is no WebAssembly module: it does not begin with \\0asm"),
+        (b"\0asm\x01\0\0\0junk", "wasm: error compiling guest: "),
+    ];
+    for (bytes, words) in other_files {
+        let error = Alone::try_new(bytes, &json!({})).err().expect("not WebAssembly");
+        assert!(error.starts_with(words), "{error}");
+    }
     let large = Alone::try_new(&vec![0; (32 << 20) + 1], &json!({})).err().expect("too large");
     assert!(large.starts_with("the module has 33554433 bytes; at most 33554432 are accepted"), "{large}");
 }

@@ -14,6 +14,7 @@ mod entry;
 mod follower;
 mod frame;
 mod needs;
+mod opaque;
 mod read;
 mod replayer;
 mod rerun;

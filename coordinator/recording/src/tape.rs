@@ -14,6 +14,7 @@ use crate::{
     entry::{Entry, Input},
     frame::FRAME_HEAD,
     needs::Needs,
+    opaque::Marks,
     world::World,
 };
 
@@ -33,6 +34,8 @@ pub trait Sent {
 #[derive(Debug)]
 pub struct Tape<S> {
     sent: S,
+    /// What stands for what only drivers of devices read.
+    marks: Marks,
     world: World,
     needs: Needs,
     /// The bytes of the turn in hand; `None` where it is lost.
@@ -52,7 +55,8 @@ impl<S: Sent> Tape<S> {
     #[must_use]
     pub fn new(sent: S, part_bytes: u64, registry: Registry) -> Self {
         let needs = Needs::new(registry);
-        Self { sent, world: World::default(), needs, turn: None, bytes: 0, part_bytes, dropped: 0 }
+        let (marks, world) = (Marks::default(), World::default());
+        Self { sent, marks, world, needs, turn: None, bytes: 0, part_bytes, dropped: 0 }
     }
 
     /// Where frames go.
@@ -70,11 +74,12 @@ impl<S: Sent> Tape<S> {
                 self.dropped += 1;
             }
         }
+        let event = self.marks.left_out(event);
         self.turn = match self.dropped {
-            0 => Entry::Turn { now_ms, input: Input::of(event) }.encode(Vec::new()).ok(),
+            0 => Entry::Turn { now_ms, input: Input::of(&event) }.encode(Vec::new()).ok(),
             _ => None,
         };
-        self.world.apply(event);
+        self.world.apply(&event);
     }
 
     /// What came of the event.

@@ -1,6 +1,7 @@
 //! What the cluster is, by what a machine was told: what a part that is not the first begins with.
 //!
-//! It holds what the machine holds anyway, so that it takes a pointer for each object and its key.
+//! It holds what the machine holds anyway, so that it takes a pointer for each object and its key. Only of claims and classes of
+//! devices with parameters it holds a copy, without them.
 //!
 //! Must not know: what a machine makes of any of it.
 

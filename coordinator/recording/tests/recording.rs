@@ -8,14 +8,29 @@ use std::{
 
 use flotilla_framework::{
     class::PodInfo,
+    devices::{
+        claimed::{ClaimSource, PodClaim, PodDevices},
+        model::{
+            claim::{Controller, DeviceClaim, DeviceStatus},
+            class::DeviceClass,
+            request::{
+                AllocationMode, Ask, ClaimConfig, ClaimSpec, Configuration as DeviceConfiguration, OpaqueConfiguration,
+                Request, RequestKind,
+            },
+            slice::{Device, Nodes, Slice},
+        },
+        objects::{ClaimPatch, DeviceObject},
+    },
     extender::{Extender, ExtenderTlsConfig},
-    profile::{Profile, ScoringStrategyKind},
+    extension::objects::{ObjectKey, Patch},
+    profile::{Profile, ScoringStrategyKind, WeightedPlugin},
     registry::Registry,
     replica::Replica,
     testing::{self, node, pod},
+    volumes::mounts::Owner,
 };
 use flotilla_machine::{
-    action::Action,
+    action::{Action, PreBind},
     event::{Configuration, Event, WorkerId},
     machine::Machine,
 };
@@ -75,6 +90,7 @@ struct Course<'a> {
     tape: Tape<&'a mut Memory>,
     workers: BTreeMap<WorkerId, Replica>,
     pods: BTreeMap<Arc<str>, Arc<PodInfo>>,
+    claims: BTreeMap<ObjectKey, DeviceClaim>,
     waiting: VecDeque<Event>,
     now_ms: u64,
 }
@@ -87,6 +103,7 @@ impl<'a> Course<'a> {
             tape: Tape::new(memory, part_bytes, Registry::built_in()),
             workers: BTreeMap::new(),
             pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
             waiting: VecDeque::new(),
             now_ms: 0,
         }
@@ -127,8 +144,45 @@ impl<'a> Course<'a> {
                 let (uid, id) = (preemption.preemptor.uid, preemption.id);
                 self.waiting.push_back(Event::Preempted { uid, id, failure: None });
             }
+            Action::PreBind(ahead) => self.write(&ahead),
             _ => {}
         }
+    }
+
+    /// Writes to claims; a driver then says something of each device that was allocated.
+    fn write(&mut self, ahead: &PreBind) {
+        let mut versions = Vec::new();
+        for write in &ahead.writes {
+            let Patch::Claim(patch) = &write.patch else { panic!("{write:?} is not for a claim") };
+            let claim = self.claims.get_mut(&write.object).expect("the claim is there");
+            match patch {
+                ClaimPatch::SetFinalizers(finalizers) => claim.finalizers.clone_from(finalizers),
+                ClaimPatch::SetStatus { allocation, reserved_for } => {
+                    claim.allocation = allocation.clone().or(claim.allocation.take());
+                    claim.reserved_for.clone_from(reserved_for);
+                    let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
+                    let status = |device: &flotilla_framework::devices::model::DeviceName| DeviceStatus {
+                        device: device.clone(),
+                        data: Some(parameters("data").into()),
+                        network_data: Some(parameters("network").into()),
+                        ..DeviceStatus::default()
+                    };
+                    claim.statuses = results.map(|result| status(&result.device)).collect();
+                }
+                other => panic!("{other:?} is not for PreBind"),
+            }
+            claim.resource_version = (10_000 + self.now_ms + versions.len() as u64).to_string().into();
+            versions.push(Arc::clone(&claim.resource_version));
+            self.waiting.push_back(Event::ObjectApplied(DeviceObject::from(claim.clone()).into()));
+        }
+        let uid = Arc::clone(&ahead.uid);
+        self.waiting.push_back(Event::Written { uid, id: ahead.id, versions, failure: None });
+    }
+
+    fn claim(&mut self, claim: DeviceClaim) {
+        let object = DeviceObject::from(claim.clone());
+        self.claims.insert(object.key().into(), claim);
+        self.tell(Event::ObjectApplied(object.into()));
     }
 
     fn pod(&mut self, pod: PodInfo) {
@@ -393,6 +447,132 @@ fn nothing_secret_is_recorded() {
     assert!(text.contains("extender.shop.example"));
 }
 
+/// What only a driver is to read, plainly and in base64.
+const PARAMETERS: [&str; 2] = ["hunter2-parameters", "aHVudGVyMi1wYXJhbWV0ZXJz"];
+
+fn parameters(of: &str) -> String {
+    format!(r#"{{"of":"{of}","token":"{}","data":"{}"}}"#, PARAMETERS[0], PARAMETERS[1])
+}
+
+fn opaque(of: &str) -> DeviceConfiguration {
+    let opaque = OpaqueConfiguration { driver: "gpu.example.com".into(), parameters: parameters(of).into() };
+    DeviceConfiguration { opaque: Some(opaque) }
+}
+
+fn with_devices() -> Profile {
+    let name = "DynamicResources";
+    let mut profile = preempting();
+    let plugins = &mut profile.plugins;
+    let points = [
+        &mut plugins.pre_enqueue,
+        &mut plugins.pre_filter,
+        &mut plugins.filter,
+        &mut plugins.post_filter,
+        &mut plugins.reserve,
+        &mut plugins.pre_bind,
+    ];
+    points
+        .into_iter()
+        .filter(|point| !point.iter().any(|known| known == name))
+        .for_each(|point| point.push(name.to_owned()));
+    if !plugins.score.iter().any(|known| known.name == name) {
+        plugins.score.push(WeightedPlugin { name: name.to_owned(), weight: 2 });
+    }
+    profile
+}
+
+/// A claim for one GPU that was made for a pod.
+fn claim_of(pod: &PodInfo, number: usize, of: &str) -> DeviceClaim {
+    let ask = Ask { class: "gpu".into(), mode: AllocationMode::Count(1), ..Ask::default() };
+    let requests = vec![Request { name: "gpus".into(), kind: RequestKind::Exactly(ask) }];
+    let config = vec![ClaimConfig { requests: Vec::new(), configuration: opaque(of) }];
+    DeviceClaim {
+        namespace: "default".into(),
+        name: Arc::clone(&pod.name),
+        uid: format!("2b9c1f0e-6d52-4b0e-9d4c-{number:012}").into(),
+        resource_version: (1_000 + number).to_string().into(),
+        controller: Some(Controller { kind: "Pod".into(), name: Arc::clone(&pod.name), uid: Arc::clone(&pod.uid) }),
+        spec: Arc::new(ClaimSpec { requests, config, ..ClaimSpec::default() }),
+        ..DeviceClaim::default()
+    }
+}
+
+/// Pods that claim devices with parameters, until none is left, and a class whose parameters alone change.
+fn claim_devices(course: &mut Course<'_>) {
+    course.tell(Event::Configured(Arc::new(Configuration::new(1, vec![with_devices()]))));
+    let class = |of: &str| DeviceClass { name: "gpu".into(), config: vec![opaque(of)], ..DeviceClass::default() };
+    course.tell(Event::ObjectApplied(DeviceObject::from(class("class")).into()));
+    for index in 0..3 {
+        let name = format!("secret-node-{index}");
+        let nodes = Nodes { name: Some(name.as_str().into()), ..Nodes::default() };
+        let device = |at: usize| Device { name: format!("gpu-{at}").into(), ..Device::default() };
+        let slice = Slice {
+            name: format!("secret-slice-{index}").into(),
+            driver: "gpu.example.com".into(),
+            pool: name.as_str().into(),
+            slice_count: 1,
+            nodes,
+            devices: (0..4).map(device).collect(),
+            ..Slice::default()
+        };
+        course.tell(Event::ObjectApplied(DeviceObject::from(slice).into()));
+        let uid = format!("0b9c1f0e-6d52-4b0e-9d4c-{index:012}").into();
+        let built = node(&name).capacity("cpu", "16").build();
+        course.tell(Event::NodeApplied(Arc::new(flotilla_framework::node::NodeInfo { uid, ..built })));
+    }
+    course.tell(Event::Synced);
+    course.tell(Event::Leading { epoch: 1 });
+    for index in 0..14 {
+        // Pods of one kind share a class by what their claims ask for, parameters and all.
+        let built = numbered("secret-pod", index).request("cpu", "1").build();
+        let owner = Owner { name: Arc::clone(&built.name), uid: Arc::clone(&built.uid) };
+        let claims = vec![PodClaim { entry: "gpus".into(), source: ClaimSource::Generated(Arc::clone(&built.name)) }];
+        let devices = PodDevices { owner, claims, ..PodDevices::default() };
+        let built =
+            numbered("secret-pod", index).request("cpu", "1").class(|class| class.devices = Some(Arc::new(devices)));
+        let built = built.build();
+        course.claim(claim_of(&built, index, ["red", "blue"][index % 2]));
+        course.pod(built);
+        course.advance(50);
+    }
+    course.advance(12_000);
+    course.tell(Event::ObjectApplied(DeviceObject::from(class("another")).into()));
+    course.advance(12_000);
+}
+
+#[test]
+fn what_only_drivers_read_is_not_recorded_and_the_same_is_decided() {
+    for part_bytes in [u64::MAX, 5_000] {
+        let mut memory = Memory { files: Vec::new(), is_full: false };
+        claim_devices(&mut Course::new(&mut memory, part_bytes));
+        let all: Entries = memory.files.iter().flat_map(|file| entries(file)).collect();
+        let count = |is: fn(&Decision) -> bool| decisions(&all).filter(|decision| is(decision)).count();
+        assert_eq!(count(|decision| matches!(decision, Decision::Reserve { .. })), 12);
+        assert!(count(|decision| matches!(decision, Decision::Refuse { is_unschedulable: true, .. })) > 2);
+        let bytes = memory.files.concat();
+        let text = String::from_utf8_lossy(&bytes);
+        for secret in PARAMETERS.into_iter().chain(["token"]) {
+            assert!(!text.contains(secret), "{secret}");
+        }
+        // The other class, two kinds of claims, their statuses twice: what differed differs still.
+        let marks: std::collections::BTreeSet<&str> =
+            text.match_indices("\"left out ").map(|(at, _)| &text[at..at + 27]).collect();
+        assert_eq!(marks.len(), 6, "{marks:?}");
+        let expected = decisions(&all).count() as u64;
+        assert_eq!(replay(all.clone()), (expected, None));
+        if let Some(last) = memory.files.get(1) {
+            let verdicts = judged(entries(last), None);
+            assert!(verdicts.keys().all(|verdict| verdict.starts_with("same")), "{verdicts:?}");
+        }
+        let mut anonymiser = Anonymiser::default();
+        all.iter().for_each(|(entry, outcome)| anonymiser.collect(entry, outcome.as_ref()).expect("it can be read"));
+        anonymiser.settle().expect("each has another name");
+        let (copy, is_same) = renamed(&anonymiser, &all);
+        assert!(is_same && !format!("{copy:?}").contains("secret"));
+        assert_eq!(replay(copy), (expected, None));
+    }
+}
+
 #[test]
 fn a_file_that_is_cut_is_read_up_to_there() {
     let bytes = one();
@@ -446,6 +626,10 @@ fn anonymised(all: &Entries) -> (Entries, bool) {
     let mut anonymiser = Anonymiser::default();
     all.iter().for_each(|(entry, outcome)| anonymiser.collect(entry, outcome.as_ref()).expect("it can be read"));
     assert!(anonymiser.settle().expect("each has another name") > 80);
+    renamed(&anonymiser, all)
+}
+
+fn renamed(anonymiser: &Anonymiser, all: &Entries) -> (Entries, bool) {
     let mut replayer = Replayer::new(Registry::built_in());
     let (mut copy, mut is_same) = (Vec::new(), true);
     for (entry, outcome) in all {

@@ -8,6 +8,7 @@
 //! Knows: the shapes. Must not know: any plugin, shards, or who asks.
 
 mod facts;
+mod fallible;
 mod kind;
 pub mod labels;
 pub mod objects;
@@ -15,6 +16,7 @@ mod pod_field;
 mod point;
 
 pub use facts::{DefaultSelector, Facts};
+pub use fallible::{FallibleScore, Normalizer};
 pub use kind::Kind;
 use objects::ObjectCache;
 pub use pod_field::{PodField, UnknownPodField, pod_fields};
@@ -173,38 +175,6 @@ pub trait NodeScore: Send + Sync {
     fn normalizer(&self) -> Option<Box<dyn Normalizer>> {
         None
     }
-}
-
-/// Scores nodes one by one, of which it may be unable to score some.
-pub trait FallibleScore {
-    /// The raw score of the node at a position.
-    ///
-    /// # Errors
-    /// With [`Refusal::error`] where it cannot be told: the attempt fails.
-    fn try_score(&self, nodes: &Snapshot, slot: Slot) -> Result<i64, Refusal>;
-
-    /// As [`NodeScore::add_column`]; a node that cannot be scored is reported, and its sum is left as it is.
-    fn try_add_column(
-        &self,
-        nodes: &Snapshot,
-        todo: &[Slot],
-        weight: i64,
-        sums: &mut [i64],
-        failed: &mut dyn FnMut(Slot, Refusal),
-    );
-
-    /// The words for a failure, in upstream's form.
-    fn reasons(&self, detail: u64) -> Vec<String>;
-}
-
-/// Normalises the raw scores of one plugin, seeing those of all feasible nodes.
-pub trait Normalizer: Send + Sync {
-    /// The normalised scores of these raw scores, each of which so many feasible nodes have; raw scores are ascending,
-    /// each once.
-    ///
-    /// # Errors
-    /// Why there are none, in upstream's words: the attempt fails.
-    fn normalize(&self, raws: &[(i64, usize)]) -> Result<Vec<i64>, String>;
 }
 
 /// The topology domain of a node for one key; `None` where the node lacks the label.

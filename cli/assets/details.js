@@ -31,23 +31,38 @@ const podSheet = (pod, verdicts, problem) => {
   const { scheduler, priority, asks } = pod.kind;
   const facts = [...requestsOf(pod), ...asks, ...(priority !== 0 ? [`priority ${count(priority)}`] : []), ...(scheduler !== "default-scheduler" ? [`scheduler ${scheduler}`] : [])];
   const detail = h("div", { class: "detail" }, heading(pod.name), h("div", { class: "chips" }, placeChips(pod), facts.map((fact) => chip(fact))));
+  if (canAsk && isPending(pod)) detail.append(h("p", { class: "chips" }, h("button", { type: "button", class: "chip", id: "askpod", onclick: () => go(`#ask=${encodeURIComponent(pod.name)}`) }, "Change it and ask anew →")));
   if (live && !isGone(pod)) detail.append(h("p", { class: "chips" }, h("button", { type: "button", class: "chip", onclick: () => go(`#live=${encodeURIComponent(pod.name)}`) }, "Where it stands in the queue, and its trace →")));
   if (problem) detail.append(note("", problem));
   if (!verdicts) {
     if (pod.message) detail.append(note("Why it stays pending", pod.message, "warn"));
     return [detail];
   }
-  const { account, groups } = verdicts;
-  if (account.gate) detail.append(note(`${account.gate[0]} keeps it out of the queue`, account.gate[1], "warn"));
-  else if (account.error) detail.append(note("The attempt fails", account.error, "warn"));
-  else if (isPending(pod)) detail.append(note("Why it stays pending", pod.message || account.message || "nothing: some node would do", "warn"));
-  if (account.advice) detail.append(note("What would help", account.advice, "help"));
-  if (account.preemption) detail.append(preemptionNote(account.preemption));
+  detail.append(...accountNotes(verdicts, isPending(pod), pod.message || verdicts.account.message || "nothing: some node would do"));
   if (pod.places[lastSide] >= 0) detail.append(h("p", { class: "chips dim" }, "Judged as if it had just been taken off its node; the other pods stay where they are."));
-  if (verdicts.of.size === 0) return [detail];
-  detail.append(h("h3", {}, `What ${counted(verdicts.of.size, "node")} make of it`), stack(groups), groupList(groups));
+  return [detail, ...verdictParts(verdicts)];
+};
+
+// What is said of a pod as a whole.
+const accountNotes = ({ account }, pending, message) => {
+  const notes = [];
+  if (account.gate) notes.push(note(`${account.gate[0]} keeps it out of the queue`, account.gate[1], "warn"));
+  else if (account.error) notes.push(note("The attempt fails", account.error, "warn"));
+  else if (pending && message) notes.push(note("Why it stays pending", message, "warn"));
+  if (account.advice) notes.push(note("What would help", account.advice, "help"));
+  if (account.preemption) notes.push(preemptionNote(account.preemption));
+  return notes;
+};
+
+// What each node makes of it: by reason, and one by one.
+const verdictParts = (verdicts) => {
+  const { groups } = verdicts;
+  if (verdicts.of.size === 0) return [];
   const table = verdictTable(verdicts);
-  return [detail, table.show([...verdicts.of].filter(([, verdict]) => state.group === null || verdict.group === state.group)).limit(12).element];
+  return [
+    h("div", { class: "detail" }, h("h3", {}, `What ${counted(verdicts.of.size, "node")} make of it`), stack(groups), groupList(groups)),
+    table.show([...verdicts.of].filter(([, verdict]) => state.group === null || verdict.group === state.group)).limit(12).element,
+  ];
 };
 
 const preemptionNote = ({ message, node, candidates }) => {
@@ -71,7 +86,7 @@ const stack = (groups) => {
 const nearest = (group) => {
   if (!group.lacks) return null;
   const others = group.nearest.length > 1 ? ` and ${count(group.nearest.length - 1)} more` : "";
-  return h("small", {}, `Nearest: ${nodes[group.nearest[0]].name}${others}, with ${group.lacks}`);
+  return h("small", {}, `Nearest: ${nameAt(group.nearest[0])}${others}, with ${group.lacks}`);
 };
 
 const groupList = (groups) => {
@@ -100,7 +115,7 @@ const groupList = (groups) => {
 const verdictTable = ({ account, groups, of }) => {
   const color = ([, verdict]) => (verdict.group === FITS ? fitColor(verdict.height) : reasonColor(verdict.group));
   const columns = [
-    { title: "node", width: "minmax(120px, 1fr)", class: "strong", value: ([node]) => nodes[node].name, cell: (row) => [swatch(color(row)), nodes[row[0]].name] },
+    { title: "node", width: "minmax(120px, 1fr)", class: "strong", value: ([node]) => nameAt(node), cell: (row) => [swatch(color(row)), nameAt(row[0])] },
   ];
   if (account.feasible.length > 0) {
     columns.push({ title: "total", width: "80px", number: true, value: ([, verdict]) => verdict.total, cell: ([, { total }]) => (total === null ? "" : count(total)) });
@@ -118,7 +133,7 @@ const verdictTable = ({ account, groups, of }) => {
     }
   });
   const order = account.feasible.length > 0 ? { column: 1, down: true } : { column: 2, down: false };
-  return new Table(`What each node makes of the pod`, columns, ([node]) => openNode(nodes[node]), order);
+  return new Table(`What each node makes of the pod`, columns, ([node]) => nodes[node] && openNode(nodes[node]), order);
 };
 
 // A bar of what is taken, the part that was taken before in a lighter color.
@@ -150,6 +165,15 @@ const nodeSheet = (node) => {
   });
   const detail = h("div", { class: "detail" }, heading(node.name), h("div", { class: "chips" }, chips), h("h3", {}, lastSide > 0 ? `In use ${report.sides[state.side]}` : "In use"), use);
   if (node.labels.length > 0) detail.append(h("h3", {}, "Labels"), h("div", { class: "chips" }, node.labels.map((label) => chip(label))));
+  if (canAsk) {
+    const change = (what) => () => {
+      changeNode(node.name, what);
+      go("#ask");
+    };
+    const cordon = node.cordoned[lastSide] ? "not cordoned" : "cordoned";
+    const buttons = [["Ask with it removed →", "removed"], [`Ask with it ${cordon} →`, cordon]].map(([words, what]) => h("button", { type: "button", class: "chip", onclick: change(what) }, words));
+    detail.append(h("h3", {}, "What if"), h("div", { class: "chips" }, buttons));
+  }
   detail.append(h("h3", {}, `Pods on it${lastSide > 0 ? ` ${report.sides[state.side]}` : ""}`));
   if (found.length === 0) return [detail, h("p", { class: "empty" }, "No pod is on this node.")];
   return [detail, podTable(`Pods on ${node.name}`, true).show(found).limit(16).element];

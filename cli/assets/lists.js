@@ -51,7 +51,7 @@ const tabStrip = (label, prefix, items, openName, open) => {
       open(items[(place + step + items.length) % items.length].name);
     };
     const isOpen = name === openName;
-    return h("button", { type: "button", role: "tab", id: `${prefix}tab-${name}`, "aria-selected": isOpen ? "true" : "false", "aria-controls": `${prefix}sheet`, tabindex: isOpen ? 0 : -1, onclick: () => open(name), onkeydown: key }, title, " ", h("span", { class: "count" }, count(found)));
+    return h("button", { type: "button", role: "tab", id: `${prefix}tab-${name}`, "aria-selected": isOpen ? "true" : "false", "aria-controls": `${prefix}sheet`, tabindex: isOpen ? 0 : -1, onclick: () => open(name), onkeydown: key }, title, " ", found === null ? null : h("span", { class: "count" }, count(found)));
   });
   return h("div", { class: "tablist", role: "tablist", "aria-label": label }, tabs);
 };

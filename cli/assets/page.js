@@ -66,7 +66,11 @@ const follow = async (isFirst = false) => {
   const had = state.pod ?? state.node;
   const wasTab = document.activeElement?.getAttribute("role") === "tab";
   Object.assign(state, { pod: what === "pod" ? named(podNames) : null, node: what === "node" ? named(nodeNames) : null, verdicts: null, problem: "", group: null });
-  if (what in lists) state.tab = what;
+  if (what in lists || (what === "ask" && canAsk)) state.tab = what;
+  if (state.tab === "ask" && what === "ask") {
+    if (name) askAbout(decoded(name));
+    state.verdicts = asking.shown?.verdicts ?? null;
+  }
   const { pod } = state;
   if (state.node) map.go(state.node, true);
   if (pod && pod.places[lastSide] >= 0) map.go(nodes[pod.places[lastSide]], true);
@@ -84,7 +88,7 @@ const follow = async (isFirst = false) => {
       clearTimeout(wait);
     }
   }
-  render({ keepFocus: isFirst ? null : pod || state.node ? "subjectname" : had ? "table" : wasTab ? `tab-${state.tab}` : null });
+  render({ keepFocus: isFirst ? null : pod || state.node ? "subjectname" : what === "ask" && !wasTab ? "question" : had ? "table" : wasTab ? `tab-${state.tab}` : null });
   if (pod ?? state.node) say(`${(pod ?? state.node).name} is open`);
 };
 
@@ -121,7 +125,7 @@ const paint = (node) => {
       level: 0,
       note: isFit ? "would do" : groups[verdict.group].title || "refused",
       dim: state.group !== null && state.group !== verdict.group,
-      marked: state.pod.places[lastSide] === node.id || (account.feasible.length > 0 && account.best.length < 10 && account.best.includes(node.id)),
+      marked: state.pod?.places[lastSide] === node.id || (account.feasible.length > 0 && account.best.length < 10 && account.best.includes(node.id)),
       word: isFit && verdict.total !== null ? count(verdict.total) : "",
       isAbsent: !node.isThere[state.side],
       isCordoned: node.cordoned[state.side],
@@ -131,7 +135,7 @@ const paint = (node) => {
   }
   const isSought = state.find !== "" && node.name.toLowerCase().includes(state.find);
   const isHome = state.pod !== null && state.pod.places[state.side] === node.id;
-  return { color: useColor(share), level: share || 0, dim: state.find !== "" && !isSought, isAbsent: !node.isThere[state.side], isCordoned: node.cordoned[state.side], marked: node === state.node || isHome, word: all > 0 ? percent(share) : "–", dots, lines };
+  return { color: useColor(share), level: share || 0, dim: state.find !== "" && !isSought, isAbsent: !node.isThere[state.side] || isTakenAway(node), isCordoned: node.cordoned[state.side], marked: node === state.node || isHome, word: all > 0 ? percent(share) : "–", dots, lines };
 };
 state.find = "";
 
@@ -221,7 +225,26 @@ const renderLegend = () => {
 
 let table = null;
 
+// The titles of all lists, and beside them what else is to the right of the map.
+const tabsOf = (open) => {
+  const items = Object.entries(lists).map(([name, { title, all }]) => ({ name, title, found: all.length }));
+  if (canAsk) items.push({ name: "ask", title: "Ask", found: null });
+  return tabStrip("Lists", "", items, state.tab, open);
+};
+
+const openTab = (name) => {
+  Object.assign(state, { search: "", cause: null });
+  byId(`tab-${name}`).focus();
+  go(`#${name}`);
+};
+
 const listSheet = () => {
+  if (state.tab === "ask") {
+    table = null;
+    const sheet = h("div", { class: "sheet", id: "sheet", role: "tabpanel", "aria-labelledby": "tab-ask" }, askSheet());
+    byId("panel").replaceChildren(h("div", { class: "tabs" }, tabsOf(openTab)), sheet);
+    return;
+  }
   const list = lists[state.tab];
   table = list.make();
   const search = h("input", { type: "search", id: "search", placeholder: "Search", "aria-label": `Search ${list.title.toLowerCase()}`, autocomplete: "off", spellcheck: "false", oninput: (event) => {
@@ -229,12 +252,7 @@ const listSheet = () => {
     fill();
   } });
   search.value = state.search;
-  const open = (name) => {
-    Object.assign(state, { search: "", cause: null });
-    byId(`tab-${name}`).focus();
-    go(`#${name}`);
-  };
-  const tabs = tabStrip("Lists", "", Object.entries(lists).map(([name, { title, all }]) => ({ name, title, found: all.length })), state.tab, open);
+  const tabs = tabsOf(openTab);
   const sheet = h("div", { class: "sheet fixed", id: "sheet", role: "tabpanel", "aria-labelledby": `tab-${state.tab}` });
   const none = h("p", { class: "empty", hidden: true });
   const fill = () => {
@@ -252,7 +270,7 @@ const listSheet = () => {
 
 const detailSheet = () => {
   const parts = state.pod ? podSheet(state.pod, state.verdicts, state.problem) : nodeSheet(state.node);
-  const back = h("button", { type: "button", class: "plain back", onclick: close }, `← ${lists[state.tab].title}`);
+  const back = h("button", { type: "button", class: "plain back", onclick: close }, `← ${lists[state.tab]?.title ?? "Ask"}`);
   byId("panel").replaceChildren(h("div", { class: "tabs" }, back), h("div", { class: "sheet", id: "sheet" }, parts));
 };
 
@@ -260,11 +278,11 @@ const render = ({ keepFocus = null } = {}) => {
   const top = byId("sheet")?.scrollTop ?? 0;
   if (state.pod || state.node) detailSheet();
   else listSheet();
-  if (keepFocus?.startsWith("group")) byId("sheet").scrollTop = top;
+  if (keepFocus?.startsWith("group") || keepFocus?.startsWith("asked")) byId("sheet").scrollTop = top;
   renderLegend();
   map.redraw();
-  if (keepFocus === "table") table.element.focus({ preventScroll: true });
-  else if (keepFocus) byId(keepFocus)?.focus({ preventScroll: true });
+  if (keepFocus === "table") table?.element.focus({ preventScroll: true });
+  else if (keepFocus) byId(keepFocus)?.focus({ preventScroll: !["answer", "wrong"].includes(keepFocus) });
 };
 
 const redrawAll = () => {
@@ -303,7 +321,7 @@ byId("find").addEventListener("keydown", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
-  const isTyping = event.target instanceof HTMLInputElement;
+  const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
   if (event.key === "Escape" && isTyping && event.target.value) return;
   if (event.key === "Escape" && state.view === "live") live.back();
   else if (event.key === "Escape" && (state.pod || state.node)) close();

@@ -17,6 +17,9 @@ const byId = (id) => document.getElementById(id);
 // Control characters, and those that turn the direction of writing, could make a name look like another.
 const clean = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, "\ufffd");
 
+// The same of text that has lines.
+const cleanLines = (text) => text.split("\n").map(clean).join("\n");
+
 const grouped = new Intl.NumberFormat("en");
 const collator = new Intl.Collator("en", { numeric: true });
 const count = (value) => grouped.format(value);

@@ -230,6 +230,11 @@ pub(crate) struct SimulateArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 
+    /// Leave out of a page what it needs to answer new questions: the nodes and pods as the scheduler reads them, and the module that
+    /// judges them
+    #[arg(long)]
+    pub(crate) no_questions: bool,
+
     /// Generate a cluster: nodes=N,pods=N,shape=basic|mixed|spread|affinity|devices[,seed=N]; the same values give the same
     /// cluster
     #[arg(long, value_name = "SPEC", value_parser = parse_generate)]

@@ -9,7 +9,7 @@ use flotilla_configuration::Configuration;
 use flotilla_framework::{class::PodInfo, extension::pod_fields, registry::Registry};
 
 use crate::{
-    cluster::{self, Cluster, Files},
+    cluster::{self, Cluster, Files, Manifests},
     explain::why::{self, Why},
     input::Inputs,
     output::{Failure, STAYS_PENDING},
@@ -89,7 +89,7 @@ fn read(
             format!("{file}: holds no pod; expected a Pod, or an object that pods are made of, such as a Deployment");
         return Err(Failure::input(vec![text]));
     }
-    let mut cluster = files.changed(&mut model, profiles, gates)?;
+    let mut cluster = files.changed(&mut model, profiles, gates, Manifests::Dropped)?;
     let place = cluster.pending.iter().rposition(|pod| pod.key() == model.key);
     let pod = place.map(|place| cluster.pending.remove(place)).ok_or_else(|| {
         Failure::input(vec![format!(

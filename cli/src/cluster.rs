@@ -4,9 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
+use flotilla_cluster::{Mark, Path as Node, Sources, locate, manifest};
 use flotilla_configuration::{Configuration, features::FeatureGates, named_modules};
-use flotilla_framework::{class::PodInfo, extension::pod_fields, profile::Profile, registry::Registry};
-use flotilla_runtime::modules;
+use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
+use flotilla_objects::Written as _;
+use flotilla_runtime::{
+    extender::{node_text, pod_text},
+    modules,
+};
 
 use crate::{
     input::{self, Inputs, Text},
@@ -14,33 +19,9 @@ use crate::{
     progress::progress,
 };
 
-mod decode;
-mod defaults;
-mod devices;
-mod edit;
-mod groups;
-mod kinds;
-mod load;
-mod locate;
-mod objects;
-mod place;
-mod problem;
-mod selecting;
-mod source;
-mod storage;
-mod texts;
-mod tree;
-mod workloads;
-
-pub(crate) use edit::{Edit, Nothing};
-pub(crate) use groups::{GATE, Groups, gates};
-pub(crate) use objects::{Cluster, Gatherer};
-pub(crate) use place::Place;
-pub(crate) use problem::Problems;
-pub(crate) use texts::Texts;
-
-pub(crate) use load::Loader;
-use source::Sources;
+#[cfg(feature = "cluster")]
+pub(crate) use flotilla_cluster::is_read;
+pub(crate) use flotilla_cluster::{Cluster, Edit, GATE, Gatherer, Groups, Loader, Nothing, Place, Problems, Texts};
 
 /// A configuration that says nothing.
 const STOCK: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
@@ -68,13 +49,10 @@ impl<'a> Origin<'a> {
     }
 }
 
-impl Cluster {
-    /// The cluster with what the plugins of these profiles read of its pods.
-    pub(crate) fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
-        let fields = pod_fields(registry, profiles);
-        self.bound.iter_mut().chain(&mut self.pending).for_each(|pod| *pod = pod.showing(&fields));
-        self
-    }
+/// What `--feature-gates` comes to.
+pub(crate) fn gates(flags: &[String]) -> Result<FeatureGates, Failure> {
+    let gates = FeatureGates::parse(&flags.join(","));
+    gates.map_err(|errors| Failure::input(vec![format!("--feature-gates: {errors}")]))
 }
 
 /// What a configuration file says; without one, what kube-scheduler has.
@@ -95,8 +73,8 @@ pub(crate) fn configuration_without_calls(
     command: &'static str,
 ) -> Result<(Configuration, impl Fn(&PodInfo) -> Option<Failure>), Failure> {
     let (configuration, name, text) = configured(config, gates, registry)?;
-    let path = place::Path::default().key("extenders");
-    let mark = locate::locate(&text, &[(&path, true)]).first().copied().unwrap_or(locate::Mark::START);
+    let path = Node::default().key("extenders");
+    let mark = locate(&text, &[(&path, true)]).first().copied().unwrap_or(Mark::START);
     let extenders = configuration.extenders.clone();
     let refusal = move |pod: &PodInfo| {
         let extender = extenders.iter().find(|extender| extender.is_interested(pod))?;
@@ -154,19 +132,14 @@ pub(crate) fn gather(
     let mut gatherer = gatherer.without_workloads();
     let (mut sources, mut problems) = (Sources::default(), Problems::default());
     let progress = progress("{spinner} {pos} objects read");
-    let filled = fill(&mut Loader::new(&mut sources, &mut gatherer, &mut problems, &progress));
+    let seen = || progress.inc(1);
+    let filled = fill(&mut Loader::new(&mut sources, &mut gatherer, &mut problems, &seen));
     progress.finish_and_clear();
     filled?;
     let schedulers: Vec<&str> = profiles.iter().map(|profile| &*profile.scheduler_name).collect();
     let cluster = gatherer.finish(&schedulers, &mut problems);
     tell(&problems.render_errors());
     Ok(cluster)
-}
-
-#[cfg(feature = "cluster")]
-/// Whether anything is read of objects of a kind.
-pub(crate) fn is_read(api_version: &str, kind: &str) -> bool {
-    !matches!(kinds::find(Some(api_version), kind), Err(_) | Ok(kinds::Kind::Ignored(_)))
 }
 
 /// Objects that come from no file.
@@ -178,8 +151,37 @@ pub(crate) fn read(
     made_up: Option<MadeUp<'_>>,
     profiles: &[Profile],
     gates: &FeatureGates,
+    manifests: Manifests,
 ) -> Result<Cluster, Failure> {
-    gather_files(inputs, made_up, profiles, gatherer(Gatherer::default(), gates))
+    gather_files(inputs, made_up, profiles, gatherer(manifests.gatherer(), gates))
+}
+
+/// Whether pods keep their manifests, in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manifests {
+    /// For a page that can be asked about them.
+    Kept,
+    Dropped,
+}
+
+impl Manifests {
+    /// `is_asked`: a page that can be asked is made of it.
+    pub(crate) const fn of(is_asked: bool) -> Self {
+        if is_asked { Self::Kept } else { Self::Dropped }
+    }
+
+    pub(crate) fn gatherer(self) -> Gatherer {
+        match self {
+            // Of nodes nothing is kept.
+            Self::Kept => Gatherer::with_texts(Texts::new(|_| Err(String::new()), |pod| manifest::pod(pod.to_value()))),
+            Self::Dropped => Gatherer::default(),
+        }
+    }
+}
+
+/// Keeps nodes and pods as they are told to extenders.
+pub(crate) fn telling() -> Gatherer {
+    Gatherer::with_texts(Texts::new(|node| node_text(node.to_value()), |pod| pod_text(pod.to_value())))
 }
 
 /// Where pod groups count they are read.
@@ -193,7 +195,7 @@ pub(crate) fn read_with_texts(
     profiles: &[Profile],
     gates: &FeatureGates,
 ) -> Result<Cluster, Failure> {
-    gather_files(Inputs::files(files), None, profiles, gatherer(Gatherer::with_texts(), gates))
+    gather_files(Inputs::files(files), None, profiles, gatherer(telling(), gates))
 }
 
 /// Files whose objects are taken in several times, changed each time in another way.
@@ -227,8 +229,9 @@ impl Files {
     ) -> Result<(), Failure> {
         let mut gatherer = gatherer(Gatherer::default(), gates);
         let (mut problems, progress) = (Problems::default(), progress("{spinner} {pos} objects read"));
-        let loader = Loader::new(&mut self.sources, &mut gatherer, &mut problems, &progress);
-        loader.with_edit(Some(edit)).load(Inputs::files(files));
+        let seen = || progress.inc(1);
+        let loader = Loader::new(&mut self.sources, &mut gatherer, &mut problems, &seen);
+        input::load(&mut loader.with_edit(Some(edit)), Inputs::files(files));
         progress.finish_and_clear();
         if problems.error_count() > 0 { Err(Failure::input(problems.render(&self.sources))) } else { Ok(()) }
     }
@@ -239,9 +242,10 @@ impl Files {
         edit: &mut (dyn Edit + 'static),
         profiles: &[Profile],
         gates: &FeatureGates,
+        manifests: Manifests,
     ) -> Result<Cluster, Failure> {
         let how = How { edit: Some(edit), documents: Some(self.applied), is_told: false };
-        gather_from(&mut self.sources, Inputs::files(&[]), how, None, profiles, gatherer(Gatherer::default(), gates))
+        gather_from(&mut self.sources, Inputs::files(&[]), how, None, profiles, gatherer(manifests.gatherer(), gates))
     }
 }
 
@@ -278,10 +282,11 @@ fn gather_from(
     }
     let progress = progress("{spinner} {pos} objects read");
     let known = sources.count();
-    let mut loader = Loader::new(sources, &mut gatherer, &mut problems, &progress).with_edit(how.edit);
+    let seen = || progress.inc(1);
+    let mut loader = Loader::new(sources, &mut gatherer, &mut problems, &seen).with_edit(how.edit);
     match how.documents {
         Some(applied) => loader.again(0..known, applied),
-        None => loader.load(inputs),
+        None => input::load(&mut loader, inputs),
     }
     let ignored = loader.summary();
     progress.finish_and_clear();

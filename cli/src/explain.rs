@@ -11,46 +11,45 @@ use std::{
 };
 
 use anyhow::Context as _;
+use flotilla_account::{
+    account::{self, Account},
+    answer::{self, Answer},
+    devices, missing, preemption,
+    telling::told,
+    words,
+    world::{self, World},
+};
 use flotilla_configuration::Configuration;
 use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
 use tokio::runtime::Runtime;
 
 use crate::{
-    cluster::{self, Texts},
+    cluster::{self, Manifests, Texts},
     input::Inputs,
     output::Failure,
+    page,
     progress::{log, progress},
 };
 
-mod account;
-mod answer;
 mod args;
 mod cases;
-mod devices;
 mod extenders;
 #[cfg(feature = "cluster")]
 mod live;
-mod missing;
-mod preemption;
 mod selection;
 mod table;
 mod target;
 mod telling;
-pub(crate) mod why;
-mod words;
 mod workers;
-mod world;
 
 pub(crate) use args::ExplainArgs;
-pub(crate) use telling::Teller;
+pub(crate) use flotilla_account::{telling::Teller, why};
+pub(crate) use telling::tell_all;
 
-use account::Account;
-use answer::Answer;
 use args::Format;
 use extenders::Asking;
 use telling::Pages;
 use workers::{AttachedWorkers, Workers};
-use world::World;
 
 /// What an account has to have.
 struct Wanted<'a> {
@@ -115,7 +114,10 @@ fn explain_cluster(
     let asking = Asking::new(&extenders).map_err(|error| Failure::input(vec![format!("{error:#}")]))?;
     let cluster = match &asking {
         Some(_) => cluster::read_with_texts(&args.files, &profiles, &gates)?,
-        None => cluster::read(Inputs::files(&args.files), None, &profiles, &gates)?,
+        None => {
+            let manifests = Manifests::of(args.output == Format::Html && !args.no_questions);
+            cluster::read(Inputs::files(&args.files), None, &profiles, &gates, manifests)?
+        }
     };
     let cluster = cluster.showing(workers.registry(), &profiles);
     let pods = selection::select(&cluster, &args.pods).map_err(Failure::input)?;
@@ -150,7 +152,13 @@ fn explain_cluster(
         return Ok(());
     }
     let subject = crate::input::names(&args.files);
-    crate::output::print_to(out, |out| pages.print(&cluster, subject, out))
+    crate::output::print_to(out, |out| {
+        let kept = match args.no_questions {
+            true => None,
+            false => page::kept(&cluster, &profiles, workers.registry(), &extenders)?,
+        };
+        pages.print(&cluster, subject, kept, out)
+    })
 }
 
 /// Workers that hold the cluster.

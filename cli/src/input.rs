@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{output::Failure, reach::LiveArgs};
+use crate::{cluster::Loader, output::Failure, reach::LiveArgs};
 
 /// The largest file that is read: 512 MiB, a dump of some 100,000 pods with everything that controllers write there.
 pub(crate) const MAX_BYTES: u64 = 512 << 20;
@@ -72,6 +72,43 @@ pub(crate) fn read(path: &Path) -> Result<(String, String), String> {
     }
 }
 
+/// Reads everything that is named.
+pub(crate) fn load(loader: &mut Loader<'_>, inputs: Inputs<'_>) {
+    if let Some(Text { name, text }) = inputs.live {
+        loader.text(name, text);
+    }
+    for path in inputs.files {
+        match expand(path) {
+            Ok(files) => files.iter().for_each(|file| match read(file) {
+                Ok((name, text)) => loader.text(name, text),
+                Err(error) => loader.complain(error),
+            }),
+            Err(error) => loader.complain(error),
+        }
+    }
+}
+
+/// The files that a name on the command line stands for.
+fn expand(path: &Path) -> Result<Vec<PathBuf>, String> {
+    if path == Path::new(STDIN) || !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let unreadable = |error: io::Error| format!("{}: cannot be listed: {error}", path.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        if matches!(extension, Some("yaml" | "yml" | "json")) && file.is_file() {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(format!("{}: this directory holds no *.yaml, *.yml or *.json file", path.display()));
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// What files are called on the command line.
 pub(crate) fn names(paths: &[PathBuf]) -> String {
     let name = |path: &PathBuf| if path == Path::new(STDIN) { "stdin".to_owned() } else { path.display().to_string() };
@@ -91,5 +128,16 @@ mod tests {
         assert_eq!(error, format!("{}:2:4: this is not UTF-8 text; expected YAML or JSON", path.display()));
         let error = read(&directory.path().join("none.yaml")).expect_err("no file");
         assert!(error.contains("none.yaml: cannot be read: "), "{error}");
+    }
+
+    #[test]
+    fn a_directory_stands_for_its_yaml_and_json_files_in_order() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for name in ["b.yaml", "a.yml", "c.json", "notes.txt"] {
+            fs::write(directory.path().join(name), "a: 1").expect("a file");
+        }
+        let files = expand(directory.path()).expect("a directory with files");
+        let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
+        assert_eq!(names, ["a.yml", "b.yaml", "c.json"]);
     }
 }

@@ -4,7 +4,6 @@
 
 #[cfg(not(feature = "cluster"))]
 mod absent;
-mod amount;
 mod args;
 mod capacity;
 mod cluster;

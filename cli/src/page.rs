@@ -6,19 +6,26 @@
 use std::io::{self, Write};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use flotilla_account::kept::Kept;
+use flotilla_framework::{extender::Extender, profile::Profile, registry::Registry};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
+use crate::cluster::Cluster;
+
 pub(crate) mod report;
-pub(crate) mod told;
+pub(crate) use flotilla_account::told;
 
 pub(crate) use report::Report;
+
+/// How hard data is packed: the usual level of zlib. The next ones take twice as long for a hundredth less.
+const LEVEL: u8 = 6;
 
 /// The page around its style, its script and its data.
 const FRAME: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 /// The parts of the script, in the order in which they use each other.
-const SCRIPT: [&str; 7] = [
+const SCRIPT: [&str; 9] = [
     include_str!("../assets/words.js"),
     include_str!("../assets/data.js"),
     include_str!("../assets/table.js"),
@@ -26,7 +33,11 @@ const SCRIPT: [&str; 7] = [
     include_str!("../assets/details.js"),
     include_str!("../assets/changes.js"),
     include_str!("../assets/lists.js"),
+    include_str!("../assets/engine.js"),
+    include_str!("../assets/ask.js"),
 ];
+/// The code that answers new questions, for wasm32 and packed: `cargo xtask page-engine` makes it.
+const ENGINE: &[u8] = include_bytes!("../assets/engine.wasm.zlib");
 /// The last part, which uses all others.
 const LAST: &str = include_str!("../assets/page.js");
 
@@ -63,10 +74,21 @@ const NOT_LIVE: &str = "const live = null;\n";
 pub(crate) fn write(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     let is_live = report.serving.is_some_and(|serving| serving.is_live);
     let (script, style) = (script(is_live), style(is_live));
-    let policy = policy(&script, &style, report.serving.is_some());
+    let policy = policy(&script, &style, report);
     let data = embedded(report)?;
+    // The module is of no use without a cluster.
+    let kept = report.kept.as_deref().map(packed).unwrap_or_default();
+    let engine = report.kept.as_ref().map(|_| STANDARD.encode(ENGINE)).unwrap_or_default();
     let mut rest = FRAME;
-    for (mark, text) in [("{{policy}}", &policy), ("{{style}}", &style), ("{{data}}", &data), ("{{script}}", &script)] {
+    let parts = [
+        ("{{policy}}", &policy),
+        ("{{style}}", &style),
+        ("{{engine}}", &engine),
+        ("{{kept}}", &kept),
+        ("{{data}}", &data),
+        ("{{script}}", &script),
+    ];
+    for (mark, text) in parts {
         let Some((before, behind)) = rest.split_once(mark) else { continue };
         out.write_all(before.as_bytes())?;
         out.write_all(text.as_bytes())?;
@@ -85,16 +107,37 @@ fn style(is_live: bool) -> String {
     format!("{STYLE}{live}")
 }
 
-/// What the browser lets the page do.
-fn policy(script: &str, style: &str, is_served: bool) -> String {
+/// What the browser lets the page do. It may compile WebAssembly only where the report has a module: what that can do is to answer
+/// what the script asks it.
+fn policy(script: &str, style: &str, report: &Report<'_>) -> String {
     let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
-    let asks = if is_served { "'self'" } else { "'none'" };
+    let asks = if report.serving.is_some() { "'self'" } else { "'none'" };
+    let modules = if report.kept.is_some() { " 'wasm-unsafe-eval'" } else { "" };
     format!(
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; connect-src {asks}; base-uri 'none'; \
+        "default-src 'none'; script-src 'sha256-{}'{modules}; style-src 'sha256-{}'; img-src data:; connect-src {asks}; base-uri 'none'; \
          form-action 'none'",
         hash(script),
         hash(style)
     )
+}
+
+/// What a page needs to answer new questions about a cluster. `None` where it would answer otherwise than this command: plugins that
+/// were compiled in are not in its module, and no page calls extenders.
+pub(crate) fn kept(
+    cluster: &Cluster,
+    profiles: &[Profile],
+    registry: Registry,
+    extenders: &[Extender],
+) -> io::Result<Option<Vec<u8>>> {
+    if !extenders.is_empty() || registry.names() != Registry::built_in().names() {
+        return Ok(None);
+    }
+    Kept::new(cluster, profiles).encode().map(Some).map_err(io::Error::other)
+}
+
+/// Bytes as text that the page unpacks.
+fn packed(bytes: &[u8]) -> String {
+    STANDARD.encode(miniz_oxide::deflate::compress_to_vec_zlib(bytes, LEVEL))
 }
 
 /// JSON that may stand between the tags of a script: without `<`, which could end it or begin a comment, and without `&` and `>`,

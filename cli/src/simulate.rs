@@ -10,7 +10,7 @@ use flotilla_framework::{profile::Profile, registry::Registry};
 
 use crate::{
     args::{FailOn, Format, SimulateArgs},
-    cluster::{self, Cluster, Gatherer, Origin, Place, Problems},
+    cluster::{self, Cluster, Gatherer, Manifests, Origin, Place, Problems},
     input::{Inputs, Text},
     output::{Failure, STAYS_PENDING},
     progress::{log, progress},
@@ -38,37 +38,33 @@ pub(crate) fn command(args: &SimulateArgs, registry: Registry) -> ExitCode {
 }
 
 fn simulate(args: &SimulateArgs, registry: Registry) -> Result<ExitCode, Failure> {
-    let (cluster, outcome, profiles) = outcome(args, None, registry)?;
+    let (cluster, outcome, settings) = outcome(args, None, registry)?;
     let is_pending = outcome.placements.iter().any(|placement| placement.node.is_none());
     let fails = is_pending && args.fail_on == Some(FailOn::Pending);
     let answer = Answer::new(&cluster, &outcome, args.workers);
     if args.output == Format::Html {
         let figures = answer.figures();
-        let simulated = Simulated::new(args, figures, cluster, outcome);
-        crate::output::print(|out| simulated.print(registry, &profiles, out))?;
+        let simulated = Simulated::new(args, figures, cluster, outcome, settings);
+        crate::output::print(|out| simulated.print(out))?;
     } else {
         crate::output::print(|out| answer.print(args.output, out))?;
     }
     Ok(if fails { ExitCode::from(STAYS_PENDING) } else { ExitCode::SUCCESS })
 }
 
-/// A simulation for the page, with the profiles that it was decided by. `told`: the configuration where no file has one.
-pub(crate) fn for_page(
-    args: &SimulateArgs,
-    told: Option<&Text>,
-    registry: Registry,
-) -> Result<(Simulated, Vec<Profile>), Failure> {
-    let (cluster, outcome, profiles) = outcome(args, told, registry)?;
+/// A simulation for the page. `told`: the configuration where no file has one.
+pub(crate) fn for_page(args: &SimulateArgs, told: Option<&Text>, registry: Registry) -> Result<Simulated, Failure> {
+    let (cluster, outcome, settings) = outcome(args, told, registry)?;
     let figures = Answer::new(&cluster, &outcome, args.workers).figures();
-    Ok((Simulated::new(args, figures, cluster, outcome), profiles))
+    Ok(Simulated::new(args, figures, cluster, outcome, settings))
 }
 
-/// The cluster as it is read, what came of it, and the profiles that it was decided by.
+/// The cluster as it is read, what came of it, and what it was decided by.
 fn outcome(
     args: &SimulateArgs,
     told: Option<&Text>,
     registry: Registry,
-) -> Result<(Cluster, Outcome, Vec<Profile>), Failure> {
+) -> Result<(Cluster, Outcome, Settings), Failure> {
     log(args.verbose);
     let gates = cluster::gates(&args.feature_gates)?;
     let origin = Origin::new(args.config.as_deref(), told);
@@ -83,13 +79,14 @@ fn outcome(
     let progress = progress("{bar:40} {pos}/{len} pods decided, {eta} left");
     let outcome = run::run(&cluster, &settings, &progress);
     progress.finish_and_clear();
-    Ok((cluster, outcome.map_err(Failure::run)?, settings.profiles))
+    Ok((cluster, outcome.map_err(Failure::run)?, settings))
 }
 
 /// The cluster of the files, of a live one and of `--generate`.
 fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Result<Cluster, Failure> {
     let inputs = Inputs::of(&args.files, &args.live)?;
-    let Some(words) = &args.generate else { return cluster::read(inputs, None, profiles, gates) };
+    let manifests = Manifests::of(args.output == Format::Html && !args.no_questions);
+    let Some(words) = &args.generate else { return cluster::read(inputs, None, profiles, gates, manifests) };
     let make = |gatherer: &mut Gatherer, problems: &mut Problems| {
         let place = Place::nowhere();
         generate::services(words, |service| _ = gatherer.add_selecting(service, &place, problems));
@@ -102,5 +99,5 @@ fn read(args: &SimulateArgs, profiles: &[Profile], gates: &FeatureGates) -> Resu
         generate::nodes(words, |node| gatherer.add_node(node, Place::nowhere(), problems));
         generate::pods(words, |pod| gatherer.add_pod(pod, Place::nowhere(), problems));
     };
-    cluster::read(inputs, Some(&make), profiles, gates)
+    cluster::read(inputs, Some(&make), profiles, gates, manifests)
 }

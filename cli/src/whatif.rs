@@ -10,7 +10,7 @@ use flotilla_framework::registry::Registry;
 use serde_json::{Map, Value};
 
 use crate::{
-    cluster::{self, Cluster, Edit, Files, Origin},
+    cluster::{self, Cluster, Edit, Files, Manifests, Origin},
     input::{self, Inputs, Text},
     output::{Failure, STAYS_PENDING},
     progress::log,
@@ -62,7 +62,7 @@ fn whatif(args: &WhatifArgs, registry: Registry) -> Result<ExitCode, Failure> {
     let compared = compared(args, None, registry)?;
     let answer = &compared.answer;
     crate::output::print(|out| match args.output {
-        Format::Html => compared.print(registry, out),
+        Format::Html => compared.print(out),
         format => answer.print(format, out),
     })?;
     let fails = |what: &FailOn| match what {
@@ -85,7 +85,7 @@ pub(crate) fn compared(args: &WhatifArgs, told: Option<&Text>, registry: Registr
     let mut applied = Applied::default();
     files.apply(&args.changes.apply, &mut applied, &gates)?;
     let mut plan = Plan::new(&args.changes, &survey, &applied.0).map_err(Failure::input)?;
-    let after = files.changed(&mut plan, &next.profiles, &gates)?;
+    let after = files.changed(&mut plan, &next.profiles, &gates, Manifests::of(args.is_asked()))?;
     drop((survey, files));
     let (before, after) = (before.showing(registry, &now.profiles), after.showing(registry, &next.profiles));
     refused(&before, refuse_now)?;
@@ -96,7 +96,9 @@ pub(crate) fn compared(args: &WhatifArgs, told: Option<&Text>, registry: Registr
     let before = Side::of(before, &now).map_err(Failure::run)?;
     let after = Side::of(after, &next).map_err(Failure::run)?;
     let answer = Answer::new(words, &before, &after, &next.profiles, registry);
-    Ok(Compared { answer, before, after, profiles: next.profiles, subject: input::names(&args.files) })
+    let Settings { profiles, extenders, .. } = next;
+    let subject = input::names(&args.files);
+    Ok(Compared { answer, before, after, profiles, extenders, subject, registry, is_asked: args.is_asked() })
 }
 
 fn refused(

@@ -4,6 +4,7 @@
 //! With `FLOTILLA_RECORD=1` the pictures in `docs/images` are made anew.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
@@ -11,6 +12,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -278,6 +280,241 @@ fn what_a_change_does_is_shown_before_and_after() {
     assert_eq!(browser.complaints, [] as [&str; 0]);
 }
 
+/// A pod that only some nodes of the shop take, of which one is best.
+const NEW_POD: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: cache-0, namespace: shop, labels: {app: cache}}
+spec:
+  priorityClassName: revenue
+  nodeSelector: {disk: ssd}
+  containers:
+  - name: cache
+    image: cache:1
+    resources: {requests: {cpu: \"3\", memory: 6Gi}}
+";
+
+/// What `flotilla explain` says of a pod in these files: whether each node would do, with its total, and the nodes that are best.
+fn explained(files: &[&Path], pod: &str) -> (BTreeMap<String, Option<i64>>, BTreeSet<String>) {
+    let mut args: Vec<String> = ["explain", "--pod", pod, "-o", "json"].map(str::to_owned).to_vec();
+    args.extend(files.iter().flat_map(|file| ["-f".to_owned(), file.display().to_string()]));
+    let answer = flotilla(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let answer: Value = serde_json::from_slice(&answer).expect("JSON");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let nodes = answer["nodes"].as_array().expect("nodes").iter();
+    let nodes = nodes.map(|node| (text(&node["node"]), node["total"].as_i64())).collect();
+    (nodes, answer["best"].as_array().expect("the best").iter().map(text).collect())
+}
+
+/// The same of the page, as it stands in its table and above it.
+fn answered(browser: &mut Browser) -> (BTreeMap<String, Option<i64>>, BTreeSet<String>) {
+    let rows = browser.value("[...document.querySelectorAll('.sheet .row')].map((row) => [row.children[0].innerText.trim(), row.children[1].innerText.replace(/,/g, '')])");
+    let rows: Vec<(String, String)> = serde_json::from_value(rows).expect("names and totals");
+    let best = text(browser, ".asked[aria-pressed=true] .word");
+    let names = best.rsplit([':', ' ']).next().map(str::to_owned).filter(|_| best.starts_with("goes to"));
+    (rows.into_iter().map(|(node, total)| (node, total.parse().ok())).collect(), names.into_iter().collect())
+}
+
+/// Writes a question over the one that is there, and asks it; with the keyboard alone.
+fn ask(browser: &mut Browser, question: &str) {
+    browser.value("document.getElementById('question').focus()");
+    browser.press_with_ctrl("a", 65, &["selectAll"]);
+    browser.insert(question);
+    browser.press_with_ctrl("Enter", 13, &[]);
+    browser.wait("document.querySelector('#answer, #wrong') !== null");
+}
+
+#[test]
+fn a_saved_report_answers_new_questions() {
+    let Some(mut browser) = browser() else { return };
+    let (_folder, url) = report(&["explain", "-f", "examples/shop", "-o", "html"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("new.yaml");
+    fs::write(&file, NEW_POD).expect("a file");
+    let expected = explained(&[Path::new("examples/shop"), &file], "shop/cache-0");
+    assert_eq!((expected.0.len(), expected.1.len()), (8, 1), "{expected:?}");
+
+    // To the sheet with arrow keys, into the text with Tab.
+    browser.prefer("light");
+    browser.open(&url);
+    browser.wait("document.querySelectorAll('#panel .row').length > 5");
+    browser.value("document.querySelector('[role=tab][aria-selected=true]').focus()");
+    browser.press(&["ArrowLeft"]);
+    browser.wait("location.hash === '#ask' && document.activeElement.id === 'tab-ask'");
+    browser.press(&["Tab"]);
+    assert_eq!(browser.value("document.activeElement.id"), json!("question"));
+    assert_named(&mut browser);
+    ask(&mut browser, NEW_POD);
+    browser.wait("document.querySelectorAll('.sheet .row').length === 8");
+    assert_eq!(answered(&mut browser), expected);
+    assert_eq!(browser.value("document.activeElement.id"), json!("answer"));
+    assert_named(&mut browser);
+    browser.value("document.getElementById('sheet').scrollTop = 0");
+    record("ask-light.png", &browser.picture());
+    browser.prefer("dark");
+    browser.wait("document.documentElement.dataset.theme === 'dark'");
+    browser.value("document.getElementById('sheet').scrollTop = 0");
+    record("ask-dark.png", &browser.picture());
+
+    // The node that it goes to is removed, and then another one comes.
+    let best = expected.1.iter().next().expect("a node").clone();
+    browser.value("document.getElementById('asknode').focus()");
+    browser.insert(&best);
+    browser.value("document.getElementById('ask-remove').focus()");
+    browser.press(&["Enter"]);
+    browser.wait("document.querySelector('.asking .chip.warn') !== null");
+    ask(&mut browser, NEW_POD);
+    let (nodes, others) = answered(&mut browser);
+    assert!(nodes.len() == 7 && !nodes.contains_key(&best) && !others.contains(&best), "{nodes:?} {others:?}");
+    let spare = "\n---\napiVersion: v1\nkind: Node\nmetadata: {name: spare, labels: {disk: ssd}}\nstatus: {allocatable: {cpu: 64, memory: 256Gi, pods: 110}}\n";
+    ask(&mut browser, &format!("{NEW_POD}{spare}"));
+    let (nodes, others) = answered(&mut browser);
+    assert_eq!((nodes.len(), others), (8, BTreeSet::from(["spare".to_owned()])), "{nodes:?}");
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+    assert!(
+        browser.requests.iter().all(|url| url.starts_with("file:") || url.starts_with("data:")),
+        "{:?}",
+        browser.requests
+    );
+
+    // A server's page has the same module.
+    let server = Server::start(&["-f", "examples/shop"]);
+    browser.open(&format!("{}#ask", server.url));
+    ask(
+        &mut browser,
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: edge}\nspec: {nodeSelector: {role: edge}, containers: [{name: c}]}",
+    );
+    browser.wait("document.querySelectorAll('.sheet .row').length === 8");
+    assert_eq!(answered(&mut browser).1, BTreeSet::from(["edge-a".to_owned()]));
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+#[test]
+fn a_pending_pod_is_changed_in_the_page_and_asked_about_again() {
+    let Some(mut browser) = browser() else { return };
+    let (_folder, url) = report(&["simulate", "-f", "examples/shop", "-o", "html"]);
+    browser.open(&format!("{url}#pod=science%2Finference-0"));
+    browser.wait("document.getElementById('askpod') !== null");
+    browser.value("document.getElementById('askpod').focus()");
+    browser.press(&["Enter"]);
+    browser.wait("document.getElementById('question')?.value.includes('name: inference-0')");
+    let manifest = browser.value("document.getElementById('question').value");
+    let manifest = manifest.as_str().expect("text").to_owned();
+    assert!(manifest.contains("example.com/gpu: '1'") || manifest.contains("example.com/gpu: \"1\""), "{manifest}");
+    ask(&mut browser, &manifest);
+    assert!(text(&mut browser, ".asked .word").starts_with("stays pending: "), "{}", text(&mut browser, ".asked"));
+    assert!(text(&mut browser, ".note.help").contains("It would fit on large-a with 1 more example.com/gpu"));
+    let without: Vec<&str> = manifest.lines().filter(|line| !line.contains("example.com/gpu: ")).collect();
+    ask(&mut browser, &without.join("\n"));
+    assert!(text(&mut browser, ".asked .word").starts_with("goes to "), "{}", text(&mut browser, ".asked"));
+    // Without a text the pods are asked about that stay pending in the report.
+    ask(&mut browser, " ");
+    assert_eq!(browser.value("document.querySelectorAll('.asked').length"), json!(6));
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+#[test]
+fn a_question_that_makes_no_sense_is_told_with_its_place() {
+    let Some(mut browser) = browser() else { return };
+    let (_folder, url) = report(&["simulate", "-f", "examples/shop", "-o", "html"]);
+    browser.open(&format!("{url}#ask"));
+    browser.wait("document.getElementById('question') !== null");
+    let pod = |spec: &str| format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: x}}\nspec:\n  {spec}\n");
+    let cases = [
+        (pod("containers: [{name: c}"), "Line 6, column 1", "cannot be read as YAML"),
+        (pod("containers: [{name: c, resources: {requests: {cpu: lots}}}]"), "Line 5, column ", "cpu"),
+        (pod("nodeSelektor: {a: b}\n  containers: [{name: c}]"), "Line 5, column 3", "nodeSelektor"),
+        (pod("priorityClassName: none\n  containers: [{name: c}]"), "Line 5, column ", "revenue"),
+        ("{\"kind\": \"Pod\"".to_owned(), "Line 1, column ", "cannot be read as JSON"),
+        ("kind: Pot".to_owned(), "Line 1, column 7", "is not known"),
+    ];
+    for (question, place, words) in cases {
+        ask(&mut browser, &question);
+        let wrong = text(&mut browser, "#wrong, .asking .note");
+        assert!(wrong.contains(place) && wrong.contains(words), "{question}: {wrong}");
+    }
+    // The place is a button that leads there.
+    browser.value("document.querySelector('#wrong button').focus()");
+    browser.press(&["Enter"]);
+    assert_eq!(browser.value("document.activeElement.id + document.activeElement.selectionStart"), json!("question6"));
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+/// Where a cluster has secrets that no scheduler reads.
+const SECRETIVE: &str = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: a, annotations: {note: hunter2-annotation}}
+status: {allocatable: {cpu: "1", memory: 1Gi, pods: "5"}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: big-0
+  labels: {app: big}
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: hunter2-applied}
+  managedFields: [{manager: hunter2-manager, operation: Apply}]
+spec:
+  resourceClaims: [{name: gpu, resourceClaimName: gpu}]
+  volumes: [{name: s, secret: {secretName: hunter2-volume}}]
+  containers:
+  - name: c
+    image: i
+    command: [hunter2-command]
+    env: [{name: TOKEN, value: hunter2-environment}]
+    resources: {requests: {cpu: "100"}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: gpu}
+spec:
+  devices:
+    requests: [{name: one, exactly: {deviceClassName: gpu}}]
+    config: [{opaque: {driver: d, parameters: {token: hunter2-claim}}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {config: [{opaque: {driver: d, parameters: {token: hunter2-class}}}]}
+"#;
+
+#[test]
+fn a_report_keeps_no_more_of_a_cluster_than_a_scheduler_reads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("secretive.yaml");
+    fs::write(&file, SECRETIVE).expect("a file");
+    let file = file.display().to_string();
+    for args in [&["simulate", "-f", &file][..], &["explain", "-f", &file], &["whatif", "-f", &file, "--cordon", "a"]] {
+        let page = String::from_utf8(flotilla(&[args, &["-o", "html"]].concat())).expect("text");
+        let (_, kept) = page.split_once("<script type=\"text/plain\" id=\"kept\">").expect("it is kept");
+        let kept = STANDARD.decode(kept.split_once('<').expect("an end").0).expect("base64");
+        let kept = miniz_oxide::inflate::decompress_to_vec_zlib(&kept).expect("it is packed");
+        let text = String::from_utf8_lossy(&kept);
+        assert!(text.contains("big-0") && text.contains("default"), "{args:?}");
+        for text in [&*text, &page] {
+            let found = text.find("hunter2").map(|at| &text[at..(at + 30).min(text.len())]);
+            assert_eq!(found, None, "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn a_report_that_answers_no_questions_has_neither_the_module_nor_the_cluster() {
+    let page = |args: &[&str]| String::from_utf8(flotilla(args)).expect("text");
+    let of = |page: &str| page.contains("wasm-unsafe-eval");
+    let asked = page(&["simulate", "-f", "examples/shop", "-o", "html"]);
+    let silent = page(&["simulate", "-f", "examples/shop", "-o", "html", "--no-questions"]);
+    assert!(of(&asked) && !of(&silent));
+    assert!(silent.len() < 300_000 && asked.len() < 2_500_000, "{} and {} bytes", silent.len(), asked.len());
+    eprintln!("a report has {} bytes, {} without questions", asked.len(), silent.len());
+    let Some(mut browser) = browser() else { return };
+    let (_folder, url) = report(&["simulate", "-f", "examples/shop", "-o", "html", "--no-questions"]);
+    browser.open(&format!("{url}#ask"));
+    browser.wait("document.querySelectorAll('#panel .row').length === 6");
+    assert_eq!(browser.value("document.getElementById('tab-ask')"), Value::Null);
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
 #[test]
 fn names_that_are_markup_stay_names() {
     let Some(mut browser) = browser() else { return };
@@ -295,7 +532,7 @@ fn names_that_are_markup_stay_names() {
     assert!(detail.contains("taint <img src=x") && detail.contains("=\u{fffd}gnp"), "{detail}");
     assert_ne!(browser.value("document.title"), json!("run"));
     assert_eq!(browser.value("document.querySelectorAll('img').length"), json!(0));
-    assert_eq!(browser.value("document.querySelectorAll('script').length"), json!(2));
+    assert_eq!(browser.value("document.querySelectorAll('script').length"), json!(4));
     assert_eq!(browser.complaints, [] as [&str; 0]);
 }
 

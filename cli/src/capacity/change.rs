@@ -11,8 +11,9 @@ use flotilla_framework::{
     resources::Resources,
 };
 
+use flotilla_account::amount::Amount;
+
 use crate::{
-    amount::Amount,
     cluster::Cluster,
     explain::why::{self, Why},
 };

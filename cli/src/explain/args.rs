@@ -84,6 +84,11 @@ pub(crate) struct ExplainArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,
 
+    /// Leave out of a page what it needs to answer new questions: the nodes and pods as the scheduler reads them, and the module that
+    /// judges them
+    #[arg(long)]
+    pub(super) no_questions: bool,
+
     /// Explain each NAME.yaml of a folder as a cluster by itself, with NAME.config.yaml as its configuration where that is
     /// there. One JSON object per case: its name and the answers, or why it was refused
     #[arg(long, value_name = "FOLDER", hide = true, conflicts_with_all = ["pods", "config", "output"])]

@@ -24,9 +24,10 @@ use super::{
     world::World,
 };
 use crate::{
-    cluster::{self, Cluster, Gatherer},
+    cluster::{self, Cluster, Gatherer, Manifests},
     live::{self, Connection, Coordinator, list},
     output::{Failure, printable, tell},
+    page,
 };
 
 mod decided;
@@ -111,7 +112,10 @@ pub(super) fn explain(
         let why = format!("it asks for scheduler {scheduler:?}, and profiles are {}", names.join(", "));
         return crate::output::print_to(out, |out| subject.print_settled(args.output, &why, out));
     }
-    let gatherer = if asking.is_some() { Gatherer::with_texts() } else { Gatherer::default() };
+    let gatherer = match &asking {
+        Some(_) => cluster::telling(),
+        None => Manifests::of(args.output == Format::Html && !args.no_questions).gatherer(),
+    };
     let mut cluster = read(runtime, &connection, &profiles, gatherer)?;
     if subject.node.is_some() {
         tell(&[subject.why_present()]);
@@ -125,7 +129,11 @@ pub(super) fn explain(
         Format::Html => {
             let mut pages = Pages::default();
             pages.add(&account, &world)?;
-            pages.print(&cluster, connection.place.clone(), out)
+            let kept = match args.no_questions {
+                true => None,
+                false => page::kept(&cluster, &profiles, workers.registry(), &extenders)?,
+            };
+            pages.print(&cluster, connection.place.clone(), kept, out)
         }
         format => subject.print(format, &account, &world, out),
     })

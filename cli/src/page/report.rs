@@ -66,6 +66,9 @@ pub(crate) struct Report<'a> {
     messages: Vec<&'a str>,
     pods: Vec<Pod>,
     accounts: Vec<Box<RawValue>>,
+    /// The cluster, so that the page can answer new questions; `None`: it answers none.
+    #[serde(skip)]
+    pub(crate) kept: Option<Vec<u8>>,
     /// Of how many pods the account would have been too much.
     unexplained: usize,
     most_account_bytes: usize,
@@ -224,6 +227,7 @@ impl<'a> Report<'a> {
             pods,
             resources,
             accounts: Vec::new(),
+            kept: None,
             unexplained: 0,
             most_account_bytes: MOST_ACCOUNT_BYTES,
         }

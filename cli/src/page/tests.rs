@@ -15,7 +15,7 @@ use super::{
 };
 
 /// What the page itself may weigh. It has no library in it, and a report of a small cluster is mostly this.
-const MOST_BYTES: usize = 96 << 10;
+const MOST_BYTES: usize = 112 << 10;
 
 fn node(name: &str, zone: &str) -> Arc<NodeInfo> {
     let labels = vec![("topology.kubernetes.io/zone".into(), zone.into())];
@@ -122,7 +122,7 @@ fn no_name_ends_the_script_that_it_is_in() {
     let pod = pod("</SCRIPT ><img src=x onerror=alert(1)>&lt;");
     let page = page(&nodes, &[Stand::new(&pod, [None], "]]></script>")], Accounts::default());
     let scripts = page.to_lowercase();
-    assert_eq!((scripts.matches("<script").count(), scripts.matches("</script").count()), (2, 2));
+    assert_eq!((scripts.matches("<script").count(), scripts.matches("</script").count()), (4, 4));
     assert!(!page.contains("<img") && !page.contains("<!--"));
     let data = data(&page);
     assert_eq!(data["nodes"][0][0], "</script><script>alert(1)</script>");
@@ -133,14 +133,20 @@ fn the_policy_names_the_script_and_the_style_that_are_there() {
     for serving in [None, Some(Serving { is_live: false }), Some(Serving { is_live: cfg!(feature = "cluster") })] {
         let mut report = Report::new(&[&[]], &[]);
         report.serving = serving;
-        assert_policy(&written(&report), if serving.is_some() { "'self'" } else { "'none'" });
+        let asks = if serving.is_some() { "'self'" } else { "'none'" };
+        assert_policy(&written(&report), "", asks);
+        report.kept = Some(b"a cluster".to_vec());
+        assert_policy(&written(&report), " 'wasm-unsafe-eval'", asks);
     }
 }
 
-fn assert_policy(page: &str, asks: &str) {
+fn assert_policy(page: &str, modules: &str, asks: &str) {
     let policy = between(page, "http-equiv=\"Content-Security-Policy\" content=\"", "\"").to_owned();
     let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(digest(&SHA256, text.as_bytes())));
-    assert!(policy.contains(&format!("script-src {};", hash(between(page, "<script>", "</script>")))), "{policy}");
+    assert!(
+        policy.contains(&format!("script-src {}{modules};", hash(between(page, "<script>", "</script>")))),
+        "{policy}"
+    );
     assert!(policy.contains(&format!("style-src {};", hash(between(page, "<style>", "</style>")))), "{policy}");
     assert!(policy.starts_with("default-src 'none'; ") && policy.contains(&format!("connect-src {asks};")), "{policy}");
 }
@@ -151,7 +157,7 @@ fn the_page_is_small_and_asks_for_nothing_from_elsewhere() {
     assert!(all.len() <= MOST_BYTES, "{} bytes", all.len());
     assert_asks_for_nothing(&all);
     assert!(!script(false).contains("</script"));
-    for mark in ["{{policy}}", "{{style}}", "{{data}}", "{{script}}"] {
+    for mark in ["{{policy}}", "{{style}}", "{{engine}}", "{{kept}}", "{{data}}", "{{script}}"] {
         assert_eq!(FRAME.matches(mark).count(), 1, "{mark}");
     }
 }

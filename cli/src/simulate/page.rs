@@ -7,13 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use flotilla_framework::{class::PodInfo, node::NodeInfo, profile::Profile, registry::Registry};
+use flotilla_framework::{class::PodInfo, node::NodeInfo};
 
-use super::ledger::Outcome;
+use super::{ledger::Outcome, run::Settings};
 use crate::{
     args::SimulateArgs,
     cluster::Cluster,
-    explain::Teller,
+    explain::{Teller, tell_all},
     input,
     page::{
         self, Report,
@@ -31,6 +31,9 @@ pub(crate) struct Simulated {
     after: Cluster,
     subject: String,
     figures: Figures,
+    settings: Settings,
+    /// The page answers new questions.
+    is_asked: bool,
 }
 
 #[derive(Debug)]
@@ -45,7 +48,13 @@ struct Row {
 
 impl Simulated {
     /// What came of a cluster.
-    pub(super) fn new(args: &SimulateArgs, figures: Figures, mut cluster: Cluster, outcome: Outcome) -> Self {
+    pub(super) fn new(
+        args: &SimulateArgs,
+        figures: Figures,
+        mut cluster: Cluster,
+        outcome: Outcome,
+        settings: Settings,
+    ) -> Self {
         let nodes = cluster.nodes.clone();
         let stood =
             |pod: &Arc<PodInfo>| Row { pod: Arc::clone(pod), before: pod.node_name.clone(), message: String::new() };
@@ -60,7 +69,8 @@ impl Simulated {
             side.push(Arc::clone(&pod));
             pods.push(Row { pod, before: None, message: placement.message });
         }
-        Self { nodes, pods, after: cluster, subject: subject(args), figures }
+        let is_asked = !args.no_questions;
+        Self { nodes, pods, after: cluster, subject: subject(args), figures, settings, is_asked }
     }
 
     /// All pods, in the order of the report.
@@ -69,26 +79,33 @@ impl Simulated {
     }
 
     /// Gives account of pods beside those that were placed.
-    pub(crate) fn teller(&self, registry: Registry, profiles: &[Profile]) -> Teller {
-        Teller::new(registry, &self.after, profiles)
+    pub(crate) fn teller(&self) -> Teller {
+        Teller::new(self.settings.registry, &self.after, &self.settings.profiles)
     }
 
     /// The report, without accounts.
-    pub(crate) fn report(&self) -> Report<'_> {
+    ///
+    /// # Errors
+    /// The cluster cannot be kept.
+    pub(crate) fn report(&self) -> io::Result<Report<'_>> {
         let stands: Vec<Stand<'_>> = self.pods.iter().map(Row::stand).collect();
         let mut report = Report::new(&[&self.nodes], &stands);
         report.command = "simulate";
         report.subject.clone_from(&self.subject);
         report.sides = &["before", "after"];
         report.figures = Some(self.figures);
-        report
+        if self.is_asked {
+            let Settings { registry, profiles, extenders, .. } = &self.settings;
+            report.kept = page::kept(&self.after, profiles, *registry, extenders)?;
+        }
+        Ok(report)
     }
 
     /// Writes the page with the accounts of the pods that stay pending.
-    pub(super) fn print(&self, registry: Registry, profiles: &[Profile], out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let pending = self.pods().filter(|pod| pod.node_name.is_none());
-        let accounts = self.teller(registry, profiles).tell_all(pending).map_err(io::Error::other)?;
-        let mut report = self.report();
+        let accounts = tell_all(&mut self.teller(), pending).map_err(io::Error::other)?;
+        let mut report = self.report()?;
         accounts.put_into(&mut report)?;
         page::write(&report, out)
     }

@@ -7,7 +7,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use flotilla_framework::class::PodInfo;
 use serde::Serialize;
 
-use crate::{amount::Amount, cluster::Cluster};
+use flotilla_account::amount::Amount;
+
+use crate::cluster::Cluster;
 
 /// How much of a resource there is and is taken.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -41,7 +41,8 @@ Examples:
 The page:
   The same as `flotilla simulate -o html` writes into a file, or with changes `flotilla whatif -o html`. Here every pod can be
   judged against every node when it is opened, those that were placed too; a file has the accounts of the pods that stay
-  pending, as far as they fit in. Only browsers on this machine are answered.
+  pending, as far as they fit in. Under Ask new pods, changed pods and changed nodes are judged by the page itself, as a file does it.
+  Only browsers on this machine are answered.
 
 A live cluster:
   Loading the page again reads the cluster anew. The second view asks the coordinator once a second, as `flotilla top` does, while
@@ -153,6 +154,7 @@ impl UiArgs {
             changes,
             workers,
             output: whatif::Format::Html,
+            no_questions: false,
             fail_on: Vec::new(),
             live: self.of_live(),
             verbose,
@@ -168,6 +170,7 @@ impl UiArgs {
             feature_gates,
             workers,
             output: Format::Html,
+            no_questions: false,
             generate,
             tie_break_seed,
             live: self.of_live(),

@@ -2,7 +2,7 @@
 //!
 //! Knows: which command's answer the page shows, and when it can be read anew. Must not know: requests.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use anyhow::Context as _;
 use flotilla_framework::{class::PodInfo, registry::Registry};
@@ -17,6 +17,8 @@ use crate::{
     simulate,
     whatif::{self, WhatifArgs},
 };
+
+const UNWRITTEN: &str = "cannot write the page";
 
 /// Where the page comes from.
 #[derive(Clone, Debug)]
@@ -77,23 +79,25 @@ impl Source {
         let told = self.told();
         match &self.what {
             What::Simulated(args) => {
-                let (simulated, profiles) = simulate::for_page(args, told.as_ref(), self.registry)?;
-                let (page, made_ms) = self.page(simulated.report())?;
+                let simulated = simulate::for_page(args, told.as_ref(), self.registry)?;
+                let report = simulated.report().context(UNWRITTEN).map_err(Failure::run)?;
+                let (page, made_ms) = self.page(report).context(UNWRITTEN).map_err(Failure::run)?;
                 let pods = simulated.pods().cloned().map(Some).collect();
-                Ok(Content { page, made_ms, pods, teller: simulated.teller(self.registry, &profiles) })
+                Ok(Content { page, made_ms, pods, teller: simulated.teller() })
             }
             What::Compared(args) => {
                 let compared = whatif::compared(args, told.as_ref(), self.registry)?;
-                let (page, made_ms) = compared.report(|report| self.page(report))?;
-                Ok(Content { page, made_ms, pods: compared.pods(), teller: compared.teller(self.registry) })
+                let made = compared.report(|report| self.page(report));
+                let (page, made_ms) = made.context(UNWRITTEN).map_err(Failure::run)?;
+                Ok(Content { page, made_ms, pods: compared.pods(), teller: compared.teller() })
             }
         }
     }
 
-    fn page(&self, mut report: Report<'_>) -> Result<(Vec<u8>, u64), Failure> {
+    fn page(&self, mut report: Report<'_>) -> io::Result<(Vec<u8>, u64)> {
         report.serving = Some(Serving { is_live: self.is_live });
         let mut page = Vec::new();
-        page::write(&report, &mut page).context("cannot write the page").map_err(Failure::run)?;
+        page::write(&report, &mut page)?;
         Ok((page, report.made_ms))
     }
 }

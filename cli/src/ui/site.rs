@@ -107,7 +107,7 @@ async fn account(State(site): State<Arc<Site>>, Path((made_ms, place)): Path<(u6
         match pods.get(place) {
             Some(Some(pod)) => match teller.tell(pod) {
                 Ok(told) => json(&told),
-                Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error),
+                Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error.into()),
             },
             Some(None) => failed(StatusCode::NOT_FOUND, &anyhow!("pod {place} is gone, and no account is given of it")),
             None => failed(StatusCode::NOT_FOUND, &anyhow!("there is no pod {place}")),

@@ -80,6 +80,11 @@ pub(crate) struct WhatifArgs {
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 
+    /// Leave out of a page what it needs to answer new questions: the nodes and pods as the scheduler reads them, and the module that
+    /// judges them
+    #[arg(long)]
+    pub(crate) no_questions: bool,
+
     /// End with exit code 3 where this happens
     #[arg(long, value_name = "WHAT", value_enum, action = ArgAction::Append)]
     pub(crate) fail_on: Vec<FailOn>,
@@ -132,6 +137,13 @@ pub(crate) struct Changes {
     /// All pods are placed anew, but those of DaemonSets and static ones
     #[arg(long)]
     pub(crate) reschedule_all: bool,
+}
+
+impl WhatifArgs {
+    /// Whether the answer is a page that can be asked.
+    pub(super) fn is_asked(&self) -> bool {
+        self.output == Format::Html && !self.no_questions
+    }
 }
 
 impl Changes {

@@ -8,8 +8,9 @@ use flotilla_framework::{profile::Profile, registry::Registry};
 use serde::Serialize;
 
 use super::side::{Side, State};
+use flotilla_account::amount::Amount;
+
 use crate::{
-    amount::Amount,
     explain::why::{self, Refusal},
     simulate::usage::Usage,
 };

@@ -8,14 +8,14 @@ use std::{
     sync::Arc,
 };
 
-use flotilla_framework::{class::PodInfo, profile::Profile, registry::Registry};
+use flotilla_framework::{class::PodInfo, extender::Extender, profile::Profile, registry::Registry};
 
 use super::{
     compare::Answer,
     side::{Side, State},
 };
 use crate::{
-    explain::Teller,
+    explain::{Teller, tell_all},
     page::{
         self, Report,
         report::{Comparison, Place, Stand},
@@ -29,8 +29,13 @@ pub(crate) struct Compared {
     pub(super) after: Side,
     /// Those that decide on the second side.
     pub(super) profiles: Vec<Profile>,
+    /// Extenders that they ask.
+    pub(super) extenders: Vec<Extender>,
     /// What was read, as the command line says it.
     pub(super) subject: String,
+    pub(super) registry: Registry,
+    /// The page answers new questions.
+    pub(super) is_asked: bool,
 }
 
 /// A pod on both sides.
@@ -48,12 +53,15 @@ impl Compared {
     }
 
     /// Gives account of pods as they are after the changes.
-    pub(crate) fn teller(&self, registry: Registry) -> Teller {
-        Teller::new(registry, &self.after.cluster, &self.profiles)
+    pub(crate) fn teller(&self) -> Teller {
+        Teller::new(self.registry, &self.after.cluster, &self.profiles)
     }
 
     /// Gives the report, without accounts, to `write`.
-    pub(crate) fn report<T>(&self, write: impl FnOnce(Report<'_>) -> T) -> T {
+    ///
+    /// # Errors
+    /// As `write`, and where the cluster cannot be kept.
+    pub(crate) fn report<T>(&self, write: impl FnOnce(Report<'_>) -> io::Result<T>) -> io::Result<T> {
         let rows = self.rows();
         let stands: Vec<Stand<'_>> = rows.iter().filter_map(Row::stand).collect();
         let mut report = Report::new(&[&self.before.cluster.nodes, &self.after.cluster.nodes], &stands);
@@ -61,12 +69,15 @@ impl Compared {
         report.subject.clone_from(&self.subject);
         report.sides = &["before", "after"];
         report.comparison = Some(self.comparison());
+        if self.is_asked {
+            report.kept = page::kept(&self.after.cluster, &self.profiles, self.registry, &self.extenders)?;
+        }
         write(report)
     }
 
     /// Writes the page with the accounts of the pods that stay pending after the changes.
-    pub(super) fn print(&self, registry: Registry, out: &mut dyn Write) -> io::Result<()> {
-        let accounts = self.teller(registry).tell_all(self.after.pending.iter()).map_err(io::Error::other)?;
+    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        let accounts = tell_all(&mut self.teller(), self.after.pending.iter()).map_err(io::Error::other)?;
         self.report(|mut report| {
             accounts.put_into(&mut report)?;
             page::write(&report, out)

@@ -1,0 +1,167 @@
+//! What there is to say of one pod, whichever way it is printed.
+//!
+//! Knows: what comes before any node is asked, and that names take the place of numbers. Must not know: formats.
+
+use std::sync::Arc;
+
+use flotilla_framework::{
+    admission,
+    class::PodInfo,
+    explain::{
+        Explanation, Outcome,
+        lack::{self, Place, Shortfall, shortfalls},
+        shard::Page,
+    },
+    extender::Extended,
+    node::NodeId,
+    prepared::Prepared,
+    profile::Profile,
+};
+
+use super::{
+    devices::Holders,
+    preemption::Preempted,
+    world::{Subject, World},
+};
+
+/// The account of one pod.
+#[derive(Debug)]
+pub struct Account {
+    /// The pod.
+    pub pod: Arc<PodInfo>,
+    /// What keeps it out of the queue, so that no node is asked.
+    pub gate: Option<(&'static str, String)>,
+    /// What the nodes make of it.
+    pub explanation: Explanation,
+    /// For each node that refuses it what the node lacks, by number; empty where that was not asked for.
+    pub missing: Vec<(NodeId, Vec<Shortfall>)>,
+    /// The claims that have each device, where devices are missing.
+    pub holders: Holders,
+    /// What extenders said, where they were asked.
+    pub extended: Option<Extended>,
+    /// What preemption would do for it, where no node takes it and its profile has the plugin.
+    pub preempted: Option<Preempted>,
+    /// A filter counts over domains, so that another label of a node may change its verdict.
+    pub counts_domains: bool,
+    /// A filter leaves out nodes whose taints the pod does not tolerate, so that another toleration may change its
+    /// verdict.
+    pub counts_tainted: bool,
+}
+
+/// The account of a pod that no node is asked about.
+pub fn held_back(pod: &Arc<PodInfo>, profile: &Profile, world: &World) -> Option<Account> {
+    let groups = world.groups();
+    let gate = groups
+        .gate(pod, profile)
+        .or_else(|| admission::gate(world.registry(), profile, pod))
+        .or_else(|| world.claims_gate(pod, profile));
+    let untried = admission::excess(pod, world.directory().namespaces());
+    let error = groups.error(pod).filter(|_| gate.is_none() && untried.is_none());
+    if gate.is_none() && untried.is_none() && error.is_none() {
+        return None;
+    }
+    let message = if gate.is_some() { String::new() } else { untried.unwrap_or_default() };
+    let explanation = Explanation { message, error, ..Explanation::default() };
+    let pod = Arc::clone(pod);
+    Some(Account {
+        pod,
+        gate,
+        explanation,
+        missing: Vec::new(),
+        holders: Holders::new(),
+        extended: None,
+        preempted: None,
+        counts_domains: false,
+        counts_tainted: false,
+    })
+}
+
+/// The account that the workers' pages make; without any, this side judges all nodes itself.
+pub fn make(
+    pod: &Arc<PodInfo>,
+    profile: &Profile,
+    subject: &Subject,
+    pages: &[Page],
+    world: &mut World,
+    wants_missing: bool,
+) -> Account {
+    let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
+    let nominations = world.nominations(pod);
+    // Workers know nothing of devices.
+    let own = if pages.is_empty() { world.pages(&prepared) } else { Vec::new() };
+    let pages = if own.is_empty() { pages } else { &own };
+    let explanation = Explanation::beside(&prepared, profile, pages, world.snapshot_mut(), &nominations);
+    let mut missing = |(&node, outcome): (&NodeId, &Outcome)| {
+        let Outcome::Refused { .. } = outcome else { return None };
+        // What a node lacks, it lacks with the nominated pods on it.
+        let beside = nominations.beside.iter().find(|(known, _)| *known == node).map_or(&[][..], |(_, pods)| pods);
+        for &class in beside {
+            world.snapshot_mut().add_pod(node, class);
+        }
+        let found = world.place(node).map(|(info, nodes, slot)| {
+            let place = Place { node: info, nodes, slot, facts: &subject.facts };
+            shortfalls(world.registry(), &prepared, profile, &subject.class, place)
+        });
+        for &class in beside {
+            world.snapshot_mut().remove_pod(node, class);
+        }
+        Some((node, found?))
+    };
+    let missing = explanation.nodes.iter().filter(|_| wants_missing).filter_map(&mut missing).collect();
+    let holders = if subject.facts.devices.is_some() { world.holders() } else { Holders::new() };
+    let counts_domains = lack::counts_domains(&prepared);
+    let own = &pod.class.spread;
+    let counts_tainted = own.is_empty() || own.iter().any(|constraint| constraint.required && constraint.honors_taints);
+    Account {
+        pod: Arc::clone(pod),
+        gate: None,
+        explanation,
+        missing,
+        holders,
+        extended: None,
+        preempted: None,
+        counts_domains,
+        counts_tainted: counts_domains && counts_tainted,
+    }
+}
+
+impl Account {
+    /// The names of the nodes that would do, sorted.
+    pub fn feasible(&self, world: &World) -> Vec<Arc<str>> {
+        let feasible = self.explanation.nodes.iter().filter(|(_, outcome)| outcome.is_feasible());
+        let mut names: Vec<Arc<str>> =
+            feasible.filter_map(|(&id, _)| Some(Arc::clone(&world.node(id)?.name))).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Takes in what extenders say about those nodes, or why they were of no use.
+    pub fn extend(
+        &mut self,
+        answer: Result<Extended, String>,
+        profile: &Profile,
+        subject: &Subject,
+        pages: &[Page],
+        world: &mut World,
+    ) {
+        let explanation = std::mem::take(&mut self.explanation);
+        let prepared = Prepared::new(world.registry(), profile, &subject.class, &subject.facts, world.snapshot_mut());
+        match answer {
+            Ok(extended) => {
+                let name = |id| super::answer::name(world, id);
+                self.explanation = explanation.extended(&prepared, profile, pages, name, &extended);
+                self.extended = Some(extended);
+            }
+            Err(reason) => self.explanation = explanation.failed(reason),
+        }
+    }
+
+    /// The scores that extenders gave a node: each one's name, the score and what it adds.
+    pub fn priorities<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a str, Option<(i64, i64)>)> {
+        let priorities = self.extended.iter().flat_map(|extended| &extended.priorities);
+        priorities.map(move |priorities| {
+            let score = priorities.scores.get(node).map(|&score| (score, priorities.weighted(score)));
+            (&*priorities.extender, score)
+        })
+    }
+}

@@ -1,0 +1,195 @@
+//! The answer as programs read it.
+//!
+//! Knows: the fields and their order. Must not know: how any of it was found out.
+
+use std::collections::BTreeMap;
+
+use flotilla_framework::{explain::Outcome, node::NodeId, preemption, status::Code};
+use serde::Serialize;
+
+use super::{
+    account::Account,
+    devices::{self, DeviceAnswer},
+    preemption::Preempted,
+    world::World,
+};
+
+/// The code of a node of which it cannot be told whether it will do.
+const ERROR: &str = "Error";
+
+/// What there is to say of one pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer<'a> {
+    pod: String,
+    scheduler_name: &'a str,
+    /// A PreEnqueue plugin keeps the pod out of the queue; `plugin` and `reasons` say which and why.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    gated: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    plugin: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<&'a str>,
+    /// The node that the pod is nominated to, where it fits: it is taken, whatever the scores.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    nominated: &'a str,
+    /// Why kube-scheduler would give up on the attempt without an answer.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    error: &'a str,
+    /// How many nodes the pod fits.
+    feasible: usize,
+    /// All nodes of the highest total, sorted.
+    best: Vec<&'a str>,
+    /// The message of the condition PodScheduled; empty where some node fits.
+    message: &'a str,
+    /// What preemption would do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preemption: Option<Preemption<'a>>,
+    /// All nodes, sorted by name.
+    nodes: Vec<Node<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Node<'a> {
+    node: &'a str,
+    code: &'static str,
+    /// The plugin that refused; empty where upstream notes none.
+    plugin: &'a str,
+    reasons: &'a [String],
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    raw: BTreeMap<&'a str, i64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    scores: BTreeMap<&'a str, i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<i64>,
+    /// What it lacks of devices, beside the reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    devices: Vec<DeviceAnswer<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Preemption<'a> {
+    /// `Success`, `Unschedulable` or `Error`.
+    code: &'static str,
+    message: &'a str,
+    /// The node that the pod would be nominated to.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    node: &'a str,
+    /// A nomination that the pod has would be taken back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    clears: bool,
+    /// All nodes that kube-scheduler might take, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tied: Vec<&'a str>,
+    /// All nodes on which preemption would help, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    candidates: Vec<Candidate<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate<'a> {
+    node: &'a str,
+    /// `namespace/name`, the most important first.
+    victims: Vec<String>,
+    /// How many of them violate a disruption budget.
+    violations: u32,
+}
+
+impl<'a> Preemption<'a> {
+    fn new(preempted: &'a Preempted, world: &'a World) -> Self {
+        let Preempted { code, message, node, clears, tied, candidates } = preempted;
+        let candidate = |known: &preemption::Candidate| Candidate {
+            node: name(world, known.node),
+            victims: known.victims.iter().map(|pod| world.key(pod)).collect(),
+            violations: known.violations,
+        };
+        let mut candidates: Vec<Candidate<'_>> = candidates.iter().map(candidate).collect();
+        candidates.sort_unstable_by_key(|candidate| candidate.node);
+        let mut tied: Vec<&str> = tied.iter().map(|&id| name(world, id)).collect();
+        tied.sort_unstable();
+        let node = node.map_or("", |id| name(world, id));
+        Self { code, message, node, clears: *clears, tied, candidates }
+    }
+}
+
+impl<'a> Answer<'a> {
+    /// The answer about one pod.
+    pub fn new(account: &'a Account, world: &'a World) -> Self {
+        let Account { pod, gate, explanation, .. } = account;
+        let node = |(&id, outcome)| {
+            let node = Node::new(name(world, id), outcome).with_extenders(account);
+            Node { devices: devices::answers(account, id), ..node }
+        };
+        let mut nodes: Vec<Node<'_>> = explanation.nodes.iter().map(node).collect();
+        nodes.sort_unstable_by_key(|node| node.node);
+        // Of several errors that of the first node by name.
+        let failed = nodes.iter().find(|node| node.code == ERROR).and_then(|node| node.reasons.first());
+        // The others are not evaluated where the pod takes the node that it is nominated to.
+        let failed = failed.map(String::as_str).filter(|_| explanation.nominated.is_none());
+        let mut best: Vec<&str> = explanation.best().into_iter().map(|id| name(world, id)).collect();
+        best.sort_unstable();
+        Self {
+            pod: pod.key(),
+            scheduler_name: &pod.scheduler_name,
+            gated: gate.is_some(),
+            plugin: gate.as_ref().map_or("", |(plugin, _)| plugin),
+            reasons: gate.iter().map(|(_, reason)| reason.as_str()).collect(),
+            nominated: explanation.nominated.map_or("", |id| name(world, id)),
+            error: failed.or(explanation.error.as_deref()).unwrap_or_default(),
+            feasible: explanation.feasible(),
+            best,
+            message: &explanation.message,
+            preemption: account.preempted.as_ref().map(|preempted| Preemption::new(preempted, world)),
+            nodes,
+        }
+    }
+}
+
+impl<'a> Node<'a> {
+    fn new(node: &'a str, outcome: &'a Outcome) -> Self {
+        match outcome {
+            Outcome::Refused { code, plugin, reasons, domain: _ } => {
+                let code = match code {
+                    Code::Unschedulable => "Unschedulable",
+                    Code::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+                    Code::Error => ERROR,
+                };
+                let (raw, scores) = (BTreeMap::new(), BTreeMap::new());
+                let plugin = plugin.unwrap_or_default();
+                Self { node, code, plugin, reasons, raw, scores, total: None, devices: Vec::new() }
+            }
+            Outcome::Feasible { scores, total } => Self {
+                node,
+                code: "Success",
+                plugin: "",
+                reasons: &[],
+                raw: scores.iter().map(|score| (score.plugin, score.raw)).collect(),
+                scores: scores.iter().map(|score| (score.plugin, score.weighted)).collect(),
+                total: *total,
+                devices: Vec::new(),
+            },
+        }
+    }
+}
+
+impl<'a> Node<'a> {
+    /// With the scores of extenders beside those of plugins, by their URLs.
+    fn with_extenders(mut self, account: &'a Account) -> Self {
+        if self.total.is_some() {
+            for (extender, score) in account.priorities(self.node) {
+                if let Some((raw, weighted)) = score {
+                    *self.raw.entry(extender).or_default() += raw;
+                    *self.scores.entry(extender).or_default() += weighted;
+                }
+            }
+        }
+        self
+    }
+}
+
+/// The name of a node; every number comes from the same world.
+pub fn name(world: &World, id: NodeId) -> &str {
+    world.node(id).map_or("", |node| &node.name)
+}

@@ -1,0 +1,130 @@
+//! Accounts as the page shows them, made without workers.
+//!
+//! Knows: which parts of an account the page has, and how a pod on a node is judged again. Must not know: the page.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use flotilla_cluster::Cluster;
+use flotilla_framework::{class::PodInfo, explain::Outcome, profile::Profile, registry::Registry};
+
+use super::{
+    account,
+    account::Account,
+    answer::name,
+    missing, preemption,
+    told::{Preemption, Refused, Told},
+    world::World,
+};
+
+/// Amounts that are missing are told apart so often; the rest of a reason's nodes follow as one.
+const MOST_MISSES: usize = 40;
+
+/// Gives account of pods, one at a time.
+#[derive(Debug)]
+pub struct Teller {
+    world: World,
+    profiles: Vec<Profile>,
+}
+
+/// A pod of a scheduler that is none of these.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no profile is responsible for pod {pod}: its scheduler is {scheduler:?}")]
+pub struct NoProfile {
+    /// `namespace/name`.
+    pub pod: String,
+    /// `spec.schedulerName`.
+    pub scheduler: Arc<str>,
+}
+
+impl Teller {
+    /// Of the pods of a cluster. No extender is asked.
+    pub fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
+        Self { world: World::new(registry, cluster, profiles), profiles: profiles.to_vec() }
+    }
+
+    /// The account of a pod. One that stands on a node is judged as if it had just been taken off it.
+    ///
+    /// # Errors
+    /// Where no profile is responsible for the pod.
+    pub fn tell(&mut self, pod: &Arc<PodInfo>) -> Result<Told, NoProfile> {
+        let profile = self.profiles.iter().find(|profile| profile.scheduler_name == pod.scheduler_name);
+        let profile =
+            profile.ok_or_else(|| NoProfile { pod: pod.key(), scheduler: Arc::clone(&pod.scheduler_name) })?;
+        let world = &mut self.world;
+        if let Some(held) = account::held_back(pod, profile, world) {
+            return Ok(told(&held, world));
+        }
+        let lifted = world.lift(pod);
+        let subject = world.subject(&pod.class);
+        let mut account = account::make(pod, profile, &subject, &[], world, true);
+        account.preempted = preemption::make(pod, profile, &subject, &account.explanation, world);
+        let told = told(&account, world);
+        if let Some(lifted) = lifted {
+            world.put_back(pod, lifted);
+        }
+        Ok(told)
+    }
+}
+
+/// An account as the page shows it.
+pub fn told(account: &Account, world: &World) -> Told {
+    let Account { gate, explanation, .. } = account;
+    let scores = explanation.nodes.values().filter_map(|outcome| match outcome {
+        Outcome::Feasible { scores, .. } => Some(scores),
+        Outcome::Refused { .. } => None,
+    });
+    let mut plugins: BTreeSet<&str> = scores.flatten().map(|score| score.plugin).collect();
+    let extenders = account.extended.iter().flat_map(|extended| &extended.priorities);
+    plugins.extend(extenders.map(|priorities| &*priorities.extender));
+    let plugins: Vec<&str> = plugins.into_iter().collect();
+    let feasible = explanation.nodes.iter().filter_map(|(&id, outcome)| {
+        let Outcome::Feasible { scores, total } = outcome else { return None };
+        let mut values = vec![None; plugins.len()];
+        let own = scores.iter().map(|score| (score.plugin, score.weighted));
+        let others = account.priorities(name(world, id)).filter_map(|(extender, score)| Some((extender, score?.1)));
+        for (plugin, score) in own.chain(others) {
+            if let Ok(place) = plugins.binary_search(&plugin) {
+                *values[place].get_or_insert(0) += score;
+            }
+        }
+        Some((id.0, *total, values))
+    });
+    let preemption = account.preempted.as_ref().map(|preempted| Preemption {
+        message: preempted.message.clone(),
+        node: preempted.node.map(|id| id.0),
+        candidates: preempted
+            .candidates
+            .iter()
+            .map(|known| (known.node.0, known.victims.iter().map(|pod| world.key(pod)).collect()))
+            .collect(),
+    });
+    Told {
+        gate: gate.as_ref().map(|(plugin, reason)| ((*plugin).to_owned(), reason.clone())),
+        error: explanation.error.as_deref().unwrap_or_default().to_owned(),
+        message: explanation.message.clone(),
+        advice: missing::advice(account, world).unwrap_or_default(),
+        nominated: explanation.nominated.map(|id| id.0),
+        best: explanation.best().into_iter().map(|id| id.0).collect(),
+        feasible: feasible.collect(),
+        refused: refused(account, world),
+        plugins: plugins.into_iter().map(str::to_owned).collect(),
+        preemption,
+    }
+}
+
+fn refused(account: &Account, world: &World) -> Vec<Refused> {
+    let places: HashMap<&str, u32> = account.explanation.nodes.keys().map(|&id| (name(world, id), id.0)).collect();
+    let numbers = |names: &[&str]| names.iter().filter_map(|name| places.get(name).copied()).collect::<Vec<u32>>();
+    let group = |group: missing::Group<'_>| {
+        let (nearest, others) = group.misses.split_at(group.misses.len().min(MOST_MISSES));
+        let mut misses: Vec<_> = nearest.iter().map(|miss| (miss.lacks.clone(), numbers(&miss.nodes))).collect();
+        if !others.is_empty() {
+            misses.push(("more than that".to_owned(), others.iter().flat_map(|miss| numbers(&miss.nodes)).collect()));
+        }
+        Refused { plugin: group.plugin.to_owned(), reasons: group.reasons.to_vec(), misses }
+    };
+    missing::groups(account, world).into_iter().map(group).collect()
+}

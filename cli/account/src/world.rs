@@ -1,0 +1,415 @@
+//! The cluster in the numbers that workers are told, and as this side's own columns.
+//!
+//! Knows: which node and which class has which number, and what the whole cluster says about a class. Must not know:
+//! workers, or what is made of the answers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use flotilla_framework::{
+    class::{Class, ClassId, PodInfo},
+    devices::cache::DeviceCache,
+    explain::shard::{self, MAX_PAGE_NODES, Page},
+    extension::{Facts, objects::ObjectCache as _},
+    node::{NodeId, NodeInfo},
+    plugins::dynamic_resources,
+    preemption::{self, Budget},
+    prepared::Prepared,
+    profile::Profile,
+    registry::Registry,
+    select::Nominations,
+    shard::Change,
+    snapshot::{Slot, Snapshot},
+    volumes::{standing::Standing, storage::Storage},
+};
+use flotilla_machine::{directory::Directory, images::Images};
+
+use super::devices::Holders;
+use flotilla_cluster::{Cluster, Groups};
+
+/// The cluster.
+#[derive(Debug)]
+pub struct World {
+    registry: Registry,
+    nodes: Vec<Arc<NodeInfo>>,
+    /// For each node how many pods of which class stand on it.
+    standing: Vec<Vec<(ClassId, u32)>>,
+    /// For each node the pods on it, as preemption sees them.
+    pods: Vec<Vec<preemption::Standing>>,
+    /// By namespace and name.
+    budgets: Vec<Budget>,
+    groups: Groups,
+    /// The pods on nodes by UID, where there are groups.
+    grouped: BTreeMap<Arc<str>, (NodeId, Arc<PodInfo>)>,
+    classes: Vec<Arc<Class>>,
+    numbers: HashMap<Arc<Class>, ClassId>,
+    /// All classes of the cluster that have affinities, those of pending pods too: the machine knows them as well.
+    affine: Vec<Arc<Class>>,
+    directory: Directory,
+    images: Images,
+    storage: Storage,
+    devices: DeviceCache,
+    volumes: Standing,
+    snapshot: Snapshot,
+    /// All pods that are nominated to a node, with that node and their classes.
+    nominated: Vec<(Arc<PodInfo>, NodeId, ClassId)>,
+}
+
+/// A class that is asked about.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// Its number.
+    pub id: ClassId,
+    /// The class.
+    pub class: Arc<Class>,
+    /// What the whole cluster says about it.
+    pub facts: Arc<Facts>,
+}
+
+/// A pod that was taken off its node.
+#[derive(Debug)]
+pub struct Lifted {
+    place: usize,
+    at: usize,
+    standing: preemption::Standing,
+}
+
+impl World {
+    /// The nodes of a cluster with the pods that stand on them.
+    pub fn new(registry: Registry, cluster: &Cluster, profiles: &[Profile]) -> Self {
+        let storage = storage(cluster);
+        let mut devices = devices(cluster);
+        let mut world = Self {
+            registry,
+            nodes: cluster.nodes.iter().map(|node| completed(node, &storage, &mut devices)).collect(),
+            standing: vec![Vec::new(); cluster.nodes.len()],
+            pods: vec![Vec::new(); cluster.nodes.len()],
+            budgets: cluster.budgets.clone(),
+            groups: Groups::new(registry, cluster, profiles),
+            grouped: BTreeMap::new(),
+            classes: Vec::new(),
+            numbers: HashMap::new(),
+            affine: affine(cluster),
+            directory: directory(cluster),
+            images: Images::default(),
+            storage,
+            devices,
+            volumes: Standing::default(),
+            snapshot: Snapshot::new(0),
+            nominated: Vec::new(),
+        };
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        for (place, node) in cluster.nodes.iter().enumerate() {
+            world.images.add(node);
+            world.snapshot.upsert_node(id(place), &world.nodes[place]);
+            places.insert(&node.name, place);
+        }
+        for pod in &cluster.bound {
+            let class = world.number(&pod.class);
+            // Pods on other nodes were left out when the files were read.
+            let Some(&place) = pod.node_name.as_deref().and_then(|name| places.get(name)) else { continue };
+            world.snapshot.add_pod(id(place), class);
+            world.volumes.add(&pod.class);
+            world.pods[place].push(preemption::Standing::of(pod, class));
+            if world.groups.count() {
+                world.grouped.insert(Arc::clone(&pod.uid), (id(place), Arc::clone(pod)));
+            }
+            match world.standing[place].iter_mut().find(|(known, _)| *known == class) {
+                Some((_, count)) => *count += 1,
+                None => world.standing[place].push((class, 1)),
+            }
+        }
+        for pod in &cluster.pending {
+            if let Some(&place) = pod.nominated_node_name.as_deref().and_then(|name| places.get(name)) {
+                let class = world.number(&pod.class);
+                world.nominated.push((Arc::clone(pod), id(place), class));
+            }
+        }
+        world.attach();
+        world
+    }
+
+    /// The nominations that concern a pod.
+    pub fn nominations(&self, pod: &PodInfo) -> Nominations {
+        let mut nominations = Nominations::default();
+        for (other, node, class) in &self.nominated {
+            if other.uid == pod.uid {
+                nominations.own = Some(*node);
+            } else if other.priority >= pod.priority {
+                match nominations.beside.iter_mut().find(|(known, _)| known == node) {
+                    Some((_, classes)) => classes.push(*class),
+                    None => nominations.beside.push((*node, vec![*class])),
+                }
+            }
+        }
+        nominations
+    }
+
+    /// Notes what the pods of each class attach.
+    fn attach(&mut self) {
+        for (id, class) in (0..).map(ClassId).zip(&self.classes) {
+            match self.storage.attached_by(class) {
+                Ok(attachments) => self.snapshot.set_attachments(id, &attachments.into()),
+                Err(error) => _ = self.volumes.set_uncountable(id, Some(error)),
+            }
+        }
+    }
+
+    /// The class of a pod, made ready to be asked about.
+    pub fn subject(&mut self, class: &Arc<Class>) -> Subject {
+        let image_contributions = self.images.contributions(class, self.nodes.len());
+        let others = self.affine.iter().map(|other| &**other);
+        let volumes = self.storage.facts(class, &self.volumes);
+        let facts = Facts {
+            image_contributions,
+            volumes,
+            devices: class.devices.as_ref().and_then(|devices| self.devices.facts(devices, &class.namespace)),
+            ..self.directory.facts(class, others, |key| self.snapshot.has_label(key))
+        };
+        Subject { id: self.number(class), class: Arc::clone(class), facts: Arc::new(facts) }
+    }
+
+    /// What keeps a pod out of the queue because of its claims.
+    pub fn claims_gate(&self, pod: &PodInfo, profile: &Profile) -> Option<(&'static str, String)> {
+        let plugin = dynamic_resources::NAME;
+        let is_on = profile.plugins.pre_enqueue.iter().any(|name| name == plugin);
+        Some((plugin, self.devices.pre_enqueue(pod).filter(|_| is_on)?))
+    }
+
+    /// The claims that have each device.
+    pub fn holders(&self) -> Holders {
+        self.devices.holders()
+    }
+
+    /// The account of a class that workers cannot be asked about, as one shard that holds all nodes.
+    pub fn pages(&self, prepared: &Prepared) -> Vec<Page> {
+        let mut pages: Vec<Page> = Vec::new();
+        loop {
+            let after = pages.last().and_then(|page| Some(page.nodes.last()?.node));
+            let page = shard::page(prepared, &self.snapshot, after, MAX_PAGE_NODES);
+            let more = page.more;
+            pages.push(page);
+            if !more {
+                return pages;
+            }
+        }
+    }
+
+    /// Namespaces, services and controllers.
+    pub const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// All classes that have a number so far.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Arc<Class>)> {
+        (0..).map(ClassId).zip(&self.classes)
+    }
+
+    /// All there is to tell about the nodes of one of so many shards.
+    pub fn shard(&self, shard: usize, shards: usize) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (class, _) in self.classes() {
+            let attachments = self.snapshot.attachments(class);
+            if !attachments.is_empty() {
+                changes.push(Change::SetAttachments { class, attachments: attachments.into() });
+            }
+        }
+        for (place, node) in self.nodes.iter().enumerate().filter(|(place, _)| place % shards == shard) {
+            changes.push(Change::UpsertNode { id: id(place), node: Arc::clone(node) });
+            let pods = self.standing[place].iter();
+            changes.extend(pods.map(|&(class, count)| Change::AddPods { node: id(place), class, count }));
+        }
+        changes
+    }
+
+    /// A node by its number.
+    pub fn node(&self, id: NodeId) -> Option<&NodeInfo> {
+        self.nodes.get(id.0 as usize).map(|node| &**node)
+    }
+
+    /// The pods on a node, as preemption sees them.
+    pub fn pods(&self, id: NodeId) -> &[preemption::Standing] {
+        self.pods.get(id.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The plugins that judge.
+    pub const fn registry(&self) -> Registry {
+        self.registry
+    }
+
+    /// All pod groups.
+    pub const fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The same with the priorities that they are preempted by.
+    pub fn ranked(&self, id: NodeId) -> Vec<preemption::Standing> {
+        let ranked = |pod: &preemption::Standing| preemption::Standing { priority: self.rank(pod), ..pod.clone() };
+        self.pods(id).iter().map(ranked).collect()
+    }
+
+    /// What may go on a node, where pods of a group may go together; `None` where there are no groups.
+    pub fn units(&self, node: NodeId) -> Option<Vec<preemption::Unit>> {
+        if !self.groups.count() {
+            return None;
+        }
+        let mut known: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut units = Vec::new();
+        for pod in self.pods(node) {
+            if known.contains(&pod.uid) {
+                continue;
+            }
+            let is_of_group = self.grouped.get(&pod.uid).is_some_and(|(_, info)| self.groups.is_member(info));
+            let (pods, elsewhere) = (Vec::new(), Vec::new());
+            let mut unit = preemption::Unit { priority: self.rank(pod), is_of_group, pods, elsewhere };
+            for uid in self.party(&pod.uid) {
+                let Some((at, standing)) = self.standing(&uid) else { continue };
+                if at == node {
+                    unit.pods.push(standing)
+                } else {
+                    unit.elsewhere.push((at, standing))
+                }
+                known.insert(uid);
+            }
+            units.push(unit);
+        }
+        Some(units)
+    }
+
+    /// The pods that go together with one of them.
+    fn party(&self, uid: &Arc<str>) -> Vec<Arc<str>> {
+        let whole = self
+            .grouped
+            .get(uid)
+            .filter(|(_, pod)| self.groups.object_of(pod).is_some_and(|object| object.disrupted_whole));
+        match whole {
+            Some((_, pod)) => self.groups.mates(pod).iter().map(|mate| Arc::clone(&mate.uid)).collect(),
+            None => vec![Arc::clone(uid)],
+        }
+    }
+
+    fn standing(&self, uid: &str) -> Option<(NodeId, preemption::Standing)> {
+        let (node, _) = self.grouped.get(uid)?;
+        Some((*node, self.pods(*node).iter().find(|pod| *pod.uid == *uid)?.clone()))
+    }
+
+    fn rank(&self, pod: &preemption::Standing) -> i32 {
+        let object = self.grouped.get(&pod.uid).and_then(|(_, info)| self.groups.object_of(info));
+        object.map_or(pod.priority, |object| object.priority)
+    }
+
+    /// A class by its number.
+    pub fn class(&self, id: ClassId) -> Option<Arc<Class>> {
+        self.snapshot.class(id).map(Arc::clone)
+    }
+
+    /// All disruption budgets, by namespace and name.
+    pub fn budgets(&self) -> Vec<&Budget> {
+        self.budgets.iter().collect()
+    }
+
+    /// The namespace and name of a pod on a node.
+    pub fn key(&self, pod: &preemption::Standing) -> String {
+        let class = self.snapshot.class(pod.class);
+        format!("{}/{}", class.map_or("", |class| &*class.namespace), pod.name)
+    }
+
+    /// Takes a pod off its node; `None` where it stands on none.
+    pub fn lift(&mut self, pod: &PodInfo) -> Option<Lifted> {
+        let name = pod.node_name.as_deref()?;
+        let place = self.nodes.iter().position(|node| &*node.name == name)?;
+        let class = *self.numbers.get(&pod.class)?;
+        let at = self.pods[place].iter().position(|known| known.uid == pod.uid)?;
+        let standing = self.pods[place].remove(at);
+        self.snapshot.remove_pod(id(place), class);
+        self.volumes.remove(&pod.class);
+        Some(Lifted { place, at, standing })
+    }
+
+    /// Puts it back to where it was.
+    pub fn put_back(&mut self, pod: &PodInfo, Lifted { place, at, standing }: Lifted) {
+        self.snapshot.add_pod(id(place), standing.class);
+        self.volumes.add(&pod.class);
+        self.pods[place].insert(at, standing);
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// This side's own columns, for the plugins to be made ready.
+    pub const fn snapshot_mut(&mut self) -> &mut Snapshot {
+        &mut self.snapshot
+    }
+
+    /// A node with its place in this side's own columns.
+    pub fn place(&self, id: NodeId) -> Option<(&NodeInfo, &Snapshot, Slot)> {
+        Some((self.node(id)?, &self.snapshot, self.snapshot.slot(id)?))
+    }
+
+    fn number(&mut self, class: &Arc<Class>) -> ClassId {
+        if let Some(&known) = self.numbers.get(class) {
+            return known;
+        }
+        let number = ClassId(self.classes.len() as u64);
+        self.classes.push(Arc::clone(class));
+        self.numbers.insert(Arc::clone(class), number);
+        self.snapshot.register_class(number, Arc::clone(class));
+        number
+    }
+}
+
+/// All namespaces, services and controllers.
+fn directory(cluster: &Cluster) -> Directory {
+    let mut directory = Directory::default();
+    for (name, labels) in &cluster.namespaces {
+        directory.set_namespace(name, Some(labels));
+    }
+    for (object, selector) in &cluster.selectors {
+        directory.set_selector(object, Some(selector));
+    }
+    directory
+}
+
+/// All objects of storage.
+fn storage(cluster: &Cluster) -> Storage {
+    let mut storage = Storage::default();
+    for object in &cluster.storage {
+        storage.apply(object.clone());
+    }
+    storage
+}
+
+/// All objects of Dynamic Resource Allocation.
+fn devices(cluster: &Cluster) -> DeviceCache {
+    let mut devices = DeviceCache::of(dynamic_resources::NAME);
+    for object in &cluster.devices {
+        devices.apply(&object.clone().into());
+    }
+    devices
+}
+
+/// A node with what its drivers say of it.
+fn completed(node: &Arc<NodeInfo>, storage: &Storage, devices: &mut DeviceCache) -> Arc<NodeInfo> {
+    let mut node = match storage.node_csi(&node.name) {
+        Some(csi) => Arc::new(NodeInfo { csi: Some(csi), ..NodeInfo::clone(node) }),
+        None => Arc::clone(node),
+    };
+    devices.complete(&mut node);
+    node
+}
+
+/// All classes that have affinities, each once.
+fn affine(cluster: &Cluster) -> Vec<Arc<Class>> {
+    let classes = cluster.bound.iter().chain(&cluster.pending).map(|pod| &pod.class);
+    let mut known: HashSet<&Arc<Class>> = HashSet::new();
+    classes.filter(|class| !class.pod_affinity.is_empty() && known.insert(class)).map(Arc::clone).collect()
+}
+
+/// The number of a node: its place in the input, which holds fewer nodes than a number can count.
+fn id(place: usize) -> NodeId {
+    NodeId(u32::try_from(place).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,210 @@
+//! The kinds of Dynamic Resource Allocation.
+//!
+//! Knows: what each is called, how it is completed, and the claims that a controller would make from templates. Must not know:
+//! how devices are allocated, or who asks.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use flotilla_framework::{
+    class::{Class, PodInfo},
+    devices::{
+        claimed::{ClaimSource, PodDevices},
+        model::{
+            claim::{Controller, DeviceClaim},
+            request::ClaimSpec,
+        },
+        objects::DeviceObject,
+    },
+    ingest::{IngestError, device_objects},
+};
+use flotilla_objects::Object;
+use k8s_openapi::{
+    api::{
+        core::v1 as api,
+        resource::v1::{
+            DeviceClass, DeviceTaintRule, DeviceToleration, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate,
+            ResourceSlice,
+        },
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+/// An object of Dynamic Resource Allocation.
+pub trait Device: Object {
+    /// The name of its kind.
+    const NAME: &'static str;
+    /// Whether it is in a namespace.
+    const IS_NAMESPACED: bool = false;
+
+    /// Its metadata.
+    fn metadata_mut(&mut self) -> &mut ObjectMeta;
+
+    /// Adds what the API server would.
+    fn fill_in(&mut self) {}
+
+    /// What scheduling reads of it.
+    fn read(&self) -> Result<Read, IngestError>;
+}
+
+/// What was read.
+pub enum Read {
+    /// An object that scheduling reads.
+    Object(DeviceObject),
+    /// A template for claims: what they ask for.
+    Template(ClaimSpec),
+}
+
+impl Device for ResourceClaim {
+    const NAME: &'static str = "ResourceClaim";
+    const IS_NAMESPACED: bool = true;
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn fill_in(&mut self) {
+        self.spec.iter_mut().for_each(fill_in);
+    }
+
+    fn read(&self) -> Result<Read, IngestError> {
+        device_objects::claim(self).map(|claim| Read::Object(claim.into()))
+    }
+}
+
+impl Device for ResourceClaimTemplate {
+    const NAME: &'static str = "ResourceClaimTemplate";
+    const IS_NAMESPACED: bool = true;
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn fill_in(&mut self) {
+        self.spec.iter_mut().flat_map(|spec| &mut spec.spec).for_each(fill_in);
+    }
+
+    fn read(&self) -> Result<Read, IngestError> {
+        let spec = self.spec.as_ref().and_then(|spec| spec.spec.as_ref());
+        spec.map_or_else(|| Ok(ClaimSpec::default()), device_objects::spec).map(Read::Template)
+    }
+}
+
+impl Device for DeviceClass {
+    const NAME: &'static str = "DeviceClass";
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn read(&self) -> Result<Read, IngestError> {
+        device_objects::device_class(self).map(|class| Read::Object(class.into()))
+    }
+}
+
+impl Device for ResourceSlice {
+    const NAME: &'static str = "ResourceSlice";
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn read(&self) -> Result<Read, IngestError> {
+        device_objects::slice(self).map(|slice| Read::Object(slice.into()))
+    }
+}
+
+impl Device for DeviceTaintRule {
+    const NAME: &'static str = "DeviceTaintRule";
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+
+    fn read(&self) -> Result<Read, IngestError> {
+        device_objects::taint_rule(self).map(|rule| Read::Object(rule.into()))
+    }
+}
+
+/// Source: `SetDefaults_ExactDeviceRequest`, `SetDefaults_DeviceSubRequest` and `SetDefaults_DeviceToleration`.
+fn fill_in(spec: &mut ResourceClaimSpec) {
+    let requests = spec.devices.iter_mut().flat_map(|devices| devices.requests.iter_mut().flatten());
+    for request in requests {
+        if let Some(exactly) = &mut request.exactly {
+            fill_in_ask(&mut exactly.allocation_mode, &mut exactly.count, exactly.tolerations.as_mut());
+        }
+        for alternative in request.first_available.iter_mut().flatten() {
+            fill_in_ask(&mut alternative.allocation_mode, &mut alternative.count, alternative.tolerations.as_mut());
+        }
+    }
+}
+
+fn fill_in_ask(mode: &mut Option<String>, count: &mut Option<i64>, tolerations: Option<&mut Vec<DeviceToleration>>) {
+    let mode = mode.get_or_insert_default();
+    if mode.is_empty() {
+        *mode = "ExactCount".to_owned();
+    }
+    if mode == "ExactCount" && count.unwrap_or(0) == 0 {
+        *count = Some(1);
+    }
+    for toleration in tolerations.into_iter().flatten() {
+        toleration.operator.get_or_insert_with(|| "Equal".to_owned());
+    }
+}
+
+/// Names the claims of a pod that are made from templates, where its status does not name them yet. Gives the templates by the
+/// names of the claims.
+///
+/// Source: the controller of ResourceClaims, which adds five letters of chance.
+pub(super) fn name_claims(pod: &mut api::Pod) -> BTreeMap<Arc<str>, String> {
+    let own = pod.metadata.name.clone().unwrap_or_default();
+    let mut made = BTreeMap::new();
+    let Some(claims) = pod.spec.as_ref().and_then(|spec| spec.resource_claims.as_ref()) else { return made };
+    let mut named = pod.status.as_ref().and_then(|status| status.resource_claim_statuses.clone()).unwrap_or_default();
+    let known: BTreeSet<String> = named.iter().map(|status| status.name.clone()).collect();
+    for claim in claims.iter().filter(|claim| claim.resource_claim_name.is_none() && !known.contains(&claim.name)) {
+        let Some(template) = &claim.resource_claim_template_name else { continue };
+        let name = format!("{own}-{}", claim.name);
+        made.insert(name.as_str().into(), template.clone());
+        named.push(api::PodResourceClaimStatus { name: claim.name.clone(), resource_claim_name: Some(name) });
+    }
+    if !made.is_empty() {
+        pod.status.get_or_insert_default().resource_claim_statuses = Some(named);
+    }
+    made
+}
+
+/// The claims of a pod that a controller would have made from these templates by now. One without a template is not created.
+pub(super) fn made_for(
+    pod: &mut PodInfo,
+    made: &BTreeMap<Arc<str>, String>,
+    templates: &BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
+) -> Vec<DeviceObject> {
+    let mut claims = Vec::new();
+    let Some(devices) = pod.class.devices.clone().filter(|_| !made.is_empty()) else { return claims };
+    let mut devices = PodDevices::clone(&devices);
+    for claim in &mut devices.claims {
+        let ClaimSource::Generated(name) = &claim.source else { continue };
+        let Some(template) = made.get(name) else { continue };
+        let Some(spec) = templates.get(&(Arc::clone(&pod.class.namespace), template.as_str().into())) else {
+            claim.source = ClaimSource::NotCreated;
+            continue;
+        };
+        let (pod_name, uid) = (Arc::clone(&pod.name), Arc::clone(&pod.uid));
+        let made = DeviceClaim {
+            namespace: Arc::clone(&pod.class.namespace),
+            name: Arc::clone(name),
+            uid: format!("{}/{name}", pod.class.namespace).into(),
+            controller: Some(Controller { kind: "Pod".into(), name: pod_name, uid }),
+            spec: Arc::clone(spec),
+            ..DeviceClaim::default()
+        };
+        claims.push(made.into());
+    }
+    if pod.class.devices.as_deref() != Some(&devices) {
+        pod.class = Arc::new(Class { devices: Some(Arc::new(devices)), ..Class::clone(&pod.class) });
+    }
+    claims
+}

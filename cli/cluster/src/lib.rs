@@ -1,0 +1,58 @@
+//! Clusters that are only written down: Kubernetes objects out of YAML and JSON, gathered into what the framework reads.
+//!
+//! Knows: documents, kinds, defaults, how objects refer to each other, and where a mistake stands. Must not know: files, what is
+//! said to a person beside what is wrong, or what is done with a cluster. It does no I/O, so that it builds for wasm32.
+
+use flotilla_framework::{extension::pod_fields, profile::Profile, registry::Registry};
+
+mod beside;
+mod decode;
+mod defaults;
+mod devices;
+mod edit;
+mod groups;
+mod kinds;
+mod load;
+mod locate;
+pub mod manifest;
+mod objects;
+mod place;
+mod problem;
+mod selecting;
+mod source;
+mod storage;
+mod texts;
+mod tree;
+mod workloads;
+
+pub use flotilla_objects::path::Path;
+
+pub use beside::References;
+pub use devices::Device;
+pub use edit::{Edit, Nothing};
+pub use groups::{GATE, Groups};
+pub use load::Loader;
+pub use locate::{Mark, locate};
+pub use objects::{Cluster, Gatherer, Labels};
+pub use place::Place;
+pub use problem::Problems;
+pub use selecting::Selecting;
+pub use source::Sources;
+pub use texts::{Tell, Texts};
+pub use workloads::Summary;
+
+impl Cluster {
+    /// The cluster with what the plugins of these profiles read of its pods.
+    #[must_use]
+    pub fn showing(mut self, registry: Registry, profiles: &[Profile]) -> Self {
+        let fields = pod_fields(registry, profiles);
+        self.bound.iter_mut().chain(&mut self.pending).for_each(|pod| *pod = pod.showing(&fields));
+        self
+    }
+}
+
+/// Whether anything is read of objects of a kind.
+#[must_use]
+pub fn is_read(api_version: &str, kind: &str) -> bool {
+    !matches!(kinds::find(Some(api_version), kind), Err(_) | Ok(kinds::Kind::Ignored(_)))
+}

@@ -1,0 +1,299 @@
+//! Files turned into objects.
+//!
+//! Knows: how objects are packed into documents and lists, and which kinds are of use. Must not know: what makes an
+//! object of such a kind usable.
+
+use std::collections::BTreeMap;
+
+use flotilla_framework::{devices::objects::DeviceKind, volumes::objects::StorageKind};
+use flotilla_workloads::Workload;
+use k8s_openapi::api::{core::v1 as api, resource::v1 as resource, storage::v1 as storage};
+use serde_json::{Map, Value};
+
+use super::{
+    decode::decode,
+    devices::Device,
+    edit::Edit,
+    groups,
+    kinds::{self, Kind},
+    objects::Gatherer,
+    place::{Path, Place},
+    problem::Problems,
+    selecting::Selecting,
+    source::Sources,
+    storage::Stored,
+};
+
+/// Reads files, and gathers what is in them.
+pub struct Loader<'a> {
+    sources: &'a mut Sources,
+    gatherer: &'a mut Gatherer,
+    problems: &'a mut Problems,
+    /// Told of each object that is looked at.
+    seen: &'a dyn Fn(),
+    /// How many objects of which kinds were of no use.
+    ignored: BTreeMap<&'static str, usize>,
+    edit: Option<&'a mut (dyn Edit + 'static)>,
+    /// What is read now is applied to what was read before.
+    is_applied: bool,
+}
+
+/// An object that is still to be looked at.
+struct Object {
+    value: Value,
+    place: Place,
+    /// The kind that its list says it is of.
+    kind: Option<&'static str>,
+}
+
+impl<'a> Loader<'a> {
+    /// Keeps the texts in `sources`, hands objects to `gatherer`, tells `problems` what is wrong and calls `seen` for each
+    /// object.
+    pub fn new(
+        sources: &'a mut Sources,
+        gatherer: &'a mut Gatherer,
+        problems: &'a mut Problems,
+        seen: &'a dyn Fn(),
+    ) -> Self {
+        Self { sources, gatherer, problems, seen, ignored: BTreeMap::new(), edit: None, is_applied: false }
+    }
+
+    /// The same, which has each object changed before it is looked at.
+    pub fn with_edit(self, edit: Option<&'a mut (dyn Edit + 'static)>) -> Self {
+        Self { edit, ..self }
+    }
+
+    /// Looks at documents that were read before. Those from `applied` on are applied to the others.
+    pub fn again(&mut self, documents: std::ops::Range<usize>, applied: usize) {
+        for document in documents {
+            self.is_applied = document >= applied;
+            self.read_document(document);
+        }
+        self.is_applied = false;
+        let added = self.edit.as_mut().map(|edit| edit.added()).unwrap_or_default();
+        for value in added {
+            self.object(Object { value, place: Place::nowhere(), kind: None });
+        }
+    }
+
+    /// Something is wrong with a text that is not there, in a sentence that names it.
+    pub fn complain(&mut self, sentence: String) {
+        self.problems.error_said(sentence);
+    }
+
+    /// Takes in one object of a kind, from a list that no file holds.
+    pub fn element(&mut self, value: Value, kind: &'static str) {
+        (self.seen)();
+        self.object(Object { value, place: Place::nowhere(), kind: Some(kind) });
+    }
+
+    /// What was of no use, in one line; `None` if all was.
+    pub fn summary(&self) -> Option<String> {
+        let count: usize = self.ignored.values().sum();
+        let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let objects = if count == 1 { "object" } else { "objects" };
+        (count > 0).then(|| format!("ignored {count} {objects}: {}", kinds.join(", ")))
+    }
+
+    /// Reads a text; messages call it by its name.
+    pub fn text(&mut self, name: String, text: String) {
+        let problems_before = self.problems.error_count();
+        let mut is_empty = true;
+        let documents = self.sources.add(name.clone(), text);
+        for document in documents {
+            is_empty &= !self.read_document(document);
+        }
+        if is_empty && self.problems.error_count() == problems_before {
+            self.problems.error_said(format!("{name}: holds no object; expected Kubernetes objects in YAML or JSON"));
+        }
+    }
+
+    /// Whether the document holds something.
+    fn read_document(&mut self, document: usize) -> bool {
+        match self.sources.decode(document) {
+            Ok(Value::Null) => return false,
+            Ok(value) => self.document(value, Place::document(document)),
+            Err(fault) => {
+                self.problems.error_at(document, fault.mark, fault.text);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn document(&mut self, value: Value, place: Place) {
+        let mut rest = vec![Object { value, place, kind: None }];
+        while let Some(object) = rest.pop() {
+            (self.seen)();
+            let elements = self.object(object);
+            rest.extend(elements.into_iter().rev());
+        }
+    }
+
+    /// Takes one object in; the elements of a list are given back.
+    fn object(&mut self, object: Object) -> Vec<Object> {
+        let Object { mut value, place, kind: of_list } = object;
+        let Value::Object(fields) = &mut value else {
+            let found = match &value {
+                Value::Array(_) => "a list",
+                Value::Null => "nothing",
+                _ => "a single value",
+            };
+            let text = format!("found {found}, expected a Kubernetes object with apiVersion, kind and metadata");
+            self.problems.error(place, text);
+            return Vec::new();
+        };
+        let Some(kind) = self.kind(fields, &place, of_list) else { return Vec::new() };
+        if let (Some(edit), false) = (&mut self.edit, matches!(kind, Kind::List(_))) {
+            let name = fields.get("kind").and_then(Value::as_str).or(of_list).unwrap_or_default().to_owned();
+            if !edit.edit(&name, fields, self.is_applied) {
+                return Vec::new();
+            }
+        }
+        match kind {
+            Kind::List(of) => return self.list(fields, &place, of),
+            Kind::Ignored(groups::KIND) if self.reads_group(fields) => match fields.contains_key("items") {
+                true => return self.list(fields, &place, Some(groups::KIND)),
+                false => self.group(value, place),
+            },
+            Kind::Ignored(kind) => {
+                let elements = fields.get("items").and_then(Value::as_array).map_or(1, Vec::len);
+                *self.ignored.entry(kind).or_default() += elements;
+            }
+            Kind::Node => {
+                if let Some(node) = decode(value, &place, self.problems) {
+                    self.gatherer.add_node(node, place, self.problems);
+                }
+            }
+            Kind::Pod => {
+                if let Some(pod) = decode(value, &place, self.problems) {
+                    self.gatherer.add_pod(pod, place, self.problems);
+                }
+            }
+            Kind::PriorityClass => {
+                if let Some(class) = decode(value, &place, self.problems) {
+                    self.gatherer.add_priority_class(&class, place, self.problems);
+                }
+            }
+            Kind::PodDisruptionBudget => {
+                if let Some(budget) = decode(value, &place, self.problems) {
+                    self.gatherer.add_budget(budget, &place, self.problems);
+                }
+            }
+            Kind::Namespace => {
+                if let Some(namespace) = decode(value, &place, self.problems) {
+                    self.gatherer.add_namespace(namespace, &place, self.problems);
+                }
+            }
+            Kind::Service => self.selecting::<api::Service>(value, &place),
+            Kind::ReplicationController => self.controller(value, place, Workload::ReplicationController),
+            Kind::ReplicaSet => self.controller(value, place, Workload::ReplicaSet),
+            Kind::StatefulSet => self.controller(value, place, Workload::StatefulSet),
+            Kind::Workload(kinds::Workload::CronJob) => self.workload(value, place, Workload::CronJob),
+            Kind::Workload(kinds::Workload::DaemonSet) => self.workload(value, place, Workload::DaemonSet),
+            Kind::Workload(kinds::Workload::Deployment) => self.workload(value, place, Workload::Deployment),
+            Kind::Workload(kinds::Workload::Job) => self.workload(value, place, Workload::Job),
+            Kind::Storage(kind) => self.storage(kind, value, &place),
+            Kind::Device(kind) => self.device(kind, value, &place),
+        }
+        Vec::new()
+    }
+
+    /// The kind of an object, which a list may tell for its elements.
+    fn kind(&mut self, fields: &Map<String, Value>, place: &Place, of_list: Option<&'static str>) -> Option<Kind> {
+        let name = match fields.get("kind") {
+            Some(Value::String(kind)) => kind.as_str(),
+            None | Some(Value::Null) if of_list.is_some() => of_list.unwrap_or_default(),
+            _ => {
+                let text = "this object has no kind; expected one, such as `kind: Pod`";
+                self.problems.error(place.keys(&["kind"]), text);
+                return None;
+            }
+        };
+        let kind = kinds::find(fields.get("apiVersion").and_then(Value::as_str), name);
+        kind.map_err(|error| self.problems.error(place.keys(&["kind"]), error)).ok()
+    }
+
+    fn group(&mut self, value: Value, place: Place) {
+        if let Some(group) = decode(value, &place, self.problems) {
+            self.gatherer.add_group(group, place, self.problems);
+        }
+    }
+
+    /// Whether a PodGroup is read: one of this API, where groups count.
+    fn reads_group(&self, fields: &Map<String, Value>) -> bool {
+        let version = fields.get("apiVersion").and_then(Value::as_str);
+        self.gatherer.groups.is_some() && version.is_none_or(|version| version.starts_with(groups::API_GROUP))
+    }
+
+    fn selecting<T: Selecting>(&mut self, value: Value, place: &Place) {
+        if let Some(object) = decode::<T>(value, place, self.problems) {
+            self.gatherer.add_selecting(object, place, self.problems);
+        }
+    }
+
+    /// What selects pods and makes them.
+    fn controller<T: Selecting + Clone>(&mut self, value: Value, place: Place, of: fn(T) -> Workload) {
+        let Some(object) = decode::<T>(value, &place, self.problems) else { return };
+        if self.gatherer.add_selecting(object.clone(), &place, self.problems) {
+            self.gatherer.add_workload(of(object), place);
+        }
+    }
+
+    fn workload<T: flotilla_objects::Object>(&mut self, value: Value, place: Place, of: fn(T) -> Workload) {
+        let Some(object) = decode::<T>(value, &place, self.problems) else { return };
+        let workload = of(object);
+        if self.gatherer.claim(workload.kind(), workload.metadata(), true, &place, self.problems).is_some() {
+            self.gatherer.add_workload(workload, place);
+        }
+    }
+
+    fn storage(&mut self, kind: StorageKind, value: Value, place: &Place) {
+        match kind {
+            StorageKind::Claim => self.stored::<api::PersistentVolumeClaim>(value, place),
+            StorageKind::Volume => self.stored::<api::PersistentVolume>(value, place),
+            StorageKind::StorageClass => self.stored::<storage::StorageClass>(value, place),
+            StorageKind::CsiDriver => self.stored::<storage::CSIDriver>(value, place),
+            StorageKind::StorageCapacity => self.stored::<storage::CSIStorageCapacity>(value, place),
+            StorageKind::CsiNode => self.stored::<storage::CSINode>(value, place),
+            StorageKind::VolumeAttachment => self.stored::<storage::VolumeAttachment>(value, place),
+        }
+    }
+
+    fn stored<T: Stored>(&mut self, value: Value, place: &Place) {
+        if let Some(object) = decode::<T>(value, place, self.problems) {
+            self.gatherer.add_storage(object, place, self.problems);
+        }
+    }
+
+    fn device(&mut self, kind: Option<DeviceKind>, value: Value, place: &Place) {
+        let Some(kind) = kind else { return self.device_of::<resource::ResourceClaimTemplate>(value, place) };
+        match kind {
+            DeviceKind::Claim => self.device_of::<resource::ResourceClaim>(value, place),
+            DeviceKind::Class => self.device_of::<resource::DeviceClass>(value, place),
+            DeviceKind::Slice => self.device_of::<resource::ResourceSlice>(value, place),
+            DeviceKind::TaintRule => self.device_of::<resource::DeviceTaintRule>(value, place),
+        }
+    }
+
+    fn device_of<T: Device>(&mut self, value: Value, place: &Place) {
+        if let Some(object) = decode::<T>(value, place, self.problems) {
+            self.gatherer.add_device(object, place, self.problems);
+        }
+    }
+
+    fn list(&mut self, fields: &mut Map<String, Value>, place: &Place, of: Option<&'static str>) -> Vec<Object> {
+        match fields.remove("items") {
+            Some(Value::Array(items)) => {
+                let place_of = |index| place.at(&Path::default().key("items").index(index));
+                let object = |(index, value)| Object { value, place: place_of(index), kind: of };
+                items.into_iter().enumerate().map(object).collect()
+            }
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => {
+                self.problems.error(place.keys(&["items"]), "items is not a list; expected a list of objects");
+                Vec::new()
+            }
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! The objects of the input, gathered into the cluster that is simulated.
+//!
+//! Knows: what makes an object unusable, and how objects refer to each other. Must not know: text, or how anything is
+//! scheduled.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
+    sync::Arc,
+};
+
+use flotilla_framework::{
+    class::{Class, PodInfo},
+    devices::{model::request::ClaimSpec, objects::DeviceObject},
+    ingest,
+    labels::LabelSelector,
+    node::NodeInfo,
+    pod_group::PodGroup,
+    preemption::Budget,
+    volumes::objects::StorageObject,
+};
+use flotilla_machine::event;
+use k8s_openapi::{
+    api::{core::v1 as api, policy::v1::PodDisruptionBudget, scheduling::v1::PriorityClass},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    beside::References,
+    defaults,
+    devices::{self, Device},
+    groups,
+    place::Place,
+    problem::Problems,
+    selecting::Selecting,
+    storage::{self, Stored},
+    texts::Texts,
+    workloads,
+};
+
+mod amounts;
+mod making;
+mod naming;
+
+use amounts::{check, check_pod};
+
+/// The priority classes that every cluster has.
+const BUILT_IN: [(&str, i32); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// Labels, sorted by key.
+pub type Labels = Vec<(Arc<str>, Arc<str>)>;
+
+/// A cluster that is only written down.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// All nodes, by name: as an API server lists them, so that the first node to tell the size of an image is the same.
+    pub nodes: Vec<Arc<NodeInfo>>,
+    /// Pods that stand on one of the nodes.
+    pub bound: Vec<Arc<PodInfo>>,
+    /// Pods that are to be placed, in the order of the input.
+    pub pending: Vec<Arc<PodInfo>>,
+    /// The labels of all namespaces that an object is in or that are objects themselves, sorted by key.
+    pub namespaces: BTreeMap<Arc<str>, Labels>,
+    /// Services and controllers with what they select, in the order of the input.
+    pub selectors: Vec<(event::Selecting, LabelSelector)>,
+    /// Claims, volumes and what is said about them, in the order of the input.
+    pub storage: Vec<StorageObject>,
+    /// Claims of devices, devices, and what is said about them, in the order of the input; claims that were made from templates
+    /// after all others.
+    pub devices: Vec<DeviceObject>,
+    /// Disruption budgets, by namespace and name.
+    pub budgets: Vec<Budget>,
+    /// Pod groups, where they count.
+    pub groups: Option<Vec<PodGroup>>,
+    /// The nodes and pods as they are told to others; nothing where they are not printed.
+    #[serde(skip)]
+    pub texts: Texts,
+    /// What was made of workloads of the input.
+    #[serde(skip)]
+    pub made: workloads::Summary,
+    /// The UIDs of the pods that a controller would make anew.
+    #[serde(skip)]
+    pub controlled: BTreeSet<Arc<str>>,
+    /// What other objects may refer to and no plugin reads.
+    pub references: References,
+}
+
+impl Cluster {
+    /// Takes the pod of a key from its node, as if it had none.
+    pub fn unbind(&mut self, key: &str) {
+        let bound = std::mem::take(&mut self.bound).into_iter();
+        let (asked, others) = bound.partition(|pod| pod.key() == key);
+        self.bound = others;
+        self.pending.extend(asked);
+    }
+}
+
+/// A pod whose place in the cluster is not known before all objects are.
+struct Draft {
+    info: PodInfo,
+    priority: Priority,
+    /// It says itself whether it preempts.
+    has_policy: bool,
+    /// The templates of its claims that a controller has yet to make, by the names of the claims.
+    made: BTreeMap<Arc<str>, String>,
+    place: Place,
+}
+
+/// Where a pod's priority comes from.
+enum Priority {
+    Given,
+    OfClass(String),
+    Default,
+}
+
+/// Takes objects in, in any order.
+#[derive(Default)]
+pub struct Gatherer {
+    nodes: Vec<Arc<NodeInfo>>,
+    pods: Vec<Draft>,
+    names: HashMap<(&'static str, String), Place>,
+    uids: HashMap<String, Place>,
+    controlled: BTreeSet<Arc<str>>,
+    classes: HashSet<Arc<Class>>,
+    priorities: BTreeMap<String, (i32, bool)>,
+    default_priority: Option<((i32, bool), Place)>,
+    namespaces: BTreeMap<Arc<str>, Labels>,
+    selectors: Vec<(event::Selecting, LabelSelector)>,
+    storage: Vec<StorageObject>,
+    devices: Vec<DeviceObject>,
+    templates: BTreeMap<(Arc<str>, Arc<str>), Arc<ClaimSpec>>,
+    budgets: Vec<Budget>,
+    pub(super) groups: Option<Vec<groups::Draft>>,
+    pub(super) workloads: workloads::Workloads,
+    texts: Option<Texts>,
+    /// The nodes of a cluster that is known already.
+    others: Vec<Arc<NodeInfo>>,
+    /// The priority of pods without a class, unless an object says otherwise.
+    usual: (i32, bool),
+}
+
+impl Gatherer {
+    /// One that keeps the text of nodes and pods.
+    #[must_use]
+    pub fn with_texts(texts: Texts) -> Self {
+        Self { texts: Some(texts), ..Self::default() }
+    }
+
+    /// The same, which takes pod groups in.
+    pub fn with_groups(self) -> Self {
+        Self { groups: Some(Vec::new()), ..self }
+    }
+
+    /// One that knows what objects may refer to.
+    pub(super) fn knowing(cluster: &Cluster) -> Self {
+        let References { priorities, default, templates, .. } = cluster.references.clone();
+        let (namespaces, others) = (cluster.namespaces.clone(), cluster.nodes.clone());
+        Self { priorities, usual: default, templates, namespaces, others, ..Self::default() }
+    }
+
+    /// Takes a node in, with its defaults.
+    pub fn add_node(&mut self, mut node: api::Node, place: Place, problems: &mut Problems) {
+        let Some(name) = self.claim("Node", &node.metadata, false, &place, problems) else { return };
+        let title = format!("node {name:?}");
+        let status = node.status.as_ref();
+        let capacity = status.and_then(|status| status.capacity.as_ref());
+        let allocatable = status.and_then(|status| status.allocatable.as_ref());
+        if capacity.is_none_or(BTreeMap::is_empty) && allocatable.is_none_or(BTreeMap::is_empty) {
+            let text = format!(
+                "{title} has no status.allocatable or status.capacity; expected one of them, such as \
+                 `status: {{allocatable: {{cpu: \"4\", memory: 16Gi, pods: \"110\"}}}}`"
+            );
+            problems.error(place.keys(&["status"]), text);
+            return;
+        }
+        let mut are_good = check(capacity, &title, &place, &["status", "capacity"], problems);
+        are_good &= check(allocatable, &title, &place, &["status", "allocatable"], problems);
+        if !are_good {
+            return;
+        }
+        defaults::node(&mut node);
+        match ingest::node(&node) {
+            Ok(info) => {
+                self.nodes.push(Arc::new(info));
+                self.texts.iter_mut().for_each(|texts| texts.add_node(&node));
+            }
+            Err(error) => problems.error(place, format!("{title}: {error}")),
+        }
+    }
+
+    /// Takes a pod in, with its defaults.
+    pub fn add_pod(&mut self, mut pod: api::Pod, place: Place, problems: &mut Problems) {
+        let Some(name) = self.claim("Pod", &pod.metadata, true, &place, problems) else { return };
+        let title = format!("pod {name:?}");
+        let Some(spec) = pod.spec.as_ref().filter(|spec| !spec.containers.is_empty()) else {
+            let text = format!("{title} has no spec.containers; expected at least one, such as `- name: main`");
+            problems.error(place.keys(&["spec", "containers"]), text);
+            return;
+        };
+        if !check_pod(spec, &title, &place, problems) {
+            return;
+        }
+        let priority = match (spec.priority, spec.priority_class_name.as_deref().filter(|name| !name.is_empty())) {
+            (Some(_), _) => Priority::Given,
+            (None, Some(class)) => Priority::OfClass(class.to_owned()),
+            (None, None) => Priority::Default,
+        };
+        let has_policy = spec.preemption_policy.is_some();
+        self.workloads.see(&pod);
+        defaults::pod(&mut pod);
+        if let Some(first) = self.claim_uid(&pod.metadata, &place) {
+            let text = format!(
+                "{title} has the metadata.uid of another pod; expected one of its own, or none; the other is at"
+            );
+            problems.error_with(place.keys(&["metadata", "uid"]), text, first);
+            return;
+        }
+        let made = devices::name_claims(&mut pod);
+        match ingest::pod(&pod) {
+            Ok(info) => {
+                self.texts.iter_mut().for_each(|texts| texts.add_pod(&pod));
+                let info = self.share_class(info);
+                let mut owners = pod.metadata.owner_references.iter().flatten();
+                if owners.any(|owner| owner.controller == Some(true)) {
+                    self.controlled.insert(Arc::clone(&info.uid));
+                }
+                self.pods.push(Draft { info, priority, has_policy, made, place });
+            }
+            Err(error) => problems.error(place, format!("{title}: {error}")),
+        }
+    }
+
+    /// Takes a priority class in.
+    pub(super) fn add_priority_class(&mut self, class: &PriorityClass, place: Place, problems: &mut Problems) {
+        let Some(name) = self.claim("PriorityClass", &class.metadata, false, &place, problems) else { return };
+        let value = (class.value.unwrap_or(0), class.preemption_policy.as_deref() == Some("Never"));
+        if class.global_default.unwrap_or(false) {
+            if let Some((_, first)) = &self.default_priority {
+                let text =
+                    format!("priority class {name:?} is a second globalDefault; expected one at most; the other is at");
+                problems.error_with(place.keys(&["globalDefault"]), text, first.clone());
+                return;
+            }
+            self.default_priority = Some((value, place));
+        }
+        self.priorities.insert(name, value);
+    }
+
+    /// Takes a namespace in.
+    pub(super) fn add_namespace(&mut self, mut namespace: api::Namespace, place: &Place, problems: &mut Problems) {
+        let Some(name) = self.claim("Namespace", &namespace.metadata, false, place, problems) else { return };
+        defaults::namespace(&mut namespace);
+        let labels = ingest::selectors::namespace_labels(namespace.metadata.labels.as_ref());
+        self.namespaces.insert(name.into(), labels);
+    }
+
+    /// Takes a disruption budget in.
+    pub(super) fn add_budget(&mut self, mut budget: PodDisruptionBudget, place: &Place, problems: &mut Problems) {
+        let Some(name) = self.claim("PodDisruptionBudget", &budget.metadata, true, place, problems) else { return };
+        defaults::identity(&mut budget.metadata, true);
+        match ingest::budgets::budget(&budget) {
+            Ok(read) => self.budgets.push(read),
+            Err(error) => problems.error(place.clone(), format!("PodDisruptionBudget {name:?}: {error}")),
+        }
+    }
+
+    /// Takes a service or a controller in; whether it has a name of its own.
+    pub fn add_selecting<T: Selecting>(&mut self, mut object: T, place: &Place, problems: &mut Problems) -> bool {
+        let Some(name) = self.claim(T::NAME, object.metadata(), true, place, problems) else { return false };
+        object.fill_in();
+        // What is claimed is the namespace and the name, of which neither can be empty.
+        let (namespace, name) = name.split_once('/').unwrap_or_default();
+        let known = event::Selecting { kind: T::KIND, namespace: namespace.into(), name: name.into() };
+        self.selectors.push((known, object.selector()));
+        true
+    }
+
+    /// Takes an object of storage in, with its defaults.
+    pub(super) fn add_storage<T: Stored>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
+        let metadata = object.metadata_mut();
+        let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
+        defaults::identity(metadata, T::IS_NAMESPACED);
+        if T::NAME == "StorageClass" {
+            self.workloads.see_class(metadata);
+        }
+        object.fill_in();
+        match object.read() {
+            Ok(read) => self.storage.push(read),
+            Err(error) => problems.error(place.keys(&storage::keys(&error)), format!("{} {name:?}: {error}", T::NAME)),
+        }
+    }
+
+    /// Takes an object of Dynamic Resource Allocation in, with its defaults.
+    pub fn add_device<T: Device>(&mut self, mut object: T, place: &Place, problems: &mut Problems) {
+        let metadata = object.metadata_mut();
+        let Some(name) = self.claim(T::NAME, metadata, T::IS_NAMESPACED, place, problems) else { return };
+        defaults::identity(metadata, T::IS_NAMESPACED);
+        object.fill_in();
+        match object.read() {
+            Ok(devices::Read::Object(read)) => self.devices.push(read),
+            Ok(devices::Read::Template(spec)) => {
+                let (namespace, name) = name.split_once('/').unwrap_or_default();
+                self.templates.insert((namespace.into(), name.into()), Arc::new(spec));
+            }
+            Err(error) => problems.error(place.clone(), format!("{} {name:?}: {error}", T::NAME)),
+        }
+    }
+
+    /// The cluster, of which `schedulers` are simulated.
+    pub fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
+        self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
+        let storage_class = self.workloads.class.clone();
+        let made = self.make_pods(problems);
+        let known: HashSet<Arc<str>> =
+            self.nodes.iter().chain(&self.others).map(|node| Arc::clone(&node.name)).collect();
+        let mut priorities: BTreeMap<&str, (i32, bool)> =
+            BUILT_IN.into_iter().map(|(name, value)| (name, (value, false))).collect();
+        priorities.extend(self.priorities.iter().map(|(name, value)| (name.as_str(), *value)));
+        let default = self.default_priority.as_ref().map_or(self.usual, |(value, _)| *value);
+        let groups = groups::finish(self.groups, &priorities, default.0, problems);
+        let (mut bound, mut pending) = (Vec::new(), Vec::new());
+        let mut devices = self.devices;
+        for Draft { mut info, priority, has_policy, made, place } in self.pods {
+            devices.extend(devices::made_for(&mut info, &made, &self.templates));
+            let mut prioritise = |(value, never): (i32, bool)| {
+                info.priority = value;
+                info.never_preempts |= never && !has_policy;
+            };
+            match priority {
+                Priority::Given => {}
+                Priority::Default => prioritise(default),
+                Priority::OfClass(class) => match priorities.get(class.as_str()) {
+                    Some(value) => prioritise(*value),
+                    None => {
+                        let text = no_such_class(&info, &class, &priorities);
+                        problems.error(place.keys(&["spec", "priorityClassName"]), text);
+                        continue;
+                    }
+                },
+            }
+            match &info.node_name {
+                _ if info.finished => {}
+                Some(node) if known.contains(node) => bound.push(Arc::new(info)),
+                Some(node) => {
+                    let text =
+                        format!("pod {:?} is on node {node:?}, which is not in the input; it is left out", info.key());
+                    problems.warning(place.keys(&["spec", "nodeName"]), text);
+                }
+                None if info.deleting => {
+                    let text = format!("pod {:?} is being deleted; it is left out", info.key());
+                    problems.warning(place.keys(&["metadata", "deletionTimestamp"]), text);
+                }
+                None if !schedulers.contains(&&*info.scheduler_name) => {
+                    let text = other_scheduler(&info, schedulers);
+                    problems.warning(place.keys(&["spec", "schedulerName"]), text);
+                }
+                // What another scheduler thought of the pod is not what this one does.
+                None => pending.push(Arc::new(PodInfo { condition: None, ..info })),
+            }
+        }
+        let of_pods = bound.iter().chain(&pending).map(|pod| &pod.class.namespace);
+        let in_use = of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace));
+        let namespaces = with_defaults(self.namespaces, in_use);
+        let (selectors, texts, mut budgets) = (self.selectors, self.texts.unwrap_or_default(), self.budgets);
+        budgets.sort_unstable_by(|left, right| {
+            left.namespace.cmp(&right.namespace).then_with(|| left.name.cmp(&right.name))
+        });
+        let (nodes, storage, controlled) = (self.nodes, self.storage, self.controlled);
+        let references = References { priorities: self.priorities, default, storage_class, templates: self.templates };
+        Cluster {
+            nodes,
+            bound,
+            pending,
+            namespaces,
+            selectors,
+            storage,
+            devices,
+            budgets,
+            groups,
+            texts,
+            made,
+            controlled,
+            references,
+        }
+    }
+
+    /// Which object has the UID already, if any.
+    fn claim_uid(&mut self, metadata: &ObjectMeta, place: &Place) -> Option<Place> {
+        match self.uids.entry(metadata.uid.clone().unwrap_or_default()) {
+            Entry::Occupied(entry) => Some(entry.get().clone()),
+            Entry::Vacant(entry) => {
+                entry.insert(place.keys(&["metadata", "uid"]));
+                None
+            }
+        }
+    }
+
+    /// The pod with a class that it shares with all pods of an equal one: dumps have many of few classes.
+    fn share_class(&mut self, info: PodInfo) -> PodInfo {
+        let class = match self.classes.get(&info.class) {
+            Some(known) => Arc::clone(known),
+            None => {
+                self.classes.insert(Arc::clone(&info.class));
+                Arc::clone(&info.class)
+            }
+        };
+        PodInfo { class, ..info }
+    }
+}
+
+/// The labels of all namespaces that are in use, also of those that are no objects.
+fn with_defaults<'a>(
+    mut namespaces: BTreeMap<Arc<str>, Labels>,
+    in_use: impl Iterator<Item = &'a Arc<str>>,
+) -> BTreeMap<Arc<str>, Labels> {
+    for name in in_use {
+        if !namespaces.contains_key(name) {
+            namespaces.insert(Arc::clone(name), defaults::namespace_labels(name));
+        }
+    }
+    namespaces
+}
+
+fn no_such_class(info: &PodInfo, class: &str, known: &BTreeMap<&str, (i32, bool)>) -> String {
+    let names: Vec<&str> = known.keys().copied().collect();
+    format!(
+        "pod {:?} has priorityClassName {class:?}, which is not in the input; expected one of {}, or a PriorityClass of \
+         this name",
+        info.key(),
+        names.join(", ")
+    )
+}
+
+fn other_scheduler(info: &PodInfo, schedulers: &[&str]) -> String {
+    format!(
+        "pod {:?} asks for scheduler {:?}, and profiles are {}; it is left out",
+        info.key(),
+        info.scheduler_name,
+        schedulers.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests;

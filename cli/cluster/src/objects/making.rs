@@ -1,0 +1,65 @@
+//! The pods of workloads, taken in as if they were in the input.
+//!
+//! Knows: which of them have a name that is free. Must not know: what a controller makes.
+
+use flotilla_workloads::Surroundings;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{Draft, Gatherer};
+use crate::{problem::Problems, workloads};
+
+impl Gatherer {
+    /// Pods as controllers would make them by now.
+    pub(super) fn make_pods(&mut self, problems: &mut Problems) -> workloads::Summary {
+        let workloads::Workloads { workloads, pods, class, .. } = std::mem::take(&mut self.workloads);
+        let mut summary = workloads::Summary::default();
+        let (objects, places): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
+        let nodes: Vec<_> = self.nodes.iter().chain(&self.others).cloned().collect();
+        let made = flotilla_workloads::make(&objects, Surroundings { pods: &pods, nodes: &nodes });
+        for ((workload, place), made) in objects.iter().zip(&places).zip(made) {
+            summary.add(workload, &made);
+            if let Some(set) = made.replica_set {
+                self.add_selecting(set, place, problems);
+            }
+            for mut claim in made.claims {
+                if self.knows("PersistentVolumeClaim", &claim.metadata) {
+                    continue;
+                }
+                workloads::fill_claim(&mut claim, class.as_ref());
+                self.add_storage(claim, &place.keys(&["spec", "volumeClaimTemplates"]), problems);
+            }
+            let place = place.keys(workloads::template(workload));
+            let errors = problems.error_count();
+            for pod in made.pods {
+                // A pod that is over makes room for the next one of its name; one that is not has the name for good.
+                self.forget(&pod.metadata);
+                if self.knows("Pod", &pod.metadata) {
+                    continue;
+                }
+                self.add_pod(pod, place.clone(), problems);
+                if problems.error_count() > errors {
+                    // All others would have the same mistake.
+                    break;
+                }
+            }
+        }
+        summary
+    }
+
+    fn knows(&self, kind: &'static str, metadata: &ObjectMeta) -> bool {
+        self.names.contains_key(&(kind, workloads::key(metadata)))
+    }
+
+    /// Lets another pod have the name of one that is over.
+    fn forget(&mut self, metadata: &ObjectMeta) {
+        let key = workloads::key(metadata);
+        let is_same = |draft: &Draft| draft.info.finished && draft.info.key() == key;
+        if self.names.contains_key(&("Pod", key.clone()))
+            && let Some(at) = self.pods.iter().position(is_same)
+        {
+            let draft = self.pods.remove(at);
+            self.uids.remove(&*draft.info.uid);
+            self.names.remove(&("Pod", key));
+        }
+    }
+}

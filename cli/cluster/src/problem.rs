@@ -1,0 +1,160 @@
+//! What is wrong with the input, as a person is told: `file:line:column: sentence`.
+//!
+//! Knows: how problems are collected, put in order and worded. Must not know: which rules there are.
+
+use std::collections::BTreeMap;
+
+use super::{
+    locate::Mark,
+    place::{Path, Place},
+    source::{Position, Sources},
+};
+
+/// How many errors are told; more than that are usually one mistake many times.
+const MOST_ERRORS: usize = 50;
+/// How many warnings are told.
+const MOST_WARNINGS: usize = 20;
+/// How many of each are remembered at all.
+const MOST_KEPT: usize = 1_000;
+
+/// Everything that is wrong with the input.
+#[derive(Debug, Default)]
+pub struct Problems {
+    errors: Pile,
+    warnings: Pile,
+}
+
+#[derive(Debug, Default)]
+struct Pile {
+    kept: Vec<Problem>,
+    count: usize,
+}
+
+#[derive(Debug)]
+struct Problem {
+    at: At,
+    text: String,
+    /// Another place that the sentence ends with.
+    other: Option<Place>,
+}
+
+#[derive(Debug)]
+enum At {
+    Node(Place),
+    Mark {
+        document: usize,
+        mark: Mark,
+    },
+    /// The sentence names the place itself.
+    Said,
+}
+
+impl Pile {
+    fn add(&mut self, at: At, text: String, other: Option<Place>) {
+        self.count += 1;
+        if self.kept.len() < MOST_KEPT {
+            self.kept.push(Problem { at, text, other });
+        }
+    }
+}
+
+impl Problems {
+    /// An error at a node.
+    pub(super) fn error(&mut self, place: Place, text: impl Into<String>) {
+        self.errors.add(At::Node(place), text.into(), None);
+    }
+
+    /// An error at a node that has to do with another one; where that is ends the sentence.
+    pub(super) fn error_with(&mut self, place: Place, text: impl Into<String>, other: Place) {
+        self.errors.add(At::Node(place), text.into(), Some(other));
+    }
+
+    /// An error in a document that could not be read.
+    pub(super) fn error_at(&mut self, document: usize, mark: Mark, text: impl Into<String>) {
+        self.errors.add(At::Mark { document, mark }, text.into(), None);
+    }
+
+    /// An error whose text says where it is.
+    pub fn error_said(&mut self, text: impl Into<String>) {
+        self.errors.add(At::Said, text.into(), None);
+    }
+
+    /// Something at a node that is accepted but should be known.
+    pub(super) fn warning(&mut self, place: Place, text: impl Into<String>) {
+        self.warnings.add(At::Node(place), text.into(), None);
+    }
+
+    /// How many errors there are; the input can be worked with when there is none.
+    pub fn error_count(&self) -> usize {
+        self.errors.count
+    }
+
+    /// All errors, a line each, of objects that no file holds.
+    #[must_use]
+    pub fn render_errors(&self) -> Vec<String> {
+        render_pile(&self.errors, &Sources::default(), "", MOST_ERRORS)
+    }
+
+    /// All lines for the standard error: the warnings, then the errors, each in the order of the input.
+    pub fn render(&self, sources: &Sources) -> Vec<String> {
+        let mut lines = render_pile(&self.warnings, sources, "warning: ", MOST_WARNINGS);
+        if self.warnings.count > MOST_WARNINGS {
+            lines.push(format!("and {} more warnings", self.warnings.count - MOST_WARNINGS));
+        }
+        lines.extend(render_pile(&self.errors, sources, "", MOST_ERRORS));
+        if self.errors.count > MOST_ERRORS {
+            lines.push(format!("and {} more errors", self.errors.count - MOST_ERRORS));
+        }
+        lines
+    }
+}
+
+fn render_pile(pile: &Pile, sources: &Sources, prefix: &str, most: usize) -> Vec<String> {
+    let places = pile.kept.iter().flat_map(|problem| {
+        let node = if let At::Node(place) = &problem.at { Some(place) } else { None };
+        node.into_iter().chain(&problem.other)
+    });
+    let positions = positions(sources, places);
+    let mut placed: Vec<(Option<Position>, String)> = Vec::with_capacity(pile.kept.len());
+    for problem in &pile.kept {
+        let position = match &problem.at {
+            At::Node(place) => find(&positions, place).cloned(),
+            At::Mark { document, mark } => sources.position(*document, *mark),
+            At::Said => None,
+        };
+        let other = match &problem.other {
+            Some(place) => find(&positions, place).map_or_else(|| " --generate".to_owned(), |at| format!(" {at}")),
+            None => String::new(),
+        };
+        placed.push((position, format!("{}{other}", problem.text)));
+    }
+    placed.sort();
+    let line = |(position, text): (Option<Position>, String)| match position {
+        Some(position) => format!("{position}: {prefix}{text}"),
+        None => format!("{prefix}{text}"),
+    };
+    placed.into_iter().take(most).map(line).collect()
+}
+
+/// The positions of nodes, by document, path and side.
+type Positions<'a> = BTreeMap<usize, Vec<((&'a Path, bool), Position)>>;
+
+/// Looks all places up, going over each document once.
+fn positions<'a>(sources: &Sources, places: impl Iterator<Item = &'a Place>) -> Positions<'a> {
+    let mut wanted: BTreeMap<usize, Vec<(&Path, bool)>> = BTreeMap::new();
+    for place in places {
+        if let Some(document) = place.document {
+            wanted.entry(document).or_default().push((&place.path, place.is_key));
+        }
+    }
+    let locate = |(document, wanted): (usize, Vec<(&'a Path, bool)>)| {
+        let positions = sources.positions(document, &wanted);
+        (document, wanted.into_iter().zip(positions).collect())
+    };
+    wanted.into_iter().map(locate).collect()
+}
+
+fn find<'a>(positions: &'a Positions<'_>, place: &Place) -> Option<&'a Position> {
+    let known = positions.get(&place.document?)?;
+    known.iter().find(|((path, is_key), _)| *path == &place.path && *is_key == place.is_key).map(|(_, at)| at)
+}

@@ -1,0 +1,133 @@
+//! Workloads of the input, and the pods that are made of them.
+//!
+//! Knows: what is gathered for the controllers' work, and how it is told. Must not know: what a controller makes.
+
+use std::collections::BTreeMap;
+
+use flotilla_workloads::{Made, OwnedPod, Workload};
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaim, Pod},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{objects::Gatherer, place::Place};
+
+/// Marks the class of claims that name none.
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// How many workloads are told by name.
+const MOST_NAMED: usize = 4;
+
+/// What the controllers look at.
+#[derive(Default)]
+pub(super) struct Workloads {
+    pub(super) workloads: Vec<(Workload, Place)>,
+    pub(super) pods: Vec<OwnedPod>,
+    /// When the default StorageClass was created, and its name.
+    pub(super) class: Option<(i64, String)>,
+    /// Controllers run in the cluster itself.
+    pub(super) are_left: bool,
+}
+
+/// What was made of workloads.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Summary {
+    /// How many pods, by workload.
+    made: Vec<(String, usize)>,
+    /// The pods that a controller would delete, as `namespace/name`.
+    pub surplus: Vec<String>,
+}
+
+// === impl Workloads ===
+
+impl Workloads {
+    /// Looks at a pod.
+    pub(super) fn see(&mut self, pod: &Pod) {
+        if !self.are_left {
+            self.pods.extend(OwnedPod::of(pod));
+        }
+    }
+
+    /// Looks at a StorageClass. Of several default ones the newest counts, and of those the first by name.
+    ///
+    /// Source: `GetDefaultClass` in `pkg/volume/util`.
+    pub(super) fn see_class(&mut self, metadata: &ObjectMeta) {
+        let annotation = |annotations: &BTreeMap<String, String>| annotations.get(DEFAULT_CLASS).cloned();
+        if metadata.annotations.as_ref().and_then(annotation).as_deref() != Some("true") {
+            return;
+        }
+        let created = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
+        let name = metadata.name.clone().unwrap_or_default();
+        let is_better = |(known, other): &(i64, String)| created > *known || created == *known && name < *other;
+        if self.class.as_ref().is_none_or(is_better) {
+            self.class = Some((created, name));
+        }
+    }
+}
+
+// === impl Gatherer ===
+
+impl Gatherer {
+    /// One that makes no pods of workloads: where these come from, controllers do.
+    pub fn without_workloads(mut self) -> Self {
+        self.workloads.are_left = true;
+        self
+    }
+
+    /// Takes a workload in, whose name is claimed.
+    pub(super) fn add_workload(&mut self, mut workload: Workload, place: Place) {
+        if !self.workloads.are_left {
+            workload.identify();
+            self.workloads.workloads.push((workload, place));
+        }
+    }
+}
+
+// === impl Summary ===
+
+impl Summary {
+    /// Adds what was made of a workload.
+    pub(super) fn add(&mut self, workload: &Workload, made: &Made) {
+        if !made.pods.is_empty() {
+            let title = format!("{} {}", workload.kind(), key(workload.metadata()));
+            self.made.push((title, made.pods.len()));
+        }
+        self.surplus.extend(made.surplus.iter().cloned());
+    }
+
+    /// What was made, in one line; `None` if nothing was.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        let count: usize = self.made.iter().map(|(_, count)| count).sum();
+        let pods = if count == 1 { "pod" } else { "pods" };
+        let shown = self.made.iter().take(MOST_NAMED).map(|(title, count)| format!("{count} of {title}"));
+        let mut parts: Vec<String> = shown.collect();
+        if self.made.len() > MOST_NAMED {
+            parts.push(format!("the others of {} more", self.made.len() - MOST_NAMED));
+        }
+        (count > 0).then(|| format!("made {count} {pods} as controllers would: {}", parts.join(", ")))
+    }
+}
+
+/// The namespace and the name of an object.
+pub(super) fn key(metadata: &ObjectMeta) -> String {
+    let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+    format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default())
+}
+
+/// Where the template of a workload's pods stands.
+pub(super) const fn template(workload: &Workload) -> &'static [&'static str] {
+    match workload {
+        Workload::CronJob(_) => &["spec", "jobTemplate", "spec", "template"],
+        _ => &["spec", "template"],
+    }
+}
+
+/// Gives a claim that names no class the default one.
+///
+/// Source: the admission plugin `DefaultStorageClass`.
+pub(super) fn fill_claim(claim: &mut PersistentVolumeClaim, class: Option<&(i64, String)>) {
+    let spec = claim.spec.get_or_insert_default();
+    if let Some((_, class)) = class {
+        spec.storage_class_name.get_or_insert_with(|| class.clone());
+    }
+}

@@ -86,6 +86,11 @@ pub(crate) enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<String>,
     },
+    /// The module of WebAssembly with which a report answers new questions, made anew; it is checked in as
+    /// cli/assets/engine.wasm.zlib
+    ///
+    /// Whenever code changes that judges pods or reads objects, a test asks for it.
+    PageEngine,
     /// The criterion benchmarks, and the named workloads of `flotilla simulate`
     Bench,
 }

@@ -54,6 +54,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::Dist { arguments } => vec![steps::dist(arguments)],
         Task::Sim { arguments } => vec![steps::sim(arguments)],
         Task::Perf { arguments } => vec![steps::perf(arguments)],
+        Task::PageEngine => vec![steps::page_engine()],
         Task::Bench => steps::bench(),
     };
     Course::new(steps, false).run()

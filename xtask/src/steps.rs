@@ -87,8 +87,8 @@ pub(crate) fn check() -> Vec<Step> {
         Step::new(
             "pure crates for wasm32",
             45,
-            "checks four crates for another target, the first time with what they depend on",
-            "cargo check --target wasm32-unknown-unknown -p flotilla-framework -p flotilla-cel -p flotilla-configuration -p flotilla-machine",
+            "checks six crates for another target, the first time with what they depend on",
+            "cargo check --target wasm32-unknown-unknown -p flotilla-framework -p flotilla-cel -p flotilla-configuration -p flotilla-machine -p flotilla-cluster -p flotilla-account",
         ),
     ]);
     steps
@@ -234,6 +234,13 @@ pub(crate) fn sim(arguments: Vec<String>) -> Step {
 pub(crate) fn perf(arguments: Vec<String>) -> Step {
     let why = "starts an etcd and an API server for each run";
     Step::new("perf", 1200, why, "cargo run --quiet --all-features --bin flotilla-perf --").with_words(arguments)
+}
+
+/// The test of the module, told to make it anew.
+pub(crate) fn page_engine() -> Step {
+    let command = "cargo test --workspace --all-features --test engine";
+    Step::new("page engine", 300, "compiles what judges pods for wasm32, as small as it gets", command)
+        .with_variables([Some(("FLOTILLA_RECORD", "1".to_owned()))])
 }
 
 pub(crate) fn bench() -> Vec<Step> {

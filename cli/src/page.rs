@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flotilla_account::kept::Kept;
-use flotilla_framework::{extender::Extender, profile::Profile, registry::Registry};
+use flotilla_framework::{extender::Extender, extension::Plugin, profile::Profile, registry::Registry};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
@@ -121,15 +121,18 @@ fn policy(script: &str, style: &str, report: &Report<'_>) -> String {
     )
 }
 
-/// What a page needs to answer new questions about a cluster. `None` where it would answer otherwise than this command: plugins that
-/// were compiled in are not in its module, and no page calls extenders.
+/// What a page needs to answer new questions about a cluster. `None` where it would answer otherwise than this command: further plugins,
+/// compiled in or modules, are not in its module, and no page calls extenders.
 pub(crate) fn kept(
     cluster: &Cluster,
     profiles: &[Profile],
     registry: Registry,
     extenders: &[Extender],
 ) -> io::Result<Option<Vec<u8>>> {
-    if !extenders.is_empty() || registry.names() != Registry::built_in().names() {
+    let built_in = Registry::built_in();
+    let names = |registry: Registry| registry.compiled_in().map(Plugin::name);
+    let is_own = names(registry).ne(names(built_in)) || profiles.iter().any(|of| built_in.lacking(of).is_some());
+    if is_own || !extenders.is_empty() {
         return Ok(None);
     }
     Kept::new(cluster, profiles).encode().map(Some).map_err(io::Error::other)

@@ -174,6 +174,7 @@ impl Checker {
     /// The API server was restored to an earlier state.
     pub fn restored(&mut self, store: &Store, at_ms: u64) {
         self.follow(store.history());
+        self.leads.restored();
         self.places.restored(store, at_ms);
         self.volumes.restored(store, at_ms);
     }

@@ -19,6 +19,8 @@ const RENEW_MS: u64 = 3_000;
 pub(super) struct Leads {
     /// When the last renewal of each process was sent that was committed; and when it gave the Lease back.
     renewed: BTreeMap<String, Renewed>,
+    /// The highest `leaseTransitions` of a lead so far, which is what its epoch is made of.
+    highest: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -39,8 +41,22 @@ impl Leads {
         }
         let is_first = renewed.sent_ms.is_empty();
         renewed.sent_ms.push(commit.sent_ms);
-        let what = || format!("{process} takes the Lease and has not been told yet what pods and nodes there are");
-        (is_first && !commit.knows.is_ready).then(|| ("L6", what()))
+        let number = lease.at("/spec/leaseTransitions").as_u64().unwrap_or_default();
+        let highest = self.highest.replace(self.highest.map_or(number, |highest| highest.max(number)));
+        if !is_first {
+            return None;
+        }
+        if !commit.knows.is_ready {
+            let what = format!("{process} takes the Lease and has not been told yet what pods and nodes there are");
+            return Some(("L6", what));
+        }
+        let what = |highest| format!("{process} leads with the epoch {number}, and there was a lead with {highest}");
+        highest.filter(|highest| number <= *highest).map(|highest| ("S5", what(highest)))
+    }
+
+    /// The API server was restored: the Lease that is there again may count fewer leads than there were.
+    pub(super) const fn restored(&mut self) {
+        self.highest = None;
     }
 
     /// Whether a process led when it began a write, and has not given the Lease back before: before the write came about where

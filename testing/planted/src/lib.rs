@@ -30,6 +30,7 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("never-forgets", "L1: the charge of a pod whose bind failed stays"),
     ("never-retries-a-bind", "L1: a pod whose bind failed is not tried again"),
     ("releases-too-early", "S5: the Lease is released while binds are under way (R9)"),
+    ("repeats-the-epoch", "S5: a lead has the epoch of the one before it, so that workers obey both"),
     ("skips-the-barrier", "S2: a new leader does not wait for what the last one did (R9)"),
     ("stands-too-early", "L6: a process stands for election before its lists are through (R8)"),
     ("throttled-is-done", "L1: a request that was turned away by 429 counts as done (R12)"),

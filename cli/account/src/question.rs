@@ -26,6 +26,9 @@ pub const INPUT: &str = "input";
 /// Of so many pods the accounts are given at once, those that ask for the same counted once.
 const MOST_ACCOUNTS: usize = 100;
 
+/// What pods have in common whose accounts are the same.
+type Kind<'a> = (&'a Arc<Class>, &'a Arc<str>, i32, bool);
+
 /// A question.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -153,7 +156,7 @@ impl Desk {
     /// The accounts of pods, each beside all others as they are. Pods that ask for the same share one.
     fn judge(&self, mut answer: Answer, cluster: &Cluster, pods: &[&Arc<PodInfo>]) -> Result<Answer, Vec<String>> {
         let mut teller = Teller::new(self.registry, cluster, &self.kept.profiles);
-        let mut known: HashMap<(&Arc<Class>, &Arc<str>, i32, bool), usize> = HashMap::new();
+        let mut known: HashMap<Kind<'_>, usize> = HashMap::new();
         for pod in pods {
             let key = (&pod.class, &pod.scheduler_name, pod.priority, pod.never_preempts);
             let account = match known.get(&key).filter(|_| is_like_others(pod)) {

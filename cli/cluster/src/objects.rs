@@ -310,7 +310,6 @@ impl Gatherer {
     /// The cluster, of which `schedulers` are simulated.
     pub fn finish(mut self, schedulers: &[&str], problems: &mut Problems) -> Cluster {
         self.nodes.sort_by(|left, right| left.name.cmp(&right.name));
-        let storage_class = self.workloads.class.clone();
         let made = self.make_pods(problems);
         let known: HashSet<Arc<str>> =
             self.nodes.iter().chain(&self.others).map(|node| Arc::clone(&node.name)).collect();
@@ -363,24 +362,22 @@ impl Gatherer {
         let in_use = of_pods.chain(self.selectors.iter().map(|(object, _)| &object.namespace));
         let namespaces = with_defaults(self.namespaces, in_use);
         let (selectors, texts, mut budgets) = (self.selectors, self.texts.unwrap_or_default(), self.budgets);
-        budgets.sort_unstable_by(|left, right| {
-            left.namespace.cmp(&right.namespace).then_with(|| left.name.cmp(&right.name))
-        });
-        let (nodes, storage, controlled) = (self.nodes, self.storage, self.controlled);
+        budgets.sort_by_key(|budget| (Arc::clone(&budget.namespace), Arc::clone(&budget.name)));
+        let storage_class = self.workloads.class;
         let references = References { priorities: self.priorities, default, storage_class, templates: self.templates };
         Cluster {
-            nodes,
+            nodes: self.nodes,
             bound,
             pending,
             namespaces,
             selectors,
-            storage,
+            storage: self.storage,
             devices,
             budgets,
             groups,
             texts,
             made,
-            controlled,
+            controlled: self.controlled,
             references,
         }
     }

@@ -158,7 +158,7 @@ impl<'a> Course<'a> {
             match patch {
                 ClaimPatch::SetFinalizers(finalizers) => claim.finalizers.clone_from(finalizers),
                 ClaimPatch::SetStatus { allocation, reserved_for } => {
-                    claim.allocation = allocation.clone().or(claim.allocation.take());
+                    claim.allocation = allocation.clone().or_else(|| claim.allocation.take());
                     claim.reserved_for.clone_from(reserved_for);
                     let results = claim.allocation.iter().flat_map(|allocation| &allocation.results);
                     let status = |device: &flotilla_framework::devices::model::DeviceName| DeviceStatus {

@@ -43,6 +43,7 @@ impl Gatherer {
                 }
             }
         }
+        self.workloads.class = class;
         summary
     }
 

@@ -15,8 +15,8 @@ pub struct TracingArgs {
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value_parser = parse_endpoint)]
     pub tracing_endpoint: Option<String>,
 
-    /// How many of all attempts to place a pod are traced, from 0 to 1. A pod with the annotation traceparent is traced
-    /// exactly if that says so
+    /// How many of all attempts to place a pod are traced, from 0 to 1. Those of a pod whose annotation traceparent says that its
+    /// trace is not recorded are not; no annotation has more of them traced
     #[arg(long, value_name = "RATIO", env = "OTEL_TRACES_SAMPLER_ARG", default_value_t = 1.0, value_parser = parse_ratio)]
     pub tracing_sampling_ratio: f64,
 }

@@ -1,5 +1,7 @@
 //! What is told of attempts that are traced, and that nothing else changes by it.
 
+use std::sync::Arc;
+
 use flotilla_framework::{
     class::PodInfo,
     testing::{node, pod, profile},
@@ -169,4 +171,52 @@ fn no_annotation_has_more_attempts_traced_than_the_ratio_says() {
     assert_eq!(world.bound.len(), 400);
     let traced = decided(&world).len();
     assert!((60..140).contains(&traced), "{traced} of 400");
+}
+
+/// The spans of the attempts that are traced, which are named by the pod and the number of the attempt alone; of which reports are,
+/// and how many evaluations.
+fn taken(world: &World) -> (Vec<u64>, Vec<(Arc<str>, bool)>, usize) {
+    let attempts = decided(world).iter().map(|decision| decision.attempt.context.span).collect();
+    let told = world.reports.iter().map(|report| (Arc::clone(&report.uid), report.trace.is_some())).collect();
+    (attempts, told, evaluated(world).len())
+}
+
+#[test]
+fn what_authors_write_into_traceparent_changes_the_choice_of_no_attempt_but_to_no() {
+    // Names of traces that any ratio takes and that hardly any takes, one for all pods and one for each.
+    let recorded: [fn(u64) -> String; 4] = [
+        |_| "00-00000000000000000000000000000001-0000000000000001-01".to_owned(),
+        |_| "00-ffffffffffffffffffffffffffffffff-ffffffffffffffff-ff".to_owned(),
+        |index| format!("00-{:032x}-{:016x}-01", index + 1, index + 1),
+        |index| format!("00-{:032x}-{:016x}-03", u128::from(index) << 64 | 1, index + 1),
+    ];
+    for ratio in [0.0, 0.01, 0.3, 1.0] {
+        let run = |annotation: Option<fn(u64) -> String>| {
+            let mut world = traced(ratio);
+            world.node(node("n").capacity("cpu", "100").capacity("pods", "1000").build());
+            for index in 0..200 {
+                // Every fourth one fits nowhere.
+                let cpu = if index % 4 == 0 { "1000" } else { "1m" };
+                let pod = pod(&format!("web-{index}")).request("cpu", cpu).build();
+                let parent = annotation.map(|text| Context::parse(&text(index)).expect("a traceparent"));
+                world.pod(match parent {
+                    Some((context, is_recorded)) => made_by(Parent { context, is_recorded }, pod),
+                    None => pod,
+                });
+            }
+            world.settle();
+            taken(&world)
+        };
+        let plain = run(None);
+        // 150 pods that are bound, and 50 that are refused.
+        let share = plain.0.len() as f64 / 200.0;
+        assert!((share - ratio).abs() < 0.06, "{share} of all attempts at a ratio of {ratio}");
+        assert_eq!(plain.1.len(), 50, "each refusal is told of");
+        for annotation in recorded {
+            assert_eq!(run(Some(annotation)), plain, "{ratio}, {}", annotation(0));
+        }
+        let none = run(Some(|_| "00-00000000000000000000000000000001-0000000000000001-00".to_owned()));
+        let is_untraced = none.0.is_empty() && none.1.iter().all(|(_, is_traced)| !is_traced) && none.2 == 0;
+        assert!(is_untraced, "{ratio}: {none:?}");
+    }
 }

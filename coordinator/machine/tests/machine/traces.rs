@@ -173,12 +173,22 @@ fn no_annotation_has_more_attempts_traced_than_the_ratio_says() {
     assert!((60..140).contains(&traced), "{traced} of 400");
 }
 
-/// The spans of the attempts that are traced, which are named by the pod and the number of the attempt alone; of which reports are,
-/// and how many evaluations.
-fn taken(world: &World) -> (Vec<u64>, Vec<(Arc<str>, bool)>, usize) {
-    let attempts = decided(world).iter().map(|decision| decision.attempt.context.span).collect();
-    let told = world.reports.iter().map(|report| (Arc::clone(&report.uid), report.trace.is_some())).collect();
-    (attempts, told, evaluated(world).len())
+/// What is traced.
+#[derive(Debug, PartialEq, Eq)]
+struct Traced {
+    /// The spans of attempts, which are named by the pod and the number of the attempt alone.
+    attempts: Vec<u64>,
+    /// The pod of each report, and whether the report is traced.
+    reports: Vec<(Arc<str>, bool)>,
+    evaluations: usize,
+}
+
+fn taken(world: &World) -> Traced {
+    Traced {
+        attempts: decided(world).iter().map(|decision| decision.attempt.context.span).collect(),
+        reports: world.reports.iter().map(|report| (Arc::clone(&report.uid), report.trace.is_some())).collect(),
+        evaluations: evaluated(world).len(),
+    }
 }
 
 #[test]
@@ -209,14 +219,15 @@ fn what_authors_write_into_traceparent_changes_the_choice_of_no_attempt_but_to_n
         };
         let plain = run(None);
         // 150 pods that are bound, and 50 that are refused.
-        let share = plain.0.len() as f64 / 200.0;
+        let share = plain.attempts.len() as f64 / 200.0;
         assert!((share - ratio).abs() < 0.06, "{share} of all attempts at a ratio of {ratio}");
-        assert_eq!(plain.1.len(), 50, "each refusal is told of");
+        assert_eq!(plain.reports.len(), 50, "each refusal is told of");
         for annotation in recorded {
             assert_eq!(run(Some(annotation)), plain, "{ratio}, {}", annotation(0));
         }
         let none = run(Some(|_| "00-00000000000000000000000000000001-0000000000000001-00".to_owned()));
-        let is_untraced = none.0.is_empty() && none.1.iter().all(|(_, is_traced)| !is_traced) && none.2 == 0;
+        let is_untraced =
+            none.attempts.is_empty() && none.reports.iter().all(|(_, is_traced)| !is_traced) && none.evaluations == 0;
         assert!(is_untraced, "{ratio}: {none:?}");
     }
 }

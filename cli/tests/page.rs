@@ -18,6 +18,8 @@ use tempfile::TempDir;
 
 #[path = "page/browser.rs"]
 mod browser;
+#[path = "page/typing.rs"]
+mod typing;
 
 use browser::Browser;
 

@@ -172,20 +172,6 @@ impl Browser {
         }
     }
 
-    /// Types a text at once where the focus is.
-    pub(crate) fn insert(&mut self, text: &str) {
-        self.call("Input.insertText", json!({"text": text}));
-    }
-
-    /// Presses a key together with Ctrl.
-    pub(crate) fn press_with_ctrl(&mut self, key: &str, code: u32, commands: &[&str]) {
-        let key = json!({"type": "rawKeyDown", "key": key, "windowsVirtualKeyCode": code, "modifiers": 2, "commands": commands});
-        self.call("Input.dispatchKeyEvent", key.clone());
-        let mut up = key;
-        up["type"] = json!("keyUp");
-        self.call("Input.dispatchKeyEvent", up);
-    }
-
     /// What is in view, as PNG.
     pub(crate) fn picture(&mut self) -> Vec<u8> {
         // The pointer would leave a mark.

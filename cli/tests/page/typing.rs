@@ -1,0 +1,21 @@
+//! What is typed into a field.
+
+use serde_json::json;
+
+use crate::browser::Browser;
+
+impl Browser {
+    /// Types a text at once where the focus is.
+    pub(crate) fn insert(&mut self, text: &str) {
+        self.call("Input.insertText", json!({"text": text}));
+    }
+
+    /// Presses a key together with Ctrl.
+    pub(crate) fn press_with_ctrl(&mut self, key: &str, code: u32, commands: &[&str]) {
+        let key = json!({"type": "rawKeyDown", "key": key, "windowsVirtualKeyCode": code, "modifiers": 2, "commands": commands});
+        self.call("Input.dispatchKeyEvent", key.clone());
+        let mut up = key;
+        up["type"] = json!("keyUp");
+        self.call("Input.dispatchKeyEvent", up);
+    }
+}

@@ -308,10 +308,10 @@ fn shown(up: &Up, server: &Server, browser: &mut Browser, name: &str) -> anyhow:
     assert!(text(browser, ".spans .facts").contains("process"), "{}", text(browser, ".spans .facts"));
 
     // Loaded again, the page has the pods that came since.
-    let before = browser.value("document.querySelectorAll('script')[0].textContent.length");
+    let before = browser.value("document.getElementById('data').textContent.length");
     browser.open(&server.url);
     browser.wait("document.querySelectorAll('#panel .row').length > 0");
-    assert!(browser.value("document.querySelectorAll('script')[0].textContent.length").as_u64() > before.as_u64());
+    assert!(browser.value("document.getElementById('data').textContent.length").as_u64() > before.as_u64());
     assert!(
         browser.requests.iter().all(|url| url.starts_with(&server.url) || url.starts_with("data:")),
         "{:?}",

@@ -136,7 +136,7 @@ pub(crate) fn integration() -> Vec<Step> {
     steps.extend([
         Step::new(
             "the programs of the image",
-            300,
+            600,
             "compiles the programs and what they depend on for release, with musl",
             "cargo run --all-features --bin flotilla-image -- --programs",
         ),

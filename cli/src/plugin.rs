@@ -78,7 +78,6 @@ enum Lang {
 
 /// The flags of `flotilla plugin check`.
 #[derive(Clone, Debug, Args)]
-#[cfg_attr(not(feature = "wasm"), expect(dead_code, reason = "this build runs no modules"))]
 struct CheckArgs {
     /// The module
     file: PathBuf,

@@ -23,7 +23,6 @@ use crate::{
     exports::Export,
     instance::Instance,
     plugin::{Subject, filter_error, out_of_range, score_error},
-    words,
 };
 
 /// The most instances that are kept of a module: as many as threads ask at once.
@@ -236,7 +235,7 @@ impl NodeFilter for BatchFilter {
 
     fn reasons(&self, detail: u64) -> Vec<String> {
         let Self(_, (_, table)) = self;
-        vec![table.texts().get(detail).map_or_else(|| words::OTHERS.to_owned(), |words| words.to_string())]
+        vec![table.texts().told(detail)]
     }
 
     fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {
@@ -345,7 +344,7 @@ impl FallibleScore for BatchScore {
 
     fn reasons(&self, detail: u64) -> Vec<String> {
         let Self(_, (_, table)) = self;
-        vec![table.texts().get(detail).map_or_else(|| words::OTHERS.to_owned(), |words| words.to_string())]
+        vec![table.texts().told(detail)]
     }
 }
 

@@ -22,7 +22,6 @@ use crate::{
     instance::{Answer, Instance, Status},
     plugin::{Subject, filter_error},
     table::Table,
-    words,
 };
 
 /// So many nodes are put to an instance, so that what it keeps of them stays bounded.
@@ -204,7 +203,7 @@ impl NodeFilter for ModuleFilter {
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {
-        vec![self.table.texts().get(detail).map_or_else(|| words::OTHERS.to_owned(), |words| words.to_string())]
+        vec![self.table.texts().told(detail)]
     }
 
     fn sieve(&self, nodes: &Snapshot, todo: &mut Vec<Slot>, refused: &mut dyn FnMut(Slot, Refusal)) {

@@ -18,7 +18,6 @@ use crate::{
     instance::Status,
     plugin::{Subject, out_of_range, score_error},
     table::Table,
-    words,
 };
 
 type Scored = Result<i64, Refusal>;
@@ -127,7 +126,7 @@ impl FallibleScore for ModuleScore {
     }
 
     fn reasons(&self, detail: u64) -> Vec<String> {
-        vec![self.table.texts().get(detail).map_or_else(|| words::OTHERS.to_owned(), |words| words.to_string())]
+        vec![self.table.texts().told(detail)]
     }
 }
 

@@ -15,7 +15,7 @@ const MOST_WORDS: usize = 4096;
 /// The most bytes of the words of one verdict; more are cut off.
 const MOST_BYTES: usize = 1 << 10;
 /// What stands for words that are not kept.
-pub(crate) const OTHERS: &str = "node(s) were refused by a module that gave too many different reasons";
+const OTHERS: &str = "node(s) were refused by a module that gave too many different reasons";
 
 /// Words by number.
 #[derive(Debug, Default)]
@@ -40,6 +40,11 @@ impl Words {
     /// The words of a number.
     pub(crate) fn get(&self, number: u64) -> Option<Arc<str>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
+    }
+
+    /// The words of a number, or what stands for them.
+    pub(crate) fn told(&self, number: u64) -> String {
+        self.get(number).map_or_else(|| OTHERS.to_owned(), |words| words.to_string())
     }
 
     /// Takes over words that have this number.
@@ -73,5 +78,6 @@ mod tests {
         assert_eq!(numbers.iter().filter(|number| one.get(**number).is_some()).count(), MOST_WORDS - 1);
         let long = one.number(&"é".repeat(MOST_BYTES));
         assert_eq!(long, other.number(&"é".repeat(MOST_BYTES / 2)));
+        assert_eq!((other.told(number), learning.told(number + 1)), ("no room".to_owned(), OTHERS.to_owned()));
     }
 }

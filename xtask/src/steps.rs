@@ -115,9 +115,9 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
         // The build of the tests, which looks at every invariant of the machine after each event.
         Step::new(
             "simulation of whole coordinators",
-            120,
-            "lets 400 clusters live through minutes of faults",
-            "cargo run --quiet --all-features --bin flotilla-simulation -- --seeds 400",
+            60,
+            "lets 200 clusters live through a minute of faults each",
+            "cargo run --quiet --all-features --bin flotilla-simulation -- --seeds 200",
         ),
         Step::new(
             "examples in the documentation",
@@ -153,6 +153,20 @@ pub(crate) fn integration() -> Vec<Step> {
             measured: crate::go_programs::expected(),
             work: Work::GoPrograms,
         },
+        // The Go programs are there, so that both cores are free for it.
+        Step::new(
+            "the simulation, built",
+            340,
+            "compiles what a coordinator consists of at full speed",
+            "cargo build --quiet --profile sim -p flotilla-simulation",
+        ),
+        Step::new(
+            "simulation of 20,000 clusters",
+            160,
+            "looks for what goes wrong once in thousands of runs",
+            SIMULATION,
+        )
+        .with_words(["--seeds", "20000"].map(str::to_owned)),
         Step {
             name: "integration tests",
             why: "starts a control plane for each test, and waits for leads to run out",
@@ -227,8 +241,10 @@ pub(crate) fn dist(arguments: Vec<String>) -> Step {
 /// Runs of the simulation, as many as are asked for.
 pub(crate) fn sim(arguments: Vec<String>) -> Step {
     let why = "simulates whole coordinators; the first time it compiles everything at full speed";
-    Step::new("simulation", 300, why, "cargo run --quiet --profile sim -p flotilla-simulation --").with_words(arguments)
+    Step::new("simulation", 300, why, SIMULATION).with_words(arguments)
 }
+
+const SIMULATION: &str = "cargo run --quiet --profile sim -p flotilla-simulation --";
 
 /// The benchmark builds what it starts by itself.
 pub(crate) fn perf(arguments: Vec<String>) -> Step {

@@ -52,7 +52,7 @@ impl Machine {
                 class
             }
         };
-        self.preemptions.witness(info);
+        let stays = self.stays_after_all(info);
         let old = match self.pods.get_mut(&uid) {
             Some(pod) => {
                 let old_class = std::mem::replace(&mut pod.class, class);
@@ -89,11 +89,22 @@ impl Machine {
         }
         self.nominate(&uid);
         self.end_nomination(now_ms, &uid, nominated);
+        if stays {
+            // Those that wait for its end would do so for ever: they are to choose anew.
+            self.wake_where(now_ms, ClusterEvent::PodRemoved(&info.class), |_| true);
+        }
+    }
+
+    /// Whether a pod was on its way out, and a cluster that went back has taken that back.
+    fn stays_after_all(&mut self, info: &PodInfo) -> bool {
+        let was_deleting = self.pods.get(&info.uid).is_some_and(|pod| pod.info.deleting);
+        self.preemptions.witness(info) || (was_deleting && !info.deleting)
     }
 
     /// Every pod that is placed is as the watch tells of it next. What a bind under way comes to, and what is decided from now
     /// on, the watch may not know yet.
     pub(crate) fn doubt_all(&mut self) {
+        self.preemptions.doubt_all();
         for (uid, pod) in &mut self.pods {
             pod.doubted = match pod.stage {
                 Stage::Assigned | Stage::Foreign => true,

@@ -32,9 +32,9 @@ struct UnderWay {
 #[derive(Debug, Default)]
 pub(crate) struct Preemptions {
     by_preemptor: BTreeMap<Uid, UnderWay>,
-    /// Victims that the watch does not show as going yet. At most [`MAX_VICTIMS`] and those of preemptions that were
-    /// carried out since the watch told last.
-    doomed: BTreeSet<Uid>,
+    /// Victims that the watch does not show as going yet, and whether what it tells of each next holds. At most [`MAX_VICTIMS`]
+    /// and those of preemptions that were carried out since the watch told last.
+    doomed: BTreeMap<Uid, bool>,
     victims: usize,
     last_id: u64,
 }
@@ -57,7 +57,7 @@ impl Preemptions {
         self.last_id += 1;
         let id = PreemptionId(self.last_id);
         self.victims += victims.len();
-        self.doomed.extend(victims.iter().cloned());
+        self.doomed.extend(victims.iter().map(|victim| (Arc::clone(victim), false)));
         let old = self.by_preemptor.insert(Arc::clone(uid), UnderWay { id, victims, woken });
         self.victims -= old.map_or(0, |old| old.victims.len());
         id
@@ -95,14 +95,26 @@ impl Preemptions {
 
     /// Whether a pod is a victim that the watch does not show as going yet.
     pub(crate) fn is_doomed(&self, uid: &Uid) -> bool {
-        self.doomed.contains(uid)
+        self.doomed.contains_key(uid)
     }
 
-    /// The watch shows a pod.
-    pub(crate) fn witness(&mut self, pod: &PodInfo) {
-        if pod.deleting || pod.finished {
+    /// The cluster may have gone back to before a deletion that was carried out: what the watch tells of such a victim next holds.
+    /// What a preemption under way comes to is not for the watch to say.
+    pub(crate) fn doubt_all(&mut self) {
+        let under_way: BTreeSet<&Uid> = self.by_preemptor.values().flat_map(|known| &known.victims).collect();
+        for (victim, is_doubted) in &mut self.doomed {
+            *is_doubted = !under_way.contains(victim);
+        }
+    }
+
+    /// The watch shows a pod. Says whether it is a victim whose deletion was taken back with the history of the cluster.
+    pub(crate) fn witness(&mut self, pod: &PodInfo) -> bool {
+        let Some(&is_doubted) = self.doomed.get(&pod.uid) else { return false };
+        let is_going = pod.deleting || pod.finished;
+        if is_going || is_doubted {
             self.gone(&pod.uid);
         }
+        is_doubted && !is_going
     }
 
     /// A pod is gone.

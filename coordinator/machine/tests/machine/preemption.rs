@@ -247,6 +247,27 @@ fn a_second_preemption_is_not_begun_before_the_watch_shows_what_came_of_the_firs
 }
 
 #[test]
+fn a_victim_whose_deletion_a_restored_backup_took_back_is_preempted_again() {
+    let low = || asks("low", "1", 1).label("app", "low").on("a");
+    for was_shown in [false, true] {
+        let mut world = full(2);
+        world.evicts_slowly = true;
+        world.pod(asks("high", "1", 10).build());
+        world.settle();
+        let preemption = world.preemptions.pop_front().expect("a preemption");
+        world.tell(Event::Preempted { uid: preemption.preemptor.uid, id: preemption.id, failure: None });
+        let shown = if was_shown { low().terminating() } else { low() };
+        world.tell(Event::PodApplied(Arc::new(shown.build())));
+        world.advance(20_000);
+        assert_eq!(world.preemptions.len(), 0, "it goes, whatever a watch that lags behind tells");
+        world.tell(Event::PodsListedAnew);
+        world.tell(Event::PodApplied(Arc::new(low().build())));
+        world.advance(20_000);
+        assert_eq!(world.preemptions.len(), 1, "shown before: {was_shown}");
+    }
+}
+
+#[test]
 fn a_victim_whose_deletion_failed_is_preempted_again_and_no_pod_is_left_waiting() {
     let mut world = full(2);
     world.evicts_slowly = true;

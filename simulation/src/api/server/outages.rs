@@ -79,7 +79,10 @@ impl Server {
             self.at(now_ms, item);
         }
         for kind in Kind::ALL {
-            self.schedule(now_ms, client, kind);
+            // What its cache has got meanwhile was sent, and comes now.
+            if !self.clients[client].streams[kind.index()].is_empty() {
+                self.deliver(now_ms, client, kind);
+            }
         }
         for stream in self.clients[client].streams.concat() {
             let ends_ms = self.watches.get(&stream).map_or(now_ms, |watch| watch.ends_ms.max(now_ms));

@@ -172,7 +172,7 @@ impl Binder {
 impl Inner {
     async fn carry_out(&self, binding: Binding, under_way: BindUnderWay) {
         let begun = Instant::now();
-        let sent = AssertUnwindSafe(self.send(&binding)).catch_unwind().await;
+        let sent = AssertUnwindSafe(self.send(&binding, &under_way)).catch_unwind().await;
         let outcome = match sent.unwrap_or_else(|_| Answer::Unknown("the task that sent it panicked".to_owned())) {
             Answer::Known(outcome) => outcome,
             Answer::Unknown(_) if planted("guesses-bound") => Ok(()),
@@ -215,14 +215,17 @@ impl Inner {
         let _ = self.handle.tell(event).await;
     }
 
-    async fn send(&self, binding: &Binding) -> Answer {
+    async fn send(&self, binding: &Binding, under_way: &BindUnderWay) -> Answer {
         let _turn = self.outgoing.turn().await;
         if let Some(answer) = self.have_bound(binding).await {
             return answer;
         }
         let begun = Instant::now();
-        let answer = match self.outgoing.send_object(LONGEST, |encoding| request(binding, encoding)).await {
+        let is_wanted = || self.reporter.still_waits(binding, under_way);
+        let answer = match self.outgoing.send_object(LONGEST, &is_wanted, |encoding| request(binding, encoding)).await {
             Err(Failure::Unled) => return self.not_sent(),
+            // The pod says what became of it.
+            Err(failure @ Failure::Withdrawn) => return Answer::Refused(failure.to_string()),
             Ok(_) => Answer::Known(Ok(())),
             Err(Failure::Refused(code, message)) => Answer::of_status(code, message),
             Err(Failure::Broken(reason)) => Answer::Unknown(reason),
@@ -302,7 +305,7 @@ impl Inner {
             Err(Failure::Refused(429 | 500.., reason) | Failure::Broken(reason)) => Look::Again(reason),
             Err(Failure::Refused(_, reason)) => Look::Known(Err(BindFailure::Error(reason))),
             Err(Failure::Late(limit)) => Look::Again(format!("no answer within {limit:?}")),
-            Err(Failure::Unled) => Look::Known(Err(BindFailure::Error(
+            Err(Failure::Unled | Failure::Withdrawn) => Look::Known(Err(BindFailure::Error(
                 "this process lost the lead before it knew what became of it".to_owned(),
             ))),
         }

@@ -109,9 +109,22 @@ impl Outgoing {
     /// # Errors
     /// What the API server says against it, or that no answer came.
     pub async fn send(&self, longest: Duration, request: Request<Vec<u8>>) -> Result<Bytes, Failure> {
+        self.send_while(longest, &|| true, request).await
+    }
+
+    /// As [`send`](Self::send), but nothing is sent once `is_wanted` says no.
+    async fn send_while(
+        &self,
+        longest: Duration,
+        is_wanted: &(dyn Fn() -> bool + Sync),
+        request: Request<Vec<u8>>,
+    ) -> Result<Bytes, Failure> {
         let mut times = 0;
         loop {
             self.open().await;
+            if !is_wanted() {
+                return Err(Failure::Withdrawn);
+            }
             let limit = self.limit(longest).filter(|_| !self.is_finishing()).ok_or(Failure::Unled)?;
             let answer = match timeout(limit, exchange(&self.client, request.clone())).await {
                 Ok(answer) => answer?,
@@ -136,13 +149,14 @@ impl Outgoing {
 
     /// As [`send`](Self::send), with an object that `request` builds in the encoding that it is given: in protobuf, and in JSON
     /// once the API server has refused protobuf with 415 or 406. Both come before anything is carried out; where a proxy says
-    /// so after it, the second request is refused because of the first.
+    /// so after it, the second request is refused because of the first. Nothing is sent once `is_wanted` says no.
     ///
     /// # Errors
     /// As `send`; a request that cannot be built is refused with 400.
     pub async fn send_object<E: Display>(
         &self,
         longest: Duration,
+        is_wanted: &(dyn Fn() -> bool + Sync),
         request: impl Fn(Encoding) -> Result<Request<Vec<u8>>, E>,
     ) -> Result<Bytes, Failure> {
         let build = |encoding| match request(encoding) {
@@ -150,14 +164,14 @@ impl Outgoing {
             Err(error) => Err(Failure::Refused(400, error.to_string())),
         };
         if self.without_protobuf.load(Ordering::Relaxed) {
-            return self.send(longest, build(Encoding::Json)?).await;
+            return self.send_while(longest, is_wanted, build(Encoding::Json)?).await;
         }
-        match self.send(longest, build(Encoding::Protobuf)?).await {
+        match self.send_while(longest, is_wanted, build(Encoding::Protobuf)?).await {
             Err(Failure::Refused(code @ (406 | 415), reason)) => {
                 if !self.without_protobuf.swap(true, Ordering::Relaxed) {
                     info!(code, reason, "the API server takes no protobuf of this kind; writing it in JSON");
                 }
-                self.send(longest, build(Encoding::Json)?).await
+                self.send_while(longest, is_wanted, build(Encoding::Json)?).await
             }
             sent => sent,
         }
@@ -291,6 +305,9 @@ pub enum Failure {
     /// It was not sent.
     #[error("{UNLED}")]
     Unled,
+    /// It was not sent, because it was not wanted any more.
+    #[error("not sent: what it was for has ended meanwhile")]
+    Withdrawn,
     /// The HTTP code and the message of a refusal.
     #[error("{1}")]
     Refused(u16, String),
@@ -308,7 +325,7 @@ impl From<Failure> for Refusal {
             Failure::Refused(code, message) => Self::of(code, message),
             Failure::Broken(reason) => Self::Passing(reason),
             Failure::Late(limit) => Self::Late(limit),
-            Failure::Unled => Self::Passing(UNLED.to_owned()),
+            failure @ (Failure::Unled | Failure::Withdrawn) => Self::Passing(failure.to_string()),
         }
     }
 }

@@ -58,6 +58,8 @@ pub struct Reporter {
 pub struct BindUnderWay {
     /// The pod's version before.
     version: u64,
+    /// Which wait of the pod it ends; 0: none was shown.
+    wait: u64,
     _under_way: UnderWay,
 }
 
@@ -100,8 +102,15 @@ impl Reporter {
     /// way until the answer is dropped.
     #[must_use]
     pub fn binding(&self, binding: &Binding) -> BindUnderWay {
-        let version = self.shown.version(&binding.uid);
-        BindUnderWay { version, _under_way: self.conditions.bind(&binding.uid) }
+        let (version, wait) = (self.shown.version(&binding.uid), self.shown.wait(&binding.uid));
+        BindUnderWay { version, wait, _under_way: self.conditions.bind(&binding.uid) }
+    }
+
+    /// Whether the pod has waited without a break since it was to be bound: that it is going or gone has not been shown, nor that
+    /// it has a node. Only as long is the node kept for it, and after a restore of etcd it may be there again.
+    #[must_use]
+    pub fn still_waits(&self, binding: &Binding, bind: &BindUnderWay) -> bool {
+        bind.wait == 0 || self.shown.wait(&binding.uid) == bind.wait
     }
 
     /// A pod is bound.

@@ -101,7 +101,7 @@ impl Checker {
         let of_lead = (commit.kind == Kind::Lease).then(|| self.leads.see(commit)).flatten();
         let found = self.found(commit).into_iter().chain(of_lead);
         self.violations.extend(found.map(|(invariant, what)| Violation { invariant, what, at_ms: commit.at_ms }));
-        self.places.see(commit);
+        self.places.see(commit, self.leads.is_alone(commit));
         self.volumes.see(commit);
     }
 
@@ -141,7 +141,7 @@ impl Checker {
                 {
                     found.push(("S1", format!("{key} is bound again; it is on {before}")));
                 }
-                found.extend(self.places.bind(commit));
+                found.extend(self.places.bind(commit, self.leads.is_alone(commit)));
                 found.extend(self.volumes.bind(commit, self.places.view_ms()));
             }
             Verb::MarkDeleted | Verb::Delete => {

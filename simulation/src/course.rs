@@ -38,8 +38,8 @@ pub const BEGAN_S: u64 = 1_780_000_000;
 const QUIET: Duration = Duration::from_secs(150);
 /// The same at most where the network says what it has lost.
 const MENDED: Duration = Duration::from_secs(40);
-/// Where so long nothing but the Lease is written, all that was lost is made up for: a watch that was refused often rests for up to
-/// 15 s, a pod that failed for 10 s.
+/// Where so long nothing but the Lease is written while a process leads, all that was lost is made up for: a watch that was refused
+/// often rests for up to 15 s, a pod that failed for 10 s.
 const REST: Duration = Duration::from_secs(18);
 /// Between two looks.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -245,6 +245,10 @@ impl<'a> Course<'a> {
         self.place_promptly().await;
         self.fail_over().await;
         if self.plan.asks_anew {
+            if !self.checker.places().waiting().is_empty() {
+                // Another process leads by then, and has tried what waited for the end of its backoff.
+                self.pass(SOON).await;
+            }
             self.settle().await;
             self.ask_a_new_process().await;
         }
@@ -259,10 +263,16 @@ impl<'a> Course<'a> {
             self.start_all();
             self.pass(Duration::from_secs(2)).await;
             let now = self.written();
-            if now != written {
+            if now != written || !self.is_led() {
                 (written, since) = (now, Instant::now());
             }
         }
+    }
+
+    /// Whether a process that runs has the Lease.
+    fn is_led(&self) -> bool {
+        let leader = self.cluster.leader();
+        leader.is_some() && self.coordinators.iter().any(|coordinator| coordinator.name() == leader.as_deref())
     }
 
     /// How many commits there were but for those of the Lease.

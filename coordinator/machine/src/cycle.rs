@@ -338,9 +338,11 @@ impl Machine {
     pub(crate) fn bind_failed(&mut self, now_ms: TimeMs, uid: &Uid, failure: BindFailure) {
         self.binding.remove(uid);
         self.status.bind_failures += 1;
-        // The watch may have told the truth before the answer came: then there is nothing to forget.
-        if self.pods.get(uid).is_none_or(|pod| !matches!(pod.stage, Stage::Assumed(_))) {
-            return;
+        match self.pods.get(uid).map(|pod| pod.stage) {
+            Some(Stage::Assumed(_)) => {}
+            Some(Stage::Foreign) if matches!(failure, BindFailure::Error(_)) => return self.admit(now_ms, uid),
+            // The watch may have told the truth before the answer came: then there is nothing to forget.
+            _ => return,
         }
         self.unreserve(now_ms, uid);
         let Some(pod) = self.pods.get_mut(uid) else { return };

@@ -117,13 +117,20 @@ impl Machine {
     /// Whether a pod is to be placed anew because the cluster went back to before it was. What a bind under way comes to is not
     /// for the watch to say.
     fn believe(&mut self, now_ms: TimeMs, info: &PodInfo) -> bool {
+        let profile = self.profile_index(&info.scheduler_name);
         let Some(pod) = self.pods.get_mut(&info.uid).filter(|pod| pod.doubted) else { return false };
         pod.doubted = false;
         let is_unplaced = info.node_name.is_none() && !info.finished;
-        let went_back = match pod.stage {
-            Stage::Assigned | Stage::Foreign => is_unplaced,
-            Stage::Assumed(_) => is_unplaced && !self.binding.contains(&info.uid),
-            Stage::Preparing(_) | Stage::Gated(_) | Stage::Queued(_) | Stage::Member(_) => false,
+        let is_under_way = self.binding.contains(&info.uid);
+        let went_back = match (pod.stage, profile) {
+            // The watch was faster than the answer, and what it told is history. The pod keeps its room until the answer is there.
+            (Stage::Assigned, Some(profile)) if is_unplaced && is_under_way => {
+                self.set_stage(&info.uid, Stage::Assumed(profile));
+                false
+            }
+            (Stage::Assigned | Stage::Foreign, _) => is_unplaced,
+            (Stage::Assumed(_), _) => is_unplaced && !is_under_way,
+            (Stage::Preparing(_) | Stage::Gated(_) | Stage::Queued(_) | Stage::Member(_), _) => false,
         };
         if went_back {
             self.settle(now_ms, &info.uid, None, Stage::Foreign);
@@ -236,7 +243,10 @@ impl Machine {
             self.leave_queue(uid, Stage::Foreign);
             return;
         };
-        if info.deleting {
+        if self.binding.contains(uid) {
+            // It was gone, and is there again. Two binds of one pod could not be told apart: the answer to the first brings it here.
+            self.leave_queue(uid, Stage::Foreign);
+        } else if info.deleting {
             let message = format!("skip schedule deleting pod: {}", info.key());
             // As kube-scheduler, which says so of a pod whose turn comes: one that waits elsewhere has none.
             if self.queue.is_active(uid) || matches!(pod.stage, Stage::Member(_)) {

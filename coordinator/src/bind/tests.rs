@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use flotilla_framework::extender::Extender;
+use flotilla_framework::{class::PodInfo, extender::Extender, testing};
 use flotilla_spans::Spans;
 use http::{
     Method, Response, StatusCode,
@@ -272,6 +272,32 @@ async fn a_binding_that_is_turned_away_for_a_while_is_sent_again_after_it_and_ha
         let tally = binder.tally();
         assert_eq!((tally.sent, tally.looked_up, tally.errors), (1, 0, u64::from(outcome != bound())));
         assert_eq!(tally.turned_away, if after == "soon" { 0 } else { sent.min(times) as u64 });
+    }
+}
+
+/// Its node is not kept for it any more, and a restore of etcd may bring it back before it is sent.
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_waits_out_a_429_is_not_sent_once_its_pod_was_shown_going_or_gone() {
+    let web = PodInfo { uid: Arc::from("u1"), ..testing::pod("web-1").build() };
+    let applied = |pod: PodInfo| Event::PodApplied(Arc::new(pod));
+    let reason = Failure::Withdrawn.to_string();
+    let table = [
+        (applied(web.clone()), bound(), 2),
+        (applied(PodInfo { deleting: true, ..web.clone() }), failed(BindFailure::Error(reason.clone())), 1),
+        (Event::PodDeleted { uid: Arc::from("u1") }, failed(BindFailure::Error(reason)), 1),
+    ];
+    for (shown, outcome, sent) in table {
+        let server = Server::new(TurnAway("3", 1), &[pod("u1", None, false)]);
+        let mut stage = stage(&server);
+        let reporter = stage.binder.inner.reporter.clone();
+        reporter.witness(&applied(web.clone()), Some("7"));
+        stage.binder.bind(binding());
+        sleep(Duration::from_secs(1)).await;
+        reporter.witness(&shown, Some("8"));
+        // The cluster goes back to before that.
+        reporter.witness(&applied(web.clone()), Some("7"));
+        assert_eq!(stage.heard.recv().await, Some(outcome), "{shown:?}");
+        assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (sent, 2 - sent), "{shown:?}");
     }
 }
 

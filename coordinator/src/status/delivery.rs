@@ -243,7 +243,7 @@ impl Sender {
         };
         let (path, parameters) = (Request::new(path), PostParams::default());
         let request = |encoding| path.create(&parameters, self.object(event, count, encoding));
-        self.outgoing.send_object(LIMIT, request).await.map(drop)
+        self.outgoing.send_object(LIMIT, &|| true, request).await.map(drop)
     }
 
     fn object(&self, event: &Event, count: Option<Count>, encoding: Encoding) -> Vec<u8> {

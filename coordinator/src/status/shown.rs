@@ -4,7 +4,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use flotilla_framework::class::{PodInfo, Scheduled};
@@ -12,6 +15,8 @@ use flotilla_framework::class::{PodInfo, Scheduled};
 /// A pod without a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pod {
+    /// The number of its wait: another one each time that it had a node, or was going or gone, in between. Never 0.
+    wait: u64,
     /// Its `resourceVersion`; 0 where that is no number.
     pub(super) version: u64,
     /// Its `PodScheduled` condition.
@@ -36,6 +41,8 @@ impl Pod {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shown {
     pods: Arc<Mutex<HashMap<Arc<str>, Pod>>>,
+    /// The number of the newest wait.
+    waits: Arc<AtomicU64>,
 }
 
 impl Shown {
@@ -45,7 +52,9 @@ impl Shown {
         if pod.node_name.is_some() || pod.finished {
             pods.remove(&pod.uid);
         } else {
-            pods.insert(Arc::clone(&pod.uid), Pod { version, condition: pod.condition.clone() });
+            let known = pods.get(&pod.uid).filter(|_| !pod.deleting).map(|known| known.wait);
+            let wait = known.unwrap_or_else(|| self.waits.fetch_add(1, Ordering::Relaxed) + 1);
+            pods.insert(Arc::clone(&pod.uid), Pod { wait, version, condition: pod.condition.clone() });
         }
     }
 
@@ -71,10 +80,15 @@ impl Shown {
         self.pods().get(uid).map_or(0, |pod| pod.version)
     }
 
+    /// The number of the wait of a pod; 0: it is not shown.
+    pub(super) fn wait(&self, uid: &str) -> u64 {
+        self.pods().get(uid).map_or(0, |pod| pod.wait)
+    }
+
     /// A condition has been written, which gave the pod this version. The watch may have shown newer ones since.
     pub(super) fn written(&self, uid: &str, version: u64, condition: Scheduled) {
         if let Some(pod) = self.pods().get_mut(uid).filter(|pod| pod.version <= version) {
-            *pod = Pod { version, condition: Some(condition) };
+            (pod.version, pod.condition) = (version, Some(condition));
         }
     }
 
@@ -127,8 +141,34 @@ mod tests {
     }
 
     #[test]
+    fn the_wait_of_a_pod_is_another_one_once_it_was_going_or_gone_or_had_a_node() {
+        let waits = pod("web").build();
+        let with = |change: fn(&mut PodInfo)| {
+            let mut pod = waits.clone();
+            change(&mut pod);
+            pod
+        };
+        for pod in [
+            with(|pod| pod.node_name = Some(Arc::from("n"))),
+            with(|pod| pod.finished = true),
+            with(|pod| pod.deleting = true),
+        ] {
+            let shown = Shown::default();
+            shown.seen(&waits, 7);
+            let first = shown.wait(&waits.uid);
+            shown.seen(&waits, 8);
+            shown.written(&waits.uid, 9, condition(false, "no"));
+            assert_eq!((shown.wait(&waits.uid), first > 0), (first, true), "it waits on");
+            shown.seen(&pod, 10);
+            assert_ne!(shown.wait(&waits.uid), first);
+            shown.seen(&waits, 7);
+            assert_ne!(shown.wait(&waits.uid), first);
+        }
+    }
+
+    #[test]
     fn a_condition_that_was_true_begins_anew_when_it_becomes_false() {
-        let of = |condition| Pod { version: 1, condition };
+        let of = |condition| Pod { wait: 1, version: 1, condition };
         assert!(!of(None).is_refused());
         assert!(!of(Some(condition(true, ""))).is_refused());
         assert!(of(Some(condition(false, ""))).is_refused());

@@ -3,7 +3,7 @@
 //! Source: the promise of `lease.rs` of the coordinator: no write begins after the last acknowledged renewal was sent plus
 //! `renewDeadline`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::Commit;
 
@@ -13,6 +13,8 @@ use super::text;
 
 /// What the configuration of simulated coordinators says of the election.
 const RENEW_MS: u64 = 3_000;
+/// `leaseDuration` less `renewDeadline`: a request that is under way for longer may be committed under the next leader.
+const GAP_MS: u64 = 2_000;
 
 /// The renewals of each process.
 #[derive(Debug, Default)]
@@ -21,6 +23,10 @@ pub(super) struct Leads {
     renewed: BTreeMap<String, Renewed>,
     /// The highest `leaseTransitions` of a lead so far, which is what its epoch is made of.
     highest: Option<u64>,
+    /// Who had led before the API server was restored: that may have taken the Lease back from it, which it does not know yet.
+    undone: BTreeSet<String>,
+    /// Who has taken or renewed the Lease last since then.
+    holder: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +47,7 @@ impl Leads {
         }
         let is_first = renewed.sent_ms.is_empty();
         renewed.sent_ms.push(commit.sent_ms);
+        self.holder = Some(process.to_owned());
         let number = lease.at("/spec/leaseTransitions").as_u64().unwrap_or_default();
         let highest = self.highest.replace(self.highest.map_or(number, |highest| highest.max(number)));
         if !is_first {
@@ -55,8 +62,17 @@ impl Leads {
     }
 
     /// The API server was restored: the Lease that is there again may count fewer leads than there were.
-    pub(super) const fn restored(&mut self) {
-        self.highest = None;
+    pub(super) fn restored(&mut self) {
+        (self.highest, self.holder) = (None, None);
+        self.undone.extend(self.renewed.keys().cloned());
+    }
+
+    /// Whether no other process can have led when a write came about: the write was not under way for too long, and no restore
+    /// has taken the Lease back from its sender that another one holds now.
+    pub(super) fn is_alone(&self, commit: &Commit) -> bool {
+        let process = process_of(&commit.by);
+        let is_another = self.holder.as_deref().is_some_and(|holder| holder != process);
+        commit.at_ms.saturating_sub(commit.sent_ms) < GAP_MS && !(is_another && self.undone.contains(process))
     }
 
     /// Whether a process led when it began a write, and has not given the Lease back before: before the write came about where

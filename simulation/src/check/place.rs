@@ -3,8 +3,9 @@
 //! Knows: what nodes have, what pods ask for, and how old a view a coordinator may go by. Must not know: how a node is chosen.
 //!
 //! A coordinator decides by a view that may be old. So a node counts with the most that it has had within [`VIEW_MS`], and since
-//! what the coordinator was told of nodes long before. Until they are as old, pods of other schedulers do not count, nor do pods that were bound by a request that was under way for so long that its sender had
-//! lost the Lease meanwhile, or that a restore of the API server has brought back.
+//! what the coordinator was told of nodes long before. Until they are as old, pods of other schedulers do not count, nor do pods
+//! that were bound by a request that was under way for so long that its sender had lost the Lease meanwhile, or by a process that
+//! does not know yet that a restore has taken the Lease back from it, or that a restore of the API server has brought back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +24,6 @@ use evictions::Budget;
 const VIEW_MS: u64 = 182_000;
 /// How old a view may be where nothing goes wrong: a decision may have been waited for, and its binding.
 const SHARP_MS: u64 = 5_000;
-/// `leaseDuration` less `renewDeadline`: a request that is under way for longer may be committed under the next leader.
-const GAP_MS: u64 = 2_000;
 
 /// Where a pod says whose pods it does not want on its node.
 const REPELS: &str =
@@ -127,11 +126,11 @@ impl Places {
         self.view_ms
     }
 
-    /// Takes over a commit.
-    pub(super) fn see(&mut self, commit: &Commit) {
+    /// Takes over a commit. `alone`: no other process can have led when it came about.
+    pub(super) fn see(&mut self, commit: &Commit, alone: bool) {
         match commit.kind {
             Kind::Node => self.see_node(commit),
-            Kind::Pod => self.see_pod(commit),
+            Kind::Pod => self.see_pod(commit, alone),
             Kind::PodDisruptionBudget => self.see_budget(commit.key(), commit.after.as_deref(), commit.at_ms),
             _ => {}
         }
@@ -159,7 +158,7 @@ impl Places {
         node.push((commit.at_ms, commit.version), commit.after.as_deref());
     }
 
-    fn see_pod(&mut self, commit: &Commit) {
+    fn see_pod(&mut self, commit: &Commit, alone: bool) {
         for object in [&commit.before, &commit.after].into_iter().flatten() {
             for place in [object.node_name(), text(object, "/status/nominatedNodeName")] {
                 match self.touched.get_mut(place) {
@@ -174,14 +173,13 @@ impl Places {
             return;
         };
         let before = self.pods.get(commit.key()).filter(|pod| pod.uid == object.uid());
-        let in_time = commit.at_ms.saturating_sub(commit.sent_ms) < GAP_MS;
-        let bound = commit.verb == Verb::Bind && commit.by.starts_with(COORDINATOR) && in_time;
+        let bound = commit.verb == Verb::Bind && commit.by.starts_with(COORDINATOR) && alone;
         let counts = bound || before.is_some_and(|pod| pod.counts);
         self.pods.insert(commit.key().to_owned(), Pod { counts, ..pod(object, commit.at_ms) });
     }
 
-    /// What is wrong with a binding.
-    pub(super) fn bind(&self, commit: &Commit) -> Vec<(&'static str, String)> {
+    /// What is wrong with a binding. `alone`: no other process can have led when it came about.
+    pub(super) fn bind(&self, commit: &Commit, alone: bool) -> Vec<(&'static str, String)> {
         let Some(object) = &commit.after else { return Vec::new() };
         let (bound, key) = (pod(object, commit.at_ms), commit.key());
         let mut found = Vec::new();
@@ -199,8 +197,7 @@ impl Places {
         let counts = |pod: &Pod| (pod.counts || pod.since_ms <= from_ms) && !pod.has_ended && pod.node == bound.node;
         let others = self.pods.iter().filter(|(other, pod)| *other != key && counts(pod));
         let used: u64 = others.map(|(_, pod)| pod.milli_cpu).sum();
-        let late = commit.at_ms.saturating_sub(commit.sent_ms) >= GAP_MS;
-        if !late && used + bound.milli_cpu > most {
+        if alone && used + bound.milli_cpu > most {
             let asked = bound.milli_cpu;
             found.push((
                 "S2",

@@ -771,6 +771,32 @@ fn a_pod_whose_binding_a_restored_backup_took_back_waited_until_the_scheduler_wa
     assert_eq!(world.binds.len(), 3, "believed once");
 }
 
+/// The machine knows a bind by its pod: of two at once, the failure of the first would free what the second one takes.
+#[test]
+fn a_pod_whose_bind_is_under_way_is_not_bound_a_second_time_when_the_cluster_goes_back() {
+    let on_its_node = PodInfo { node_name: Some(Arc::from("n")), ..asks("web", "1") };
+    let gone = Event::PodDeleted { uid: Arc::clone(&on_its_node.uid) };
+    for (shown, keeps_its_room) in [(Event::PodApplied(on_its_node.into()), true), (gone, false)] {
+        let mut world = world_of_one();
+        world.pod(asks("web", "1"));
+        let binding = decided(&mut world);
+        world.tell(shown);
+        world.tell(Event::WentBack);
+        world.tell(Event::PodApplied(asks("web", "1").into()));
+        if keeps_its_room {
+            world.pod(asks("other", "1"));
+        }
+        world.advance(20_000);
+        assert_eq!((world.binds.len(), world.bound.len()), (0, 0), "{:?}", world.bound);
+        if keeps_its_room {
+            world.delete_pod("uid-other");
+        }
+        fail(&mut world, &binding, error());
+        world.advance(20_000);
+        assert_eq!(world.place_of("web"), Some("n"), "it is tried again");
+    }
+}
+
 #[test]
 fn a_list_of_all_pods_takes_nothing_back_that_was_decided_or_answered_after_it_was_announced() {
     let mut world = World::new(1);

@@ -85,6 +85,8 @@ pub(super) struct Pod {
     pub terminating: bool,
     /// Nothing but its CPU and its zone says where it may be.
     pub is_plain: bool,
+    /// Other pods of its application say where it may be.
+    pub is_spread: bool,
     /// Flotilla is to place it.
     pub is_ours: bool,
     /// It has run to its end, or was turned away.
@@ -251,6 +253,12 @@ impl Places {
         })
     }
 
+    /// Whether other pods of its application say where a pod may be.
+    #[must_use]
+    pub fn is_spread(&self, key: &str) -> bool {
+        self.pods.get(key).is_some_and(|pod| pod.is_spread)
+    }
+
     /// The pods that wait for Flotilla.
     #[must_use]
     pub fn waiting(&self) -> BTreeSet<String> {
@@ -307,6 +315,7 @@ fn pod(object: &Object, at_ms: u64) -> Pod {
         app: text(object, "/metadata/labels/app").to_owned(),
         repels: Some(text(object, REPELS).to_owned()).filter(|app| !app.is_empty()),
         terminating: object.is_terminating(),
+        is_spread: has("/spec/topologySpreadConstraints"),
         is_plain: !has("/spec/affinity") && !has("/spec/topologySpreadConstraints"),
         is_ours: text(object, "/spec/schedulerName") == crate::cluster::OURS,
         has_ended: matches!(object.phase(), "Succeeded" | "Failed"),

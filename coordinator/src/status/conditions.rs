@@ -489,7 +489,7 @@ mod tests {
 
     fn shown(version: u64, status: bool, message: &str) -> Pod {
         let (reason, message) = (Arc::from("Unschedulable"), Arc::from(message));
-        Pod { version, condition: Some(Scheduled { status, reason, message }) }
+        Pod { version, condition: Some(Scheduled { status, reason, message }), ..Pod::default() }
     }
 
     #[test]

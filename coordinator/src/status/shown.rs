@@ -16,7 +16,7 @@ use flotilla_framework::class::{PodInfo, Scheduled};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pod {
     /// The number of its wait: another one each time that it had a node, or was going or gone, in between. Never 0.
-    wait: u64,
+    pub(super) wait: u64,
     /// Its `resourceVersion`; 0 where that is no number.
     pub(super) version: u64,
     /// Its `PodScheduled` condition.

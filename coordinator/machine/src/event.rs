@@ -15,6 +15,7 @@ use flotilla_framework::{
     preemption::Budget,
     profile::Profile,
     shard::{Epoch, FromWorker, Generation, RequestId},
+    volumes::objects::StorageKind,
 };
 
 /// A point in time, in milliseconds since a start that the shell chose; it never goes back.
@@ -62,6 +63,9 @@ pub enum Event {
     /// Claims or volumes have gone back in time, and are told anew after this. What was written of them for pods that wait for it
     /// may never have been.
     ObjectsWentBack,
+    /// All claims, or all volumes, are told anew after this, as they are at a moment after it: one that is older than what was
+    /// written of it by then was taken back with the history of a cluster that was restored.
+    StorageListedAnew(StorageKind),
     /// All ResourceClaims are told anew after this, in no order of versions, until [`Self::ClaimsListed`].
     ClaimsListedAnew,
     /// All ResourceClaims have been told, as they are at a version.

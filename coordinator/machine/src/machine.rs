@@ -214,6 +214,7 @@ impl Machine {
             Event::PodDeleted { uid } => self.pod_deleted(now_ms, &uid),
             Event::WentBack | Event::PodsListedAnew => self.doubt_all(),
             Event::ObjectsWentBack => self.doubt_preparations(now_ms),
+            Event::StorageListedAnew(kind) => self.doubt_written(kind),
             Event::ClaimsListedAnew => self.claims_listed(now_ms, None),
             Event::ClaimsListed { version } => self.claims_listed(now_ms, Some(&version)),
             Event::NodeApplied(node) => self.node_applied(now_ms, &node),

@@ -26,6 +26,7 @@ use crate::{
 
 impl Machine {
     pub(crate) fn object_applied(&mut self, now_ms: TimeMs, object: &Object) {
+        self.look_back(now_ms, object);
         if let Some(changes) = self.judge.cache_mut().objects.apply(object) {
             self.object_changed(now_ms, &object.key(), changes, Some(object));
         }

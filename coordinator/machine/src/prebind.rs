@@ -11,11 +11,12 @@
 //! Source: `RunReservePluginsReserve`, `RunPreBindPlugins` and `RunReservePluginsUnreserve`. Upstream's plugins look at what
 //! they wait for every second or five; here each change of it is a reason to look.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use flotilla_framework::{
     extension::objects::{AwaitedDevice, Object, ObjectKey, Write, Written},
     objects::Reservation,
+    volumes::objects::StorageKind,
 };
 use flotilla_planted::planted;
 
@@ -27,6 +28,8 @@ use crate::{
     preparations::{Phase, Preparation, Preparations, Step},
     subject::{PodName, ProfileIndex, Uid},
 };
+
+const WENT_BACK: &str = "the cluster has gone back in time, as after a restored backup of etcd";
 
 impl Machine {
     /// What was planned for the decided pod is reserved; then it is bound, as soon as that is there.
@@ -73,7 +76,12 @@ impl Machine {
             timeouts.push(timeout_ms);
         }
         self.judge.reserve(&reservations);
-        let step = |(reservation, timeout_ms)| Step { reservation, written: Written::new(), timeout_ms };
+        let step = |(reservation, timeout_ms)| Step {
+            reservation,
+            written: Written::new(),
+            doubted: BTreeSet::new(),
+            timeout_ms,
+        };
         (reservations.into_iter().zip(timeouts).map(step).collect(), targets, all)
     }
 
@@ -187,12 +195,34 @@ impl Machine {
             let Some(known) = self.preparations.by_pod.get(&uid) else { continue };
             if let Phase::Waiting(_) = known.phase {
                 let plugin = known.plugin();
-                self.abandon(
-                    now_ms,
-                    &uid,
-                    plugin,
-                    "the cluster has gone back in time, as after a restored backup of etcd",
-                );
+                self.abandon(now_ms, &uid, plugin, WENT_BACK);
+            }
+        }
+    }
+
+    /// What is told next of claims, or of volumes, is as new as what was written of them by now, or that was taken back.
+    pub(crate) fn doubt_written(&mut self, kind: StorageKind) {
+        for step in self.preparations.by_pod.values_mut().flat_map(|known| &mut known.steps) {
+            let is_of_kind = |key: &&ObjectKey| matches!(key, ObjectKey::Storage(key) if key.kind == kind);
+            step.doubted.extend(step.written.keys().filter(is_of_kind).cloned());
+        }
+    }
+
+    /// An object is told. The pods are tried again for which it was written if that was taken back.
+    pub(crate) fn look_back(&mut self, now_ms: TimeMs, object: &Object) {
+        let key = object.key();
+        for uid in self.preparations.concerned(&key, None) {
+            let Some(known) = self.preparations.by_pod.get_mut(&uid) else { continue };
+            let mut undone = None;
+            for step in known.steps.iter_mut().filter(|step| step.doubted.contains(&key)) {
+                step.doubted.remove(&key);
+                if step.written.get(&key).is_some_and(|written| object.is_older(written)) {
+                    step.written.remove(&key);
+                    undone = Some(step.reservation.plugin);
+                }
+            }
+            if let Some(plugin) = undone {
+                self.abandon(now_ms, &uid, plugin, WENT_BACK);
             }
         }
     }

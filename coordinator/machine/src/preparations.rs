@@ -36,6 +36,8 @@ pub(crate) struct Step {
     pub(crate) reservation: Reservation,
     /// What was written of it.
     pub(crate) written: Written,
+    /// Of what was written, the objects of which what is told next holds.
+    pub(crate) doubted: BTreeSet<ObjectKey>,
     /// How long its PreBind may wait after the writes; `None`: it does not wait, or not any more.
     pub(crate) timeout_ms: Option<TimeMs>,
 }

@@ -47,9 +47,17 @@ impl<S: Stores> Kind for AllOf<S> {
     }
 
     fn went_back() -> Option<Event> {
-        // Only these are ever written.
-        matches!(S::KIND, StorageKind::Claim | StorageKind::Volume).then_some(Event::ObjectsWentBack)
+        is_written(S::KIND).then_some(Event::ObjectsWentBack)
     }
+
+    fn listed_anew() -> Option<Event> {
+        is_written(S::KIND).then_some(Event::StorageListedAnew(S::KIND))
+    }
+}
+
+/// Whether a coordinator ever writes objects of the kind.
+const fn is_written(kind: StorageKind) -> bool {
+    matches!(kind, StorageKind::Claim | StorageKind::Volume)
 }
 
 pub(super) struct Claim;

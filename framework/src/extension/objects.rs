@@ -249,6 +249,13 @@ pub trait ObjectCache: Debug + Send + Sync {
     }
 }
 
+/// Whether a `resourceVersion` is from before another one. Versions that are no numbers are taken as they come.
+#[must_use]
+pub fn is_older(version: &str, other: &str) -> bool {
+    let number = |version: &str| version.parse::<u128>().ok();
+    number(version).zip(number(other)).is_some_and(|(version, other)| version < other)
+}
+
 // === impl Object ===
 
 impl Object {
@@ -265,6 +272,17 @@ impl Object {
         match self {
             Self::Storage(object) => ObjectKey::Storage(object.key()),
             Self::Device(object) => ObjectKey::Device(object.key()),
+        }
+    }
+
+    /// Whether it is from before a write that gave it this `resourceVersion`; never of a kind whose versions are not read.
+    #[must_use]
+    pub fn is_older(&self, written: &str) -> bool {
+        let Self::Storage(object) = self else { return false };
+        match &**object {
+            StorageObject::Claim(claim) => is_older(&claim.resource_version, written),
+            StorageObject::Volume(volume) => is_older(&volume.resource_version, written),
+            _ => false,
         }
     }
 

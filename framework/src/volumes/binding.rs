@@ -13,7 +13,12 @@ use super::{
     resolve::{is_migrated, reach},
     storage::{ClaimKey, Plan, Storage},
 };
-use crate::{class::NodeTerm, extension::objects::Written, node::NodeInfo, selector::LoneNode};
+use crate::{
+    class::NodeTerm,
+    extension::objects::{Written, is_older},
+    node::NodeInfo,
+    selector::LoneNode,
+};
 
 impl ClaimKey {
     /// The same claim as an object of storage.
@@ -103,11 +108,9 @@ impl Check<'_> {
         claim.ok_or_else(|| format!("persistentvolumeclaims \"{}/{}\" not found", key.namespace, key.name))
     }
 
-    /// Whether the API's object is from before our own write of it. Versions that are no numbers are taken as they come.
+    /// Whether the API's object is from before our own write of it.
     fn is_older(&self, key: StorageKey, version: &str) -> bool {
-        let number = |version: &str| version.parse::<u128>().ok();
-        let written = self.written.get(&key.into()).and_then(|written| number(written));
-        written.zip(number(version)).is_some_and(|(written, version)| written > version)
+        self.written.get(&key.into()).is_some_and(|written| is_older(version, written))
     }
 
     fn check_affinity(&self, volume: &Volume, of_translation: &str) -> Result<(), String> {

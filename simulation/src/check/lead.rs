@@ -48,6 +48,7 @@ impl Leads {
         let is_first = renewed.sent_ms.is_empty();
         renewed.sent_ms.push(commit.sent_ms);
         self.holder = Some(process.to_owned());
+        self.undone.remove(process);
         let number = lease.at("/spec/leaseTransitions").as_u64().unwrap_or_default();
         let highest = self.highest.replace(self.highest.map_or(number, |highest| highest.max(number)));
         if !is_first {

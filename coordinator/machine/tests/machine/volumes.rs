@@ -374,6 +374,37 @@ fn a_pod_that_waits_for_its_volume_is_tried_anew_when_the_cluster_has_gone_back(
     }
 }
 
+/// The watch has not shown what was written, so that nothing but a list can say that it was taken back.
+#[test]
+fn a_pod_that_waits_for_its_volume_is_tried_anew_when_a_list_has_not_what_was_written() {
+    for is_written in [false, true] {
+        let mut world = world(&[("disk", "n2")]);
+        world.store_claim(claim("data", "local"));
+        let mut backup = (world.storage.clone(), world.last_version);
+        world.pod(pod_with("web", &["data"]));
+        world.settle();
+        if is_written {
+            backup = (world.storage.clone(), world.last_version);
+        }
+        assert_eq!(world.waits_for_volumes(), 1);
+        (world.storage, world.last_version) = backup;
+        let told: Vec<StorageObject> = world.storage.values().cloned().collect();
+        let tell_all = |world: &mut World| {
+            told.iter().for_each(|object| world.tell(Event::ObjectApplied(object.clone().into())));
+        };
+        tell_all(&mut world);
+        assert_eq!(world.waits_for_volumes(), 1, "a watch that lags behind");
+        for kind in [StorageKind::Claim, StorageKind::Volume] {
+            world.tell(Event::StorageListedAnew(kind));
+        }
+        tell_all(&mut world);
+        assert_eq!(world.waits_for_volumes(), u64::from(is_written), "{is_written}");
+        world.controlled = true;
+        world.advance(10_000);
+        assert_eq!((world.claim_of("disk"), world.place_of("web")), (Some("data"), Some("n2")), "{is_written}");
+    }
+}
+
 #[test]
 fn a_new_leader_goes_on_where_the_one_before_ended() {
     // Where it ended: after the writes, or after the controller had bound the claim.

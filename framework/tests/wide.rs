@@ -277,6 +277,9 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
         };
         let id = NodeId(u32::try_from(place).expect("a small cluster"));
         let slot = nodes.slot(id).expect("nodes stay");
+        // The node that changes is kept free for others, before and after.
+        let kept = Nominations { beside: vec![(id, vec![ClassId(done as u64 % 7)])], own: None };
+        view.lay_over(&prepared, &mut nodes, &matches, &kept, None);
         let mut moved: Move<'_> = (id, &[], 0);
         match step {
             Step::Add(_, class) if nodes.add_pod(id, ClassId(*class)) => {
@@ -295,6 +298,12 @@ fn follow(world: &World, owners: &[usize], shards: usize, steps: &[Step]) -> Res
         view.shift(&prepared, &nodes, slot, moved.1, moved.2);
         let result = prepared.judge_with(&nodes, slot, &matches);
         view.repair(&prepared, &nodes, &matches, id, Some(result));
+        view.lay_over(&prepared, &mut nodes, &matches, &kept, None);
+        let mut fresh = View::new(&prepared, vec![evaluate(&prepared, &nodes, 1)]);
+        fresh.lay_over(&prepared, &mut nodes, &matches, &kept, None);
+        let (left, expected) = (view.best(&prepared, None), fresh.best(&prepared, None));
+        prop_assert_eq!(placed(left), placed(expected), "beside {:?}, after step {} of {:?}", &kept, done, steps);
+        view.lay_over(&prepared, &mut nodes, &matches, &Nominations::default(), None);
         let best = view.best(&prepared, None);
         if let Some(family) = &mut family {
             family.follow(&prepared, &nodes, &matches, moved);

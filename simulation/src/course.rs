@@ -403,7 +403,11 @@ impl<'a> Course<'a> {
     async fn ask_a_new_process(&mut self) {
         let Self { coordinators, setup, .. } = self;
         coordinators.iter_mut().for_each(|coordinator| coordinator.kill(&setup.api));
-        let (waiting, (_, evictions)) = (self.checker.places().waiting(), self.checker.counts());
+        let (places, (_, evictions)) = (self.checker.places(), self.checker.counts());
+        let waiting = places.waiting();
+        // Such a pod may keep room that others keep it from, until it is flushed, as with kube-scheduler: the end of a pod that it may
+        // not preempt beside wakes it only where the plugins wait for that which refused it.
+        let keeps_room = waiting.iter().any(|pod| places.is_nominated(pod) && places.minds_others(pod));
         let mut fresh = Coordinator::new(99);
         fresh.start(&self.setup);
         let end = Instant::now() + TAKEOVER;
@@ -413,12 +417,13 @@ impl<'a> Course<'a> {
         self.pass(TRIED).await;
         let (left, preempted) = (self.checker.places().waiting(), self.checker.counts().1 > evictions);
         let at_ms = self.at_ms();
+        // What keeps a pod from preempting may end without an event that the plugins wait for which refused the pod: others come that
+        // change its spread, or go that it does not mind. That wakes it with kube-scheduler neither.
+        let places = self.checker.places();
+        if keeps_room || preempted && waiting.difference(&left).any(|pod| places.minds_others(pod)) {
+            return;
+        }
         for pod in waiting.difference(&left) {
-            // A pod that comes may let another one preempt which its spread had kept from it. That wakes nobody, as with kube-scheduler:
-            // a pod is woken by what the plugins wait for that refused it, and the one without CPU waits for CPU.
-            if preempted && self.checker.places().is_spread(pod) {
-                continue;
-            }
             self.checker.note("L2", format!("{pod} waited until another process tried it"), at_ms);
         }
     }

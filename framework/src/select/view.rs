@@ -198,7 +198,11 @@ impl View {
             _ => _ = self.failing.remove(&node),
         }
         match &mut self.own {
-            None => self.replace(nodes, node, result),
+            None => {
+                // One that is kept free for others is no choice, whatever it looks like: the next pod's nominations put it back.
+                let result = result.filter(|_| !self.is_out(node));
+                self.replace(nodes, node, result);
+            }
             Some(own) => {
                 own.repair(nodes, node, result.as_ref());
                 self.learn_own_strata(prepared);

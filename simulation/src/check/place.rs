@@ -85,8 +85,6 @@ pub(super) struct Pod {
     pub terminating: bool,
     /// Nothing but its CPU and its zone says where it may be.
     pub is_plain: bool,
-    /// Other pods of its application say where it may be.
-    pub is_spread: bool,
     /// Flotilla is to place it.
     pub is_ours: bool,
     /// It has run to its end, or was turned away.
@@ -253,10 +251,16 @@ impl Places {
         })
     }
 
-    /// Whether other pods of its application say where a pod may be.
+    /// Whether other pods say where a pod may be.
     #[must_use]
-    pub fn is_spread(&self, key: &str) -> bool {
-        self.pods.get(key).is_some_and(|pod| pod.is_spread)
+    pub fn minds_others(&self, key: &str) -> bool {
+        self.pods.get(key).is_some_and(|pod| !pod.is_plain)
+    }
+
+    /// Whether a node is kept free for a pod.
+    #[must_use]
+    pub fn is_nominated(&self, key: &str) -> bool {
+        self.pods.get(key).is_some_and(|pod| !pod.nominated.is_empty())
     }
 
     /// The pods that wait for Flotilla.
@@ -315,7 +319,6 @@ fn pod(object: &Object, at_ms: u64) -> Pod {
         app: text(object, "/metadata/labels/app").to_owned(),
         repels: Some(text(object, REPELS).to_owned()).filter(|app| !app.is_empty()),
         terminating: object.is_terminating(),
-        is_spread: has("/spec/topologySpreadConstraints"),
         is_plain: !has("/spec/affinity") && !has("/spec/topologySpreadConstraints"),
         is_ours: text(object, "/spec/schedulerName") == crate::cluster::OURS,
         has_ended: matches!(object.phase(), "Succeeded" | "Failed"),

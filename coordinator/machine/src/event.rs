@@ -63,9 +63,6 @@ pub enum Event {
     /// Claims or volumes have gone back in time, and are told anew after this. What was written of them for pods that wait for it
     /// may never have been.
     ObjectsWentBack,
-    /// All claims, or all volumes, are told anew after this, as they are at a moment after it: one that is older than what was
-    /// written of it by then was taken back with the history of a cluster that was restored.
-    StorageListedAnew(StorageKind),
     /// All ResourceClaims are told anew after this, in no order of versions, until [`Self::ClaimsListed`].
     ClaimsListedAnew,
     /// All ResourceClaims have been told, as they are at a version.
@@ -194,6 +191,9 @@ pub enum Event {
     },
     /// The time of the last wake-up asked for has come.
     Tick,
+    /// All claims, or all volumes, are told anew after this, as they are at a moment after it: one that is older than what was
+    /// written of it by then was taken back with the history of a cluster that was restored.
+    StorageListedAnew(StorageKind),
 }
 
 /// An object that selects pods: default spread constraints count what it selects.

@@ -198,11 +198,8 @@ impl View {
             _ => _ = self.failing.remove(&node),
         }
         match &mut self.own {
-            None => {
-                // One that is kept free for others is no choice, whatever it looks like: the next pod's nominations put it back.
-                let result = result.filter(|_| !self.is_out(node));
-                self.replace(nodes, node, result);
-            }
+            // One that is kept free for others is no choice, whatever it looks like: the next nominations put it back.
+            None => self.replace(nodes, node, result.filter(|_| !self.is_out(node))),
             Some(own) => {
                 own.repair(nodes, node, result.as_ref());
                 self.learn_own_strata(prepared);

@@ -303,7 +303,7 @@ fn run(seed_number: u64) -> usize {
 /// says so too.
 ///
 /// Nor does it find room by preemption, but for one case that kube-scheduler leaves waiting for five minutes, too: a node was
-/// refused for a lack of room before affinity was asked, and a pod that the affinity needs has come to it since.
+/// refused for a lack of room before affinity or spread was asked, and a pod that these need has come since.
 pub(crate) fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: u64) {
     let fresh = seen_for_the_first_time(world, testing::profile());
     let told: Vec<_> = fresh.bound.iter().map(|(pod, _)| world.message_of(pod)).collect();
@@ -311,7 +311,7 @@ pub(crate) fn assert_all_parked_pods_really_do_not_fit(world: &mut World, seed: 
     let fresh = seen_for_the_first_time(world, preempting());
     let needs_nobody = |name: &str| {
         let pod = world.api.values().find(|pod| *pod.name == *name);
-        pod.is_none_or(|pod| pod.class.pod_affinity.required.is_empty())
+        pod.is_none_or(|pod| pod.class.pod_affinity.required.is_empty() && pod.class.spread.is_empty())
     };
     let found: Vec<_> = fresh.evicted.iter().filter(|(preemptor, ..)| needs_nobody(preemptor)).collect();
     assert!(found.is_empty(), "seed {seed}: these would have found room: {found:?}");

@@ -405,8 +405,8 @@ impl<'a> Course<'a> {
         coordinators.iter_mut().for_each(|coordinator| coordinator.kill(&setup.api));
         let (places, (_, evictions)) = (self.checker.places(), self.checker.counts());
         let waiting = places.waiting();
-        // Such a pod may keep room that others keep it from, until it is flushed, as with kube-scheduler: the end of a pod that it may
-        // not preempt beside wakes it only where the plugins wait for that which refused it.
+        // A nominated pod that affinity or spread keeps off its node may keep that room until it is flushed, as with kube-scheduler: the
+        // end of a terminating pod wakes it only if the plugins that refused it wait for that event.
         let keeps_room = waiting.iter().any(|pod| places.is_nominated(pod) && places.minds_others(pod));
         let mut fresh = Coordinator::new(99);
         fresh.start(&self.setup);
@@ -417,8 +417,8 @@ impl<'a> Course<'a> {
         self.pass(TRIED).await;
         let (left, preempted) = (self.checker.places().waiting(), self.checker.counts().1 > evictions);
         let at_ms = self.at_ms();
-        // What keeps a pod from preempting may end without an event that the plugins wait for which refused the pod: others come that
-        // change its spread, or go that it does not mind. That wakes it with kube-scheduler neither.
+        // What keeps a pod from preempting may end without an event that the plugins that refused it wait for: a pod is added that
+        // changes its spread, or a terminating pod is gone that its affinity does not name. kube-scheduler does not wake it either.
         let places = self.checker.places();
         if keeps_room || preempted && waiting.difference(&left).any(|pod| places.minds_others(pod)) {
             return;

@@ -405,9 +405,9 @@ impl<'a> Course<'a> {
         coordinators.iter_mut().for_each(|coordinator| coordinator.kill(&setup.api));
         let (places, (_, evictions)) = (self.checker.places(), self.checker.counts());
         let waiting = places.waiting();
-        // A nominated pod that affinity or spread keeps off its node may keep that room until it is flushed, as with kube-scheduler: the
-        // end of a terminating pod wakes it only if the plugins that refused it wait for that event.
-        let keeps_room = waiting.iter().any(|pod| places.is_nominated(pod) && places.minds_others(pod));
+        // A nominated pod that affinity or spread keeps off its node, its own or that of a pod there, may keep that room until it is
+        // flushed, as with kube-scheduler: the end of a terminating pod wakes it only if the plugins that refused it wait for that event.
+        let keeps_room = places.keep_room_in_vain();
         let mut fresh = Coordinator::new(99);
         fresh.start(&self.setup);
         let end = Instant::now() + TAKEOVER;

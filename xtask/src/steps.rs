@@ -101,6 +101,20 @@ fn standard_library(name: &'static str, target: &str) -> Option<Step> {
     rustup.then(|| Step::new(name, 5, "fetches it, the first time", &format!("rustup target add {target}")))
 }
 
+/// Steps that build the programs of the image, after the standard library that they are linked with.
+pub(crate) fn on_musl(steps: Vec<Step>) -> Vec<Step> {
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    standard_library("standard library for musl", &target).into_iter().chain(steps).collect()
+}
+
+/// Tests that start the programs of the image, after these: once a control plane runs, a build of half an hour is too long for it, for
+/// etcd drops what a test has not read by then.
+pub(crate) fn beside_programs(steps: Vec<Step>) -> Vec<Step> {
+    let why = "compiles the programs and what they depend on for release, with musl";
+    let programs = "cargo run --all-features --bin flotilla-image -- --programs";
+    on_musl([vec![Step::new("the programs of the image", 600, why, programs)], steps].concat())
+}
+
 /// The tests that need neither Go nor a control plane: all but those of `integration-tests/tests`.
 pub(crate) fn unit(root: &Path) -> Vec<Step> {
     let chosen = || rust_tests(root).into_iter().flat_map(|test| ["--test".to_owned(), test]);
@@ -131,15 +145,8 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
 /// The tests against a real control plane, and what they start.
 pub(crate) fn integration() -> Vec<Step> {
     let tests = FIRST.iter().chain(SIDE_BY_SIDE).flat_map(|test| ["--test".to_owned(), (*test).to_owned()]);
-    let musl = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let mut steps: Vec<Step> = standard_library("standard library for musl", &musl).into_iter().collect();
+    let mut steps = beside_programs(Vec::new());
     steps.extend([
-        Step::new(
-            "the programs of the image",
-            600,
-            "compiles the programs and what they depend on for release, with musl",
-            "cargo run --all-features --bin flotilla-image -- --programs",
-        ),
         Step::new(
             "integration tests, built",
             90,

@@ -77,6 +77,8 @@ pub(super) struct Pod {
     pub priority: i64,
     /// The node that it is nominated to; empty for none.
     pub nominated: String,
+    /// When it was nominated to that, ms, and the version up to which the nodes were known by then.
+    chosen: (u64, u64),
     /// The application that it belongs to.
     pub app: String,
     /// The application whose pods may not be on its node.
@@ -139,7 +141,10 @@ impl Places {
     /// The API server was restored: this is what there is. Nobody has decided on it.
     pub(super) fn restored(&mut self, store: &Store, at_ms: u64) {
         self.gone.extend(self.pods.values().filter(|pod| pod.is_ours).map(|pod| (at_ms, pod.priority)));
-        let pods = store.objects(Kind::Pod).map(|object| (object.key().to_owned(), pod(object, at_ms)));
+        let pods = store.objects(Kind::Pod).map(|object| {
+            let before = self.pods.get(object.key());
+            (object.key().to_owned(), pod(object, at_ms).after(before))
+        });
         self.pods = pods.collect();
         for node in self.nodes.values_mut().filter(|node| node.exists) {
             node.push((at_ms, store.version()), None);
@@ -175,7 +180,9 @@ impl Places {
         let before = self.pods.get(commit.key()).filter(|pod| pod.uid == object.uid());
         let bound = commit.verb == Verb::Bind && commit.by.starts_with(COORDINATOR) && alone;
         let counts = bound || before.is_some_and(|pod| pod.counts);
-        self.pods.insert(commit.key().to_owned(), Pod { counts, ..pod(object, commit.at_ms) });
+        let chosen = (commit.at_ms, commit.knows.nodes);
+        let pod = Pod { counts, chosen, ..pod(object, commit.at_ms) }.after(before);
+        self.pods.insert(commit.key().to_owned(), pod);
     }
 
     /// What is wrong with a binding. `alone`: no other process can have led when it came about.
@@ -185,8 +192,9 @@ impl Places {
         let mut found = Vec::new();
         let none = Node::default();
         let node = self.nodes.get(&bound.node).unwrap_or(&none);
-        let from_ms = commit.at_ms.saturating_sub(self.view_ms);
-        let seen: Vec<&State> = node.within(from_ms, commit.knows.nodes).collect();
+        let (decided_ms, known) = self.decided(&bound, commit);
+        let from_ms = decided_ms.saturating_sub(self.view_ms);
+        let seen: Vec<&State> = node.within(from_ms, known).collect();
         if !seen.iter().any(|state| state.exists && state.takes_pods) {
             found.push(("S6", format!("{key} is bound to {}, which takes no pods or is not there", bound.node)));
         }
@@ -207,6 +215,13 @@ impl Places {
         found
     }
 
+    /// When a binding was decided, ms, and the version up to which the nodes were known by then. A pod that waits for its volumes was
+    /// decided when it was nominated, and is not judged again before it is bound, as with kube-scheduler.
+    fn decided(&self, bound: &Pod, commit: &Commit) -> (u64, u64) {
+        let waited = |pod: &&Pod| pod.uid == bound.uid && pod.nominated == bound.node && !pod.claims.is_empty();
+        self.pods.get(commit.key()).filter(waited).map_or((commit.at_ms, commit.knows.nodes), |pod| pod.chosen)
+    }
+
     /// Pods that wait although a node has room for them, by their CPU and zone alone; each with what is wrong.
     #[must_use]
     pub(super) fn stranded(&self, volumes: &Volumes) -> Vec<(String, String)> {
@@ -218,8 +233,7 @@ impl Places {
             let Some(state) = self.nodes.get(node).and_then(|node| node.states.last()) else { return false };
             let zone = waiting.zone.is_empty() || waiting.zone == state.zone;
             let used = taken.get(node).copied().unwrap_or(0);
-            let repels = |pod: &Pod| pod.node == *node && pod.repels.as_ref() == Some(&waiting.app);
-            let zone = zone && !self.pods.values().any(repels);
+            let zone = zone && !self.repel(waiting, node);
             state.exists && state.takes_pods && zone && used + waiting.milli_cpu <= state.milli_cpu
         };
         let waiting = self.pods.iter().filter(|(_, pod)| pod.is_plain && pod.waits());
@@ -257,10 +271,16 @@ impl Places {
         self.pods.get(key).is_some_and(|pod| !pod.is_plain)
     }
 
-    /// Whether a node is kept free for a pod.
+    /// Whether a node is kept free for a pod that waits and that other pods may keep off it, by its own rules or by theirs.
     #[must_use]
-    pub fn is_nominated(&self, key: &str) -> bool {
-        self.pods.get(key).is_some_and(|pod| !pod.nominated.is_empty())
+    pub fn keep_room_in_vain(&self) -> bool {
+        let mut nominated = self.pods.values().filter(|pod| pod.waits() && !pod.nominated.is_empty());
+        nominated.any(|pod| !pod.is_plain || self.repel(pod, &pod.nominated))
+    }
+
+    /// Whether pods on a node keep another off it by their anti-affinity.
+    fn repel(&self, other: &Pod, node: &str) -> bool {
+        self.pods.values().any(|pod| pod.node == node && pod.repels.as_ref() == Some(&other.app))
     }
 
     /// The pods that wait for Flotilla.
@@ -271,6 +291,14 @@ impl Places {
 }
 
 impl Pod {
+    /// It is this pod from now on, which keeps when it was nominated.
+    fn after(mut self, before: Option<&Self>) -> Self {
+        if let Some(before) = before.filter(|pod| pod.uid == self.uid && pod.nominated == self.nominated) {
+            self.chosen = before.chosen;
+        }
+        self
+    }
+
     /// Its node, or the one that it is nominated to; empty for neither.
     fn place(&self) -> &str {
         if self.node.is_empty() { &self.nominated } else { &self.node }
@@ -316,6 +344,7 @@ fn pod(object: &Object, at_ms: u64) -> Pod {
         zone: text(object, "/spec/nodeSelector/zone").to_owned(),
         priority: object.at("/spec/priority").as_i64().unwrap_or(0),
         nominated: text(object, "/status/nominatedNodeName").to_owned(),
+        chosen: (at_ms, 0),
         app: text(object, "/metadata/labels/app").to_owned(),
         repels: Some(text(object, REPELS).to_owned()).filter(|app| !app.is_empty()),
         terminating: object.is_terminating(),

@@ -407,7 +407,7 @@ impl<'a> Course<'a> {
         let waiting = places.waiting();
         // A nominated pod that affinity or spread keeps off its node, its own or that of a pod there, may keep that room until it is
         // flushed, as with kube-scheduler: the end of a terminating pod wakes it only if the plugins that refused it wait for that event.
-        let keeps_room = places.keep_room_in_vain();
+        let keeps_room = places.has_blocked_nomination();
         let mut fresh = Coordinator::new(99);
         fresh.start(&self.setup);
         let end = Instant::now() + TAKEOVER;

@@ -107,12 +107,11 @@ pub(crate) fn on_musl(steps: Vec<Step>) -> Vec<Step> {
     standard_library("standard library for musl", &target).into_iter().chain(steps).collect()
 }
 
-/// Tests that start the programs of the image, after these: once a control plane runs, a build of half an hour is too long for it, for
-/// etcd drops what a test has not read by then.
-pub(crate) fn beside_programs(steps: Vec<Step>) -> Vec<Step> {
-    let why = "compiles the programs and what they depend on for release, with musl";
+/// Tests that start the programs of the image, after the build of those. A test would build them itself, but with its control plane
+/// running: etcd compacts its history every five minutes, and a build may take longer than that.
+pub(crate) fn after_programs(steps: Vec<Step>) -> Vec<Step> {
     let programs = "cargo run --all-features --bin flotilla-image -- --programs";
-    on_musl([vec![Step::new("the programs of the image", 600, why, programs)], steps].concat())
+    on_musl([vec![Step::new("the programs of the image", 600, BUILDS_PROGRAMS, programs)], steps].concat())
 }
 
 /// The tests that need neither Go nor a control plane: all but those of `integration-tests/tests`.
@@ -145,7 +144,7 @@ pub(crate) fn unit(root: &Path) -> Vec<Step> {
 /// The tests against a real control plane, and what they start.
 pub(crate) fn integration() -> Vec<Step> {
     let tests = FIRST.iter().chain(SIDE_BY_SIDE).flat_map(|test| ["--test".to_owned(), (*test).to_owned()]);
-    let mut steps = beside_programs(Vec::new());
+    let mut steps = after_programs(Vec::new());
     steps.extend([
         Step::new(
             "integration tests, built",
@@ -183,6 +182,8 @@ pub(crate) fn integration() -> Vec<Step> {
     ]);
     steps
 }
+
+const BUILDS_PROGRAMS: &str = "compiles the programs and what they depend on for release, with musl";
 
 /// The last one: it needs root.
 pub(crate) fn real_node() -> Step {
@@ -235,14 +236,12 @@ pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
 }
 
 pub(crate) fn image(arguments: Vec<String>) -> Step {
-    let why = "compiles the programs and what they depend on for release, with musl";
-    Step::new("image", 300, why, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
+    Step::new("image", 300, BUILDS_PROGRAMS, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
 }
 
 /// The files of a release, made with what they are told.
 pub(crate) fn dist(arguments: Vec<String>) -> Step {
-    let why = "compiles the programs and what they depend on for release, with musl";
-    Step::new("dist", 300, why, "cargo run --all-features --bin flotilla-dist --").with_words(arguments)
+    Step::new("dist", 300, BUILDS_PROGRAMS, "cargo run --all-features --bin flotilla-dist --").with_words(arguments)
 }
 
 /// Runs of the simulation, as many as are asked for.

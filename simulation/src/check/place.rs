@@ -78,7 +78,7 @@ pub(super) struct Pod {
     /// The node that it is nominated to; empty for none.
     pub nominated: String,
     /// When it was nominated to that, ms, and the version up to which the nodes were known by then.
-    chosen: (u64, u64),
+    nominated_at: (u64, u64),
     /// The application that it belongs to.
     pub app: String,
     /// The application whose pods may not be on its node.
@@ -180,8 +180,8 @@ impl Places {
         let before = self.pods.get(commit.key()).filter(|pod| pod.uid == object.uid());
         let bound = commit.verb == Verb::Bind && commit.by.starts_with(COORDINATOR) && alone;
         let counts = bound || before.is_some_and(|pod| pod.counts);
-        let chosen = (commit.at_ms, commit.knows.nodes);
-        let pod = Pod { counts, chosen, ..pod(object, commit.at_ms) }.after(before);
+        let nominated_at = (commit.at_ms, commit.knows.nodes);
+        let pod = Pod { counts, nominated_at, ..pod(object, commit.at_ms) }.after(before);
         self.pods.insert(commit.key().to_owned(), pod);
     }
 
@@ -215,11 +215,17 @@ impl Places {
         found
     }
 
-    /// When a binding was decided, ms, and the version up to which the nodes were known by then. A pod that waits for its volumes was
-    /// decided when it was nominated, and is not judged again before it is bound, as with kube-scheduler.
+    /// When a binding was decided at the earliest, ms, and the version up to which the nodes were known by then. A pod that waits for
+    /// its volumes may have been decided when it was nominated; it is not filtered again before it is bound, as with kube-scheduler.
     fn decided(&self, bound: &Pod, commit: &Commit) -> (u64, u64) {
-        let waited = |pod: &&Pod| pod.uid == bound.uid && pod.nominated == bound.node && !pod.claims.is_empty();
-        self.pods.get(commit.key()).filter(waited).map_or((commit.at_ms, commit.knows.nodes), |pod| pod.chosen)
+        let may_have_waited =
+            |pod: &&Pod| pod.uid == bound.uid && pod.nominated == bound.node && !pod.claims.is_empty();
+        let known = commit.knows.nodes;
+        match self.pods.get(commit.key()).filter(may_have_waited) {
+            // Another process may have nominated it, and known more than the one that binds it.
+            Some(Pod { nominated_at: (at_ms, known_then), .. }) => (*at_ms, known.min(*known_then)),
+            None => (commit.at_ms, known),
+        }
     }
 
     /// Pods that wait although a node has room for them, by their CPU and zone alone; each with what is wrong.
@@ -271,9 +277,10 @@ impl Places {
         self.pods.get(key).is_some_and(|pod| !pod.is_plain)
     }
 
-    /// Whether a node is kept free for a pod that waits and that other pods may keep off it, by its own rules or by theirs.
+    /// Whether a pod that waits is nominated to a node that it may not fit: by its own affinity or spread, or by the anti-affinity of
+    /// a pod there.
     #[must_use]
-    pub fn keep_room_in_vain(&self) -> bool {
+    pub fn has_blocked_nomination(&self) -> bool {
         let mut nominated = self.pods.values().filter(|pod| pod.waits() && !pod.nominated.is_empty());
         nominated.any(|pod| !pod.is_plain || self.repel(pod, &pod.nominated))
     }
@@ -291,10 +298,10 @@ impl Places {
 }
 
 impl Pod {
-    /// It is this pod from now on, which keeps when it was nominated.
+    /// The pod as it is after a change: nominated since it was before, if to the same node.
     fn after(mut self, before: Option<&Self>) -> Self {
         if let Some(before) = before.filter(|pod| pod.uid == self.uid && pod.nominated == self.nominated) {
-            self.chosen = before.chosen;
+            self.nominated_at = before.nominated_at;
         }
         self
     }
@@ -344,7 +351,7 @@ fn pod(object: &Object, at_ms: u64) -> Pod {
         zone: text(object, "/spec/nodeSelector/zone").to_owned(),
         priority: object.at("/spec/priority").as_i64().unwrap_or(0),
         nominated: text(object, "/status/nominatedNodeName").to_owned(),
-        chosen: (at_ms, 0),
+        nominated_at: (at_ms, 0),
         app: text(object, "/metadata/labels/app").to_owned(),
         repels: Some(text(object, REPELS).to_owned()).filter(|app| !app.is_empty()),
         terminating: object.is_terminating(),

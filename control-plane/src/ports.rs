@@ -3,6 +3,7 @@
 //! Knows: how the kernel gives out ports. Must not know: which server wants one.
 
 use std::{
+    collections::VecDeque,
     io,
     net::{Ipv4Addr, SocketAddrV4},
     process,
@@ -12,7 +13,7 @@ use std::{
     },
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use socket2::{Domain, Socket, Type};
 
 /// Below the range from which most kernels take the ports of outgoing connections: one of those would otherwise hold a port
@@ -26,41 +27,58 @@ const STRIDE: u32 = 128;
 
 static TAKEN: AtomicU16 = AtomicU16::new(0);
 
-/// What keeps the ports of this process from others: a socket for each, a few hundred in the longest test.
-static RESERVED: Mutex<Vec<Socket>> = Mutex::new(Vec::new());
+/// The sockets that keep the ports of this process from others, the oldest first.
+static RESERVED: Mutex<VecDeque<Socket>> = Mutex::new(VecDeque::new());
 
-/// A port of 127.0.0.1 on which no server listens, and which neither this process nor, on Linux, another one is given while
-/// this one lives.
+/// The most sockets that are kept. A control plane takes 7 ports, and the servers beside it some dozens at most; with 256, a process
+/// that starts servers for hours stays below the 1,024 open files that many systems allow. The oldest is closed for a newer one: its
+/// server listens by then, or has ended.
+const MOST_RESERVED: usize = 256;
+
+/// A port of 127.0.0.1 on which no server listens and which this process has not been given before. On Linux no other process is given
+/// it either, until this one ends or has been given 256 more.
 ///
 /// The server that listens there must set `SO_REUSEADDR`, as those of Go and of the standard library do.
+///
+/// # Errors
+/// Where every port is taken, or no socket can be had.
 pub fn free_port() -> anyhow::Result<u16> {
     let start = process::id().wrapping_mul(STRIDE) % u32::from(COUNT);
-    let (port, reserved) = (0..COUNT)
-        .map(|_| {
-            let step = u32::from(TAKEN.fetch_add(1, Ordering::Relaxed));
-            let offset = (start + step) % u32::from(COUNT);
-            FIRST + u16::try_from(offset).expect("the remainder by a u16 fits one")
-        })
-        .find_map(|port| reserve(port).ok().map(|socket| (port, socket)))
-        .with_context(|| {
-            format!("no free port on 127.0.0.1 from {FIRST} on; end some of the servers that run there")
-        })?;
-    // Only Linux lets a server listen where another socket is bound.
-    if cfg!(target_os = "linux") {
-        RESERVED.lock().unwrap_or_else(PoisonError::into_inner).push(reserved);
+    for _ in 0..COUNT {
+        let step = u32::from(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let offset = (start + step) % u32::from(COUNT);
+        let port = FIRST + u16::try_from(offset).expect("the remainder by a u16 fits one");
+        match reserve(port) {
+            Ok(socket) => {
+                // Elsewhere no server could listen beside it.
+                if cfg!(target_os = "linux") {
+                    keep(&mut RESERVED.lock().unwrap_or_else(PoisonError::into_inner), socket);
+                }
+                return Ok(port);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot reserve 127.0.0.1:{port}")),
+        }
     }
-    Ok(port)
+    bail!("no free port on 127.0.0.1 from {FIRST} on; end some of the servers that run there")
 }
 
 /// A socket that is bound to a port and never listens.
 ///
-/// It is bound without `SO_REUSEADDR`, which fails where any other socket is, and permits its address to be used again only then:
-/// Linux lets a server that does the same listen beside it.
+/// Without `SO_REUSEADDR`, bind fails where any other socket is bound. The option is set afterwards: Linux then lets a server listen on
+/// the port that has set it too.
 fn reserve(port: u16) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.bind(&SocketAddrV4::new(Ipv4Addr::LOCALHOST, port).into())?;
     socket.set_reuse_address(true)?;
     Ok(socket)
+}
+
+fn keep(reserved: &mut VecDeque<Socket>, socket: Socket) {
+    reserved.push_back(socket);
+    if reserved.len() > MOST_RESERVED {
+        reserved.pop_front();
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -82,6 +100,22 @@ mod tests {
             // The server's side ends first, and its connection stays in TIME_WAIT.
             drop((accepted, server, client));
         }
+    }
+
+    #[test]
+    fn no_more_ports_are_reserved_than_the_bound_and_the_oldest_go_first() {
+        let port = |socket: &Socket| socket.local_addr().unwrap().as_socket().unwrap().port();
+        let mut reserved = VecDeque::new();
+        let ports: Vec<u16> = (0..=MOST_RESERVED)
+            .map(|_| {
+                // One that the kernel chooses, so that other tests lose none.
+                let socket = reserve(0).unwrap();
+                let port = port(&socket);
+                keep(&mut reserved, socket);
+                port
+            })
+            .collect();
+        assert_eq!(reserved.iter().map(port).collect::<Vec<_>>(), ports[1..]);
     }
 
     #[test]

@@ -298,7 +298,7 @@ impl Places {
 }
 
 impl Pod {
-    /// The pod as it is after a change: nominated since it was before, if to the same node.
+    /// The pod as it is after a change. If its nomination has not changed, the time of that is the earlier one.
     fn after(mut self, before: Option<&Self>) -> Self {
         if let Some(before) = before.filter(|pod| pod.uid == self.uid && pod.nominated == self.nominated) {
             self.nominated_at = before.nominated_at;

@@ -21,6 +21,7 @@ use tokio::{
 pub mod binding;
 pub mod cache;
 pub mod call;
+pub mod claim;
 pub mod faults;
 pub mod kind;
 pub mod merge;

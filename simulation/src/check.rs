@@ -13,10 +13,12 @@ use std::{
 
 use crate::api::{Commit, Kind, Object, Store, Verb};
 
+mod devices;
 mod lead;
 mod place;
 mod volumes;
 
+use devices::Devices;
 use lead::Leads;
 use place::Places;
 use volumes::Volumes;
@@ -71,6 +73,7 @@ pub struct Checker {
     leads: Leads,
     places: Places,
     volumes: Volumes,
+    devices: Devices,
     violations: Vec<Violation>,
     /// How many bindings of coordinators were committed.
     binds: u64,
@@ -101,13 +104,18 @@ impl Checker {
         let of_lead = (commit.kind == Kind::Lease).then(|| self.leads.see(commit)).flatten();
         let found = self.found(commit).into_iter().chain(of_lead);
         self.violations.extend(found.map(|(invariant, what)| Violation { invariant, what, at_ms: commit.at_ms }));
-        self.places.see(commit, self.leads.is_alone(commit));
+        let alone = self.leads.is_alone(commit);
+        self.places.see(commit, alone);
         self.volumes.see(commit);
+        self.devices.see(commit, alone);
     }
 
     /// What is wrong with a commit.
     fn found(&mut self, commit: &Commit) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
+        if commit.kind == Kind::ResourceClaim && commit.by.starts_with(COORDINATOR) {
+            return self.found_in_claim(commit);
+        }
         if commit.kind != Kind::Pod {
             return found;
         }
@@ -143,12 +151,23 @@ impl Checker {
                 }
                 found.extend(self.places.bind(commit, self.leads.is_alone(commit)));
                 found.extend(self.volumes.bind(commit, self.places.view_ms()));
+                found.extend(self.devices.bind(commit, self.places.view_ms()));
             }
             Verb::MarkDeleted | Verb::Delete => {
                 self.evictions += 1;
                 found.extend(self.places.evict(commit));
             }
             _ => {}
+        }
+        found
+    }
+
+    /// What is wrong with a write of a coordinator to a claim.
+    fn found_in_claim(&self, commit: &Commit) -> Vec<(&'static str, String)> {
+        let (places, alone) = (&self.places, self.leads.is_alone(commit));
+        let mut found = self.devices.allocate(commit, alone, places.view_ms(), places.is_sharp());
+        if let Err(reason) = self.leads.may_write(commit, false) {
+            found.push(("S5", format!("{:?} of claim {} by {}: {reason}", commit.verb, commit.key(), commit.by)));
         }
         found
     }
@@ -177,6 +196,7 @@ impl Checker {
         self.leads.restored();
         self.places.restored(store, at_ms);
         self.volumes.restored(store, at_ms);
+        self.devices.restored(store, at_ms);
     }
 
     /// From now on nothing goes wrong, so that no view is older than a few seconds.
@@ -204,7 +224,7 @@ impl Checker {
     /// Pods that wait although a node has room for them; each with what is wrong.
     #[must_use]
     pub fn stranded(&self) -> Vec<(String, String)> {
-        self.places.stranded(&self.volumes)
+        self.places.stranded(&self.volumes, &self.devices)
     }
 
     /// Bindings and evictions by coordinators so far.

@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 use crate::{
     api::{Actor, Api, Kind, Object, writes::Deletion},
     seed::Seed,
-    world::{Budgets, Kubelets, Replicas, Volumes},
+    world::{Budgets, Devices, Kubelets, Replicas, Volumes},
 };
+
+mod devices;
+mod hostile;
 
 /// The scheduler that pods name which Flotilla is to place.
 pub const OURS: &str = "default-scheduler";
@@ -29,7 +32,7 @@ const MOST_SETS: usize = 3;
 /// The class of volumes that are made where a pod is, and that of volumes that each are on one node.
 pub const CLASSES: [&str; 2] = ["made", "local"];
 /// What the controllers look at.
-const LOOKED_AT: [Kind; 7] = [
+const LOOKED_AT: [Kind; 9] = [
     Kind::Pod,
     Kind::Node,
     Kind::ReplicaSet,
@@ -37,6 +40,8 @@ const LOOKED_AT: [Kind; 7] = [
     Kind::PodDisruptionBudget,
     Kind::PersistentVolumeClaim,
     Kind::PersistentVolume,
+    Kind::ResourceClaim,
+    Kind::ResourceSlice,
 ];
 
 /// The cluster.
@@ -50,20 +55,23 @@ pub struct Cluster {
     replicas: Replicas,
     budgets: Budgets,
     volumes: Volumes,
+    /// Where nodes have devices.
+    devices: Option<Devices>,
     /// After so many changes there was nothing to do for any of them.
     idle_at: Option<usize>,
 }
 
 impl Cluster {
-    /// A cluster with so many nodes.
+    /// A cluster with so many nodes, which have devices or not.
     #[must_use]
-    pub fn new(api: Api, seed: Seed, nodes: u64) -> Self {
+    pub fn new(api: Api, seed: Seed, nodes: u64, with_devices: bool) -> Self {
         let actor = api.actor(AUTHOR);
         let (kubelets, controllers) = (api.actor("kubelets"), api.actor("controllers"));
         let mut cluster = Self {
             kubelets: Kubelets::new(kubelets, seed.fork("kubelets")),
             replicas: Replicas::new(controllers.clone()),
             budgets: Budgets::new(controllers.clone()),
+            devices: with_devices.then(|| Devices::new(controllers.clone(), seed.fork("devices"))),
             volumes: Volumes::new(controllers, seed.fork("volumes")),
             api,
             actor,
@@ -74,6 +82,7 @@ impl Cluster {
         for namespace in [NAMESPACE, "kube-system"] {
             cluster.create(Kind::Namespace, json!({ "metadata": { "name": namespace } }));
         }
+        cluster.set_up_devices();
         (0..nodes).for_each(|_| cluster.add_node());
         cluster
     }
@@ -114,14 +123,16 @@ impl Cluster {
         let (name, milli) = (self.name("node"), 1_000 * self.seed.between(1, 4));
         let zone = ZONES[usize::try_from(self.seed.below(3)).unwrap_or(0)];
         let room = json!({ "cpu": format!("{milli}m"), "memory": "8Gi", "pods": "20" });
-        self.create(
-            Kind::Node,
-            json!({
-                "metadata": { "name": name, "labels": { "zone": zone, "kubernetes.io/hostname": name } },
-                "spec": {},
-                "status": { "allocatable": room, "capacity": room },
-            }),
-        );
+        let labels = json!({ "zone": zone, "kubernetes.io/hostname": name });
+        let mut node = json!({
+            "metadata": { "name": name, "labels": labels },
+            "spec": {},
+            "status": { "allocatable": room, "capacity": room },
+        });
+        if self.devices.is_some() {
+            node["metadata"]["annotations"] = self.models();
+        }
+        self.create(Kind::Node, node);
     }
 
     /// A node goes, with its pods.
@@ -344,6 +355,11 @@ impl Cluster {
         }
         if self.seed.happens(often) {
             self.volumes.step(if hurry { 0 } else { 100 });
+        }
+        if let Some(devices) = &mut self.devices
+            && self.seed.happens(often)
+        {
+            devices.step(if hurry { 0 } else { 300 });
         }
         self.idle_at = Some(self.changes()).filter(|after| *after == before);
     }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use flotilla_framework::{
-    profile::{PodTopologySpreadDefaulting, Profile},
+    profile::{Plugins, PodTopologySpreadDefaulting, Profile, WeightedPlugin},
     registry::Registry,
     testing,
 };
@@ -64,6 +64,19 @@ const CALM: [Deed; 15] = [
     Deed::Scale,
     Deed::Protect,
     Deed::Finish,
+];
+/// The same where nodes have devices.
+const CALM_WITH_DEVICES: [Deed; 10] = [
+    Deed::CreateWithDevices,
+    Deed::CreateWithDevices,
+    Deed::DeleteClaim,
+    Deed::ChangeDevices,
+    Deed::ChangeDevices,
+    Deed::Taint,
+    Deed::Taint,
+    Deed::ChangeClass,
+    Deed::Serve,
+    Deed::Unprotect,
 ];
 /// The plugins that read claims and volumes.
 const STORAGE: [&str; 4] = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"];
@@ -139,11 +152,26 @@ fn profile(plan: &Plan) -> Profile {
         }
         plugins.score.retain(|score| !is_of_volumes(&score.name));
     }
+    if plan.with_devices {
+        allocate_devices(&mut profile.plugins);
+    }
     if !plan.spreads {
         let spread = &mut profile.args.pod_topology_spread;
         (spread.defaulting_type, spread.default_constraints) = (PodTopologySpreadDefaulting::List, Vec::new());
     }
     profile
+}
+
+/// DynamicResources, where the stock profile has it.
+fn allocate_devices(plugins: &mut Plugins) {
+    let name = || "DynamicResources".to_owned();
+    let lists = [&mut plugins.pre_filter, &mut plugins.filter, &mut plugins.reserve, &mut plugins.pre_bind];
+    lists.into_iter().for_each(|list| list.push(name()));
+    plugins.post_filter.insert(0, name());
+    plugins.pre_enqueue.insert(1, name());
+    let place = plugins.score.iter().position(|score| score.name == "NodeResourcesBalancedAllocation");
+    let place = place.unwrap_or(plugins.score.len());
+    plugins.score.insert(place, WeightedPlugin { name: name(), weight: 2 });
 }
 
 /// Ends a task with what it is for.
@@ -184,7 +212,7 @@ impl<'a> Course<'a> {
         let api = Api::new(seed.fork("api"), options);
         let workers = Workers::new(seed.fork("workers"), plan.workers, registry);
         let profile = profile(plan);
-        let cluster = Cluster::new(api.clone(), seed.fork("cluster"), plan.nodes);
+        let cluster = Cluster::new(api.clone(), seed.fork("cluster"), plan.nodes, plan.with_devices);
         let first_version = api.look(|store| store.version());
         let setup = Setup { api, workers, profiles: vec![profile], registry, with_events: plan.with_events };
         let mut coordinators: Vec<_> = (0..plan.coordinators).map(Coordinator::new).collect();
@@ -283,7 +311,12 @@ impl<'a> Course<'a> {
     /// What happens in any cluster, while nothing goes wrong but a worker: each time all that fits is placed soon.
     async fn calm(&mut self) {
         for _ in 0..self.plan.calm {
-            let deed = self.seed.pick(&CALM).copied().unwrap_or(Deed::Create);
+            let is_hostile = self.plan.hostile.is_some() && self.seed.happens(300);
+            let deed = match self.plan.with_devices && self.seed.happens(600) {
+                _ if is_hostile => Deed::Hostile,
+                true => self.seed.pick(&CALM_WITH_DEVICES).copied().unwrap_or(Deed::CreateWithDevices),
+                false => self.seed.pick(&CALM).copied().unwrap_or(Deed::Create),
+            };
             tracing::debug!(?deed, at_ms = self.at_ms(), "calm deed");
             match deed {
                 Deed::SilenceWorker => self.silence_worker(2 * SOON),
@@ -435,9 +468,13 @@ impl<'a> Course<'a> {
     fn check(&mut self) {
         let Self { setup, checker, .. } = self;
         setup.api.look(|store| checker.follow(store.history()));
+        let unstopped = setup.workers.take_unstopped();
         let at_ms = self.at_ms();
         for panic in panics::take() {
             self.checker.note("O1", panic, at_ms);
+        }
+        for _ in 0..unstopped {
+            self.checker.note("W2", "a worker repeats a word thousands of times and is not given up".to_owned(), at_ms);
         }
     }
 

@@ -57,6 +57,75 @@ pub enum Deed {
     Protect,
     /// Some pods run to their end.
     Finish,
+    /// A pod with claims of devices is created.
+    CreateWithDevices,
+    /// A claim is deleted, or a pod that has some.
+    DeleteClaim,
+    /// A node has other devices, or some of them are healthy again or not any more.
+    ChangeDevices,
+    /// A rule taints devices, or such a rule is deleted.
+    Taint,
+    /// A class of devices selects others, or is deleted or created again.
+    ChangeClass,
+    /// A Service is created, changed or deleted.
+    Serve,
+    /// A disruption budget is changed or deleted.
+    Unprotect,
+    /// Objects are created that cost much, or a worker says too much.
+    Hostile,
+}
+
+/// Objects and workers that cost others more than themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hostile {
+    /// A claim whose selector formats a number with 100,000 digits.
+    Precision,
+    /// A claim whose selector sorts numbers among which some are none.
+    Unordered,
+    /// A claim whose selector has loops within loops.
+    Loops,
+    /// A claim whose selector compiles a large pattern in each round.
+    Pattern,
+    /// A claim whose selector makes large texts of small ones.
+    Replacement,
+    /// A claim that is searched for in vain in very many ways.
+    Search,
+    /// Many pods, each with a claim of its own that fits nowhere.
+    OwnClaims,
+    /// Pods with many labels, and one that selects by all of them.
+    Labels,
+    /// A node with many labels.
+    NodeLabels,
+    /// A node with many resources.
+    NodeResources,
+    /// Services and disruption budgets with large selectors.
+    Selectors,
+    /// Pods with many host ports.
+    Ports,
+    /// Pods whose bindings a webhook turns away.
+    Denied,
+    /// Workers that repeat what they say.
+    Chatter,
+}
+
+impl Hostile {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::Precision,
+        Self::Unordered,
+        Self::Loops,
+        Self::Pattern,
+        Self::Replacement,
+        Self::Search,
+        Self::OwnClaims,
+        Self::Labels,
+        Self::NodeLabels,
+        Self::NodeResources,
+        Self::Selectors,
+        Self::Ports,
+        Self::Denied,
+        Self::Chatter,
+    ];
 }
 
 impl Deed {
@@ -89,9 +158,26 @@ impl Deed {
         (Self::Finish, 4),
     ];
 
+    /// What runs with devices do besides, which other runs do not draw.
+    pub const WITH_DEVICES: [(Self, u32); 7] = [
+        (Self::CreateWithDevices, 40),
+        (Self::DeleteClaim, 4),
+        (Self::ChangeDevices, 5),
+        (Self::Taint, 6),
+        (Self::ChangeClass, 2),
+        (Self::Serve, 2),
+        (Self::Unprotect, 2),
+    ];
+
     /// Those that are about volumes.
     const STORAGE: [Self; 1] = [Self::CreateWithVolume];
 }
+
+/// How many of 1,000 runs have devices: each kind of objects more that is watched costs time.
+const WITH_DEVICES: u16 = 150;
+/// How many of 1,000 of these have something hostile, which takes long to write and to read; and how often it is done.
+const HOSTILE: u16 = 200;
+const OF_HOSTILE: u32 = 8;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,6 +202,10 @@ pub struct Plan {
     pub lists_by_watch: bool,
     /// Whether pods may have volumes.
     pub with_volumes: bool,
+    /// Whether nodes have devices that pods may claim.
+    pub with_devices: bool,
+    /// What is hostile in it; `None`: nothing.
+    pub hostile: Option<Hostile>,
     /// Whether pods of a Service or a set are spread by default.
     pub spreads: bool,
     /// How many of 1,000 pods that are created or to be evicted are replaced a moment later by others of their names.
@@ -144,8 +234,18 @@ impl Plan {
         let is_left_out = |deed| Deed::STORAGE.contains(&deed) && !with_volumes;
         let deeds = Deed::ALL
             .into_iter()
-            .filter(|(deed, _)| needed.contains(deed) || (!seed.happens(333) && !is_left_out(*deed)))
-            .collect();
+            .filter(|(deed, _)| needed.contains(deed) || (!seed.happens(333) && !is_left_out(*deed)));
+        let mut deeds: Vec<_> = deeds.collect();
+        // A generator of their own, so that runs without devices are what they were before there were any.
+        let mut of_devices = Seed::new(number).fork("devices");
+        let with_devices = of_devices.happens(WITH_DEVICES);
+        if with_devices {
+            let is_done = |(deed, _): &(Deed, u32)| *deed == Deed::CreateWithDevices || !of_devices.happens(333);
+            deeds.extend(Deed::WITH_DEVICES.into_iter().filter(is_done));
+        }
+        let is_hostile = with_devices && of_devices.happens(HOSTILE);
+        let hostile = if is_hostile { of_devices.pick(&Hostile::ALL).copied() } else { None };
+        deeds.extend(hostile.map(|_| (Deed::Hostile, OF_HOSTILE)));
         Self {
             seed: number,
             // Most runs are small: more of them find more than larger ones do in the same time.
@@ -159,6 +259,8 @@ impl Plan {
             faults: if seed.happens(200) { Faults::NONE } else { Faults::draw(&mut seed) },
             lists_by_watch: seed.happens(500),
             with_volumes,
+            with_devices,
+            hostile,
             spreads: seed.happens(150),
             replaced: if seed.happens(300) { 300 } else { 0 },
             mends: seed.happens(850),
@@ -188,6 +290,8 @@ impl Plan {
         add(&|plan| plan.nodes = plan.nodes.div_ceil(2).max(1));
         add(&|plan| plan.lists_by_watch = false);
         add(&|plan| plan.with_volumes = false);
+        add(&|plan| plan.hostile = None);
+        add(&|plan| (plan.with_devices, plan.hostile) = (false, None));
         add(&|plan| plan.spreads = false);
         add(&|plan| plan.replaced = 0);
         add(&|plan| plan.mends = true);

@@ -32,6 +32,8 @@ use lies::Lies;
 
 /// Words that wait for the network: as many as the real worker lets wait.
 const ANSWERS: usize = 16;
+/// How often a worker repeats a word that no coordinator lets say as much.
+const REPEATED: usize = 4_000;
 /// The port in the addresses of workers.
 const PORT: u16 = 10_260;
 
@@ -58,6 +60,8 @@ struct Shared {
 struct State {
     seed: Seed,
     workers: Vec<Worker>,
+    /// How often a worker has repeated a word [`REPEATED`] times over a stream that was not ended.
+    unstopped: usize,
 }
 
 struct Worker {
@@ -68,6 +72,8 @@ struct Worker {
     sitting: Option<oneshot::Sender<Status>>,
     /// Nothing answers at its address until then.
     down_until: Instant,
+    /// It repeats its next word.
+    repeats: bool,
     /// It hears and says nothing until then.
     silent_until: Instant,
     /// Ends its streams.
@@ -83,6 +89,7 @@ impl Worker {
             obeyed: 0,
             sitting: None,
             down_until: now,
+            repeats: false,
             silent_until: now,
             cut: CancellationToken::new(),
         }
@@ -94,7 +101,7 @@ impl Workers {
     #[must_use]
     pub fn new(seed: Seed, count: usize, registry: Registry) -> Self {
         let workers = (0..count).map(|_| Worker::new()).collect();
-        Self { shared: Arc::new(Shared { registry, state: Mutex::new(State { seed, workers }) }) }
+        Self { shared: Arc::new(Shared { registry, state: Mutex::new(State { seed, workers, unstopped: 0 }) }) }
     }
 
     /// Their addresses.
@@ -129,11 +136,23 @@ impl Workers {
         self.with(index, |worker| worker.silent_until = Instant::now() + time);
     }
 
+    /// A worker repeats its next word, as fast as it is taken.
+    pub fn chatter(&self, index: usize) {
+        self.with(index, |worker| worker.repeats = true);
+    }
+
+    /// How often a worker could go on repeating a word since the last look.
+    #[must_use]
+    pub fn take_unstopped(&self) -> usize {
+        std::mem::take(&mut self.shared.state().unstopped)
+    }
+
     /// From now on everyone is there and honest, and answers soon.
     pub fn heal(&self) {
         let now = Instant::now();
         for worker in &mut self.shared.state().workers {
             worker.manner = Manner::default();
+            worker.repeats = false;
             worker.down_until = now;
             worker.silent_until = now;
         }
@@ -183,16 +202,22 @@ impl Shared {
     /// When a word that arrives now is answered.
     fn answer_at(&self, index: usize) -> Instant {
         let mut state = self.state();
-        let State { seed, workers } = &mut *state;
+        let State { seed, workers, .. } = &mut *state;
         let worker = &workers[index];
         let delay = Duration::from_millis(seed.below(worker.manner.delay_ms + 1));
         (Instant::now() + delay).max(worker.silent_until)
     }
 
+    /// How often a worker says the word that it says now once more.
+    fn repeats(&self, index: usize) -> usize {
+        let repeats = std::mem::take(&mut self.state().workers[index].repeats);
+        if repeats { REPEATED } else { 0 }
+    }
+
     /// What really is said in place of a word.
     fn distort(&self, index: usize, lies: &mut Lies, word: FromWorker) -> Vec<FromWorker> {
         let mut state = self.state();
-        let State { seed, workers } = &mut *state;
+        let State { seed, workers, .. } = &mut *state;
         if seed.happens(workers[index].manner.lies_per_mille) { lies.instead(seed, word) } else { lies.honest(word) }
     }
 }
@@ -242,9 +267,14 @@ async fn converse(
             }
             sleep_until(shared.answer_at(index)).await;
             let Some(answer) = replica.apply(word) else { continue };
+            let (repeats, word) = (shared.repeats(index), answer.clone());
             for answer in shared.distort(index, &mut lies, answer) {
                 said.send(Ok(answer.encode())).await.map_err(|_| closed())?;
             }
+            for _ in 0..repeats {
+                said.send(Ok(word.clone().encode())).await.map_err(|_| closed())?;
+            }
+            shared.state().unstopped += usize::from(repeats > 0);
         }
         Ok(())
     };

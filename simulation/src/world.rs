@@ -5,12 +5,14 @@
 //! Knows: what each of them does to objects. Must not know: coordinators, or what is checked.
 
 pub mod budgets;
+pub mod devices;
 pub mod kubelets;
 pub mod replicas;
 pub mod scheduler;
 pub mod volumes;
 
 pub use budgets::Budgets;
+pub use devices::Devices;
 pub use kubelets::Kubelets;
 pub use replicas::Replicas;
 pub use scheduler::Scheduler;

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use flotilla_framework::{
     class::ClassId,
+    devices::objects::DeviceObject,
     extension::{
         ClusterEvent,
         objects::{Attachments, Changes, Object, ObjectKey},
     },
     shard::Change,
 };
+use flotilla_planted::planted;
 
 use crate::{
     event::{TimeMs, WorkerId},
@@ -24,9 +26,17 @@ use crate::{
     wake::Strategy,
 };
 
+/// Whether an object taints devices.
+fn is_taint_rule(object: &Object) -> bool {
+    matches!(object, Object::Device(DeviceObject::TaintRule(_)))
+}
+
 impl Machine {
     pub(crate) fn object_applied(&mut self, now_ms: TimeMs, object: &Object) {
         self.look_back(now_ms, object);
+        if planted("ignores-taint-rules") && is_taint_rule(object) {
+            return;
+        }
         if let Some(changes) = self.judge.cache_mut().objects.apply(object) {
             self.object_changed(now_ms, &object.key(), changes, Some(object));
         }
@@ -68,6 +78,9 @@ impl Machine {
 
     /// Wakes the parked pods that a change of an object may help.
     pub(crate) fn wake_for_object(&mut self, now_ms: TimeMs, old: Option<&Object>, new: Option<&Object>) {
+        if planted("wakes-nobody-for-deleted-rules") && new.is_none() && old.is_some_and(is_taint_rule) {
+            return;
+        }
         self.wake_for(now_ms, ClusterEvent::of_object(old, new));
     }
 

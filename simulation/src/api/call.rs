@@ -217,7 +217,8 @@ fn single(request: &Request<Bytes>, kind: Kind, (name, sub): (&str, &str), query
         (&Method::PUT, _) => Ok(What::Update { name, is_status, value: body(request)? }),
         (&Method::PATCH, _) => {
             let style = style(request.headers())?;
-            Ok(What::Patch { name, is_status, style, patch: body(request)? })
+            let patch = if style == Style::Operations { operations(request)? } else { body(request)? };
+            Ok(What::Patch { name, is_status, style, patch })
         }
         (&Method::DELETE, "") => Ok(What::Delete { name, deletion: deletion(request, query)? }),
         (method, _) => Err(unsupported(method.as_str())),
@@ -233,6 +234,7 @@ fn style(headers: &HeaderMap) -> Result<Style, Refusal> {
     match content_type(headers) {
         "application/merge-patch+json" => Ok(Style::Merge),
         "application/strategic-merge-patch+json" => Ok(Style::Strategic),
+        "application/json-patch+json" => Ok(Style::Operations),
         other => Err(Refusal::new(415, "UnsupportedMediaType", format!("the body of the request was in {other:?}"))),
     }
 }
@@ -244,6 +246,12 @@ fn body(request: &Request<Bytes>) -> Result<Value, Refusal> {
         serde_json::from_slice(request.body()).map_err(|error| Refusal::bad_request(error.to_string()))?
     };
     if value.is_object() { Ok(value) } else { Err(Refusal::bad_request("the object provided is unrecognized")) }
+}
+
+fn operations(request: &Request<Bytes>) -> Result<Value, Refusal> {
+    let value: Value =
+        serde_json::from_slice(request.body()).map_err(|error| Refusal::bad_request(error.to_string()))?;
+    if value.is_array() { Ok(value) } else { Err(Refusal::bad_request("a JSON patch is a list of operations")) }
 }
 
 fn deletion(request: &Request<Bytes>, query: &Query) -> Result<Deletion, Refusal> {

@@ -1,8 +1,8 @@
 //! Patches.
 //!
-//! Knows: what a merge patch and a strategic merge patch make of an object. Must not know: what may be patched.
+//! Knows: what each kind of patch makes of an object. Must not know: what may be patched.
 //!
-//! Source: RFC 7386, and k8s.io/apimachinery `pkg/util/strategicpatch` with the `patchMergeKey` tags of k8s.io/api.
+//! Source: RFC 7386, RFC 6902, and k8s.io/apimachinery `pkg/util/strategicpatch` with the `patchMergeKey` tags of k8s.io/api.
 
 use serde_json::Value;
 
@@ -13,21 +13,27 @@ pub enum Style {
     Merge,
     /// `application/strategic-merge-patch+json`.
     Strategic,
+    /// `application/json-patch+json`.
+    Operations,
 }
 
-/// The lists whose elements are merged by a key, in the kinds that are patched so: pods, nodes and pod groups.
-const KEYS: [(&str, &str); 5] = [
+/// The lists whose elements are merged by a key, in the kinds that are patched so: pods, nodes, pod groups and claims.
+const KEYS: [(&str, &str); 6] = [
     ("conditions", "type"),
     ("ownerReferences", "uid"),
     ("containers", "name"),
     ("volumes", "name"),
     ("addresses", "type"),
+    ("reservedFor", "uid"),
 ];
 /// How an element of such a list says that it is to be taken away.
 const DIRECTIVE: &str = "$patch";
 
 /// Patches a value.
 pub fn merge(style: Style, target: &mut Value, patch: &Value) {
+    if style == Style::Operations {
+        return patch.as_array().into_iter().flatten().for_each(|operation| carry_out(target, operation));
+    }
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;
@@ -47,6 +53,17 @@ pub fn merge(style: Style, target: &mut Value, patch: &Value) {
             (Style::Strategic, Some(key), Value::Array(changes)) => merge_list(key, field, changes),
             _ => merge(style, field, change),
         }
+    }
+}
+
+/// Carries out one operation of a JSON patch on fields of objects, which is all that a coordinator sends.
+fn carry_out(target: &mut Value, operation: &Value) {
+    let path = operation["path"].as_str().unwrap_or_default();
+    let Some((place, field)) = path.rsplit_once('/') else { return };
+    let place = place.split('/').skip(1).fold(target, |value, part| &mut value[part]);
+    match operation["op"].as_str() {
+        Some("remove") => _ = place.as_object_mut().and_then(|fields| fields.remove(field)),
+        _ => place[field] = operation["value"].clone(),
     }
 }
 
@@ -98,5 +115,17 @@ mod tests {
         let away = json!({ "conditions": [{ "$patch": "delete", "type": "x" }, { "$patch": "delete", "type": "q" }] });
         merge(Style::Strategic, &mut after, &away);
         assert_eq!(after["conditions"], json!([{ "type": "y" }]));
+    }
+
+    #[test]
+    fn operations_add_replace_and_take_away_fields() {
+        let mut after = json!({ "metadata": { "uid": "a", "name": "n" } });
+        let operations = json!([
+            { "op": "replace", "path": "/metadata/uid", "value": "b" },
+            { "op": "add", "path": "/status/allocation", "value": { "devices": {} } },
+            { "op": "remove", "path": "/metadata/name" },
+        ]);
+        merge(Style::Operations, &mut after, &operations);
+        assert_eq!(after, json!({ "metadata": { "uid": "b" }, "status": { "allocation": { "devices": {} } } }));
     }
 }

@@ -37,6 +37,10 @@ const PATIENCE_MS: u64 = 65_000;
 /// How long a request waits for a cache to catch up. Source: `blockTimeout` of the cacher.
 const BLOCK_MS: u64 = 3_000;
 
+/// How the names of pods begin whose bindings an admission webhook turns away, and for how long each time, seconds.
+pub const DENIED: &str = "denied";
+const DENIED_S: u32 = 60;
+
 /// How long before a write its sender may have decided on it, ms: it may have been turned away a few times.
 const DECIDED_MS: u64 = 20_000;
 
@@ -295,6 +299,9 @@ impl Server {
             // What stands before the API server may not know of it.
             Ok(Call { what: What::Bind { .. }, .. }) if self.seed.happens(self.faults.unknown) => {
                 Fate::Refused(Refusal::new(404, "NotFound", "the server could not find the requested resource"))
+            }
+            Ok(Call { what: What::Bind { name, .. }, .. }) if name.starts_with(DENIED) => {
+                Fate::Refused(Refusal::too_many(Some(DENIED_S)))
             }
             _ => self.fate(),
         };

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
+    claim,
     kind::Kind,
     merge::{Style, merge},
     object::{Object, key},
@@ -183,6 +184,9 @@ impl Store {
                 old.name(),
                 "spec: Forbidden: pod updates may not change spec.nodeName",
             ));
+        }
+        if kind == Kind::ResourceClaim && part != Part::Whole {
+            claim::check(&old, &value)?;
         }
         // What changes nothing is not written.
         if value == *old.value() {

@@ -9,10 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{Commit, Kind, Object, Store, Verb};
+use crate::api::{Commit, Kind, Object, Store, Verb, server::DENIED};
 
 use super::{
-    COORDINATOR, text,
+    COORDINATOR,
+    devices::{self, Devices},
+    text,
     volumes::{Volumes, claims},
 };
 
@@ -89,12 +91,16 @@ pub(super) struct Pod {
     pub is_plain: bool,
     /// Flotilla is to place it.
     pub is_ours: bool,
+    /// Its binding is turned away each time.
+    pub is_denied: bool,
     /// It has run to its end, or was turned away.
     pub has_ended: bool,
     /// When it became as it is.
     pub since_ms: u64,
     /// The claims of its volumes.
     pub claims: Vec<String>,
+    /// Its claims of devices; `None`: one that is not created yet.
+    pub devices: Vec<Option<String>>,
     /// A coordinator has bound it in time, so that its node must have had room.
     counts: bool,
 }
@@ -216,10 +222,9 @@ impl Places {
     }
 
     /// When a binding was decided at the earliest, ms, and the version up to which the nodes were known by then. A pod that waits for
-    /// its volumes may have been decided when it was nominated; it is not filtered again before it is bound, as with kube-scheduler.
+    /// its volumes or devices may have been decided when it was nominated; it is not filtered again before it is bound, as with kube-scheduler.
     fn decided(&self, bound: &Pod, commit: &Commit) -> (u64, u64) {
-        let may_have_waited =
-            |pod: &&Pod| pod.uid == bound.uid && pod.nominated == bound.node && !pod.claims.is_empty();
+        let may_have_waited = |pod: &&Pod| pod.uid == bound.uid && pod.nominated == bound.node && pod.writes_first();
         let known = commit.knows.nodes;
         match self.pods.get(commit.key()).filter(may_have_waited) {
             // Another process may have nominated it, and known more than the one that binds it.
@@ -228,9 +233,9 @@ impl Places {
         }
     }
 
-    /// Pods that wait although a node has room for them, by their CPU and zone alone; each with what is wrong.
+    /// Pods that wait although a node has room and devices for them, by their CPU, zone and claims alone; each with what is wrong.
     #[must_use]
-    pub(super) fn stranded(&self, volumes: &Volumes) -> Vec<(String, String)> {
+    pub(super) fn stranded(&self, volumes: &Volumes, devices: &Devices) -> Vec<(String, String)> {
         let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
         for pod in self.pods.values().filter(|pod| !pod.has_ended) {
             *taken.entry(pod.place()).or_default() += pod.milli_cpu;
@@ -242,12 +247,15 @@ impl Places {
             let zone = zone && !self.repel(waiting, node);
             state.exists && state.takes_pods && zone && used + waiting.milli_cpu <= state.milli_cpu
         };
-        let waiting = self.pods.iter().filter(|(_, pod)| pod.is_plain && pod.waits());
+        let waiting = self.pods.iter().filter(|(_, pod)| pod.is_plain && !pod.is_denied && pod.waits());
         waiting
             .filter_map(|(key, pod)| {
-                let tied = volumes.place(key.split('/').next().unwrap_or_default(), &pod.claims);
+                let namespace = key.split('/').next().unwrap_or_default();
+                let tied = volumes.place(namespace, &pod.claims);
                 let may_be = |node: &str| tied.is_empty() || tied == node;
-                let node = self.nodes.keys().find(|node| may_be(node) && is_open(node, pod))?;
+                let has_devices = |node: &str| pod.devices.is_empty() || devices.are_on(namespace, &pod.devices, node);
+                let takes = |node: &&String| may_be(node) && is_open(node, pod) && has_devices(node);
+                let node = self.nodes.keys().find(takes)?;
                 Some((key.clone(), format!("{key} asks for {}m and waits, and {node} has room", pod.milli_cpu)))
             })
             .collect()
@@ -277,12 +285,12 @@ impl Places {
         self.pods.get(key).is_some_and(|pod| !pod.is_plain)
     }
 
-    /// Whether a pod that waits is nominated to a node that it may not fit: by its own affinity or spread, or by the anti-affinity of
-    /// a pod there.
+    /// Whether a pod that waits is nominated to a node that it may not fit: by its own affinity, spread or devices, or by the
+    /// anti-affinity of a pod there.
     #[must_use]
     pub fn has_blocked_nomination(&self) -> bool {
         let mut nominated = self.pods.values().filter(|pod| pod.waits() && !pod.nominated.is_empty());
-        nominated.any(|pod| !pod.is_plain || self.repel(pod, &pod.nominated))
+        nominated.any(|pod| !pod.is_plain || !pod.devices.is_empty() || self.repel(pod, &pod.nominated))
     }
 
     /// Whether pods on a node keep another off it by their anti-affinity.
@@ -309,6 +317,11 @@ impl Pod {
     /// Its node, or the one that it is nominated to; empty for neither.
     fn place(&self) -> &str {
         if self.node.is_empty() { &self.nominated } else { &self.node }
+    }
+
+    /// Other objects are written before it is bound.
+    const fn writes_first(&self) -> bool {
+        !self.claims.is_empty() || !self.devices.is_empty()
     }
 
     /// It waits for Flotilla.
@@ -357,9 +370,11 @@ fn pod(object: &Object, at_ms: u64) -> Pod {
         terminating: object.is_terminating(),
         is_plain: !has("/spec/affinity") && !has("/spec/topologySpreadConstraints"),
         is_ours: text(object, "/spec/schedulerName") == crate::cluster::OURS,
+        is_denied: object.name().starts_with(DENIED),
         has_ended: matches!(object.phase(), "Succeeded" | "Failed"),
         since_ms: at_ms,
         claims: claims(object).map(str::to_owned).collect(),
+        devices: devices::claims(object).map(|name| name.map(str::to_owned)).collect(),
         counts: false,
     }
 }

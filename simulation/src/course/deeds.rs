@@ -7,7 +7,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::Course;
-use crate::{coordinator, plan::Deed, workers::Manner};
+use crate::{
+    coordinator,
+    plan::{Deed, Hostile},
+    workers::Manner,
+};
 
 impl Course<'_> {
     /// Does it.
@@ -28,6 +32,18 @@ impl Course<'_> {
             Deed::Scale => self.cluster.scale(),
             Deed::Protect => self.cluster.protect(),
             Deed::Finish => self.cluster.finish(),
+            Deed::Hostile => self.act_hostile(),
+            Deed::CreateWithDevices
+            | Deed::DeleteClaim
+            | Deed::ChangeDevices
+            | Deed::Taint
+            | Deed::ChangeClass
+            | Deed::Serve
+            | Deed::Unprotect => {
+                if self.plan.with_devices {
+                    self.act_on_devices(deed);
+                }
+            }
             Deed::Kill | Deed::Terminate | Deed::Start | Deed::Partition | Deed::Deafen => {
                 if self.seed.happens(500) {
                     // Something is to be under way then.
@@ -39,6 +55,29 @@ impl Course<'_> {
             Deed::RestartApi => self.setup.api.restart(Duration::from_millis(self.seed.between(10, 10_000))),
             Deed::RestoreApi => self.restore(),
             Deed::RestartWorker | Deed::CutWorker | Deed::SilenceWorker | Deed::Mislead => self.act_on_worker(deed),
+        }
+    }
+
+    fn act_hostile(&mut self) {
+        match self.plan.hostile {
+            None => {}
+            Some(Hostile::Chatter) => {
+                let index = usize::try_from(self.seed.below(self.plan.workers as u64)).unwrap_or(0);
+                self.setup.workers.chatter(index);
+            }
+            Some(what) => self.cluster.act_hostile(what),
+        }
+    }
+
+    fn act_on_devices(&mut self, deed: Deed) {
+        match deed {
+            Deed::CreateWithDevices => self.cluster.create_with_devices(),
+            Deed::DeleteClaim => self.cluster.delete_claim(),
+            Deed::ChangeDevices => self.cluster.change_devices(),
+            Deed::Taint => self.cluster.taint(),
+            Deed::ChangeClass => self.cluster.change_class(),
+            Deed::Serve => self.cluster.serve(),
+            _ => self.cluster.unprotect(),
         }
     }
 

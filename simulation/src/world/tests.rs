@@ -185,3 +185,65 @@ async fn claims_are_bound_to_what_was_chosen_and_volumes_given_back() {
     assert_eq!(names(&api, Kind::PersistentVolume, |volume| volume.text("/status/phase") == "Available"), ["disk-1"]);
     assert_eq!(names(&api, Kind::PersistentVolume, |_| true).len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn claims_are_created_from_templates_and_given_back_by_pods_that_are_done() {
+    let api = api();
+    let (mut devices, person) = (Devices::new(api.actor("controllers"), Seed::new(1)), api.actor("person"));
+    devices.add_template("gpu", json!({ "devices": {} }));
+    let mut spec = spec("1");
+    spec["resourceClaims"] = json!([{ "name": "main", "resourceClaimTemplateName": "gpu" }]);
+    let pod = json!({ "metadata": { "namespace": "default", "name": "p" }, "spec": spec });
+    person.create(Kind::Pod, pod).expect("made");
+    devices.step(0);
+    devices.step(0);
+    let all = names(&api, Kind::ResourceClaim, |_| true);
+    assert_eq!(all.len(), 1, "{all:?}");
+    let pod = get(&api, Kind::Pod, "default/p");
+    assert_eq!(pod.text("/status/resourceClaimStatuses/0/resourceClaimName"), all[0]);
+    let key = format!("default/{}", all[0]);
+    let allocate = |claim: &mut Value| {
+        claim["metadata"]["finalizers"] = json!(["resource.kubernetes.io/delete-protection"]);
+        let consumer = json!({ "resource": "pods", "name": "p", "uid": pod.uid() });
+        claim["status"] = json!({ "allocation": { "devices": {} }, "reservedFor": [consumer] });
+    };
+    person.change(Kind::ResourceClaim, &key, allocate).expect("changed");
+    devices.step(0);
+    assert!(!get(&api, Kind::ResourceClaim, &key).at("/status/allocation").is_null(), "the pod uses it");
+    person.delete(Kind::ResourceClaim, &key, &Deletion::default()).expect("marked");
+    devices.step(0);
+    assert!(get(&api, Kind::ResourceClaim, &key).is_terminating());
+    person.delete(Kind::Pod, "default/p", &Deletion::default()).expect("deleted");
+    devices.step(0);
+    assert_eq!(names(&api, Kind::ResourceClaim, |_| true), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_publishes_what_each_node_has_in_generations_that_are_whole_at_last() {
+    let api = api();
+    let (mut devices, person) = (Devices::new(api.actor("controllers"), Seed::new(1)), api.actor("person"));
+    let has = |models: &str| {
+        let annotations = json!({ devices::MODELS: models });
+        person.change(Kind::Node, "n1", |node| node["metadata"]["annotations"] = annotations).expect("changed");
+    };
+    let published = || {
+        let slices = those(&api, Kind::ResourceSlice, |_| true);
+        let of = |slice: &Arc<Object>| {
+            let count = slice.at("/spec/devices").as_array().map_or(0, Vec::len);
+            (slice.at("/spec/pool/generation").as_u64(), slice.at("/spec/pool/resourceSliceCount").as_u64(), count)
+        };
+        slices.iter().map(of).collect::<Vec<_>>()
+    };
+    has("aab");
+    devices.step(ALWAYS);
+    assert_eq!(published(), [(Some(1), Some(2), 2)], "the driver rests after each slice");
+    devices.step(0);
+    assert_eq!(published(), [(Some(1), Some(2), 2), (Some(1), Some(2), 1)]);
+    has("aB");
+    devices.step(0);
+    assert_eq!(published(), [(Some(2), Some(1), 2)]);
+    assert!(!get(&api, Kind::ResourceSlice, "n1-0").at("/spec/devices/1/taints").is_null());
+    person.delete(Kind::Node, "n1", &Deletion::default()).expect("deleted");
+    devices.step(0);
+    assert_eq!(published(), []);
+}

@@ -24,6 +24,7 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("ignores-deleted-nodes", "S6: a node that is gone stays in the view"),
     ("ignores-deleted-pods", "L1: a pod that is gone keeps its place"),
     ("ignores-restores", "L1: what a restored backup took back is believed for ever (R14)"),
+    ("ignores-taint-rules", "D4: rules that taint devices do not count"),
     ("keeps-nominations", "L1: a nomination never ends"),
     ("keeps-what-a-list-lacks", "L1: an object that a new list lacks stays in the view"),
     ("loses-errors", "L1: an attempt that failed is not repeated"),
@@ -31,6 +32,7 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("never-retries-a-bind", "L1: a pod whose bind failed is not tried again"),
     ("releases-too-early", "S5: the Lease is released while binds are under way (R9)"),
     ("repeats-the-epoch", "S5: a lead has the epoch of the one before it, so that workers obey both"),
+    ("reserves-nothing", "D1: the devices of a decided pod are not kept for it"),
     ("skips-the-barrier", "S2: a new leader does not wait for what the last one did (R9)"),
     ("stands-too-early", "L6: a process stands for election before its lists are through (R8)"),
     ("throttled-is-done", "L1: a request that was turned away by 429 counts as done (R12)"),
@@ -39,6 +41,7 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("waits-for-silent-watches", "L1: a watch that tells nothing any more is kept (R15)"),
     ("wakes-itself", "L7: what is told of a pod has it tried again at once, and says the time"),
     ("wakes-nobody-for-changed-nodes", "L1: a changed node wakes no pod"),
+    ("wakes-nobody-for-deleted-rules", "L1: a deleted DeviceTaintRule wakes no pod (H7)"),
     ("wakes-nobody-for-new-nodes", "L1: a new node wakes no pod"),
     ("wakes-nobody-for-pods-that-go", "L1: a pod that leaves its node wakes no other"),
 ];

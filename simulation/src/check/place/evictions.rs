@@ -60,7 +60,7 @@ impl Places {
             (above.into_iter().filter(|pod| pod.waits()), commit.at_ms.saturating_sub(PRESENT_MS));
         let waiting: Vec<&Pod> = waiting.collect();
         let is_crowded = self.pods.values().filter(|pod| pod.waits() && pod.since_ms > present_ms).count() > 1;
-        if waiting.is_empty() || is_crowded || !waiting.iter().all(|pod| pod.is_plain) {
+        if waiting.is_empty() || is_crowded || !waiting.iter().all(|pod| pod.is_plain && pod.devices.is_empty()) {
             return Vec::new();
         }
         let mut found = Vec::new();

@@ -80,8 +80,10 @@ impl Plugin for DynamicResources {
             "TargetPodUpdatePodGeneratedResourceClaim",
             "DeviceClassAdd",
             "DeviceClassUpdate",
+            "DeviceClassDelete",
             "ResourceSliceAdd",
             "ResourceSliceUpdate",
+            "ResourceSliceDelete",
         ]
     }
 
@@ -114,14 +116,20 @@ pub fn unavailable(prepared: &Prepared, refused: &[Refused]) -> u64 {
     details.fold(0, |all, detail| all | detail & u64::from(u32::MAX))
 }
 
-/// A claim that was made for a pod of a class which does not name its claims wakes it by giving it another class.
+/// Whether a change of an object may help a pod with these devices. A claim that was made for a pod of a class which does not
+/// name its claims wakes it by giving it another class.
+///
+/// Any change of a slice, a class or a taint rule may help, and so may each removal. Without a rule, its devices can be
+/// allocated. Without a slice, the pool may fall back to a complete generation, or a request for all devices may not include
+/// an allocated one. Without a class, an extended resource may fall to another class. kube-scheduler ignores removed slices
+/// and classes; its tracker reports a removed rule as an update of slices.
 ///
 /// Source: `isSchedulableAfterClaimChange`.
 fn changed(old: Option<&DeviceObject>, new: Option<&DeviceObject>, devices: &PodDevices, namespace: &str) -> bool {
     match (old, new) {
         (Some(DeviceObject::Claim(old)), None) => old.allocation.is_some(),
         (Some(DeviceObject::Claim(old)), Some(DeviceObject::Claim(new)))
-            if old.allocation.is_some() && new.allocation.is_none() =>
+            if old.allocation.is_some() && old.allocation != new.allocation =>
         {
             true
         }
@@ -143,7 +151,8 @@ fn changed(old: Option<&DeviceObject>, new: Option<&DeviceObject>, devices: &Pod
                 && devices.claims.iter().any(|claim| is_its(&claim.source))
                 && !old.is_some_and(is_same)
         }
-        (_, new) => new.is_some(),
+        (None, None) => false,
+        _ => true,
     }
 }
 

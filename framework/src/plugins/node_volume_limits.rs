@@ -56,7 +56,7 @@ impl Plugin for NodeVolumeLimits {
     }
 
     fn events(&self) -> &'static [&'static str] {
-        &[CSI_NODE_ADD, CSI_NODE_UPDATE, POD_DELETE, CLAIM_ADD, "VolumeAttachmentDelete"]
+        &[CSI_NODE_ADD, CSI_NODE_UPDATE, "CSINodeDelete", POD_DELETE, CLAIM_ADD, "VolumeAttachmentDelete"]
     }
 
     fn wakes(&self, event: ClusterEvent<'_>, class: &Class, _args: &Args) -> bool {
@@ -67,6 +67,10 @@ impl Plugin for NodeVolumeLimits {
                 old: Some(StorageObject::CsiNode(old)),
                 new: Some(StorageObject::CsiNode(new)),
             } => takes_more(old, new),
+            // A node without a CSINode has no limits. kube-scheduler ignores this event.
+            ClusterEvent::StorageChanged { old: Some(StorageObject::CsiNode(gone)), new: None } => {
+                gone.drivers.iter().any(|(_, limit)| limit.is_some())
+            }
             ClusterEvent::StorageChanged { old: None, new: Some(StorageObject::Claim(claim)) } => {
                 let mut claims = class.volumes.iter().flat_map(|volumes| volumes.claims());
                 claim.namespace == class.namespace && claims.any(|(name, _)| *name == claim.name)

@@ -100,6 +100,7 @@ impl Plugin for VolumeBinding {
             CSI_NODE_ADD,
             CSI_NODE_UPDATE,
             "CSIDriverUpdate",
+            "CSIDriverDelete",
             "CSIStorageCapacityAdd",
             "CSIStorageCapacityUpdate",
         ]
@@ -110,6 +111,10 @@ impl Plugin for VolumeBinding {
             ClusterEvent::NodeAdded(_) => true,
             ClusterEvent::NodeUpdated { old, new } => old.labels != new.labels,
             ClusterEvent::StorageChanged { old, new: Some(new) } => changed(old, new, class),
+            // The capacity of a driver without a CSIDriver is not checked. kube-scheduler ignores this event.
+            ClusterEvent::StorageChanged { old: Some(StorageObject::CsiDriver(gone)), new: None } => {
+                gone.storage_capacity
+            }
             _ => false,
         }
     }

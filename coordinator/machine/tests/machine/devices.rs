@@ -14,6 +14,7 @@ use flotilla_framework::{
             class::DeviceClass,
             request::{AllocationMode, Ask, ClaimSpec, Request, RequestKind},
             slice::{Device, Nodes, Slice},
+            taint::{DeviceTaint, DeviceTaintRule, TaintSelector},
         },
         objects::{ClaimPatch, DeviceKey, DeviceObject},
     },
@@ -301,6 +302,48 @@ fn extended_resources_come_from_a_device_plugin_or_from_devices() {
         let message = "0/2 nodes are available: 1 Insufficient example.com/gpu, 1 cannot allocate all claims.";
         let told = world.message_of(&format!("two-{left}")).unwrap_or_default().to_owned();
         assert!(told.starts_with(message), "{told}");
+    }
+}
+
+/// A rule that taints the devices of a driver.
+fn rule(driver: &str) -> DeviceObject {
+    let selector = Some(TaintSelector { driver: Some(driver.into()), ..TaintSelector::default() });
+    let taint = DeviceTaint { key: "maintenance".into(), ..DeviceTaint::default() };
+    DeviceTaintRule { name: "maintenance".into(), selector, taint }.into()
+}
+
+#[test]
+fn each_change_and_removal_that_may_free_a_device_wakes_the_pods_that_wait_for_one() {
+    let newer = Slice { name: "next".into(), generation: 1, slice_count: 2, ..slice("n1", 1) };
+    let double = Slice { name: "double".into(), ..slice("n1", 1) };
+    let behind = DeviceClass {
+        name: "none".into(),
+        created_s: 1,
+        selectors: vec![Some("false".into())],
+        extended_resource: Some(EXTENDED.into()),
+        ..DeviceClass::default()
+    };
+    let table: [(&str, DeviceObject, Option<DeviceObject>); 5] = [
+        ("a taint rule is deleted", rule("gpu.example.com"), None),
+        ("a taint rule selects other devices", rule("gpu.example.com"), Some(rule("nic.example.com"))),
+        ("the slice of an incomplete generation is deleted", newer.into(), None),
+        ("the slice that repeats a device is deleted", double.into(), None),
+        ("the class of an extended resource is deleted", behind.into(), None),
+    ];
+    for (case, hindrance, change) in table {
+        let mut world = world(1, &[("n1", 1)]);
+        world.store_device(behind_extended());
+        let key = hindrance.key();
+        world.store_device(hindrance);
+        world.pod(asking("p", EXTENDED, 1));
+        world.advance(60_000);
+        assert_eq!(world.place_of("p"), None, "before {case}");
+        match change {
+            Some(change) => world.store_device(change),
+            None => world.tell(Event::ObjectDeleted(key.into())),
+        }
+        world.advance(60_000);
+        assert_eq!(world.place_of("p"), Some("n1"), "after {case}");
     }
 }
 

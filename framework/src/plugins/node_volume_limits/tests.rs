@@ -163,8 +163,10 @@ fn what_makes_room_wakes() {
         let attachment = VolumeAttachment { attacher: driver.into(), ..VolumeAttachment::default() };
         StorageObject::VolumeAttachment(attachment)
     };
-    let table: [Happening<'_>; 10] = [
+    let table: [Happening<'_>; 12] = [
         ("a CSINode comes", None, Some(node_with(Some(0))), &of_csi, true),
+        ("a CSINode with a limit is deleted", Some(node_with(Some(0))), None, &of_csi, true),
+        ("a CSINode without a limit is deleted", Some(node_with(None)), None, &of_csi, false),
         ("a limit grows", Some(node_with(Some(1))), Some(node_with(Some(2))), &of_csi, true),
         ("a limit shrinks", Some(node_with(Some(2))), Some(node_with(Some(1))), &of_csi, false),
         ("a limit goes, which counts as 0", Some(node_with(Some(2))), Some(node_with(None)), &of_csi, false),

@@ -192,8 +192,11 @@ fn every_event_that_may_bind_a_claim_wakes() {
         let event = ClusterEvent::StorageChanged { old: old.as_ref(), new: Some(&new) };
         assert_eq!(alone(NAME).wakes(event, &wanting), expected, "{case}");
     }
-    let gone = StorageObject::Volume(Volume::default());
-    assert!(!alone(NAME).wakes(ClusterEvent::StorageChanged { old: Some(&gone), new: None }, &wanting));
+    let volume = StorageObject::Volume(Volume::default());
+    for (gone, expected) in [(volume, false), (driver("other", true), true), (driver("other", false), false)] {
+        let event = ClusterEvent::StorageChanged { old: Some(&gone), new: None };
+        assert_eq!(alone(NAME).wakes(event, &wanting), expected, "{gone:?} is deleted");
+    }
     let (old, new) = (node("n").build(), node("n").label("zone", "z1").build());
     assert!(alone(NAME).wakes(ClusterEvent::NodeUpdated { old: &old, new: &new }, &wanting));
     assert!(!alone(NAME).wakes(ClusterEvent::NodeUpdated { old: &old, new: &old }, &wanting));

@@ -4,13 +4,9 @@
 
 use std::time::Duration;
 
-use flotilla_framework::{
-    profile::{Plugins, PodTopologySpreadDefaulting, Profile, WeightedPlugin},
-    registry::Registry,
-    testing,
-};
+use flotilla_framework::registry::Registry;
 use flotilla_machine::outlook::PodName;
-use flotilla_planted::plant;
+use flotilla_planted::{plant, take_most};
 use flotilla_runtime::surroundings;
 use tokio::{
     runtime::Builder,
@@ -30,6 +26,13 @@ use crate::{
 };
 
 mod deeds;
+mod profile;
+
+use profile::profile;
+
+/// The most work that one event may take, in rounds of loops over what objects say, in a cluster as small as these: 40 pods, 8 nodes
+/// and some devices, whatever else the objects say.
+const WORK: u64 = 200_000;
 
 /// The time of day when each run begins, seconds since 1970: a day in 2026.
 pub const BEGAN_S: u64 = 1_780_000_000;
@@ -78,8 +81,6 @@ const CALM_WITH_DEVICES: [Deed; 10] = [
     Deed::Serve,
     Deed::Unprotect,
 ];
-/// The plugins that read claims and volumes.
-const STORAGE: [&str; 4] = ["NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"];
 /// Of how many pods the coordinators are asked when something is wrong.
 const ASKED: usize = 2;
 /// How long it takes until what has been decided is carried out, volumes included.
@@ -107,6 +108,8 @@ pub struct Outcome {
     pub binds: u64,
     /// How many evictions by coordinators.
     pub evictions: u64,
+    /// The most work that an event has taken.
+    pub most_work: u64,
     /// How long it was by its own clock.
     pub lasted: Duration,
     /// The last commits.
@@ -124,6 +127,7 @@ pub fn run(plan: &Plan) -> Outcome {
     plant(plan.defect);
     let outcome = runtime.block_on(async {
         surroundings::hold(plan.seed, Duration::from_secs(BEGAN_S));
+        let _of_another_run = take_most();
         panics::forget();
         let mut course = Course::new(plan);
         course.chaos().await;
@@ -133,45 +137,6 @@ pub fn run(plan: &Plan) -> Outcome {
     drop(runtime);
     plant(None);
     outcome
-}
-
-/// What the coordinators work by. Every kind that they watch costs time, so that most runs do without some.
-fn profile(plan: &Plan) -> Profile {
-    let mut profile = testing::profile();
-    let plugins = &mut profile.plugins;
-    plugins.post_filter = vec!["DefaultPreemption".to_owned()];
-    plugins.pre_enqueue.push("DefaultPreemption".to_owned());
-    if plan.with_volumes {
-        for list in [&mut plugins.reserve, &mut plugins.pre_bind] {
-            list.push("VolumeBinding".to_owned());
-        }
-    } else {
-        let is_of_volumes = |name: &str| STORAGE.contains(&name);
-        for list in [&mut plugins.pre_filter, &mut plugins.filter, &mut plugins.pre_score] {
-            list.retain(|name| !is_of_volumes(name));
-        }
-        plugins.score.retain(|score| !is_of_volumes(&score.name));
-    }
-    if plan.with_devices {
-        allocate_devices(&mut profile.plugins);
-    }
-    if !plan.spreads {
-        let spread = &mut profile.args.pod_topology_spread;
-        (spread.defaulting_type, spread.default_constraints) = (PodTopologySpreadDefaulting::List, Vec::new());
-    }
-    profile
-}
-
-/// DynamicResources, where the stock profile has it.
-fn allocate_devices(plugins: &mut Plugins) {
-    let name = || "DynamicResources".to_owned();
-    let lists = [&mut plugins.pre_filter, &mut plugins.filter, &mut plugins.reserve, &mut plugins.pre_bind];
-    lists.into_iter().for_each(|list| list.push(name()));
-    plugins.post_filter.insert(0, name());
-    plugins.pre_enqueue.insert(1, name());
-    let place = plugins.score.iter().position(|score| score.name == "NodeResourcesBalancedAllocation");
-    let place = place.unwrap_or(plugins.score.len());
-    plugins.score.insert(place, WeightedPlugin { name: name(), weight: 2 });
 }
 
 /// Ends a task with what it is for.
@@ -197,6 +162,8 @@ struct Course<'a> {
     cut_off: Vec<String>,
     /// Which hear nothing, and until when.
     deaf: Vec<(Instant, String)>,
+    /// The most work that an event has taken.
+    most_work: u64,
 }
 
 impl<'a> Course<'a> {
@@ -229,6 +196,7 @@ impl<'a> Course<'a> {
             first_version,
             cut_off: Vec::new(),
             deaf: Vec::new(),
+            most_work: 0,
         };
         course.check();
         course
@@ -468,14 +436,16 @@ impl<'a> Course<'a> {
     fn check(&mut self) {
         let Self { setup, checker, .. } = self;
         setup.api.look(|store| checker.follow(store.history()));
-        let unstopped = setup.workers.take_unstopped();
-        let at_ms = self.at_ms();
-        for panic in panics::take() {
-            self.checker.note("O1", panic, at_ms);
+        let (unstopped, work, at_ms) = (setup.workers.take_unstopped(), take_most(), self.at_ms());
+        let mut note = |invariant, what| self.checker.note(invariant, what, at_ms);
+        panics::take().into_iter().for_each(|panic| note("O1", panic));
+        if work > WORK && self.most_work <= WORK {
+            note("W1", format!("an event takes {work} rounds of loops, and {WORK} is the bound"));
         }
         for _ in 0..unstopped {
-            self.checker.note("W2", "a worker repeats a word thousands of times and is not given up".to_owned(), at_ms);
+            note("W2", "a worker repeats a word thousands of times and is not given up".to_owned());
         }
+        self.most_work = self.most_work.max(work);
     }
 
     fn verdict(mut self) -> Outcome {
@@ -487,6 +457,7 @@ impl<'a> Course<'a> {
             commits: self.setup.api.look(|store| store.history().len()) as u64,
             binds,
             evictions,
+            most_work: self.most_work,
             lasted: self.began.elapsed(),
             recent: self.checker.recent().collect(),
         }

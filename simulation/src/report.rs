@@ -83,9 +83,10 @@ fn one(plan: &Plan) -> bool {
 }
 
 fn describe(outcome: &Outcome) {
-    let Outcome { commits, binds, evictions, lasted, hash, violations, .. } = outcome;
+    let Outcome { commits, binds, evictions, lasted, hash, violations, most_work, .. } = outcome;
     println!(
-        "{commits} commits, {binds} bindings and {evictions} evictions in {lasted:?} of its own time; history {hash:x}"
+        "{commits} commits, {binds} bindings and {evictions} evictions in {lasted:?} of its own time; at most {most_work} rounds of \
+         work in an event; history {hash:x}"
     );
     for violation in violations {
         println!("{} at {} ms: {}", violation.invariant, violation.at_ms, violation.what);
@@ -101,6 +102,7 @@ struct Counters {
     binds: AtomicU64,
     evictions: AtomicU64,
     own_ms: AtomicU64,
+    most_work: AtomicU64,
     failed: Mutex<Vec<(Plan, Outcome)>>,
 }
 
@@ -136,13 +138,15 @@ fn tell(args: &Args, sum: Sum) -> bool {
     let Sum { runs, threads, took, counters, failed } = sum;
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     println!(
-        "{runs} runs in {:.1} s, {:.1} a second on {threads} threads; {} hours of their own time, {} commits, {} bindings, {} evictions",
+        "{runs} runs in {:.1} s, {:.1} a second on {threads} threads; {} hours of their own time, {} commits, {} bindings, {} evictions, at most {} rounds of \
+         work in an event",
         took.as_secs_f64(),
         runs as f64 / took.as_secs_f64(),
         of(&counters.own_ms) / 3_600_000,
         of(&counters.commits),
         of(&counters.binds),
         of(&counters.evictions),
+        of(&counters.most_work),
     );
     for (plan, outcome) in &failed {
         println!();
@@ -172,6 +176,7 @@ fn work(args: &Args, defect: Option<&'static str>, enough: usize, counters: &Cou
         }
         let plan = Plan { defect, ..Plan::draw(args.from + number) };
         let outcome = guard.run(&plan);
+        counters.most_work.fetch_max(outcome.most_work, Ordering::Relaxed);
         bar.inc(1);
         for (counter, more) in [
             (&counters.commits, outcome.commits),

@@ -176,6 +176,7 @@ impl Machine {
     /// The first half of [`Self::apply`], for those who want to know how long each half takes: what the event changes, and
     /// whom it wakes. [`Self::go_on`] has to follow. Gives kube-scheduler's label of the event, where it has one.
     pub fn take_in(&mut self, now_ms: TimeMs, event: Event) -> Option<&'static str> {
+        flotilla_planted::begin_event();
         self.tally.begin(now_ms);
         let label = self.label_before(&event);
         self.pops = self.pops_for(&event);
@@ -200,6 +201,7 @@ impl Machine {
         self.tell_evaluations();
         self.tally.recent.count(now_ms, self.status.decisions);
         self.events += 1;
+        flotilla_planted::end_event();
         self.audit_now_and_then();
         std::mem::take(&mut self.actions)
     }

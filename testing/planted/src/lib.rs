@@ -3,7 +3,10 @@
 //! Where a line of code keeps an invariant of docs/reliability.md, `planted("a-name")` beside it says what the code would be without
 //! that line. Only the simulation builds with the feature `planted`; elsewhere the answer is always no, known to the compiler.
 //!
-//! Knows: the names. Must not know: what any of them does.
+//! The same feature has a meter of work: code that loops over what objects say counts its rounds, and a simulation compares what one
+//! event takes with a bound. It counts rounds and not time, so that the same run has the same numbers on every machine.
+//!
+//! Knows: the names, and how much work an event has taken. Must not know: what any defect does, or what is counted.
 
 /// All defects, with what a simulation must see of each.
 pub const DEFECTS: &[(&str, &str)] = &[
@@ -82,5 +85,73 @@ pub const fn planted(_name: &str) -> bool {
     false
 }
 
+/// Nothing is counted.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn spend(_rounds: u64) {}
+
+/// No event is measured.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn begin_event() {}
+
+/// No event is measured.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn end_event() {}
+
+#[cfg(feature = "planted")]
+mod meter {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// What the present event has taken; `None` between two events.
+        static EVENT: Cell<Option<u64>> = const { Cell::new(None) };
+        static MOST: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// An event begins, for all that this thread does until it ends.
+    pub fn begin_event() {
+        EVENT.set(Some(0));
+    }
+
+    /// The event has ended.
+    pub fn end_event() {
+        let taken = EVENT.take().unwrap_or_default();
+        MOST.set(MOST.get().max(taken));
+    }
+
+    /// Counts rounds of a loop over what objects say. Between two events they are not counted.
+    pub fn spend(rounds: u64) {
+        EVENT.set(EVENT.get().map(|taken| taken.saturating_add(rounds)));
+    }
+
+    /// The most that an event has taken since the last look.
+    #[must_use]
+    pub fn take_most() -> u64 {
+        MOST.take()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn only_what_is_done_within_an_event_counts_and_the_largest_is_known() {
+            spend(1_000);
+            for rounds in [3, 7, 2] {
+                begin_event();
+                spend(rounds);
+                spend(1);
+                end_event();
+            }
+            spend(1_000);
+            assert_eq!((take_most(), take_most()), (8, 0));
+        }
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use meter::{begin_event, end_event, spend, take_most};
 #[cfg(feature = "planted")]
 pub use on::{plant, planted};

@@ -62,6 +62,8 @@ pub(crate) struct Group {
     pub(crate) errors: u32,
     /// When its backoff expires, as [`crate::queue::Pace::expiry`] has it; 0: it has none.
     pub(crate) until_ms: TimeMs,
+    /// It was taken from backoffQ before its time, for the attempt under way: when its backoff expires.
+    pub(crate) popped: Option<TimeMs>,
     /// Since when it is in the queue, or when it was tried last.
     pub(crate) queued: Option<(TimeMs, u64)>,
     /// The state of the cluster when it got to the head of the queue, for the attempt under way.
@@ -88,6 +90,7 @@ impl Group {
             refusals: 0,
             errors: 0,
             until_ms: 0,
+            popped: None,
             queued: None,
             attempt_from: None,
             attempt_ms: None,

@@ -12,6 +12,7 @@ mod group_simulation;
 mod groups;
 mod history;
 mod hostile;
+mod inversion;
 mod late;
 mod neighbours;
 mod nominations;

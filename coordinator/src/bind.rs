@@ -39,7 +39,7 @@ use crate::{
     attempts::Recorder,
     lease::Leadership,
     metrics::Scheduled,
-    outgoing::{Failure, Outgoing, UNLED},
+    outgoing::{Failure, Outgoing, UNLED, is_absence},
     status::{BindUnderWay, Reporter},
 };
 
@@ -301,9 +301,11 @@ impl Inner {
         match self.looks.send(LONGEST, request).await {
             Ok(body) => serde_json::from_slice(&body)
                 .map_or_else(|error| Look::Again(error.to_string()), |pod: Pod| pod.standing(binding)),
-            Err(Failure::Refused(404, _)) => Look::Known(Err(BindFailure::Gone)),
-            Err(Failure::Refused(429 | 500.., reason) | Failure::Broken(reason)) => Look::Again(reason),
-            Err(Failure::Refused(_, reason)) => Look::Known(Err(BindFailure::Error(reason))),
+            Err(Failure::Refused(404, reason)) if is_absence(&reason, &binding.name) => {
+                Look::Known(Err(BindFailure::Gone))
+            }
+            // A refusal, such as 401 for an expired token or 403 while the authorizer is down, does not give the state of the pod.
+            Err(Failure::Refused(_, reason) | Failure::Broken(reason)) => Look::Again(reason),
             Err(Failure::Late(limit)) => Look::Again(format!("no answer within {limit:?}")),
             Err(Failure::Unled | Failure::Withdrawn) => Look::Known(Err(BindFailure::Error(
                 "this process lost the lead before it knew what became of it".to_owned(),

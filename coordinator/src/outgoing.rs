@@ -1,11 +1,12 @@
 //! Requests that leave for the API server.
 //!
-//! Knows: how long this process leads, how many requests leave at once, until when one may take, when the API server wants
-//! none of a kind or no protobuf, and what it means that one is refused. Must not know: what a request asks for, or what follows from its
+//! Knows: how long this process leads, how many requests leave at once, until when one may take, when the API server turns one
+//! away or takes no protobuf, and what it means that one is refused. Must not know: what a request asks for, or what follows from its
 //! answer.
 
 use std::{
     fmt::Display,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,7 +19,7 @@ use flotilla_encoding::{Encoding, Status};
 use flotilla_planted::planted;
 use flotilla_runtime::chain;
 use http::{
-    HeaderValue, Request, StatusCode,
+    HeaderValue, Method, Request, StatusCode,
     header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER},
     response,
 };
@@ -28,12 +29,15 @@ use serde::Deserialize;
 use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, Semaphore, watch},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::info;
 
+use self::gate::Gate;
 use crate::lease::{self, Leadership};
+
+mod gate;
 
 /// Why a request was not sent, where that is because of the lead.
 pub const UNLED: &str = "this process does not lead any more";
@@ -46,14 +50,18 @@ const ANSWER_BYTES: usize = 8 << 20;
 const TURNED_AWAY: u32 = 64;
 /// The longest pause that one answer asks for: twice the API server's longest, as a webhook may name any number.
 const LONGEST_PAUSE: Duration = Duration::from_secs(64);
+/// How long one request pauses in all before it has failed: two of the longest pauses. A pod that is turned away for ever takes
+/// room on a node, and one of the binds that the machine has under way, for no longer.
+const LONGEST_TURNED_AWAY: Duration = Duration::from_secs(128);
 
 /// The requests of one performer, which are of one kind.
 pub struct Outgoing {
     client: kube::Client,
     leading: watch::Receiver<Leadership>,
     at_once: Arc<Semaphore>,
-    /// Nothing is sent before this moment.
-    opens_at: Mutex<Option<Instant>>,
+    /// How many requests leave at once.
+    places: usize,
+    gate: Gate,
     turned_away: AtomicU64,
     /// The API server has refused an object in protobuf.
     without_protobuf: AtomicBool,
@@ -73,12 +81,12 @@ impl Outgoing {
     /// Outside of a tokio runtime.
     #[must_use]
     pub fn new(client: kube::Client, leading: watch::Receiver<Leadership>, at_once: usize) -> Self {
-        let at_once = Arc::new(Semaphore::new(at_once));
         Self {
             client,
             leading,
-            at_once,
-            opens_at: Mutex::new(None),
+            at_once: Arc::new(Semaphore::new(at_once)),
+            places: at_once,
+            gate: Gate::default(),
             turned_away: AtomicU64::new(0),
             without_protobuf: AtomicBool::new(false),
             finishing: CancellationToken::new(),
@@ -103,8 +111,9 @@ impl Outgoing {
     /// Sends a request, and gives the body of an answer that says that it was carried out. It may take `longest`, less where
     /// the lead ends sooner.
     ///
-    /// Where the API server turns it away with 429 and a Retry-After, nothing of this kind is sent for as long. Then the
-    /// request is sent again: it was not carried out, and nothing is wrong with it.
+    /// Where the API server turns it away with 429 and a Retry-After, it is sent again after as long: it was not carried out, and
+    /// nothing is wrong with it. Other requests use its turn meanwhile. Where several objects in a row are turned away, the gate of
+    /// this kind closes for a while.
     ///
     /// # Errors
     /// What the API server says against it, or that no answer came.
@@ -119,7 +128,7 @@ impl Outgoing {
         is_wanted: &(dyn Fn() -> bool + Sync),
         request: Request<Vec<u8>>,
     ) -> Result<Bytes, Failure> {
-        let mut times = 0;
+        let (object, mut times, mut paused) = (object_of(&request), 0, Duration::ZERO);
         loop {
             self.open().await;
             if !is_wanted() {
@@ -130,20 +139,25 @@ impl Outgoing {
                 Ok(answer) => answer?,
                 Err(_) => return Err(Failure::Late(limit)),
             };
-            let pause = match answer {
-                Answer::Done(body) => return Ok(body),
-                Answer::Refused(status, None) => return Err(Failure::Refused(status.code, status.message)),
-                Answer::Refused(_, Some(_)) if planted("throttled-is-done") => return Ok(Bytes::new()),
-                Answer::Refused(status, Some(pause)) => {
-                    self.turned_away.fetch_add(1, Ordering::Relaxed);
-                    times += 1;
-                    if times == TURNED_AWAY {
-                        return Err(Failure::Refused(status.code, status.message));
-                    }
-                    pause
+            let (status, pause) = match answer {
+                Answer::Done(body) => {
+                    self.gate.answered();
+                    return Ok(body);
                 }
+                Answer::Refused(status, None) => {
+                    self.gate.answered();
+                    return Err(Failure::Refused(status.code, status.message));
+                }
+                Answer::Refused(_, Some(_)) if planted("throttled-is-done") => return Ok(Bytes::new()),
+                Answer::Refused(status, Some(pause)) => (status, pause),
             };
-            self.close(pause);
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+            self.gate.turned_away(object, pause);
+            (times, paused) = (times + 1, paused + pause);
+            if times == TURNED_AWAY || paused > LONGEST_TURNED_AWAY {
+                return Err(Failure::Refused(status.code, status.message));
+            }
+            self.rest(pause).await;
         }
     }
 
@@ -179,24 +193,27 @@ impl Outgoing {
 
     /// Returns when requests may be sent, or none is sent any more.
     async fn open(&self) {
-        loop {
-            // The guard is gone before the wait begins.
-            let opens_at = *self.opens_at.lock().unwrap_or_else(PoisonError::into_inner);
-            match opens_at {
-                Some(at) if at > Instant::now() && !self.is_finishing() => tokio::select! {
-                    biased;
-                    () = self.finishing.cancelled() => {}
-                    () = sleep_until(at) => {}
-                },
-                _ => return,
+        while let Some(at) = self.gate.opens_at().filter(|_| !self.is_finishing()) {
+            tokio::select! {
+                biased;
+                () = self.finishing.cancelled() => {}
+                () = sleep_until(at) => {}
             }
         }
     }
 
-    fn close(&self, pause: Duration) {
-        let until = Instant::now() + pause;
-        let mut opens_at = self.opens_at.lock().unwrap_or_else(PoisonError::into_inner);
-        *opens_at = Some(opens_at.map_or(until, |at| at.max(until)));
+    /// Waits until a request that was turned away may be sent again, or nothing is sent any more. Its turn is lent to others: otherwise
+    /// as many such requests as there are turns would stop all others.
+    async fn rest(&self, pause: Duration) {
+        let lent = Lent::of(self);
+        tokio::select! {
+            biased;
+            () = self.finishing.cancelled() => {}
+            () = sleep(pause) => {}
+        }
+        if let Some(lent) = lent {
+            lent.take_back().await;
+        }
     }
 
     /// Sends nothing more, as if this process did not lead. What is on the wire goes on.
@@ -265,6 +282,59 @@ impl Outgoing {
         }
         self.lead().map(|lead| lead.min(longest))
     }
+}
+
+/// The turn of a request that waits.
+struct Lent<'a> {
+    turns: &'a Semaphore,
+    is_back: bool,
+}
+
+impl<'a> Lent<'a> {
+    /// Lends the turn of the caller; `None`: this performer uses no turns.
+    fn of(outgoing: &'a Outgoing) -> Option<Self> {
+        let turns = &*outgoing.at_once;
+        if turns.available_permits() >= outgoing.places {
+            return None;
+        }
+        turns.add_permits(1);
+        Some(Self { turns, is_back: false })
+    }
+
+    /// Waits until a request that had a turn has ended.
+    async fn take_back(mut self) {
+        // Nothing closes it.
+        if let Ok(permit) = self.turns.acquire().await {
+            permit.forget();
+            self.is_back = true;
+        }
+    }
+}
+
+/// The caller has stopped waiting.
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if !self.is_back {
+            self.turns.forget_permits(1);
+        }
+    }
+}
+
+/// The object of a request, so that repeated requests for one object count once. The body names an object to be created.
+fn object_of(request: &Request<Vec<u8>>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    request.uri().path().hash(&mut hasher);
+    if request.method() == Method::POST {
+        request.body().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Whether a 404 means that an object does not exist. The API server names the object in its own 404; a proxy does not, and neither
+/// does a server without the kind.
+#[must_use]
+pub fn is_absence(message: &str, name: &str) -> bool {
+    message.contains(&format!("\"{name}\"")) && message.ends_with("not found")
 }
 
 /// Why a request about one object, which it names by UID, was not carried out, or not for certain.
@@ -391,7 +461,7 @@ impl Answered {
 enum Answer {
     /// Carried out.
     Done(Bytes),
-    /// Not carried out; with a pause where everything of its kind is to be sent later.
+    /// Not carried out; with a pause where it is to be sent later.
     Refused(Status, Option<Duration>),
 }
 
@@ -408,7 +478,7 @@ async fn exchange(client: &kube::Client, request: Request<Vec<u8>>) -> Result<An
     Ok(Answer::Refused(Status::decode(Encoding::of(content_type), head.status.as_u16(), body), pause(&head)))
 }
 
-/// How long the API server wants to hear nothing of the kind, where it says so. It names seconds, never a date.
+/// After how long the API server takes the request again, where it says so. It names seconds, never a date.
 fn pause(head: &response::Parts) -> Option<Duration> {
     if head.status != StatusCode::TOO_MANY_REQUESTS {
         return None;
@@ -438,6 +508,14 @@ mod tests {
             answered.note(br#"{"metadata":{"resourceVersion":"812"}}"#);
             assert_eq!(answered.version(), None);
         }
+    }
+
+    #[test]
+    fn only_the_api_servers_own_404_says_that_an_object_is_not_there() {
+        assert!(is_absence("pods \"web-1\" not found", "web-1"));
+        let others =
+            ["404 page not found", "pods \"web-12\" not found", "the server could not find the requested resource"];
+        assert!(others.iter().all(|message| !is_absence(message, "web-1")));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::{
-    DecodeError, Encoding, Namespace, json,
+    DecodeError, Encoding, json,
     object::{Metadata, Object},
     protobuf,
 };
@@ -66,13 +66,15 @@ impl Item {
         }
     }
 
-    /// The version of the object, whatever it is.
+    /// What names the object, whatever it is.
     ///
     /// # Errors
     /// Not even a name can be read.
-    pub fn version(&self) -> Result<Option<String>, DecodeError> {
-        // Of a namespace the metadata alone is read, and that stands in the same place in every object.
-        Ok(self.read::<Namespace>()?.metadata().version().map(str::to_owned))
+    pub fn named(&self) -> Result<Metadata, DecodeError> {
+        match self.encoding {
+            Encoding::Json => json::named(&self.bytes),
+            Encoding::Protobuf => protobuf::named(&self.bytes),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::{
     DecodeError,
     answer::{self, Bookmark, Change, INITIAL_EVENTS_END, Item, Read},
+    caught,
     object::{Metadata, Object},
 };
 
@@ -78,7 +79,7 @@ pub(crate) fn page(body: &Bytes) -> Result<answer::Page, DecodeError> {
 }
 
 pub(crate) fn change<T: Object>(line: &[u8]) -> Result<Change<T>, DecodeError> {
-    match serde_json::from_slice::<Line<T>>(line) {
+    match decoded::<Line<T>>(line) {
         Ok(Line::Added(object) | Line::Modified(object)) => Ok(Change::Applied(Read::Whole(object))),
         Ok(Line::Deleted(gone)) => Ok(Change::Deleted(gone.metadata)),
         Ok(Line::Bookmark(mark)) => {
@@ -92,19 +93,28 @@ pub(crate) fn change<T: Object>(line: &[u8]) -> Result<Change<T>, DecodeError> {
             Ok(Line::Added(object) | Line::Modified(object)) => {
                 Ok(Change::Applied(Read::Unreadable(Box::new(object.metadata), error.to_string())))
             }
-            _ => Err(error.into()),
+            _ => Err(error),
         },
     }
 }
 
 pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
-    match serde_json::from_slice(object) {
+    match decoded(object) {
         Ok(object) => Ok(Read::Whole(object)),
-        Err(error) => match serde_json::from_slice::<Anything>(object) {
-            Ok(anything) => Ok(Read::Unreadable(Box::new(anything.metadata), error.to_string())),
-            Err(_) => Err(error.into()),
+        Err(error) => match named(object) {
+            Ok(metadata) => Ok(Read::Unreadable(Box::new(metadata), error.to_string())),
+            Err(_) => Err(error),
         },
     }
+}
+
+/// What names an object, whatever it is.
+pub(crate) fn named(object: &[u8]) -> Result<Metadata, DecodeError> {
+    Ok(serde_json::from_slice::<Anything>(object)?.metadata)
+}
+
+fn decoded<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, DecodeError> {
+    caught(|| serde_json::from_slice(json))?.map_err(DecodeError::from)
 }
 
 pub(crate) fn status(body: &[u8]) -> Result<answer::Status, DecodeError> {

@@ -7,6 +7,7 @@
 //! an object.
 
 mod answer;
+mod caught;
 mod convert;
 mod finalizers;
 mod frame;
@@ -19,6 +20,7 @@ mod whole;
 mod written;
 
 pub use answer::{Bookmark, Change, Item, Page, Read, Status};
+pub use caught::caught;
 pub use finalizers::with_finalizers;
 pub use frame::{Encoding, FRAME_BYTES, Frames};
 pub use object::{
@@ -60,6 +62,9 @@ pub enum DecodeError {
     /// A frame that is too long.
     #[error("a frame of {0} bytes; an object has at most {FRAME_BYTES}")]
     Oversized(usize),
+    /// What reads an object has panicked, with this message.
+    #[error("the code that reads it panicked, which is a bug in Flotilla to report: {0}")]
+    Panicked(String),
     /// A stream that ended within a frame.
     #[error("the answer ended within a frame, after {0} bytes of it")]
     Truncated(usize),

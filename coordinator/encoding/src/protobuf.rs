@@ -10,6 +10,7 @@ use prost::Message as _;
 use crate::{
     DecodeError,
     answer::{Bookmark, Change, INITIAL_EVENTS_END, Item, Page, Read, Status},
+    caught,
     convert::some,
     object::{Metadata, Object},
     pb,
@@ -57,8 +58,8 @@ pub(crate) fn change<T: Object>(frame: Bytes) -> Result<Change<T>, DecodeError> 
 
 /// An object without its envelope.
 pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
-    let decoded = T::Message::decode(object).map_err(DecodeError::from);
-    match decoded.and_then(T::from_message) {
+    let decode = || T::Message::decode(object).map_err(DecodeError::from).and_then(T::from_message);
+    match caught(decode).and_then(|decoded| decoded) {
         Ok(object) => Ok(Read::Whole(object)),
         Err(error) => match named(object) {
             Ok(metadata) => Ok(Read::Unreadable(Box::new(metadata), error.to_string())),
@@ -67,7 +68,8 @@ pub(crate) fn read<T: Object>(object: &[u8]) -> Result<Read<T>, DecodeError> {
     }
 }
 
-fn named(object: &[u8]) -> Result<Metadata, DecodeError> {
+/// What names an object, whatever it is.
+pub(crate) fn named(object: &[u8]) -> Result<Metadata, DecodeError> {
     Ok(pb::Named::decode(object)?.metadata.unwrap_or_default().into())
 }
 

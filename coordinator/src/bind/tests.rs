@@ -23,6 +23,8 @@ enum Act {
     Answer(u16, Value),
     /// 429 with this Retry-After to so many requests of the method, and 201 to the others.
     TurnAway(&'static str, usize),
+    /// 429 with this Retry-After to requests about this pod for ever, and 201 to others.
+    TurnAwayOf(&'static str, &'static str),
     /// This code to a request with a body or an answer in protobuf, and 201 to others.
     OnlyJson(u16),
     Hang,
@@ -30,7 +32,7 @@ enum Act {
     Panic,
 }
 
-use Act::{Answer as Say, Break, Hang, OnlyJson, TurnAway};
+use Act::{Answer as Say, Break, Hang, OnlyJson, TurnAway, TurnAwayOf};
 
 /// An API server that answers POST and GET each by their own script, the last line of which goes on for ever.
 #[derive(Clone)]
@@ -65,15 +67,8 @@ impl Server {
                         let body = Body::from(body.to_string().into_bytes());
                         Ok(Response::builder().status(code).body(body).expect("a response"))
                     }
-                    TurnAway(after, times) if before < *times => {
-                        // The API server writes this answer of priority and fairness as plain text.
-                        let body = Body::from(b"Too many requests, please try again later.".to_vec());
-                        Ok(Response::builder()
-                            .status(429)
-                            .header("retry-after", *after)
-                            .body(body)
-                            .expect("a response"))
-                    }
+                    TurnAway(after, times) if before < *times => Ok(turned_away(after)),
+                    TurnAwayOf(pod, after) if request.uri().path().contains(pod) => Ok(turned_away(after)),
                     OnlyJson(code) if mentions_protobuf(&request) => {
                         let body = Body::from(b"the body of the request was in an unknown format".to_vec());
                         Ok(Response::builder().status(*code).body(body).expect("a response"))
@@ -84,7 +79,9 @@ impl Server {
                         assert_eq!((&said["metadata"]["uid"], &said["target"]["name"]), (&json!("u1"), &json!("n1")));
                         Ok(Response::builder().status(201).body(Body::empty()).expect("a response"))
                     }
-                    TurnAway(..) => Ok(Response::builder().status(201).body(Body::empty()).expect("a response")),
+                    TurnAway(..) | TurnAwayOf(..) => {
+                        Ok(Response::builder().status(201).body(Body::empty()).expect("a response"))
+                    }
                     Hang => std::future::pending().await,
                     Break => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
                     Act::Panic => panic!("as asked"),
@@ -93,6 +90,12 @@ impl Server {
         });
         kube::Client::new(service, "default")
     }
+}
+
+/// The API server writes this answer of priority and fairness as plain text.
+fn turned_away(after: &str) -> Response<Body> {
+    let body = Body::from(b"Too many requests, please try again later.".to_vec());
+    Response::builder().status(429).header("retry-after", after).body(body).expect("a response")
 }
 
 fn mentions_protobuf(request: &http::Request<Body>) -> bool {
@@ -129,6 +132,11 @@ fn binding() -> Binding {
         extender: None,
         trace: None,
     }
+}
+
+/// A binding of another pod.
+fn binding_of(name: &str) -> Binding {
+    Binding { uid: Arc::from(name), name: Arc::from(name), ..binding() }
 }
 
 struct Stage {
@@ -194,7 +202,7 @@ async fn a_conflict_is_what_the_pod_says_it_is() {
     assert_eq!(outcome(conflict(), &[pod("u1", Some("n2"), false)]).await.0, failed(BindFailure::Elsewhere));
     assert_eq!(outcome(conflict(), &[pod("u1", None, true)]).await.0, failed(BindFailure::Gone));
     assert_eq!(outcome(conflict(), &[pod("u2", Some("n1"), false)]).await.0, failed(BindFailure::Gone));
-    assert_eq!(outcome(conflict(), &[refusal(404, "not found")]).await.0, failed(BindFailure::Gone));
+    assert_eq!(outcome(conflict(), &[refusal(404, "pods \"web-1\" not found")]).await.0, failed(BindFailure::Gone));
     let error = BindFailure::Error("pod web-1 is already assigned".to_owned());
     assert_eq!(outcome(conflict(), &[pod("u1", None, false)]).await.0, failed(error));
 }
@@ -220,22 +228,24 @@ async fn a_404_to_a_bind_of_a_pod_that_is_there_is_a_failed_attempt_and_not_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_failure_of_the_api_server_binds_are_looked_up_a_few_at_a_time_and_a_429_pauses_them_all() {
+async fn after_a_failure_of_the_api_server_binds_are_looked_up_a_few_at_a_time_and_429_to_several_pauses_them_all() {
     let server = Server::new(refusal(503, "etcd has no leader"), &[Hang]);
     let hanging = stage(&server);
-    for _ in 0..500 {
-        hanging.binder.bind(binding());
+    for index in 0..500 {
+        hanging.binder.bind(binding_of(&format!("web-{index}")));
     }
     sleep(Duration::from_millis(100)).await;
     assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (500, LOOKS_AT_ONCE));
 
     let server = Server::new(refusal(503, "etcd has no leader"), &[TurnAway("3", usize::MAX)]);
     let busy = stage(&server);
-    for _ in 0..500 {
-        busy.binder.bind(binding());
+    for index in 0..500 {
+        busy.binder.bind(binding_of(&format!("web-{index}")));
     }
-    sleep(Duration::from_millis(2_900)).await;
-    assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (500, LOOKS_AT_ONCE));
+    sleep(Duration::from_millis(1_900)).await;
+    assert_eq!(server.asked(&Method::POST), 500);
+    let looks = server.asked(&Method::GET);
+    assert!((LOOKS_AT_ONCE..2 * LOOKS_AT_ONCE).contains(&looks), "{looks} look-ups, then a pause");
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,19 +328,55 @@ async fn a_server_that_takes_no_protobuf_is_told_bindings_in_json_from_then_on()
     assert_eq!(server.asked(&Method::POST), 2);
 }
 
+/// The pods of one tenant, such as by an admission webhook; there are more of them than binds at once.
 #[tokio::test(start_paused = true)]
-async fn one_binding_that_is_turned_away_pauses_them_all() {
-    let server = Server::new(TurnAway("5", 1), &[Hang]);
-    let mut stage = stage(&server);
-    for index in 0..10 {
-        let uid = Arc::from(format!("u{index}"));
-        stage.binder.bind(Binding { uid, ..binding() });
-        sleep(Duration::from_millis(400)).await;
+async fn bindings_that_are_turned_away_for_ever_delay_others_by_the_time_that_the_gate_is_closed_for_each_hundred() {
+    for (tenants, longest) in [(1, Duration::ZERO), (AT_ONCE + 50, Duration::from_secs(4))] {
+        let server = Server::new(TurnAwayOf("tenant", "60"), &[Hang]);
+        let stage = stage(&server);
+        let valid_until = lease::now() + Duration::from_secs(1_000);
+        stage.leading.send_replace(Leadership::Leading { epoch: 1, valid_until });
+        let begun = tokio::time::Instant::now();
+        for index in 0..tenants {
+            stage.binder.bind(binding_of(&format!("tenant-{index}")));
+        }
+        sleep(Duration::from_millis(100)).await;
+        for index in 0..AT_ONCE + 50 {
+            stage.binder.bind(binding_of(&format!("web-{index}")));
+        }
+        // The virtual clock does not wait for the thread that reports the outcomes.
+        let until = async |bound: u64, errors: u64| {
+            while (stage.binder.tally().bound, stage.binder.tally().errors) != (bound, errors) {
+                sleep(Duration::from_millis(10)).await;
+            }
+            begun.elapsed()
+        };
+        let others = AT_ONCE as u64 + 50;
+        let took = until(others, 0).await.saturating_sub(Duration::from_millis(150));
+        assert!(took <= longest, "{took:?} with {tenants} pods that are turned away");
+        let took = until(others, tenants as u64).await;
+        assert!(took < Duration::from_secs(150), "they fail after {took:?}");
     }
-    assert_eq!(server.asked(&Method::POST), 1, "nothing is sent while the pause lasts");
+}
+
+/// As an overloaded API server does.
+#[tokio::test(start_paused = true)]
+async fn bindings_of_several_pods_in_a_row_that_are_turned_away_pause_them_all_for_a_bounded_time() {
+    let server = Server::new(TurnAway("60", 8), &[Hang]);
+    let mut stage = stage(&server);
+    let valid_until = lease::now() + Duration::from_secs(1_000);
+    stage.leading.send_replace(Leadership::Leading { epoch: 1, valid_until });
+    for index in 0..30 {
+        stage.binder.bind(binding_of(&format!("web-{index}")));
+        sleep(Duration::from_millis(10)).await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.asked(&Method::POST), 8, "nothing is sent while the gate is closed");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.asked(&Method::POST), 30);
     stage.binder.drained().await;
-    assert_eq!(server.asked(&Method::POST), 11);
-    for _ in 0..10 {
+    assert_eq!(server.asked(&Method::POST), 38);
+    for _ in 0..30 {
         assert!(matches!(stage.heard.recv().await, Some(Event::Bound { .. })));
     }
 }
@@ -362,6 +408,18 @@ async fn an_answer_that_is_lost_is_looked_up_until_the_api_server_tells() {
     let (event, server) = outcome(Break, &gets).await;
     assert_eq!(event, bound());
     assert_eq!((server.asked(&Method::POST), server.asked(&Method::GET)), (1, 4));
+}
+
+/// An expired token, an authorizer that is away, a proxy: none of these answers is about the pod.
+#[tokio::test(start_paused = true)]
+async fn a_look_up_that_is_refused_says_nothing_of_the_pod_and_is_repeated() {
+    for (code, message) in [(401, "Unauthorized"), (403, "pods \"web-1\" is forbidden"), (404, "404 page not found")] {
+        let (event, server) = outcome(Break, &[refusal(code, message), pod("u1", Some("n1"), false)]).await;
+        assert_eq!((event, server.asked(&Method::GET)), (bound(), 2), "{code}");
+        let (event, _) = outcome(Break, &[refusal(code, message)]).await;
+        let Event::BindFailed { failure: BindFailure::Error(reason), .. } = event else { panic!("{event:?}") };
+        assert!(reason.contains("lost the lead"), "{code}: {reason}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -445,8 +503,8 @@ async fn a_lead_that_ends_soon_shortens_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn only_a_bound_pod_gets_an_event() {
-    for (post, events) in [(Say(201, json!({})), 1), (refusal(404, "not found"), 0)] {
-        let stage = stage(&Server::new(post, &[refusal(404, "not found")]));
+    for (post, events) in [(Say(201, json!({})), 1), (refusal(404, "pods \"web-1\" not found"), 0)] {
+        let stage = stage(&Server::new(post, &[refusal(404, "pods \"web-1\" not found")]));
         let binder = stage.binder.clone();
         stage.outcome().await;
         assert_eq!(binder.inner.reporter.events().tally().waiting, events);

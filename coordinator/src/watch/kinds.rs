@@ -28,6 +28,7 @@ impl Kind for Pods {
     const PATH: &'static str = "/api/v1/pods";
     const WHAT: &'static str = "pods";
     const FIELDS: Option<&'static str> = Some(LIVE_PODS);
+    const BOUNDS_VIEW: bool = true;
     type Object = object::Pod;
 
     fn applied(object: object::Pod) -> Result<Event, IngestError> {
@@ -64,6 +65,7 @@ impl Kind for Nodes {
     const PATH: &'static str = "/api/v1/nodes";
     const WHAT: &'static str = "nodes";
     const FIELDS: Option<&'static str> = None;
+    const BOUNDS_VIEW: bool = true;
     type Object = object::Node;
 
     fn applied(object: object::Node) -> Result<Event, IngestError> {

@@ -55,6 +55,11 @@ impl Known {
         })
     }
 
+    /// Whether the view holds an object in this version.
+    pub(super) fn is_current(&self, key: &str, uid: &str, version: u64) -> bool {
+        self.objects.get(key).is_some_and(|entry| *entry.uid == *uid && version > 0 && entry.told.version == version)
+    }
+
     /// What was told before is not to be relied on any more.
     pub(super) fn doubt(&mut self) {
         self.objects.values_mut().for_each(|entry| entry.told = Told::default());

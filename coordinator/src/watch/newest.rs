@@ -26,7 +26,8 @@ pub(super) async fn newest(client: &kube::Client, path: &str, fields: Option<&st
     loop {
         let page = exchange::metadata(client, Request::new(path).list(&params)?).await?;
         for item in &page.items {
-            let version = item.version()?.unwrap_or_default();
+            let named = item.named()?;
+            let version = named.version().unwrap_or_default();
             let number: u64 =
                 version.parse().map_err(|_| Trouble::Nonsense(format!("resourceVersion {version:?} is no number")))?;
             newest = newest.max(number);

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use flotilla_encoding::{Change, Metadata, Object, Read, Status};
+use flotilla_encoding::{Change, Metadata, Object, Read, Status, caught};
 use flotilla_framework::ingest::IngestError;
 use flotilla_machine::event::Event;
 use flotilla_planted::planted;
@@ -31,6 +31,7 @@ use super::{
 use crate::status::{Regarding, Reporter};
 
 mod list;
+mod quiet;
 mod shared;
 
 use list::Listing;
@@ -64,6 +65,8 @@ pub(super) trait Kind: Send + Sync + 'static {
     const FIELDS: Option<&'static str>;
     /// What to do where the API server has no such kind; `None`: every API server has it. What there is none of is listed.
     const UNSERVED: Option<&'static str> = None;
+    /// Whether binding stops when the view of these objects has not been confirmed for long.
+    const BOUNDS_VIEW: bool = false;
     /// What is decoded of an object.
     type Object: Object;
 
@@ -118,6 +121,8 @@ pub(super) struct Source<K: Kind> {
     backoff: Duration,
     /// The wait after a failure was cut short, because it is to be found out soon how far the API server has got.
     hurried: bool,
+    /// The view was compared with the cluster since the last watch.
+    is_looked_at: bool,
     kind: PhantomData<K>,
 }
 
@@ -137,6 +142,7 @@ impl<K: Kind> Source<K> {
             set_back: 0,
             backoff: FIRST_BACKOFF,
             hurried: false,
+            is_looked_at: false,
             kind: PhantomData,
         }
     }
@@ -144,7 +150,14 @@ impl<K: Kind> Source<K> {
     /// Lists and watches until the machine has stopped.
     pub(super) async fn run(mut self) -> Result<Infallible, Stopped> {
         loop {
-            let done = if self.version.is_empty() { self.list().await } else { self.watch().await };
+            let done = match self.version.is_empty() {
+                true => self.list().await,
+                false if self.is_quiet() => self.confirm().await,
+                false => {
+                    self.is_looked_at = false;
+                    self.watch().await
+                }
+            };
             match done {
                 Ok(()) => {}
                 Err(Trouble::Stopped(stopped)) => return Err(stopped),
@@ -308,7 +321,7 @@ impl<K: Kind> Source<K> {
         self.shared.is_new(metadata.version());
         let (key, uid, version) = (metadata.key(), metadata.uid().to_owned(), metadata.version().map(str::to_owned));
         let applied = match read {
-            Read::Whole(object) => K::applied(object).map_err(|error| error.to_string()),
+            Read::Whole(object) => event_of::<K>(object),
             Read::Unreadable(_, reason) => Err(reason),
         };
         let mut event = match applied {
@@ -395,6 +408,14 @@ impl<K: Kind> Source<K> {
     fn settle(&mut self) {
         self.backoff = FIRST_BACKOFF;
         self.shared.count_objects(self.known.len());
+    }
+}
+
+/// Converts an object to an event. A panic for one object must not end the watch of all others.
+fn event_of<K: Kind>(object: K::Object) -> Result<Event, String> {
+    match caught(|| K::applied(object)) {
+        Ok(applied) => applied.map_err(|error| error.to_string()),
+        Err(panicked) => Err(panicked.to_string()),
     }
 }
 

@@ -36,7 +36,9 @@ use crate::lease::Leadership;
 
 mod by_watch;
 mod devices;
+mod panics;
 mod protobuf;
+mod quiet;
 
 /// What a watch that has nothing to tell sends.
 type Silence = Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>;
@@ -569,15 +571,16 @@ async fn the_age_of_the_view_is_the_time_since_the_api_server_told_anything_of_p
     assert_eq!(watches.age(), Duration::ZERO, "nothing is told yet");
     watches.wait_synced().await;
     let age_of = |wanted: &str| watches.tallies().find(|(what, _)| *what == wanted).map(|(_, tally)| tally.age);
-    tokio::time::sleep(Duration::from_secs(100)).await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
     // Watches were opened anew meanwhile, which tells nothing.
     assert!(server.asked.lock().expect("unpoisoned").len() > 2);
-    assert_eq!(watches.age().as_secs(), 100);
+    assert_eq!(watches.age().as_secs(), 90);
+    // A list of the pods to compare them with is not answered.
     server.watches(&[line("BOOKMARK", &bookmark)]);
     while age_of("pods").is_some_and(|age| age > Duration::from_secs(1)) {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(watches.age().as_secs() >= 100, "nodes are as old as before");
+    assert!(age_of("nodes") > age_of("pods"), "the bookmark was of pods");
     assert_eq!(Some(watches.age()), age_of("nodes"));
 }
 
@@ -591,8 +594,9 @@ async fn pages_that_are_too_large_to_be_held_are_asked_for_in_smaller_ones() {
     let (mut heard, _, _) = server.heard();
     assert_eq!(told(&mut heard, 1).await, ["+u1"]);
     let asked = server.asked.lock().expect("unpoisoned").clone();
-    let limits: Vec<_> = asked.iter().filter_map(|query| query.split("limit=").nth(1)?.split('&').next()).collect();
-    assert_eq!(limits, ["1000", "250", "62"]);
+    let limits = asked.iter().filter_map(|query| query.split("limit=").nth(1)?.split('&').next());
+    // Lists of metadata follow, where the clock has gone on.
+    assert_eq!(limits.take(3).collect::<Vec<_>>(), ["1000", "250", "62"]);
 }
 
 /// An object of the namespace `shop` with what the API server sends besides, which nobody reads.

@@ -27,7 +27,7 @@ use tracing::debug;
 
 use self::{fresh::Judged, request::Target};
 use super::{Inner, LONGEST};
-use crate::outgoing::{self, Failure, Refusal};
+use crate::outgoing::{self, Failure, Refusal, is_absence};
 
 /// How often a write is sent in all that meets conflicts, and how long it waits in between.
 ///
@@ -189,12 +189,11 @@ impl Inner {
                 Ok(answer) => {
                     return fresh::read(&answer).map(Some).map_err(|error| doing.failed(&Failure::Broken(error)));
                 }
-                Err(Failure::Refused(404, _)) => return Ok(None),
-                Err(failure) => failure,
+                Err(Failure::Refused(404, reason)) if is_absence(&reason, doing.target.name) => return Ok(None),
+                Err(failure @ (Failure::Unled | Failure::Withdrawn)) => return Err(doing.failed(&failure)),
+                // A refusal does not give the state of the claim.
+                Err(failure @ (Failure::Refused(..) | Failure::Broken(_) | Failure::Late(_))) => failure,
             };
-            if !Meaning::is_unknown(&failure) && !matches!(failure, Failure::Refused(429, _)) {
-                return Err(doing.failed(&failure));
-            }
             debug!(claim = %doing.target, reason = %failure, "cannot look up what became of a claim; trying again");
             sleep(pause).await;
             pause = (pause * 2).min(LAST_LOOK);

@@ -57,7 +57,8 @@ pub struct Tally {
     pub stale: u64,
     /// Objects that are there now.
     pub objects: u64,
-    /// How long ago the API server told anything: an object, its end, or a bookmark. Zero before the first list.
+    /// How long ago the API server told anything: an object, its end, a bookmark, or that nothing has changed. Zero before the first
+    /// list.
     pub age: Duration,
 }
 
@@ -102,7 +103,12 @@ impl Shared {
     }
 
     pub(super) fn is_told(&self) {
-        *self.told_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.is_told_at(Instant::now());
+    }
+
+    /// The view is as new as the cluster was at this moment.
+    pub(super) fn is_told_at(&self, at: Instant) {
+        *self.told_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
     }
 
     pub(super) fn count_objects(&self, objects: usize) {

@@ -58,6 +58,12 @@ fn bookmark(version: &str, annotations: &[(&str, &str)]) -> Vec<u8> {
     change("BOOKMARK", field(1, field(6, version).into_iter().chain(annotations).collect::<Vec<_>>()))
 }
 
+/// Has a server list pods by their names, UIDs and versions.
+pub(super) fn lists(server: &Server, version: &str, pods: &[(&str, &str, &str)]) {
+    let pods: Vec<Vec<u8>> = pods.iter().map(|(name, uid, version)| pod(name, uid, version)).collect();
+    server.lists_protobuf(version, "", &pods);
+}
+
 impl Server {
     fn lists_protobuf(&self, version: &str, more: &str, pods: &[Vec<u8>]) -> &Self {
         let items: Vec<u8> = pods.iter().flat_map(|pod| field(2, pod)).collect();

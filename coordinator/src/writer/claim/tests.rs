@@ -218,6 +218,7 @@ fn methods(asked: &[(String, String, String, Value)]) -> Vec<&str> {
 }
 
 const PATH: &str = "/apis/resource.k8s.io/v1/namespaces/shop/resourceclaims";
+const NOT_FOUND: Act = Refuse(404, "resourceclaims.resource.k8s.io \"gpu\" not found");
 const CONFLICT: Act = Refuse(
     409,
     "Operation cannot be fulfilled on resourceclaims.resource.k8s.io \"gpu\": the object has been modified",
@@ -313,7 +314,7 @@ async fn after_a_conflict_a_write_that_makes_no_sense_any_more_is_none() {
         assert_eq!(said, Err(expected.to_owned()));
         assert_eq!(methods(&asked), ["PATCH", "GET"]);
     }
-    let (said, _) = outcome(vec![allocate()], vec![CONFLICT, Refuse(404, "not found")]).await;
+    let (said, _) = outcome(vec![allocate()], vec![CONFLICT, NOT_FOUND]).await;
     assert_eq!(said, Err("claim shop/gpu got deleted in the meantime".to_owned()));
 }
 
@@ -364,6 +365,12 @@ async fn a_lost_answer_is_looked_up_until_it_is_known_what_became_of_the_write()
         let (said, asked) = outcome(vec![allocate()], script).await;
         assert_eq!(said, done);
         assert_eq!(methods(&asked), ["PATCH", "GET", "GET", "GET"]);
+    }
+    // A refused look-up says nothing of the claim.
+    for (code, refused) in [(401, "Unauthorized"), (403, "forbidden"), (404, "404 page not found")] {
+        let (said, asked) =
+            outcome(vec![allocate()], vec![Break, Refuse(code, refused), Answer(claim("8", &ours))]).await;
+        assert_eq!((said, methods(&asked).len()), (done.clone(), 3), "{code}");
     }
     let script = vec![Refuse(500, "etcd is away"), Answer(claim("7", &before)), Answer(claim("7", &before))];
     let (said, asked) = outcome(vec![allocate()], script).await;

@@ -30,6 +30,7 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("ignores-taint-rules", "D4: rules that taint devices do not count"),
     ("keeps-nominations", "L1: a nomination never ends"),
     ("keeps-what-a-list-lacks", "L1: an object that a new list lacks stays in the view"),
+    ("lets-lower-priorities-first", "P4: a pod takes a node that one of higher priority in backoff waits for"),
     ("loses-errors", "L1: an attempt that failed is not repeated"),
     ("never-forgets", "L1: the charge of a pod whose bind failed stays"),
     ("never-retries-a-bind", "L1: a pod whose bind failed is not tried again"),

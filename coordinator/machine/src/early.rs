@@ -6,6 +6,10 @@
 //!   lets the other pod have the node, as the rest of a backoff counts for more than a priority there.
 //! - A pod of a lower priority is about to look for victims.
 //!
+//! A pod group that did not fit waits for no event. The first reason is none for it, or it would be tried without end; the second is
+//! one only if room was made since its last attempt, at most once a second, as an attempt takes as long as its pods do. Its first
+//! pod alone is asked about the node.
+//!
 //! Such an attempt does not lengthen the backoff: it did not wait for the backoff, and an event may cause any number of them.
 //!
 //! Knows: which pod goes ahead of which. Must not know: whether a node is feasible, or what an attempt does.
@@ -35,12 +39,15 @@ const MAX_POPS: usize = 8;
 const BUSY_EVENTS: u64 = 128;
 
 /// How many kinds of pods in backoffQ are asked about a node before a pod that comes after them takes it. The filters of
-/// one kind take some 300 ns on one node, so that all of them take 20 us, as the decision did.
-const MAX_KINDS: usize = 64;
+/// one kind take some 300 ns on one node, so that all of them take 10 us, half as long as the decision. Those beyond are counted.
+const MAX_KINDS: usize = 32;
 
 /// How many entities of backoffQ are looked through for those kinds. Those of one kind are one entity, unless they were
 /// queued one by one.
 const MAX_LOOKED_THROUGH: usize = 256;
+
+/// How long after its last attempt a pod group goes ahead of others at the earliest.
+const GROUP_PAUSE_MS: TimeMs = 1_000;
 
 /// An entity of backoffQ, and when its backoff expires.
 struct Ahead {
@@ -68,7 +75,7 @@ impl Machine {
 
     /// Takes a pod from backoffQ, for activeQ is empty: at a tick, which is asked for if this is none.
     pub(crate) fn pop_from_backoff(&mut self, now_ms: TimeMs, pops: &mut usize) -> bool {
-        let first = self.queue.early().next().map(Ahead::from);
+        let first = self.queue.early().find(|early| !self.groups.is_entity(early.uid)).map(Ahead::from);
         if *pops == 0 {
             self.idle_until = first.is_some().then_some(now_ms);
             return false;
@@ -86,7 +93,7 @@ impl Machine {
         if planted("lets-lower-priorities-first") {
             return false;
         }
-        for ahead in self.kinds_ahead_of(place) {
+        for ahead in self.kinds_ahead_of(now_ms, place) {
             self.status.ahead_asked += 1;
             let Ahead { uid, subject, priority, .. } = &ahead;
             if nodes.iter().any(|node| self.judge.suits(uid, *subject, *priority, node))
@@ -100,12 +107,12 @@ impl Machine {
     }
 
     /// The first of each kind in backoffQ that comes before a place in activeQ.
-    fn kinds_ahead_of(&mut self, place: Place) -> Vec<Ahead> {
+    fn kinds_ahead_of(&mut self, now_ms: TimeMs, place: Place) -> Vec<Ahead> {
         let mut kinds: Vec<Ahead> = Vec::new();
         let mut unasked = 0;
         for early in self.queue.early().take_while(|early| early.place < place).take(MAX_LOOKED_THROUGH) {
             let is_known = |known: &Ahead| (known.subject, known.priority) == (early.subject, early.place.priority);
-            if kinds.iter().any(is_known) {
+            if kinds.iter().any(is_known) || !self.may_go_ahead(now_ms, early.uid) {
                 continue;
             }
             if kinds.len() < MAX_KINDS {
@@ -116,6 +123,13 @@ impl Machine {
         }
         self.status.ahead_unasked += unasked;
         kinds
+    }
+
+    /// Whether another attempt before its time may end otherwise than the last one: of a pod always, as an event woke it.
+    fn may_go_ahead(&self, now_ms: TimeMs, uid: &Uid) -> bool {
+        let Some(group) = self.groups.entities.get(uid).and_then(|key| self.groups.known.get(key)) else { return true };
+        let tried_ms = group.queued.map_or(now_ms, |(tried_ms, _)| tried_ms);
+        group.tried_at != self.rooms_made && now_ms >= tried_ms.saturating_add(GROUP_PAUSE_MS)
     }
 
     /// Whether a pod that is about to look for victims is tried after pods of higher priority in backoffQ, which may find room
@@ -130,7 +144,8 @@ impl Machine {
             return false;
         }
         pod.gave_way = pod.attempt_from;
-        let higher = self.queue.early().take_while(|early| early.place.priority > priority);
+        let higher = self.queue.early().take_while(|early| early.place.priority > priority).take(MAX_LOOKED_THROUGH);
+        let higher = higher.filter(|early| self.may_go_ahead(now_ms, early.uid));
         let higher: Vec<Ahead> = higher.take(MAX_POPS).map(Ahead::from).collect();
         let mut any = false;
         for ahead in higher {

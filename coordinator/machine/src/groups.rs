@@ -64,6 +64,8 @@ pub(crate) struct Group {
     pub(crate) until_ms: TimeMs,
     /// It was taken from backoffQ before its time, for the attempt under way: when its backoff expires.
     pub(crate) popped: Option<TimeMs>,
+    /// How often room had been made when it was tried last.
+    pub(crate) tried_at: u64,
     /// Since when it is in the queue, or when it was tried last.
     pub(crate) queued: Option<(TimeMs, u64)>,
     /// The state of the cluster when it got to the head of the queue, for the attempt under way.
@@ -91,6 +93,7 @@ impl Group {
             errors: 0,
             until_ms: 0,
             popped: None,
+            tried_at: 0,
             queued: None,
             attempt_from: None,
             attempt_ms: None,

@@ -85,6 +85,9 @@ impl Machine {
     /// As [`Self::wake_for`], of the pods whose priority `may`.
     pub(crate) fn wake_where(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>, may: impl Fn(i32) -> bool) {
         self.happenings += 1;
+        if !matches!(event, ClusterEvent::PodAdded(_)) {
+            self.rooms_made += 1;
+        }
         let label = event.label();
         if self.queue.has_parked() {
             for (group, strategy) in self.worth_waking(event, may) {

@@ -3,11 +3,15 @@
 use flotilla_framework::{
     class::PodInfo,
     node::NodeInfo,
+    pod_group::PodGroup,
     testing::{self, PodBuilder, node, pod},
 };
 use flotilla_machine::event::{BindFailure, Configuration, Event};
 
-use crate::world::{World, preempting};
+use crate::{
+    groups,
+    world::{World, preempting},
+};
 
 /// The pods of low priority that fill a node together.
 const SMALL: usize = 15;
@@ -265,5 +269,91 @@ fn no_pod_of_lower_priority_has_a_nominated_node_while_victims_go() {
         }
         world.settle();
         assert_eq!((world.place_of("high"), world.evicted.len()), (Some("a"), 1), "{workers} workers");
+    }
+}
+
+/// A world whose nodes are full, and a gang of two pods of priority 10 that has been refused at 2 s.
+fn waiting_gang(now_ms: u64) -> World {
+    let mut world = World::new(2);
+    let mut configuration = groups::configuration(2);
+    configuration.worker_grace_ms = 0;
+    world.tell(Event::Configured(configuration.into()));
+    world.node(node("full").capacity("cpu", "1").build());
+    world.pod(asks("standing", 1, 2_000).on("full").build());
+    world.advance(now_ms);
+    world.tell(Event::PodGroupApplied(PodGroup { priority: 10, ..testing::pod_group("g", Some(2)) }.into()));
+    for name in ["g-1", "g-2"] {
+        world.pod(asks(name, 2, 10).group("g").build());
+    }
+    world.settle();
+    world
+}
+
+#[test]
+fn a_pod_that_finds_a_node_leaves_it_to_a_group_that_comes_before_it_once_room_was_made() {
+    let mut world = waiting_gang(2_000);
+    world.advance(1_000);
+    // Its backoff lasts until 5 s.
+    let before = world.machine.status().groups_refused;
+    world.node(node("b").capacity("cpu", "4").build());
+    world.settle();
+    assert_eq!(world.machine.status().groups_refused, before, "an empty activeQ does not take it");
+    world.pod(asks("low", 3, 0).build());
+    world.settle();
+    assert_eq!((places(&world, "g"), world.place_of("low")), (vec![("g-1", "b"), ("g-2", "b")], None));
+}
+
+#[test]
+fn a_group_that_does_not_fit_either_goes_ahead_once_a_second_at_most_and_keeps_its_backoff() {
+    let mut world = waiting_gang(2_000);
+    world.advance(500);
+    let before = world.machine.status().groups_refused;
+    world.node(node("b").capacity("cpu", "3").build());
+    world.pod(asks("early", 1, 0).build());
+    world.settle();
+    assert_eq!((world.place_of("early"), world.machine.status().groups_refused), (Some("b"), before), "too soon");
+    world.advance(600);
+    world.delete_pod("uid-early");
+    for name in ["low-1", "low-2"] {
+        world.pod(asks(name, 1, 0).build());
+        world.settle();
+        assert_eq!(world.place_of(name), Some("b"), "there is no room for two pods of the group");
+    }
+    assert_eq!(world.machine.status().groups_refused, before + 1, "it was tried once for both");
+    world.node(node("c").capacity("cpu", "4").build());
+    world.advance(3_000);
+    assert_eq!(places(&world, "g"), [("g-1", "c"), ("g-2", "c")], "at the end of its first backoff");
+}
+
+/// A node that cannot take its nominated pod for a while ends the nomination, as with kube-scheduler. What was freed there is still
+/// the pod's once the node can take it.
+#[test]
+fn no_pod_of_lower_priority_has_a_nominated_node_that_was_tainted_while_victims_went() {
+    for workers in [0, 2] {
+        let mut world = World::with_workers(workers, preempting());
+        world.advance(60_000);
+        world.graceful = true;
+        world.node(empty("a"));
+        for index in 0..SMALL {
+            world.pod(asks(&format!("old-{index:02}"), 1, 0).on("a").build());
+        }
+        world.settle();
+        world.pod(high("high"));
+        world.settle();
+        assert_eq!(world.api["uid-high"].nominated_node_name.as_deref(), Some("a"));
+        for index in 0..SMALL {
+            world.pod(low(&format!("new-{index:02}")));
+        }
+        world.advance(1_000);
+        world.node(node("a").capacity("cpu", &SMALL.to_string()).taint(UNREGISTERED, "", "NoExecute").build());
+        world.advance(700);
+        for index in 0..SMALL {
+            world.delete_pod(&format!("uid-old-{index:02}"));
+            world.advance(130);
+        }
+        world.node(empty("a"));
+        world.settle();
+        assert_eq!((world.place_of("high"), places(&world, "new").len()), (Some("a"), 0), "{workers} workers");
+        assert_eq!(world.evicted.len(), 1);
     }
 }

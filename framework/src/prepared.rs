@@ -3,6 +3,7 @@
 //! Knows: how the extension points of a profile follow each other for one pod. Must not know: which nodes are asked,
 //! or where.
 
+mod attempt;
 pub mod parts;
 mod preparing;
 mod purity;
@@ -13,7 +14,7 @@ use smallvec::SmallVec;
 use crate::{
     class::{Class, ClassId},
     domains::Sums,
-    extension::{Amounts, Domain, Domains, Facts, Filter, NodeFilter, NodeScore, Preparation, Score, Term},
+    extension::{Amounts, Domain, Domains, Facts, Filter, NodeScore, Preparation, Score, Term},
     interest::Interest,
     matches::Matches,
     profile::Profile,
@@ -165,31 +166,6 @@ impl Prepared {
     #[must_use]
     pub const fn missing(&self) -> &Missing {
         &self.missing
-    }
-
-    /// Another attempt begins: what it may do is counted from nothing.
-    pub fn begin(&self) {
-        self.node_filters().for_each(NodeFilter::begin);
-    }
-
-    /// Whether the filters of a plugin did all that an attempt may do, and have not come to all nodes: nothing but other objects, or
-    /// another pod, can change that.
-    #[must_use]
-    pub fn is_exhausted(&self) -> bool {
-        self.node_filters().any(NodeFilter::is_exhausted)
-    }
-
-    /// About how many bytes its filters have found out about nodes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.node_filters().map(NodeFilter::bytes).sum()
-    }
-
-    fn node_filters(&self) -> impl Iterator<Item = &dyn NodeFilter> {
-        self.filters.iter().filter_map(|filter| match &filter.filter {
-            Filter::Node(filter) => Some(&**filter),
-            Filter::Domain(_) => None,
-        })
     }
 
     /// How many label keys its plugins count over.

@@ -2,10 +2,12 @@
 //! which differs in details: its classes are of Unicode, it has more flags and operators on sets.
 
 mod cache;
+mod classes;
 
 use regex::bytes::{Regex, RegexBuilder};
 
 pub use cache::Patterns;
+use classes::{perl, written};
 
 /// The classes that have a name.
 const POSIX: [&str; 14] = [
@@ -488,19 +490,4 @@ impl<'text> Translator<'text> {
             None => Err(format!("missing closing ]: `{}`", self.whole())),
         }
     }
-}
-
-fn written(one: char) -> String {
-    if one.is_ascii_alphanumeric() { one.to_string() } else { format!("\\x{{{:x}}}", u32::from(one)) }
-}
-
-/// The characters of `\d` and its like, and whether they are meant or all others.
-fn perl(one: char) -> Option<(&'static str, bool)> {
-    let class = match one.to_ascii_lowercase() {
-        'd' => "0-9",
-        's' => "\\t\\n\\x0c\\r ",
-        'w' => "0-9A-Za-z_",
-        _ => return None,
-    };
-    Some((class, one.is_ascii_uppercase()))
 }

@@ -31,3 +31,4 @@ mod store;
 pub mod taints;
 mod views;
 pub mod wanted;
+pub mod work;

@@ -123,6 +123,20 @@ pub trait NodeFilter: Send + Sync {
         None
     }
 
+    /// Another attempt begins: what it may do is counted from nothing.
+    fn begin(&self) {}
+
+    /// Whether what an attempt may do was not enough for all nodes. The filter is of no use from then on: it has refused the nodes
+    /// that were left with an error.
+    fn is_exhausted(&self) -> bool {
+        false
+    }
+
+    /// About how many bytes it has found out about nodes.
+    fn bytes(&self) -> usize {
+        0
+    }
+
     /// What a pod of this class adds, wherever it stands, to what the filter counts over the whole cluster; 0 for a filter
     /// that counts nothing there.
     fn counts(&self, _class: &Class) -> i64 {

@@ -3,6 +3,7 @@
 //! Knows: how the extension points of a profile follow each other for one pod. Must not know: which nodes are asked,
 //! or where.
 
+mod attempt;
 pub mod parts;
 mod preparing;
 mod purity;

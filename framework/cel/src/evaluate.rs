@@ -4,29 +4,42 @@ mod attribute;
 mod fold;
 
 use self::fold::Scope;
+use std::sync::Arc;
+
 use crate::{
     cost::Meter,
-    plan::{Attribute, Call, Node, Root, Step, is_member},
+    effort::Effort,
+    plan::{Attribute, Call, Implementation, Node, Root, Step, is_member},
+    regex::Patterns,
     syntax::Id,
     value::{Failure, List, Map, Outcome, Value, compare, show},
 };
 
-/// The outcome of an evaluation, and its cost.
+/// The outcome of an evaluation, its cost, and what it took.
 pub(crate) struct Evaluated {
     pub(crate) outcome: Outcome,
     pub(crate) cost: u64,
+    pub(crate) effort: Effort,
 }
 
-/// Evaluates a plan.
-pub(crate) fn evaluate(plan: &Node, device: Value, limit: u64) -> Evaluated {
-    let mut evaluator = Evaluator { device, meter: Meter::new(limit) };
+/// Evaluates a plan, at a cost and with work up to limits.
+pub(crate) fn evaluate(plan: &Node, device: Value, patterns: &mut Patterns, limit: u64, work: u64) -> Evaluated {
+    let mut evaluator = Evaluator { device, meter: Meter::new(limit), effort: Effort::new(work), patterns };
     let outcome = evaluator.node(plan, None);
-    Evaluated { outcome, cost: evaluator.meter.cost() }
+    evaluator.patterns.end();
+    Evaluated { outcome, cost: evaluator.meter.cost(), effort: evaluator.effort }
 }
 
-pub(super) struct Evaluator {
+pub(super) struct Evaluator<'patterns> {
     device: Value,
     meter: Meter,
+    effort: Effort,
+    patterns: &'patterns mut Patterns,
+}
+
+/// Whether a call searches for a pattern.
+fn is_search(call: &Call) -> bool {
+    matches!(call.implementation, Implementation::Pattern) || matches!(&*call.function, "matches" | "find" | "findAll")
 }
 
 type Around<'scope> = Option<&'scope Scope<'scope>>;
@@ -35,8 +48,9 @@ fn is_fatal(outcome: &Outcome) -> bool {
     matches!(outcome, Err(Failure::Fatal(_)))
 }
 
-impl Evaluator {
+impl Evaluator<'_> {
     fn node(&mut self, node: &Node, scope: Around<'_>) -> Outcome {
+        self.effort.node()?;
         let outcome = self.step(node, scope);
         if is_fatal(&outcome) {
             return outcome;
@@ -98,6 +112,7 @@ impl Evaluator {
             Step::Or(operands) => self.logic(operands, true, scope),
             Step::Equal { operands, negated } => {
                 let (left, right) = self.both(operands, scope)?;
+                self.effort.comparison(&left, &right)?;
                 match (compare::equal(&left, &right), negated) {
                     (Ok(equal), negated) => Ok(Value::Bool(equal != *negated)),
                     (Err(Failure::Error(_)), true) => Ok(Value::Bool(true)),
@@ -115,6 +130,7 @@ impl Evaluator {
             }
             Step::Member { sought, among } => {
                 let sought = self.node(sought, scope)?;
+                self.effort.work(among.len() as u64)?;
                 is_member(&sought, among)
             }
             Step::OptionalOr { operands, unwrap } => match self.node(&operands[0], scope)? {
@@ -177,11 +193,53 @@ impl Evaluator {
         }
         match error {
             Some(failure) => Err(failure),
-            None => call.implementation.apply(&call.function, &values),
+            None => self.apply(call, &values),
         }
     }
 
+    /// Calls a function, unless it would take more than is left.
+    fn apply(&mut self, call: &Call, values: &[Value]) -> Outcome {
+        if let (true, [Value::String(text), Value::String(pattern), rest @ ..]) = (is_search(call), values)
+            && matches!(rest, [] | [Value::Int(_)])
+        {
+            let outcome = self.search(call, (text, pattern), rest)?;
+            self.effort.made(&call.function, values, &outcome)?;
+            return outcome;
+        }
+        self.effort.call(&call.function, values)?;
+        let outcome = call.implementation.apply(&call.function, values);
+        self.effort.made(&call.function, values, &outcome)?;
+        outcome
+    }
+
+    /// Searches for a pattern. The outer error ends the evaluation.
+    fn search(&mut self, call: &Call, of: (&str, &Arc<str>), rest: &[Value]) -> Result<Outcome, Failure> {
+        let (text, pattern) = of;
+        let found = match self.patterns.get(pattern, &mut self.effort)? {
+            Ok(found) => found,
+            Err(told) if call.function == "matches" => return Ok(Err(Failure::new(told))),
+            Err(told) => return Ok(Err(Failure::new(format!("Illegal regex: {told}")))),
+        };
+        if call.function == "matches" {
+            return Ok(Ok(Value::Bool(found.is_match(text, &mut self.effort)?)));
+        }
+        let most = match rest {
+            _ if call.function == "find" => 1,
+            [Value::Int(most)] => usize::try_from(*most).unwrap_or(usize::MAX),
+            _ => usize::MAX,
+        };
+        let all = found.find_all(text, most, &mut self.effort)?;
+        let mut all = all.into_iter().filter_map(|range| text.get(range)).map(Value::string);
+        Ok(Ok(if call.function == "find" {
+            all.next().unwrap_or_else(|| Value::string(""))
+        } else {
+            let all: Vec<Value> = all.collect();
+            Value::List(List::new(all))
+        }))
+    }
+
     fn list(&mut self, elements: &[(Node, bool)], scope: Around<'_>) -> Outcome {
+        self.effort.collection(elements.len(), false)?;
         let mut values = Vec::with_capacity(elements.len());
         for (element, optional) in elements {
             let value = self.node(element, scope)?;
@@ -199,6 +257,7 @@ impl Evaluator {
     }
 
     fn map(&mut self, entries: &[(Node, Node, bool)], scope: Around<'_>) -> Outcome {
+        self.effort.collection(entries.len(), true)?;
         let mut made: Vec<(Value, Value)> = Vec::with_capacity(entries.len());
         for (key, value, optional) in entries {
             let key = self.node(key, scope)?;

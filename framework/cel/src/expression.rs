@@ -8,6 +8,7 @@ use crate::{
     evaluate::evaluate,
     plan::{Node, plan},
     reach::Reach,
+    regex::Patterns,
     source::{Errors, Source},
     syntax::parser::parse,
     types::Type,
@@ -44,6 +45,20 @@ pub struct Expression {
     text: Arc<str>,
     plan: Node,
     reach: Reach,
+    nodes: usize,
+}
+
+/// What an evaluation gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evaluation {
+    /// Whether the device matches.
+    pub verdict: Result<bool, RuntimeError>,
+    /// What it cost in upstream's units.
+    pub cost: u64,
+    /// The work that it took, in units of some 10 ns.
+    pub work: u64,
+    /// Whether there was not enough work left for it: the verdict says nothing about the device then.
+    pub is_exhausted: bool,
 }
 
 impl Expression {
@@ -71,12 +86,17 @@ impl Expression {
         }
         let plan =
             plan(&tree, &checked).map_err(|told| CompileError(format!("program instantiation failed: {told}")))?;
-        Ok(Self { text: text.into(), plan, reach: Reach::of(&tree) })
+        Ok(Self { text: text.into(), plan, reach: Reach::of(&tree), nodes: source.nodes() })
     }
 
     /// The text that was compiled.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// How many nodes it has, those that macros made included.
+    pub fn nodes(&self) -> usize {
+        self.nodes
     }
 
     /// What of a device the verdict can depend on.
@@ -94,10 +114,17 @@ impl Expression {
 
     /// As [`Expression::matches`], with what the evaluation cost in upstream's units.
     pub fn matches_at_cost(&self, device: &Device, budget: u64) -> (Result<bool, RuntimeError>, u64) {
+        let Evaluation { verdict, cost, .. } = self.evaluate(device, &mut Patterns::default(), budget, u64::MAX);
+        (verdict, cost)
+    }
+
+    /// Whether a device matches, at a cost and with work up to limits. Patterns are compiled once for all evaluations that use the
+    /// same [`Patterns`].
+    pub fn evaluate(&self, device: &Device, patterns: &mut Patterns, max_cost: u64, max_work: u64) -> Evaluation {
         if let Some(told) = &device.unreadable {
-            return (Err(RuntimeError(told.clone())), 0);
+            return Evaluation { verdict: Err(RuntimeError(told.clone())), cost: 0, work: 0, is_exhausted: false };
         }
-        let evaluated = evaluate(&self.plan, device.value(), budget);
+        let evaluated = evaluate(&self.plan, device.value(), patterns, max_cost, max_work);
         let verdict = match evaluated.outcome {
             Ok(Value::Bool(verdict)) => Ok(verdict),
             Ok(value) => convert::to_verdict(&value).map_err(|failure| {
@@ -106,7 +133,8 @@ impl Expression {
             }),
             Err(failure) => Err(RuntimeError(failure.text().to_owned())),
         };
-        (verdict, evaluated.cost)
+        let effort = evaluated.effort;
+        Evaluation { verdict, cost: evaluated.cost, work: effort.done(), is_exhausted: effort.is_exhausted() }
     }
 }
 

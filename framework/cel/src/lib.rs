@@ -8,6 +8,7 @@ mod check;
 mod cost;
 mod declarations;
 mod device;
+mod effort;
 mod evaluate;
 mod expression;
 mod format;
@@ -28,6 +29,7 @@ mod value;
 
 pub use self::{
     device::{Attribute, CapacityError, Device},
-    expression::{CompileError, Expression, MAX_COST, RuntimeError},
+    expression::{CompileError, Evaluation, Expression, MAX_COST, RuntimeError},
     reach::{Key, Reach},
+    regex::Patterns,
 };

@@ -75,8 +75,8 @@ pub(crate) enum Implementation {
     Overload(&'static Overload, Operation),
     /// The first overload whose types fit the values.
     Dynamic(Vec<(&'static Overload, Operation)>),
-    /// A regular expression that is constant.
-    Pattern(Pattern),
+    /// A search for a regular expression that is constant: the evaluation makes it.
+    Pattern,
 }
 
 /// A name, or a value, and the fields and indices that follow it.
@@ -382,7 +382,7 @@ fn implementation(function: &str, overload: &'static str, arguments: &[Node]) ->
     if matches!(function, "matches" | "find" | "findAll")
         && let Some(Node { step: Step::Constant(Value::String(pattern)), .. }) = arguments.get(1)
     {
-        return Pattern::new(pattern).map(Implementation::Pattern);
+        return Pattern::check(pattern).map(|()| Implementation::Pattern);
     }
     if let Some(singleton) = functions::singleton(function) {
         return Ok(Implementation::Singleton(singleton));
@@ -409,7 +409,7 @@ impl Implementation {
         match self {
             Self::Singleton(_) => arguments == 2,
             Self::Overload(overload, _) => arguments == 2 && !functions::is_variadic(overload.id),
-            Self::Dynamic(_) | Self::Pattern(_) => false,
+            Self::Dynamic(_) | Self::Pattern => false,
         }
     }
 
@@ -438,7 +438,7 @@ impl Implementation {
                     None => Err(no_such_overload(function, arguments)),
                 }
             }
-            Self::Pattern(pattern) => functions::text::with_pattern(function, pattern, arguments),
+            Self::Pattern => functions::text::not_searched(arguments),
         }
     }
 }

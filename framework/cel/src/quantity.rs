@@ -104,6 +104,17 @@ impl Quantity {
         }
     }
 
+    /// About how many figures it has, from above.
+    pub(crate) fn figures(&self) -> u64 {
+        match self.amount() {
+            Amount::Integer { .. } => 20,
+            // A bit is less than a third of a figure; sums shift one of the two by its scale.
+            Amount::Decimal { value, scale } => {
+                (value.bits() / 3).saturating_add(scale.unsigned_abs().min(MAX_SHIFT.unsigned_abs()))
+            }
+        }
+    }
+
     /// The number, where it is in the form of an integer and fits.
     pub(crate) fn as_integer(&self) -> Option<i64> {
         match self.amount() {

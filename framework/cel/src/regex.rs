@@ -1,33 +1,48 @@
 //! Regular expressions in Go's syntax. They are checked by Go's rules and written anew in the syntax of the crate `regex`,
 //! which differs in details: its classes are of Unicode, it has more flags and operators on sets.
 
-use regex::bytes::Regex;
+mod cache;
+mod classes;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+pub use cache::Patterns;
+use classes::{perl, written};
 
 /// The classes that have a name.
 const POSIX: [&str; 14] = [
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
     "xdigit",
 ];
-/// The most that a counted repetition may count to.
+/// The most that a counted repetition may count to, all repetitions around one place taken together.
 const MAX_REPEAT: u32 = 1000;
+/// How many bytes the states that a search makes on its way may take. With fewer than it needs it goes on without them, slower.
+const STATES: usize = 256 << 10;
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern(Regex);
 
 impl Pattern {
-    /// Compiles an expression.
+    /// Says whether an expression is one, without compiling it.
     ///
     /// # Errors
     /// Go's text, as near as it can be told.
-    pub(crate) fn new(text: &str) -> Result<Self, String> {
+    pub(crate) fn check(text: &str) -> Result<(), String> {
+        Self::compile(text, 1).map(drop)
+    }
+
+    /// Compiles an expression into no more than so many bytes. `None`: it takes more.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    fn compile(text: &str, bytes: usize) -> Result<Option<Self>, String> {
         let characters: Vec<char> = text.chars().collect();
-        let translated =
-            Translator { all: &characters, at: 0, made: String::new(), depth: 0, pending: Pending::Nothing }
-                .translate()
-                .map_err(|told| format!("error parsing regexp: {told}"))?;
-        match Regex::new(&translated) {
-            Ok(regex) => Ok(Self(regex)),
+        let translated = Translator::new(&characters).translate();
+        let translated = translated.map_err(|told| format!("error parsing regexp: {told}"))?;
+        match RegexBuilder::new(&translated).size_limit(bytes).dfa_size_limit(STATES).build() {
+            Ok(regex) => Ok(Some(Self(regex))),
+            Err(regex::Error::CompiledTooBig(_)) => Ok(None),
             Err(_) => Err(format!("error parsing regexp: invalid or unsupported syntax: `{text}`")),
         }
     }
@@ -37,16 +52,9 @@ impl Pattern {
         self.0.is_match(text.as_bytes())
     }
 
-    /// The first match.
-    pub(crate) fn find<'text>(&self, text: &'text str) -> &'text str {
-        let found = self.0.find(text.as_bytes());
-        found.and_then(|found| text.get(found.range())).unwrap_or_default()
-    }
-
-    /// The first matches, no more than a number of them.
-    pub(crate) fn find_all<'text>(&self, text: &'text str, most: Option<usize>) -> Vec<&'text str> {
-        let all = self.0.find_iter(text.as_bytes()).filter_map(|found| text.get(found.range()));
-        all.take(most.unwrap_or(usize::MAX)).collect()
+    /// The first match at or behind a place.
+    pub(crate) fn find_at(&self, text: &str, from: usize) -> Option<std::ops::Range<usize>> {
+        self.0.find_at(text.as_bytes(), from).map(|found| found.range())
     }
 }
 
@@ -63,11 +71,42 @@ struct Translator<'text> {
     all: &'text [char],
     at: usize,
     made: String,
-    depth: usize,
     pending: Pending,
+    /// How often what may be repeated next is repeated inside, at most; and so for what stands before it, by open group.
+    repeated: u32,
+    groups: Vec<u32>,
 }
 
-impl Translator<'_> {
+impl<'text> Translator<'text> {
+    fn new(all: &'text [char]) -> Self {
+        Self { all, at: 0, made: String::new(), pending: Pending::Nothing, repeated: 1, groups: vec![1] }
+    }
+
+    /// What was read last can be repeated, and is by itself repeated so often inside.
+    fn atom(&mut self, repeated: u32) {
+        self.settle();
+        self.pending = Pending::Something;
+        self.repeated = repeated;
+    }
+
+    /// What was read last is not repeated any more.
+    fn settle(&mut self) {
+        if let Some(group) = self.groups.last_mut() {
+            *group = self.repeated.max(*group);
+        }
+        self.repeated = 1;
+    }
+
+    fn open(&mut self) {
+        self.settle();
+        self.groups.push(1);
+    }
+
+    /// The number of open groups.
+    fn depth(&self) -> usize {
+        self.groups.len() - 1
+    }
+
     fn peek(&self, by: usize) -> Option<char> {
         self.all.get(self.at + by).copied()
     }
@@ -82,7 +121,7 @@ impl Translator<'_> {
 
     fn literal(&mut self, one: char) {
         self.made.push_str(&written(one));
-        self.pending = Pending::Something;
+        self.atom(1);
     }
 
     fn translate(mut self) -> Result<String, String> {
@@ -90,13 +129,14 @@ impl Translator<'_> {
             match one {
                 '(' => self.group()?,
                 ')' => {
-                    if self.depth == 0 {
+                    if self.depth() == 0 {
                         return Err(format!("unexpected ): `{}`", self.whole()));
                     }
-                    self.depth -= 1;
+                    self.settle();
+                    let inside = self.groups.pop().unwrap_or(1);
                     self.made.push(')');
                     self.at += 1;
-                    self.pending = Pending::Something;
+                    self.atom(inside);
                 }
                 '|' => {
                     self.made.push('|');
@@ -106,11 +146,11 @@ impl Translator<'_> {
                 '^' | '$' | '.' => {
                     self.made.push(one);
                     self.at += 1;
-                    self.pending = Pending::Something;
+                    self.atom(1);
                 }
                 '[' => {
                     self.class()?;
-                    self.pending = Pending::Something;
+                    self.atom(1);
                 }
                 '*' | '+' | '?' => self.repeat(self.at + 1, String::from(one))?,
                 '{' => match self.counted() {
@@ -127,7 +167,7 @@ impl Translator<'_> {
                 }
             }
         }
-        if self.depth > 0 { Err(format!("missing closing ): `{}`", self.whole())) } else { Ok(self.made) }
+        if self.depth() > 0 { Err(format!("missing closing ): `{}`", self.whole())) } else { Ok(self.made) }
     }
 
     fn repeat(&mut self, end: usize, written: String) -> Result<(), String> {
@@ -162,7 +202,15 @@ impl Translator<'_> {
             Some(Some(most)) if is_fine(most) && least <= most => format!("{{{least},{most}}}"),
             Some(Some(_)) => return Err(bad()),
         };
-        self.repeat(end, written)
+        // Go counts a repetition without an upper end by its lower one, and nothing inside one that is empty.
+        let times = most.flatten().unwrap_or(least);
+        let repeated = self.repeated.saturating_mul(times).max(1);
+        if repeated > MAX_REPEAT && least.max(times) >= 2 {
+            return Err(bad());
+        }
+        self.repeat(end, written)?;
+        self.repeated = repeated;
+        Ok(())
     }
 
     /// The end and the numbers of `{2}`, `{2,}` or `{2,3}`, if that is what comes. Numbers that are too long are `None` or too
@@ -192,7 +240,7 @@ impl Translator<'_> {
     fn group(&mut self) -> Result<(), String> {
         self.pending = Pending::Nothing;
         if self.peek(1) != Some('?') {
-            self.depth += 1;
+            self.open();
             self.at += 1;
             self.made.push('(');
             return Ok(());
@@ -214,7 +262,10 @@ impl Translator<'_> {
                 }
                 Some(end @ (':' | ')')) if !flags.ends_with('-') && (end == ':' || !flags.is_empty()) => {
                     self.made.push_str(&format!("(?{flags}{end}"));
-                    self.depth += usize::from(end == ':');
+                    self.settle();
+                    if end == ':' {
+                        self.groups.push(1);
+                    }
                     self.at = at;
                     return Ok(());
                 }
@@ -238,7 +289,7 @@ impl Translator<'_> {
         }
         // What is captured is never asked for; a name could begin with a figure, which the crate does not take.
         self.made.push('(');
-        self.depth += 1;
+        self.open();
         self.at = name_at + length + 1;
         Ok(())
     }
@@ -260,7 +311,7 @@ impl Translator<'_> {
             }
             return Ok(());
         }
-        self.pending = Pending::Something;
+        self.atom(1);
         let written = match one {
             'A' => Some("\\A"),
             'z' => Some("\\z"),
@@ -301,7 +352,9 @@ impl Translator<'_> {
             written =
                 if written.starts_with("\\p") { written.replace("\\p", "\\P") } else { written.replace("\\P", "\\p") };
         }
-        if Regex::new(&written).is_err() {
+        // Nothing is compiled to find out whether the name is known.
+        let known = RegexBuilder::new(&written).size_limit(1).build();
+        if known.is_err_and(|error| !matches!(error, regex::Error::CompiledTooBig(_))) {
             return Err(format!("invalid character class range: `{}`", self.text(start, end)));
         }
         self.at = end;
@@ -437,19 +490,4 @@ impl Translator<'_> {
             None => Err(format!("missing closing ]: `{}`", self.whole())),
         }
     }
-}
-
-fn written(one: char) -> String {
-    if one.is_ascii_alphanumeric() { one.to_string() } else { format!("\\x{{{:x}}}", u32::from(one)) }
-}
-
-/// The characters of `\d` and its like, and whether they are meant or all others.
-fn perl(one: char) -> Option<(&'static str, bool)> {
-    let class = match one.to_ascii_lowercase() {
-        'd' => "0-9",
-        's' => "\\t\\n\\x0c\\r ",
-        'w' => "0-9A-Za-z_",
-        _ => return None,
-    };
-    Some((class, one.is_ascii_uppercase()))
 }

@@ -27,6 +27,11 @@ impl Source {
         Id::try_from(self.offsets.len() - 1).unwrap_or(Id::MAX)
     }
 
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.offsets.len()
+    }
+
     /// The offset of a node in characters.
     pub(crate) fn offset(&self, id: Id) -> usize {
         self.offsets.get(id as usize).copied().unwrap_or_default()

@@ -20,6 +20,17 @@ pub(crate) struct Url {
     fragment: Option<(Vec<u8>, String)>,
 }
 
+impl Url {
+    /// About how many bytes its parts have.
+    pub(crate) fn bytes(&self) -> usize {
+        let user = self.user.as_ref().map_or(0, |(name, word)| name.len() + word.as_ref().map_or(0, Vec::len));
+        let fragment = self.fragment.as_ref().map_or(0, |(plain, raw)| plain.len() + raw.len());
+        let opaque = self.opaque.as_ref().map_or(0, String::len);
+        let path = self.path.len() + self.raw_path.len() + self.raw_query.len();
+        self.scheme.len() + opaque + user + self.host.len() + path + fragment
+    }
+}
+
 /// Which part of a URL characters are in: what must be escaped differs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {

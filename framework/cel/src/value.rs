@@ -124,6 +124,22 @@ impl Value {
         }
     }
 
+    /// How much there is to read of it, in bytes, what is in it included as often as it is in it. A list that names one text a
+    /// thousand times takes little memory and weighs a thousand texts: so much is read to compare or to print it.
+    pub(crate) fn weight(&self) -> u64 {
+        let inside = match self {
+            Self::String(text) | Self::Type(text) => text.len() as u64,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::List(list) => list.weight(),
+            Self::Map(map) => map.weight(),
+            Self::Optional(Some(value)) => value.weight(),
+            Self::Url(url) => url.bytes() as u64,
+            Self::Quantity(quantity) => quantity.figures(),
+            _ => 0,
+        };
+        inside.saturating_add(size_of::<Self>() as u64)
+    }
+
     /// Whether it is a value that `optional.ofNonZeroValue` takes for none.
     pub(crate) fn is_zero(&self) -> bool {
         match self {

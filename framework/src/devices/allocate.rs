@@ -11,7 +11,7 @@ mod constraints;
 mod counters;
 pub mod lacking;
 mod search;
-use super::{allocated::Allocated, pools::NodePools, selectors::Verdicts, wanted::Wanted};
+use super::{allocated::Allocated, pools::NodePools, selectors::Verdicts, wanted::Wanted, work::Exhausted};
 use attempt::Attempt;
 pub use attempt::Scratch;
 
@@ -54,6 +54,18 @@ pub enum AllocateError {
     /// The search took more steps than it may.
     #[error("the search for devices was given up after {0} steps; ask for fewer devices or with fewer alternatives")]
     TooManySteps(u64),
+    /// The searches of the attempt, on this node and those before it, took more work than they may: [`MAX_WORK`]. Nothing was found
+    /// out about the nodes that are left.
+    ///
+    /// [`MAX_WORK`]: super::work::MAX_WORK
+    #[error("the search for devices was given up after too much work; ask for fewer devices or by simpler selectors")]
+    TooMuchWork,
+}
+
+impl From<Exhausted> for AllocateError {
+    fn from(_: Exhausted) -> Self {
+        Self::TooMuchWork
+    }
 }
 
 /// The state of the cluster in which devices are looked for.
@@ -81,6 +93,9 @@ pub fn allocate(
     if let Some(error) = &scene.pools.error {
         return Err(AllocateError::Failed(error.clone()));
     }
+    // What is prepared for a node is as long as its devices, asks and pools.
+    let wanted = scene.wanted;
+    verdicts.work.add((scene.pools.devices.len() + 4 * scene.pools.pools.len() + 8 * wanted.asks.len()) as u64 / 4)?;
     let mut attempt = Attempt::new(scene, verdicts, scratch);
     let found = attempt.validate().and_then(|()| attempt.search());
     if found == Ok(None) && scene.pools.has_invalid() {

@@ -28,6 +28,7 @@ use crate::{
         },
     },
     node::NodeInfo,
+    plugins::dynamic_resources::LAST_MARK,
     profile::{Args, Profile},
 };
 
@@ -208,9 +209,14 @@ impl ObjectCache for DeviceCache {
             Resolved::Known(claim) => Some((place, *claim)),
             Resolved::Like(_) => None,
         });
+        // Which of the claims behind the last bit it stands for is not known: none of them is taken for another.
+        let is_marked = |place: usize| {
+            let is_told = place < LAST_MARK || claims.len() == LAST_MARK + 1;
+            is_told && unavailable >> place.min(LAST_MARK) & 1 == 1
+        };
         let claim = known.find(|(place, claim)| {
             let is_free = claim.reserved_for.iter().all(|consumer| consumer.uid == pod.uid);
-            unavailable >> place & 1 == 1 && is_free && claim.reserved_for.len() <= 1
+            is_marked(*place) && is_free && claim.reserved_for.len() <= 1
         });
         let Some((_, claim)) = claim else {
             // What an attempt before has left would be in the way for ever.

@@ -6,24 +6,31 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use flotilla_cel::{Expression, MAX_COST};
+use flotilla_cel::{Expression, MAX_COST, Patterns};
 
 use super::{
     model::slice::{Attribute, Device},
-    selectors::{Language, Reach, Selector},
+    selectors::{Judged, Language, Reach, Selector},
 };
 
 /// CEL, in the environment and with the limits that Kubernetes has for selectors of devices.
-#[derive(Debug)]
-pub struct Cel;
+#[derive(Debug, Default)]
+pub struct Cel {
+    /// The patterns of all its expressions.
+    patterns: Arc<Mutex<Patterns>>,
+}
 
 #[derive(Debug)]
 struct Compiled {
     expression: Expression,
+    patterns: Arc<Mutex<Patterns>>,
     reach: Reach,
 }
+
+/// The work of showing an attribute or a capacity to an expression, in units of some 10 ns.
+const SHOWN: u64 = 30;
 
 impl Language for Cel {
     fn compile(&self, expression: &str) -> Result<Box<dyn Selector>, String> {
@@ -33,17 +40,37 @@ impl Language for Cel {
             (Some(attributes), Some(capacities)) => Reach::Some { attributes, capacities },
             _ => Reach::All,
         };
-        Ok(Box::new(Compiled { expression, reach }))
+        Ok(Box::new(Compiled { expression, patterns: Arc::clone(&self.patterns), reach }))
     }
 }
 
 impl Selector for Compiled {
     fn matches(&self, driver: &str, device: &Device) -> Result<bool, String> {
+        self.judge(driver, device, u64::MAX).verdict
+    }
+
+    fn judge(&self, driver: &str, device: &Device, max_work: u64) -> Judged {
         let attributes = device.attributes.iter().map(|(name, value)| (&**name, shown(value)));
         let capacities = device.capacity.iter().map(|(name, capacity)| (&**name, &**capacity.value.text()));
         let shown = flotilla_cel::Device::new(driver, device.allow_multiple == Some(true), attributes, capacities);
-        let shown = shown.map_err(|error| error.to_string())?;
-        self.expression.matches(&shown, MAX_COST).map_err(|error| error.to_string())
+        // What a device takes to be shown, beside its attributes.
+        let work = SHOWN * (2 + device.attributes.len() as u64 + device.capacity.len() as u64);
+        let shown = match shown {
+            Ok(shown) => shown,
+            Err(error) => return Judged { verdict: Err(error.to_string()), work, is_exhausted: false },
+        };
+        // What a panic has left is whole: patterns are added one by one.
+        let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
+        let evaluation = self.expression.evaluate(&shown, &mut patterns, MAX_COST, max_work);
+        Judged {
+            verdict: evaluation.verdict.map_err(|error| error.to_string()),
+            work: work.saturating_add(evaluation.work),
+            is_exhausted: evaluation.is_exhausted,
+        }
+    }
+
+    fn nodes(&self) -> usize {
+        self.expression.nodes()
     }
 
     fn reach(&self) -> &Reach {

@@ -26,6 +26,7 @@ use super::{
     special::{self, UNNAMED},
     store::{Store, number},
     wanted::Wanted,
+    work::Work,
 };
 use crate::{
     extension::objects::{AwaitedDevice, ObjectKey, Plan, Write, Written},
@@ -74,7 +75,7 @@ pub(super) struct Engine(Mutex<(Verdicts, Scratch)>);
 
 impl Default for Engine {
     fn default() -> Self {
-        Self(Mutex::new((Verdicts::new(Arc::new(Cel)), Scratch::default())))
+        Self(Mutex::new((Verdicts::new(Arc::new(Cel::default())), Scratch::default())))
     }
 }
 
@@ -194,14 +195,17 @@ impl Store {
         let mut kept = engine.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (verdicts, scratch) = &mut *kept;
         if verdicts.len() > MAX_SELECTORS {
-            *verdicts = Verdicts::new(Arc::new(Cel));
+            *verdicts = Verdicts::new(Arc::new(Cel::default()));
         }
+        verdicts.replace_work(Work::default());
         let find = |name: &str| self.classes.get(name).cloned();
         let wanted = Wanted::of(claims.iter().copied(), &find, verdicts);
         let scene =
             Scene { pools: &devices.pools, allocated: &devices.allocated, wanted: &wanted, max_steps: MAX_STEPS };
         let found = allocate(scene, verdicts, scratch).map_err(|error| match error {
-            AllocateError::TooManySteps(_) => format!("node {}: timed out trying to allocate devices", node.name),
+            AllocateError::TooManySteps(_) | AllocateError::TooMuchWork => {
+                format!("node {}: timed out trying to allocate devices", node.name)
+            }
             other => other.to_string(),
         })?;
         let found = found.ok_or(NONE)?;

@@ -7,13 +7,19 @@
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, map::Entry};
 
 use super::{
     inventory::Subject,
     model::slice::{Attribute, Device},
+    work::{self, Exhausted, Work},
 };
 
 /// The language that selectors are written in: CEL.
@@ -33,8 +39,29 @@ pub trait Selector: fmt::Debug + Send + Sync {
     /// Why it cannot be told, in upstream's words.
     fn matches(&self, driver: &str, device: &Device) -> Result<bool, String>;
 
+    /// As [`Self::matches`], with so much work at most.
+    fn judge(&self, driver: &str, device: &Device, _max_work: u64) -> Judged {
+        Judged { verdict: self.matches(driver, device), work: 0, is_exhausted: false }
+    }
+
+    /// How many nodes its expression has.
+    fn nodes(&self) -> usize {
+        0
+    }
+
     /// What of a device it can read.
     fn reach(&self) -> &Reach;
+}
+
+/// What an evaluation gave.
+#[derive(Debug)]
+pub struct Judged {
+    /// Whether the selector holds.
+    pub verdict: Result<bool, String>,
+    /// The work that it took, in units of [`Work`].
+    pub work: u64,
+    /// Whether there was not enough of it: there is no verdict then.
+    pub is_exhausted: bool,
 }
 
 /// What of a device a selector can read.
@@ -64,6 +91,9 @@ pub struct SelectorNumber(u32);
 pub struct Verdicts {
     language: Arc<dyn Language>,
     selectors: IndexMap<Arc<str>, Known>,
+    /// What searches with these verdicts have done in this attempt.
+    pub(super) work: Work,
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -101,6 +131,8 @@ pub enum SelectorError<'a> {
     Compile(&'a str),
     /// It failed for this device.
     Runtime(&'a str),
+    /// There is not enough work left to find out.
+    Exhausted,
 }
 
 const NO: u32 = 1;
@@ -113,17 +145,47 @@ impl Verdicts {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(language: Arc<dyn Language>) -> Self {
-        Self { language, selectors: IndexMap::new() }
+        Self { language, selectors: IndexMap::new(), work: Work::default(), bytes: 0 }
+    }
+
+    /// The work that was done with them.
+    #[must_use]
+    pub const fn work(&self) -> Work {
+        self.work
+    }
+
+    /// Goes on with other work, and gives that which was counted so far.
+    pub const fn replace_work(&mut self, work: Work) -> Work {
+        std::mem::replace(&mut self.work, work)
+    }
+
+    /// About how many bytes the verdicts take.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The number of an expression. It is read when it is first met; whether it can be is told with the first verdict.
     pub fn selector(&mut self, expression: &Arc<str>) -> SelectorNumber {
         let at = self.selectors.get_index_of(expression).unwrap_or_else(|| {
-            let selector = self.language.compile(expression);
+            // Without work it would be an error that stays. Whoever asks for the verdict is refused first.
+            let Ok(selector) = self.compile(expression) else { return usize::MAX };
+            // What is read takes some 20 times its text.
+            self.bytes += size_of::<Known>() + 20 * expression.len();
             let known = Known { selector, column: Vec::new(), by_values: IndexMap::new() };
             self.selectors.insert_full(Arc::clone(expression), known).0
         });
         SelectorNumber(u32::try_from(at).unwrap_or(u32::MAX))
+    }
+
+    /// Reads an expression.
+    fn compile(&mut self, expression: &str) -> Result<Result<Box<dyn Selector>, String>, Exhausted> {
+        self.work.add((expression.len() as u64).saturating_mul(work::EXPRESSION_BYTE))?;
+        let selector = contained(|| self.language.compile(expression)).unwrap_or_else(Err);
+        let nodes = selector.as_ref().map_or(0, |selector| selector.nodes() as u64);
+        // Where that is too much, the next that is to be done is refused.
+        _ = self.work.add(nodes.saturating_mul(work::EXPRESSION_NODE));
+        Ok(selector)
     }
 
     /// The expression of a number.
@@ -188,7 +250,11 @@ impl Verdicts {
         driver: &Arc<str>,
         device: &Device,
     ) -> Result<bool, SelectorError<'_>> {
-        let Some((_, known)) = self.selectors.get_index_mut(selector.0 as usize) else {
+        let Self { selectors, work, bytes, .. } = self;
+        if work.add(1) == Err(Exhausted) {
+            return Err(SelectorError::Exhausted);
+        }
+        let Some((_, known)) = selectors.get_index_mut(selector.0 as usize) else {
             return Err(SelectorError::Compile("internal error: no such selector"));
         };
         let entry = known.column.get(subject.place as usize).copied().unwrap_or(0);
@@ -199,18 +265,52 @@ impl Verdicts {
                 _ => {}
             }
         }
-        known.judge(subject, driver, device)
+        known.judge(subject, (driver, device), work, bytes)
     }
 }
 
+/// What a call gives; where it panics, the text of the panic, as upstream turns one of Go's into an error of the expression. Where
+/// a panic ends the process it does so here too.
+fn contained<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    // What a selector leaves behind of a panic is a lock that is taken over, and patterns that are whole or not there.
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| format!("internal error: {}", told(&*panic)))
+}
+
+fn told(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic")
+}
+
 impl Known {
-    fn judge(&mut self, subject: Subject, driver: &Arc<str>, device: &Device) -> Result<bool, SelectorError<'_>> {
+    fn judge(
+        &mut self,
+        subject: Subject,
+        (driver, device): (&Arc<str>, &Device),
+        work: &mut Work,
+        bytes: &mut usize,
+    ) -> Result<bool, SelectorError<'_>> {
         let selector = match &self.selector {
             Ok(selector) => selector,
             Err(error) => return Err(SelectorError::Compile(error)),
         };
+        if work.add(work::EVALUATION) == Err(Exhausted) {
+            return Err(SelectorError::Exhausted);
+        }
         let values = Values::of(selector.reach(), driver, device);
-        let verdict = self.by_values.entry(values).or_insert_with(|| selector.matches(driver, device));
+        let verdict = match self.by_values.entry(values) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => {
+                let left = work.left();
+                let judged = contained(|| selector.judge(driver, device, left));
+                let judged =
+                    judged.unwrap_or_else(|error| Judged { verdict: Err(error), work: 0, is_exhausted: false });
+                if work.add(judged.work) == Err(Exhausted) || judged.is_exhausted {
+                    return Err(SelectorError::Exhausted);
+                }
+                *bytes += free.key().bytes() + judged.verdict.as_ref().map_or_else(String::len, |_| 0);
+                free.insert(judged.verdict)
+            }
+        };
         let code = match verdict {
             Ok(false) => NO,
             Ok(true) => YES,
@@ -218,6 +318,7 @@ impl Known {
         };
         let place = subject.place as usize;
         if self.column.len() <= place {
+            *bytes += (place + 1 - self.column.len()) * size_of::<u32>();
             self.column.resize(place + 1, 0);
         }
         self.column[place] = subject.serial << 2 | code;
@@ -226,6 +327,14 @@ impl Known {
 }
 
 impl Values {
+    /// About how many bytes they take, with the verdict.
+    fn bytes(&self) -> usize {
+        let attributes = self.attributes.len() * size_of::<(Arc<str>, Attribute)>();
+        let capacities = self.capacities.len() * size_of::<(Arc<str>, Arc<str>)>();
+        // The texts are those of the devices, the numbers of a table of hashes are another 16.
+        size_of::<(Self, Verdict)>() + attributes + capacities + 16
+    }
+
     fn of(reach: &Reach, driver: &Arc<str>, device: &Device) -> Self {
         // An attribute of an unknown type, or a version that is none, fails every selector, whatever it reads.
         let is_reached = |name: &str, value: &Attribute| match reach {

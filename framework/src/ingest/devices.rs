@@ -2,7 +2,7 @@
 //!
 //! Knows: where in a pod that is. Must not know: the claims.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1 as api;
 
@@ -18,7 +18,8 @@ use crate::{
 
 /// What the pod claims; `None` where that is nothing.
 pub(super) fn claimed(pod: &api::Pod, spec: &api::PodSpec) -> Option<Arc<PodDevices>> {
-    let claims: Vec<PodClaim> = spec.resource_claims.iter().flatten().map(|claim| entry(claim, pod)).collect();
+    let statuses = Statuses::of(pod);
+    let claims: Vec<PodClaim> = spec.resource_claims.iter().flatten().map(|claim| entry(claim, &statuses)).collect();
     let containers = if asks_for_any(spec) { containers(spec) } else { Vec::new() };
     if claims.is_empty() && containers.is_empty() {
         return None;
@@ -28,17 +29,29 @@ pub(super) fn claimed(pod: &api::Pod, spec: &api::PodSpec) -> Option<Arc<PodDevi
     Some(Arc::new(PodDevices { owner, claims, containers, ..PodDevices::default() }))
 }
 
-/// Source: `resourceclaim.Name`.
-fn entry(claim: &api::PodResourceClaim, pod: &api::Pod) -> PodClaim {
-    let generated = || {
+/// The claims that were generated for a pod, by the names of its entries.
+struct Statuses<'a>(BTreeMap<&'a str, &'a api::PodResourceClaimStatus>);
+
+impl<'a> Statuses<'a> {
+    fn of(pod: &'a api::Pod) -> Self {
         let statuses = pod.status.as_ref().and_then(|status| status.resource_claim_statuses.as_ref());
-        match statuses.into_iter().flatten().find(|status| status.name == claim.name) {
-            None => ClaimSource::NotCreated,
-            Some(status) => status
-                .resource_claim_name
-                .as_ref()
-                .map_or(ClaimSource::NotNeeded, |name| ClaimSource::Generated(text(name))),
+        let mut by_name = BTreeMap::new();
+        for status in statuses.into_iter().flatten() {
+            // Of two with one name the first counts.
+            by_name.entry(&*status.name).or_insert(status);
         }
+        Self(by_name)
+    }
+}
+
+/// Source: `resourceclaim.Name`.
+fn entry(claim: &api::PodResourceClaim, statuses: &Statuses<'_>) -> PodClaim {
+    let generated = || match statuses.0.get(&*claim.name) {
+        None => ClaimSource::NotCreated,
+        Some(status) => status
+            .resource_claim_name
+            .as_ref()
+            .map_or(ClaimSource::NotNeeded, |name| ClaimSource::Generated(text(name))),
     };
     let source = match (&claim.resource_claim_name, &claim.resource_claim_template_name) {
         (Some(name), _) => ClaimSource::Named(text(name)),

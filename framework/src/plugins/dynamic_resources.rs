@@ -24,6 +24,7 @@ use crate::{
     profile::Args,
     snapshot::{Slot, Snapshot},
 };
+pub(crate) use search::LAST_MARK;
 use search::{Preferred, Search};
 
 /// The plugin's name.
@@ -108,7 +109,8 @@ impl Plugin for DynamicResources {
     }
 }
 
-/// The claims of a class for which this plugin has refused nodes, each a bit by its place.
+/// The claims of a class for which this plugin has refused nodes, each a bit by its place. The last of 32 bits is for all claims
+/// from the 32nd on.
 #[must_use]
 pub fn unavailable(prepared: &Prepared, refused: &[Refused]) -> u64 {
     let by_us = refused.iter().filter(|group| prepared.plugin(group.order) == Some(NAME));

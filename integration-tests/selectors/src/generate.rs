@@ -30,12 +30,39 @@ const STRINGS: [&str; 14] = [
 ];
 const INTS: [&str; 12] =
     ["0", "1", "2", "3", "7", "-1", "-3", "10", "9223372036854775807", "-9223372036854775808", "0x1f", "100"];
-const DOUBLES: [&str; 8] = ["0.0", "1.0", "-1.5", "2.5", "1e3", "1e300", "7.0", "0.1"];
+const DOUBLES: [&str; 12] =
+    ["0.0", "1.0", "-1.5", "2.5", "1e3", "1e300", "7.0", "0.1", "(0.0 / 0.0)", "(1.0 / 0.0)", "(-1.0 / 0.0)", "5e-324"];
+/// Lists that have no order, or one that only few elements keep.
+const DOUBLE_LISTS: [&str; 4] = [
+    "[2.0, 0.0 / 0.0, 1.0]",
+    "[0.0 / 0.0, 0.0 / 0.0]",
+    "[1.0 / 0.0, 3.5, -1.0 / 0.0, 0.0, -0.0]",
+    "[9.0, 8.0, 0.0 / 0.0, 7.0, 6.0, 0.0 / 0.0, 5.0, 4.0, 3.0, 2.0, 1.0]",
+];
+/// Precisions at the ends of the numbers that upstream keeps them in.
+const PRECISIONS: [&str; 12] =
+    ["0", "1", "17", "60", "255", "256", "300", "32767", "32768", "65536", "10000009", "10000010"];
 const QUANTITIES: [&str; 12] =
     ["1", "0", "1Gi", "1024Mi", "1.5Gi", "500m", "1k", "1e3", "-2Gi", "100E", "0.0001m", "12345678901234567890"];
 const VERSIONS: [&str; 8] =
     ["1.2.3", "1.2.3-alpha.1", "1.2.3+build", "2.0.0", "0.0.1", "10.20.30", "1.2.3-beta", "1.2.3-2"];
-const PATTERNS: [&str; 9] = ["a", "^a.*c$", "[a-z]+", "\\\\d+", "(?i)ABC", "x{2,3}", "b|c", "\\\\w+@", "(a)(b)?"];
+const PATTERNS: [&str; 15] = [
+    "a",
+    "^a.*c$",
+    "[a-z]+",
+    "\\\\d+",
+    "(?i)ABC",
+    "x{2,3}",
+    "b|c",
+    "\\\\w+@",
+    "(a)(b)?",
+    "\\\\pL{20}|a",
+    "(?:a{30}){34}",
+    "(?:a{30}){33}",
+    "((b{2,3})*){334}",
+    "(?i)\\\\pL{3}",
+    "(|a)*",
+];
 const ADDRESSES: [&str; 7] = ["127.0.0.1", "10.1.2.3", "::1", "fe80::1", "2001:db8::1", "224.0.0.1", "0.0.0.0"];
 const PREFIXES: [&str; 5] = ["10.0.0.0/8", "127.0.0.1/32", "2001:db8::/32", "0.0.0.0/0", "10.1.2.3/16"];
 const URLS: [&str; 5] = [
@@ -282,13 +309,18 @@ impl Generator {
                 }
                 _ => self.leaf(of),
             },
-            Of::Double => match self.dice.random_range(0..5) {
+            Of::Double => match self.dice.random_range(0..6) {
                 0 => format!("double({})", self.expression(Of::Int, depth)),
                 1 => format!("{}.asApproximateFloat()", self.expression(Of::Quantity, depth)),
                 2 => format!("double({})", self.expression(Of::Text, depth)),
                 3 => {
                     let operator = self.pick(&["+", "-", "*", "/"]);
                     format!("({} {operator} {})", self.expression(of, depth), self.expression(of, depth))
+                }
+                4 => {
+                    let functions =
+                        ["min()", "max()", "sort()[0]", "sortBy(x, -x)[0]", "sum()", "sort()[?1].orValue(0.0)"];
+                    format!("{}.{}", self.pick(&DOUBLE_LISTS), self.pick(&functions))
                 }
                 _ => self.leaf(of),
             },

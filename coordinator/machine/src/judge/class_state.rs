@@ -47,6 +47,8 @@ pub(crate) struct ClassState {
     pub(super) can_be_told: bool,
     /// What the facts take, and the strings that no node has.
     pub(super) bytes: usize,
+    /// About how many bytes its filters have found out about nodes.
+    pub(super) kept: usize,
 }
 
 // === impl ClassState ===

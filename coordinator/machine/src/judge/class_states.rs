@@ -90,7 +90,11 @@ impl ClassStates {
         let stale = self
             .all
             .get(&subject)
-            .is_some_and(|state| state.facts_version != version && *state.facts != cache.facts(class));
+            // Where the work of an attempt was not enough, it is tried again once objects have changed.
+            .is_some_and(|state| {
+                let is_changed = state.facts_version != version;
+                is_changed && (state.prepared.is_exhausted() || *state.facts != cache.facts(class))
+            });
         if stale {
             self.close(subject);
         }
@@ -120,6 +124,7 @@ impl ClassStates {
                 mismatches: 0,
                 can_be_told,
                 bytes,
+                kept: 0,
             }
         });
         state.facts_version = version;
@@ -173,7 +178,7 @@ impl ClassStates {
     /// Forgets a subject.
     pub(crate) fn close(&mut self, subject: Subject) {
         let Some(state) = self.all.swap_remove(&subject) else { return };
-        self.bytes -= state.bytes;
+        self.bytes -= state.bytes + state.kept;
         if let Some(ask) = state.ask {
             self.requests.swap_remove(&ask.request);
             self.note_end(subject, &ask, Some("it is not needed any more"));
@@ -345,6 +350,10 @@ impl ClassStates {
         let is_new = state.columns.is_none();
         let columns = state.columns.get_or_insert_default();
         columns.refresh(&state.prepared, &cache.snapshot, &mut self.scratch);
+        // What the filters have found out about devices.
+        self.bytes -= state.kept;
+        state.kept = state.prepared.bytes();
+        self.bytes += state.kept;
         let everything = cache.snapshot.node_count().max(1);
         let evaluation = columns.answer_all(&state.prepared, &cache.snapshot, everything, &mut self.scratch);
         if is_new {

@@ -41,6 +41,7 @@ impl Judge {
             let excess = self.cache.excess(subject.1);
             return Decision::Fail(excess.unwrap_or_else(|| "its profile or class is unknown".to_owned()));
         }
+        self.states.get(subject).into_iter().for_each(|state| state.prepared.begin());
         if let Some(decision) = self.judge_class(subject) {
             return decision;
         }

@@ -55,7 +55,7 @@ impl Validator<'_> {
             ("duration", Value::String(text)) => parse_duration(text).is_some(),
             ("timestamp", Value::String(text)) => matches!(Timestamp::parse(text), Some(Ok(_))),
             ("timestamp", Value::Int(second)) => Timestamp::from_seconds(*second).is_ok(),
-            ("matches", Value::String(text)) => Pattern::new(text).is_ok(),
+            ("matches", Value::String(text)) => Pattern::check(text).is_ok(),
             _ => true,
         };
         if !is_good {

@@ -6,7 +6,7 @@ use crate::{
     value::{Failure, Outcome, Value, number, show},
 };
 
-impl Evaluator {
+impl Evaluator<'_> {
     /// The value of an attribute.
     pub(super) fn resolve(&mut self, attribute: &Attribute, scope: Around<'_>) -> Outcome {
         let value = match &attribute.root {
@@ -40,6 +40,7 @@ impl Evaluator {
             value => (value, false),
         };
         for qualifier in qualifiers {
+            self.effort.node()?;
             optional |= qualifier.optional;
             let found = self.qualify(&value, qualifier, optional, scope);
             value = match if is_counted { self.counted(qualifier, optional, found)? } else { found? } {

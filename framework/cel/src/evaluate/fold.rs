@@ -1,6 +1,6 @@
 //! Comprehensions: the variables of their bodies, and what they collect.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, sync::Arc};
 
 use super::{Around, Evaluator, is_fatal};
 use crate::{
@@ -25,7 +25,7 @@ struct State {
     grows: bool,
 }
 
-impl Evaluator {
+impl Evaluator<'_> {
     /// The value of a variable, in this scope or one around it.
     pub(super) fn local(&mut self, name: &str, scope: &Scope<'_>) -> Outcome {
         if name == scope.fold.accumulator {
@@ -81,21 +81,25 @@ impl Evaluator {
         let range = self.node(&fold.range, outer)?;
         let scope = Scope { fold, outer, state: RefCell::default() };
         let two = fold.second.is_some();
-        let rounds: Vec<(Value, Option<Value>)> = match &range {
-            Value::List(list) if two => {
-                let indexed = list.values().iter().cloned().enumerate().collect::<Vec<_>>();
-                let round = |(at, value)| (Value::Int(i64::try_from(at).unwrap_or(i64::MAX)), Some(value));
-                indexed.into_iter().map(round).collect()
+        let rounds = match &range {
+            Value::List(list) => {
+                // One that grows is copied.
+                self.effort.collection(if list.is_growing() { list.len() } else { 0 }, false)?;
+                Rounds::List(list.values())
             }
-            Value::List(list) => list.values().iter().map(|value| (value.clone(), None)).collect(),
-            Value::Map(map) => map.entries().into_iter().map(|(key, value)| (key, two.then_some(value))).collect(),
+            Value::Map(map) => {
+                self.effort.collection(map.len(), true)?;
+                Rounds::Map(map.entries())
+            }
             other if two => {
                 let told = format!("unsupported comprehension range type: {}", go_type(other));
                 return Err(Failure::new(told));
             }
             other => return Err(Failure::new(format!("got '{}', expected iterable type", go_type(other)))),
         };
-        for (first, second) in rounds {
+        for at in 0..rounds.len() {
+            self.effort.node()?;
+            let (first, second) = rounds.get(at, two);
             {
                 let mut state = scope.state.borrow_mut();
                 state.first = Some(first);
@@ -120,9 +124,39 @@ impl Evaluator {
         let result = self.node(&fold.result, Some(&scope))?;
         let grows = scope.state.borrow().grows;
         Ok(match result {
-            Value::List(list) if grows && list.is_growing() => Value::List(list.fixed()),
-            Value::Map(map) if grows && map.is_growing() => Value::Map(map.fixed()),
+            Value::List(list) if grows && list.is_growing() => {
+                self.effort.collection(list.len(), false)?;
+                Value::List(list.fixed())
+            }
+            Value::Map(map) if grows && map.is_growing() => {
+                self.effort.collection(map.len(), true)?;
+                Value::Map(map.fixed())
+            }
             other => other,
         })
+    }
+}
+
+/// What a comprehension goes over.
+enum Rounds {
+    List(Arc<[Value]>),
+    Map(Vec<(Value, Value)>),
+}
+
+impl Rounds {
+    fn len(&self) -> usize {
+        match self {
+            Self::List(values) => values.len(),
+            Self::Map(entries) => entries.len(),
+        }
+    }
+
+    /// The values of the variables in a round.
+    fn get(&self, at: usize, two: bool) -> (Value, Option<Value>) {
+        match self {
+            Self::List(values) if two => (Value::Int(i64::try_from(at).unwrap_or(i64::MAX)), Some(values[at].clone())),
+            Self::List(values) => (values[at].clone(), None),
+            Self::Map(entries) => (entries[at].0.clone(), two.then(|| entries[at].1.clone())),
+        }
     }
 }

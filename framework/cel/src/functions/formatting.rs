@@ -6,15 +6,15 @@ use crate::{
 };
 
 /// How many decimals a double has if a clause does not say.
-const PRECISION: usize = 6;
+const PRECISION: i64 = 6;
 
 /// What a clause makes of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clause {
     Text,
     Decimal,
-    Fixed(usize),
-    Scientific(usize),
+    Fixed(i64),
+    Scientific(i64),
     Binary,
     Hex { upper: bool },
     Octal,
@@ -131,13 +131,18 @@ pub(crate) fn apply(clause: Clause, value: &Value) -> Result<String, Wrong> {
             Value::Uint(value) => Ok(value.to_string()),
             _ => refused(),
         },
+        Clause::Fixed(precision) | Clause::Scientific(precision)
+            if precision / 10 > MAX_READ && double(value).is_some() =>
+        {
+            Ok(NO_VERB.to_owned())
+        }
         Clause::Fixed(precision) => match double(value) {
             Some(value) => Ok(localized(value, &|value| grouped(&fixed(value, precision)))),
             None => refused(),
         },
         // Upstream takes the precision for the least length.
         Clause::Scientific(precision) => match double(value) {
-            Some(value) => Ok(format!("{:>precision$}", localized(value, &scientific))),
+            Some(value) => Ok(aligned(&localized(value, &scientific), precision)),
             None => refused(),
         },
         Clause::Binary => match value {
@@ -187,8 +192,39 @@ fn localized(value: f64, write: &dyn Fn(f64) -> String) -> String {
     write(value)
 }
 
-fn fixed(value: f64, precision: usize) -> String {
-    format!("{value:.precision$}")
+/// A precision whose figures make a larger number than this before the last of them is none for Go's package x/text.
+const MAX_READ: i64 = 1_000_000;
+/// What that package writes for a clause that it cannot read.
+const NO_VERB: &str = "%!(NOVERB)";
+/// No double has more decimals than this: 2^-1074 has them.
+const MAX_DECIMALS: usize = 1_074;
+
+/// A double with decimals as x/text writes them: it keeps the least number of decimals in a byte and the greatest one in 16 bits with
+/// a sign, and both lose what does not fit. Below zero there is no greatest one, and as few are written as tell the double from
+/// others.
+fn fixed(value: f64, precision: i64) -> String {
+    let least = usize::from(precision as u8);
+    let mut made = match usize::try_from(precision as i16) {
+        Ok(most) => format!("{value:.*}", most.min(MAX_DECIMALS.max(least))),
+        Err(_) => value.to_string(),
+    };
+    if !made.contains('.') && least > 0 {
+        made.push('.');
+    }
+    let decimals = |made: &str| made.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    while decimals(&made) > least && made.ends_with('0') {
+        made.pop();
+    }
+    made.extend(std::iter::repeat_n('0', least.saturating_sub(decimals(&made))));
+    made.trim_end_matches('.').to_owned()
+}
+
+/// A text with blanks before it, to a width that x/text keeps in 16 bits.
+fn aligned(text: &str, width: i64) -> String {
+    let missing = usize::from(width as u16).saturating_sub(text.chars().count());
+    let mut made = " ".repeat(missing);
+    made.push_str(text);
+    made
 }
 
 /// Commas between thousands, as upstream's locale has them.
@@ -214,7 +250,7 @@ fn scientific(value: f64) -> String {
         '\u{2070}', '\u{b9}', '\u{b2}', '\u{b3}', '\u{2074}', '\u{2075}', '\u{2076}', '\u{2077}', '\u{2078}',
         '\u{2079}',
     ];
-    let made = format!("{value:.PRECISION$e}");
+    let made = format!("{value:.6e}");
     let (figures, exponent) = made.split_once('e').unwrap_or((&made, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let sign = if exponent < 0 { "\u{207b}" } else { "" };

@@ -239,6 +239,27 @@ fn extreme(arguments: &[Value], name: &str, replaced_if: Ordering) -> Outcome {
     best.ok_or_else(|| Failure::new(format!("{name} called on empty list")))
 }
 
+/// Go sorts no more than so many elements by insertion.
+const MAX_INSERTED: usize = 12;
+
+/// Go's sort of few elements, whose result is the same as Go's also where some have no order, as NaN.
+fn insertion_sort(order: &mut [usize], is_less: impl Fn(usize, usize) -> bool) {
+    for end in 1..order.len() {
+        let mut at = end;
+        while at > 0 && is_less(order[at], order[at - 1]) {
+            order.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+}
+
+/// A total order: NaN, which upstream gives no place, comes last.
+fn in_order(left: &Value, right: &Value) -> Ordering {
+    let is_nan = |value: &Value| matches!(value, Value::Double(double) if double.is_nan());
+    let ordered = is_nan(left).cmp(&is_nan(right));
+    ordered.then_with(|| compare::compare(left, right).unwrap_or(Ordering::Equal))
+}
+
 /// Sorts a list, by keys where there are any. Equal ones stay in their order, which upstream does not promise.
 fn sort(arguments: &[Value]) -> Outcome {
     let values = list(arguments, 0)?.values();
@@ -261,6 +282,12 @@ fn sort(arguments: &[Value]) -> Outcome {
         return Err(Failure::new("list elements must have the same type"));
     }
     let mut order: Vec<usize> = (0..keys.len()).collect();
-    order.sort_by(|left, right| compare::compare(&keys[*left], &keys[*right]).unwrap_or(Ordering::Equal));
+    if order.len() <= MAX_INSERTED {
+        insertion_sort(&mut order, |left, right| {
+            matches!(compare::compare(&keys[left], &keys[right]), Ok(Ordering::Less))
+        });
+    } else {
+        order.sort_by(|left, right| in_order(&keys[*left], &keys[*right]));
+    }
     Ok(Value::List(List::new(order.into_iter().map(|at| values[at].clone()).collect())))
 }

@@ -4,7 +4,6 @@ use std::{cmp::Ordering, sync::Arc};
 
 use super::Singleton;
 use crate::{
-    regex::Pattern,
     time,
     value::{Failure, Outcome, Value, compare},
 };
@@ -57,7 +56,9 @@ pub(super) fn singleton(function: &str) -> Option<&'static Singleton> {
                 Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
             },
         },
-        "matches" => &Singleton { takes: |value| matches!(value, Value::String(_)), operation: matches },
+        "matches" => {
+            &Singleton { takes: |value| matches!(value, Value::String(_)), operation: super::text::not_searched }
+        }
         "type" => {
             &Singleton { takes: |_| true, operation: |arguments| Ok(Value::Type(Arc::from(arguments[0].type_name()))) }
         }
@@ -158,16 +159,6 @@ fn is_in(arguments: &[Value]) -> Outcome {
     match arguments {
         [sought, Value::List(list)] => compare::contains(list, sought).map(Value::Bool),
         [sought, Value::Map(map)] => Ok(Value::Bool(map.find_entry(sought)?.is_some())),
-        _ => Err(Failure::no_such_overload()),
-    }
-}
-
-fn matches(arguments: &[Value]) -> Outcome {
-    match arguments {
-        [Value::String(text), Value::String(pattern)] => {
-            let pattern = Pattern::new(pattern).map_err(Failure::new)?;
-            Ok(Value::Bool(pattern.is_match(text)))
-        }
         _ => Err(Failure::no_such_overload()),
     }
 }

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use super::{Operation, formatting};
-use crate::{
-    regex::Pattern,
-    value::{Failure, List, Outcome, Value, show},
-};
+use crate::value::{Failure, List, Outcome, Value, show};
 
 /// The implementation of an overload.
 pub(super) fn operation(overload: &str) -> Option<Operation> {
@@ -26,25 +23,14 @@ pub(super) fn operation(overload: &str) -> Option<Operation> {
         "string_format" => format,
         "strings_quote" => |arguments| Ok(Value::string(&quote(string(arguments, 0)?))),
         "list_join" | "list_join_string" => join,
-        "string_find_string" => |arguments| {
-            let pattern = pattern(arguments)?;
-            Ok(Value::string(pattern.find(string(arguments, 0)?)))
-        },
-        "string_find_all_string" | "string_find_all_string_int" => {
-            |arguments| find_all(&pattern(arguments)?, arguments)
-        }
+        "string_find_string" | "string_find_all_string" | "string_find_all_string_int" => not_searched,
         _ => return None,
     })
 }
 
-/// A function with a regular expression that is constant.
-pub(crate) fn with_pattern(function: &str, pattern: &Pattern, arguments: &[Value]) -> Outcome {
-    let text = string(arguments, 0)?;
-    match function {
-        "matches" => Ok(Value::Bool(pattern.is_match(text))),
-        "find" => Ok(Value::string(pattern.find(text))),
-        _ => find_all(pattern, arguments),
-    }
+/// A search for a pattern whose arguments do not fit: the evaluation makes all others.
+pub(crate) fn not_searched(_arguments: &[Value]) -> Outcome {
+    Err(Failure::no_such_overload())
 }
 
 fn string(arguments: &[Value], at: usize) -> Result<&str, Failure> {
@@ -211,13 +197,4 @@ fn join(arguments: &[Value]) -> Outcome {
         }
     }
     Ok(Value::string(&texts.join(separator)))
-}
-
-fn pattern(arguments: &[Value]) -> Result<Pattern, Failure> {
-    Pattern::new(string(arguments, 1)?).map_err(|told| Failure::new(format!("Illegal regex: {told}")))
-}
-
-fn find_all(pattern: &Pattern, arguments: &[Value]) -> Outcome {
-    let most = int(arguments, 2)?.and_then(|most| usize::try_from(most).ok());
-    Ok(strings(pattern.find_all(string(arguments, 0)?, most)))
 }

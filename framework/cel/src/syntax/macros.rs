@@ -7,6 +7,9 @@ use crate::value::Value;
 pub(crate) const ACCUMULATOR: &str = "@result";
 /// The name that the variable had in former versions, which stays forbidden.
 const FORMER_ACCUMULATOR: &str = "__result__";
+/// How many nodes an expression may have before a macro repeats one of its operands. Each `optMap` behind another one doubles all
+/// that is before it. The 10 KiB that an expression may have in the API are no more than 10,240 nodes as they are written.
+const MAX_REPEATED: usize = 1 << 15;
 const UNUSED: &str = "#unused";
 const SORTED: &str = "@__sortBy_input__";
 
@@ -244,6 +247,10 @@ impl Maker<'_, '_> {
 
     fn opt_map(&mut self, function: &str, target: &Expr, variable: &Expr, made: &Expr) -> Result<Expr, Refused> {
         let name = simple(variable, &format!("{function}() variable name must be a simple identifier"))?;
+        if self.parser.source.nodes() > MAX_REPEATED {
+            let told = format!("{function}() makes the expression larger than {MAX_REPEATED} nodes");
+            return Err(Refused { node: target.id, told });
+        }
         let has = self.member_call("hasValue", target.clone(), Vec::new());
         let again = self.copy(target);
         let value = self.member_call("value", again, Vec::new());

@@ -91,7 +91,7 @@ fn parse_hex_double(text: &str) -> Option<f64> {
         return None;
     }
     let mantissa = u64::from_str_radix(&format!("{whole}{fraction}"), 16).ok()?;
-    let made = sign * mantissa as f64 * 2.0_f64.powi(exponent - 4 * i32::try_from(fraction.len()).ok()?);
+    let made = sign * mantissa as f64 * 2.0_f64.powi(exponent.saturating_sub(4 * i32::try_from(fraction.len()).ok()?));
     made.is_finite().then_some(made)
 }
 

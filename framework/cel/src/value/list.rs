@@ -14,14 +14,34 @@ pub(crate) struct List {
 
 #[derive(Clone, Debug)]
 enum Items {
-    Fixed(Arc<[Value]>),
-    Growing(Arc<Mutex<Vec<Value>>>),
+    /// The elements, and what they weigh.
+    Fixed(Arc<[Value]>, u64),
+    Growing(Arc<Mutex<Grown>>),
+}
+
+#[derive(Debug, Default)]
+struct Grown {
+    values: Vec<Value>,
+    weight: u64,
+}
+
+fn weigh(values: &[Value]) -> u64 {
+    values.iter().fold(0, |sum: u64, value| sum.saturating_add(value.weight()))
 }
 
 impl List {
     /// A list of values.
     pub(crate) fn new(values: Vec<Value>) -> Self {
-        Self { items: Items::Fixed(values.into()), joined: false }
+        let weight = weigh(&values);
+        Self { items: Items::Fixed(values.into(), weight), joined: false }
+    }
+
+    /// The weight of all elements: [`Value::weight`].
+    pub(crate) fn weight(&self) -> u64 {
+        match &self.items {
+            Items::Fixed(_, weight) => *weight,
+            Items::Growing(grown) => grown.lock().unwrap_or_else(PoisonError::into_inner).weight,
+        }
     }
 
     /// An empty list that grows in place.
@@ -36,38 +56,40 @@ impl List {
 
     /// The same list, which grows no more.
     pub(crate) fn fixed(&self) -> Self {
-        Self { items: Items::Fixed(self.values()), joined: self.joined }
+        Self { items: Items::Fixed(self.values(), self.weight()), joined: self.joined }
     }
 
     /// How many elements there are.
     pub(crate) fn len(&self) -> usize {
         match &self.items {
-            Items::Fixed(values) => values.len(),
-            Items::Growing(values) => values.lock().unwrap_or_else(PoisonError::into_inner).len(),
+            Items::Fixed(values, _) => values.len(),
+            Items::Growing(grown) => grown.lock().unwrap_or_else(PoisonError::into_inner).values.len(),
         }
     }
 
     /// The element at an index.
     pub(crate) fn get(&self, index: usize) -> Option<Value> {
         match &self.items {
-            Items::Fixed(values) => values.get(index).cloned(),
-            Items::Growing(values) => values.lock().unwrap_or_else(PoisonError::into_inner).get(index).cloned(),
+            Items::Fixed(values, _) => values.get(index).cloned(),
+            Items::Growing(grown) => grown.lock().unwrap_or_else(PoisonError::into_inner).values.get(index).cloned(),
         }
     }
 
     /// All elements.
     pub(crate) fn values(&self) -> Arc<[Value]> {
         match &self.items {
-            Items::Fixed(values) => Arc::clone(values),
-            Items::Growing(values) => values.lock().unwrap_or_else(PoisonError::into_inner).as_slice().into(),
+            Items::Fixed(values, _) => Arc::clone(values),
+            Items::Growing(grown) => grown.lock().unwrap_or_else(PoisonError::into_inner).values.as_slice().into(),
         }
     }
 
     /// This list with another behind it.
     pub(crate) fn join(&self, other: &Self) -> Self {
         let added = other.values();
-        if let Items::Growing(values) = &self.items {
-            values.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&added);
+        if let Items::Growing(grown) = &self.items {
+            let mut grown = grown.lock().unwrap_or_else(PoisonError::into_inner);
+            grown.values.extend_from_slice(&added);
+            grown.weight = grown.weight.saturating_add(weigh(&added));
             return self.clone();
         }
         if self.len() == 0 {
@@ -77,7 +99,8 @@ impl List {
             return self.clone();
         }
         let joined: Vec<Value> = self.values().iter().chain(added.iter()).cloned().collect();
-        Self { items: Items::Fixed(joined.into()), joined: true }
+        let weight = self.weight().saturating_add(other.weight());
+        Self { items: Items::Fixed(joined.into(), weight), joined: true }
     }
 
     /// Whether `+` made it.

@@ -16,7 +16,21 @@ pub(crate) struct Map {
     keys: Keys,
 }
 
-type Table = BTreeMap<Key, (Value, Value)>;
+/// The entries, and what they weigh.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    entries: BTreeMap<Key, (Value, Value)>,
+    weight: u64,
+}
+
+impl Table {
+    fn insert(&mut self, key: Key, entry: (Value, Value)) {
+        let added = entry.0.weight().saturating_add(entry.1.weight());
+        let replaced = self.entries.insert(key, entry);
+        let removed = replaced.map_or(0, |(key, value)| key.weight().saturating_add(value.weight()));
+        self.weight = self.weight.saturating_add(added).saturating_sub(removed);
+    }
+}
 
 #[derive(Clone, Debug)]
 enum Entries {
@@ -111,7 +125,7 @@ impl Map {
     /// # Errors
     /// A key that upstream cannot use as one.
     pub(crate) fn new(entries: Vec<(Value, Value)>) -> Result<Self, Failure> {
-        let mut table = Table::new();
+        let mut table = Table::default();
         for (at, entry) in entries.into_iter().enumerate() {
             table.insert(key(&entry.0)?.unwrap_or(Key::Unique(at)), entry);
         }
@@ -120,8 +134,11 @@ impl Map {
 
     /// A map with strings as keys.
     pub(crate) fn of_strings(entries: impl IntoIterator<Item = (Arc<str>, Value)>, keys: Keys) -> Self {
-        let entry = |(name, value): (Arc<str>, Value)| (Key::String(Arc::clone(&name)), (Value::String(name), value));
-        Self { entries: Entries::Fixed(Arc::new(entries.into_iter().map(entry).collect())), keys }
+        let mut table = Table::default();
+        for (name, value) in entries {
+            table.insert(Key::String(Arc::clone(&name)), (Value::String(name), value));
+        }
+        Self { entries: Entries::Fixed(Arc::new(table)), keys }
     }
 
     /// An empty map that grows in place.
@@ -146,14 +163,19 @@ impl Map {
         }
     }
 
+    /// The weight of all keys and values: [`Value::weight`].
+    pub(crate) fn weight(&self) -> u64 {
+        self.with(|table| table.weight)
+    }
+
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
-        self.with(Table::len)
+        self.with(|table| table.entries.len())
     }
 
     /// All entries.
     pub(crate) fn entries(&self) -> Vec<(Value, Value)> {
-        self.with(|table| table.values().cloned().collect())
+        self.with(|table| table.entries.values().cloned().collect())
     }
 
     /// The value of a key, without what a map of domains makes up.
@@ -164,7 +186,7 @@ impl Map {
         if self.keys != Keys::Any {
             let Value::String(name) = sought else { return Ok(None) };
             let name = Key::String(Arc::clone(name));
-            return Ok(self.with(|table| table.get(&name).map(|entry| entry.1.clone())));
+            return Ok(self.with(|table| table.entries.get(&name).map(|entry| entry.1.clone())));
         }
         if self.len() == 0 {
             return Ok(None);
@@ -172,7 +194,7 @@ impl Map {
         let Some(exact) = key(sought)? else { return Ok(None) };
         let alike = same_numbers(&exact);
         let find = |table: &Table| {
-            let found = std::iter::once(&exact).chain(&alike).find_map(|key| table.get(key));
+            let found = std::iter::once(&exact).chain(&alike).find_map(|key| table.entries.get(key));
             found.map(|entry| entry.1.clone())
         };
         Ok(self.with(find))
@@ -200,12 +222,12 @@ impl Map {
         let entry = (name.clone(), value.clone());
         if let Entries::Growing(table) = &self.entries {
             let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = key(name)?.unwrap_or(Key::Unique(table.len()));
+            let key = key(name)?.unwrap_or(Key::Unique(table.entries.len()));
             table.insert(key, entry);
             return Ok(self.clone());
         }
         let mut table = self.with(Table::clone);
-        let key = key(name)?.unwrap_or(Key::Unique(table.len()));
+        let key = key(name)?.unwrap_or(Key::Unique(table.entries.len()));
         table.insert(key, entry);
         Ok(Self { entries: Entries::Fixed(Arc::new(table)), keys: Keys::Any })
     }

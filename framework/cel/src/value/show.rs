@@ -3,38 +3,71 @@
 use super::Value;
 use crate::time;
 
+/// How many bytes a value may take in the text of an error; what is behind them is left out.
+const MAX_SHOWN: usize = 4 << 10;
+
 /// A value as Go prints it.
 pub(crate) fn show(value: &Value) -> String {
+    let mut shown = String::new();
+    write(value, &mut shown);
+    if shown.len() > MAX_SHOWN {
+        shown.truncate(shown.floor_char_boundary(MAX_SHOWN));
+    }
+    shown
+}
+
+/// Writes values with something between them, until the text is long enough.
+fn write_all<'values>(values: impl Iterator<Item = &'values Value>, between: &str, shown: &mut String) {
+    for (at, value) in values.enumerate() {
+        if shown.len() > MAX_SHOWN {
+            return;
+        }
+        shown.push_str(if at > 0 { between } else { "" });
+        write(value, shown);
+    }
+}
+
+fn write(value: &Value, shown: &mut String) {
     match value {
-        Value::Null => "0".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Int(value) => value.to_string(),
-        Value::Uint(value) => value.to_string(),
-        Value::Double(value) => double(*value),
-        Value::String(text) | Value::Type(text) => text.to_string(),
+        Value::Null => shown.push('0'),
+        Value::Bool(value) => shown.push_str(&value.to_string()),
+        Value::Int(value) => shown.push_str(&value.to_string()),
+        Value::Uint(value) => shown.push_str(&value.to_string()),
+        Value::Double(value) => shown.push_str(&double(*value)),
+        Value::String(text) | Value::Type(text) => {
+            shown.push_str(&text[..text.floor_char_boundary(MAX_SHOWN + 1)]);
+        }
         Value::Bytes(bytes) => {
-            let shown: Vec<String> = bytes.iter().map(u8::to_string).collect();
-            format!("[{}]", shown.join(" "))
+            let part: Vec<String> = bytes.iter().take(MAX_SHOWN).map(u8::to_string).collect();
+            shown.push_str(&format!("[{}]", part.join(" ")));
         }
         Value::List(list) => {
-            let shown: Vec<String> = list.values().iter().map(show).collect();
-            format!("[{}]", shown.join(", "))
+            shown.push('[');
+            write_all(list.values().iter(), ", ", shown);
+            shown.push(']');
         }
         Value::Map(map) => {
-            let shown: Vec<String> =
-                map.entries().iter().map(|(key, value)| format!("{}: {}", show(key), show(value))).collect();
-            format!("{{{}}}", shown.join(", "))
+            shown.push('{');
+            for (at, (key, value)) in map.entries().iter().enumerate() {
+                shown.push_str(if at > 0 { ", " } else { "" });
+                write_all([key, value].into_iter(), ": ", shown);
+            }
+            shown.push('}');
         }
-        Value::Duration(nanoseconds) => time::show_duration(*nanoseconds),
-        Value::Timestamp(timestamp) => timestamp.show(),
-        Value::Optional(Some(value)) => format!("optional({})", show(value)),
-        Value::Optional(None) => "optional.none()".to_owned(),
-        Value::Quantity(quantity) => quantity.to_string(),
-        Value::Semver(version) => version.to_string(),
-        Value::Url(url) => url.to_string(),
-        Value::Ip(address) => address.to_string(),
-        Value::Cidr(prefix) => prefix.to_string(),
-        Value::Format(format) => format.name().to_owned(),
+        Value::Duration(nanoseconds) => shown.push_str(&time::show_duration(*nanoseconds)),
+        Value::Timestamp(timestamp) => shown.push_str(&timestamp.show()),
+        Value::Optional(Some(value)) => {
+            shown.push_str("optional(");
+            write(value, shown);
+            shown.push(')');
+        }
+        Value::Optional(None) => shown.push_str("optional.none()"),
+        Value::Quantity(quantity) => shown.push_str(&quantity.to_string()),
+        Value::Semver(version) => shown.push_str(&version.to_string()),
+        Value::Url(url) => shown.push_str(&url.to_string()),
+        Value::Ip(address) => shown.push_str(&address.to_string()),
+        Value::Cidr(prefix) => shown.push_str(&prefix.to_string()),
+        Value::Format(format) => shown.push_str(format.name()),
     }
 }
 

@@ -110,6 +110,7 @@ impl<'a> Attempt<'a> {
                 )));
             }
             for local in pool.first..pool.end {
+                self.verdicts.work.add(1)?;
                 let candidate = &pools.devices[local as usize];
                 if !self.is_selectable(ask, candidate, claim)? {
                     continue;

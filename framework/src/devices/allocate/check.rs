@@ -47,6 +47,7 @@ impl Attempt<'_> {
             match self.verdicts.matches(selector, candidate.subject, &slice.driver, device) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
+                Err(SelectorError::Exhausted) => return Err(AllocateError::TooMuchWork),
                 Err(SelectorError::Compile(error)) => {
                     return Err(selector_error(ask, wanted, claim, "", &format!("CEL compile error: {error}")));
                 }

@@ -177,7 +177,7 @@ fn together(scene: Scene<'_>, verdicts: &mut Verdicts, scratch: &mut Scratch) ->
         let max_steps = scene.max_steps.min(MAX_STEPS);
         match allocate(Scene { wanted, max_steps, ..scene }, verdicts, scratch) {
             Ok(found) => Some(found.is_some()),
-            Err(AllocateError::TooManySteps(_)) => None,
+            Err(AllocateError::TooManySteps(_) | AllocateError::TooMuchWork) => None,
             Err(AllocateError::OnNode(_) | AllocateError::Failed(_)) => Some(false),
         }
     };
@@ -256,6 +256,7 @@ impl Attempt<'_> {
                 Ok(true) => continue,
                 Ok(false) => None,
                 Err(SelectorError::Compile(error) | SelectorError::Runtime(error)) => Some(Arc::from(error)),
+                Err(SelectorError::Exhausted) => Some("it would take too much work to tell".into()),
             };
             let seen = self.verdicts.seen(selector, &slice.driver, device);
             let expression = self.verdicts.expression(selector).cloned().unwrap_or_default();

@@ -5,7 +5,7 @@
 //! Source: `allocateOne` and `allocateDevice`.
 
 use super::{AllocateError, Found, MAX_RESULTS, Pick, attempt::Attempt, check::is_repelled};
-use crate::devices::{capacity, wanted::WantedAsk};
+use crate::devices::{capacity, model::slice::Device as DeviceModel, pools::Candidate, wanted::WantedAsk, work};
 
 /// A call that waits for the one it made.
 #[derive(Debug)]
@@ -101,6 +101,7 @@ impl Attempt<'_> {
     }
 
     fn enter(&mut self, call: Call) -> Result<Turn, AllocateError> {
+        self.verdicts.work.add(work::STEP)?;
         self.scratch.steps += 1;
         if self.scratch.steps > self.scene.max_steps {
             return Err(AllocateError::TooManySteps(self.scene.max_steps));
@@ -179,6 +180,7 @@ impl Attempt<'_> {
         let claim = &scene.wanted.claims[call.claim];
         let ask = &scene.wanted.asks[claim.requests[call.request].first + call.alternative];
         for local in call.start..u32::try_from(scene.pools.devices.len()).unwrap_or(u32::MAX) {
+            self.verdicts.work.add(1)?;
             let candidate = &scene.pools.devices[local as usize];
             if self.is_used(call.claim, local, ask) || !self.is_selectable(ask, candidate, &claim.label)? {
                 continue;
@@ -207,8 +209,11 @@ impl Attempt<'_> {
         is_taken && !candidate.is_shareable && self.scratch.picks.iter().any(is_of_claim)
     }
 
-    fn has_room(&self, claim: usize, local: u32, ask: &WantedAsk, doing: &str) -> Result<bool, AllocateError> {
+    fn has_room(&mut self, claim: usize, local: u32, ask: &WantedAsk, doing: &str) -> Result<bool, AllocateError> {
         let (candidate, device) = self.device(local);
+        // Each capacity is looked for among what is consumed and what the picks share.
+        let capacities = device.capacity.len() * (4 + ask.capacity.len() + self.scratch.shares.len());
+        self.verdicts.work.add(capacities as u64)?;
         let persisted = self.scene.allocated.consumed(candidate.number);
         self.suits_capacity(ask, device, persisted, Some(local)).map_err(|error| {
             let claim = &self.scene.wanted.claims[claim].label;
@@ -219,6 +224,7 @@ impl Attempt<'_> {
     /// Takes a device that the selectors let through, unless something else rules it out. A request for all must have it.
     fn take(&mut self, call: Call, local: u32, ask: &WantedAsk, is_all: bool) -> Result<Device, AllocateError> {
         let (candidate, device) = self.device(local);
+        self.verdicts.work.add(self.taking_work(call, candidate, device))?;
         if is_all && self.is_used(call.claim, local, ask) {
             return Ok(Device::Refused);
         }
@@ -262,6 +268,19 @@ impl Attempt<'_> {
         }
         self.mark(&taken, ask);
         Ok(Device::Taken(taken))
+    }
+
+    /// The work of taking a device, at most: taints, counters of its pool, the devices under each constraint, and capacities.
+    fn taking_work(&self, call: Call, candidate: &Candidate, device: &DeviceModel) -> u64 {
+        let counters = if candidate.consumer == u32::MAX {
+            0
+        } else {
+            let counters = &self.scene.pools.pools[candidate.pool as usize].counters;
+            counters.values.len() + counters.consumers.len() / 8
+        };
+        let constraints = self.scene.wanted.claims[call.claim].constraints.len();
+        let under = constraints * (10 + self.scratch.counts[call.claim]);
+        (8 + device.taints.len() + counters + under + device.capacity.len()) as u64
     }
 
     /// Puts a device under the constraints of its claim; how many took it is noted.

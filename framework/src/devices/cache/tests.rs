@@ -316,3 +316,30 @@ fn pods_of_equal_extended_resources_share_a_class_and_those_without_a_device_cla
     assert!(of("a").is_some_and(|devices| *devices.mapped == [GPU.into()] && !devices.has_left));
     assert_eq!(shared(&asking("c", &[("example.com/gpu", 1)])), None, "no class is behind it");
 }
+
+#[test]
+fn a_claim_behind_the_32nd_is_never_taken_for_another() {
+    let mut cache = cluster();
+    for place in 0..70 {
+        let allocation = Some(Arc::new(crate::devices::model::allocation::Allocation::default()));
+        cache.apply(&Object::Device(DeviceClaim { allocation, ..claim(&format!("c{place}"), "a") }.into()));
+    }
+    let named = |place: usize| PodClaim {
+        entry: format!("e{place}").into(),
+        source: ClaimSource::Named(format!("c{place}").into()),
+    };
+    let of = |count: usize| {
+        let owner = Owner { name: "a".into(), uid: "uid-a".into() };
+        let devices = PodDevices { owner, claims: (0..count).map(named).collect(), ..PodDevices::default() };
+        pod("a").class(|class| class.devices = Some(Arc::new(devices))).build()
+    };
+    let freed = |count: usize, place: usize| {
+        let writes = cache.post_filter(&of(count), 1 << place.min(LAST_MARK))?.0;
+        Some(writes[0].object.clone())
+    };
+    let key = |place: usize| DeviceKey::claim("default".into(), format!("c{place}").into()).into();
+    assert_eq!(freed(70, 0), Some(key(0)));
+    assert_eq!(freed(70, 30), Some(key(30)));
+    assert_eq!(freed(32, 31), Some(key(31)), "the last bit is one claim's");
+    assert_eq!(freed(70, 40), None, "the last bit is that of 39 claims");
+}

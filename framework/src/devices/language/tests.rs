@@ -30,7 +30,7 @@ fn equal_devices_cost_one_evaluation() {
     let mut inventory = Inventory::default();
     inventory.apply(Arc::new(slice));
     let published = inventory.get("s").expect("the slice");
-    let mut verdicts = Verdicts::new(Arc::new(Cel));
+    let mut verdicts = Verdicts::new(Arc::new(Cel::default()));
     let selector = verdicts.selector(
         &r#"device.attributes["gpu.example.com"].model == "a" && device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0"#
             .into(),
@@ -49,7 +49,7 @@ fn errors_are_upstreams() {
     let slice = Slice { name: "s".into(), devices: vec![gpu("gpu-0", "a")], ..Slice::default() };
     inventory.apply(Arc::new(slice));
     let published = inventory.get("s").expect("the slice");
-    let mut verdicts = Verdicts::new(Arc::new(Cel));
+    let mut verdicts = Verdicts::new(Arc::new(Cel::default()));
     let mut say = |expression: &str| {
         let selector = verdicts.selector(&expression.into());
         match verdicts.matches(selector, published.devices[0].1, &"gpu.example.com".into(), &published.slice.devices[0])

@@ -78,3 +78,53 @@ fn a_place_that_is_given_away_again_is_judged_anew() {
     let verdict = verdicts.matches(broken, Subject { place: 0, serial: 1 }, &driver, &device("a", None));
     assert_eq!(verdict, Err(SelectorError::Compile("no expression")));
 }
+
+/// Panics for each device, and for the expression `unreadable`.
+#[derive(Debug)]
+struct Panics(Reach);
+
+impl Language for Panics {
+    fn compile(&self, expression: &str) -> Result<Box<dyn Selector>, String> {
+        assert_ne!(expression, "unreadable", "it cannot be read");
+        Ok(Box::new(Self(Reach::All)))
+    }
+}
+
+impl Selector for Panics {
+    fn matches(&self, _: &str, _: &Device) -> Result<bool, String> {
+        panic!("it went wrong")
+    }
+
+    fn reach(&self) -> &Reach {
+        &self.0
+    }
+}
+
+#[test]
+fn a_selector_that_panics_is_an_error_of_the_selector() {
+    let mut verdicts = Verdicts::new(Arc::new(Panics(Reach::All)));
+    let (selector, unreadable) = (verdicts.selector(&"selector".into()), verdicts.selector(&"unreadable".into()));
+    let (driver, device) = ("driver".into(), device("a", None));
+    for _ in 0..2 {
+        let verdict = verdicts.matches(selector, Subject { place: 0, serial: 1 }, &driver, &device);
+        assert_eq!(verdict, Err(SelectorError::Runtime("internal error: it went wrong")));
+    }
+    let verdict = verdicts.matches(unreadable, Subject { place: 0, serial: 1 }, &driver, &device);
+    assert!(
+        matches!(verdict, Err(SelectorError::Compile(error)) if error.contains("it cannot be read")),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn an_expression_that_there_is_no_work_to_read_is_read_later() {
+    let mut verdicts = Verdicts::new(Arc::new(Counting(Arc::default())));
+    verdicts.replace_work(Work::of(10));
+    let (driver, device) = ("driver".into(), device("a", Some(1)));
+    let selector = verdicts.selector(&"some expression".into());
+    let subject = Subject { place: 0, serial: 1 };
+    assert_eq!(verdicts.matches(selector, subject, &driver, &device), Err(SelectorError::Exhausted));
+    verdicts.replace_work(Work::default());
+    let selector = verdicts.selector(&"some expression".into());
+    assert_eq!(verdicts.matches(selector, subject, &driver, &device), Ok(true));
+}

@@ -4,6 +4,9 @@
 //!
 //! Source: `Filter` and `Score` of the plugin.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -22,6 +25,7 @@ use crate::{
         selectors::Verdicts,
         special::{Served, Unserved},
         wanted::Wanted,
+        work::Work,
     },
     explain::lack::Lack,
     extension::{NodeFilter, NodeScore},
@@ -41,6 +45,8 @@ const LEFT: u64 = 2;
 const LACKING: u64 = 3;
 /// Claims are not available there; in the lower half a bit for each.
 pub(crate) const UNAVAILABLE: u64 = 1 << 32;
+/// The last bit for claims in the lower half.
+pub(crate) const LAST_MARK: usize = 31;
 /// It cannot be told; in the lower half the place of the error.
 const ERROR: u64 = 1 << 33;
 /// How many different errors are kept, each of which ends the attempt; more are told as the last of them.
@@ -65,6 +71,10 @@ struct Kept {
     verdicts: Verdicts,
     scratch: Scratch,
     errors: Vec<String>,
+    /// What has told what nodes lack, which no decision uses, counted apart.
+    explained: Work,
+    /// The error of the node on which the work of an attempt was not enough.
+    exhausted: Option<Refusal>,
 }
 
 // === impl Search ===
@@ -85,9 +95,11 @@ impl Search {
         let allocated = allocated.collect();
         let kept = Kept {
             wanted: BTreeMap::new(),
-            verdicts: Verdicts::new(Arc::new(Cel)),
+            verdicts: Verdicts::new(Arc::new(Cel::default())),
             scratch: Scratch::default(),
             errors: Vec::new(),
+            explained: Work::default(),
+            exhausted: None,
         };
         Self { claims: Arc::clone(claims), allocated, may_want, kept: Mutex::new(kept), none: NodeDevices::default() }
     }
@@ -104,14 +116,14 @@ impl Search {
         self.may_want && self.claims.claims.iter().any(is_prioritized)
     }
 
-    /// The claims that cannot be used from a node, each a bit.
-    fn unavailable(&self, nodes: &Snapshot, slot: Slot) -> u64 {
-        let is_unavailable = |allocated: &Option<(Option<Vec<Term>>, bool)>| {
+    /// The claims that cannot be used from a node, by their places.
+    fn unavailable<'a>(&'a self, nodes: &'a Snapshot, slot: Slot) -> impl Iterator<Item = usize> + 'a {
+        let is_unavailable = move |allocated: &Option<(Option<Vec<Term>>, bool)>| {
             let Some((reach, has_failed)) = allocated else { return false };
             *has_failed || reach.as_ref().is_some_and(|terms| !terms.iter().any(|term| term.over(nodes).matches(slot)))
         };
-        let bits = (0..32).zip(&self.allocated).filter(|(_, claim)| is_unavailable(claim));
-        bits.map(|(place, _)| 1 << place).sum()
+        let places = self.allocated.iter().enumerate().filter(move |(_, claim)| is_unavailable(claim));
+        places.map(|(place, _)| place)
     }
 
     /// Which of the extended resources come from devices on the node at a position.
@@ -131,7 +143,7 @@ impl Search {
         kept: &'a mut Kept,
         served: Served,
     ) -> (Arc<Wanted>, &'a mut Verdicts, &'a mut Scratch, &'a mut Vec<String>) {
-        let Kept { wanted, verdicts, scratch, errors } = kept;
+        let Kept { wanted, verdicts, scratch, errors, .. } = kept;
         let wanted = wanted.entry(served).or_insert_with(|| {
             let claims = self.claims.unallocated(served);
             Arc::new(Wanted::of(&claims, &|name| self.claims.class(name), verdicts))
@@ -144,12 +156,17 @@ impl Search {
         let devices = nodes.devices(slot).unwrap_or(&self.none);
         // What a panic has left is whole: verdicts are added one by one.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(refusal) = kept.exhausted {
+            return Err(refusal);
+        }
+        let mut is_exhausted = false;
         let (wanted, verdicts, scratch, errors) = self.wanted(&mut kept, served);
         let error = match allocate(scene(devices, &wanted), verdicts, scratch) {
             Ok(Some(found)) => return Ok((found, wanted)),
             Ok(None) => return Err(Refusal::unresolvable(NOT_ALL)),
             Err(AllocateError::OnNode(_)) => return Err(Refusal::unresolvable(INVALID)),
-            Err(AllocateError::TooManySteps(_)) => {
+            Err(error @ (AllocateError::TooManySteps(_) | AllocateError::TooMuchWork)) => {
+                is_exhausted = error == AllocateError::TooMuchWork;
                 let name = nodes.symbols.text(nodes.name(slot));
                 format!("node {name}: timed out trying to allocate devices")
             }
@@ -161,8 +178,15 @@ impl Search {
             }
             errors.len() - 1
         });
-        Err(Refusal::error(ERROR | place as u64))
+        let refusal = Refusal::error(ERROR | place as u64);
+        kept.exhausted = is_exhausted.then_some(refusal);
+        Err(refusal)
     }
+}
+
+/// A bit for each claim that is not available: the last one for all claims from [`LAST_MARK`] on.
+fn marks(unavailable: impl Iterator<Item = usize>) -> u64 {
+    unavailable.fold(0, |marks, place| marks | 1 << place.min(LAST_MARK))
 }
 
 /// A search on one node.
@@ -176,7 +200,7 @@ impl NodeFilter for Search {
         if self.claims.claims.is_empty() && served == Served::default() {
             return Ok(());
         }
-        let unavailable = self.unavailable(nodes, slot);
+        let unavailable = marks(self.unavailable(nodes, slot));
         // Also where a claim is unavailable: what upstream says of the others counts more.
         if self.may_want {
             self.find(nodes, slot, served)?;
@@ -201,20 +225,35 @@ impl NodeFilter for Search {
         vec![words.to_owned()]
     }
 
+    fn begin(&self) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.verdicts.replace_work(Work::default());
+        kept.explained = Work::default();
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).exhausted.is_some()
+    }
+
+    fn bytes(&self) -> usize {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.verdicts.bytes() + kept.errors.iter().map(String::len).sum::<usize>()
+    }
+
     fn lacks(&self, nodes: &Snapshot, slot: Slot) -> Option<Vec<Lack>> {
-        let unavailable = self.unavailable(nodes, slot);
-        let places =
-            self.allocated.iter().enumerate().filter(|(place, _)| *place < 32 && unavailable >> place & 1 == 1);
-        let allocated = places.map(|(claim, known)| DeviceLack::Allocated {
+        let allocated = self.unavailable(nodes, slot).map(|claim| DeviceLack::Allocated {
             claim,
-            has_failed: known.as_ref().is_some_and(|(_, has_failed)| *has_failed),
+            has_failed: self.allocated[claim].as_ref().is_some_and(|(_, has_failed)| *has_failed),
         });
         let mut lacks: Vec<DeviceLack> = allocated.collect();
         if let (true, Ok(served)) = (self.may_want, self.served(nodes, slot)) {
             let devices = nodes.devices(slot).unwrap_or(&self.none);
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let explained = kept.explained;
             let (wanted, verdicts, scratch, _) = self.wanted(&mut kept, served);
+            let decided = verdicts.replace_work(explained);
             lacks.extend(lacking(scene(devices, &wanted), verdicts, scratch));
+            kept.explained = kept.verdicts.replace_work(decided);
         }
         Some(lacks.into_iter().map(Lack::Devices).collect())
     }
@@ -226,6 +265,8 @@ pub(super) struct Preferred(pub(super) Search);
 impl NodeScore for Preferred {
     fn score(&self, nodes: &Snapshot, slot: Slot) -> i64 {
         let Ok(served) = self.0.served(nodes, slot) else { return 0 };
+        // The filter has made the same search on the node within the work of the attempt.
+        self.0.begin();
         let Ok((found, wanted)) = self.0.find(nodes, slot, served) else { return 0 };
         let mut unallocated = 0..;
         let scores = self.0.claims.claims.iter().map(|claim| match claim {

@@ -2,7 +2,7 @@
 
 use rand::{Rng as _, seq::IndexedRandom as _};
 
-use super::{ALL, DOMAINS, Generator, Of, PATTERNS, ZONES};
+use super::{ALL, DOMAINS, Generator, Of, PATTERNS, PRECISIONS, ZONES};
 
 impl Generator {
     pub(super) fn boolean(&mut self, depth: u32) -> String {
@@ -139,7 +139,7 @@ impl Generator {
     }
 
     pub(super) fn string(&mut self, depth: u32) -> String {
-        match self.dice.random_range(0..12) {
+        match self.dice.random_range(0..13) {
             0 | 1 => format!("({} + {})", self.expression(Of::Text, depth), self.expression(Of::Text, depth)),
             2 => {
                 let of = [Of::Int, Of::Double, Of::Bool, Of::Duration, Of::Time, Of::Bytes, Of::Ip, Of::Uint, Of::Cidr];
@@ -162,6 +162,10 @@ impl Generator {
                 format!("'{clause}'.format([{}])", self.expression(of, depth))
             }
             9 => format!("{}.find('{}')", self.expression(Of::Text, depth), self.pick(&PATTERNS)),
+            11 => {
+                let (precision, clause) = (self.pick(&PRECISIONS), self.pick(&["f", "e"]));
+                format!("'%.{precision}{clause}'.format([{}])", self.expression(Of::Double, depth))
+            }
             10 => {
                 let part = self.pick(&["getHost", "getHostname", "getPort", "getScheme", "getEscapedPath"]);
                 format!("{}.{part}()", self.expression(Of::Url, depth))

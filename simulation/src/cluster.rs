@@ -57,6 +57,8 @@ pub struct Cluster {
     volumes: Volumes,
     /// Where nodes have devices.
     devices: Option<Devices>,
+    /// How often something hostile was done.
+    hostile: u32,
     /// After so many changes there was nothing to do for any of them.
     idle_at: Option<usize>,
 }
@@ -77,6 +79,7 @@ impl Cluster {
             actor,
             seed,
             named: 0,
+            hostile: 0,
             idle_at: None,
         };
         for namespace in [NAMESPACE, "kube-system"] {

@@ -32,7 +32,7 @@ use profile::profile;
 
 /// The most work that one event may take, in rounds of loops over what objects say, in a cluster as small as these: 40 pods, 8 nodes
 /// and some devices, whatever else the objects say.
-const WORK: u64 = 200_000;
+const WORK: u64 = 1_000_000;
 
 /// The time of day when each run begins, seconds since 1970: a day in 2026.
 pub const BEGAN_S: u64 = 1_780_000_000;

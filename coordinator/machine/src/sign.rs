@@ -11,6 +11,7 @@ use flotilla_framework::{
     labels::LabelSelector,
     signature::{Distinction, Scope},
 };
+use flotilla_planted::planted;
 
 use crate::{
     event::{Selecting, SelectingKind},
@@ -102,7 +103,8 @@ impl Machine {
             return;
         }
         for uid in self.unread.told_apart_by(distinctions) {
-            self.sign_anew(&uid);
+            let times = if planted("signs-for-each-requirement") { distinctions.len() } else { 1 };
+            (0..times).for_each(|_| self.sign_anew(&uid));
         }
     }
 
@@ -111,6 +113,7 @@ impl Machine {
     pub(crate) fn sign_anew(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
         let (old, whole) = (pod.class, Arc::clone(&pod.info.class));
+        flotilla_planted::spend(1 + whole.labels.len() as u64);
         // Its selectors are in play already.
         let is_placed = pod.info.node_name.is_some();
         let new = self.judge.cache_mut().acquire_signed(&whole, is_placed, &mut Vec::new());

@@ -3,6 +3,8 @@
 //!
 //! Knows: what a call costs before it is made. Must not know: how functions are implemented.
 
+use flotilla_planted::{planted, scaled, spend};
+
 use crate::value::{Failure, Outcome, Value};
 
 /// How many bytes of values one evaluation may make, in all. What upstream's meter counts by its size stays below that at its
@@ -65,11 +67,15 @@ impl Effort {
     pub(crate) fn bytes(&mut self, bytes: u64) -> Result<(), Failure> {
         self.fits(bytes)?;
         self.bytes += bytes;
+        if planted("makes-results-of-any-size") {
+            spend(bytes / 16);
+            return Ok(());
+        }
         self.work(bytes / 16)
     }
 
     fn fits(&self, bytes: u64) -> Result<(), Failure> {
-        if self.bytes.saturating_add(bytes) <= MAX_BYTES {
+        if self.bytes.saturating_add(bytes) <= scaled(MAX_BYTES) || planted("makes-results-of-any-size") {
             return Ok(());
         }
         Err(Failure::Fatal("operation cancelled: actual cost limit exceeded".into()))

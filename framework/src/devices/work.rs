@@ -4,6 +4,8 @@
 //!
 //! kube-scheduler ends the search on a node after 10 seconds. A count of units ends it at the same place wherever it runs.
 
+use flotilla_planted::{planted, scaled, spend};
+
 /// The work of one attempt, in units of some 10 ns: no more than about a second.
 ///
 /// What attempts need: a node with 8 devices and 4 selectors takes some 200 units, 5,000 of them a million. A selector that reads
@@ -36,7 +38,7 @@ pub struct Exhausted;
 
 impl Default for Work {
     fn default() -> Self {
-        Self::of(MAX_WORK)
+        Self::of(scaled(MAX_WORK))
     }
 }
 
@@ -55,21 +57,25 @@ impl Work {
 
     /// How much may still be done.
     #[must_use]
-    pub const fn left(&self) -> u64 {
+    pub fn left(&self) -> u64 {
+        if planted("searches-without-end") {
+            return u64::MAX;
+        }
         self.limit.saturating_sub(self.done)
     }
 
     /// Whether more was to be done than may be.
     #[must_use]
-    pub const fn is_exhausted(&self) -> bool {
-        self.done > self.limit
+    pub fn is_exhausted(&self) -> bool {
+        self.done > self.limit && !planted("searches-without-end")
     }
 
     /// Counts work before it is done.
     ///
     /// # Errors
     /// It is more than is left.
-    pub const fn add(&mut self, units: u64) -> Result<(), Exhausted> {
+    pub fn add(&mut self, units: u64) -> Result<(), Exhausted> {
+        spend(units);
         self.done = self.done.saturating_add(units);
         if self.is_exhausted() { Err(Exhausted) } else { Ok(()) }
     }

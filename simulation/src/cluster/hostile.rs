@@ -12,6 +12,8 @@ use crate::{
     world::devices::{DRIVER, MODELS},
 };
 
+/// How often that is done in a run.
+const MOST_HOSTILE: u32 = 4;
 /// Labels of a pod, and requirements of a selector.
 const LABELS: usize = 300;
 /// Pods with so many labels.
@@ -26,8 +28,12 @@ const UNPLACEABLE: u64 = 24;
 const CROWD: usize = 24;
 
 impl Cluster {
-    /// Creates, or changes, objects of this kind.
+    /// Creates, or changes, objects of this kind; some few times.
     pub fn act_hostile(&mut self, what: Hostile) {
+        if self.hostile == MOST_HOSTILE {
+            return;
+        }
+        self.hostile += 1;
         match what {
             Hostile::Precision => self.claim_by("'%.100000f'.format([1.0]).size() > 0"),
             Hostile::Unordered => self.claim_by(UNORDERED),
@@ -218,8 +224,8 @@ fn pattern() -> String {
     format!("{}.all(a, !device.driver.matches('\\\\pL{{300}}|' + string(a)))", numbers(20))
 }
 
-/// Texts that are large only as results: 100 of 50 kB.
+/// Texts that are large only as results: 300 of 100 kB.
 fn replacement() -> String {
-    let (few, many) = ("a".repeat(200), "b".repeat(250));
-    format!("{}.map(i, '{few}'.replace('a', '{many}')).size() > 0", numbers(100))
+    let (few, many) = ("a".repeat(200), "b".repeat(500));
+    format!("{}.map(i, '{few}'.replace('a', '{many}')).size() > 0", numbers(300))
 }

@@ -20,6 +20,7 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("counts-its-lead-from-the-answer", "S5: a lead is counted from when the renewal was answered"),
     ("evicts-by-name", "S4: a deletion does not name the UID"),
     ("evicts-first", "P3: a pod evicts another before it looks for room"),
+    ("formats-any-precision", "O1: a selector formats with more decimals than Rust can (H1)"),
     ("guesses-bound", "L1: a binding without an answer counts as bound"),
     ("guesses-unbound", "S2: a binding without an answer counts as failed"),
     ("ignores-budgets", "P2: disruption budgets do not count"),
@@ -32,12 +33,17 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("keeps-what-a-list-lacks", "L1: an object that a new list lacks stays in the view"),
     ("lets-lower-priorities-first", "P4: a pod takes a node that one of higher priority in backoff waits for"),
     ("loses-errors", "L1: an attempt that failed is not repeated"),
+    ("makes-results-of-any-size", "W1: an evaluation of a selector makes values without a bound (H3)"),
     ("never-forgets", "L1: the charge of a pod whose bind failed stays"),
     ("never-retries-a-bind", "L1: a pod whose bind failed is not tried again"),
+    ("pauses-all-for-one", "L1: a 429 for one pod pauses the bindings of all (H9)"),
     ("releases-too-early", "S5: the Lease is released while binds are under way (R9)"),
     ("repeats-the-epoch", "S5: a lead has the epoch of the one before it, so that workers obey both"),
     ("reserves-nothing", "D1: the devices of a decided pod are not kept for it"),
+    ("searches-without-end", "W1: an attempt searches for devices without a bound (H2)"),
+    ("signs-for-each-requirement", "W1: a pod is signed once for each requirement of a new selector (H4)"),
     ("skips-the-barrier", "S2: a new leader does not wait for what the last one did (R9)"),
+    ("sorts-without-an-order", "O1: a selector sorts NaN as equal to all numbers (H1)"),
     ("stands-too-early", "L6: a process stands for election before its lists are through (R8)"),
     ("throttled-is-done", "L1: a request that was turned away by 429 counts as done (R12)"),
     ("trusts-refusals", "L1: a worker's word that nothing fits is not verified (R6)"),
@@ -84,6 +90,25 @@ mod on {
 #[inline(always)]
 pub const fn planted(_name: &str) -> bool {
     false
+}
+
+/// How many times smaller some bounds are in simulations, so that objects reach them that are cheap to create and to read.
+#[cfg(feature = "planted")]
+const SCALE: u64 = 512;
+
+/// A bound as it is.
+#[cfg(not(feature = "planted"))]
+#[must_use]
+#[inline(always)]
+pub const fn scaled(bound: u64) -> u64 {
+    bound
+}
+
+/// A bound for simulations, which is smaller.
+#[cfg(feature = "planted")]
+#[must_use]
+pub const fn scaled(bound: u64) -> u64 {
+    bound / SCALE
 }
 
 /// Nothing is counted.

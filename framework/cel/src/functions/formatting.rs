@@ -1,5 +1,7 @@
 //! `format`: strings with clauses like `%d`.
 
+use flotilla_planted::planted;
+
 use crate::{
     go::quote,
     value::{Value, convert, show},
@@ -205,6 +207,7 @@ const MAX_DECIMALS: usize = 1_074;
 fn fixed(value: f64, precision: i64) -> String {
     let least = usize::from(precision as u8);
     let mut made = match usize::try_from(precision as i16) {
+        _ if planted("formats-any-precision") => format!("{value:.*}", usize::try_from(precision).unwrap_or(0)),
         Ok(most) => format!("{value:.*}", most.min(MAX_DECIMALS.max(least))),
         Err(_) => value.to_string(),
     };

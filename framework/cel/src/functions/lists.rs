@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use flotilla_planted::planted;
+
 use super::{Operation, Singleton};
 use crate::value::{Failure, List, Outcome, Value, compare, show};
 
@@ -256,6 +258,9 @@ fn insertion_sort(order: &mut [usize], is_less: impl Fn(usize, usize) -> bool) {
 /// A total order: NaN, which upstream gives no place, comes last.
 fn in_order(left: &Value, right: &Value) -> Ordering {
     let is_nan = |value: &Value| matches!(value, Value::Double(double) if double.is_nan());
+    if planted("sorts-without-an-order") {
+        return compare::compare(left, right).unwrap_or(Ordering::Equal);
+    }
     let ordered = is_nan(left).cmp(&is_nan(right));
     ordered.then_with(|| compare::compare(left, right).unwrap_or(Ordering::Equal))
 }

@@ -279,7 +279,7 @@ impl Columns {
             key.raws.clear();
             key.raws.extend((0..width).map(|place| raws[place * todo.len() + index]));
             key.domains.clear();
-            key.domains.extend(domains.iter().map(|column| column.get(at).copied().unwrap_or(Symbol::NONE)));
+            key.domains.extend(domains.iter().map(|column| column.get(slot)));
             let stratum = match last {
                 Some(stratum) if key == last_key => stratum,
                 _ => {
@@ -470,7 +470,7 @@ fn tallies_of(
             continue;
         }
         for (index, term) in terms.iter().enumerate() {
-            let value = columns[index].get(slot as usize).copied().unwrap_or(Symbol::NONE);
+            let value = columns[index].get(slot);
             let somewhere = value != Symbol::NONE || term.spec.lacking_is_empty;
             let counted = sums[index] != 0 || term.spec.knows_empty;
             if somewhere && counted && plugins[term.plugin].counts_node(term.number, nodes, slot) {

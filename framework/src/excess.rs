@@ -16,6 +16,8 @@ use crate::{
     plugins::inter_pod_affinity::selects_namespaces,
 };
 
+pub mod objects;
+
 /// How many terms `podAffinity` and `podAntiAffinity` may have, each. Each term is compared with each class of pods, in
 /// some 30 ns: 10,000 classes take 0.3 s, once. Pods that people write have fewer than 20.
 pub const MAX_TERMS: usize = 1_024;
@@ -57,6 +59,10 @@ pub const MAX_IMAGES: usize = 1_024;
 
 /// As [`MAX_IMAGES`].
 pub const MAX_VOLUMES: usize = 1_024;
+
+/// How many claims of devices. Each is looked up among those of its pod's status, and kept with the state of an attempt by its
+/// place, of which 64 have a bit. Pods have fewer than 10.
+pub const MAX_CLAIMS: usize = 32;
 
 /// How many labels a pod may have. Each that no selector reads is kept with some 250 bytes: 256 KiB. Pods have fewer than
 /// 50.
@@ -130,6 +136,7 @@ fn of_lists(class: &Class) -> Option<String> {
     let requirements: usize = terms.clone().map(|term| 1 + term.expressions.len() + term.fields.len()).sum();
     let values = terms.flat_map(|term| term.expressions.iter().chain(&term.fields)).map(|one| one.values.len()).sum();
     let volumes = class.volumes.as_ref().map_or(0, |volumes| volumes.mounts.len());
+    let claims = class.devices.as_ref().map_or(0, |devices| devices.claims.len());
     let resources = class.requests.scalars.len().max(class.score_requests.scalars.len());
     [
         ("spec.nodeSelector", class.node_selector.len(), "labels", MAX_NODE_REQUIREMENTS),
@@ -140,6 +147,7 @@ fn of_lists(class: &Class) -> Option<String> {
         ("spec.containers", class.host_ports.len(), "host ports", MAX_PORTS),
         ("spec.containers", class.images.len(), "images", MAX_IMAGES),
         ("spec.volumes", volumes, "volumes", MAX_VOLUMES),
+        ("spec.resourceClaims", claims, "claims", MAX_CLAIMS),
         ("metadata.labels", class.labels.len(), "labels", MAX_LABELS),
     ]
     .into_iter()
@@ -199,16 +207,19 @@ pub fn over_namespaces(class: &Class, namespaces: usize) -> Option<String> {
 }
 
 /// Cuts a class down that is beyond a bound, and says what is. Of a pod that has no node nothing is left, for it is not
-/// tried. One that stands on a node keeps all that it takes there; what it wishes of other pods does not count, nor do
-/// labels beyond the bound, so that it harms only itself.
+/// tried. One that is on a node keeps the resources that it takes there; what it wishes of other pods does not count, nor do labels
+/// and host ports beyond the bound.
 #[must_use]
 pub fn cut(class: Class, stands: bool) -> (Class, Option<Arc<str>>) {
     let Some(excess) = of_class(&class) else { return (class, None) };
     let cut = if stands {
         let mut labels = class.labels;
         labels.truncate(MAX_LABELS);
+        let mut host_ports = class.host_ports;
+        host_ports.truncate(MAX_PORTS);
         Class {
             labels,
+            host_ports,
             spread: Vec::new(),
             pod_affinity: PodAffinity::default(),
             node_selector: Vec::new(),

@@ -54,6 +54,24 @@ pub enum IngestError {
     /// Something without which the object has no identity.
     #[error("{0} is missing")]
     Missing(&'static str),
+    /// Something of which there is too much to schedule with ([`excess::objects`]).
+    #[error("{0}")]
+    TooLarge(String),
+}
+
+// === impl IngestError ===
+
+impl IngestError {
+    /// Whether the object can be read, and there is too much in it.
+    #[must_use]
+    pub const fn is_too_large(&self) -> bool {
+        matches!(self, Self::TooLarge(_))
+    }
+}
+
+/// An object that is within the bounds.
+fn within<T>(object: T, excess: Option<String>) -> Result<T, IngestError> {
+    excess.map_or(Ok(object), |excess| Err(IngestError::TooLarge(excess)))
 }
 
 /// A list of resources by name.
@@ -146,7 +164,7 @@ fn scheduled(status: &api::PodStatus) -> Option<Scheduled> {
 /// A node.
 ///
 /// # Errors
-/// A missing name, a quantity that is none.
+/// A missing name, a quantity that is none, more of something than a node may have.
 pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
     let name = node.metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?;
     let status = node.status.as_ref();
@@ -158,7 +176,7 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
     }
     let images = status.and_then(|status| status.images.as_ref()).into_iter().flatten();
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
-    Ok(NodeInfo {
+    let node = NodeInfo {
         name: text(name),
         uid: text(node.metadata.uid.as_deref().unwrap_or(name)),
         labels: labels(&node.metadata),
@@ -174,7 +192,9 @@ pub fn node(node: &api::Node) -> Result<NodeInfo, IngestError> {
             .collect(),
         csi: None,
         devices: None,
-    })
+    };
+    let excess = excess::objects::of_node(&node);
+    within(node, excess)
 }
 
 pub(crate) fn resources(list: &std::collections::BTreeMap<String, Quantity>) -> Resources {

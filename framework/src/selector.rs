@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::{
     class::{NodeTerm, Requirement},
     node::NodeInfo,
-    snapshot::{Slot, Snapshot},
+    snapshot::{Slot, Snapshot, Values},
     symbols::{Lookup, Symbol, Symbols},
 };
 
@@ -127,7 +127,7 @@ impl Term {
 
 /// A [`Term`] over the nodes of one snapshot.
 pub(crate) struct TermOver<'a> {
-    labels: SmallVec<[(&'a [Symbol], &'a Test); 4]>,
+    labels: SmallVec<[(Values<'a, Symbol>, &'a Test); 4]>,
     term: &'a Term,
     nodes: &'a Snapshot,
 }
@@ -135,8 +135,7 @@ pub(crate) struct TermOver<'a> {
 impl TermOver<'_> {
     /// Whether the node at a position matches.
     pub(crate) fn matches(&self, slot: Slot) -> bool {
-        let value = |column: &[Symbol]| column.get(slot as usize).copied().unwrap_or(Symbol::NONE);
-        self.labels.iter().all(|(column, test)| test.holds(value(column), &self.nodes.symbols))
+        self.labels.iter().all(|(column, test)| test.holds(column.get(slot), &self.nodes.symbols))
             && (self.term.names.is_empty() || self.term.suits_name(self.nodes.name(slot)))
     }
 }

@@ -12,7 +12,6 @@ use crate::{
     class::{Class, ClassId, HostPort, Taint},
     declared::DeclaredFeatures,
     devices::node::NodeDevices,
-    domains::MAX_NUMBERED,
     interest::Interest,
     labels::Labels,
     map::Map,
@@ -22,13 +21,18 @@ use crate::{
 };
 
 mod accounts;
+mod column;
 mod compact;
 mod compare;
 mod devices;
+mod labels;
+mod ports;
 mod roll;
 mod scalars;
 
 pub use accounts::Accounts;
+use column::Column;
+pub use column::Values;
 use roll::Roll;
 pub use scalars::ScalarColumn;
 
@@ -60,7 +64,9 @@ pub struct Snapshot {
     declared_features: Vec<DeclaredFeatures>,
     taint_sets: IndexSet<Vec<Taint>>,
     taints: Vec<u32>,
-    labels: Map<Symbol, Vec<Symbol>>,
+    labels: Map<Symbol, Column<Symbol>>,
+    /// The labels of each node.
+    label_keys: Vec<Box<[Symbol]>>,
     /// The values that each label ever had, up to one more than are counted.
     label_values: Map<Symbol, Vec<Symbol>>,
     images: Vec<Box<[Symbol]>>,
@@ -129,11 +135,7 @@ impl Snapshot {
         self.images[at] = Box::default();
         self.csi[at] = None;
         self.devices[at] = None;
-        for column in self.labels.values_mut() {
-            if let Some(value) = column.get_mut(at) {
-                *value = Symbol::NONE;
-            }
-        }
+        self.clear_labels(slot);
         self.accounts.clear(slot);
         self.touch(slot);
         self.free.push(slot);
@@ -233,7 +235,7 @@ impl Snapshot {
             }
         }
         self.accounts.charge(slot, known);
-        self.ports[slot as usize].extend(known.host_ports.iter().cloned());
+        ports::add(&mut self.ports[slot as usize], &known.host_ports);
         self.touch(slot);
         true
     }
@@ -250,11 +252,7 @@ impl Snapshot {
             tenants.remove(index);
             homes.remove(&slot);
         }
-        for port in &known.host_ports {
-            if let Some(taken) = self.ports[at].iter().position(|other| other == port) {
-                self.ports[at].swap_remove(taken);
-            }
-        }
+        ports::remove(&mut self.ports[at], &known.host_ports);
         if !self.accounts.discharge(slot, known) {
             let classes = &self.classes;
             let pods = self.tenants[at].iter().filter_map(|(id, count)| Some((classes.get(*id)?.as_ref(), *count)));
@@ -379,40 +377,6 @@ impl Snapshot {
         (&self.symbols, &self.taint_sets)
     }
 
-    /// The value of a label, [`Symbol::NONE`] where the node has none.
-    #[must_use]
-    pub fn label(&self, key: Symbol, slot: Slot) -> Symbol {
-        self.label_column(key).get(slot as usize).copied().unwrap_or(Symbol::NONE)
-    }
-
-    /// The values of a label by position, as far as any node ever had it; [`Symbol::NONE`] where the node has none.
-    #[must_use]
-    pub fn label_column(&self, key: Symbol) -> &[Symbol] {
-        self.labels.get(&key).map_or(&[], Vec::as_slice)
-    }
-
-    /// The columns of all labels that nodes have, in no order.
-    pub fn label_columns(&self) -> impl Iterator<Item = (Symbol, &[Symbol])> {
-        self.labels.iter().map(|(&key, column)| (key, column.as_slice()))
-    }
-
-    /// Whether some node may have a label with this key.
-    #[must_use]
-    pub fn has_label(&self, key: &str) -> bool {
-        self.symbols.get(key).is_some_and(|key| self.labels.contains_key(&key))
-    }
-
-    /// Changes whenever [`Self::has_label`] of some key may have.
-    #[must_use]
-    pub const fn label_keys_version(&self) -> u64 {
-        self.label_keys_version
-    }
-
-    /// How many values a label ever had; `None` where they are more than [`MAX_NUMBERED`].
-    pub(crate) fn label_values(&self, key: Symbol) -> Option<usize> {
-        Some(self.label_values.get(&key).map_or(0, Vec::len)).filter(|&values| values <= MAX_NUMBERED)
-    }
-
     /// The names of the images on the node, sorted by number.
     #[must_use]
     pub fn images(&self, slot: Slot) -> &[Symbol] {
@@ -425,7 +389,7 @@ impl Snapshot {
         self.csi[slot as usize].as_deref()
     }
 
-    /// The host ports in use on the node.
+    /// The host ports in use on the node, sorted; one that two pods have comes twice.
     #[must_use]
     pub fn ports(&self, slot: Slot) -> &[HostPort] {
         &self.ports[slot as usize]
@@ -446,6 +410,7 @@ impl Snapshot {
             self.unschedulable.push(false);
             self.declared_features.push(DeclaredFeatures::default());
             self.taints.push(0);
+            self.label_keys.push(Box::default());
             self.images.push(Box::default());
             self.ports.push(Vec::new());
             self.tenants.push(Vec::new());
@@ -458,30 +423,6 @@ impl Snapshot {
         self.ids[slot as usize] = Some(id);
         self.slots.insert(id, slot);
         slot
-    }
-
-    fn set_labels(&mut self, slot: Slot, labels: &[(Arc<str>, Arc<str>)]) {
-        let at = slot as usize;
-        for column in self.labels.values_mut() {
-            if let Some(value) = column.get_mut(at) {
-                *value = Symbol::NONE;
-            }
-        }
-        for (key, value) in labels {
-            let (key, value) = (self.symbols.intern(key), self.symbols.intern(value));
-            let column = self.labels.entry(key).or_insert_with(|| {
-                self.label_keys_version += 1;
-                Vec::new()
-            });
-            if column.len() <= at {
-                column.resize(at + 1, Symbol::NONE);
-            }
-            column[at] = value;
-            let values = self.label_values.entry(key).or_default();
-            if values.len() <= MAX_NUMBERED && !values.contains(&value) {
-                values.push(value);
-            }
-        }
     }
 
     fn touch(&mut self, slot: Slot) {

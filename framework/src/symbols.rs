@@ -11,6 +11,12 @@ use indexmap::IndexSet;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Symbol(u32);
 
+impl Default for Symbol {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl Symbol {
     /// Stands for "no value" in a column; no table hands it out.
     pub const NONE: Self = Self(u32::MAX);

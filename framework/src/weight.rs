@@ -12,9 +12,11 @@ use crate::{
     class::{AffinityTerm, Class, NodeTerm, Owner, PodAffinity, Requirement, SpreadConstraint},
     devices::claimed::{ClaimSource, PodDevices},
     labels::LabelSelector,
+    node::NodeInfo,
     resources::Resources,
     volumes::{
         mounts::{Disk, Mount, PodVolumes},
+        node::NodeCsi,
         objects::InTree,
     },
 };
@@ -23,6 +25,11 @@ use crate::{
 /// of a pod of 1.5 MiB is below it: names of extended resources come three times, 1 MiB in all, and the namespace in each of
 /// 2,048 affinity terms, 0.2 MiB.
 pub const MAX_CLASS: usize = 3 << 20;
+
+/// The most that a node may weigh to be sent: `UpsertNode` has the node and some 20 bytes more. It has what scheduling reads of
+/// the Node, of its CSINode, and of each VolumeAttachment of the node; the API server bounds each of these objects to 1.5 MiB,
+/// and nothing bounds how many of the last there are.
+pub const MAX_NODE: usize = 3 << 20;
 
 /// The most that facts may weigh to be told with a dry run, which has 1.4 MiB of pods and some names besides: 3.4 MiB.
 pub const MAX_TOLD: usize = 2 << 20;
@@ -62,6 +69,22 @@ impl Class {
     #[must_use]
     pub fn can_be_told(&self) -> bool {
         self.weight() <= MAX_CLASS
+    }
+}
+
+// === impl NodeInfo ===
+
+impl NodeInfo {
+    /// An upper bound on the bytes that the node takes when it is sent to a worker.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        WIRE.node(self)
+    }
+
+    /// Whether the node can be sent to a worker.
+    #[must_use]
+    pub fn can_be_told(&self) -> bool {
+        self.weight() <= MAX_NODE
     }
 }
 
@@ -122,6 +145,42 @@ impl Measure {
             + devices.as_deref().map_or(0, |devices| self.pod_devices(devices))
             + 4 * self.number
             + 3 * self.group
+    }
+
+    fn node(self, node: &NodeInfo) -> usize {
+        let NodeInfo {
+            name,
+            uid,
+            labels,
+            taints,
+            unschedulable: _,
+            allocatable,
+            allowed_pods: _,
+            declared_features,
+            images,
+            csi,
+            // Workers do not receive them.
+            devices: _,
+        } = node;
+        let taints = taints
+            .iter()
+            .map(|taint| self.group + self.text(&taint.key) + self.text(&taint.value) + self.text(&taint.effect));
+        let images = images.iter().map(|(names, _)| self.group + self.texts(names) + self.number);
+        let features = declared_features.names().map(|name| self.text(name));
+        self.text(name)
+            + self.text(uid)
+            + self.labels(labels)
+            + taints.chain(images).chain(features).sum::<usize>()
+            + self.resources(allocatable)
+            + csi.as_deref().map_or(0, |csi| self.node_csi(csi))
+            + 2 * self.number
+    }
+
+    fn node_csi(self, csi: &NodeCsi) -> usize {
+        let NodeCsi { drivers, migrated_plugins, attached } = csi;
+        let drivers = drivers.iter().map(|(name, _)| self.group + self.text(name) + self.number);
+        let attached = attached.iter().map(|one| self.group + self.text(&one.driver) + self.text(&one.handle));
+        self.group + drivers.chain(attached).sum::<usize>() + self.texts(migrated_plugins)
     }
 
     fn pod_devices(self, devices: &PodDevices) -> usize {

@@ -26,8 +26,9 @@ use crate::{Wire as _, pb};
 ///   scores, all of kube-scheduler's 9 together 102; a topology key adds 5 bytes and a value of at most 65 that no other
 ///   node has. With two keys that is 242 bytes a node, 1.89 MiB in all. Where more keys or domain counts would take it
 ///   beyond the bound, the worker says `Unable`, and the coordinator asks for fewer nodes.
-/// - `Snapshot` and `Delta` are cut into chunks of [`CHUNK_BYTES`]; a chunk is larger only if a single node is, and the
-///   API server stores no object above 1.5 MiB.
+/// - `Snapshot` and `Delta` are cut into chunks of [`CHUNK_BYTES`]; a chunk is larger only if a single change is. A node has 3 MiB
+///   at most, as `framework::weight` counts it, which is never less than it takes here: a larger one is sent to no worker. The
+///   attachments of a class have 1,024 volumes of a pod of 1.5 MiB.
 /// - `RegisterClass` holds a class of 3 MiB at most, as `framework::weight` counts it, which is never less than it takes here.
 ///   A pod has 1.5 MiB, but names come more often in its class than in the pod: that of its namespace in each affinity term,
 ///   those of extended resources three times. A larger class is told to nobody; nodes with its pods are the coordinator's.

@@ -12,7 +12,7 @@ use flotilla_proto::{Wire, pb};
 use proptest::{collection::vec, prelude::*};
 use prost::Message as _;
 
-use values::{class, facts, from_worker, to_worker, volume_facts};
+use values::{class, facts, from_worker, node, to_worker, volume_facts};
 
 /// Reads bytes as either end would. Nothing but the absence of a panic is asked.
 fn read(bytes: &[u8]) {
@@ -49,6 +49,11 @@ proptest! {
         prop_assert!(class.encode().encoded_len() <= class.weight());
         let volumes = facts.volumes.as_ref().map_or(0, |volumes| volumes.weight());
         prop_assert!(facts.encode().encoded_len() <= facts.weight() + volumes);
+    }
+
+    #[test]
+    fn a_node_takes_no_more_than_it_weighs(node in node()) {
+        prop_assert!(node.encode().encoded_len() <= node.weight());
     }
 
     #[test]

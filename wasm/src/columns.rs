@@ -14,7 +14,7 @@
 use flotilla_framework::{
     class::Taint,
     map::Map,
-    snapshot::{Slot, Snapshot},
+    snapshot::{Slot, Snapshot, Values},
     symbols::Symbol,
 };
 use serde_json::{Value, json};
@@ -97,9 +97,8 @@ impl Block {
         match field {
             NodeField::Name => self.write_symbols(nodes, slots, |slot| nodes.name(slot), column),
             NodeField::Label(key) => {
-                let values = nodes.symbols.get(key).map_or(&[][..], |key| nodes.label_column(key));
-                let value = |slot: Slot| values.get(slot as usize).copied().unwrap_or(Symbol::NONE);
-                self.write_symbols(nodes, slots, value, column);
+                let values = nodes.symbols.get(key).map_or_else(Values::default, |key| nodes.label_column(key));
+                self.write_symbols(nodes, slots, |slot| values.get(slot), column);
             }
             NodeField::Unschedulable => {
                 self.write_numbers(slots, |slot| i64::from(nodes.unschedulable(slot)), column);
@@ -242,9 +241,7 @@ fn whole(nodes: &Snapshot, slot: Slot, field: &NodeField) -> Value {
     let text = |symbol: Symbol| nodes.symbols.text(symbol);
     match field {
         NodeField::Labels => {
-            let value = |column: &[Symbol]| column.get(slot as usize).copied().filter(|value| *value != Symbol::NONE);
-            let labels = nodes.label_columns().filter_map(|(key, column)| Some((key, value(column)?)));
-            let labels = labels.map(|(key, value)| (text(key).to_owned(), text(value).into()));
+            let labels = nodes.labels(slot).map(|(key, value)| (text(key).to_owned(), text(value).into()));
             let sorted: std::collections::BTreeMap<String, Value> = labels.collect();
             Value::Object(sorted.into_iter().collect())
         }

@@ -11,6 +11,7 @@ use std::{
 use flotilla_framework::{
     class::{Class, PodInfo},
     devices::{model::request::ClaimSpec, objects::DeviceObject},
+    excess,
     ingest,
     labels::LabelSelector,
     node::NodeInfo,
@@ -185,6 +186,9 @@ impl Gatherer {
                 self.nodes.push(Arc::new(info));
                 self.texts.iter_mut().for_each(|texts| texts.add_node(&node));
             }
+            Err(error) if error.is_too_large() => {
+                problems.warning(place, format!("{title}: {error}; no pods are placed on the node"));
+            }
             Err(error) => problems.error(place, format!("{title}: {error}")),
         }
     }
@@ -259,6 +263,14 @@ impl Gatherer {
     pub(super) fn add_budget(&mut self, mut budget: PodDisruptionBudget, place: &Place, problems: &mut Problems) {
         let Some(name) = self.claim("PodDisruptionBudget", &budget.metadata, true, place, problems) else { return };
         defaults::identity(&mut budget.metadata, true);
+        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        if let Some(excess) = excess::objects::of_selector(selector) {
+            let text = format!(
+                "PodDisruptionBudget {name:?}: {excess}; all pods of the namespace that have labels are protected, and no \
+                 disruption is allowed"
+            );
+            problems.warning(place.clone(), text);
+        }
         match ingest::budgets::budget(&budget) {
             Ok(read) => self.budgets.push(read),
             Err(error) => problems.error(place.clone(), format!("PodDisruptionBudget {name:?}: {error}")),
@@ -272,6 +284,13 @@ impl Gatherer {
         // What is claimed is the namespace and the name, of which neither can be empty.
         let (namespace, name) = name.split_once('/').unwrap_or_default();
         let known = event::Selecting { kind: T::KIND, namespace: namespace.into(), name: name.into() };
+        if let Some(excess) = object.excess() {
+            let title = format!("{} {:?}", T::NAME, known.name);
+            problems.warning(
+                place.clone(),
+                format!("{title}: {excess}; the selector is not used to spread pods by default"),
+            );
+        }
         self.selectors.push((known, object.selector()));
         true
     }
@@ -287,6 +306,9 @@ impl Gatherer {
         object.fill_in();
         match object.read() {
             Ok(read) => self.storage.push(read),
+            Err(error) if error.is_too_large() => {
+                problems.warning(place.clone(), format!("{} {name:?}: {error}; it is ignored", T::NAME));
+            }
             Err(error) => problems.error(place.keys(&storage::keys(&error)), format!("{} {name:?}: {error}", T::NAME)),
         }
     }
@@ -302,6 +324,9 @@ impl Gatherer {
             Ok(devices::Read::Template(spec)) => {
                 let (namespace, name) = name.split_once('/').unwrap_or_default();
                 self.templates.insert((namespace.into(), name.into()), Arc::new(spec));
+            }
+            Err(error) if error.is_too_large() => {
+                problems.warning(place.clone(), format!("{} {name:?}: {error}; it is ignored", T::NAME));
             }
             Err(error) => problems.error(place.clone(), format!("{} {name:?}: {error}", T::NAME)),
         }

@@ -5,6 +5,7 @@
 
 use flotilla_framework::{
     class::OwnerKind,
+    excess::objects,
     ingest::selectors::{controller_selector, map_selector},
     labels::LabelSelector,
 };
@@ -35,6 +36,9 @@ pub trait Selecting: Object {
 
     /// What it selects.
     fn selector(&self) -> LabelSelector;
+
+    /// What is too large about its selector.
+    fn excess(&self) -> Option<String>;
 }
 
 impl Selecting for Service {
@@ -47,6 +51,10 @@ impl Selecting for Service {
 
     fn selector(&self) -> LabelSelector {
         map_selector(self.spec.as_ref().and_then(|spec| spec.selector.as_ref()))
+    }
+
+    fn excess(&self) -> Option<String> {
+        objects::of_map(self.spec.as_ref().and_then(|spec| spec.selector.as_ref()))
     }
 }
 
@@ -65,6 +73,10 @@ impl Selecting for ReplicationController {
     fn selector(&self) -> LabelSelector {
         map_selector(self.spec.as_ref().and_then(|spec| spec.selector.as_ref()))
     }
+
+    fn excess(&self) -> Option<String> {
+        objects::of_map(self.spec.as_ref().and_then(|spec| spec.selector.as_ref()))
+    }
 }
 
 impl Selecting for ReplicaSet {
@@ -78,6 +90,10 @@ impl Selecting for ReplicaSet {
     fn selector(&self) -> LabelSelector {
         controller_selector(Some(&self.spec.selector))
     }
+
+    fn excess(&self) -> Option<String> {
+        objects::of_selector(Some(&self.spec.selector))
+    }
 }
 
 impl Selecting for StatefulSet {
@@ -90,6 +106,10 @@ impl Selecting for StatefulSet {
 
     fn selector(&self) -> LabelSelector {
         controller_selector(Some(&self.spec.selector))
+    }
+
+    fn excess(&self) -> Option<String> {
+        objects::of_selector(Some(&self.spec.selector))
     }
 }
 

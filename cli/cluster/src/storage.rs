@@ -135,7 +135,7 @@ pub(super) fn keys(error: &IngestError) -> Vec<&str> {
         IngestError::Quantity { path, .. } | IngestError::Negative { path, .. } => {
             path.split(['.', '[', ']']).filter(|key| !key.is_empty()).collect()
         }
-        IngestError::Missing(_) => Vec::new(),
+        IngestError::Missing(_) | IngestError::TooLarge(_) => Vec::new(),
     }
 }
 

@@ -64,6 +64,8 @@ pub struct Machine {
     pub(crate) pods: Map<Uid, Pod>,
     /// What of their labels no selector reads.
     pub(crate) unread: Unread,
+    /// How often a pod got its class again because of another object.
+    pub(crate) signed_again: u64,
     /// Pods in [`Stage::Gated`].
     pub(crate) gates: Gates,
     /// Pods that are too large by themselves, wherever they are.
@@ -132,6 +134,7 @@ impl Machine {
             pods: Map::default(),
             unread: Unread::default(),
             gates: Gates::default(),
+            signed_again: 0,
             too_large: BTreeSet::new(),
             binding: BTreeSet::new(),
             extending: None,
@@ -296,6 +299,7 @@ impl Machine {
             pods_unschedulable: parked,
             pods_gated: self.gates.len() as u64,
             pods_too_large: self.count_too_large(),
+            pods_signed_again: self.signed_again,
             binds_in_flight: self.binding.len() as u64,
             evaluations_in_flight: self.judge.states().asks_len() as u64,
             extensions_in_flight: u64::from(self.extending.is_some()),

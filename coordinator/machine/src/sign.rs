@@ -37,13 +37,17 @@ impl Machine {
         class
     }
 
-    /// A selector that is no pod's comes into play in the place of another.
+    /// A selector that is no pod's comes into play in the place of another. One that stays costs a comparison: the status of a
+    /// PodDisruptionBudget changes with each of its pods.
     pub(crate) fn replace_selector(
         &mut self,
         namespace: &Arc<str>,
         old: Option<&LabelSelector>,
         new: Option<&LabelSelector>,
     ) {
+        if old == new {
+            return;
+        }
         let mut distinctions = Vec::new();
         let in_play = &mut self.judge.cache_mut().in_play;
         let scope = Scope::Only(namespace);
@@ -112,6 +116,7 @@ impl Machine {
     /// changed but how it is written down.
     pub(crate) fn sign_anew(&mut self, uid: &Uid) {
         let Some(pod) = self.pods.get(uid) else { return };
+        self.signed_again += 1;
         let (old, whole) = (pod.class, Arc::clone(&pod.info.class));
         flotilla_planted::spend(1 + whole.labels.len() as u64);
         // Its selectors are in play already.

@@ -75,9 +75,10 @@ impl Unread {
         }
     }
 
-    /// The pods that can be told apart by what is new, each as often as it has something of it.
-    pub(crate) fn told_apart_by(&self, distinctions: &[Distinction]) -> Vec<Uid> {
-        let mut pods = Vec::new();
+    /// The pods that can be told apart by what is new, each once: a selector may have a thousand requirements, and a pod a label
+    /// for each of them.
+    pub(crate) fn told_apart_by(&self, distinctions: &[Distinction]) -> Set<Uid> {
+        let mut pods = Set::default();
         for Distinction { namespace, told } in distinctions {
             match namespace {
                 Some(namespace) => {
@@ -93,7 +94,7 @@ impl Unread {
 // === impl InNamespace ===
 
 impl InNamespace {
-    fn find(&self, told: &Told, pods: &mut Vec<Uid>) {
+    fn find(&self, told: &Told, pods: &mut Set<Uid>) {
         match told {
             Told::Value((key, value)) => {
                 pods.extend(self.keys.get(key).and_then(|values| values.get(value)).into_iter().flatten().cloned());
@@ -103,8 +104,7 @@ impl InNamespace {
             }
             Told::Namespace => {
                 let labelled = self.keys.values().flat_map(IndexMap::values).flatten();
-                let all: Set<&Uid> = labelled.chain(&self.unlabelled).collect();
-                pods.extend(all.into_iter().cloned());
+                pods.extend(labelled.chain(&self.unlabelled).cloned());
             }
             Told::Owner(owner) => pods.extend(self.owners.get(owner).into_iter().flatten().cloned()),
         }

@@ -268,7 +268,8 @@ impl Machine {
         }
     }
 
-    /// A pod came to a node or left it whose class nobody can be told: such a node is nobody's, and is judged here.
+    /// A node has changed, or a pod came or left whose class fits into no message: a node that cannot be sent is held by no worker,
+    /// and is evaluated here.
     pub(crate) fn reassign_node(&mut self, name: &Arc<str>) {
         let Some(known) = self.judge.cache().nodes.get(name) else { return };
         let can_be_held = self.judge.cache().can_be_held(name);
@@ -295,8 +296,14 @@ impl Machine {
     }
 
     /// Tells the worker that holds a node how it looks now.
-    pub(crate) fn tell_holder(&mut self, name: &str, info: &Arc<NodeInfo>) {
-        let Some(Node { id, worker: Some(worker), .. }) = self.judge.cache().nodes.get(name) else { return };
+    pub(crate) fn tell_holder(&mut self, name: &Arc<str>, info: &Arc<NodeInfo>) {
+        let was_held = self.judge.cache().nodes.get(name).is_some_and(|node| node.worker.is_some());
+        self.reassign_node(name);
+        // A worker that holds it only now has received all of it.
+        let Some(Node { id, worker: Some(worker), .. }) = self.judge.cache().nodes.get(name).filter(|_| was_held)
+        else {
+            return;
+        };
         let (id, worker) = (*id, *worker);
         self.tell(worker, Change::UpsertNode { id, node: Arc::clone(info) });
     }

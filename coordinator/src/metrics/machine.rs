@@ -154,9 +154,14 @@ fn levels(status: &Status) -> [Number; 25] {
     ]
 }
 
-fn counts(status: &Status) -> [Number; 24] {
+fn counts(status: &Status) -> [Number; 25] {
     [
         ("flotilla_tables_compacted_total", "Times that what no node has any more was cleared away", status.compacted),
+        (
+            "flotilla_pods_signed_again_total",
+            "Times that a pod's class was computed again because another object changed",
+            status.pods_signed_again,
+        ),
         ("flotilla_decisions_total", "Decisions, whatever their outcome", status.decisions),
         ("flotilla_placed_total", "Pods that got a node", status.placed),
         ("flotilla_unschedulable_total", "Verdicts that no node will do", status.unschedulable),

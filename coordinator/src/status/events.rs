@@ -72,6 +72,13 @@ impl Regarding {
         Self { kind: "Node", namespace: Arc::default(), name: name.into(), uid: uid.into(), version: 0 }
     }
 
+    /// An object of a namespace, by `namespace/name`.
+    #[must_use]
+    pub fn namespaced(kind: &'static str, key: &str, uid: &str) -> Self {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        Self { kind, namespace: namespace.into(), name: name.into(), uid: uid.into(), version: 0 }
+    }
+
     /// The Lease of an election.
     #[must_use]
     pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
@@ -81,7 +88,12 @@ impl Regarding {
     /// As it stands in an event; `version` is what [`version`](Self::version) says as a text.
     pub(super) fn reference<'a>(&'a self, version: &'a str) -> Reference<'a> {
         Reference {
-            api_version: if self.kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" },
+            api_version: match self.kind {
+                "Lease" => "coordination.k8s.io/v1",
+                "PodDisruptionBudget" => "policy/v1",
+                "ReplicaSet" | "StatefulSet" => "apps/v1",
+                _ => "v1",
+            },
             kind: self.kind,
             namespace: &self.namespace,
             name: &self.name,
@@ -286,6 +298,20 @@ impl Events {
             reason: event,
             action: "Scheduling",
             note: truncated(&format!("{consequence}: {reason}")),
+            regarding,
+            related: None,
+        });
+    }
+
+    /// The selector of an object is too large, so that it is not used.
+    pub fn selector_too_large(&self, regarding: Regarding, reason: &str) {
+        self.push(Event {
+            time: wall::now(),
+            controller: Arc::from(OURSELVES),
+            warning: true,
+            reason: "SelectorTooLarge",
+            action: "Scheduling",
+            note: truncated(reason),
             regarding,
             related: None,
         });

@@ -8,6 +8,7 @@ use std::{marker::PhantomData, sync::Arc};
 use flotilla_encoding::{self as object, LabelSelector as Selector, SelectorMap};
 use flotilla_framework::{
     class::OwnerKind,
+    excess::objects,
     ingest::{self, IngestError, selectors},
     labels::LabelSelector,
 };
@@ -141,18 +142,34 @@ impl Kind for Budgets {
         let (namespace, name) = gone.key.split_once('/').unwrap_or_default();
         Event::BudgetDeleted { namespace: Arc::from(namespace), name: Arc::from(name) }
     }
+
+    fn excess(object: &Self::Object) -> Option<String> {
+        let excess = objects::of_selector(object.spec.as_ref()?.selector.as_ref())?;
+        Some(format!(
+            "{excess}; all pods of the namespace that have labels are protected, and no disruption is allowed"
+        ))
+    }
+
+    fn regarding(key: &str, uid: &str) -> Option<Regarding> {
+        Some(Regarding::namespaced("PodDisruptionBudget", key, uid))
+    }
 }
 
 /// A kind whose objects select pods.
 pub(super) trait Selects: Send + Sync + 'static {
     const PATH: &'static str;
     const WHAT: &'static str;
+    /// The kind's name, for events.
+    const NAME: &'static str;
     const KIND: SelectingKind;
     /// The selector as the API has it.
     type Selector: Send;
 
     /// The selector as scheduling has it.
     fn selector(selector: Option<&Self::Selector>) -> LabelSelector;
+
+    /// What is too large about it.
+    fn excess(selector: Option<&Self::Selector>) -> Option<String>;
 }
 
 /// All objects of such a kind.
@@ -181,6 +198,15 @@ where
             object: Selecting { kind: S::KIND, namespace: Arc::from(namespace), name: Arc::from(name) },
         }
     }
+
+    fn excess(object: &Self::Object) -> Option<String> {
+        let excess = S::excess(object.selector())?;
+        Some(format!("{excess}; the selector is not used to spread pods by default"))
+    }
+
+    fn regarding(key: &str, uid: &str) -> Option<Regarding> {
+        Some(Regarding::namespaced(S::NAME, key, uid))
+    }
 }
 
 fn present<'a>(text: &'a str, field: &'static str) -> Result<&'a str, IngestError> {
@@ -192,11 +218,16 @@ pub(super) struct Service;
 impl Selects for Service {
     const PATH: &'static str = "/api/v1/services";
     const WHAT: &'static str = "services";
+    const NAME: &'static str = "Service";
     const KIND: SelectingKind = SelectingKind::Service;
     type Selector = SelectorMap;
 
     fn selector(selector: Option<&SelectorMap>) -> LabelSelector {
         selectors::map_selector(selector)
+    }
+
+    fn excess(selector: Option<&SelectorMap>) -> Option<String> {
+        objects::of_map(selector)
     }
 }
 
@@ -205,11 +236,16 @@ pub(super) struct ReplicationController;
 impl Selects for ReplicationController {
     const PATH: &'static str = "/api/v1/replicationcontrollers";
     const WHAT: &'static str = "replicationcontrollers";
+    const NAME: &'static str = "ReplicationController";
     const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::ReplicationController);
     type Selector = SelectorMap;
 
     fn selector(selector: Option<&SelectorMap>) -> LabelSelector {
         selectors::map_selector(selector)
+    }
+
+    fn excess(selector: Option<&SelectorMap>) -> Option<String> {
+        objects::of_map(selector)
     }
 }
 
@@ -218,11 +254,16 @@ pub(super) struct ReplicaSet;
 impl Selects for ReplicaSet {
     const PATH: &'static str = "/apis/apps/v1/replicasets";
     const WHAT: &'static str = "replicasets";
+    const NAME: &'static str = "ReplicaSet";
     const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::ReplicaSet);
     type Selector = Selector;
 
     fn selector(selector: Option<&Selector>) -> LabelSelector {
         selectors::controller_selector(selector)
+    }
+
+    fn excess(selector: Option<&Selector>) -> Option<String> {
+        objects::of_selector(selector)
     }
 }
 
@@ -231,10 +272,15 @@ pub(super) struct StatefulSet;
 impl Selects for StatefulSet {
     const PATH: &'static str = "/apis/apps/v1/statefulsets";
     const WHAT: &'static str = "statefulsets";
+    const NAME: &'static str = "StatefulSet";
     const KIND: SelectingKind = SelectingKind::Controller(OwnerKind::StatefulSet);
     type Selector = Selector;
 
     fn selector(selector: Option<&Selector>) -> LabelSelector {
         selectors::controller_selector(selector)
+    }
+
+    fn excess(selector: Option<&Selector>) -> Option<String> {
+        objects::of_selector(selector)
     }
 }

@@ -101,6 +101,12 @@ impl Known {
         }
     }
 
+    /// An object is there and is too large to be scheduled with. Returns the one of its name that the machine knows, which is to be
+    /// deleted there: what was known of it is not true any more.
+    pub(super) fn dropped(&mut self, key: &str) -> Option<Gone> {
+        self.objects.remove_entry(key).map(|(key, entry)| Gone { key, uid: entry.uid })
+    }
+
     /// An object is gone. Returns it if the machine knows it, and not another of its name.
     pub(super) fn deleted(&mut self, key: &str, uid: &str) -> Option<Gone> {
         self.objects.get(key).filter(|entry| *entry.uid == *uid)?;

@@ -4,6 +4,7 @@
 //! encoded, or how a list is asked for (`list`).
 
 use std::{
+    collections::HashSet,
     convert::Infallible,
     marker::PhantomData,
     sync::{Arc, atomic::Ordering},
@@ -92,6 +93,11 @@ pub(super) trait Kind: Send + Sync + 'static {
         None
     }
 
+    /// What is too large about an object, of which the machine is told in part, and the consequence of that.
+    fn excess(_object: &Self::Object) -> Option<String> {
+        None
+    }
+
     /// What an event about an object that makes no sense refers to, by its key as in [`Known`] and its UID; `None`: only the
     /// log and a metric tell of it.
     fn regarding(_key: &str, _uid: &str) -> Option<Regarding> {
@@ -107,6 +113,8 @@ pub(super) struct Source<K: Kind> {
     shared: Arc<Shared>,
     known: Known,
     sharing: Sharing,
+    /// The objects whose selectors are too large; at most as many as there are.
+    excessive: HashSet<Box<str>>,
     /// The version to go on from; empty: a list is due.
     version: String,
     /// The same as a number, the highest that was told; 0: none. `shared` is told it once for all that was received at once.
@@ -135,6 +143,7 @@ impl<K: Kind> Source<K> {
             shared,
             known: Known::default(),
             sharing: Sharing::default(),
+            excessive: HashSet::new(),
             version: String::new(),
             reached: 0,
             listing: Listing::Watch,
@@ -320,17 +329,18 @@ impl<K: Kind> Source<K> {
         let metadata = read.metadata();
         self.shared.is_new(metadata.version());
         let (key, uid, version) = (metadata.key(), metadata.uid().to_owned(), metadata.version().map(str::to_owned));
-        let applied = match read {
+        let (excess, applied) = match read {
             Read::Whole(object) => event_of::<K>(object),
-            Read::Unreadable(_, reason) => Err(reason),
+            Read::Unreadable(_, reason) => (None, Err((reason, false))),
         };
         let mut event = match applied {
             Ok(event) => event,
-            Err(reason) => {
+            Err((reason, is_too_large)) => {
                 self.reporter.witness_nonsense(&uid, version.as_deref());
-                return self.refuse(&key, &uid, &reason).await;
+                return self.refuse(&key, &uid, &reason, is_too_large).await;
             }
         };
+        self.note_excess(&key, &uid, excess);
         let told = Told {
             version: version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0),
             is_placed: matches!(&event, Event::PodApplied(pod) if pod.node_name.is_some()),
@@ -363,14 +373,32 @@ impl<K: Kind> Source<K> {
         }
     }
 
-    /// An object is there and makes no sense. One object is never a reason to stop: it is left out, or left as it was.
-    async fn refuse(&mut self, key: &str, uid: &str, reason: &str) -> Result<(), Trouble> {
-        warn!(what = K::WHAT, object = key, uid, reason, "left out, because it makes no sense; correct or delete it");
+    /// An object is there whose selector is too large. The log says so once, the event each time that the object changes.
+    fn note_excess(&mut self, key: &str, uid: &str, excess: Option<String>) {
+        let Some(reason) = excess else {
+            self.excessive.remove(key);
+            return;
+        };
+        if self.excessive.insert(Box::from(key)) {
+            warn!(what = K::WHAT, object = key, uid, reason, "the selector is too large; make it smaller");
+            self.shared.unusable.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(regarding) = K::regarding(key, uid) {
+            self.reporter.events().selector_too_large(regarding, &reason);
+        }
+    }
+
+    /// An object is there and makes no sense, or is too large. One object is never a reason to stop: it is left out, or left as it
+    /// was where its new state cannot be read.
+    async fn refuse(&mut self, key: &str, uid: &str, reason: &str, is_too_large: bool) -> Result<(), Trouble> {
+        let why = if is_too_large { "it is too large" } else { "it makes no sense" };
+        warn!(what = K::WHAT, object = key, uid, reason, why, "ignoring an object; correct or delete it");
         self.shared.unusable.fetch_add(1, Ordering::Relaxed);
         if let Some(regarding) = K::regarding(key, uid) {
             self.reporter.events().unusable(regarding, reason);
         }
-        if let Some(gone) = self.known.kept(key, uid) {
+        let gone = if is_too_large { self.known.dropped(key) } else { self.known.kept(key, uid) };
+        if let Some(gone) = gone {
             self.tell(K::deleted(gone)).await?;
         }
         Ok(())
@@ -378,6 +406,7 @@ impl<K: Kind> Source<K> {
 
     async fn delete(&mut self, metadata: &Metadata) -> Result<(), Trouble> {
         self.shared.is_new(metadata.version());
+        self.excessive.remove(&*metadata.key());
         if let Some(gone) = self.known.deleted(&metadata.key(), metadata.uid()) {
             self.tell(K::deleted(gone)).await?;
         }
@@ -411,11 +440,14 @@ impl<K: Kind> Source<K> {
     }
 }
 
+/// What is too large about an object, and its event; or why there is none, and whether that is because it is too large.
+type Converted = (Option<String>, Result<Event, (String, bool)>);
+
 /// Converts an object to an event. A panic for one object must not end the watch of all others.
-fn event_of<K: Kind>(object: K::Object) -> Result<Event, String> {
-    match caught(|| K::applied(object)) {
-        Ok(applied) => applied.map_err(|error| error.to_string()),
-        Err(panicked) => Err(panicked.to_string()),
+fn event_of<K: Kind>(object: K::Object) -> Converted {
+    match caught(|| (K::excess(&object), K::applied(object))) {
+        Ok((excess, applied)) => (excess, applied.map_err(|error| (error.to_string(), error.is_too_large()))),
+        Err(panicked) => (None, Err((panicked.to_string(), false))),
     }
 }
 

@@ -32,7 +32,7 @@ fn each_list_has_a_bound_that_names_the_field_its_size_and_the_limit() {
             .map(|port| crate::class::HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port })
             .collect();
     };
-    let cases: [Case<'_>; 6] = [
+    let cases: [Case<'_>; 7] = [
         (&affine, "spec.affinity.podAffinity has 1025 terms, the limit is 1024"),
         (&keyed, "spec.affinity.podAffinity has 129 different topology keys, the limit is 128"),
         (&ports, "spec.containers has 1025 host ports, the limit is 1024"),
@@ -43,6 +43,13 @@ fn each_list_has_a_bound_that_names_the_field_its_size_and_the_limit() {
         (
             &|class: &mut Class| class.labels = texts(1_025).map(|key| (key, "".into())).collect(),
             "metadata.labels has 1025 labels, the limit is 1024",
+        ),
+        (
+            &|class: &mut Class| {
+                let claims = vec![crate::devices::claimed::PodClaim::default(); 33];
+                class.devices = Some(Arc::new(crate::devices::claimed::PodDevices { claims, ..Default::default() }));
+            },
+            "spec.resourceClaims has 33 claims, the limit is 32",
         ),
         (
             &|class: &mut Class| class.tolerations = vec![crate::class::Toleration::default(); 1_025],
@@ -94,4 +101,15 @@ fn namespace_selectors_are_weighed_once_each_times_the_namespaces() {
         ..class
     };
     assert_eq!(comparisons(&repeated), 1);
+}
+
+#[test]
+fn a_pod_on_a_node_keeps_as_many_host_ports_as_a_pod_may_have() {
+    let ports: Vec<_> = (1..=60_000)
+        .map(|port| crate::class::HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port })
+        .collect();
+    let class = pod("p").request("cpu", "3").class(|class| class.host_ports = ports.clone()).into_class();
+    let (cut, excess) = cut(class.clone(), true);
+    assert_eq!(excess.as_deref(), Some("spec.containers has 60000 host ports, the limit is 1024"));
+    assert_eq!((&cut.accounted, &cut.host_ports[..]), (&class.accounted, &ports[..MAX_PORTS]));
 }

@@ -8,9 +8,10 @@ use k8s_openapi::{
 };
 
 use super::{IngestError, selectors::controller_selector, text};
-use crate::preemption::Budget;
+use crate::{excess::objects, preemption::Budget};
 
-/// A PodDisruptionBudget.
+/// A PodDisruptionBudget. One whose selector is [too large](objects::of_selector) protects every pod of its namespace that
+/// has labels, and allows no disruption: no pod loses a protection that its owner asked for.
 ///
 /// # Errors
 /// A missing name or namespace.
@@ -18,10 +19,17 @@ pub fn budget(budget: &PodDisruptionBudget) -> Result<Budget, IngestError> {
     let metadata = &budget.metadata;
     let status = budget.status.as_ref();
     let disrupted = status.and_then(|status| status.disrupted_pods.as_ref()).into_iter().flatten();
+    let namespace = text(metadata.namespace.as_deref().ok_or(IngestError::Missing("metadata.namespace"))?);
+    let name = text(metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?);
+    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    if objects::of_selector(selector).is_some() {
+        let selector = objects::every_labelled_pod();
+        return Ok(Budget { namespace, name, selector, disruptions_allowed: 0, disrupted: Vec::new() });
+    }
     Ok(Budget {
-        namespace: text(metadata.namespace.as_deref().ok_or(IngestError::Missing("metadata.namespace"))?),
-        name: text(metadata.name.as_deref().ok_or(IngestError::Missing("metadata.name"))?),
-        selector: controller_selector(budget.spec.as_ref().and_then(|spec| spec.selector.as_ref())),
+        namespace,
+        name,
+        selector: controller_selector(selector),
         disruptions_allowed: status.and_then(|status| status.disruptions_allowed).unwrap_or(0),
         disrupted: disrupted.map(|(name, _)| text(name)).collect(),
     })

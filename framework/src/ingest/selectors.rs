@@ -10,7 +10,7 @@ use super::{
     pods::{label_map, label_selector},
     text,
 };
-use crate::labels::LabelSelector;
+use crate::{excess::objects, labels::LabelSelector};
 
 /// A namespace's labels, sorted by key.
 #[must_use]
@@ -18,21 +18,23 @@ pub fn namespace_labels(labels: Option<&BTreeMap<String, String>>) -> Vec<(Arc<s
     labels.into_iter().flatten().map(|(key, value)| (text(key), text(value))).collect()
 }
 
-/// What a service or a replication controller selects: nothing without a selector.
+/// What a service or a replication controller selects: nothing without a selector, or with one that is
+/// [too large](objects::of_map).
 ///
 /// Source: `GetPodServices` and `DefaultSelector` in upstream's plugins/helper/spread.go. Values are not validated.
 #[must_use]
 pub fn map_selector(selector: Option<&BTreeMap<String, String>>) -> LabelSelector {
-    selector.map_or(LabelSelector::Nothing, label_map)
+    selector.filter(|_| objects::of_map(selector).is_none()).map_or(LabelSelector::Nothing, label_map)
 }
 
-/// What a replica set or a stateful set selects: nothing without a selector, or with one that cannot be read.
+/// What a replica set or a stateful set selects: nothing without a selector, or with one that cannot be read or is
+/// [too large](objects::of_selector).
 ///
 /// Source: `DefaultSelector` in upstream's plugins/helper/spread.go, which passes over a selector with an error without
 /// a word, and over one that selects nothing too.
 #[must_use]
 pub fn controller_selector(selector: Option<&ApiSelector>) -> LabelSelector {
-    label_selector(selector).unwrap_or_default()
+    label_selector(selector.filter(|_| objects::of_selector(selector).is_none())).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity as ApiQuantity, apis::meta::v1::ObjectMeta},
 };
 
-use super::{IngestError, pods::label_selector, text};
+use super::{IngestError, pods::label_selector, text, within};
 use crate::{
+    excess::objects,
     quantity::Quantity,
     volumes::objects::{
         AccessModes, BindingMode, CsiDriver, CsiNode, StorageCapacity, StorageClass, TopologyTerm, VolumeAttachment,
@@ -30,19 +31,23 @@ const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// A storage class.
 ///
 /// # Errors
-/// A missing name.
+/// A missing name, more topologies than are looked at.
 pub fn storage_class(class: &api::StorageClass) -> Result<StorageClass, IngestError> {
     // Upstream asks whether it is WaitForFirstConsumer, so that anything else is the other.
     let mode = |mode: &str| match mode {
         "WaitForFirstConsumer" => BindingMode::WaitForFirstConsumer,
         _ => BindingMode::Immediate,
     };
-    Ok(StorageClass {
+    let terms = class.allowed_topologies.iter().flatten();
+    let requirements = terms.clone().flat_map(|term| term.match_label_expressions.iter().flatten());
+    let size = terms.clone().count() + requirements.map(|one| 1 + one.values.len()).sum::<usize>();
+    let read = StorageClass {
         name: text(name(&class.metadata)?),
         provisioner: text(&class.provisioner),
         binding_mode: class.volume_binding_mode.as_deref().map(mode),
-        allowed_topologies: class.allowed_topologies.iter().flatten().map(topology_term).collect(),
-    })
+        allowed_topologies: terms.map(topology_term).collect(),
+    };
+    within(read, objects::of_node_selector("allowedTopologies", size))
 }
 
 fn topology_term(term: &core::TopologySelectorTerm) -> TopologyTerm {
@@ -65,19 +70,21 @@ pub fn csi_driver(driver: &api::CSIDriver) -> Result<CsiDriver, IngestError> {
 /// How much room a driver has for volumes of a class, and where. A topology that cannot be read is one that no node is in.
 ///
 /// # Errors
-/// A missing name or namespace, a quantity that is none.
+/// A missing name or namespace, a quantity that is none, a larger topology than is looked at.
 ///
 /// Source: `volumeBinder.nodeHasAccess` in upstream's volumebinding/binder.go.
 pub fn storage_capacity(capacity: &api::CSIStorageCapacity) -> Result<StorageCapacity, IngestError> {
     let topology = capacity.node_topology.as_ref();
-    Ok(StorageCapacity {
+    let read = StorageCapacity {
         namespace: text(namespace(&capacity.metadata)?),
         name: text(name(&capacity.metadata)?),
         storage_class: text(&capacity.storage_class_name),
         node_topology: topology.and_then(|topology| label_selector(Some(topology)).ok()),
         capacity: quantity(capacity.capacity.as_ref(), "capacity")?,
         maximum_volume_size: quantity(capacity.maximum_volume_size.as_ref(), "maximumVolumeSize")?,
-    })
+    };
+    let excess = read.node_topology.as_ref().and_then(|topology| objects::of_labels("nodeTopology", topology));
+    within(read, excess)
 }
 
 /// The drivers of a node.

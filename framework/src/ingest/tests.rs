@@ -627,3 +627,92 @@ fn a_pod_that_stands_on_a_node_is_charged_for_amounts_of_any_length_and_for_all_
     let pending: api::Pod = serde_json::from_value(pending).expect("a pod");
     assert!(super::pod(&pending).is_err());
 }
+
+#[test]
+fn a_node_that_is_too_large_is_refused_by_field_size_and_limit() {
+    let keys = |count: usize| {
+        (0..count).map(|number| (format!("a.b/{number}"), json!("1"))).collect::<serde_json::Map<_, _>>()
+    };
+    let taints: Vec<Value> =
+        (0..257).map(|number| json!({"key": format!("{number}"), "effect": "NoSchedule"})).collect();
+    let names: Vec<String> = (0..16_384).map(|number| number.to_string()).collect();
+    let cases = [
+        (json!({"metadata": {"labels": keys(1_025)}}), "metadata.labels has 1025 labels, the limit is 1024"),
+        (json!({"spec": {"taints": taints}}), "spec.taints has 257 taints, the limit is 256"),
+        (
+            json!({"status": {"allocatable": keys(257)}}),
+            "status.allocatable has 257 extended resources, the limit is 256",
+        ),
+        (
+            json!({"status": {"images": [{"names": names}]}}),
+            "status.images has 16385 images and names, the limit is 16384",
+        ),
+    ];
+    for (mut object, expected) in cases {
+        object["metadata"]["name"] = json!("n");
+        let node: api::Node = serde_json::from_value(object).expect("a node");
+        let error = super::node(&node).expect_err("a node that is too large");
+        assert_eq!((error.to_string().as_str(), error.is_too_large()), (expected, true));
+    }
+    let largest: api::Node = serde_json::from_value(
+        json!({"metadata": {"name": "n", "labels": keys(1_024)}, "status": {"allocatable": keys(256)}}),
+    )
+    .expect("a node");
+    assert!(super::node(&largest).is_ok());
+}
+
+#[test]
+fn a_budget_whose_selector_is_too_large_protects_all_labelled_pods_of_its_namespace() {
+    let budget = |values: usize| {
+        let values: Vec<String> = (0..values).map(|number| format!("v{number}")).collect();
+        let expressions = json!([{"key": "app", "operator": "In", "values": values}]);
+        let object = json!({
+            "metadata": {"name": "b", "namespace": "default"},
+            "spec": {"selector": {"matchExpressions": expressions}},
+            "status": {"disruptionsAllowed": 3, "disruptedPods": {"p": "2026-01-01T00:00:00Z"}}});
+        budgets::budget(&serde_json::from_value(object).expect("a budget")).expect("a budget that can be read")
+    };
+    let covers = |budget: &crate::preemption::Budget, label: &str| {
+        let class = crate::testing::pod("p").label("app", label).into_class();
+        (budget.covers(&class, &"p".into()), budget.disruptions_allowed)
+    };
+    assert_eq!(covers(&budget(2_047), "other"), (false, 3));
+    assert_eq!(covers(&budget(2_048), "other"), (true, 0));
+    assert_eq!(covers(&budget(150_000), crate::signature::OTHER), (true, 0));
+}
+
+#[test]
+fn a_selector_of_a_service_or_a_controller_that_is_too_large_selects_nothing() {
+    let map = |labels: usize| (0..labels).map(|number| (format!("k{number}"), "v".to_owned())).collect();
+    assert_ne!(selectors::map_selector(Some(&map(1_024))), LabelSelector::Nothing);
+    assert_eq!(selectors::map_selector(Some(&map(100_000))), LabelSelector::Nothing);
+    let selector = |labels| k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector {
+        match_labels: Some(map(labels)),
+        match_expressions: None,
+    };
+    assert_ne!(selectors::controller_selector(Some(&selector(1_024))), LabelSelector::Nothing);
+    assert_eq!(selectors::controller_selector(Some(&selector(1_025))), LabelSelector::Nothing);
+    assert_eq!(
+        excess::objects::of_selector(Some(&selector(1_025))).as_deref(),
+        Some("spec.selector has 2050 requirements and values, the limit is 2048")
+    );
+}
+
+#[test]
+fn a_selector_of_nodes_that_is_too_large_is_refused() {
+    let names: Vec<String> = (0..8_191).map(|number| number.to_string()).collect();
+    let terms = json!([{"matchExpressions": [{"key": "k", "operator": "In", "values": names}]}]);
+    let is_too_large = |error: Option<IngestError>| error.is_some_and(|error| error.is_too_large());
+    let volume =
+        json!({"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}});
+    let volume = storage::volume(&serde_json::from_value(volume).expect("a volume"));
+    assert!(is_too_large(volume.err()));
+    let class = json!({"metadata": {"name": "c"}, "provisioner": "p", "allowedTopologies":
+        [{"matchLabelExpressions": [{"key": "k", "values": names}]}]});
+    let class = storage::storage_class(&serde_json::from_value(class).expect("a storage class"));
+    assert!(is_too_large(class.err()));
+    let slice = json!({"metadata": {"name": "s"}, "spec": {"driver": "d",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "nodeSelector": {"nodeSelectorTerms": terms}}});
+    let slice = device_objects::slice(&serde_json::from_value(slice).expect("a slice"));
+    assert!(is_too_large(slice.err()));
+}

@@ -21,7 +21,7 @@ use crate::{
     },
     profile::Args,
     selector::{self, LoneNode, Term, TermOver},
-    snapshot::{Slot, Snapshot},
+    snapshot::{Slot, Snapshot, Values},
     status::{Refusal, Verdict},
     symbols::{Lookup, Symbol},
 };
@@ -218,7 +218,7 @@ type TermsOver<'a> = SmallVec<[TermOver<'a>; 2]>;
 /// A [`Required`] over the nodes of one snapshot.
 struct RequiredOver<'a> {
     added: Option<TermsOver<'a>>,
-    equal: SmallVec<[(&'a [Symbol], Symbol); 2]>,
+    equal: SmallVec<[(Values<'a, Symbol>, Symbol); 2]>,
     required: Option<TermsOver<'a>>,
 }
 
@@ -251,7 +251,7 @@ impl RequiredOver<'_> {
         if !self.added.as_ref().is_none_or(any) {
             return Err(Refusal::unresolvable(BY_OPERATOR));
         }
-        let suits = self.equal.iter().all(|(column, value)| column.get(slot as usize) == Some(value))
+        let suits = self.equal.iter().all(|(column, value)| *value != Symbol::NONE && column.get(slot) == *value)
             && self.required.as_ref().is_none_or(any);
         if suits { Ok(()) } else { Err(Refusal::unresolvable(0)) }
     }

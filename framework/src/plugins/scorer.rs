@@ -12,7 +12,7 @@ use crate::{
     extension::{Facts, MAX_NODE_SCORE, NodeScore, Score},
     profile::{ResourceWeight, ShapePoint},
     resources::is_scalar,
-    snapshot::{Accounts, ScalarColumn, Slot, Snapshot},
+    snapshot::{Accounts, ScalarColumn, Slot, Snapshot, Values},
 };
 
 /// One resource on one node: what it holds, and what is charged with and without the pod.
@@ -112,8 +112,8 @@ impl Shareholders {
 
 impl Source {
     /// The allocatable and the charged amounts by position; shorter where the last nodes have none.
-    fn columns<'a>(&self, accounts: &'a Accounts) -> (&'a [i64], &'a [i64]) {
-        match self {
+    fn columns<'a>(&self, accounts: &'a Accounts) -> (Values<'a, i64>, Values<'a, i64>) {
+        let (allocatable, charged) = match self {
             Self::Cpu { nonzero } => (
                 &accounts.allocatable_milli_cpu,
                 if *nonzero { &accounts.nonzero_milli_cpu } else { &accounts.milli_cpu },
@@ -122,14 +122,15 @@ impl Source {
                 (&accounts.allocatable_memory, if *nonzero { &accounts.nonzero_memory } else { &accounts.memory })
             }
             Self::EphemeralStorage => (&accounts.allocatable_ephemeral_storage, &accounts.ephemeral_storage),
-            Self::Scalar(name) => accounts.scalar(name).map_or((&[], &[]), ScalarColumn::columns),
-        }
+            Self::Scalar(name) => return accounts.scalar(name).map_or_else(Default::default, ScalarColumn::columns),
+        };
+        (Values::dense(allocatable), Values::dense(charged))
     }
 }
 
 struct HolderOver<'a> {
-    allocatable: &'a [i64],
-    charged: &'a [i64],
+    allocatable: Values<'a, i64>,
+    charged: Values<'a, i64>,
     request: i64,
     weight: i64,
     devices: Option<&'a Counter>,
@@ -152,8 +153,7 @@ impl SharesOver<'_> {
 impl HolderOver<'_> {
     /// What it is on one node. `None`: the node lacks it.
     fn share(&self, nodes: &Snapshot, slot: Slot) -> Option<Share> {
-        let cell = |column: &[i64]| column.get(slot as usize).copied().unwrap_or(0);
-        let (mut allocatable, mut charged) = (cell(self.allocatable), cell(self.charged));
+        let (mut allocatable, mut charged) = (self.allocatable.get(slot), self.charged.get(slot));
         if let Some(counter) = self.devices.filter(|_| allocatable == 0) {
             (allocatable, charged) = nodes.devices(slot).map_or((0, 0), |devices| counter.count(devices));
         }

@@ -352,7 +352,7 @@ impl View {
             let values = nodes.label_values(term.spec.key).filter(|_| !term.spec.lacking_is_empty);
             let (mut known, mut found) = (Vec::new(), 0);
             for slot in nodes.live() {
-                let value = column.get(slot as usize).copied().unwrap_or(Symbol::NONE);
+                let value = column.get(slot);
                 // Nodes that lack the label are one with those whose value is empty.
                 let number = if value == Symbol::NONE { 0 } else { value.index() + 1 };
                 if known.get(number) == Some(&true)

@@ -7,7 +7,7 @@
 
 use indexmap::IndexSet;
 
-use super::{Slot, Snapshot};
+use super::{Column, Slot, Snapshot};
 use crate::{domains::MAX_NUMBERED, symbols::Symbol};
 
 /// So many bytes of strings may be of the past, besides as many as were in use: 256 KiB are 4,000 names.
@@ -17,7 +17,7 @@ const SPARE_TEXT_BYTES: usize = 256 << 10;
 /// tolerations take 30 us.
 const SPARE_TAINT_SETS: usize = 256;
 
-/// So many labels, besides as many as were in use. Each has 4 bytes for each node: 5 MiB at 5,000 nodes.
+/// So many labels, besides as many as were in use. One that no node has takes some 100 bytes.
 const SPARE_LABELS: usize = 256;
 
 /// How much was in use when it was last cleared away.
@@ -55,13 +55,15 @@ impl Snapshot {
             images.sort_unstable();
         }
         let labels = std::mem::take(&mut self.labels);
-        let in_use = labels.into_iter().filter(|(_, column)| column.iter().any(|value| *value != Symbol::NONE));
-        self.labels = in_use
+        self.labels = labels
+            .into_iter()
+            .filter(|(_, column)| column.len() > 0)
             .map(|(key, mut column)| {
-                column.iter_mut().for_each(|value| *value = renumber(*value));
+                column.map(&mut renumber);
                 (renumber(key), column)
             })
             .collect();
+        self.label_keys.iter_mut().for_each(|keys| keys.iter_mut().for_each(|key| *key = renumber(*key)));
         self.label_values = self.labels.iter().map(|(&key, column)| (key, values(column))).collect();
         self.label_keys_version += 1;
         self.compact_taints();
@@ -81,9 +83,9 @@ impl Snapshot {
 }
 
 /// The values of a label, up to one more than are counted.
-fn values(column: &[Symbol]) -> Vec<Symbol> {
+fn values(column: &Column<Symbol>) -> Vec<Symbol> {
     let mut values: IndexSet<Symbol> = IndexSet::new();
-    for &value in column.iter().filter(|value| **value != Symbol::NONE) {
+    for (_, value) in column.iter() {
         values.insert(value);
         if values.len() > MAX_NUMBERED {
             break;

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use indexmap::IndexMap;
 
-use super::Slot;
+use super::{Column, Slot, Values};
 
 /// All of them.
 #[derive(Debug, Clone, Default)]
@@ -18,23 +18,23 @@ pub(super) struct Scalars {
     columns: IndexMap<Arc<str>, ScalarColumn>,
     /// What is charged of resources that no node has. As large as the pods that are charged.
     sparse: BTreeMap<Slot, BTreeMap<Arc<str>, i64>>,
-    /// What a node names without having any, sorted: the kubelet says so of a resource whose device plugin has gone. Nodes
-    /// without such names are absent.
-    zeros: BTreeMap<Slot, Vec<Arc<str>>>,
+    /// What each node names, sorted. The kubelet also names a resource, with an amount of 0, whose device plugin has gone. Nodes
+    /// that name nothing are absent.
+    named: BTreeMap<Slot, Vec<Arc<str>>>,
 }
 
-/// One extended resource over all nodes; shorter than the other columns where the last nodes lack it.
+/// One extended resource over all nodes. A column without an amount that is allocatable is ended.
 #[derive(Debug, Clone, Default)]
 pub struct ScalarColumn {
-    allocatable: Vec<i64>,
-    charged: Vec<i64>,
-    /// How many nodes have some; never 0 for long.
-    holders: u32,
+    allocatable: Column<i64>,
+    charged: Column<i64>,
 }
 
-/// What an entry of [`Scalars::sparse`] takes, and one of [`Scalars::zeros`] at most: key and value, and as much for what is free
-/// in its block.
+/// What an entry of [`Scalars::sparse`] takes: key and value, and as much for what is free in its block.
 const SPARSE_BYTES: usize = 48;
+
+/// What a column takes besides its amounts: its name, and its entry in the table.
+const COLUMN_BYTES: usize = size_of::<ScalarColumn>() + 48;
 
 // === impl ScalarColumn ===
 
@@ -42,37 +42,19 @@ impl ScalarColumn {
     /// The allocatable amount, 0 where the node has none.
     #[must_use]
     pub fn allocatable(&self, slot: Slot) -> i64 {
-        self.allocatable.get(slot as usize).copied().unwrap_or(0)
+        self.allocatable.get(slot)
     }
 
-    /// The allocatable and the charged amounts by position, as far as any node ever had some.
-    pub(crate) fn columns(&self) -> (&[i64], &[i64]) {
-        (&self.allocatable, &self.charged)
+    /// The allocatable and the charged amounts by position.
+    pub(crate) fn columns(&self) -> (Values<'_, i64>, Values<'_, i64>) {
+        (self.allocatable.values(), self.charged.values())
     }
 
     /// The amount charged.
     #[must_use]
     pub fn charged(&self, slot: Slot) -> i64 {
-        self.charged.get(slot as usize).copied().unwrap_or(0)
+        self.charged.get(slot)
     }
-
-    /// Sets the allocatable amount.
-    fn allocate(&mut self, slot: Slot, amount: i64) {
-        if amount == self.allocatable(slot) {
-            return;
-        }
-        let old = std::mem::replace(cell(&mut self.allocatable, slot), amount);
-        self.holders += u32::from(old == 0);
-        self.holders -= u32::from(amount == 0);
-    }
-}
-
-fn cell(column: &mut Vec<i64>, slot: Slot) -> &mut i64 {
-    let at = slot as usize;
-    if column.len() <= at {
-        column.resize(at + 1, 0);
-    }
-    &mut column[at]
 }
 
 // === impl Scalars ===
@@ -99,7 +81,7 @@ impl Scalars {
     /// Whether a node names a resource, be it with an amount of 0.
     pub(super) fn is_named(&self, name: &str, slot: Slot) -> bool {
         self.columns.get(name).is_some_and(|column| column.allocatable(slot) != 0)
-            || self.zeros.get(&slot).is_some_and(|names| names.iter().any(|known| **known == *name))
+            || self.named.get(&slot).is_some_and(|names| has(names, name))
     }
 
     /// All that is charged to a node and is not 0, sorted.
@@ -111,32 +93,40 @@ impl Scalars {
         charged
     }
 
-    /// Sets what a node has.
+    /// Sets what a node has; sorted by name, as [`crate::resources::Resources`] has it.
     pub(super) fn allocate(&mut self, slot: Slot, amounts: &[(Arc<str>, i64)]) {
-        for (name, column) in &mut self.columns {
-            if column.allocatable(slot) != 0 && !amounts.iter().any(|(other, _)| other == name) {
-                column.allocate(slot, 0);
-            }
+        let mut names: Vec<Arc<str>> = amounts.iter().map(|(name, _)| Arc::clone(name)).collect();
+        // A worker does not rely on the coordinator for the order.
+        names.sort_unstable();
+        for gone in self.named.remove(&slot).into_iter().flatten().filter(|name| !has(&names, name)) {
+            self.set(slot, &gone, 0);
         }
         for (name, amount) in amounts {
-            match self.columns.get_mut(name) {
-                Some(column) => column.allocate(slot, *amount),
-                None if *amount != 0 => self.begin(name).allocate(slot, *amount),
-                None => {}
-            }
+            self.set(slot, name, *amount);
         }
-        self.end_those_without_holders();
-        let zeros = amounts.iter().filter(|(_, amount)| *amount == 0).map(|(name, _)| Arc::clone(name));
-        match zeros.collect::<Vec<_>>() {
-            zeros if zeros.is_empty() => self.zeros.remove(&slot),
-            zeros => self.zeros.insert(slot, zeros),
+        if !names.is_empty() {
+            self.named.insert(slot, names);
+        }
+    }
+
+    fn set(&mut self, slot: Slot, name: &Arc<str>, amount: i64) {
+        let column = match self.columns.get_mut(name) {
+            Some(column) => column,
+            None if amount == 0 => return,
+            None => self.begin(name),
         };
+        column.allocatable.set(slot, amount);
+        if column.allocatable.len() == 0 {
+            self.end(name);
+        }
     }
 
     /// Changes what is charged to a node by a function of the amount.
     pub(super) fn charge(&mut self, slot: Slot, name: &Arc<str>, change: impl FnOnce(&mut i64)) {
         if let Some(column) = self.columns.get_mut(name) {
-            return change(cell(&mut column.charged, slot));
+            let mut amount = column.charged(slot);
+            change(&mut amount);
+            return column.charged.set(slot, amount);
         }
         let charged = self.sparse.entry(slot).or_default();
         let amount = charged.entry(Arc::clone(name)).or_insert(0);
@@ -152,11 +142,7 @@ impl Scalars {
     /// Nothing is charged to a node any more.
     pub(super) fn discharge_all(&mut self, slot: Slot) {
         self.sparse.remove(&slot);
-        for column in self.columns.values_mut() {
-            if let Some(charged) = column.charged.get_mut(slot as usize) {
-                *charged = 0;
-            }
-        }
+        self.columns.values_mut().for_each(|column| column.charged.set(slot, 0));
     }
 
     /// A node has nothing any more, and nothing is charged to it.
@@ -167,10 +153,10 @@ impl Scalars {
 
     /// How many bytes all of it takes.
     pub(super) fn bytes(&self) -> usize {
-        let cells = |column: &ScalarColumn| column.allocatable.capacity() + column.charged.capacity();
-        8 * self.columns.values().map(cells).sum::<usize>()
+        let column = |column: &ScalarColumn| COLUMN_BYTES + column.allocatable.bytes() + column.charged.bytes();
+        self.columns.values().map(column).sum::<usize>()
             + SPARSE_BYTES * self.sparse.values().map(BTreeMap::len).sum::<usize>()
-            + SPARSE_BYTES * self.zeros.values().map(Vec::len).sum::<usize>()
+            + size_of::<Arc<str>>() * self.named.values().map(Vec::len).sum::<usize>()
     }
 
     /// A column for a name of which a node has some from now on.
@@ -178,26 +164,23 @@ impl Scalars {
         let column = self.columns.entry(Arc::clone(name)).or_default();
         self.sparse.retain(|slot, charged| {
             if let Some(amount) = charged.remove(name) {
-                *cell(&mut column.charged, *slot) = amount;
+                column.charged.set(*slot, amount);
             }
             !charged.is_empty()
         });
         column
     }
 
-    fn end_those_without_holders(&mut self) {
-        if self.columns.values().all(|column| column.holders > 0) {
-            return;
+    /// No node has any of a resource any more.
+    fn end(&mut self, name: &Arc<str>) {
+        let Some(column) = self.columns.swap_remove(name) else { return };
+        for (slot, amount) in column.charged.iter() {
+            self.sparse.entry(slot).or_default().insert(Arc::clone(name), amount);
         }
-        let sparse = &mut self.sparse;
-        self.columns.retain(|name, column| {
-            if column.holders > 0 {
-                return true;
-            }
-            for (slot, amount) in (0..).zip(&column.charged).filter(|(_, amount)| **amount != 0) {
-                sparse.entry(slot).or_default().insert(Arc::clone(name), *amount);
-            }
-            false
-        });
     }
+}
+
+/// Whether a name is one of these, which are sorted.
+fn has(names: &[Arc<str>], name: &str) -> bool {
+    names.binary_search_by(|known| known.as_ref().cmp(name)).is_ok()
 }

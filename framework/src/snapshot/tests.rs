@@ -213,3 +213,58 @@ fn a_charge_stays_when_its_resource_becomes_a_column_and_ceases_to_be_one() {
     nodes.remove_node(NodeId(8));
     assert!(nodes.accounts.scalar(gpu).is_none() && nodes.accounts.scalar_bytes() == 0);
 }
+
+/// Nodes of which the last one has so many labels and resources of its own.
+fn with_one_large(nodes: u32, labels: usize, resources: usize) -> Snapshot {
+    let mut snapshot = Snapshot::new(0);
+    for number in 1..nodes {
+        snapshot.upsert_node(NodeId(number), &node("n").label("zone", "a").capacity("example.com/gpu", "1").build());
+    }
+    let mut large = node("zz").build();
+    large.labels = (0..labels).map(|number| (format!("{number:06}").into(), "v".into())).collect();
+    large.allocatable.scalars = (0..resources).map(|number| (format!("a.b/{number:06}").into(), 1)).collect();
+    snapshot.upsert_node(NodeId(nodes), &large);
+    snapshot
+}
+
+#[test]
+fn labels_and_resources_take_memory_by_how_many_there_are_and_not_by_the_nodes() {
+    let (few, many) = (with_one_large(100, 10_000, 3_000), with_one_large(2_000, 10_000, 3_000));
+    let (labels, resources) = (few.label_bytes(), few.accounts.scalar_bytes());
+    assert!(labels < 200 * 10_000 && resources < 300 * 3_000, "{labels} bytes of labels, {resources} of resources");
+    // What the nodes have in common grows with them: two columns of 2,000 places and a label each.
+    assert!(many.label_bytes() < labels + 32 * 2_000 && many.accounts.scalar_bytes() < resources + 64 * 2_000);
+}
+
+#[test]
+fn a_node_that_changes_one_of_its_amounts_changes_no_other_column() {
+    let mut nodes = with_one_large(50, 0, 3_000);
+    let large = |changed: i64| {
+        let mut large = node("zz").build();
+        large.allocatable.scalars = (0..3_000).map(|number| (format!("a.b/{number:06}").into(), 1)).collect();
+        large.allocatable.scalars[7].1 = changed;
+        large
+    };
+    for amount in [2, 0, 5] {
+        nodes.upsert_node(NodeId(50), &large(amount));
+        let slot = nodes.slot(NodeId(50)).expect("a slot");
+        assert_eq!(nodes.accounts.named_scalar("a.b/000007", slot), Some(amount));
+        assert_eq!(nodes.accounts.scalars().count(), if amount == 0 { 3_000 } else { 3_001 });
+        assert!(nodes.allocates(slot, &large(amount).allocatable, large(amount).allowed_pods));
+    }
+    nodes.upsert_node(NodeId(50), &node("zz").build());
+    assert_eq!(nodes.accounts.scalars().count(), 1);
+}
+
+#[test]
+fn labels_of_a_node_are_those_that_it_had_last_also_after_tables_are_compacted() {
+    let mut nodes = with_one_large(40, 500, 0);
+    nodes.upsert_node(NodeId(40), &node("zz").label("rack", "r1").label("zone", "b").build());
+    nodes.compact();
+    let slot = nodes.slot(NodeId(40)).expect("a slot");
+    let text = |symbol| nodes.symbols.text(symbol).to_owned();
+    let mut labels: Vec<_> = nodes.labels(slot).map(|(key, value)| (text(key), text(value))).collect();
+    labels.sort_unstable();
+    assert_eq!(labels, [("rack".to_owned(), "r1".to_owned()), ("zone".to_owned(), "b".to_owned())]);
+    assert_eq!((nodes.has_label("000001"), nodes.label_columns().count()), (false, 2));
+}

@@ -70,7 +70,7 @@ fn features() -> impl Strategy<Value = DeclaredFeatures> {
     vec(select(names.to_vec()), 0..3).prop_map(DeclaredFeatures::named)
 }
 
-fn node() -> impl Strategy<Value = NodeInfo> {
+pub(crate) fn node() -> impl Strategy<Value = NodeInfo> {
     let images = vec((vec(text(), 0..3), any::<i64>()), 0..3);
     let rest = (features(), images, option::of(node_csi().prop_map(Arc::new)));
     (text(), text(), labels(), vec(taint(), 0..3), any::<bool>(), resources(), any::<i64>(), rest).prop_map(

@@ -9,6 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flotilla_framework::excess::objects::{MAX_NODE_LABELS, MAX_NODE_RESOURCES};
+
 use crate::api::{Commit, Kind, Object, Store, Verb, server::DENIED};
 
 use super::{
@@ -339,7 +341,7 @@ impl Node {
                 from_ms,
                 version,
                 exists: true,
-                takes_pods: object.at("/spec/unschedulable").as_bool() != Some(true),
+                takes_pods: object.at("/spec/unschedulable").as_bool() != Some(true) && !is_too_large(object),
                 milli_cpu: milli(text(object, "/status/allocatable/cpu")),
                 zone: text(object, "/metadata/labels/zone").to_owned(),
             },
@@ -377,6 +379,12 @@ fn pod(object: &Object, at_ms: u64) -> Pod {
         devices: devices::claims(object).map(|name| name.map(str::to_owned)).collect(),
         counts: false,
     }
+}
+
+/// Whether a node is left out because it says too much.
+fn is_too_large(node: &Object) -> bool {
+    let count = |path: &str| node.at(path).as_object().map_or(0, serde_json::Map::len);
+    count("/metadata/labels") > MAX_NODE_LABELS || count("/status/allocatable") > MAX_NODE_RESOURCES
 }
 
 /// CPU as the world writes it: whole millis.

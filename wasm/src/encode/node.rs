@@ -1,7 +1,7 @@
 //! A node as a module reads it.
 
 use flotilla_framework::{
-    snapshot::{ScalarColumn, Slot, Snapshot},
+    snapshot::{ScalarColumn, Slot, Snapshot, Values},
     symbols::Symbol,
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct Nodes<'a> {
     has_images: bool,
     has_capacity: bool,
     /// The labels that are shown, sorted by key.
-    labels: Vec<(&'a str, &'a [Symbol])>,
+    labels: Vec<(&'a str, Values<'a, Symbol>)>,
     /// The extended resources that are shown, sorted by name.
     scalars: Vec<(&'a str, &'a ScalarColumn)>,
     resources: [bool; 4],
@@ -82,7 +82,7 @@ impl<'a> Nodes<'a> {
                 wire::text(NAME, self.name(slot), out);
             }
             for (key, column) in &self.labels {
-                let value = column.get(slot as usize).copied().unwrap_or(Symbol::NONE);
+                let value = column.get(slot);
                 if value != Symbol::NONE {
                     wire::entry(LABELS, key, nodes.symbols.text(value), out);
                 }

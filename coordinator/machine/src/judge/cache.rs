@@ -300,8 +300,11 @@ impl Cache {
         if after < question { Ok(holder) } else { Err(Moved) }
     }
 
-    /// Whether a node can be given to a worker: the classes of all pods on it can be told.
+    /// Whether a node can be given to a worker: it fits into a message, and so do the classes of all pods on it.
     pub(crate) fn can_be_held(&self, name: &str) -> bool {
+        if self.nodes.get(name).is_some_and(|node| !node.info.can_be_told()) {
+            return false;
+        }
         let classes = self.residents.get(name).into_iter().flat_map(|residents| residents.keys());
         classes.copied().all(|class| self.classes.can_be_told(class))
     }

@@ -33,6 +33,8 @@ pub struct Status {
     pub pods_gated: u64,
     /// Pods that are too large: not tried, or standing on a node without their wishes about other pods.
     pub pods_too_large: u64,
+    /// Counter: times that a pod was signed again because a selector came into play, or an object changed that it names.
+    pub pods_signed_again: u64,
     /// Binds under way.
     pub binds_in_flight: u64,
     /// Evaluations under way at workers.

@@ -1,9 +1,12 @@
 //! Pods that are valid and far larger than any that a person writes: they harm nobody but themselves.
 
+use std::sync::Arc;
+
 use flotilla_framework::{
     class::{AffinityTerm, PodInfo},
     labels::{LabelOperator, LabelRequirement, LabelSelector},
-    shard::Command,
+    preemption::Budget,
+    shard::{Change, Command},
     testing::{node, pod},
 };
 use flotilla_machine::{action::Reason, event::Event, status::Status};
@@ -141,6 +144,75 @@ fn a_pod_that_stands_somewhere_is_charged_however_large_it_is() {
     assert_eq!(world.place_of("fits"), Some("n"), "the terms of a pod that is too large mean nobody");
     assert_eq!(world.message_of("late"), Some("0/1 nodes are available: 1 Insufficient cpu."));
     assert_eq!(world.machine.status().pods_too_large, 1);
+}
+
+/// A PodDisruptionBudget that asks for the presence of some of the labels `k0`, `k1` and so on.
+fn budget(keys: std::ops::Range<usize>, disruptions_allowed: i32) -> Event {
+    let requirements = keys.map(|key| LabelRequirement {
+        key: format!("k{key}").into(),
+        operator: LabelOperator::Exists,
+        values: Vec::new(),
+    });
+    let selector = LabelSelector::Matching(requirements.collect());
+    let (namespace, name) = ("default".into(), "b".into());
+    Event::BudgetApplied(Arc::new(Budget { namespace, name, selector, disruptions_allowed, disrupted: Vec::new() }))
+}
+
+#[test]
+fn a_selector_of_many_requirements_that_comes_into_play_signs_each_pod_once() {
+    let mut world = World::new(1);
+    world.node(node("n").build());
+    let labels: Vec<_> = (0..1_000).map(|key| (Arc::from(format!("k{key}")), Arc::from("v"))).collect();
+    let mut sorted = labels;
+    sorted.sort_unstable();
+    for number in 0..50 {
+        world.pod(pod(&format!("p{number}")).on("n").class(|class| class.labels = sorted.clone()).build());
+    }
+    let signed = |world: &World| world.machine.status().pods_signed_again;
+    for round in 1..=3 {
+        world.tell(budget(0..500, 0));
+        world.tell(budget(500..1_000, 0));
+        assert_eq!(signed(&world), round * 2 * 50, "each pod once for each selector");
+    }
+    world.tell(budget(500..1_000, 1));
+    assert_eq!(signed(&world), 300, "the status of a budget signs no pod");
+    world.pod(pod("web").build());
+    world.settle();
+    assert_eq!(world.place_of("web"), Some("n"));
+}
+
+#[test]
+fn a_node_that_fits_into_no_message_is_evaluated_by_the_coordinator() {
+    let mut world = World::new(2);
+    let large = |bytes: usize| {
+        let mut large = node("large").capacity("cpu", "64").build();
+        large.labels = vec![("rack".into(), "r".repeat(bytes).into())];
+        large
+    };
+    world.node(node("small").capacity("cpu", "1").build());
+    world.node(large(4 << 20));
+    world.pod(pod("first").request("cpu", "2").build());
+    let has_large = |world: &World| {
+        let words = world.workers.values().flat_map(|worker| &worker.inbox);
+        let mut changes = words.flat_map(|word| match &word.command {
+            Command::Snapshot { changes, .. } | Command::Delta { changes, .. } => changes.as_slice(),
+            _ => &[],
+        });
+        changes.any(|change| matches!(change, Change::UpsertNode { node, .. } if &*node.name == "large"))
+    };
+    assert!(!has_large(&world));
+    world.settle();
+    assert_eq!(world.place_of("first"), Some("large"));
+    // It shrinks, and a worker has it; it grows, and is taken back.
+    world.node(large(1_000));
+    world.pod(pod("second").request("cpu", "2").build());
+    assert!(has_large(&world));
+    world.settle();
+    world.node(large(4 << 20));
+    world.pod(pod("third").request("cpu", "2").build());
+    assert!(!has_large(&world));
+    world.settle();
+    assert_eq!((world.place_of("second"), world.place_of("third")), (Some("large"), Some("large")));
 }
 
 /// One round of a life in which nothing repeats: a pod with labels, selectors, tolerations and resources of its own comes, is

@@ -39,6 +39,8 @@ impl<K: Kind> Source<K> {
     /// Reads everything there is, as of now.
     pub(super) async fn list(&mut self) -> Result<(), Trouble> {
         self.known.begin();
+        // What the list has not is not noted for ever; what it has is noted again.
+        self.excessive.clear();
         self.announce().await?;
         let begun = match self.listing {
             Listing::Watch => self.list_by_watch().await?,

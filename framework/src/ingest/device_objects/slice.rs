@@ -17,13 +17,14 @@ use crate::{
             Attribute, Capacity, CapacityPolicy, CapacityRange, Consumption, CounterSet, Device, Nodes, Slice,
         },
     },
-    ingest::{IngestError, text},
+    excess::objects,
+    ingest::{IngestError, text, within},
 };
 
 /// A slice.
 ///
 /// # Errors
-/// A missing name or driver, a quantity that is none.
+/// A missing name or driver, a quantity that is none, larger selectors of nodes than are looked at.
 pub fn slice(slice: &api::ResourceSlice) -> Result<Slice, IngestError> {
     let metadata = &slice.metadata;
     let spec = &slice.spec;
@@ -31,7 +32,7 @@ pub fn slice(slice: &api::ResourceSlice) -> Result<Slice, IngestError> {
         let path = || format!("spec.sharedCounters[{}]", set.name);
         Ok(CounterSet { name: text(&set.name), counters: counters(&set.counters, path)? })
     };
-    Ok(Slice {
+    let read = Slice {
         name: text(name(metadata)?),
         resource_version: text(metadata.resource_version.as_deref().unwrap_or_default()),
         driver: text(present(Some(&spec.driver), "spec.driver")?),
@@ -42,7 +43,10 @@ pub fn slice(slice: &api::ResourceSlice) -> Result<Slice, IngestError> {
         per_device: spec.per_device_node_selection == Some(true),
         counter_sets: spec.shared_counters.iter().flatten().map(set).collect::<Result<_, IngestError>>()?,
         devices: spec.devices.iter().flatten().map(device).collect::<Result<_, _>>()?,
-    })
+    };
+    let selectors = read.devices.iter().map(|device| &device.nodes).chain([&read.nodes]);
+    let excess = objects::of_terms("spec.nodeSelector", selectors.flat_map(|nodes| nodes.selector.iter().flatten()));
+    within(read, excess)
 }
 
 fn nodes(name: Option<&str>, all: Option<bool>, selector: Option<&core::NodeSelector>) -> Nodes {

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1 as api;
 
 use super::{access_modes, class_name, name, quantity};
 use crate::{
-    ingest::{IngestError, labels, node_term, text},
+    excess,
+    ingest::{IngestError, labels, node_term, text, within},
     volumes::{
         objects::{AccessModes, ClaimReference, Volume, VolumeSource},
         translate,
@@ -16,7 +17,7 @@ use crate::{
 /// A volume.
 ///
 /// # Errors
-/// A missing name, a quantity that is none.
+/// A missing name, a quantity that is none, a larger node affinity than is looked at.
 pub fn volume(volume: &api::PersistentVolume) -> Result<Volume, IngestError> {
     let metadata = &volume.metadata;
     let none = api::PersistentVolumeSpec::default();
@@ -24,7 +25,7 @@ pub fn volume(volume: &api::PersistentVolume) -> Result<Volume, IngestError> {
     let capacity = spec.capacity.as_ref().and_then(|capacity| capacity.get("storage"));
     let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
     let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
-    Ok(Volume {
+    let read = Volume {
         name: text(name(metadata)?),
         uid: text(metadata.uid.as_deref().unwrap_or_default()),
         resource_version: text(metadata.resource_version.as_deref().unwrap_or_default()),
@@ -39,7 +40,9 @@ pub fn volume(volume: &api::PersistentVolume) -> Result<Volume, IngestError> {
         is_available: phase == Some("Available"),
         is_deleting: metadata.deletion_timestamp.is_some(),
         source: source(volume, spec),
-    })
+    };
+    let excess = excess::objects::of_terms("spec.nodeAffinity", read.node_affinity.iter().flatten());
+    within(read, excess)
 }
 
 fn claim_reference(reference: &api::ObjectReference) -> ClaimReference {

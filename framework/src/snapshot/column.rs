@@ -1,0 +1,231 @@
+//! A value for each node that has one, in as much memory as there are values.
+//!
+//! A vector over all positions is fastest to read, but takes the memory of every node for a label that one node has, and each
+//! node may have a thousand labels of its own. So a column is a vector only where enough nodes have a value, else a sorted list.
+//!
+//! Knows: when a column is which. Must not know: what the values are.
+
+use super::Slot;
+
+/// A vector has at most so many positions for each value when it grows: a label value takes 64 bytes at most then, and 512
+/// nodes of 8,192 are enough for a vector.
+const POSITIONS_PER_VALUE: usize = 16;
+
+/// A vector becomes a list beyond so many positions for each value: twice as many, so that a value that comes and goes does not
+/// rewrite the column each time.
+const MAX_POSITIONS_PER_VALUE: usize = 2 * POSITIONS_PER_VALUE;
+
+/// The values; `T::default()` stands for none.
+#[derive(Debug, Clone)]
+pub(super) struct Column<T> {
+    cells: Cells<T>,
+    values: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Cells<T> {
+    /// By position, up to the last one that ever had a value.
+    Dense(Vec<T>),
+    /// Sorted by position.
+    Sparse(Vec<(Slot, T)>),
+}
+
+/// The values of a column, to be read for many positions.
+#[derive(Debug, Clone, Copy)]
+pub struct Values<'a, T>(Source<'a, T>);
+
+#[derive(Debug, Clone, Copy)]
+enum Source<'a, T> {
+    Dense(&'a [T]),
+    Sparse(&'a [(Slot, T)]),
+}
+
+// === impl Values ===
+
+impl<'a, T: Copy + Default> Values<'a, T> {
+    /// Values by position, up to the last one that has any.
+    pub(crate) const fn dense(values: &'a [T]) -> Self {
+        Self(Source::Dense(values))
+    }
+
+    /// The value at a position; the default where there is none.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, slot: Slot) -> T {
+        match self.0 {
+            Source::Dense(values) => values.get(slot as usize).copied().unwrap_or_default(),
+            Source::Sparse(values) => searched(values, slot),
+        }
+    }
+}
+
+impl<T> Default for Values<'_, T> {
+    fn default() -> Self {
+        Self(Source::Dense(&[]))
+    }
+}
+
+fn searched<T: Copy + Default>(values: &[(Slot, T)], slot: Slot) -> T {
+    values.binary_search_by_key(&slot, |(at, _)| *at).map_or_else(|_| T::default(), |index| values[index].1)
+}
+
+// === impl Column ===
+
+impl<T> Default for Column<T> {
+    fn default() -> Self {
+        Self { cells: Cells::Sparse(Vec::new()), values: 0 }
+    }
+}
+
+impl<T: Copy + Default + PartialEq> Column<T> {
+    /// How many positions have a value.
+    pub(super) const fn len(&self) -> usize {
+        self.values
+    }
+
+    /// The values.
+    pub(super) fn values(&self) -> Values<'_, T> {
+        Values(match &self.cells {
+            Cells::Dense(cells) => Source::Dense(cells),
+            Cells::Sparse(cells) => Source::Sparse(cells),
+        })
+    }
+
+    /// The value at a position.
+    pub(super) fn get(&self, slot: Slot) -> T {
+        self.values().get(slot)
+    }
+
+    /// All values with their positions, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, T)> {
+        let (dense, sparse) = match &self.cells {
+            Cells::Dense(cells) => (cells.as_slice(), &[][..]),
+            Cells::Sparse(cells) => (&[][..], cells.as_slice()),
+        };
+        let dense = (0..).zip(dense).map(|(slot, value)| (slot, *value));
+        dense.chain(sparse.iter().copied()).filter(|(_, value)| *value != T::default())
+    }
+
+    /// Replaces each value by a function of it.
+    pub(super) fn map(&mut self, mut change: impl FnMut(T) -> T) {
+        let mut change = |value: &mut T| {
+            if *value != T::default() {
+                *value = change(*value);
+            }
+        };
+        match &mut self.cells {
+            Cells::Dense(cells) => cells.iter_mut().for_each(change),
+            Cells::Sparse(cells) => cells.iter_mut().for_each(|(_, value)| change(value)),
+        }
+    }
+
+    /// Sets the value at a position; the default takes it away.
+    pub(super) fn set(&mut self, slot: Slot, value: T) {
+        let old = self.get(slot);
+        if old == value {
+            return;
+        }
+        self.values += usize::from(old == T::default());
+        self.values -= usize::from(value == T::default());
+        let at = slot as usize;
+        match &mut self.cells {
+            Cells::Dense(cells) if at < cells.len() => cells[at] = value,
+            Cells::Dense(cells) if at < POSITIONS_PER_VALUE * self.values => {
+                cells.resize(at + 1, T::default());
+                cells[at] = value;
+            }
+            Cells::Dense(_) => {
+                self.make_sparse();
+                self.set_sparse(slot, value);
+            }
+            Cells::Sparse(_) => self.set_sparse(slot, value),
+        }
+        match &self.cells {
+            Cells::Dense(cells) if cells.len() > MAX_POSITIONS_PER_VALUE * self.values => self.make_sparse(),
+            Cells::Sparse(cells)
+                if cells.last().is_some_and(|(last, _)| (*last as usize) < POSITIONS_PER_VALUE * self.values) =>
+            {
+                self.make_dense();
+            }
+            _ => {}
+        }
+    }
+
+    /// How many bytes the values take.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.cells {
+            Cells::Dense(cells) => cells.capacity() * size_of::<T>(),
+            Cells::Sparse(cells) => cells.capacity() * size_of::<(Slot, T)>(),
+        }
+    }
+
+    fn set_sparse(&mut self, slot: Slot, value: T) {
+        let Cells::Sparse(cells) = &mut self.cells else { return };
+        match cells.binary_search_by_key(&slot, |(at, _)| *at) {
+            Ok(index) if value == T::default() => drop(cells.remove(index)),
+            Ok(index) => cells[index].1 = value,
+            Err(index) if value != T::default() => {
+                if cells.capacity() == 0 {
+                    // Most lists have one entry: the hostname, or what one node alone has.
+                    cells.reserve_exact(1);
+                }
+                cells.insert(index, (slot, value));
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn make_sparse(&mut self) {
+        self.cells = Cells::Sparse(self.iter().collect());
+    }
+
+    fn make_dense(&mut self) {
+        let Cells::Sparse(sparse) = &self.cells else { return };
+        let length = sparse.last().map_or(0, |(last, _)| *last as usize + 1);
+        let mut dense = vec![T::default(); length];
+        sparse.iter().for_each(|(slot, value)| dense[*slot as usize] = *value);
+        self.cells = Cells::Dense(dense);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_column_has_the_values_that_were_set_and_takes_no_more_than_they_do() {
+        let mut column = Column::<i64>::default();
+        let mut expected = BTreeMap::new();
+        let mut state = 7_u64;
+        for step in 0..20_000_u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let slot = Slot::try_from((state >> 33) % if step % 4_000 < 2_000 { 5_000 } else { 100 }).expect("a slot");
+            // Long runs of additions and of removals, so that the column is both.
+            let value = if step % 2_000 < 1_200 { i64::try_from(step).expect("a value") } else { 0 };
+            column.set(slot, value);
+            if value == 0 {
+                expected.remove(&slot)
+            } else {
+                expected.insert(slot, value)
+            };
+            assert_eq!((column.get(slot), column.len()), (value, expected.len()));
+            assert!(column.bytes() <= 2 * 8 * MAX_POSITIONS_PER_VALUE * (expected.len() + 1), "{}", column.bytes());
+        }
+        assert!(column.iter().eq(expected.iter().map(|(slot, value)| (*slot, *value))));
+        expected.into_keys().for_each(|slot| column.set(slot, 0));
+        assert_eq!((column.len(), column.iter().count(), column.bytes()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_column_that_enough_nodes_have_is_a_vector() {
+        let mut column = Column::<i64>::default();
+        (0..100).for_each(|slot| column.set(slot * 10, 1));
+        assert!(matches!(column.cells, Cells::Dense(_)));
+        (0..100).filter(|slot| slot % 10 != 0).for_each(|slot| column.set(slot * 10, 0));
+        assert!(matches!(column.cells, Cells::Sparse(_)));
+        column.map(|value| value + 1);
+        assert_eq!((column.get(100), column.get(101), column.values().get(900)), (2, 0, 2));
+    }
+}

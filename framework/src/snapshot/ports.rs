@@ -1,0 +1,62 @@
+//! The host ports that pods have on one node.
+//!
+//! Knows: that they are sorted, so that those of a pod are added and removed in one pass. Must not know: which ports conflict.
+
+use std::{borrow::Cow, cmp::Ordering};
+
+use crate::class::HostPort;
+
+/// Adds the ports of a pod to those of a node.
+pub(super) fn add(taken: &mut Vec<HostPort>, ports: &[HostPort]) {
+    if ports.is_empty() {
+        return;
+    }
+    taken.extend(ports.iter().cloned());
+    // The stable sort merges two sorted runs in linear time.
+    taken.sort();
+}
+
+/// Removes the ports of a pod from those of a node, each once.
+pub(super) fn remove(taken: &mut Vec<HostPort>, ports: &[HostPort]) {
+    if ports.is_empty() {
+        return;
+    }
+    let ports = sorted(ports);
+    let mut gone = ports.iter().peekable();
+    taken.retain(|port| {
+        while gone.next_if(|other| (*other).cmp(port) == Ordering::Less).is_some() {}
+        gone.next_if(|other| *other == port).is_none()
+    });
+}
+
+/// Ports come sorted from objects; a worker does not rely on the coordinator for it.
+fn sorted(ports: &[HostPort]) -> Cow<'_, [HostPort]> {
+    if ports.is_sorted() {
+        return Cow::Borrowed(ports);
+    }
+    let mut ports = ports.to_vec();
+    ports.sort();
+    Cow::Owned(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports(numbers: impl IntoIterator<Item = i32>) -> Vec<HostPort> {
+        let port = |port| HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port };
+        numbers.into_iter().map(port).collect()
+    }
+
+    #[test]
+    fn a_port_of_two_pods_is_taken_until_both_have_gone() {
+        let mut taken = Vec::new();
+        add(&mut taken, &ports([80, 443]));
+        add(&mut taken, &ports([443, 22, 8_080]));
+        assert_eq!(taken, ports([22, 80, 443, 443, 8_080]));
+        remove(&mut taken, &ports([443, 80]));
+        assert_eq!(taken, ports([22, 443, 8_080]));
+        remove(&mut taken, &ports([8_080, 443, 22, 9_090]));
+        assert_eq!(taken, []);
+    }
+}

@@ -110,7 +110,7 @@ pub enum Hostile {
 
 impl Hostile {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 13] = [
         Self::Precision,
         Self::Unordered,
         Self::Loops,
@@ -124,7 +124,6 @@ impl Hostile {
         Self::Selectors,
         Self::Ports,
         Self::Denied,
-        Self::Chatter,
     ];
 }
 

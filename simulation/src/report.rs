@@ -85,7 +85,7 @@ fn one(plan: &Plan) -> bool {
 fn describe(outcome: &Outcome) {
     let Outcome { commits, binds, evictions, lasted, hash, violations, most_work, .. } = outcome;
     println!(
-        "{commits} commits, {binds} bindings and {evictions} evictions in {lasted:?} of its own time; at most {most_work} rounds of \
+        "{commits} commits, {binds} bindings and {evictions} evictions in {lasted:?} of its own time; at most {most_work} units of \
          work in an event; history {hash:x}"
     );
     for violation in violations {
@@ -138,7 +138,7 @@ fn tell(args: &Args, sum: Sum) -> bool {
     let Sum { runs, threads, took, counters, failed } = sum;
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     println!(
-        "{runs} runs in {:.1} s, {:.1} a second on {threads} threads; {} hours of their own time, {} commits, {} bindings, {} evictions, at most {} rounds of \
+        "{runs} runs in {:.1} s, {:.1} a second on {threads} threads; {} hours of their own time, {} commits, {} bindings, {} evictions, at most {} units of \
          work in an event",
         took.as_secs_f64(),
         runs as f64 / took.as_secs_f64(),

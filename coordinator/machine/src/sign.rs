@@ -11,7 +11,7 @@ use flotilla_framework::{
     labels::LabelSelector,
     signature::{Distinction, Scope},
 };
-use flotilla_planted::planted;
+use flotilla_planted::{planted, spend};
 
 use crate::{
     event::{Selecting, SelectingKind},
@@ -20,6 +20,10 @@ use crate::{
     pods::Stage,
     subject::Uid,
 };
+
+/// What a label of a pod that is signed counts for in simulations, and something new that a selector asks for: units of some 10 ns.
+const LABEL: u64 = 10;
+const DISTINCTION: u64 = 150;
 
 impl Machine {
     /// How many keys of labels some selector reads now, in each namespace.
@@ -106,6 +110,7 @@ impl Machine {
         if distinctions.is_empty() {
             return;
         }
+        spend(DISTINCTION * distinctions.len() as u64);
         for uid in self.unread.told_apart_by(distinctions) {
             let times = if planted("signs-for-each-requirement") { distinctions.len() } else { 1 };
             (0..times).for_each(|_| self.sign_anew(&uid));
@@ -118,7 +123,7 @@ impl Machine {
         let Some(pod) = self.pods.get(uid) else { return };
         self.signed_again += 1;
         let (old, whole) = (pod.class, Arc::clone(&pod.info.class));
-        flotilla_planted::spend(1 + whole.labels.len() as u64);
+        spend(LABEL * (1 + whole.labels.len() as u64));
         // Its selectors are in play already.
         let is_placed = pod.info.node_name.is_some();
         let new = self.judge.cache_mut().acquire_signed(&whole, is_placed, &mut Vec::new());

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use flotilla_planted::planted;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector;
 
 use super::{beyond, size};
@@ -49,6 +50,9 @@ const NO_KEY: &str = "\0\0";
 /// What is too large about a node: the field, its size, and the bound. The first of several.
 #[must_use]
 pub fn of_node(node: &NodeInfo) -> Option<String> {
+    if planted("takes-nodes-of-any-size") {
+        return None;
+    }
     let images = node.images.iter().map(|(names, _)| 1 + names.len()).sum();
     [
         ("metadata.labels", node.labels.len(), "labels", MAX_NODE_LABELS),
@@ -63,12 +67,18 @@ pub fn of_node(node: &NodeInfo) -> Option<String> {
 /// What is too large about a selector that is a map of labels.
 #[must_use]
 pub fn of_map(selector: Option<&BTreeMap<String, String>>) -> Option<String> {
+    if planted("takes-selectors-of-any-size") {
+        return None;
+    }
     beyond("spec.selector", 2 * selector.map_or(0, BTreeMap::len), SELECTED, MAX_SELECTOR)
 }
 
 /// What is too large about a selector of pods.
 #[must_use]
 pub fn of_selector(selector: Option<&ApiSelector>) -> Option<String> {
+    if planted("takes-selectors-of-any-size") {
+        return None;
+    }
     let selector = selector?;
     let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
     let expressions = selector.match_expressions.iter().flatten();

@@ -4,6 +4,8 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
+use flotilla_planted::{planted, spend};
+
 use crate::class::HostPort;
 
 /// Adds the ports of a pod to those of a node.
@@ -21,6 +23,15 @@ pub(super) fn remove(taken: &mut Vec<HostPort>, ports: &[HostPort]) {
     if ports.is_empty() {
         return;
     }
+    if planted("takes-ports-one-by-one") {
+        for port in ports {
+            let place = taken.iter().position(|other| other == port);
+            spend(place.unwrap_or(taken.len()) as u64);
+            place.map(|place| taken.swap_remove(place));
+        }
+        return;
+    }
+    spend((ports.len() + taken.len()) as u64);
     let ports = sorted(ports);
     let mut gone = ports.iter().peekable();
     taken.retain(|port| {

@@ -17,13 +17,14 @@ const MOST_HOSTILE: u32 = 4;
 /// Labels of a pod, and requirements of a selector.
 const LABELS: usize = 300;
 /// Pods with so many labels.
-const LABELLED: u64 = 6;
-/// Labels, or resources, of a node; ports of a pod; entries of the selectors of Services and budgets. One in ten is as large as the API
-/// server takes it.
+const LABELLED: u64 = 4;
+/// Labels, or resources, of a node, and ports of a pod. One in ten is as large as the API server takes it.
 const MANY: usize = 3_000;
 const MOST: usize = 20_000;
+/// Labels, or requirements, of the selector of a Service or a disruption budget at least.
+const SELECTED: usize = 12_000;
 /// Pods with claims that no device satisfies.
-const UNPLACEABLE: u64 = 24;
+const UNPLACEABLE: u64 = 32;
 /// Devices of one node, of which requests want four each.
 const CROWD: usize = 24;
 
@@ -146,7 +147,7 @@ impl Cluster {
 
     /// A Service and a disruption budget with large selectors, the budget's with other keys each time.
     fn selectors(&mut self) {
-        let (count, turn) = (self.size(), self.name("turn"));
+        let (count, turn) = (self.size().clamp(SELECTED, MOST), self.name("turn"));
         let labels: Map<String, Value> = (0..count).map(|index| (format!("label-{index}"), json!("x"))).collect();
         let metadata = json!({ "namespace": NAMESPACE, "name": self.name("large") });
         self.create(Kind::Service, json!({ "metadata": metadata, "spec": { "selector": labels } }));

@@ -3,8 +3,8 @@
 //! Where a line of code keeps an invariant of docs/reliability.md, `planted("a-name")` beside it says what the code would be without
 //! that line. Only the simulation builds with the feature `planted`; elsewhere the answer is always no, known to the compiler.
 //!
-//! The same feature has a meter of work: code that loops over what objects say counts its rounds, and a simulation compares what one
-//! event takes with a bound. It counts rounds and not time, so that the same run has the same numbers on every machine.
+//! The same feature has a meter of work: code that loops over the contents of objects counts units of some 10 ns, and a simulation
+//! compares the work of one event with a bound. Nothing is timed, so that a run has the same numbers on every machine.
 //!
 //! Knows: the names, and how much work an event has taken. Must not know: what any defect does, or what is counted.
 
@@ -45,6 +45,9 @@ pub const DEFECTS: &[(&str, &str)] = &[
     ("skips-the-barrier", "S2: a new leader does not wait for what the last one did (R9)"),
     ("sorts-without-an-order", "O1: a selector sorts NaN as equal to all numbers (H1)"),
     ("stands-too-early", "L6: a process stands for election before its lists are through (R8)"),
+    ("takes-nodes-of-any-size", "S6: a node with too many labels or resources is taken in (H5)"),
+    ("takes-ports-one-by-one", "W1: the ports of a pod that goes are looked for one by one (H12)"),
+    ("takes-selectors-of-any-size", "W1: a Service or disruption budget may select by any number of labels (H8)"),
     ("throttled-is-done", "L1: a request that was turned away by 429 counts as done (R12)"),
     ("trusts-refusals", "L1: a worker's word that nothing fits is not verified (R6)"),
     ("waits-for-late-workers", "L1: a worker that owes an answer is waited for (R10)"),
@@ -114,7 +117,7 @@ pub const fn scaled(bound: u64) -> u64 {
 /// Nothing is counted.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub const fn spend(_rounds: u64) {}
+pub const fn spend(_units: u64) {}
 
 /// No event is measured.
 #[cfg(not(feature = "planted"))]
@@ -147,9 +150,9 @@ mod meter {
         MOST.set(MOST.get().max(taken));
     }
 
-    /// Counts rounds of a loop over what objects say. Between two events they are not counted.
-    pub fn spend(rounds: u64) {
-        EVENT.set(EVENT.get().map(|taken| taken.saturating_add(rounds)));
+    /// Counts units of work. Between two events they are not counted.
+    pub fn spend(units: u64) {
+        EVENT.set(EVENT.get().map(|taken| taken.saturating_add(units)));
     }
 
     /// The most that an event has taken since the last look.

@@ -1,6 +1,7 @@
 //! The command line of the simulation.
 
 use clap::Parser;
+use flotilla_simulation::plan::Hostile;
 
 /// Whole coordinators on one thread and a virtual clock, under faults that a seed draws
 ///
@@ -29,6 +30,9 @@ pub(crate) struct Args {
     /// within --seeds
     #[arg(long, conflicts_with = "seed")]
     pub(crate) defects: bool,
+    /// Each run has devices, and objects of this kind, which cost much
+    #[arg(long, value_name = "KIND")]
+    pub(crate) hostile: Option<Hostile>,
     /// Do not make a run that failed smaller
     #[arg(long)]
     pub(crate) whole: bool,

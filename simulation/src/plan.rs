@@ -76,7 +76,7 @@ pub enum Deed {
 }
 
 /// Objects and workers that cost others more than themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Hostile {
     /// A claim whose selector formats a number with 100,000 digits.
     Precision,
@@ -173,9 +173,9 @@ impl Deed {
 }
 
 /// How many of 1,000 runs have devices: each kind of objects more that is watched costs time.
-const WITH_DEVICES: u16 = 1000;
+const WITH_DEVICES: u16 = 150;
 /// How many of 1,000 of these have something hostile, which takes long to write and to read; and how often it is done.
-const HOSTILE: u16 = 0;
+const HOSTILE: u16 = 200;
 const OF_HOSTILE: u32 = 8;
 
 /// A run.
@@ -268,6 +268,18 @@ impl Plan {
             asks_anew: seed.happens(500),
             defect: None,
         }
+    }
+
+    /// The same run with devices and this in it.
+    #[must_use]
+    pub fn with_hostile(mut self, hostile: Hostile) -> Self {
+        if !self.with_devices {
+            self.deeds.extend(Deed::WITH_DEVICES);
+        }
+        self.deeds.retain(|(deed, _)| *deed != Deed::Hostile);
+        self.deeds.push((Deed::Hostile, OF_HOSTILE));
+        (self.with_devices, self.hostile) = (true, Some(hostile));
+        self
     }
 
     /// Runs that are a little smaller than this one, the smallest first.

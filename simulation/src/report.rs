@@ -10,8 +10,14 @@ use std::{
 };
 
 use anyhow::Context as _;
+use clap::ValueEnum as _;
 use flotilla_planted::DEFECTS;
-use flotilla_simulation::{course::Outcome, guard::Guard, minimise::minimise, plan::Plan};
+use flotilla_simulation::{
+    course::Outcome,
+    guard::Guard,
+    minimise::minimise,
+    plan::{Hostile, Plan},
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Args;
@@ -30,7 +36,7 @@ pub(crate) fn carry_out(args: &Args) -> anyhow::Result<bool> {
     }
     let defect = args.defect.as_deref().map(named).transpose()?;
     match args.seed {
-        Some(seed) => Ok(one(&Plan { defect, ..Plan::draw(seed) })),
+        Some(seed) => Ok(one(&plan_of(args, seed, defect))),
         None if args.defects => all_defects(args),
         None => {
             let sum = many(args, defect, ENOUGH)?;
@@ -39,10 +45,23 @@ pub(crate) fn carry_out(args: &Args) -> anyhow::Result<bool> {
     }
 }
 
+fn name_of(hostile: Hostile) -> String {
+    hostile.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+}
+
 /// The defect of a name.
 fn named(name: &str) -> anyhow::Result<&'static str> {
     let found = DEFECTS.iter().find(|(known, _)| *known == name);
     found.map(|(known, _)| *known).with_context(|| format!("there is no defect {name:?}; --defect list lists them"))
+}
+
+/// The run of a seed, with all that was asked for.
+fn plan_of(args: &Args, seed: u64, defect: Option<&'static str>) -> Plan {
+    let plan = Plan { defect, ..Plan::draw(seed) };
+    match args.hostile {
+        Some(hostile) => plan.with_hostile(hostile),
+        None => plan,
+    }
 }
 
 /// Plants each defect in turn.
@@ -159,7 +178,8 @@ fn tell(args: &Args, sum: Sum) -> bool {
         println!("seed {}:", plan.seed);
         describe(outcome);
         let defect = plan.defect.map_or(String::new(), |defect| format!(" --defect {defect}"));
-        println!("again: cargo xtask sim --seed {}{defect}", plan.seed);
+        let hostile = args.hostile.map_or(String::new(), |hostile| format!(" --hostile {}", name_of(hostile)));
+        println!("again: cargo xtask sim --seed {}{defect}{hostile}", plan.seed);
     }
     if failed.is_empty() {
         println!("no invariant was broken");
@@ -174,7 +194,7 @@ fn work(args: &Args, defect: Option<&'static str>, enough: usize, counters: &Cou
         if number >= args.seeds {
             return;
         }
-        let plan = Plan { defect, ..Plan::draw(args.from + number) };
+        let plan = plan_of(args, args.from + number, defect);
         let outcome = guard.run(&plan);
         counters.most_work.fetch_max(outcome.most_work, Ordering::Relaxed);
         bar.inc(1);

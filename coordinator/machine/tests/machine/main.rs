@@ -1,5 +1,6 @@
 //! The machine driven by events, with real replicas as its workers and a small API server of its own.
 
+mod assumed;
 mod burst;
 mod byzantine;
 mod census;

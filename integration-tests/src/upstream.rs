@@ -19,7 +19,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use flotilla_go_programs::{Program, Reaper, control_plane};
+use flotilla_go_programs::{Program, Programs, Reaper, control_plane};
 
 use crate::fleet::binary;
 
@@ -74,12 +74,12 @@ impl Package {
 pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     let tests = flotilla_test_programs::upstream()?;
     let chosen = chosen(tests.list, &request.packages)?;
-    let components = control_plane(&target())?;
-    crate::build(&components)?;
+    let etcd = etcd()?;
+    crate::build(&etcd)?;
     crate::build(&tests)?;
     let setting = Setting {
         reaper: Reaper::start()?,
-        etcd: components.into,
+        etcd: etcd.into,
         coordinator: binary("flotilla-coordinator")?,
         worker: binary("flotilla-worker")?,
         programs: tests.into,
@@ -100,6 +100,13 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(index, _)| *index);
     Ok(results.into_iter().map(|(_, package)| package).collect())
+}
+
+/// The etcd of the control plane; the API server is part of the tests.
+fn etcd() -> anyhow::Result<Programs> {
+    let all = control_plane(&target())?;
+    let place = all.list.iter().position(|program| program.name == "etcd").context("the control plane has no etcd")?;
+    Ok(Programs { list: &all.list[place..=place], files: None, ..all })
 }
 
 /// The programs of these packages, or all.

@@ -237,7 +237,8 @@ pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
 
 /// The test of the integration tests that runs all packages of Kubernetes' integration tests, with the chosen ones.
 pub(crate) fn upstream(Upstream { package, run, workers }: Upstream) -> Step {
-    let command = "cargo test --workspace --all-features --test upstream_scheduler every_package -- --ignored --nocapture";
+    let command =
+        "cargo test --workspace --all-features --test upstream_scheduler every_package -- --ignored --nocapture";
     Step::new("upstream", 600, "runs Kubernetes' integration tests of the scheduler", command).with_variables([
         Some(("FLOTILLA_UPSTREAM_PACKAGES", package.join(","))),
         run.map(|run| ("FLOTILLA_UPSTREAM_RUN", run)),

@@ -42,10 +42,10 @@ const PROGRAMS: &[Program] = &[
 ];
 
 /// Packages without tests of their own that the others import.
-const IMPORTED: &[&str] = &["./util", "./scheduler/podgroup/stepsframework"];
+const IMPORTED: &[&str] = &["./framework", "./util", "./scheduler/podgroup/stepsframework"];
 
 /// The folders of `test/integration` that hold all these packages.
-const FOLDERS: &[&str] = &["util", "scheduler", "volumescheduling"];
+const FOLDERS: &[&str] = &["framework", "util", "scheduler", "volumescheduling"];
 
 /// Where the packages are in Kubernetes, and in our module.
 const THEIRS: &str = "\"k8s.io/kubernetes/test/integration/";
@@ -54,8 +54,34 @@ const OURS: &str = "\"flotilla/integration-tests/upstream/";
 /// How a test starts the scheduler: the words before the context, which ends with the line.
 const RUN: &str = "go testCtx.Scheduler.Run(";
 
-/// The place in `util.go` where a scheduler is created from its options.
-const CREATED: &str = "\tvar err error\n\teventBroadcaster := events.NewBroadcaster(";
+/// A change of one file: the words are found exactly once.
+struct Change {
+    /// A line that only this file has.
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+}
+
+const CHANGES: &[Change] = &[
+    // A scheduler is created from its options.
+    Change {
+        file: "\nfunc InitTestSchedulerWithOptions(\n",
+        find: "\tvar err error\n\teventBroadcaster := events.NewBroadcaster(",
+        replace: "\tDescribeFlotilla(t, testCtx, testCtx.KubeConfig, opts)\n\n\tvar err error\n\teventBroadcaster := events.NewBroadcaster(",
+    },
+    // An API server is started for a test.
+    Change {
+        file: "\nfunc InitTestSchedulerWithOptions(\n",
+        find: "\ttCtx := ktesting.Init(t)\n\ttestCtx := &TestContext{Ctx: tCtx}\n",
+        replace: "\tSkipSubtest(t)\n\ttCtx := ktesting.Init(t)\n\ttestCtx := &TestContext{Ctx: tCtx}\n",
+    },
+    // An API server that is not ready in time ends the whole package; other tests and builds may need the processors.
+    Change {
+        file: "\nfunc StartTestServer(",
+        find: "100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (done bool, err error)",
+        replace: "100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (done bool, err error)",
+    },
+];
 
 /// The programs, one a package.
 ///
@@ -110,24 +136,23 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// A file that starts Flotilla where it started kube-scheduler.
-fn changed(text: &str) -> Result<String> {
-    let is_util = text.contains("\npackage util\n");
+fn changed(original: &str) -> Result<String> {
+    let is_util = original.contains("\npackage util\n");
     let mut lines = Vec::new();
-    for line in text.lines() {
+    for line in original.lines() {
         lines.push(match line.split_once(RUN) {
             Some((indent, rest)) => {
                 let context = rest.strip_suffix(')').context("the start of a scheduler goes on after its line")?;
-                let package = if is_util { String::new() } else { format!("{}.", alias(text)?) };
+                let package = if is_util { String::new() } else { format!("{}.", alias(original)?) };
                 format!("{indent}{package}StartFlotilla({context}, testCtx)")
             }
             None => imported(line),
         });
     }
     let mut text = lines.join("\n") + "\n";
-    if is_util && text.contains("func InitTestSchedulerWithOptions(") {
-        ensure!(text.matches(CREATED).count() == 1, "a scheduler is not created as {CREATED:?} any more");
-        let described = format!("\tDescribeFlotilla(t, testCtx, testCtx.KubeConfig, opts)\n\n{CREATED}");
-        text = text.replacen(CREATED, &described, 1);
+    for Change { find, replace, .. } in CHANGES.iter().filter(|change| original.contains(change.file)) {
+        ensure!(text.matches(find).count() == 1, "{find:?} is not found once");
+        text = text.replacen(find, replace, 1);
     }
     // StartSchedulerWithDone has another name for its scheduler; no package here calls it.
     ensure!(!text.contains("Scheduler.Run("), "a scheduler is started in a way that is not known");
@@ -155,14 +180,14 @@ fn imported(line: &str) -> String {
 mod tests {
     use super::*;
 
-    const TEST: &str = "package filters\n\nimport (\n\ttestutils \"k8s.io/kubernetes/test/integration/util\"\n\t\"k8s.io/kubernetes/test/integration/framework\"\n)\n\nfunc f() {\n\tgo testCtx.Scheduler.Run(testCtx.Ctx)\n}\n";
+    const TEST: &str = "package filters\n\nimport (\n\ttestutils \"k8s.io/kubernetes/test/integration/util\"\n\t\"k8s.io/kubernetes/test/utils/ktesting\"\n)\n\nfunc f() {\n\tgo testCtx.Scheduler.Run(testCtx.Ctx)\n}\n";
 
     #[test]
     fn a_test_starts_flotilla_and_imports_the_copied_packages() {
         let text = changed(TEST).expect("a known form");
         assert!(text.contains("\ttestutils.StartFlotilla(testCtx.Ctx, testCtx)\n"), "{text}");
         assert!(text.contains("\ttestutils \"flotilla/integration-tests/upstream/util\"\n"), "{text}");
-        assert!(text.contains("\t\"k8s.io/kubernetes/test/integration/framework\"\n"), "{text}");
+        assert!(text.contains("\t\"k8s.io/kubernetes/test/utils/ktesting\"\n"), "{text}");
     }
 
     #[test]
@@ -175,15 +200,19 @@ mod tests {
 
     #[test]
     fn util_describes_flotilla_where_a_scheduler_is_created() {
+        let find: String = CHANGES.iter().take(2).map(|change| change.find).collect();
         let util = format!(
-            "// License\n\npackage util\n\nfunc InitTestSchedulerWithOptions(\n) {{\n{CREATED}\n}}\n\nfunc g() {{\n\tgo testCtx.Scheduler.Run(testCtx.SchedulerCtx)\n}}\n"
+            "// License\n\npackage util\n\nfunc InitTestSchedulerWithOptions(\n) {{\n{find}\n}}\n\nfunc g() {{\n\tgo testCtx.Scheduler.Run(testCtx.SchedulerCtx)\n}}\n"
         );
         let text = changed(&util).expect("a known form");
         assert!(
             text.contains("\tDescribeFlotilla(t, testCtx, testCtx.KubeConfig, opts)\n\n\tvar err error\n"),
             "{text}"
         );
+        assert!(text.contains("\tSkipSubtest(t)\n\ttCtx := ktesting.Init(t)\n"), "{text}");
         assert!(text.contains("\n\tStartFlotilla(testCtx.SchedulerCtx, testCtx)\n"), "{text}");
-        assert!(changed(&util.replace(CREATED, "")).is_err());
+        for change in &CHANGES[..2] {
+            assert!(changed(&util.replace(change.find, "")).is_err(), "{}", change.find);
+        }
     }
 }

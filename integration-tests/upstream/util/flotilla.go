@@ -108,15 +108,33 @@ func DescribeFlotilla(t *testing.T, key any, kubeConfig *restclient.Config, opts
 		"--secure-port=0", "-v=4",
 		"--pod-max-in-unschedulable-pods-duration=" + field[time.Duration](settings, "podMaxInUnschedulablePodsDuration").String(),
 	}
+	skipRefusedGates(t)
 	if gates := gates(); gates != "" {
 		arguments = append(arguments, "--feature-gates="+gates)
-		check := exec.Command(os.Getenv("FLOTILLA_COORDINATOR"), "--feature-gates="+gates, "--write-config-to=/dev/null")
-		if output, err := check.CombinedOutput(); err != nil {
-			refusal, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(string(output)), "error: "), "\n")
-			skip(t, "Flotilla refuses a feature gate: "+refusal)
-		}
 	}
 	described.Store(key, &instance{t: t, folder: folder, arguments: arguments})
+}
+
+// SkipSubtest skips a subtest whose feature gates Flotilla refuses, before it starts an API server. A test that is no subtest may go
+// on with other gates.
+func SkipSubtest(t *testing.T) {
+	t.Helper()
+	if strings.Contains(t.Name(), "/") {
+		skipRefusedGates(t)
+	}
+}
+
+func skipRefusedGates(t *testing.T) {
+	t.Helper()
+	gates := gates()
+	if gates == "" {
+		return
+	}
+	check := exec.Command(os.Getenv("FLOTILLA_COORDINATOR"), "--feature-gates="+gates, "--write-config-to=/dev/null")
+	if output, err := check.CombinedOutput(); err != nil {
+		refusal, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(string(output)), "error: "), "\n")
+		skip(t, "Flotilla refuses a feature gate: "+strings.TrimPrefix(refusal, "--feature-gates: "))
+	}
 }
 
 // StartFlotilla starts the Flotilla that was described for key and returns when it is ready. It ends with ctx, at the latest

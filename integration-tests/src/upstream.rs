@@ -74,9 +74,11 @@ impl Package {
 pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     let tests = flotilla_test_programs::upstream()?;
     let chosen = chosen(tests.list, &request.packages)?;
-    let etcd = etcd()?;
-    crate::build(&etcd)?;
-    crate::build(&tests)?;
+    let etcd = only(&control_plane(&target())?, "etcd")?;
+    crate::build(&Programs { files: None, ..etcd.clone() })?;
+    for program in &chosen {
+        crate::build(&only(&tests, program.name)?)?;
+    }
     let setting = Setting {
         reaper: Reaper::start()?,
         etcd: etcd.into,
@@ -85,10 +87,11 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
         programs: tests.into,
         skips: Skips::read()?,
     };
-    let (next, results) = (Mutex::new(chosen.iter().enumerate()), Mutex::new(Vec::new()));
+    let (queue, results) = (Mutex::new(chosen.iter().enumerate()), Mutex::new(Vec::new()));
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     thread::scope(|scope| {
         let side = || -> anyhow::Result<()> {
-            while let Some((index, program)) = next.lock().unwrap_or_else(PoisonError::into_inner).next() {
+            while let Some((index, program)) = next() {
                 let package = setting.run(program, request)?;
                 results.lock().unwrap_or_else(PoisonError::into_inner).push((index, package));
             }
@@ -102,11 +105,11 @@ pub fn run(request: &Request) -> anyhow::Result<Vec<Package>> {
     Ok(results.into_iter().map(|(_, package)| package).collect())
 }
 
-/// The etcd of the control plane; the API server is part of the tests.
-fn etcd() -> anyhow::Result<Programs> {
-    let all = control_plane(&target())?;
-    let place = all.list.iter().position(|program| program.name == "etcd").context("the control plane has no etcd")?;
-    Ok(Programs { list: &all.list[place..=place], files: None, ..all })
+/// One of these programs.
+fn only(programs: &Programs, name: &str) -> anyhow::Result<Programs> {
+    let place = programs.list.iter().position(|program| program.name == name);
+    let place = place.with_context(|| format!("{} builds no {name}", programs.module.place))?;
+    Ok(Programs { list: &programs.list[place..=place], ..programs.clone() })
 }
 
 /// The programs of these packages, or all.

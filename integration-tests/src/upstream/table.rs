@@ -34,7 +34,7 @@ pub fn table(packages: &[Package]) -> String {
         }
     }
     for package in packages.iter().filter(|package| !package.has_passed()) {
-        for failure in &package.failure {
+        if let Some(failure) = &package.failure {
             _ = write!(text, "\n{}: {failure}", package.name);
         }
         for test in package.tests.iter().filter(|test| test.verdict == Verdict::Failed) {

@@ -2,20 +2,20 @@
 //!
 //! Knows: the API's priorities, budgets, conditions and events. Must not know: how anything is decided.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use flotilla_control_plane::{AuditLevel, ControlPlane, NodeBuilder, Options, pod, wait_until};
 use flotilla_integration_tests::fleet::{
     Fleet, PATIENCE, node_of, pods, profile, wait_for_event, wait_until_refused, wait_until_running,
 };
 use k8s_openapi::api::{
-    core::v1::{Pod, PodCondition},
+    core::v1::{Node, Pod, PodCondition},
     policy::v1::PodDisruptionBudget,
     scheduling::v1::PriorityClass,
 };
 use kube::{
     Api, ResourceExt as _,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{from_value, json};
 
@@ -216,4 +216,47 @@ async fn wait_until_placed(cluster: &ControlPlane, name: &str) -> anyhow::Result
         node_of(&pod).map(str::to_owned).ok_or_else(|| "it is not".to_owned())
     })
     .await
+}
+
+/// A pod of a class that asks for so many CPUs.
+fn asking(name: &str, class: &str, cpus: &str) -> Pod {
+    let mut pod = pod(name, "flotilla", &[("cpu", cpus)]);
+    pod.spec.get_or_insert_default().priority_class_name = Some(class.to_owned());
+    pod
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_registers_goes_to_the_pod_of_highest_priority_that_waits() -> anyhow::Result<()> {
+    const TAINT: &str = "karpenter.sh/unregistered";
+    let cluster = with_priorities(Options::default()).await?;
+    add_nodes(&cluster, 1).await?;
+    let fleet = Fleet::start(&cluster, "flotilla", 2).await?;
+    cluster.create_pods([filling("standing", "high")]).await?;
+    wait_until_running(&cluster, "standing", 1).await?;
+    let nodes: Api<Node> = Api::all(cluster.client());
+    for round in 0..3_u64 {
+        let urgent = format!("urgent-{round}");
+        cluster.create_pods([asking(&urgent, "high", "4")]).await?;
+        wait_until_refused(&cluster, &urgent).await?;
+        let small: Vec<String> = (0..4).map(|index| format!("small-{round}-{index}")).collect();
+        cluster.create_pods(small.iter().map(|name| asking(name, "low", "1"))).await?;
+        for name in &small {
+            wait_until_refused(&cluster, name).await?;
+        }
+        tokio::time::sleep(Duration::from_millis(900 * round)).await;
+        // As Karpenter does: the node has a taint until it has registered.
+        let node = format!("late-{round}");
+        let late = NodeBuilder::new(&node).capacity("cpu", "4").taint(TAINT, "", "NoExecute");
+        cluster.add_nodes([late]).await?;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let registered = json!({ "spec": { "taints": null } });
+        nodes.patch(&node, &PatchParams::default(), &Patch::Merge(registered)).await?;
+        let landed = wait_until_running(&cluster, &urgent, 1).await?;
+        assert_eq!(node_of(&landed[0]), Some(node.as_str()));
+        let on_node = cluster.pods_on_nodes("default").await?.remove(&node).unwrap_or_default();
+        assert_eq!(on_node, [urgent], "round {round}");
+    }
+    assert_eq!(fleet.metric("coordinator", "flotilla_preemption_victims_total").await?, Some(0.0));
+    assert_eq!(fleet.metric("coordinator", "flotilla_invariant_violations_total").await?, Some(0.0));
+    Ok(())
 }

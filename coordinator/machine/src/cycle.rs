@@ -121,6 +121,9 @@ impl Machine {
                     let diagnosis = Diagnosis { message: String::new(), plugins: Vec::new() };
                     return self.preempt(now_ms, uid, diagnosis, &candidate);
                 }
+                if self.gives_way(now_ms, uid, std::slice::from_ref(&placement.charge.node)) {
+                    return Progress::Decided;
+                }
                 self.charge(&placement.charge);
                 self.commit(now_ms, uid, subject, placement);
                 Progress::Decided
@@ -179,7 +182,7 @@ impl Machine {
     }
 
     /// A pod that woke with others was not asked for its gates then.
-    fn is_kept_out(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
+    pub(crate) fn is_kept_out(&mut self, now_ms: TimeMs, uid: &Uid) -> bool {
         let Some(Stage::Queued(profile)) = self.pods.get(uid).map(|pod| pod.stage) else { return false };
         let Some((plugin, _)) = self.gate(profile, uid) else { return false };
         self.hold_back(now_ms, uid, profile, Some(plugin));
@@ -278,10 +281,13 @@ impl Machine {
         if diagnosis.plugins.is_empty() {
             // With no plugin to wait for, only time can help; upstream files this under errors too.
             pod.errors += 1;
+            (pod.popped, pod.kept_ms) = (None, None);
             self.park_with_error(now_ms, uid);
         } else {
             pod.errors = 0;
-            pod.refusals += 1;
+            // An attempt before its time leaves the backoff as it was.
+            pod.kept_ms = pod.popped.take();
+            pod.refusals += u32::from(pod.kept_ms.is_none());
             let plugins = diagnosis.plugins.as_slice().into();
             self.park(now_ms, uid, Rejectors { plugins, pending: Plugins::default() });
         }
@@ -316,6 +322,7 @@ impl Machine {
         pod.attempt_from = None;
         pod.trial.flushed = false;
         pod.errors += 1;
+        (pod.popped, pod.kept_ms) = (None, None);
         self.nominate(uid);
         self.park_with_error(now_ms, uid);
     }

@@ -62,6 +62,10 @@ pub(crate) struct Group {
     pub(crate) errors: u32,
     /// When its backoff expires, as [`crate::queue::Pace::expiry`] has it; 0: it has none.
     pub(crate) until_ms: TimeMs,
+    /// It was taken from backoffQ before its time, for the attempt under way: when its backoff expires.
+    pub(crate) popped: Option<TimeMs>,
+    /// How often room had been made when it was tried last.
+    pub(crate) tried_at: u64,
     /// Since when it is in the queue, or when it was tried last.
     pub(crate) queued: Option<(TimeMs, u64)>,
     /// The state of the cluster when it got to the head of the queue, for the attempt under way.
@@ -88,6 +92,8 @@ impl Group {
             refusals: 0,
             errors: 0,
             until_ms: 0,
+            popped: None,
+            tried_at: 0,
             queued: None,
             attempt_from: None,
             attempt_ms: None,

@@ -424,6 +424,7 @@ impl Machine {
         self.gates.open(uid);
         pod.stage = stage;
         pod.attempt_from = None;
+        pod.popped = None;
         pod.trial = Trial::NONE;
         self.nominate(uid);
     }

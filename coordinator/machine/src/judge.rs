@@ -43,6 +43,7 @@ pub(crate) mod reserve;
 pub(crate) mod said;
 mod sharing;
 mod stand_in;
+mod suits;
 
 use cache::Cache;
 use class_state::ClassState;

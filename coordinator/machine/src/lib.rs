@@ -12,6 +12,7 @@ pub mod audit;
 mod cycle;
 mod deadlines;
 pub mod directory;
+mod early;
 pub mod event;
 mod excess;
 mod extend;

@@ -101,6 +101,8 @@ pub struct Machine {
     pub(crate) cause: Option<Uid>,
     /// Counts what has happened that may mean something to a pod that was refused.
     pub(crate) happenings: u64,
+    /// The same without pods that got a node: such an event may make room for a pod group.
+    pub(crate) rooms_made: u64,
     /// Pods in backoffQ have their turn when a tick comes, for activeQ is empty.
     pub(crate) idle_until: Option<TimeMs>,
     /// How many pods may be taken from backoffQ before their time for the event in hand.
@@ -153,6 +155,7 @@ impl Machine {
             tracing: None,
             cause: None,
             happenings: 0,
+            rooms_made: 0,
             idle_until: None,
             pops: 0,
             next_flush: now_ms + FLUSH_INTERVAL_MS,

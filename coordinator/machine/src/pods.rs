@@ -32,6 +32,10 @@ pub(crate) struct Pod {
     pub(crate) refusals: u32,
     /// How often in a row something went wrong that was no node's word.
     pub(crate) errors: u32,
+    /// It was taken from backoffQ before its time, for the attempt under way: when its backoff expires.
+    pub(crate) popped: Option<TimeMs>,
+    /// When its backoff expires, where the last attempt came before that and has left it as it was.
+    pub(crate) kept_ms: Option<TimeMs>,
     /// When it was first seen or last came back from an attempt, and its number among all that did; 0: not yet. Its place
     /// in the queue. Source: `QueuedPodInfo.Timestamp`.
     pub(crate) queued: (TimeMs, u64),
@@ -41,6 +45,8 @@ pub(crate) struct Pod {
     pub(crate) attempt_from: Option<Revision>,
     /// The attempt in which extenders turned down the node that it is nominated to.
     pub(crate) own_node_refused: Option<Revision>,
+    /// The attempt in which it let pods of backoffQ look for room before it.
+    pub(crate) gave_way: Option<Revision>,
     /// What we have said of the node that it is nominated to, until the watch shows a change; `Some(None)`: none.
     pub(crate) word: Option<Option<Arc<str>>>,
     /// What we had said before that and the watch has not shown; a change to one of these is old news.
@@ -93,10 +99,13 @@ impl Pod {
             attempts: 0,
             refusals: 0,
             errors: 0,
+            popped: None,
+            kept_ms: None,
             queued: (0, 0),
             first_queued_ms: None,
             attempt_from: None,
             own_node_refused: None,
+            gave_way: None,
             word: None,
             unsaid: Vec::new(),
             announced: false,

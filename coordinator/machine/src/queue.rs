@@ -68,6 +68,16 @@ pub(crate) struct QueuedEntityInfo {
     pub(crate) refusals: u32,
 }
 
+/// An entity of backoffQ that may be taken before its time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Early<'a> {
+    pub(crate) uid: &'a Uid,
+    pub(crate) subject: Subject,
+    pub(crate) place: Place,
+    /// When its backoff expires.
+    pub(crate) until_ms: TimeMs,
+}
+
 /// The part of the queue that a pod is in, for people who ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SubQueue {

@@ -30,7 +30,7 @@ use flotilla_framework::{
 use flotilla_planted::planted;
 
 use crate::{
-    event::{Event, TimeMs},
+    event::TimeMs,
     machine::Machine,
     pods::{Pod, Stage},
     queue::{
@@ -39,16 +39,6 @@ use crate::{
     },
     subject::{ProfileIndex, Subject, Uid},
 };
-
-/// How many pods are taken from backoffQ before their time at once: a look at each takes some 20 us, and 1 ms where the
-/// coordinator evaluates 5,000 nodes by itself, so that what has happened meanwhile waits for 8 ms at most. That is done
-/// when a tick comes, which is when the shell has no more to tell or has told a batch of events, and it ends with the
-/// first pod that no node takes. An idle machine gets its tick at once.
-const MAX_POPS: usize = 8;
-
-/// After so many events without a tick, half a batch of the shell's, the machine is not idle: no pod is taken from
-/// backoffQ before its time.
-const BUSY_EVENTS: u64 = 128;
 
 /// When a pod is tried again that is worth it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +85,9 @@ impl Machine {
     /// As [`Self::wake_for`], of the pods whose priority `may`.
     pub(crate) fn wake_where(&mut self, now_ms: TimeMs, event: ClusterEvent<'_>, may: impl Fn(i32) -> bool) {
         self.happenings += 1;
+        if !matches!(event, ClusterEvent::PodAdded(_)) {
+            self.rooms_made += 1;
+        }
         let label = event.label();
         if self.queue.has_parked() {
             for (group, strategy) in self.worth_waking(event, may) {
@@ -174,6 +167,7 @@ impl Machine {
         if matches!(self.queue.sub_queue(uid), Some(SubQueue::Parked { .. })) {
             return;
         }
+        self.pods.get_mut(uid).into_iter().for_each(|pod| pod.popped = None);
         if let Some(entity_info) = self.entity_info(uid) {
             let rejectors = Rejectors { plugins: Arc::new([default_preemption::NAME]), ..Rejectors::default() };
             self.queue.park(uid, entity_info, rejectors, true, SCHEDULE_ATTEMPT_FAILURE);
@@ -214,6 +208,9 @@ impl Machine {
 
     /// When a pod's backoff expires; 0: it has none.
     fn backoff_expiry(&self, pod: &Pod) -> TimeMs {
+        if let Some(kept_ms) = pod.kept_ms.filter(|_| self.queue.pace().max_ms != 0) {
+            return kept_ms;
+        }
         let count = if pod.errors > 0 { pod.errors } else { pod.refusals };
         if count > 0 && planted("backs-off-for-ever") {
             return TimeMs::MAX;
@@ -295,24 +292,5 @@ impl Machine {
         if let Some(pod) = self.pods.get(uid) {
             self.gates.close(uid, plugin, (profile, pod.class), now_ms);
         }
-    }
-
-    /// How many pods may be taken from backoffQ for an event.
-    pub(crate) const fn pops_for(&mut self, event: &Event) -> usize {
-        if !matches!(event, Event::Tick) {
-            return 0;
-        }
-        let is_busy = self.events - std::mem::replace(&mut self.ticked, self.events) > BUSY_EVENTS;
-        if is_busy { 0 } else { MAX_POPS }
-    }
-
-    /// Takes a pod from backoffQ, for activeQ is empty: at a tick, which is asked for if this is none.
-    pub(crate) fn pop_from_backoff(&mut self, now_ms: TimeMs, pops: &mut usize) -> bool {
-        if *pops == 0 {
-            self.idle_until = self.queue.can_pop_from_backoff().then_some(now_ms);
-            return false;
-        }
-        *pops -= 1;
-        self.queue.pop_from_backoff()
     }
 }

@@ -104,7 +104,14 @@ fn judged(census: &Census) -> MetricFamily {
 pub(super) fn own(status: &Status) -> impl Iterator<Item = MetricFamily> {
     let gauges = levels(status).map(|(name, help, value)| gauge(name, help, vec![level(&[], float(value))]));
     let counters = counts(status).map(|(name, help, value)| counter(name, help, vec![count(&[], float(value))]));
-    gauges.into_iter().chain(counters)
+    gauges.into_iter().chain(counters).chain([kinds_ahead(status)])
+}
+
+fn kinds_ahead(status: &Status) -> MetricFamily {
+    let asked = status.ahead_asked.saturating_sub(status.ahead_first);
+    let results = [("first", status.ahead_first), ("asked", asked), ("unasked", status.ahead_unasked)];
+    let help = "Kinds of pods in backoffQ that come before a pod that has found a node, by result";
+    counters("flotilla_kinds_ahead_total", help, "result", &results)
 }
 
 type Number = (&'static str, &'static str, u64);

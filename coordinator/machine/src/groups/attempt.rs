@@ -103,6 +103,12 @@ impl Machine {
             Ok(room) => room,
             Err(asks) => return self.ask_for_group(now_ms, &key, true, asks),
         };
+        if matches!(tried.outcome, Outcome::Met) {
+            let nodes: Vec<Arc<str>> = tried.placed.iter().map(|placed| placed.placement.charge.node.clone()).collect();
+            if self.gives_way(now_ms, entity, &nodes) {
+                return Progress::Decided;
+            }
+        }
         self.count_group(now_ms, &key, &seeker, (&tried, room.as_ref()));
         self.conclude_group(now_ms, &key, &object, tried, room);
         Progress::Decided

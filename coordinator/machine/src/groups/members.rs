@@ -121,7 +121,7 @@ impl Machine {
     pub(crate) fn rejoin_group(&mut self, now_ms: TimeMs, uid: &Uid, profile: ProfileIndex, key: &GroupKey) {
         self.join_group(now_ms, uid, profile, key);
         let Some(group) = self.groups.known.get_mut(key) else { return };
-        group.errors += 1;
+        (group.errors, group.popped) = (group.errors + 1, None);
         if !self.queue.is_active(&group.entity) {
             self.set_backoff(now_ms, key);
         }
@@ -192,7 +192,7 @@ impl Machine {
         let entity = Arc::clone(&group.entity);
         if is_gated || group.waiting.is_empty() {
             group.forget_attempt();
-            group.queued = None;
+            (group.queued, group.popped) = (None, None);
             self.queue.remove(&entity);
             return;
         }
@@ -229,13 +229,25 @@ impl Machine {
         let Some(group) = self.groups.known.get_mut(key) else { return };
         let count = if group.errors > 0 { group.errors } else { group.refusals };
         group.queued = Some(self.queue.stamp(now_ms));
-        group.until_ms = pace.expiry(now_ms, count, group.waiting.len());
+        // An attempt before its time leaves the backoff as it was.
+        let expiry_ms = pace.expiry(now_ms, count, group.waiting.len());
+        group.until_ms = group.popped.take().unwrap_or(expiry_ms);
         group.forget_attempt();
-        let entity = Arc::clone(&group.entity);
+        group.tried_at = self.rooms_made;
+        let (entity, is_error) = (Arc::clone(&group.entity), group.errors > 0);
         self.queue.remove(&entity);
-        // No event is waited for, so time alone has to pass: an empty activeQ would take it back at once, for ever.
-        if let Some(entity_info) = self.group_entity_info(key) {
-            self.queue.err(&entity, entity_info, now_ms, SCHEDULE_ATTEMPT_FAILURE);
+        // No event is waited for, so time alone has to pass: an empty activeQ would take it back at once, for ever. Only a pod
+        // that comes after it and has found a node may have it tried before ([`Machine::gives_way`]).
+        match self.group_entity_info(key) {
+            Some(entity_info) if is_error => {
+                self.queue.err(&entity, entity_info, now_ms, SCHEDULE_ATTEMPT_FAILURE);
+            }
+            Some(entity_info) => {
+                let until_ms = entity_info.until_ms.max(now_ms);
+                let entity_info = QueuedEntityInfo { until_ms, ..entity_info };
+                self.queue.back_off(&entity, entity_info, SCHEDULE_ATTEMPT_FAILURE);
+            }
+            None => {}
         }
         self.groups.changed.insert(key.clone());
     }

@@ -46,7 +46,8 @@ impl Machine {
                 let whole = self.reject_members(now_ms, &reason, verdicts, untried, room);
                 self.report_group(key, object, false, Reason::Unschedulable.as_str(), whole);
                 if let Some(group) = self.groups.known.get_mut(key) {
-                    (group.refusals, group.errors) = (group.refusals + 1, 0);
+                    let is_due = group.popped.is_none();
+                    (group.refusals, group.errors) = (group.refusals + u32::from(is_due), 0);
                 }
                 self.set_backoff(now_ms, key);
                 self.review_groups(now_ms);
@@ -124,7 +125,7 @@ impl Machine {
         }
         self.report_group(key, object, false, Reason::SchedulerError.as_str(), error.to_owned());
         if let Some(group) = self.groups.known.get_mut(key) {
-            group.errors += 1;
+            (group.errors, group.popped) = (group.errors + 1, None);
         }
         self.set_backoff(now_ms, key);
         self.review_groups(now_ms);
@@ -142,7 +143,7 @@ impl Machine {
     ) {
         self.status.groups_placed += 1;
         if let Some(group) = self.groups.known.get_mut(key) {
-            (group.refusals, group.errors, group.until_ms) = (0, 0, 0);
+            (group.refusals, group.errors, group.until_ms, group.popped) = (0, 0, 0, None);
             group.forget_attempt();
             placed.iter().for_each(|placed| group.leave(&placed.uid));
         }

@@ -104,6 +104,13 @@ impl Nominator {
         self.set(uid, Some(nominated));
     }
 
+    /// The classes of the pods that are nominated to a node and concern another pod of a priority.
+    pub(crate) fn beside(&self, uid: &Uid, priority: i32, node: &str) -> Vec<ClassId> {
+        let pods = self.nodes.get(node).into_iter().flatten().filter(|other| *other != uid);
+        let known = pods.filter_map(|other| self.pods.get(other)).filter(|other| other.priority >= priority);
+        known.map(|other| other.class.0).collect()
+    }
+
     /// The nominations that concern a pod of a priority.
     pub(crate) fn concerning(&self, uid: &Uid, priority: i32, cache: &Cache) -> Nominations {
         let id = |node: &Arc<str>| cache.nodes.get(node).map(|node| node.id);

@@ -59,6 +59,9 @@ impl Machine {
             let diagnosis = told(diagnosis, &message);
             return self.turn_down(now_ms, uid, diagnosis, None);
         }
+        if self.lets_others_preempt_first(now_ms, uid) {
+            return Progress::Decided;
+        }
         match self.survey(uid, subject, diagnosis, objected) {
             Ok(round) => self.try_nodes(now_ms, round),
             Err((diagnosis, verdict)) => self.conclude_preemption(now_ms, uid, subject, diagnosis, verdict, false),

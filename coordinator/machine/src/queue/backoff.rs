@@ -1,8 +1,9 @@
 //! backoffQ: who is tried again when some time has passed.
 //!
-//! Two queues: pods that were refused and woken since, from which an empty activeQ takes before their time, and pods that
-//! came back with an error, which time alone brings back. Times are whole seconds of the machine's clock, so that pods of
-//! one second go by priority.
+//! Two queues: pods that were refused and woken since, which are also taken before their time, and pods that came back with
+//! an error, which time alone brings back. Before their time pods are taken in the order of activeQ, whenever their backoff
+//! expires: upstream orders them by the second of the expiry first, so that a pod that was tried more often than another
+//! goes after it whatever its priority.
 //!
 //! Knows: how long pods back off, and in which order they come back. Must not know: why they do.
 //!
@@ -68,16 +69,33 @@ impl Pace {
 pub(super) struct Backoff {
     pub(super) pace: Pace,
     tickets: BTreeMap<(TimeMs, Place), Ticket>,
+    /// The same tickets in the order of activeQ. A group has the place of its first pod here, and among `tickets` that of
+    /// the pod whose backoff expires first.
+    order: BTreeMap<Place, Ticket>,
     errors: BTreeMap<(TimeMs, Place), Uid>,
 }
 
 impl Backoff {
     pub(super) fn insert(&mut self, until_ms: TimeMs, place: Place, ticket: Ticket) {
+        self.order.insert(place, ticket.clone());
         self.tickets.insert((until_ms, place), ticket);
     }
 
     pub(super) fn remove(&mut self, until_ms: TimeMs, place: Place) {
+        self.order.remove(&place);
         self.tickets.remove(&(until_ms, place));
+    }
+
+    /// Moves a ticket by when its backoff expires.
+    pub(super) fn shift(&mut self, from: Option<(TimeMs, Place)>, to: Option<(TimeMs, Place)>, ticket: &Ticket) {
+        from.into_iter().for_each(|key| _ = self.tickets.remove(&key));
+        to.into_iter().for_each(|key| _ = self.tickets.insert(key, ticket.clone()));
+    }
+
+    /// Moves a ticket by the order of activeQ.
+    pub(super) fn reorder(&mut self, from: Option<Place>, to: Option<Place>, ticket: &Ticket) {
+        from.into_iter().for_each(|place| _ = self.order.remove(&place));
+        to.into_iter().for_each(|place| _ = self.order.insert(place, ticket.clone()));
     }
 
     pub(super) fn insert_error(&mut self, until_ms: TimeMs, place: Place, uid: Uid) {
@@ -88,9 +106,10 @@ impl Backoff {
         self.errors.remove(&(until_ms, place));
     }
 
-    /// Who may be taken before its time.
-    pub(super) fn first(&self) -> Option<&Ticket> {
-        self.tickets.first_key_value().map(|(_, ticket)| ticket)
+    /// What may be taken before its time, in the order of activeQ.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = (&Place, &Ticket)> {
+        let may = self.pace.pops;
+        self.order.iter().take_while(move |_| may)
     }
 
     pub(super) fn tickets(&self) -> impl Iterator<Item = &Ticket> {

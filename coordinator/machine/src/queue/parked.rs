@@ -58,6 +58,8 @@ pub(super) struct Half {
     pub(super) ready: BTreeMap<Place, Uid>,
     /// The others, by when it is.
     pub(super) backing: BTreeMap<(TimeMs, Place), Uid>,
+    /// When the backoff of each of these expires, in the order in which they are tried.
+    pub(super) order: BTreeMap<Place, TimeMs>,
 }
 
 /// Pods that every event means the same to.
@@ -76,8 +78,10 @@ pub(super) struct Group {
     pub(super) looked_at_ms: TimeMs,
     /// Where it stands in activeQ.
     pub(super) active: Option<Place>,
-    /// Where it stands in backoffQ.
+    /// Where it stands in backoffQ, by when a backoff expires.
     pub(super) backoff: Option<(TimeMs, Place)>,
+    /// Where it stands there in the order of activeQ.
+    pub(super) early: Option<Place>,
     /// How many of its pods were last counted in activeQ.
     pub(super) counted: usize,
 }
@@ -112,6 +116,7 @@ impl Half {
     pub(super) fn insert(&mut self, until_ms: TimeMs, place: Place, uid: Uid, is_backing_off: bool) {
         if is_backing_off {
             self.backing.insert((until_ms, place), uid);
+            self.order.insert(place, until_ms);
         } else {
             self.ready.insert(place, uid);
         }
@@ -123,12 +128,14 @@ impl Half {
             && !pace.is_going_on(first.key().0, now_ms)
         {
             let ((_, place), uid) = first.remove_entry();
+            self.order.remove(&place);
             self.ready.insert(place, uid);
         }
     }
 
     /// Backoff does not count for any of them.
     pub(super) fn ripen_all(&mut self) {
+        self.order.clear();
         for ((_, place), uid) in std::mem::take(&mut self.backing) {
             self.ready.insert(place, uid);
         }
@@ -141,9 +148,11 @@ impl Half {
         }
         if other.backing.len() > self.backing.len() {
             std::mem::swap(&mut self.backing, &mut other.backing);
+            std::mem::swap(&mut self.order, &mut other.order);
         }
         self.ready.extend(other.ready);
         self.backing.extend(other.backing);
+        self.order.extend(other.order);
     }
 
     pub(super) fn contains(&self, entry: &Entry) -> bool {
@@ -153,8 +162,8 @@ impl Half {
 
     fn remove(&mut self, entry: &Entry) {
         let (place, until_ms) = (entry.entity_info.place, entry.entity_info.until_ms);
-        if self.ready.remove(&place).is_none() {
-            self.backing.remove(&(until_ms, place));
+        if self.ready.remove(&place).is_none() && self.backing.remove(&(until_ms, place)).is_some() {
+            self.order.remove(&place);
         }
     }
 
@@ -182,6 +191,7 @@ impl Group {
             looked_at_ms: 0,
             active: None,
             backoff: None,
+            early: None,
             counted: 0,
         }
     }
@@ -192,23 +202,22 @@ impl Group {
 
     /// Where in backoffQ the woken pods stand that are not to be tried yet.
     pub(super) fn first_backing(&self) -> Option<(TimeMs, Place)> {
-        self.held().into_iter().chain(self.backing()).map(|(until_ms, place, _)| (until_ms, place)).min()
+        let held = self.held().map(|(place, _)| (self.held_ms, place));
+        let backing = self.woken.backing.first_key_value().map(|(key, _)| *key);
+        held.into_iter().chain(backing.map(|(until_ms, place)| (until_ms.max(self.held_ms), place))).min()
     }
 
-    /// The pod that stands there.
-    pub(super) fn first_backing_pod(&self) -> Option<&Uid> {
-        let first = self.held().into_iter().chain(self.backing()).min_by_key(|&(until_ms, place, _)| (until_ms, place));
-        first.map(|(_, _, uid)| uid)
+    /// The first of them in the order in which they are tried, and when its backoff expires.
+    pub(super) fn first_early(&self) -> Option<(Place, TimeMs, &Uid)> {
+        let held = self.held().map(|(place, uid)| (place, self.held_ms, uid));
+        let backing = self.woken.order.first_key_value().and_then(|(&place, &until_ms)| {
+            Some((place, until_ms.max(self.held_ms), self.woken.backing.get(&(until_ms, place))?))
+        });
+        held.into_iter().chain(backing).min_by_key(|(place, ..)| *place)
     }
 
-    fn held(&self) -> Option<(TimeMs, Place, &Uid)> {
-        let first = self.woken.ready.first_key_value().filter(|_| self.is_held);
-        first.map(|(&place, uid)| (self.held_ms, place, uid))
-    }
-
-    fn backing(&self) -> Option<(TimeMs, Place, &Uid)> {
-        let first = self.woken.backing.first_key_value();
-        first.map(|(&(until_ms, place), uid)| (until_ms.max(self.held_ms), place, uid))
+    fn held(&self) -> Option<(Place, &Uid)> {
+        self.woken.ready.first_key_value().filter(|_| self.is_held).map(|(&place, uid)| (place, uid))
     }
 
     /// Whether a pod of the group is in its parked half.

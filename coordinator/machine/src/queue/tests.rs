@@ -67,6 +67,18 @@ impl Room {
         self.check();
     }
 
+    /// An empty activeQ takes the first pod of backoffQ.
+    fn pop(&mut self) -> bool {
+        let first = self.queue.early().next().map(|early| Arc::clone(early.uid));
+        first.iter().for_each(|uid| self.queue.pop_from_backoff(uid));
+        self.check();
+        first.is_some()
+    }
+
+    fn early(&self) -> Vec<String> {
+        self.queue.early().map(|early| early.uid.to_string()).collect()
+    }
+
     fn head(&self) -> Option<String> {
         self.queue.head().map(|(uid, _)| uid.to_string())
     }
@@ -117,7 +129,7 @@ fn without_the_gate_backoff_is_exact_and_no_pod_is_popped_before_its_end() {
     room.queue.set_pace(pace);
     room.park("a", 1, &[FIT], 1);
     room.wake(FIT);
-    assert!(!room.queue.pop_from_backoff());
+    assert!(!room.pop());
     room.pass(2_000);
     assert_eq!(room.head().as_deref(), Some("a"));
 }
@@ -141,10 +153,10 @@ fn an_empty_active_queue_takes_who_was_refused_and_never_who_came_back_with_an_e
     room.park("refused", 2, &[FIT], 4);
     room.wake(FIT);
     assert_eq!(room.queue.lengths(), [0, 2, 0]);
-    assert!(room.queue.pop_from_backoff());
+    assert!(room.pop());
     assert_eq!(room.head().as_deref(), Some("refused"));
     room.drain();
-    assert!(!room.queue.pop_from_backoff(), "only time brings the other back");
+    assert!(!room.pop(), "only time brings the other back");
     room.pass(1_999);
     assert_eq!(room.head(), None);
     room.pass(1);
@@ -152,16 +164,73 @@ fn an_empty_active_queue_takes_who_was_refused_and_never_who_came_back_with_an_e
 }
 
 #[test]
-fn pods_whose_backoff_expires_in_one_second_go_by_priority() {
+fn pods_are_taken_before_their_time_in_the_order_of_the_active_queue_whenever_their_backoff_ends() {
     let mut room = Room::default();
-    for (name, class, priority) in [("low", 1, 0), ("high", 2, 9)] {
-        let entity_info = room.entity_info(class, priority, 1);
+    // The pods of one kind are a group, which has the place of its first pod; the one of 20 was tried more often.
+    for (name, class, priority, count) in [("b", 1, 5, 1), ("a", 1, 5, 4), ("high", 2, 20, 5), ("low", 3, 0, 1)] {
+        let entity_info = room.entity_info(class, priority, count);
         room.queue.park(&uid(name), entity_info, by(&[FIT]), false, SCHEDULE_ATTEMPT_FAILURE);
         room.now_ms += 400;
     }
+    let single = room.entity_info(4, 10, 3);
+    room.queue.back_off(&uid("single"), single, SCHEDULE_ATTEMPT_FAILURE);
     room.wake(FIT);
-    room.queue.pop_from_backoff();
-    assert_eq!(room.head().as_deref(), Some("high"));
+    assert_eq!(room.early(), ["high", "single", "b", "low"]);
+    assert_eq!(room.queue.early().map(|early| early.until_ms).collect::<Vec<_>>(), [10_000, 5_000, 1_000, 2_000]);
+    let order: Vec<String> =
+        std::iter::from_fn(|| room.pop().then(|| room.drain()).and_then(|drained| drained.into_iter().next()))
+            .collect();
+    assert_eq!(order, ["high", "single", "b", "a", "low"]);
+}
+
+#[test]
+fn the_queue_of_pods_that_may_be_early_is_that_of_those_that_back_off() {
+    let mut room = Room::default();
+    for index in 0..60_u64 {
+        room.park(
+            &format!("p{index}"),
+            index % 7,
+            if index % 2 == 0 { &[FIT] } else { &[TAINT] },
+            1 + index as u32 % 4,
+        );
+        if index % 5 == 0 {
+            room.wake(if index % 10 == 0 { FIT } else { TAINT });
+        }
+        if index % 9 == 0 {
+            room.pass(700);
+        }
+        if index % 11 == 0 {
+            room.answer(index % 7, 0, &[FIT, TAINT]);
+        }
+    }
+    room.wake(FIT);
+    assert!(room.queue.lengths()[1] > 0);
+    while room.pop() {
+        let head = room.head().expect("it was taken");
+        room.queue.remove(&uid(&head));
+        room.check();
+    }
+    assert_eq!(room.queue.lengths()[1], 0, "each has been taken");
+}
+
+#[test]
+fn a_group_that_is_refused_by_an_attempt_before_its_time_is_not_held_for_longer() {
+    let mut room = Room::default();
+    for name in ["a", "b"] {
+        room.park(name, 1, &[FIT], 3);
+    }
+    room.wake(FIT);
+    for _ in 0..4 {
+        assert!(room.pop());
+        let entity_info = QueuedEntityInfo { until_ms: 4_000, ..room.entity_info(1, 0, 3) };
+        let head = room.head().expect("it was taken");
+        room.queue.park(&uid(&head), entity_info, by(&[FIT]), false, SCHEDULE_ATTEMPT_FAILURE);
+        room.answer(1, 0, &[FIT]);
+        room.wake(FIT);
+        assert_eq!(room.queue.next_backoff(), Some(5_000));
+    }
+    room.pass(5_000);
+    assert_eq!(room.queue.lengths(), [2, 0, 0]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::event::TimeMs;
 
 use super::{
-    Entry, Group, GroupId, Key, Queue, QueuedEntityInfo, Rejectors, Room, Subject, Ticket, Uid,
+    Early, Entry, Group, GroupId, Key, Queue, QueuedEntityInfo, Rejectors, Room, Subject, Ticket, Uid,
     incoming::{BACKOFF_COMPLETE, POP_FROM_BACKOFF_Q, UNSCHEDULABLE_TIMEOUT},
     parked::Half,
 };
@@ -114,15 +114,20 @@ impl Queue {
         let pace = self.backoff.pace;
         for id in self.groups.alike(subject, priority) {
             let Some(group) = self.groups.get_mut(id).filter(|group| !group.woken.is_empty()) else { continue };
-            let (key, tries, woken) = (group.key, group.tries, std::mem::take(&mut group.woken));
+            group.woken.ripen(pace, now_ms);
+            // A group that was not to be tried yet is not held for longer.
+            let held_ms = group.held_ms;
+            let is_due = !pace.is_going_on(held_ms, now_ms) && !group.woken.ready.is_empty();
+            let tries = if is_due { group.tries + 1 } else { group.tries };
+            let (key, woken) = (group.key, std::mem::take(&mut group.woken));
             self.stand(id, now_ms);
             let others = self.groups.find(Key { set, ..key }).filter(|other| *other != id);
             let others = others.and_then(|other| self.groups.get(other)).map(|group| group.tries);
-            let tries = others.map_or(tries + 1, |others| others.min(tries + 1));
+            let tries = others.map_or(tries, |others| others.min(tries));
             let id = self.meet(id, key, set, woken);
             if let Some(group) = self.groups.get_mut(id) {
-                group.tries = tries;
-                (group.held_ms, group.looked_at_ms) = (pace.expiry(now_ms, tries, 1), now_ms);
+                let held_ms = if is_due { pace.expiry(now_ms, tries, 1) } else { held_ms.max(group.held_ms) };
+                (group.tries, group.held_ms, group.looked_at_ms) = (tries, held_ms, now_ms);
             }
         }
     }
@@ -215,27 +220,25 @@ impl Queue {
         }
     }
 
-    /// Whether there is a pod in backoffQ that may be taken before its time.
-    pub(crate) fn can_pop_from_backoff(&self) -> bool {
-        self.backoff.pace.pops && self.backoff.first().is_some()
+    /// The pods of backoffQ that may be taken before their time, in the order of activeQ; of a group, the first.
+    pub(crate) fn early(&self) -> impl Iterator<Item = Early<'_>> {
+        self.backoff.in_order().filter_map(|(_, ticket)| {
+            let (uid, until_ms) = match ticket {
+                Ticket::Pod(uid) => (uid, self.entries.get(uid)?.entity_info.until_ms),
+                Ticket::Group(id) => self.groups.get(*id)?.first_early().map(|(_, until_ms, uid)| (uid, until_ms))?,
+            };
+            let QueuedEntityInfo { subject, place, .. } = self.entries.get(uid)?.entity_info;
+            Some(Early { uid, subject, place, until_ms })
+        })
     }
 
-    /// Takes the first pod of backoffQ into activeQ before its time. Whether there was one, and that is configured.
+    /// Takes a pod of backoffQ into activeQ before its time.
     ///
     /// Source: `unlockedPop`.
-    pub(crate) fn pop_from_backoff(&mut self) -> bool {
-        let first = self.backoff.first().filter(|_| self.backoff.pace.pops).cloned();
-        let uid = match first {
-            Some(Ticket::Pod(uid)) => Some(uid),
-            Some(Ticket::Group(id)) => self.groups.get(id).and_then(Group::first_backing_pod).cloned(),
-            None => None,
-        };
-        let Some((uid, entity_info)) = uid.and_then(|uid| Some((uid.clone(), self.entries.get(&uid)?.entity_info)))
-        else {
-            return false;
-        };
-        self.activate(&uid, entity_info, POP_FROM_BACKOFF_Q);
-        true
+    pub(crate) fn pop_from_backoff(&mut self, uid: &Uid) {
+        if let Some(entity_info) = self.entries.get(uid).map(|entry| entry.entity_info) {
+            self.activate(uid, entity_info, POP_FROM_BACKOFF_Q);
+        }
     }
 
     /// A pod has left its group.
@@ -259,11 +262,12 @@ impl Queue {
     fn restand(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(id) else { return };
         let active = if group.is_held { None } else { group.woken.ready.first_key_value().map(|(place, _)| *place) };
-        let backoff = group.first_backing();
+        let (backoff, early) = (group.first_backing(), group.first_early().map(|(place, ..)| place));
         let counted = if group.is_held { 0 } else { group.woken.ready.len() };
         let subject = group.key.subject;
         let was_active = std::mem::replace(&mut group.active, active);
         let was_backing = std::mem::replace(&mut group.backoff, backoff);
+        let was_early = std::mem::replace(&mut group.early, early);
         let was_counted = std::mem::replace(&mut group.counted, counted);
         self.active.shift(subject, was_counted, counted);
         if was_active != active {
@@ -271,8 +275,10 @@ impl Queue {
             active.into_iter().for_each(|place| self.active.insert(place, Ticket::Group(id), subject));
         }
         if was_backing != backoff {
-            was_backing.into_iter().for_each(|(until_ms, place)| self.backoff.remove(until_ms, place));
-            backoff.into_iter().for_each(|(until_ms, place)| self.backoff.insert(until_ms, place, Ticket::Group(id)));
+            self.backoff.shift(was_backing, backoff, &Ticket::Group(id));
+        }
+        if was_early != early {
+            self.backoff.reorder(was_early, early, &Ticket::Group(id));
         }
     }
 }

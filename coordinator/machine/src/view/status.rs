@@ -71,6 +71,12 @@ pub struct Status {
     pub placed: u64,
     /// Counter: verdicts that no node will do.
     pub unschedulable: u64,
+    /// Counter: kinds of pods in backoffQ that were asked about a node before a pod that comes after them took it.
+    pub ahead_asked: u64,
+    /// Counter: of those, the ones that went first, for the node was feasible for them.
+    pub ahead_first: u64,
+    /// Counter: of those, the ones beyond the bound, which were not asked.
+    pub ahead_unasked: u64,
     /// Counter: attempts at pod groups that placed as many pods as the group has to have.
     pub groups_placed: u64,
     /// Counter: attempts at pod groups that found no place for as many pods.

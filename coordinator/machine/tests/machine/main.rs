@@ -1,5 +1,6 @@
 //! The machine driven by events, with real replicas as its workers and a small API server of its own.
 
+mod burst;
 mod byzantine;
 mod census;
 mod comparison;
@@ -12,6 +13,7 @@ mod group_simulation;
 mod groups;
 mod history;
 mod hostile;
+mod inversion;
 mod late;
 mod neighbours;
 mod nominations;

@@ -10,7 +10,7 @@ mod tests;
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    class::{Class, ClassId, PodInfo},
+    class::{Class, PodInfo},
     extension::{
         Facts,
         objects::{
@@ -170,14 +170,15 @@ impl Objects {
         kept.cache.post_filter(pod, unavailable)
     }
 
-    /// A pod of a class that uses objects came to a node. Gives what is to be known of its attachments from now on.
-    pub fn pod_added(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
-        self.0.iter_mut().flat_map(|kept| kept.cache.pod_added(id, class)).collect()
+    /// Has each plugin take note of a pod that is on a node, or nominated to one, from now on. Gives the attachments of classes
+    /// that are known by that.
+    pub fn enter(&mut self, enter: impl Fn(&mut dyn ObjectCache) -> Attachments) -> Attachments {
+        self.0.iter_mut().flat_map(|kept| enter(&mut *kept.cache)).collect()
     }
 
-    /// A pod of a class that uses objects left its node.
-    pub fn pod_removed(&mut self, id: ClassId, class: &Class) {
-        self.0.iter_mut().for_each(|kept| kept.cache.pod_removed(id, class));
+    /// Has each plugin take note of a pod that is there no longer.
+    pub fn leave(&mut self, leave: impl Fn(&mut dyn ObjectCache)) {
+        self.0.iter_mut().for_each(|kept| leave(&mut *kept.cache));
     }
 
     /// What the Reserve plugins of a profile have to do for a pod on a node, in the profile's order; nothing is reserved

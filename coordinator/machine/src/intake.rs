@@ -309,12 +309,11 @@ impl Machine {
 
     /// Charges a pod to its node, here and where the node is held.
     pub(crate) fn charge(&mut self, charge: &Charge) {
-        self.hold(charge.class);
+        let change = self.put_on(charge);
         if !self.judge.cache().classes.can_be_told(charge.class) {
-            self.judge.cache_mut().charge(&charge.node, charge.class);
             return self.reassign_node(&charge.node);
         }
-        if let Some((worker, change)) = self.judge.cache_mut().charge(&charge.node, charge.class) {
+        if let Some((worker, change)) = change {
             self.tell_class(worker, charge.class);
             self.tell(worker, change);
         }
@@ -322,13 +321,12 @@ impl Machine {
 
     /// Takes a charge back, here and where the node is held.
     pub(crate) fn discharge(&mut self, charge: &Charge) {
-        if let Some((worker, change)) = self.judge.cache_mut().discharge(&charge.node, charge.class) {
+        if let Some((worker, change)) = self.take_off(charge) {
             self.tell(worker, change);
         }
         if !self.judge.cache().classes.can_be_told(charge.class) {
             self.reassign_node(&charge.node);
         }
-        self.let_go(charge.class);
         self.release_class(charge.class);
     }
 

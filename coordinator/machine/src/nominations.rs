@@ -37,7 +37,11 @@ impl Machine {
         if self.judge.nominator().is_empty() && self.pods.get(uid).is_none_or(|pod| pod.nominated_node().is_none()) {
             return None;
         }
-        let before = self.judge.nominator_mut().set(uid, self.pods.get(uid).and_then(Nominated::of));
+        let now = self.pods.get(uid).and_then(Nominated::of);
+        let class = now.as_ref().map(|now| now.class.0);
+        let before = self.judge.nominator_mut().set(uid, now);
+        class.into_iter().for_each(|class| self.hold_nominated(class));
+        before.iter().for_each(|before| self.let_go_nominated(before.class.0));
         self.queue.set_alone(uid, self.judge.nominator().of(uid).is_some());
         before
     }

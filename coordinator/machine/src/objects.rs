@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use flotilla_framework::{
-    class::ClassId,
+    class::{Class, ClassId},
     extension::{
         ClusterEvent,
-        objects::{Attachments, Changes, Object, ObjectKey},
+        objects::{Attachments, Changes, Object, ObjectCache, ObjectKey},
     },
     shard::Change,
 };
 
 use crate::{
     event::{TimeMs, WorkerId},
-    judge::cache::NodeEvent,
+    judge::cache::{Charge, NodeEvent},
     machine::Machine,
     pods::{Pod, Stage},
     queue::SubQueue,
@@ -102,20 +102,46 @@ impl Machine {
         }
     }
 
-    /// A pod of a class comes to a node.
-    pub(crate) fn hold(&mut self, id: ClassId) {
+    /// Puts a pod on a node, for good or for the length of an attempt: in the Snapshot and in what plugins keep of it. No other
+    /// function charges a pod. Gives the change for the node's holder, which an attempt does not send.
+    ///
+    /// Source: `Snapshot.AssumePod` and `Snapshot.AddPod`.
+    pub(crate) fn put_on(&mut self, charge: &Charge) -> Option<(WorkerId, Change)> {
+        self.hold(charge.class, |kept, id, class| kept.pod_added(id, class));
+        self.judge.cache_mut().charge(&charge.node, charge.class)
+    }
+
+    /// Takes a pod off its node again. The class stays known until the caller releases it.
+    ///
+    /// Source: `Snapshot.ForgetPod` and `Snapshot.RemovePod`.
+    pub(crate) fn take_off(&mut self, charge: &Charge) -> Option<(WorkerId, Change)> {
+        let change = self.judge.cache_mut().discharge(&charge.node, charge.class);
+        self.let_go(charge.class, |kept, id, class| kept.pod_removed(id, class));
+        change
+    }
+
+    /// A pod of a class is nominated: filters count it on that node in their first pass.
+    pub(crate) fn hold_nominated(&mut self, class: ClassId) {
+        self.hold(class, |kept, id, class| kept.pod_nominated(id, class));
+    }
+
+    /// A nomination of a pod of a class has ended.
+    pub(crate) fn let_go_nominated(&mut self, class: ClassId) {
+        self.let_go(class, |kept, id, class| kept.nomination_ended(id, class));
+    }
+
+    fn hold(&mut self, id: ClassId, enter: fn(&mut dyn ObjectCache, ClassId, &Arc<Class>) -> Attachments) {
         let cache = self.judge.cache_mut();
         if let Some(class) = cache.classes.get(id).filter(|class| class.uses_objects()).map(Arc::clone) {
-            let attachments = cache.objects.pod_added(id, &class);
+            let attachments = cache.objects.enter(|kept| enter(kept, id, &class));
             self.set_attachments(attachments);
         }
     }
 
-    /// A pod of a class left its node.
-    pub(crate) fn let_go(&mut self, id: ClassId) {
+    fn let_go(&mut self, id: ClassId, leave: fn(&mut dyn ObjectCache, ClassId, &Class)) {
         let cache = self.judge.cache_mut();
         if let Some(class) = cache.classes.get(id).filter(|class| class.uses_objects()) {
-            cache.objects.pod_removed(id, class);
+            cache.objects.leave(|kept| leave(kept, id, class));
         }
     }
 

@@ -201,14 +201,23 @@ pub trait ObjectCache: Debug + Send + Sync {
         None
     }
 
-    /// A pod of a class came to a node. Gives what is to be known of its attachments from now on. At most one plugin may
-    /// say what pods of a class attach.
+    /// A pod of a class is on a node from now on, bound, assumed, or for the length of an attempt. Gives the attachments of
+    /// the class. At most one plugin may return attachments.
     fn pod_added(&mut self, _id: ClassId, _class: &Arc<Class>) -> Attachments {
         Vec::new()
     }
 
     /// A pod of a class left its node.
     fn pod_removed(&mut self, _id: ClassId, _class: &Class) {}
+
+    /// A pod of a class is nominated: filters evaluate its node with it, and otherwise it is nowhere. Gives the attachments of
+    /// the class, as [`Self::pod_added`].
+    fn pod_nominated(&mut self, _id: ClassId, _class: &Arc<Class>) -> Attachments {
+        Vec::new()
+    }
+
+    /// A nomination of a pod of a class ended.
+    fn nomination_ended(&mut self, _id: ClassId, _class: &Class) {}
 
     /// What Reserve has to do for a pod on a node. `None`: nothing, nor does PreBind.
     ///

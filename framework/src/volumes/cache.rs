@@ -37,7 +37,7 @@ pub(crate) struct VolumeCache {
     plugin: &'static str,
     objects: Storage,
     standing: Standing,
-    /// The classes with volumes whose pods stand on nodes.
+    /// The classes with volumes whose pods are on nodes or nominated.
     holders: BTreeMap<ClassId, Holder>,
     /// The standing classes whose attachments hang on an object.
     by_object: BTreeMap<StorageKey, BTreeSet<ClassId>>,
@@ -47,11 +47,12 @@ pub(crate) struct VolumeCache {
     version: u64,
 }
 
-/// A class with volumes whose pods stand on nodes.
+/// A class with volumes whose pods are on nodes or nominated.
 #[derive(Debug)]
 struct Holder {
     class: Arc<Class>,
-    pods: u32,
+    /// How many such pods there are; of each, one user.
+    users: u32,
     /// The objects that its attachments hang on.
     keys: Vec<StorageKey>,
 }
@@ -162,6 +163,24 @@ impl VolumeCache {
         vec![(id, attachments.into())]
     }
 
+    /// A pod of a class is on a node or nominated. The attachments of the class are known from its first such pod on.
+    fn enter(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
+        let new = || Holder { class: Arc::clone(class), users: 0, keys: Vec::new() };
+        let holder = self.holders.entry(id).or_insert_with(new);
+        holder.users += 1;
+        if holder.users == 1 { self.attachments(id) } else { Vec::new() }
+    }
+
+    fn leave(&mut self, id: ClassId) {
+        let Some(holder) = self.holders.get_mut(&id) else { return };
+        holder.users -= 1;
+        if holder.users == 0 {
+            self.unfollow(id);
+            self.holders.remove(&id);
+            self.version += u64::from(self.standing.set_uncountable(id, None));
+        }
+    }
+
     /// What follows from an object that is news.
     fn changes(&mut self, key: &StorageKey, old: Option<StorageObject>, new: Option<&StorageObject>) -> Changes {
         self.version += 1;
@@ -215,27 +234,30 @@ impl ObjectCache for VolumeCache {
         }
     }
 
-    /// What the first pod of a class attaches is not known.
     fn pod_added(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
         if class.volumes.is_none() {
             return Vec::new();
         }
         self.version += u64::from(self.standing.add(class));
-        let new = || Holder { class: Arc::clone(class), pods: 0, keys: Vec::new() };
-        let holder = self.holders.entry(id).or_insert_with(new);
-        holder.pods += 1;
-        if holder.pods == 1 { self.attachments(id) } else { Vec::new() }
+        self.enter(id, class)
     }
 
     fn pod_removed(&mut self, id: ClassId, class: &Class) {
-        let Some(holder) = self.holders.get_mut(&id) else { return };
-        self.version += u64::from(self.standing.remove(class));
-        holder.pods -= 1;
-        if holder.pods == 0 {
-            self.unfollow(id);
-            self.holders.remove(&id);
-            self.version += u64::from(self.standing.set_uncountable(id, None));
+        if self.holders.contains_key(&id) {
+            self.version += u64::from(self.standing.remove(class));
+            self.leave(id);
         }
+    }
+
+    /// Its claims are not in use yet, but its volumes count on its node.
+    ///
+    /// Source: `addGENominatedPods`, which puts the pod into the NodeInfo and not into the Snapshot.
+    fn pod_nominated(&mut self, id: ClassId, class: &Arc<Class>) -> Attachments {
+        if class.volumes.is_some() { self.enter(id, class) } else { Vec::new() }
+    }
+
+    fn nomination_ended(&mut self, id: ClassId, _class: &Class) {
+        self.leave(id);
     }
 
     /// A node that the filter left no word about is taken for one where all is bound.

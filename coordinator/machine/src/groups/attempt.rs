@@ -331,14 +331,14 @@ impl Machine {
         self.discharge_quietly(&placed.placement.charge);
     }
 
-    /// Charges a pod for a time in which no worker is asked anything: they need not hear of it.
+    /// Charges a pod for a time in which workers are asked nothing: only they are not notified, each plugin is.
     pub(super) fn charge_quietly(&mut self, charge: &Charge) {
-        drop(self.judge.cache_mut().charge(&charge.node, charge.class));
+        drop(self.put_on(charge));
     }
 
     /// Ends or begins such a time. The class stays known, for the pod that it is of needs it.
     pub(super) fn discharge_quietly(&mut self, charge: &Charge) {
-        drop(self.judge.cache_mut().discharge(&charge.node, charge.class));
+        drop(self.take_off(charge));
         self.release_class(charge.class);
     }
 }

@@ -269,7 +269,7 @@ impl Machine {
     fn all_fit(&mut self, unit: &Unit, placed: &[Placed], counts: bool) -> bool {
         let nodes: BTreeSet<&Arc<str>> = unit.pods.iter().map(|(_, charge)| &charge.node).collect();
         let concerned = placed.iter().filter(|placed| counts || nodes.contains(&placed.placement.charge.node));
-        let mut charged = Vec::new();
+        let mut assumed = Vec::new();
         let mut fits = true;
         for placed in concerned {
             fits = self.still_fits(placed);
@@ -277,9 +277,13 @@ impl Machine {
                 break;
             }
             self.charge_quietly(&placed.placement.charge);
-            charged.push(&placed.placement.charge);
+            self.judge.reserve(&placed.placement.reservations);
+            assumed.push(&placed.placement);
         }
-        charged.into_iter().rev().for_each(|charge| self.discharge_quietly(charge));
+        for placement in assumed.into_iter().rev() {
+            self.judge.unreserve(&placement.reservations);
+            self.discharge_quietly(&placement.charge);
+        }
         fits
     }
 

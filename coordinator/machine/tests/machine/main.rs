@@ -1,7 +1,7 @@
 //! The machine driven by events, with real replicas as its workers and a small API server of its own.
 
-mod burst;
 mod assumed;
+mod burst;
 mod byzantine;
 mod census;
 mod comparison;

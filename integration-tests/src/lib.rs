@@ -20,6 +20,7 @@ pub mod person;
 pub mod placements;
 pub mod rights;
 pub mod tutorial;
+pub mod upstream;
 
 use std::io::{self, Write as _};
 

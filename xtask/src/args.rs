@@ -51,6 +51,11 @@ pub(crate) enum Task {
     ///
     /// Prints the table of both. It takes half an hour; integration-tests/e2e/README.md tells more.
     E2e(E2e),
+    /// Kubernetes' own integration tests of the scheduler, with Flotilla as the scheduler; needs Go
+    ///
+    /// Prints passed, failed and skipped tests per package, and the reason of each skipped test. A failed test fails the command;
+    /// its logs are in target/upstream/logs. It takes ten minutes; integration-tests/upstream/README.md has the details.
+    Upstream(Upstream),
     /// Flotilla's image and manifests on a real node: kubelet and containerd, in namespaces of their own
     ///
     /// Needs Go, root and runc, and says so where they are missing.
@@ -147,6 +152,19 @@ pub(crate) struct E2e {
     /// Record what both schedulers gave in integration-tests/e2e/specs.jsonl, instead of checking it
     #[arg(long)]
     pub(crate) record: bool,
+}
+
+#[derive(Debug, Clone, Arguments)]
+pub(crate) struct Upstream {
+    /// A package below test/integration, such as scheduler/filters; may be given several times. Without it, all packages
+    #[arg(long, value_name = "P")]
+    pub(crate) package: Vec<String>,
+    /// A regular expression that the names of the tests must match, as `go test -run` takes it
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) run: Option<String>,
+    /// How many workers Flotilla has; without workers the coordinator evaluates all nodes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) workers: usize,
 }
 
 #[cfg(test)]

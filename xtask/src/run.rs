@@ -50,6 +50,7 @@ pub(crate) fn task(task: Task) -> Result<()> {
         Task::Differential(differential) => steps::after_programs(steps::differential(differential)),
         Task::Chaos(chaos) => steps::after_programs(vec![steps::chaos(chaos)]),
         Task::E2e(e2e) => steps::after_programs(vec![steps::e2e(e2e)]),
+        Task::Upstream(upstream) => steps::after_programs(vec![steps::upstream(upstream)]),
         Task::Image { arguments } => steps::on_musl(vec![steps::image(arguments)]),
         Task::Dist { arguments } => steps::on_musl(vec![steps::dist(arguments)]),
         Task::Sim { arguments } => vec![steps::sim(arguments)],

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::args::{Chaos, Compared, Differential, E2e};
+use crate::args::{Chaos, Compared, Differential, E2e, Upstream};
 
 /// One step.
 #[derive(Debug, Clone)]
@@ -235,6 +235,17 @@ pub(crate) fn e2e(E2e { focus, scheduler, gates, record }: E2e) -> Step {
     ])
 }
 
+/// The test of the integration tests that runs all packages of Kubernetes' integration tests, with the chosen ones.
+pub(crate) fn upstream(Upstream { package, run, workers }: Upstream) -> Step {
+    let command =
+        "cargo test --workspace --all-features --test upstream_scheduler every_package -- --ignored --nocapture";
+    Step::new("upstream", 600, "runs Kubernetes' integration tests of the scheduler", command).with_variables([
+        Some(("FLOTILLA_UPSTREAM_PACKAGES", package.join(","))),
+        run.map(|run| ("FLOTILLA_UPSTREAM_RUN", run)),
+        Some(("FLOTILLA_UPSTREAM_WORKERS", workers.to_string())),
+    ])
+}
+
 pub(crate) fn image(arguments: Vec<String>) -> Step {
     Step::new("image", 300, BUILDS_PROGRAMS, "cargo run --all-features --bin flotilla-image --").with_words(arguments)
 }
@@ -288,6 +299,7 @@ pub(crate) const FIRST: &[&str] = &["first_command", "programs", "placements"];
 pub(crate) const SIDE_BY_SIDE: &[&str] = &[
     "chaos",
     "e2e",
+    "upstream_scheduler",
     "takeover",
     "own_plugins",
     "wasm_plugins",

@@ -55,6 +55,7 @@ pub fn control_plane(cache_dir: &Path) -> Result<Programs> {
         list: PROGRAMS,
         into: folder.join("bin"),
         files: Some(Files { module: "sigs.k8s.io/kwok", paths: KWOK_STAGES, into: folder.join("kwok") }),
+        prepare: None,
         folder,
     })
 }

@@ -15,5 +15,5 @@ mod reaper;
 pub use control_plane::{control_plane, go_version, jaeger, kubernetes_version, linker_flags};
 pub use go::{Go, GoError};
 pub use module::Module;
-pub use programs::{Event, Files, Kind, Program, Programs, about};
+pub use programs::{Event, Files, Kind, Prepare, Program, Programs, about};
 pub use reaper::Reaper;

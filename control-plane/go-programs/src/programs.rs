@@ -22,11 +22,20 @@ pub struct Program {
     first_build: Duration,
 }
 
+/// Writes Go source files into the folder of a module before its programs are built.
+pub type Prepare = fn(&Go<'_>) -> Result<()>;
+
 impl Program {
     /// A program of this name and package.
     #[must_use]
     pub const fn new(name: &'static str, package: &'static str, first_build_seconds: u64) -> Self {
         Self { name, package, first_build: Duration::from_secs(first_build_seconds) }
+    }
+
+    /// Its Go package.
+    #[must_use]
+    pub const fn package(&self) -> &'static str {
+        self.package
     }
 }
 
@@ -73,6 +82,8 @@ pub struct Programs {
     pub into: PathBuf,
     /// What else is needed of the module.
     pub files: Option<Files>,
+    /// What adds Go source files to the module. Whatever it depends on belongs into the name of `folder`.
+    pub prepare: Option<Prepare>,
     /// The folder for what the build needs: its lock, and the module.
     pub folder: PathBuf,
 }
@@ -114,7 +125,16 @@ impl Programs {
         let linker_flags = "-s -w".to_owned();
         let name = list.first().map_or("programs", |program| program.name);
         let folder = top.join(format!("{name}-{}", module.key(&module.version_of(required)?, &linker_flags)));
-        Ok(Self { module, kind: Kind::Commands, linker_flags, list, into: folder.join("bin"), files: None, folder })
+        Ok(Self {
+            module,
+            kind: Kind::Commands,
+            linker_flags,
+            list,
+            into: folder.join("bin"),
+            files: None,
+            prepare: None,
+            folder,
+        })
     }
 
     /// Where the program of this name is, or will be.
@@ -177,6 +197,7 @@ impl Programs {
         }
         self.with_go(&self.folder, group, |go| {
             go.check()?;
+            self.prepare.map_or(Ok(()), |prepare| prepare(go))?;
             self.build_missing(go, tell)?;
             self.files.as_ref().map_or(Ok(()), |files| take(files, go))
         })

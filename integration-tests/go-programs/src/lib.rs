@@ -6,6 +6,7 @@
 //! A test that needs a program has it built where it is missing; `cargo xtask go-programs` builds all of them.
 
 mod own;
+mod upstream;
 
 use std::{
     env,
@@ -20,6 +21,7 @@ use flotilla_go_programs::{
 
 pub use flotilla_go_programs::Reaper;
 pub use own::{ORACLES, load, oracle, prometheus_operator};
+pub use upstream::upstream;
 
 const HELM: Module = Module {
     place: "integration-tests/helm/go.mod",
@@ -62,7 +64,7 @@ const CONTAINERD_PROGRAMS: &[Program] = &[
 /// Where a `go.mod` does not name a version that it should.
 pub fn all() -> Result<Vec<Programs>> {
     let [kubelet, containerd] = node()?;
-    Ok(vec![control_plane(&target())?, jaeger(&target())?, helm()?, e2e()?, kubelet, containerd])
+    Ok(vec![control_plane(&target())?, jaeger(&target())?, helm()?, e2e()?, upstream()?, kubelet, containerd])
 }
 
 /// Helm, kept beside the programs of the control plane.
@@ -101,6 +103,7 @@ pub fn node() -> Result<[Programs; 2]> {
         list,
         into: into.clone(),
         files: None,
+        prepare: None,
         folder,
     };
     Ok([
@@ -153,11 +156,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_specs_and_the_kubelet_are_those_of_the_control_plane_that_they_run_against() {
+    fn the_tests_of_kubernetes_and_the_kubelet_are_those_of_the_control_plane_that_they_run_against() {
         let control_plane = control_plane(&target()).expect("a version").module.kubernetes();
         assert_eq!(control_plane.len(), 2, "{control_plane:?}");
         assert_eq!(E2E.kubernetes(), control_plane);
         assert_eq!(KUBELET.kubernetes(), control_plane);
+        assert_eq!(upstream().expect("a version").module.kubernetes(), control_plane);
     }
 
     #[test]

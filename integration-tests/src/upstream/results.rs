@@ -1,0 +1,169 @@
+//! What the tests of one package gave.
+//!
+//! Knows: what `go test -v` prints, and what `util/flotilla.go` reports. Must not know: which tests there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+/// The result of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It passed with Flotilla.
+    Passed,
+    /// It failed, or did not end.
+    Failed,
+    /// It was not run, or it ran without Flotilla.
+    Skipped,
+}
+
+/// One test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// Its full name.
+    pub name: String,
+    /// Its result.
+    pub verdict: Verdict,
+    /// Why it did not pass; empty where it did.
+    pub why: String,
+}
+
+/// Why a test that passed is not counted as passed.
+const WITHOUT_FLOTILLA: &str = "starts no scheduler: it tests the API server, or parts of kube-scheduler's process";
+
+/// A line of the report.
+#[derive(Deserialize)]
+struct Reported {
+    test: String,
+    event: String,
+    why: String,
+}
+
+/// The tests of `output`, by name, and those that were `skipped` without being run, each with the reason. Tests with subtests are
+/// left out, unless they failed where no subtest did.
+pub(super) fn read(output: &str, report: &str, skipped: &[(&str, &str)]) -> Vec<Test> {
+    let printed = printed(output);
+    let reported: Vec<Reported> = report.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let started: BTreeSet<&str> =
+        reported.iter().filter(|line| line.event == "started").map(|line| line.test.as_str()).collect();
+    let reasons: BTreeMap<&str, &str> = reported
+        .iter()
+        .filter(|line| line.event == "skipped")
+        .map(|line| (line.test.as_str(), line.why.as_str()))
+        .collect();
+    let mut tests: Vec<Test> = skipped
+        .iter()
+        .map(|(name, why)| Test { name: (*name).to_owned(), verdict: Verdict::Skipped, why: (*why).to_owned() })
+        .collect();
+    for (&name, found) in &printed {
+        let below: Vec<_> = printed.range(name..).skip(1).take_while(|(other, _)| other.starts_with(name)).collect();
+        let below: Vec<_> = below.into_iter().filter(|(other, _)| is_below(other, name)).collect();
+        let is_explained = below.iter().any(|(_, found)| found.verdict == Verdict::Failed);
+        // A test whose subtests are all skipped has no subtest in the output.
+        let only_skipped = skipped.iter().any(|(test, _)| is_below(test, name)) && found.verdict == Verdict::Passed;
+        if (!below.is_empty() || only_skipped) && (found.verdict != Verdict::Failed || is_explained) {
+            continue;
+        }
+        let has_started = started.iter().any(|test| *test == name || is_below(test, name) || is_below(name, test));
+        let (verdict, why) = match found.verdict {
+            Verdict::Passed if !has_started => (Verdict::Skipped, WITHOUT_FLOTILLA),
+            Verdict::Passed => (Verdict::Passed, ""),
+            Verdict::Failed => (Verdict::Failed, found.line),
+            Verdict::Skipped => (Verdict::Skipped, reasons.get(name).copied().unwrap_or(found.line)),
+        };
+        tests.push(Test { name: name.to_owned(), verdict, why: why.to_owned() });
+    }
+    tests.sort_by(|one, other| one.name.cmp(&other.name));
+    tests
+}
+
+/// What was printed of a test.
+struct Printed<'a> {
+    verdict: Verdict,
+    /// The last line of its own before its result.
+    line: &'a str,
+}
+
+/// All tests of an output. One without a result has failed: the program ended before.
+fn printed(output: &str) -> BTreeMap<&str, Printed<'_>> {
+    const RESULTS: [(&str, Verdict); 3] =
+        [("--- PASS: ", Verdict::Passed), ("--- FAIL: ", Verdict::Failed), ("--- SKIP: ", Verdict::Skipped)];
+    let (mut found, mut last): (BTreeMap<&str, Printed<'_>>, &str) = (BTreeMap::new(), "");
+    for line in output.lines() {
+        if let Some(name) = line.strip_prefix("=== RUN ") {
+            found.insert(name.trim(), Printed { verdict: Verdict::Failed, line: "it did not end" });
+        } else if line.contains(".go:") {
+            last = line.trim();
+        }
+        // What a test printed last may have no line break.
+        for (words, verdict) in RESULTS {
+            let name = line.split_once(words).and_then(|(_, rest)| rest.split(" (").next());
+            if let Some(name) = name.filter(|name| found.contains_key(name)) {
+                let line = if verdict == Verdict::Passed { "" } else { last };
+                found.insert(name, Printed { verdict, line });
+            }
+        }
+    }
+    found
+}
+
+fn is_below(test: &str, parent: &str) -> bool {
+    test.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(output: &str, report: &str) -> Vec<(String, Verdict, String)> {
+        let skipped = [("TestS/never", "reason")];
+        read(output, report, &skipped).into_iter().map(|test| (test.name, test.verdict, test.why)).collect()
+    }
+
+    fn expected(tests: &[(&str, Verdict, &str)]) -> Vec<(String, Verdict, String)> {
+        let one = |(name, verdict, why): &(&str, Verdict, &str)| ((*name).to_owned(), *verdict, (*why).to_owned());
+        tests.iter().map(one).collect()
+    }
+
+    #[test]
+    fn subtests_count_and_their_parents_do_not() {
+        let output = "=== RUN   TestA\n=== RUN   TestA/b\n    a_test.go:3: not bound\n--- FAIL: TestA (2.00s)\n    --- FAIL: TestA/b (1.00s)\n\
+            === RUN   TestAB\nlog without a break--- PASS: TestAB (0.10s)\n=== RUN   TestC\npanic: test timed out\n";
+        let report = "{\"test\":\"TestA\",\"event\":\"started\",\"why\":\"\"}\n{\"test\":\"TestAB/x\",\"event\":\"started\",\"why\":\"\"}\n";
+        assert_eq!(
+            of(output, report),
+            expected(&[
+                ("TestA/b", Verdict::Failed, "a_test.go:3: not bound"),
+                ("TestAB", Verdict::Passed, ""),
+                ("TestC", Verdict::Failed, "it did not end"),
+                ("TestS/never", Verdict::Skipped, "reason"),
+            ])
+        );
+    }
+
+    #[test]
+    fn a_test_that_passes_without_flotilla_is_counted_as_skipped() {
+        let output = "=== RUN   TestA\n--- PASS: TestA (0.10s)\n=== RUN   TestB\n    flotilla.go:1: plugin\n--- SKIP: TestB (0.00s)\n\
+            === RUN   TestS\n--- PASS: TestS (0.00s)\n";
+        let report = "{\"test\":\"TestB\",\"event\":\"skipped\",\"why\":\"registers a plugin\"}\n";
+        assert_eq!(
+            of(output, report),
+            expected(&[
+                ("TestA", Verdict::Skipped, WITHOUT_FLOTILLA),
+                ("TestB", Verdict::Skipped, "registers a plugin"),
+                ("TestS/never", Verdict::Skipped, "reason"),
+            ])
+        );
+    }
+
+    #[test]
+    fn a_parent_that_fails_by_itself_counts() {
+        let output = "=== RUN   TestA\n=== RUN   TestA/b\n    --- PASS: TestA/b (1.00s)\n    a_test.go:9: cleanup\n--- FAIL: TestA (2.00s)\n";
+        let report = "{\"test\":\"TestA/b\",\"event\":\"started\",\"why\":\"\"}\n";
+        let tests = of(output, report);
+        assert_eq!(
+            tests[..2],
+            expected(&[("TestA", Verdict::Failed, "a_test.go:9: cleanup"), ("TestA/b", Verdict::Passed, "")])
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Which tests cannot pass with a scheduler outside of their process, and why.
+//!
+//! Knows: the file `integration-tests/upstream/skipped.jsonl`. Must not know: how tests are run.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+/// One test that is not run.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    package: String,
+    /// Its full name; its subtests are not run either.
+    test: String,
+    why: String,
+}
+
+/// All tests that are not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skips(Vec<Entry>);
+
+impl Skips {
+    /// Reads the list.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or a line is no entry.
+    pub fn read() -> Result<Self> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("upstream/skipped.jsonl");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("{}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let entries = text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| serde_json::from_str(line).with_context(|| format!("line {}", index + 1)));
+        entries.collect::<Result<_>>().map(Self)
+    }
+
+    /// The packages of the list.
+    pub fn packages(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|entry| entry.package.as_str())
+    }
+
+    /// The tests of one package, each with the reason.
+    #[must_use]
+    pub fn of(&self, package: &str) -> Vec<(&str, &str)> {
+        let entries = self.0.iter().filter(|entry| entry.package == package);
+        entries.map(|entry| (entry.test.as_str(), entry.why.as_str())).collect()
+    }
+
+    /// The tests of one package as a pattern of `go test -skip`; `None` where there are none.
+    #[must_use]
+    pub fn pattern(&self, package: &str) -> Option<String> {
+        let tests = self.of(package).into_iter().map(|(test, _)| pattern(test)).collect::<Vec<_>>();
+        (!tests.is_empty()).then(|| tests.join("|"))
+    }
+}
+
+/// Exactly this test: Go compares each part of a name with a regular expression of its own.
+fn pattern(test: &str) -> String {
+    let part = |part: &str| {
+        let mut escaped = String::from("^");
+        for character in part.chars() {
+            if r"\.+*?()|[]{}^$".contains(character) {
+                escaped.push('\\');
+            }
+            escaped.push(character);
+        }
+        escaped + "$"
+    };
+    test.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_has_a_reason_and_is_listed_once() {
+        let skips = Skips::read().expect("the list");
+        for (index, entry) in skips.0.iter().enumerate() {
+            assert!(entry.test.starts_with("Test") && !entry.why.is_empty(), "{entry:?}");
+            let again =
+                skips.0[index + 1..].iter().any(|other| (&other.package, &other.test) == (&entry.package, &entry.test));
+            assert!(!again, "{entry:?} is listed twice");
+        }
+    }
+
+    #[test]
+    fn a_pattern_names_each_test_exactly() {
+        let list = "{\"package\":\"p\",\"test\":\"TestA/a_(b)\",\"why\":\"w\"}\n{\"package\":\"p\",\"test\":\"TestB\",\"why\":\"w\"}\n";
+        let skips = Skips::parse(list).expect("a list");
+        assert_eq!(skips.pattern("p").as_deref(), Some(r"^TestA$/^a_\(b\)$|^TestB$"));
+        assert_eq!(skips.pattern("q"), None);
+        assert!(Skips::parse("{\"package\":\"p\"}").is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! Kubernetes' own integration tests of the scheduler pass with Flotilla as the scheduler.
+//!
+//! Knows: which packages are run when, and what the user chose. Must not know: how they are run.
+//!
+//! `cargo xtask upstream` runs the ignored test; `FLOTILLA_UPSTREAM_PACKAGES`, `FLOTILLA_UPSTREAM_RUN` and
+//! `FLOTILLA_UPSTREAM_WORKERS` choose the tests and the number of workers.
+
+use std::env;
+
+use flotilla_integration_tests::upstream::{self, Package, Request, Verdict, table};
+
+/// Packages that take a minute or two and cover what unit tests reach least: preemption and groups over a real API server.
+const QUICK: [&str; 3] = ["scheduler/preemption/misc", "scheduler/preemption/nominatednodename", "scheduler/podgroup"];
+
+fn check(request: &Request) -> anyhow::Result<()> {
+    let packages = upstream::run(request)?;
+    println!("{}", table(&packages));
+    let failed: Vec<&str> =
+        packages.iter().filter(|package| !package.has_passed()).map(|package| package.name.as_str()).collect();
+    anyhow::ensure!(failed.is_empty(), "tests failed in {}; the table above lists them", failed.join(", "));
+    // Without this, a change that skips every test would pass.
+    let passes = |package: &Package| package.tests.iter().any(|test| test.verdict == Verdict::Passed);
+    anyhow::ensure!(request.run.is_some() || packages.iter().any(passes), "no test ran with Flotilla");
+    Ok(())
+}
+
+#[test]
+fn the_quick_packages_pass_with_flotilla() -> anyhow::Result<()> {
+    check(&Request { packages: QUICK.map(str::to_owned).to_vec(), run: None, workers: 0 })
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[test]
+#[ignore = "takes ten minutes; cargo xtask upstream runs it"]
+fn every_package_passes_with_flotilla() -> anyhow::Result<()> {
+    let packages = variable("FLOTILLA_UPSTREAM_PACKAGES");
+    let workers = variable("FLOTILLA_UPSTREAM_WORKERS");
+    check(&Request {
+        packages: packages.iter().flat_map(|packages| packages.split(',')).map(str::to_owned).collect(),
+        run: variable("FLOTILLA_UPSTREAM_RUN"),
+        workers: workers.map_or(Ok(0), |workers| workers.parse())?,
+    })
+}

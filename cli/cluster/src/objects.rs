@@ -11,8 +11,7 @@ use std::{
 use flotilla_framework::{
     class::{Class, PodInfo},
     devices::{model::request::ClaimSpec, objects::DeviceObject},
-    excess,
-    ingest,
+    excess, ingest,
     labels::LabelSelector,
     node::NodeInfo,
     pod_group::PodGroup,

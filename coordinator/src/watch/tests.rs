@@ -300,6 +300,53 @@ async fn failures_are_tried_again_and_a_list_is_put_together_from_its_pages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_grows_too_large_is_left_out_and_reported_until_it_is_smaller() {
+    let node = |labels: usize, version: &str| {
+        let labels: serde_json::Map<_, _> = (0..labels).map(|number| (format!("k{number}"), json!("v"))).collect();
+        json!({ "metadata": { "name": "n", "uid": "u1", "labels": labels, "resourceVersion": version } })
+    };
+    let server = Server::default();
+    let list = json!({ "metadata": { "resourceVersion": "10" }, "items": [node(3, "5")] });
+    server.answers("list nodes", 200, list);
+    let changes = [node(1_025, "11"), node(1_025, "12"), node(4, "13")].map(|node| line("MODIFIED", &node));
+    server.answers("watch nodes", 200, changes.map(|change| format!("{change}\n")).concat());
+    let (mut heard, shared, reporter) = server.heard_of::<Nodes>();
+    let mut labels = Vec::new();
+    for _ in 0..3 {
+        labels.push(match heard.recv().await.expect("more to come") {
+            Event::NodeApplied(node) => Some(node.labels.len()),
+            Event::NodeDeleted { .. } => None,
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(labels, [Some(3), None, Some(4)]);
+    assert_eq!((shared.tally().unusable, reporter.events().tally().waiting > 0), (2, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_that_is_too_large_is_counted_once_and_reported() {
+    let service = |labels: usize, version: &str| {
+        let selector: serde_json::Map<_, _> = (0..labels).map(|number| (format!("k{number}"), json!("v"))).collect();
+        let metadata = json!({ "name": "web", "namespace": "shop", "uid": "u1", "resourceVersion": version });
+        json!({ "metadata": metadata, "spec": { "selector": selector } })
+    };
+    let server = Server::default();
+    let list = json!({ "metadata": { "resourceVersion": "10" }, "items": [service(100_000, "5")] });
+    server.answers("list services", 200, list);
+    let changes = [service(100_000, "11"), service(1, "12")].map(|service| line("MODIFIED", &service));
+    server.answers("watch services", 200, changes.map(|change| format!("{change}\n")).concat());
+    let (mut heard, shared, reporter) = server.heard_of::<AllThat<Service>>();
+    let mut selects = Vec::new();
+    for _ in 0..3 {
+        let event = heard.recv().await.expect("more to come");
+        let Event::SelectorApplied { selector, .. } = event else { panic!("{event:?}") };
+        selects.push(selector != LabelSelector::Nothing);
+    }
+    assert_eq!(selects, [false, false, true]);
+    assert_eq!((shared.tally().unusable, reporter.events().tally().waiting > 0), (1, true));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_watch_tells_again_is_not_told_and_not_watched_from() {
     let server = Server::default();
     let bookmark = json!({ "metadata": { "resourceVersion": "11" } });

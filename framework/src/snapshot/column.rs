@@ -162,7 +162,12 @@ impl<T: Copy + Default + PartialEq> Column<T> {
     fn set_sparse(&mut self, slot: Slot, value: T) {
         let Cells::Sparse(cells) = &mut self.cells else { return };
         match cells.binary_search_by_key(&slot, |(at, _)| *at) {
-            Ok(index) if value == T::default() => drop(cells.remove(index)),
+            Ok(index) if value == T::default() => {
+                cells.remove(index);
+                if cells.capacity() > 4 * cells.len() {
+                    cells.shrink_to(2 * cells.len());
+                }
+            }
             Ok(index) => cells[index].1 = value,
             Err(index) if value != T::default() => {
                 if cells.capacity() == 0 {

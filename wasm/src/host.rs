@@ -6,8 +6,10 @@
 //!
 //! Source: `scheduler/plugin/host.go` and `mem.go` of kubernetes-sigs/kube-scheduler-wasm-extension.
 
+use std::{borrow::Cow, ops::Range};
+
 use tracing::{error, info, warn};
-use wasmtime::{Caller, Extern, Linker, Result};
+use wasmtime::{Caller, Extern, Linker, Memory, Result, Trap};
 
 use crate::{
     encode,
@@ -20,6 +22,18 @@ const API: &str = "k8s.io/api";
 const SCHEDULER: &str = "k8s.io/scheduler";
 const KLOG: &str = "k8s.io/klog";
 const WASI: &str = "wasi_snapshot_preview1";
+
+/// The most bytes that a guest passes to the host in one call. Copying 1 MiB takes some 0.1 ms.
+const MOST_BYTES: usize = 1 << 20;
+/// The most bytes of a normalised list for each node: a name of 13, a score of up to 20, quotes and white space.
+const SCORE_BYTES: usize = 64;
+/// The most names of nodes that `prefilter` leaves. Kubernetes supports 5,000 nodes; a class keeps some 60 bytes of each name, 4 MB.
+const MOST_NAMES: usize = 1 << 16;
+/// The most bytes of a text, and of its pairs, that are logged. The rest is cut off.
+const MOST_LOGGED: usize = 16 << 10;
+/// The fuel for a line of the log, in addition to its bytes: writing one takes some 10 us. A call logs at most
+/// 20,000,000 / 1,000 = 20,000 lines by default.
+const LINE: u64 = 1_000;
 
 /// `errno` of WASI: not a file, no such function, a bad address.
 const EBADF: i32 = 8;
@@ -52,7 +66,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> Result<()> {
 
 fn link_api(linker: &mut Linker<State>) -> Result<()> {
     linker.func_wrap(API, "node", |mut guest: Guest<'_>, name: u32, len: u32, buffer: u32, limit: u32| {
-        let name = read(&mut guest, name, len).ok_or_else(|| answer("out of memory reading nodeName"))?;
+        let name = read(&mut guest, "node", name, len)?.ok_or_else(|| answer("out of memory reading nodeName"))?;
         let state = guest.data_mut();
         if name != state.node_name.as_bytes() {
             let (name, known) = (String::from_utf8_lossy(&name).into_owned(), state.node_name.clone());
@@ -89,28 +103,41 @@ fn link_scheduler(linker: &mut Linker<State>) -> Result<()> {
         let Some(scores) = guest.data().scores.clone() else {
             return Err(missing("nodeScoreList is not provided outside normalizescore"));
         };
+        // They are encoded to know their length, whether they fit or not.
+        charge(&mut guest, bytes_of(&scores))?;
         write(&mut guest, encode::scores(&scores).as_bytes(), buffer, limit)
     })?;
     linker.func_wrap(SCHEDULER, "result.status_reason", |mut guest: Guest<'_>, text: u32, len: u32| {
-        let reason = read(&mut guest, text, len);
+        let reason = read(&mut guest, "result.status_reason", text, len)?;
         let reason =
             reason.as_deref().map_or_else(|| "BUG: out of memory reading message".into(), String::from_utf8_lossy);
         guest.data_mut().reason = reason.into_owned();
+        Ok(())
     })?;
     linker.func_wrap(SCHEDULER, "result.node_names", |mut guest: Guest<'_>, text: u32, len: u32| {
-        let bytes = read(&mut guest, text, len).ok_or_else(|| answer("out of memory reading nodeNames"))?;
-        guest.data_mut().node_names = Some(texts(&bytes));
+        let bytes = read(&mut guest, "result.node_names", text, len)?;
+        let bytes = bytes.ok_or_else(|| answer("out of memory reading nodeNames"))?;
+        let count = texts(&bytes).count();
+        if count > MOST_NAMES {
+            return Err(answer(format!(
+                "result.node_names takes at most {MOST_NAMES} names; the guest passes {count}"
+            )));
+        }
+        guest.data_mut().node_names = Some(texts(&bytes).map(Cow::into_owned).collect());
         Ok(())
     })?;
     linker.func_wrap(SCHEDULER, "result.cluster_events", |mut guest: Guest<'_>, events: u32, len: u32| {
-        let bytes = read(&mut guest, events, len).ok_or_else(|| answer("out of memory reading clusterEvents"))?;
+        let bytes = read(&mut guest, "result.cluster_events", events, len)?;
+        let bytes = bytes.ok_or_else(|| answer("out of memory reading clusterEvents"))?;
         let number = |bytes: &[u8]| bytes.try_into().map(u32::from_le_bytes).unwrap_or(0);
         let event = |event: &[u8]| (number(&event[..4]), number(&event[4..]));
         guest.data_mut().events = bytes.chunks_exact(8).map(event).collect();
         Ok(())
     })?;
     linker.func_wrap(SCHEDULER, "result.normalized_score_list", |mut guest: Guest<'_>, json: u32, len: u32| {
-        let json = read(&mut guest, json, len).ok_or_else(|| answer("out of memory reading normalized score list"))?;
+        let most = MOST_BYTES.max(guest.data().scores.as_ref().map_or(0, |scores| bytes_of(scores)));
+        let json = read_at_most(&mut guest, "result.normalized_score_list", most, json, len)?;
+        let json = json.ok_or_else(|| answer("out of memory reading normalized score list"))?;
         guest.data_mut().normalized = Some(json);
         Ok(())
     })?;
@@ -147,13 +174,13 @@ fn link_handle(linker: &mut Linker<State>) -> Result<()> {
 fn link_klog(linker: &mut Linker<State>) -> Result<()> {
     linker.func_wrap(KLOG, "severity", |guest: Guest<'_>| guest.data().setting.severity)?;
     linker.func_wrap(KLOG, "log", |mut guest: Guest<'_>, severity: i32, text: u32, len: u32| {
-        log(&mut guest, severity, (text, len), (0, 0));
+        log(&mut guest, severity, (text, len), (0, 0))
     })?;
     linker.func_wrap(
         KLOG,
         "logs",
         |mut guest: Guest<'_>, severity: i32, text: u32, len: u32, pairs: u32, pairs_len: u32| {
-            log(&mut guest, severity, (text, len), (pairs, pairs_len));
+            log(&mut guest, severity, (text, len), (pairs, pairs_len))
         },
     )?;
     Ok(())
@@ -169,34 +196,41 @@ fn link_wasi(linker: &mut Linker<State>) -> Result<()> {
         errno(put(&mut guest, at, &1_u64.to_le_bytes()))
     })?;
     linker.func_wrap(WASI, "random_get", |mut guest: Guest<'_>, at: u32, len: u32| {
-        // Not more at once than a guest can have asked for in its memory.
-        if read(&mut guest, at, len).is_none() {
-            return EFAULT;
+        if of_memory(&mut guest, at, len).is_none() {
+            return Ok(EFAULT);
         }
+        bound("random_get", len as usize, MOST_BYTES)?;
+        charge(&mut guest, len as usize)?;
         let words = (0..len.div_ceil(8)).map(|_| guest.data_mut().draw()).collect::<Vec<_>>();
         let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).take(len as usize).collect();
         errno(put(&mut guest, at, &bytes))
     })?;
     linker.func_wrap(WASI, "args_sizes_get", |mut guest: Guest<'_>, count: u32, bytes: u32| {
         let setting = guest.data().setting.clone();
+        charge(&mut guest, 8 * setting.args.len())?;
         let total: usize = setting.args.iter().map(|arg| arg.len() + 1).sum();
-        let put_count = put(&mut guest, count, &len32(setting.args.len()));
-        errno(put_count.and_then(|()| put(&mut guest, bytes, &len32(total))))
+        if put(&mut guest, count, &len32(setting.args.len()))?.is_none() {
+            return Ok(EFAULT);
+        }
+        errno(put(&mut guest, bytes, &len32(total)))
     })?;
     linker.func_wrap(WASI, "args_get", |mut guest: Guest<'_>, list: u32, mut text: u32| {
         let setting = guest.data().setting.clone();
         for (place, arg) in (0..).zip(&setting.args) {
             let bytes = [arg.as_bytes(), b"\0"].concat();
-            let put_place = put(&mut guest, list.wrapping_add(4 * place), &text.to_le_bytes());
-            if put_place.and_then(|()| put(&mut guest, text, &bytes)).is_none() {
-                return EFAULT;
+            let put_place = put(&mut guest, list.wrapping_add(4 * place), &text.to_le_bytes())?;
+            if put_place.is_none() || put(&mut guest, text, &bytes)?.is_none() {
+                return Ok(EFAULT);
             }
             text = text.wrapping_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         }
-        0
+        Ok(0)
     })?;
     linker.func_wrap(WASI, "environ_sizes_get", |mut guest: Guest<'_>, count: u32, bytes: u32| {
-        errno(put(&mut guest, count, &[0; 4]).and_then(|()| put(&mut guest, bytes, &[0; 4])))
+        if put(&mut guest, count, &[0; 4])?.is_none() {
+            return Ok(EFAULT);
+        }
+        errno(put(&mut guest, bytes, &[0; 4]))
     })?;
     linker.func_wrap(WASI, "environ_get", |_: Guest<'_>, _: u32, _: u32| 0)?;
     // Whoever sleeps would wait for a clock that stands still.
@@ -207,18 +241,7 @@ fn link_wasi(linker: &mut Linker<State>) -> Result<()> {
 /// There are no files but the standard output and error.
 fn link_wasi_files(linker: &mut Linker<State>) -> Result<()> {
     linker.func_wrap(WASI, "fd_write", |mut guest: Guest<'_>, fd: i32, list: u32, count: u32, written: u32| {
-        if !(1..=2).contains(&fd) {
-            return EBADF;
-        }
-        let mut total = 0_u32;
-        for place in 0..count.min(1024) {
-            let Some(entry) = read(&mut guest, list.wrapping_add(8 * place), 8) else { return EFAULT };
-            let number = |bytes: &[u8]| bytes.try_into().map(u32::from_le_bytes).unwrap_or(0);
-            let Some(text) = read(&mut guest, number(&entry[..4]), number(&entry[4..])) else { return EFAULT };
-            guest.data_mut().print(&text);
-            total = total.saturating_add(u32::try_from(text.len()).unwrap_or(u32::MAX));
-        }
-        errno(put(&mut guest, written, &total.to_le_bytes()))
+        if (1..=2).contains(&fd) { print(&mut guest, list, count, written) } else { Ok(EBADF) }
     })?;
     linker.func_wrap(WASI, "fd_read", |_: Guest<'_>, _: i32, _: u32, _: u32, _: u32| EBADF)?;
     linker.func_wrap(WASI, "fd_close", |_: Guest<'_>, _: i32| EBADF)?;
@@ -226,7 +249,7 @@ fn link_wasi_files(linker: &mut Linker<State>) -> Result<()> {
     linker.func_wrap(WASI, "fd_fdstat_get", |mut guest: Guest<'_>, fd: i32, at: u32| {
         // A character device, without rights.
         let stat: [u8; 24] = std::array::from_fn(|place| if place == 0 { 2 } else { 0 });
-        if (0..=2).contains(&fd) { errno(put(&mut guest, at, &stat)) } else { EBADF }
+        if (0..=2).contains(&fd) { errno(put(&mut guest, at, &stat)) } else { Ok(EBADF) }
     })?;
     linker.func_wrap(WASI, "fd_fdstat_set_flags", |_: Guest<'_>, _: i32, _: i32| EBADF)?;
     linker.func_wrap(WASI, "fd_prestat_get", |_: Guest<'_>, _: i32, _: u32| EBADF)?;
@@ -234,57 +257,120 @@ fn link_wasi_files(linker: &mut Linker<State>) -> Result<()> {
     Ok(())
 }
 
-fn log(guest: &mut Guest<'_>, severity: i32, (text, len): (u32, u32), (pairs, pairs_len): (u32, u32)) {
+/// `fd_write`: writes at most as much as one call may pass, so that the guest calls again for the rest.
+fn print(guest: &mut Guest<'_>, list: u32, count: u32, written: u32) -> Result<i32> {
+    let mut total = 0;
+    for place in 0..count.min(1024) {
+        let Some(entry) = read(guest, "fd_write", list.wrapping_add(8 * place), 8)? else { return Ok(EFAULT) };
+        let number = |bytes: &[u8]| bytes.try_into().map(u32::from_le_bytes).unwrap_or(0);
+        let (at, len) = (number(&entry[..4]), number(&entry[4..]));
+        let Some((memory, _)) = of_memory(guest, at, len) else { return Ok(EFAULT) };
+        let len = (len as usize).min(MOST_BYTES - total);
+        charge(guest, len)?;
+        let (memory, state) = memory.data_and_store_mut(&mut *guest);
+        state.print(&memory[at as usize..][..len]);
+        total += len;
+        if total == MOST_BYTES {
+            break;
+        }
+    }
+    errno(put(guest, written, &len32(total)))
+}
+
+fn log(guest: &mut Guest<'_>, severity: i32, (text, len): (u32, u32), (pairs, pairs_len): (u32, u32)) -> Result<()> {
     let setting = guest.data().setting.clone();
     if severity < setting.severity {
-        return;
+        return Ok(());
     }
-    let Some(text) = read(guest, text, len) else { return };
+    let most = u32::try_from(MOST_LOGGED).unwrap_or(u32::MAX);
+    let Some(text) = read(guest, "klog", text, len.min(most))? else { return Ok(()) };
+    let pairs = read(guest, "klog", pairs, pairs_len.min(most))?.unwrap_or_default();
+    spend(guest, LINE)?;
     let mut text = String::from_utf8_lossy(&text).into_owned();
-    for pair in texts(&read(guest, pairs, pairs_len).unwrap_or_default()).chunks(2) {
-        text.push_str(&format!(" {}={:?}", pair[0], pair.get(1).map_or("(MISSING)", String::as_str)));
+    let mut pairs = texts(&pairs);
+    while let Some(key) = pairs.next() {
+        let value = pairs.next();
+        text.push_str(&format!(" {key}={:?}", value.as_deref().unwrap_or("(MISSING)")));
     }
     match severity {
         WARNING => warn!(plugin = setting.plugin, "{text}"),
         ..WARNING => info!(plugin = setting.plugin, "{text}"),
         ERROR.. => error!(plugin = setting.plugin, "{text}"),
     }
+    Ok(())
 }
 
 /// Texts, each of which ends with a NUL.
-fn texts(bytes: &[u8]) -> Vec<String> {
+fn texts(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
-    if bytes.is_empty() {
-        return Vec::new();
+    let texts = (!bytes.is_empty()).then(|| bytes.split(|&byte| byte == 0));
+    texts.into_iter().flatten().map(String::from_utf8_lossy)
+}
+
+/// The bytes that a guest passes; `None`: they are outside of its memory.
+///
+/// # Errors
+/// They are more than a call may pass, or more than the fuel is enough for.
+fn read(guest: &mut Guest<'_>, call: &str, at: u32, len: u32) -> Result<Option<Vec<u8>>> {
+    read_at_most(guest, call, MOST_BYTES, at, len)
+}
+
+fn read_at_most(guest: &mut Guest<'_>, call: &str, most: usize, at: u32, len: u32) -> Result<Option<Vec<u8>>> {
+    let Some((memory, range)) = of_memory(guest, at, len) else { return Ok(None) };
+    bound(call, len as usize, most)?;
+    charge(guest, len as usize)?;
+    Ok(memory.data(&*guest).get(range).map(<[u8]>::to_vec))
+}
+
+/// The memory of a guest, and a range that is within it.
+fn of_memory(guest: &mut Guest<'_>, at: u32, len: u32) -> Option<(Memory, Range<usize>)> {
+    let Some(Extern::Memory(memory)) = guest.get_export("memory") else { return None };
+    let range = at as usize..(at as usize).checked_add(len as usize)?;
+    memory.data(&*guest).get(range.clone())?;
+    Some((memory, range))
+}
+
+fn bound(call: &str, len: usize, most: usize) -> Result<()> {
+    if len <= most {
+        return Ok(());
     }
-    bytes.split(|&byte| byte == 0).map(|text| String::from_utf8_lossy(text).into_owned()).collect()
+    Err(answer(format!("{call} takes at most {most} bytes; the guest passes {len}")))
 }
 
-fn read(guest: &mut Guest<'_>, at: u32, len: u32) -> Option<Vec<u8>> {
-    let Some(Extern::Memory(memory)) = guest.get_export("memory") else { return None };
-    let bytes = memory.data(&*guest).get(at as usize..)?.get(..len as usize).map(<[u8]>::to_vec);
-    charge(guest, len as usize);
-    bytes
+/// How many bytes a list of the scores of all nodes takes.
+fn bytes_of(scores: &[(i64, usize)]) -> usize {
+    scores.iter().map(|(_, nodes)| nodes * SCORE_BYTES).sum()
 }
 
-/// Copying costs fuel too, a unit for each 8 bytes: else a guest that has large texts copied again and again would never end.
-fn charge(guest: &mut Guest<'_>, bytes: usize) {
-    let left = guest.get_fuel().unwrap_or(0);
-    let _ = guest.set_fuel(left.saturating_sub(bytes as u64 / 8));
+/// Takes the fuel for so many bytes, a unit for each 8, before they are copied: otherwise a guest that copies large texts again and again
+/// would never end.
+///
+/// # Errors
+/// The fuel is not enough, and nothing must be copied.
+fn charge(guest: &mut Guest<'_>, bytes: usize) -> Result<()> {
+    spend(guest, bytes as u64 / 8)
 }
 
-fn put(guest: &mut Guest<'_>, at: u32, bytes: &[u8]) -> Option<()> {
-    let Some(Extern::Memory(memory)) = guest.get_export("memory") else { return None };
-    memory.data_mut(&mut *guest).get_mut(at as usize..)?.get_mut(..bytes.len())?.copy_from_slice(bytes);
-    charge(guest, bytes.len());
-    Some(())
+fn spend(guest: &mut Guest<'_>, fuel: u64) -> Result<()> {
+    match guest.get_fuel().unwrap_or(0).checked_sub(fuel) {
+        Some(left) => guest.set_fuel(left),
+        None => Err(Trap::OutOfFuel.into()),
+    }
+}
+
+fn put(guest: &mut Guest<'_>, at: u32, bytes: &[u8]) -> Result<Option<()>> {
+    let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let Some((memory, range)) = of_memory(guest, at, len) else { return Ok(None) };
+    charge(guest, bytes.len())?;
+    let buffer = memory.data_mut(&mut *guest).get_mut(range);
+    Ok(buffer.map(|buffer| buffer.copy_from_slice(bytes)))
 }
 
 /// Writes where it fits, and gives the length.
 fn write(guest: &mut Guest<'_>, bytes: &[u8], at: u32, limit: u32) -> Result<u32> {
     let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     if len > 0 && len <= limit {
-        put(guest, at, bytes).ok_or_else(|| answer("out of memory: the buffer is outside of the memory"))?;
+        put(guest, at, bytes)?.ok_or_else(|| answer("out of memory: the buffer is outside of the memory"))?;
     }
     Ok(len)
 }
@@ -293,11 +379,11 @@ fn len32(len: usize) -> [u8; 4] {
     u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-const fn errno(put: Option<()>) -> i32 {
-    if put.is_some() { 0 } else { EFAULT }
+fn errno(put: Result<Option<()>>) -> Result<i32> {
+    Ok(if put?.is_some() { 0 } else { EFAULT })
 }
 
-fn answer(text: &str) -> wasmtime::Error {
+fn answer(text: impl std::fmt::Display) -> wasmtime::Error {
     Fault::new(FaultKind::Answer, text).into()
 }
 

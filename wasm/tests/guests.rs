@@ -173,6 +173,61 @@ fn what_goes_wrong_in_a_call_is_an_error_of_the_attempt_and_is_counted() {
     }
 }
 
+/// The fuel for the bytes is taken before they are copied.
+#[test]
+fn a_call_passes_no_more_to_the_host_than_its_bound_and_its_fuel_allow() {
+    let pre_filter =
+        |body: &str| format!(r#"(func (export "prefilter") (result i32) {body} (i32.const 0)) {FILTER_ALL}"#);
+    let grown = "(drop (memory.grow (i32.const 3000)))";
+    // 1,024 entries of 100 MiB, all of the same bytes.
+    let entries = format!(
+        "(local $at i32) {grown} (local.set $at (i32.const 65536))
+         (loop $next
+           (i32.store (local.get $at) (i32.const 131072))
+           (i32.store (i32.add (local.get $at) (i32.const 4)) (i32.const 104857600))
+           (local.set $at (i32.add (local.get $at) (i32.const 8)))
+           (br_if $next (i32.lt_u (local.get $at) (i32.const 73728))))"
+    );
+    let print = "(drop (call $print (i32.const 1) (i32.const 65536) (i32.const 1024) (i32.const 80)))";
+    let printed = "(if (i32.ne (i32.load (i32.const 80)) (i32.const 1048576)) (then unreachable))";
+    let once = pre_filter(&format!("{entries} {print} {printed}"));
+    let for_ever = pre_filter(&format!("{entries} (loop $again {print} (br $again))"));
+    let names = |bytes: usize| pre_filter(&format!("{grown} (call $names (i32.const 131072) (i32.const {bytes}))"));
+    let reason = pre_filter(&format!("{grown} (call $reason (i32.const 131072) (i32.const 104857600))"));
+    let random = pre_filter(&format!("{grown} (drop (call $random (i32.const 131072) (i32.const 104857600)))"));
+    let scarce = pre_filter(&format!("{grown} (call $names (i32.const 131072) (i32.const 1048576))"));
+    let logging = pre_filter(&format!(
+        "{grown} (loop $again (call $log (i32.const 0) (i32.const 131072) (i32.const 104857600)) (br $again))"
+    ));
+    let used_up = |fuel: u64| {
+        format!("the fuel of a call is used up ({fuel} units): raise limits.fuelPerCall, or have the guest do less")
+    };
+    for (functions, fuel, text) in [
+        (once, 1_000_000, String::new()),
+        (for_ever, 1_000_000, used_up(1_000_000)),
+        (
+            names(25 << 20),
+            1_000_000,
+            "result.node_names takes at most 1048576 bytes; the guest passes 26214400".to_owned(),
+        ),
+        (names(1 << 20), 1_000_000, "result.node_names takes at most 65536 names; the guest passes 1048576".to_owned()),
+        (reason, 1_000_000, "result.status_reason takes at most 1048576 bytes; the guest passes 104857600".to_owned()),
+        (random, 1_000_000, "random_get takes at most 1048576 bytes; the guest passes 104857600".to_owned()),
+        (scarce, 10_000, used_up(10_000)),
+        (logging, 20_000, used_up(20_000)),
+    ] {
+        let alone = Alone::with(&functions, &json!({ "limits": { "fuelPerCall": fuel, "memory": "256Mi" } }));
+        let came = alone.place(&pod("p"), &nodes());
+        let Came::Failed(error) = came else {
+            assert_eq!((came, text), (zeros(), String::new()), "{functions}");
+            continue;
+        };
+        // What it has printed comes before.
+        assert!(error.starts_with("running PreFilter plugin \"Guest\": wasm: prefilter error: "), "{error}");
+        assert!(error.ends_with(&text) && !text.is_empty(), "{functions}: {error}");
+    }
+}
+
 #[test]
 fn prefilter_leaves_nodes_skips_refuses_and_fails() {
     let with = |body: &str| format!(r#"(func (export "prefilter") (result i32) {body}) {FILTER_ALL} {SCORE_BY_DIGIT}"#);

@@ -80,7 +80,7 @@ pub(crate) fn answer(case: &Value, language: Arc<dyn Language>) -> Value {
             answer["error"] = error.to_string().into();
             match error {
                 AllocateError::OnNode(_) => answer["onNode"] = true.into(),
-                AllocateError::TooManySteps(_) => answer["timedOut"] = true.into(),
+                AllocateError::TooManySteps(_) | AllocateError::TooMuchWork => answer["timedOut"] = true.into(),
                 AllocateError::Failed(_) => {}
             }
         }

@@ -4,6 +4,10 @@
 
 use crate::seed::Seed;
 
+/// How the names of pods begin whose bindings an admission webhook turns away, and for how long each time, seconds.
+pub const DENIED: &str = "denied";
+pub(super) const DENIED_S: u32 = 60;
+
 /// How often each fault comes, in a thousand requests, deliveries or changes, and how bad it is. [`Faults::NONE`] has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Faults {

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use super::{
     cache::Cache,
     call::{Call, What},
-    faults::Faults,
+    faults::{DENIED, DENIED_S, Faults},
     kind::Kind,
     refusal::Refusal,
     store::{Knows, Store, Write},
@@ -36,10 +36,6 @@ use streams::Watch;
 const PATIENCE_MS: u64 = 65_000;
 /// How long a request waits for a cache to catch up. Source: `blockTimeout` of the cacher.
 const BLOCK_MS: u64 = 3_000;
-
-/// How the names of pods begin whose bindings an admission webhook turns away, and for how long each time, seconds.
-pub const DENIED: &str = "denied";
-const DENIED_S: u32 = 60;
 
 /// How long before a write its sender may have decided on it, ms: it may have been turned away a few times.
 const DECIDED_MS: u64 = 20_000;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flotilla_framework::excess::objects::{MAX_NODE_LABELS, MAX_NODE_RESOURCES};
 
-use crate::api::{Commit, Kind, Object, Store, Verb, server::DENIED};
+use crate::api::{Commit, Kind, Object, Store, Verb, faults::DENIED};
 
 use super::{
     COORDINATOR,

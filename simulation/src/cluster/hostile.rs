@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Cluster, NAMESPACE, OURS, THEIRS, key, now};
 use crate::{
-    api::{Kind, server::DENIED},
+    api::{Kind, faults::DENIED},
     plan::Hostile,
     world::devices::{DRIVER, MODELS},
 };

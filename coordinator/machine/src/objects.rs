@@ -129,7 +129,10 @@ impl Machine {
     /// Source: `Snapshot.ForgetPod` and `Snapshot.RemovePod`.
     pub(crate) fn take_off(&mut self, charge: &Charge) -> Option<(WorkerId, Change)> {
         let change = self.judge.cache_mut().discharge(&charge.node, charge.class);
-        self.let_go(charge.class, |kept, id, class| kept.pod_removed(id, class));
+        let cache = self.judge.cache_mut();
+        if let Some(class) = cache.classes.get(charge.class).filter(|class| class.uses_objects()) {
+            cache.objects.leave(|kept| kept.pod_removed(charge.class, class));
+        }
         change
     }
 
@@ -140,7 +143,7 @@ impl Machine {
 
     /// A nomination of a pod of a class has ended.
     pub(crate) fn let_go_nominated(&mut self, class: ClassId) {
-        self.let_go(class, |kept, id, class| kept.nomination_ended(id, class));
+        self.judge.cache_mut().objects.leave(|kept| kept.nomination_ended(class));
     }
 
     fn hold(&mut self, id: ClassId, enter: fn(&mut dyn ObjectCache, ClassId, &Arc<Class>) -> Attachments) {
@@ -148,13 +151,6 @@ impl Machine {
         if let Some(class) = cache.classes.get(id).filter(|class| class.uses_objects()).map(Arc::clone) {
             let attachments = cache.objects.enter(|kept| enter(kept, id, &class));
             self.set_attachments(attachments);
-        }
-    }
-
-    fn let_go(&mut self, id: ClassId, leave: fn(&mut dyn ObjectCache, ClassId, &Class)) {
-        let cache = self.judge.cache_mut();
-        if let Some(class) = cache.classes.get(id).filter(|class| class.uses_objects()) {
-            cache.objects.leave(|kept| leave(kept, id, class));
         }
     }
 

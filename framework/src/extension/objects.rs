@@ -216,8 +216,8 @@ pub trait ObjectCache: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// A nomination of a pod of a class ended.
-    fn nomination_ended(&mut self, _id: ClassId, _class: &Class) {}
+    /// A nomination of a pod of a class ended. The class may be forgotten already.
+    fn nomination_ended(&mut self, _id: ClassId) {}
 
     /// What Reserve has to do for a pod on a node. `None`: nothing, nor does PreBind.
     ///

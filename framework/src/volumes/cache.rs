@@ -256,7 +256,7 @@ impl ObjectCache for VolumeCache {
         if class.volumes.is_some() { self.enter(id, class) } else { Vec::new() }
     }
 
-    fn nomination_ended(&mut self, id: ClassId, _class: &Class) {
+    fn nomination_ended(&mut self, id: ClassId) {
         self.leave(id);
     }
 

@@ -27,12 +27,14 @@ import (
 const usage = `Tells what kube-scheduler makes of each pending pod of a cluster, one JSON object per line.
 
 Usage: decide [--config FILE] [--as-is] FILE...
-       decide [--as-is] --cases FOLDER
+       decide [--as-is] --cases FOLDER [--groups FILE]
 
 FILE holds Kubernetes objects in YAML or JSON, in several documents or lists; - is standard input.
 
   --config FILE   the KubeSchedulerConfiguration; without it, kube-scheduler's own
   --cases FOLDER  judge each NAME.yaml by itself, with NAME.config.yaml where that is there; one JSON object per case
+  --groups FILE   compare the groups of the cases with these answers, one JSON object per case: "case" and "placements" as
+                  flotilla simulate prints them; the feature gate GenericWorkload is on
   --as-is         fill nothing in: the objects are as an API server gave them
 
 Exit codes: 0 all judged, 1 kube-scheduler or the API server would refuse the input, 2 wrong usage.
@@ -49,6 +51,7 @@ func run(arguments []string, out, problems io.Writer) int {
 	flags.Usage = func() {}
 	configuration := flags.String("config", "", "")
 	cases := flags.String("cases", "", "")
+	groups := flags.String("groups", "", "")
 	asIs := flags.Bool("as-is", false, "")
 	switch err := flags.Parse(arguments); {
 	case errors.Is(err, flag.ErrHelp):
@@ -56,7 +59,7 @@ func run(arguments []string, out, problems io.Writer) int {
 		return 0
 	case err != nil:
 		return 2
-	case (*cases == "") == (flags.NArg() == 0), *cases != "" && *configuration != "":
+	case (*cases == "") == (flags.NArg() == 0), *cases != "" && *configuration != "", *cases == "" && *groups != "":
 		fmt.Fprint(problems, usage)
 		return 2
 	}
@@ -64,7 +67,9 @@ func run(arguments []string, out, problems io.Writer) int {
 	klog.SetLogger(klog.New(nil))
 	reading := cluster.Reading{AsIs: *asIs}
 	var err error
-	if *cases != "" {
+	if *groups != "" {
+		err = compareAll(*cases, *groups, reading, out)
+	} else if *cases != "" {
 		err = decideAll(*cases, reading, out)
 	} else {
 		err = decide(flags.Args(), *configuration, reading, out, problems)

@@ -14,6 +14,9 @@ var features = []string{
 	"priorities", "gates", "claims", "extended", "declared", "configuration", "odd", "preemption",
 }
 
+// apart are features that only those cases have that are asked for them by name.
+var apart = []string{"groups"}
+
 // groups are names for several features.
 var groups = map[string][]string{
 	"nodelocal": {"resources", "taints", "nodeaffinity", "ports", "images", "declared"},
@@ -31,13 +34,13 @@ func parseFeatures(text string) ([]string, error) {
 		switch {
 		case isGroup:
 			named = append(named, group...)
-		case slices.Contains(features, name):
+		case slices.Contains(features, name) || slices.Contains(apart, name):
 			named = append(named, name)
 		default:
 			return nil, fmt.Errorf("--features: %q is not known; expected %s, nodelocal or all",
-				name, strings.Join(features, ", "))
+				name, strings.Join(slices.Concat(features, apart), ", "))
 		}
 	}
 	// The order of the flag must not matter to the dice.
-	return slices.DeleteFunc(slices.Clone(features), func(name string) bool { return !slices.Contains(named, name) }), nil
+	return slices.DeleteFunc(slices.Concat(features, apart), func(name string) bool { return !slices.Contains(named, name) }), nil
 }

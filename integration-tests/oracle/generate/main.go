@@ -28,7 +28,7 @@ Usage: generate --seed S --count N --out FOLDER [--features a,b,c] [--stats]
   --out FOLDER   where case-SEED.yaml and, for some, case-SEED.config.yaml are written; without it, only --stats is of use
   --features L   only these: resources, taints, nodeaffinity, ports, images, spread, interpod, volumes, controllers,
                  priorities, gates, claims, declared, configuration, odd, preemption; or the groups nodelocal and all
-                 (all)
+                 (all); and groups, which all does not have: some pending pods are one PodGroup, the others are gated
   --stats        judge all cases, compare each answer with what kube-scheduler's own cycle says, and print how often
                  which plugin rejects for which reason
 

@@ -4,8 +4,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,6 +31,9 @@ type world struct {
 	// schedulers are the names of the profiles of this case.
 	schedulers    []string
 	configuration *configuration
+	// gang is the pod group of this case, if it has one, with its pods.
+	gang    *schedulingv1beta1.PodGroup
+	members []*corev1.Pod
 }
 
 // add stores an object of a kind.
@@ -58,6 +63,7 @@ func generate(seed int64, asked []string) (*world, error) {
 	w.addDevices()
 	w.addConfiguration()
 	w.addPods()
+	w.group()
 	if err := w.complete(); err != nil {
 		return nil, fmt.Errorf("seed %d: %w", seed, err)
 	}
@@ -67,13 +73,17 @@ func generate(seed int64, asked []string) (*world, error) {
 // chooseFeatures takes each feature that was asked for in more than half of the cases, so that cases differ, and now and
 // then only a few of them; if few were asked for, all of them.
 func (w *world) chooseFeatures(asked []string) {
-	if len(asked) > 3 && w.chance(15) {
+	if len(asked) > 3 && w.chance(15) && !slices.Contains(asked, "groups") {
 		for _, feature := range some(w.dice, 1, 2, asked...) {
 			w.has[feature] = true
 		}
 		return
 	}
 	for _, feature := range asked {
+		if slices.Contains(apart, feature) {
+			w.has[feature] = true
+			continue
+		}
 		isTaken := w.chance(60)
 		w.has[feature] = isTaken || len(asked) <= 3
 	}
@@ -103,6 +113,7 @@ func (w *world) complete() error {
 	if err := cluster.Complete(w.objects); err != nil {
 		return err
 	}
+	w.rank()
 	for _, node := range w.nodes {
 		// A kubelet always sets the label, and people take it away.
 		if node.Annotations["oracle/hostname"] == "missing" {

@@ -35,6 +35,7 @@ var read = map[string]string{
 	"VolumeAttachment":      "storage.k8s.io/v1",
 	"PodDisruptionBudget":   "policy/v1",
 	"PriorityClass":         "scheduling.k8s.io/v1",
+	"PodGroup":              "scheduling.k8s.io/v1beta1",
 	"ResourceClaim":         "resource.k8s.io/v1",
 	"ResourceSlice":         "resource.k8s.io/v1",
 	"DeviceClass":           "resource.k8s.io/v1",

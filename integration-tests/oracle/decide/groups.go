@@ -1,0 +1,103 @@
+package main
+
+// This file knows folders of cases with pod groups, and answers about them that are compared.
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"flotilla/integration-tests/oracle/decide/cluster"
+	"flotilla/integration-tests/oracle/decide/judge"
+)
+
+// told is what is said of one case.
+type told struct {
+	Case       string         `json:"case"`
+	Placements []judge.Placed `json:"placements"`
+}
+
+// compared is what came of one case: a line of the output.
+type compared struct {
+	Case string `json:"case"`
+	*judge.Verdict
+	// Refused says why the case was not judged.
+	Refused string `json:"refused,omitempty"`
+}
+
+// compareAll compares the answers in a file, one line for each in their order.
+func compareAll(folder, answers string, reading cluster.Reading, out io.Writer) error {
+	if err := judge.EnableGroups(); err != nil {
+		return err
+	}
+	file, err := os.Open(answers)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var all []told
+	for decoder := json.NewDecoder(bufio.NewReader(file)); decoder.More(); {
+		var one told
+		if err := decoder.Decode(&one); err != nil {
+			return fmt.Errorf("%s: %w", answers, err)
+		}
+		all = append(all, one)
+	}
+	results := make([]compared, len(all))
+	turns := make(chan int)
+	var judges sync.WaitGroup
+	for range atOnce {
+		judges.Go(func() {
+			for turn := range turns {
+				verdict, err := compareCase(folder, all[turn], reading)
+				results[turn] = compared{Case: all[turn].Case, Verdict: verdict}
+				if err != nil {
+					results[turn].Refused = err.Error()
+				}
+			}
+		})
+	}
+	for turn := range all {
+		turns <- turn
+	}
+	close(turns)
+	judges.Wait()
+	lines := bufio.NewWriter(out)
+	encoder := json.NewEncoder(lines)
+	encoder.SetEscapeHTML(false)
+	for _, result := range results {
+		if err := encoder.Encode(result); err != nil {
+			return err
+		}
+	}
+	return lines.Flush()
+}
+
+func compareCase(folder string, said told, reading cluster.Reading) (*judge.Verdict, error) {
+	path := filepath.Join(folder, said.Case)
+	configuration := path + configurationSuffix
+	if _, err := os.Stat(configuration); os.IsNotExist(err) {
+		configuration = ""
+	}
+	cfg, err := judge.Configure(configuration)
+	if err != nil {
+		return nil, err
+	}
+	judge.WithoutPreemption(cfg)
+	given, err := cluster.Load([]string{path + clusterSuffix}, reading)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	asked, err := judge.New(ctx, given, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return asked.CompareGroup(ctx, given.Pending(), said.Placements)
+}

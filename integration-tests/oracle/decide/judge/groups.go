@@ -1,0 +1,269 @@
+package judge
+
+// This file knows pod groups: kube-scheduler's own cycle for a pod group is run, with every node looked at, and among the
+// best nodes of a pod the choice is ours: kube-scheduler takes any of them. So an answer is right if some choice gives it.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	locks "sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Placed is what is said of one pod: where it goes, or why nowhere.
+type Placed struct {
+	Pod     string `json:"pod"`
+	Node    string `json:"node"`
+	Message string `json:"message"`
+}
+
+// Verdict is what came of a comparison.
+type Verdict struct {
+	// Result is agrees, differs, or unknown where there are too many ways to choose among equal nodes.
+	Result string `json:"result"`
+	// Outcome says what kind of answer it is: placed, refused or gated.
+	Outcome string `json:"outcome"`
+	// Found is what kube-scheduler does where the answer is another one.
+	Found []Placed `json:"found,omitempty"`
+}
+
+// mostChoices is how many ways to choose are tried for an answer.
+const mostChoices = 400
+
+// gatedAfter is how long the queue may take to hand out a group that is not gated.
+const gatedAfter = 300 * time.Millisecond
+
+// EnableGroups turns the feature gate on.
+func EnableGroups() error {
+	return utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.GenericWorkload): true})
+}
+
+// WithoutPreemption takes PodGroupPostFilter out of all profiles: no pod is evicted, and a group can be tried again.
+func WithoutPreemption(cfg *config.KubeSchedulerConfiguration) {
+	for i := range cfg.Profiles {
+		if cfg.Profiles[i].Plugins == nil {
+			cfg.Profiles[i].Plugins = &config.Plugins{}
+		}
+		cfg.Profiles[i].Plugins.PodGroupPostFilter.Disabled = []config.Plugin{{Name: "*"}}
+	}
+}
+
+// attempt is one cycle of a group.
+type attempt struct {
+	judge *Judge
+	said  map[string]Placed
+	// path are the choices to make, as places among the best nodes; after it the first is taken.
+	path []int
+	// widths are how many best nodes there were at each choice.
+	widths  []int
+	isWrong bool
+	mutex   locks.Mutex
+	failed  map[string]string
+}
+
+// CompareGroup compares what is said of the pods of the one group of a cluster; order are all pending pods in order.
+func (j *Judge) CompareGroup(ctx context.Context, order []*corev1.Pod, said []Placed) (*Verdict, error) {
+	known := map[string]Placed{}
+	for _, placed := range said {
+		known[placed.Pod] = placed
+	}
+	group := j.nextGroup()
+	if group == nil {
+		verdict := &Verdict{Result: "agrees", Outcome: "gated"}
+		for _, pod := range order {
+			if known[key(pod)].Node != "" {
+				verdict.Result = "differs"
+			}
+		}
+		return verdict, nil
+	}
+	sortAs(group, order)
+	members := pods(group)
+	verdict := &Verdict{Result: "unknown", Outcome: "refused"}
+	for _, pod := range members {
+		if known[key(pod)].Node != "" {
+			verdict.Outcome = "placed"
+		}
+	}
+	var path []int
+	for range mostChoices {
+		tried := &attempt{judge: j, said: known, path: path, failed: map[string]string{}}
+		nodes := tried.run(ctx, group, order)
+		found, agrees := tried.compare(members, nodes)
+		if agrees {
+			verdict.Result, verdict.Found = "agrees", nil
+			return verdict, nil
+		}
+		if verdict.Found == nil {
+			verdict.Found = found
+		}
+		if path = tried.next(); path == nil || len(nodes) > 0 {
+			// All choices are tried, or pods were bound, and the cluster is another one now.
+			verdict.Result = "differs"
+			if len(nodes) > 0 && verdict.Outcome == "refused" && path != nil {
+				verdict.Result = "unknown"
+			}
+			return verdict, nil
+		}
+	}
+	return verdict, nil
+}
+
+// next is the path after this one; nil where it was the last.
+func (a *attempt) next() []int {
+	full := make([]int, len(a.widths))
+	copy(full, a.path)
+	for i := len(full) - 1; i >= 0; i-- {
+		if full[i]+1 < a.widths[i] {
+			full[i]++
+			return full[:i+1]
+		}
+	}
+	return nil
+}
+
+func (j *Judge) nextGroup() *framework.QueuedPodGroupInfo {
+	popped := make(chan *framework.QueuedPodGroupInfo, 1)
+	go func() {
+		entity, err := j.sched.SchedulingQueue.Pop(j.logger)
+		group, isGroup := entity.(*framework.QueuedPodGroupInfo)
+		if err == nil && isGroup {
+			popped <- group
+		}
+	}()
+	select {
+	case group := <-popped:
+		return group
+	case <-time.After(gatedAfter):
+		return nil
+	}
+}
+
+// sortAs brings the pods of a group into an order: upstream's is that in which its informer gave them.
+func sortAs(group *framework.QueuedPodGroupInfo, order []*corev1.Pod) {
+	place := map[string]int{}
+	for i, pod := range order {
+		place[key(pod)] = i
+	}
+	for _, queued := range group.QueuedPodInfos {
+		slices.SortFunc(queued, func(a, b *framework.QueuedPodInfo) int {
+			return cmp.Compare(place[key(a.Pod)], place[key(b.Pod)])
+		})
+	}
+}
+
+func pods(group *framework.QueuedPodGroupInfo) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, queued := range group.QueuedPodInfos {
+		for _, info := range queued {
+			pods = append(pods, info.Pod)
+		}
+	}
+	return pods
+}
+
+func key(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// run gives the nodes of the pods that are placed; none where the group is not.
+func (a *attempt) run(ctx context.Context, group *framework.QueuedPodGroupInfo, order []*corev1.Pod) map[string]string {
+	sched := a.judge.sched
+	chosen := map[string]string{}
+	sched.NextEntity = func(klog.Logger) (framework.QueuedEntityInfo, error) { return group, nil }
+	sched.FailureHandler = func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
+		a.mutex.Lock()
+		defer a.mutex.Unlock()
+		a.failed[key(info.Pod)] = status.AsError().Error()
+	}
+	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+		result, err := a.schedule(ctx, profile, state, info.Pod)
+		if err == nil {
+			chosen[key(info.Pod)] = result.SuggestedHost
+		}
+		return result, err
+	}
+	sched.ScheduleOne(ctx)
+	// A nomination ends while a pod is assumed, and not where all of that is taken back.
+	for _, pod := range order {
+		if info, err := framework.NewPodInfo(pod); err == nil && pod.Status.NominatedNodeName != "" {
+			sched.SchedulingQueue.AddNominatedPod(a.judge.logger, info, nil)
+		}
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	for pod := range a.failed {
+		delete(chosen, pod)
+	}
+	return chosen
+}
+
+// schedule is schedulePod with every node looked at.
+func (a *attempt) schedule(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) (scheduler.ScheduleResult, error) {
+	none := scheduler.ScheduleResult{}
+	cycle, err := a.judge.newCycle(pod)
+	if err != nil {
+		return none, err
+	}
+	cycle.framework, cycle.state = profile, state
+	if len(cycle.nodes) == 0 {
+		return none, scheduler.ErrNoNodesAvailable
+	}
+	feasible := cycle.extend(cycle.filter(ctx))
+	if cycle.answer.Error == "" && len(feasible) > 0 {
+		cycle.score(ctx, feasible)
+	}
+	switch {
+	case cycle.answer.Error != "":
+		return none, errors.New(cycle.answer.Error)
+	case cycle.answer.Nominated != "":
+		return scheduler.ScheduleResult{SuggestedHost: cycle.answer.Nominated, EvaluatedNodes: 1, FeasibleNodes: 1}, nil
+	case len(feasible) == 0:
+		return none, &framework.FitError{Pod: pod, NumAllNodes: len(cycle.nodes), Diagnosis: cycle.diagnosis}
+	}
+	host := a.choose(pod, cycle.answer.Best)
+	return scheduler.ScheduleResult{SuggestedHost: host, EvaluatedNodes: len(cycle.nodes), FeasibleNodes: len(feasible)}, nil
+}
+
+// choose takes the node that is said, if it is among the best; where none is said, that of the path.
+func (a *attempt) choose(pod *corev1.Pod, best []string) string {
+	if said := a.said[key(pod)].Node; said != "" {
+		if slices.Contains(best, said) {
+			return said
+		}
+		a.isWrong = true
+		return best[0]
+	}
+	choice := 0
+	if at := len(a.widths); at < len(a.path) {
+		choice = min(a.path[at], len(best)-1)
+	}
+	a.widths = append(a.widths, len(best))
+	return best[choice]
+}
+
+// compare gives what was found, and whether it is what is said. What is said of a pod that had a place for as long as its
+// group was tried is upstream's, and not looked at.
+func (a *attempt) compare(members []*corev1.Pod, nodes map[string]string) ([]Placed, bool) {
+	agrees := !a.isWrong
+	var found []Placed
+	for _, pod := range members {
+		name := key(pod)
+		placed := Placed{Pod: name, Node: nodes[name], Message: a.failed[name]}
+		found = append(found, placed)
+		said := a.said[name]
+		agrees = agrees && placed.Node == said.Node
+		isOwn := len(placed.Message) > 2 && placed.Message[:2] == "0/"
+		agrees = agrees && (!isOwn || placed.Message == said.Message)
+	}
+	return found, agrees
+}

@@ -1,5 +1,6 @@
 //! The machine driven by events, with real replicas as its workers and a small API server of its own.
 
+mod bounds;
 mod byzantine;
 mod census;
 mod comparison;
@@ -18,6 +19,7 @@ mod nominations;
 mod outlook;
 mod overview;
 mod own_plugins;
+mod panics;
 mod preemption;
 mod queues;
 mod recall;
